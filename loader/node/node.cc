@@ -172,8 +172,8 @@ Status NodeImpl::start() {
                            parts_.layout.get(), &retry_, &parts_.limits},
       options);
   delivery_ = std::make_unique<DeliveryLoop>(
-      DeliveryLoop::Context{&job_, server_.get(), decoder_.get(), executor_.get(), &meter_, name,
-                            parts_.log, options.service.heartbeat_timeout});
+      DeliveryLoop::Context{&job_, server_.get(), decoder_.get(), &meter_, name, parts_.log,
+                            options.service.heartbeat_timeout});
   stall_watch_ = std::make_unique<StallWatch>(StallWatch::Options{
       options.service.stall_timeout, [this] { return job_.activity(); },
       [this] { return obstacle(); },
@@ -274,6 +274,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
 
 PlanningInput NodeImpl::planning_input() {
   return {.begin_job = [this](const JobTerms& job) { steps_.begin_job(job.ranks); },
+          .end_job = [this] { decoder_->drop_begun(); },
           .steps = [this](std::uint32_t epoch) { return parts_.steps(epoch); },
           .dropped = [this](std::uint32_t epoch) { return parts_.cursor.dropped(epoch); },
           .seal =

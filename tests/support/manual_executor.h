@@ -16,7 +16,7 @@ namespace isocost {
 /// Stores tasks until a test runs them, on the thread of the test and in the order that it chooses.
 class ManualExecutor final : public Executor {
  public:
-  ManualExecutor() = default;
+  explicit ManualExecutor(std::size_t workers = 1) : workers_(workers) {}
   ManualExecutor(const ManualExecutor&) = delete;
   ManualExecutor& operator=(const ManualExecutor&) = delete;
   ~ManualExecutor() override {
@@ -28,7 +28,7 @@ class ManualExecutor final : public Executor {
     tasks_.push_back(std::move(task));
     submitted_.notify_all();
   }
-  std::size_t workers() const override { return 1; }
+  std::size_t workers() const override { return workers_; }
 
   std::size_t waiting() const {
     const MutexLock lock(mutex_);
@@ -56,6 +56,7 @@ class ManualExecutor final : public Executor {
     return task;
   }
 
+  const std::size_t workers_;
   mutable Mutex mutex_;
   ConditionVariable submitted_;
   std::deque<std::function<void()>> tasks_ ISOCOST_GUARDED_BY(mutex_);

@@ -60,8 +60,8 @@ Status DeliveryLoop::send_sample(const CurrentJob::Outgoing& outgoing, std::uint
   }
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, context_.decoder->admit(sample.id, stop));
   auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
-  context_.executor->submit([this, step = delivery.step, receiver, session = outgoing.session,
-                             position, index, id = sample.id, shared, stop] {
+  context_.decoder->submit([this, step = delivery.step, receiver, session = outgoing.session,
+                            position, index, id = sample.id, shared, stop] {
     auto decoded = context_.decoder->decode(id, std::move(*shared), stop);
     if (!decoded) {
       context_.job->fail(std::move(decoded).error());

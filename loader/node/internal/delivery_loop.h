@@ -10,7 +10,6 @@
 #include <stop_token>
 #include <string>
 
-#include "base/executor.h"
 #include "base/log.h"
 #include "base/memory_budget.h"
 #include "base/result.h"
@@ -25,13 +24,12 @@ namespace isocost {
 /// whose tensors were not kept is decoded again on a worker, which sends it when it is done.
 class DeliveryLoop {
  public:
-  /// All but the sink and the name must outlive it. Decoding tasks refer to the loop: the executor
+  /// All but the sink and the name must outlive it. Decoding tasks refer to the loop: the workers
   /// must have run them before the loop is destroyed.
   struct Context {
     CurrentJob* job;
     Server* server;
     StepDecoder* decoder;
-    Executor* executor;
     TrainingMeter* meter;
     std::function<std::string(std::int32_t rank)> name;
     LogSink log;

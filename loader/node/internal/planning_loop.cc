@@ -19,6 +19,7 @@ PlanningLoop::PlanningLoop(PlanningInput input, Options options, CurrentJob& job
 void PlanningLoop::run(const JobTerms& job, const std::stop_token& stop) {
   input_.begin_job(job);
   Status planned = plan_epochs(job, stop);
+  input_.end_job();
   // A request to stop, or to make way for another job, is not a failure.
   if (planned || planned.error().code() == ErrorCode::kCancelled) return;
   job_.fail(std::move(planned).error());

@@ -22,6 +22,8 @@ namespace isocost {
 struct PlanningInput {
   /// The next steps are this job's.
   std::function<void(const JobTerms& job)> begin_job;
+  /// No further step of the job is needed.
+  std::function<void()> end_job;
   /// Steps of an epoch, and samples of its tail that are dropped.
   std::function<std::uint64_t(std::uint32_t epoch)> steps;
   std::function<std::uint64_t(std::uint32_t epoch)> dropped;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <latch>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,22 +41,35 @@ bool is_error_of_the_attempt(ErrorCode code) {
 }  // namespace
 
 Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleId> ids,
+                                                         const Following& following,
                                                          const std::stop_token& stop) {
-  std::vector<Attempt> attempts(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) attempts[i].sample.id = ids[i];
-  ISOCOST_TRY(run(attempts, stop));
+  Attempts attempts;
+  Status begun;
+  for (std::size_t i = 0; begun && i < ids.size(); ++i) {
+    if (i + 1 < ids.size()) context_.dataset->read_ahead(ids[i + 1]);
+    auto attempt = take_or_begin(ids[i], stop);
+    if (attempt) {
+      attempts.push_back(*std::move(attempt));
+    } else {
+      begun = std::move(attempt).error();
+    }
+  }
+  const Status ended = end(attempts, begun ? following : Following(), stop);
+  ISOCOST_TRY(begun);
+  ISOCOST_TRY(ended);
 
   context_.bad->look_at(ids.size(), context_.dataset->size());
   std::vector<StepSample> good;
   std::vector<SampleId> taken(ids.begin(), ids.end());
-  for (Attempt& attempt : attempts) {
+  for (const auto& ended_attempt : attempts) {
+    Attempt& attempt = *ended_attempt;
     if (!attempt.bad) {
       good.push_back(std::move(attempt.sample));
       continue;
     }
     ISOCOST_TRY(context_.bad->add(*attempt.bad));
     if (policy_ != BadSamplePolicy::kReplace) continue;
-    ISOCOST_ASSIGN(auto another, replacement(attempt.sample.id, taken, stop));
+    ISOCOST_ASSIGN(auto another, replacement(attempt.sample.id, taken, following, stop));
     if (!another) continue;
     taken.push_back(another->id);
     good.push_back(std::move(*another));
@@ -66,37 +78,79 @@ Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleI
   return good;
 }
 
-Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop) {
-  std::latch done(static_cast<std::ptrdiff_t>(attempts.size()));
-  Status status;
-  for (std::size_t i = 0; i < attempts.size(); ++i) {
-    if (i + 1 < attempts.size()) context_.dataset->read_ahead(attempts[i + 1].sample.id);
-    Attempt& attempt = attempts[i];
-    attempt.bad = check_shape(attempt.sample);
-    if (status) status = context_.dataset->check_index(attempt.sample.id);
-    if (!attempt.bad && status) status = apply_hook(attempt.sample);
-    if (!attempt.bad && status) attempt.bad = check_load(attempt.sample);
-    if (attempt.bad || !status) {
-      done.count_down();
-      continue;
-    }
-    auto grant = admit(attempt.sample.id, stop);
-    if (!grant) {
-      status = std::move(grant).error();
-      done.count_down();
-      continue;
-    }
-    auto shared = std::make_shared<MemoryBudget::Grant>(*std::move(grant));
-    context_.executor->submit([this, &attempt, &done, shared, &stop] {
-      finish(attempt, std::move(*shared), stop);
-      done.count_down();
-    });
+Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
+    SampleId id, const std::stop_token& stop) {
+  // Another sample than the next of those begun: other steps come than were expected.
+  if (!begun_.empty() && begun_.front()->sample.id != id) drop_begun();
+  if (begun_.empty()) return begin(id, stop);
+  auto attempt = std::move(begun_.front());
+  begun_.pop_front();
+  return attempt;
+}
+
+// Blocks while memory is short.
+Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::begin(SampleId id,
+                                                                 const std::stop_token& stop) {
+  auto attempt = std::make_shared<Attempt>(id);
+  ISOCOST_TRY(examine(*attempt));
+  if (attempt->bad) return attempt;
+  ISOCOST_ASSIGN(MemoryBudget::Grant grant, admit(id, stop));
+  start(attempt, std::move(grant), stop);
+  return attempt;
+}
+
+// Begins the next of the following samples. Does not block. Returns false where there is none or
+// no room for it, and where it fails: its own step will report that.
+bool StepDecoder::begin_ahead(const Following& following, const std::stop_token& stop) {
+  if (!following || stop.stop_requested()) return false;
+  const std::optional<SampleId> id = following(begun_.size());
+  if (!id) return false;
+  const auto needed = context_.recipe->working_set_bytes(context_.dataset->shape(*id));
+  if (!needed) return false;
+  // Within the half of the samples that wait, which it will join: the other half is for those that
+  // are needed now.
+  auto grant = context_.budget->try_acquire(*needed, context_.budget->limit() / 2);
+  if (!grant) return false;
+  auto attempt = std::make_shared<Attempt>(*id);
+  if (!examine(*attempt)) return false;
+  if (!attempt->bad) start(attempt, *std::move(grant), stop);
+  begun_.push_back(std::move(attempt));
+  return true;
+}
+
+void StepDecoder::start(const std::shared_ptr<Attempt>& attempt, MemoryBudget::Grant grant,
+                        const std::stop_token& stop) {
+  auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
+  attempt->task =
+      tasks_.submit([this, attempt, shared, stop] { finish(*attempt, std::move(*shared), stop); });
+}
+
+// Blocks until the attempts have ended, which they do: their tasks wait for reads alone, up to
+// their time-out or `stop`. Meanwhile idle workers begin what follows.
+Status StepDecoder::end(const Attempts& attempts, const Following& following,
+                        const std::stop_token& stop) {
+  std::vector<DecodeTasks::TaskHandle> tasks;
+  for (const auto& attempt : attempts) {
+    if (attempt->task) tasks.push_back(attempt->task);
   }
-  done.wait();  // tasks always end: they wait for reads alone, up to their time-out or `stop`
-  for (Attempt& attempt : attempts) {
-    if (status && attempt.failed) status = *std::move(attempt.failed);
+  bool more = true;
+  while (!tasks_.wait(tasks, more)) more = begin_ahead(following, stop);
+  for (const auto& attempt : attempts) {
+    std::optional<Error>& failed = attempt->failed;
+    if (failed) return *std::move(failed);
   }
-  return status;
+  return {};
+}
+
+// Finds out what can be told of a sample before it is decoded. Errors: those of the load hook and
+// of Dataset::check_index.
+Status StepDecoder::examine(Attempt& attempt) const {
+  attempt.bad = check_shape(attempt.sample);
+  ISOCOST_TRY(context_.dataset->check_index(attempt.sample.id));
+  if (attempt.bad) return {};
+  ISOCOST_TRY(apply_hook(attempt.sample));
+  attempt.bad = check_load(attempt.sample);
+  return {};
 }
 
 BadSample StepDecoder::bad_sample(SampleId id, std::string reason) const {
@@ -276,15 +330,16 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold_if_room(
 
 Result<std::optional<StepSample>> StepDecoder::replacement(SampleId bad,
                                                            std::span<const SampleId> taken,
+                                                           const Following& following,
                                                            const std::stop_token& stop) {
   constexpr int kTries = 16;
   Random random(seed_ ^ (bad * 0x9E3779B97F4A7C15ULL));
   for (int i = 0; i < kTries; ++i) {
-    Attempt attempt;
-    attempt.sample.id = random.below(context_.dataset->size());
-    if (std::find(taken.begin(), taken.end(), attempt.sample.id) != taken.end()) continue;
-    ISOCOST_TRY(run(std::span(&attempt, 1), stop));
-    if (!attempt.bad) return std::optional(std::move(attempt.sample));
+    const SampleId id = random.below(context_.dataset->size());
+    if (std::find(taken.begin(), taken.end(), id) != taken.end()) continue;
+    ISOCOST_ASSIGN(const auto attempt, begin(id, stop));
+    ISOCOST_TRY(end({attempt}, following, stop));
+    if (!attempt->bad) return std::optional(std::move(attempt->sample));
   }
   return std::optional<StepSample>();
 }

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -18,6 +22,7 @@
 #include "decode/sample_decoder.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
+#include "loader/node/internal/decode_tasks.h"
 #include "loader/node/internal/decodes_in_flight.h"
 #include "loader/node/internal/read_retry.h"
 #include "loader/node/internal/sealed_step.h"
@@ -31,8 +36,13 @@ namespace isocost {
 /// Decodes the samples of a global batch on the workers, and finds out which are bad. Memory stays
 /// within the budget. Decoded samples that wait to be sent may hold half of it, and the other half
 /// is always free for decoding, so neither can starve the other. A decoded sample that does not fit
-/// into its half is released, and decoded again when it is sent. `decode_step` belongs to one
-/// thread; the other functions may be called from any.
+/// into its half is released, and decoded again when it is sent.
+///
+/// Workers that have nothing left to do for a step begin the samples that follow, in their order,
+/// as far as there is room in the first half. Nothing but the time of their decoding depends on it.
+///
+/// `decode_step` and `drop_begun` belong to one thread; the other functions may be called from any.
+/// The destructor waits for the tasks on the workers.
 class StepDecoder {
  public:
   struct Context {
@@ -50,13 +60,28 @@ class StepDecoder {
     const MicrobatchLimits* limits = nullptr;
   };
   StepDecoder(const Context& context, const NodeOptions& options)
-      : context_(context), policy_(options.bad_samples.policy), seed_(options.plan.seed) {}
+      : context_(context),
+        policy_(options.bad_samples.policy),
+        seed_(options.plan.seed),
+        tasks_(*context.executor) {}
+
+  /// The sample at an index of those that follow a step; nothing where no more may be begun.
+  using Following = std::function<std::optional<SampleId>(std::size_t index)>;
 
   /// Returns the good samples of `ids` in their order, each decoded once. With the policy `replace`
   /// another sample of the data set, the same in every run, takes a bad one's place. Blocks until
-  /// all are decoded. Errors: those of BadSampleList::add, of the load hook and of ReadRetry::run.
+  /// all are decoded. Samples of `following` that were begun meanwhile are taken up by the calls
+  /// for their steps, which must be the next ones; any other call drops them. Errors: those of
+  /// BadSampleList::add, of the load hook and of ReadRetry::run.
   Result<std::vector<StepSample>> decode_step(std::span<const SampleId> ids,
+                                              const Following& following,
                                               const std::stop_token& stop);
+
+  /// Drops the samples that were begun for steps that will not come.
+  void drop_begun() { begun_.clear(); }
+
+  /// Runs a task on a worker, which is not idle until the task has ended.
+  void submit(std::function<void()> task) { tasks_.submit(std::move(task)); }
 
   /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled.
   Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const;
@@ -86,15 +111,26 @@ class StepDecoder {
     std::atomic<std::int64_t> samples = 0;
   };
   struct Attempt {
+    explicit Attempt(SampleId id) { sample.id = id; }
     StepSample sample;
     std::optional<BadSample> bad;
     std::optional<Error> failed;
+    DecodeTasks::TaskHandle task;  // null: nothing to decode
   };
+  using Attempts = std::vector<std::shared_ptr<Attempt>>;
+
+  Result<std::shared_ptr<Attempt>> take_or_begin(SampleId id, const std::stop_token& stop);
+  Result<std::shared_ptr<Attempt>> begin(SampleId id, const std::stop_token& stop);
+  bool begin_ahead(const Following& following, const std::stop_token& stop);
+  void start(const std::shared_ptr<Attempt>& attempt, MemoryBudget::Grant grant,
+             const std::stop_token& stop);
+  Status end(const Attempts& attempts, const Following& following, const std::stop_token& stop);
+
+  Status examine(Attempt& attempt) const;
   std::optional<BadSample> check_shape(StepSample& sample) const;
   Status apply_hook(StepSample& sample) const;
   std::optional<BadSample> check_load(const StepSample& sample) const;
   BadSample bad_sample(SampleId id, std::string reason) const;
-  Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   Result<std::string> read_json(SampleId id) const;
   // Errors: those of the machine; kOutOfMemory; kCancelled.
   Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id, const std::stop_token& stop) const;
@@ -104,6 +140,7 @@ class StepDecoder {
   void finish(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop);
   Status fill(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop);
   Result<std::optional<StepSample>> replacement(SampleId bad, std::span<const SampleId> taken,
+                                                const Following& following,
                                                 const std::stop_token& stop);
   std::shared_ptr<const DecodedSample> hold_if_room(std::shared_ptr<const DecodedSample> decoded);
 
@@ -115,6 +152,8 @@ class StepDecoder {
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
   std::atomic<std::uint64_t> replaced_ = 0;
   mutable DecodesInFlight in_flight_;
+  std::deque<std::shared_ptr<Attempt>> begun_;  // of the following steps, in their order
+  DecodeTasks tasks_;                           // last: waits for its tasks, which use the others
 };
 
 }  // namespace isocost

@@ -1,7 +1,8 @@
 #include "loader/node/internal/step_source.h"
 
+#include <cstddef>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "loader/node/internal/correction_file.h"
@@ -20,6 +21,11 @@ StepSource::StepSource(const NodeParts& parts)
       composer_(
           {&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get(), &parts.limits},
           parts.options.plan, parts.profile),
+      batches_(
+          {[this](std::uint64_t epoch, std::uint64_t step) { return composer_.batch(epoch, step); },
+           [&parts](std::uint64_t epoch) { return parts.steps(epoch); },
+           static_cast<std::uint64_t>(parts.options.plan.epochs),
+           static_cast<std::size_t>(parts.options.service.plan_ahead)}),
       fingerprint_(composer_.fingerprint()),
       model_(*parts.model),
       reprofiling_(parts.options.plan.reprofile, model_, parts.log) {}
@@ -64,8 +70,10 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = request.epoch;
   sealed->step = request.step;
-  ISOCOST_ASSIGN(const std::vector<SampleId> ids, composer_.batch(request.epoch, request.step));
-  ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, request.stop));
+  ISOCOST_ASSIGN(const std::span<const SampleId> ids,
+                 batches_.move_to(request.epoch, request.step));
+  const auto following = [this](std::size_t index) { return batches_.following(index); };
+  ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, following, request.stop));
   if (sealed->samples.empty()) return std::shared_ptr<SealedStep>();
 
   PlanInput input;

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "loader/node/internal/batch_sequence.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/online_model.h"
 #include "loader/node/internal/reprofiling.h"
@@ -44,7 +45,8 @@ class StepSource {
     StepDecoder& decoder;
     std::stop_token stop;
   };
-  /// Returns the step, decoded and planned; null where every sample of it is bad. Every few steps
+  /// Returns the step, decoded and planned; null where every sample of it is bad. Samples of up to
+  /// `plan_ahead` following steps may be begun meanwhile: see StepDecoder. Every few steps
   /// the cost model's state is saved in `correction_file` and in the step. Blocks while the samples
   /// are decoded. Errors: those of BatchComposer, StepDecoder and plan_step.
   Result<std::shared_ptr<SealedStep>> seal(const Request& request);
@@ -63,6 +65,7 @@ class StepSource {
   const NodeParts& parts_;
   PlanOptions plan_options_;  // with the job's ranks
   BatchComposer composer_;
+  BatchSequence batches_;
   const std::uint64_t fingerprint_;
   OnlineModel& model_;
   Reprofiling reprofiling_;

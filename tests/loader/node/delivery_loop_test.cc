@@ -112,7 +112,7 @@ class DeliveryLoopTest : public testing::Test {
     }
   }
   DeliveryLoop loop(std::chrono::nanoseconds blocked_timeout) {
-    return DeliveryLoop({&job_, &server_, &decoder_, &executor_, &meter_,
+    return DeliveryLoop({&job_, &server_, &decoder_, &meter_,
                          [](std::int32_t rank) { return "rank " + std::to_string(rank); },
                          log_.sink(), blocked_timeout});
   }

@@ -35,6 +35,7 @@ class PlanningLoopTest : public testing::Test {
  protected:
   PlanningInput input() {
     return {.begin_job = [this](const JobTerms& job) { began_.push_back(job.id); },
+            .end_job = [this] { ++ended_; },
             .steps = [this](std::uint32_t) { return steps_; },
             .dropped = [this](std::uint32_t) { return dropped_; },
             .seal = [this](std::uint32_t epoch, std::uint32_t step,
@@ -91,6 +92,7 @@ class PlanningLoopTest : public testing::Test {
   std::optional<BadSample> last_bad_;
   std::optional<Error> failure_;
   std::vector<std::uint64_t> began_;
+  int ended_ = 0;
   EpochEnd last_end_;
 
   ManualClock clock_;
@@ -105,6 +107,7 @@ TEST_F(PlanningLoopTest, PlansEveryStepOfEveryEpoch) {
   PlanningLoop planning = loop(2);
   planning.run(job, {});
   EXPECT_THAT(began_, ElementsAre(job.id));
+  EXPECT_EQ(ended_, 1);
   EXPECT_THAT(planned(job), ElementsAre("0.0.0", "0.0.1", "0.1.0", "0.1.1", "end 0/2", "1.0.0",
                                         "1.0.1", "1.1.0", "1.1.1", "end 1/2 last"));
   NodeSummary summary;
@@ -174,6 +177,7 @@ TEST_F(PlanningLoopTest, AFailureIsTheJobs) {
   PlanningLoop planning = loop(1);
   planning.run(job, {});
   EXPECT_THAT(planned(job), ElementsAre("no disk"));
+  EXPECT_EQ(ended_, 1);
 }
 
 TEST_F(PlanningLoopTest, AStopIsNoFailure) {
@@ -205,6 +209,7 @@ TEST_F(PlanningLoopTest, MakesWayForAnotherJob) {
     begin(7);
   }
   EXPECT_THAT(began_, ElementsAre(job.id));
+  EXPECT_EQ(ended_, 1);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -45,7 +47,7 @@ class StepDecoderTest : public testing::Test {
   }
   StepSamples decode(const std::vector<SampleId>& ids) {
     const auto executor = make_executor(2);
-    return decoder(*executor).decode_step(ids, {});
+    return decoder(*executor).decode_step(ids, {}, {});
   }
 
   TextDataset dataset_{{"zero", "one", kNotUtf8, "three", "four", std::string(200'000, 'x')}};
@@ -81,7 +83,7 @@ TEST_F(StepDecoderTest, TheOrderDoesNotDependOnTheWorkers) {
   std::optional<StepSamples> samples;
   {
     const std::jthread planner(
-        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {}); });
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {}, {}); });
     executor.wait_for(3);
     for (int i = 0; i < 3; ++i) executor.run_last();
   }
@@ -171,7 +173,7 @@ TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
                        nullptr,
                        &retry_},
                       options_);
-  StepSamples samples = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {});
+  StepSamples samples = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {}, {});
   ASSERT_EQ(samples.value().size(), 3U);
   int held = 0;
   for (const StepSample& sample : *samples) held += sample.decoded != nullptr ? 1 : 0;
@@ -194,7 +196,7 @@ TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
   std::optional<StepSamples> samples;
   {
     const std::jthread planner(
-        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, {}, stop.get_token()); });
     stop.request_stop();
   }
   EXPECT_EQ(samples->error().code(), ErrorCode::kCancelled);
@@ -233,7 +235,7 @@ TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
                        nullptr,
                        &impatient},
                       options_);
-  const StepSamples samples = failing.decode_step(std::vector<SampleId>{0, 1, 3}, {});
+  const StepSamples samples = failing.decode_step(std::vector<SampleId>{0, 1, 3}, {}, {});
   ASSERT_FALSE(samples.has_value());
   EXPECT_EQ(samples.error().code(), ErrorCode::kIo);
   EXPECT_THAT(samples.error().message(), HasSubstr("shard.tar: cannot open"));
@@ -267,7 +269,7 @@ TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
                        &retry_},
                       options_);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
-  const StepSamples samples = decoder.decode_step(std::vector<SampleId>{0, 1, 2}, {});
+  const StepSamples samples = decoder.decode_step(std::vector<SampleId>{0, 1, 2}, {}, {});
   setrlimit(RLIMIT_AS, &before);
   EXPECT_THAT(ids_of(samples), ElementsAre(0, 2));
   EXPECT_THAT(bad_->last()->reason, HasSubstr("no memory left"));
@@ -282,12 +284,195 @@ TEST_F(StepDecoderTest, AStopEndsThePause) {
   std::stop_source stop;
   {
     const std::jthread planner(
-        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, {}, stop.get_token()); });
     while (retry_.paused_s() == 0) std::this_thread::yield();
     stop.request_stop();
   }
   EXPECT_EQ(samples->error().code(), ErrorCode::kCancelled);
   EXPECT_EQ(retry_.paused_s(), 0);
+}
+
+// A planning thread that decodes one step after another, on workers that the test moves by hand.
+class DecodeAhead : public StepDecoderTest {
+ protected:
+  using Ids = std::vector<SampleId>;
+
+  static StepDecoder::Following following(Ids ids) {
+    return [ids = std::move(ids)](std::size_t index) {
+      return index < ids.size() ? std::optional(ids[index]) : std::nullopt;
+    };
+  }
+  // Decodes the step's samples while `meanwhile` runs tasks.
+  template <typename Meanwhile>
+  StepSamples decode_while(const Ids& ids, const StepDecoder::Following& following,
+                           Meanwhile meanwhile) {
+    std::optional<StepSamples> samples;
+    {
+      const std::jthread planner([&] { samples = decoder_.decode_step(ids, following, {}); });
+      meanwhile();
+    }
+    return *std::move(samples);
+  }
+  // Of steps of one sample, on workers of their own. "id" of each good sample, "bad key" of the
+  // last bad one where a step has found another.
+  std::vector<std::string> found(const Ids& ids, bool ahead) {
+    const auto executor = make_executor(3);
+    StepDecoder decoder = this->decoder(*executor);
+    std::vector<std::string> found;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Ids later(ids.begin() + static_cast<std::ptrdiff_t>(i) + 1, ids.end());
+      const std::uint64_t bad = bad_->count();
+      const StepSamples samples =
+          decoder.decode_step(Ids{ids[i]}, ahead ? following(later) : following({}), {});
+      for (const SampleId id : ids_of(samples)) found.push_back(std::to_string(id));
+      if (bad_->count() > bad) found.push_back("bad " + bad_->last()->key);
+    }
+    return found;
+  }
+
+  ManualExecutor workers_{2};
+  StepDecoder decoder_ = decoder(workers_);
+};
+
+TEST_F(DecodeAhead, AnIdleWorkerBeginsTheSampleOfTheNextStep) {
+  const StepSamples first = decode_while({0}, following({1, 3}), [&] {
+    workers_.wait_for(2);
+    EXPECT_EQ(workers_.waiting(), 2U);  // no more than there are workers
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(first), ElementsAre(0));
+  const StepSamples second = decode_while({1}, following({3}), [&] {
+    workers_.wait_for(2);
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(second), ElementsAre(1));
+  const StepSamples third = decode_while({3}, {}, [&] { workers_.run_first(); });
+  EXPECT_THAT(ids_of(third), ElementsAre(3));
+  EXPECT_EQ(workers_.waiting(), 0U);  // each was decoded once
+  EXPECT_EQ(decoder_.waiting_samples(), 3);
+}
+
+TEST_F(DecodeAhead, AWorkerThatGetsIdleBeginsAnother) {
+  const StepSamples first = decode_while({0}, following({1, 3, 4}), [&] {
+    for (int i = 0; i < 3; ++i) {
+      workers_.wait_for(2);
+      workers_.run_last();
+    }
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(first), ElementsAre(0));
+  EXPECT_EQ(workers_.waiting(), 0U);
+  EXPECT_EQ(decoder_.waiting_samples(), 4);
+}
+
+TEST_F(DecodeAhead, ASampleThatIsDecodedAgainKeepsItsWorkerBusy) {
+  decoder_.submit([] {});
+  const StepSamples first = decode_while({0}, following({1}), [&] {
+    workers_.wait_for(2);
+    workers_.run_last();
+  });
+  EXPECT_THAT(ids_of(first), ElementsAre(0));
+  EXPECT_EQ(workers_.waiting(), 1U);  // only what was submitted
+  workers_.run_first();
+}
+
+TEST_F(DecodeAhead, ABadSampleIsListedWithItsOwnStep) {
+  const StepSamples first = decode_while({0}, following({2}), [&] {
+    workers_.wait_for(2);
+    workers_.run_last();  // the bad one
+    workers_.run_first();
+  });
+  EXPECT_EQ(bad_->count(), 0U);
+  EXPECT_THAT(ids_of(decoder_.decode_step(Ids{2}, {}, {})), ElementsAre());
+  EXPECT_EQ(bad_->count(), 1U);
+}
+
+TEST_F(DecodeAhead, AFailureIsThatOfItsOwnStep) {
+  hook_ = [](SampleId id, const Dataset&, const Load& load) -> Result<Load> {
+    if (id == 3) return Error(ErrorCode::kIo, "no tokens");
+    return load;
+  };
+  const auto executor = make_executor(2);
+  StepDecoder decoder = this->decoder(*executor);
+  EXPECT_THAT(ids_of(decoder.decode_step(Ids{0}, following({1, 3}), {})), ElementsAre(0));
+  EXPECT_THAT(ids_of(decoder.decode_step(Ids{1}, following({3}), {})), ElementsAre(1));
+  EXPECT_EQ(decoder.decode_step(Ids{3}, {}, {}).error().message(), "no tokens");
+}
+
+TEST_F(DecodeAhead, GoodBadAndReplacedSamplesAreTheSameAsWithoutIt) {
+  for (const BadSamplePolicy policy : {BadSamplePolicy::kSkip, BadSamplePolicy::kReplace}) {
+    options_.bad_samples.policy = policy;
+    const Ids ids = {3, 2, 2, 0, 4, 2, 1, 1, 5};
+    EXPECT_EQ(found(ids, true), found(ids, false));
+  }
+}
+
+TEST_F(DecodeAhead, NothingIsBegunWhereItWouldTakeTheMemoryOfWhatIsNeededNow) {
+  const auto half = budget_.acquire(kGiB / 2, {});
+  std::latch asked(1);
+  const StepSamples first = decode_while(
+      {0},
+      [&](std::size_t) {
+        asked.count_down();
+        return std::optional<SampleId>(1);
+      },
+      [&] {
+        workers_.wait_for(1);
+        asked.wait();
+        workers_.run_first();
+      });
+  EXPECT_THAT(ids_of(first), ElementsAre(0));
+  EXPECT_EQ(workers_.waiting(), 0U);
+  const StepSamples second = decode_while({1}, {}, [&] {
+    workers_.wait_for(1);
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(second), ElementsAre(1));
+}
+
+TEST_F(DecodeAhead, AStepThatWasNotExpectedDropsWhatWasBegun) {
+  StepSamples first = decode_while({0}, following({1}), [&] {
+    workers_.wait_for(2);
+    workers_.run_last();
+    workers_.run_first();
+  });
+  first->clear();
+  EXPECT_EQ(decoder_.waiting_samples(), 1);
+  const StepSamples elsewhere = decode_while({4}, {}, [&] {
+    workers_.wait_for(1);
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(elsewhere), ElementsAre(4));
+  EXPECT_EQ(decoder_.waiting_samples(), 1);
+}
+
+TEST_F(DecodeAhead, WhatIsDroppedWhileItIsDecodedReturnsItsMemory) {
+  StepSamples first = decode_while({0}, following({1, 3}), [&] {
+    workers_.wait_for(2);
+    workers_.run_last();
+    workers_.wait_for(2);
+    workers_.run_first();
+  });
+  first->clear();
+  decoder_.drop_begun();
+  EXPECT_EQ(decoder_.waiting_samples(), 0);
+  EXPECT_GT(budget_.in_use(), 0);
+  workers_.run_first();
+  EXPECT_EQ(decoder_.waiting_samples(), 0);
+  EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(DecodeAhead, NothingIsBegunAfterAStop) {
+  std::stop_source stop;
+  stop.request_stop();
+  std::optional<StepSamples> first;
+  {
+    const std::jthread planner(
+        [&] { first = decoder_.decode_step(Ids{0}, following({1}), stop.get_token()); });
+    workers_.wait_for(1);
+    workers_.run_first();
+  }
+  EXPECT_EQ(workers_.waiting(), 0U);
 }
 
 }  // namespace

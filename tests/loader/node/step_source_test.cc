@@ -103,6 +103,34 @@ TEST_F(StepSourceTest, SealsTheCursorsBatches) {
   for (const StepSample& sample : step->samples) EXPECT_EQ(sample.readers, 1U);
 }
 
+// Samples of following steps are begun early, whatever the look-ahead.
+TEST_F(StepSourceTest, AStepIsTheSameWhetherOrNotItsSamplesWereBegunBefore) {
+  for (const std::int64_t lookahead : {1, 2}) {
+    options_.plan.lookahead = lookahead;
+    options_.plan.epochs = 2;
+    options_.service.plan_ahead = 3;
+    const NodeParts parts = this->parts();
+    StepSource steps(parts);
+    StepDecoder decoder = this->decoder(parts);
+    steps.begin_job(2);
+    for (std::uint32_t step = 0; step < 8; ++step) {
+      const auto sealed = steps.seal({step / 4, step % 4, decoder, {}}).value();
+      StepSource other(parts);
+      StepDecoder fresh = this->decoder(parts);
+      other.begin_job(2);
+      const auto alone = other.seal({step / 4, step % 4, fresh, {}}).value();
+      ASSERT_EQ(sealed->samples.size(), alone->samples.size());
+      for (std::size_t i = 0; i < alone->samples.size(); ++i) {
+        EXPECT_EQ(sealed->samples[i].key, alone->samples[i].key);
+      }
+      ASSERT_EQ(sealed->plan.bins.size(), alone->plan.bins.size());
+      for (std::size_t bin = 0; bin < alone->plan.bins.size(); ++bin) {
+        EXPECT_EQ(sealed->plan.bins[bin].predicted, alone->plan.bins[bin].predicted);
+      }
+    }
+  }
+}
+
 TEST_F(StepSourceTest, PlansForTheRanksOfTheJob) {
   options_.plan.ranks = 0;
   const NodeParts parts = this->parts();

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/executor.h"
+#include "base/mutex.h"
+
+namespace isocost {
+
+/// Runs decoding tasks on the workers, and knows which have ended and whether a worker has none.
+/// The destructor blocks until all have ended. Thread-safe, but only one thread at a time may wait.
+class DecodeTasks {
+ public:
+  /// `executor` must run every task; it may be destroyed first, since it then has.
+  explicit DecodeTasks(Executor& executor) : executor_(executor), workers_(executor.workers()) {}
+  ~DecodeTasks();
+  DecodeTasks(const DecodeTasks&) = delete;
+  DecodeTasks& operator=(const DecodeTasks&) = delete;
+
+  /// A task that was submitted. Its members are guarded by the mutex of its DecodeTasks.
+  class Task {
+    friend class DecodeTasks;
+    bool ended_ = false;
+    bool awaited_ = false;
+  };
+  using TaskHandle = std::shared_ptr<Task>;
+
+  /// `run` must neither throw nor wait for another task. It is destroyed before the task ends.
+  TaskHandle submit(std::function<void()> run) ISOCOST_EXCLUDES(mutex_);
+
+  /// Blocks until all of `tasks` have ended; with `or_idle`, at most until fewer tasks than workers
+  /// are left. Returns whether all of `tasks` have ended.
+  bool wait(std::span<const TaskHandle> tasks, bool or_idle) ISOCOST_EXCLUDES(mutex_);
+
+ private:
+  void end(Task& task) ISOCOST_EXCLUDES(mutex_);
+
+  Executor& executor_;
+  const std::size_t workers_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::size_t left_ ISOCOST_GUARDED_BY(mutex_) = 0;     // tasks that have not ended ...
+  std::size_t awaited_ ISOCOST_GUARDED_BY(mutex_) = 0;  // ... and those of them that `wait` is for
+};
+
+}  // namespace isocost
