@@ -1,6 +1,7 @@
 #include "balancer/partition/internal/bin_states.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace isocost {
 namespace {
@@ -15,7 +16,7 @@ BinStates::BinStates(const Partition& problem, Bins& bins)
   choose_key_dimension();
   for (std::size_t b = 0; b < bins_.size(); ++b) {
     weigh(b);
-    order_.emplace_back(states_[b].largest, b);
+    order_.push_back({states_[b].largest, b});
   }
   std::sort(order_.begin(), order_.end());
 }
@@ -84,13 +85,23 @@ void BinStates::apply(std::size_t a, std::size_t b, const Split& split) {
 }
 
 void BinStates::replace(std::size_t bin, std::vector<std::uint32_t> items) {
-  const std::pair old_key(states_[bin].largest, bin);
-  order_.erase(std::lower_bound(order_.begin(), order_.end(), old_key));
+  const RankedBin before{states_[bin].largest, bin};
   std::sort(items.begin(), items.end());
   bins_[bin] = std::move(items);
   weigh(bin);
-  const std::pair new_key(states_[bin].largest, bin);
-  order_.insert(std::lower_bound(order_.begin(), order_.end(), new_key), new_key);
+  reorder(before, {states_[bin].largest, bin});
+}
+
+// Moves only what lies between both places: there may be thousands of bins.
+void BinStates::reorder(const RankedBin& before, const RankedBin& now) {
+  const auto old_place = std::lower_bound(order_.begin(), order_.end(), before);
+  const auto new_place = std::lower_bound(order_.begin(), order_.end(), now);
+  if (new_place > old_place) {
+    *std::move(old_place + 1, new_place, old_place) = now;
+  } else {
+    std::move_backward(new_place, old_place, old_place + 1);
+    *new_place = now;
+  }
 }
 
 }  // namespace isocost

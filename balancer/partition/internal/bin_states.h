@@ -1,15 +1,23 @@
 #pragma once
 
 #include <array>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "balancer/partition/internal/pair_split.h"
 #include "balancer/partition/internal/partition.h"
 
 namespace isocost {
+
+/// A bin and its largest load. In order of load; bins of equal load in order of their number.
+struct RankedBin {
+  double load = 0;
+  std::size_t bin = 0;
+  auto operator<=>(const RankedBin&) const = default;
+};
 
 /// The bins of a search, with the derived values that the search reads repeatedly: loads, the order
 /// by load, the subsets of each bin's items. Single-thread. `problem` and `bins` belong to the
@@ -27,9 +35,9 @@ class BinStates {
   double largest(std::size_t bin) const { return states_[bin].largest; }
   const Sizes& held(std::size_t bin) const { return states_[bin].held; }
 
-  /// (largest load, bin), ascending.
-  const std::vector<std::pair<double, std::size_t>>& order() const { return order_; }
-  double makespan() const { return order_.back().first; }
+  /// All bins, ascending.
+  const std::vector<RankedBin>& order() const { return order_; }
+  double makespan() const { return order_.back().load; }
 
   /// Returns false if the sum of the two loads alone rules out every division within the limits.
   /// Cheap.
@@ -52,12 +60,13 @@ class BinStates {
 
   void choose_key_dimension();
   void weigh(std::size_t bin);
+  void reorder(const RankedBin& before, const RankedBin& now);
   const Subsets& subsets(std::size_t bin);
 
   const Partition& problem_;
   Bins& bins_;
   std::vector<State> states_;
-  std::vector<std::pair<double, std::size_t>> order_;
+  std::vector<RankedBin> order_;
   std::size_t key_dimension_ = 0;
   Subsets::Scratch scratch_;
 };

@@ -63,7 +63,7 @@ class Search {
     std::optional<Found> best;
     const std::size_t partners = std::min(order.size() - 1, kMaxPartners);
     for (std::size_t i = 0; i < partners && work_ > 0; ++i) {
-      const std::size_t partner = order[i].second;
+      const std::size_t partner = order[i].bin;
       const auto found = bins_.split(worst, partner, limits, work_);
       if (!found) continue;
       best = Found{partner, *found};
