@@ -40,14 +40,15 @@ void plan(benchmark::State& state, const std::string& name, Objective objective,
   const auto mixture = isocost::load_mixture(name, ISOCOST_QUALITY_DATA);
   if (!mixture) return state.SkipWithError(mixture.error().to_string().c_str());
   const auto items = static_cast<std::size_t>(state.range(0));
-  const auto bins = static_cast<std::size_t>(state.range(1));
+  const auto ranks = static_cast<std::size_t>(state.range(1));
+  const auto microbatches = static_cast<std::size_t>(state.range(2));
   std::vector<BalanceProblem> problems;
   const BalanceOptions options{.improvement_rounds = rounds};
   double gap = 0;
   double largest_gap = 0;
   double optimal = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    problems.push_back(draw_problem(*mixture, objective, items, bins / 8, 8, 0, seed));
+    problems.push_back(draw_problem(*mixture, objective, items, ranks, microbatches, 0, seed));
     const auto result = balance(problems.back(), options);
     if (!result) return state.SkipWithError(result.error().to_string().c_str());
     if (const char* wrong = fault(problems.back(), *result)) return state.SkipWithError(wrong);
@@ -68,7 +69,13 @@ void plan(benchmark::State& state, const std::string& name, Objective objective,
 }
 
 void sizes(benchmark::internal::Benchmark* bench) {
-  bench->Args({512, 64})->Args({2048, 256})->Args({16384, 2048})->Unit(benchmark::kMillisecond);
+  bench->ArgNames({"samples", "ranks", "microbatches"})
+      ->Args({512, 8, 8})
+      ->Args({2048, 32, 8})
+      ->Args({4096, 1024, 1})
+      ->Args({4096, 1024, 4})
+      ->Args({16384, 256, 8})
+      ->Unit(benchmark::kMillisecond);
 }
 
 BENCHMARK_CAPTURE(plan, documents_microbatch, "documents", Objective::kLargestMicrobatch)
@@ -76,10 +83,10 @@ BENCHMARK_CAPTURE(plan, documents_microbatch, "documents", Objective::kLargestMi
 BENCHMARK_CAPTURE(plan, documents_rank, "documents", Objective::kSlowestRank)->Apply(sizes);
 BENCHMARK_CAPTURE(plan, mixed_microbatch, "mixed", Objective::kLargestMicrobatch)->Apply(sizes);
 BENCHMARK_CAPTURE(plan, mixed_microbatch_effort_100, "mixed", Objective::kLargestMicrobatch, 100)
-    ->Args({16384, 2048})
+    ->Args({16384, 256, 8})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan, mixed_microbatch_effort_200, "mixed", Objective::kLargestMicrobatch, 200)
-    ->Args({16384, 2048})
+    ->Args({16384, 256, 8})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan, mixed_rank, "mixed", Objective::kSlowestRank)->Apply(sizes);
 
