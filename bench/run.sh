@@ -18,7 +18,7 @@ fi
 # The demo's data set is real media of every kind.
 case " ${names[*]} " in
   *" prediction_error "* | *" node_memory "* | *" isolation_bench "* | *" vlm_finetune "* | \
-    *" photo_bench "*)
+    *" photo_bench "* | *" node_overhead "*)
     python3 examples/demo/demo.py --media-only >&2
     ;;
 esac

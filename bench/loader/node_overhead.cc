@@ -55,6 +55,15 @@ Value required(Result<Value> result) {
   return *std::move(result);
 }
 
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 // A process that takes all microbatches of the node whose endpoint it is told, and says so.
 class Dropper {
  public:
@@ -80,13 +89,19 @@ class Dropper {
   Dropper(const Dropper&) = delete;
   Dropper& operator=(const Dropper&) = delete;
 
-  // Blocks until it has taken everything. Returns the number of samples.
-  std::size_t take_all(const std::string& endpoint) {
+  struct Taken {
+    std::size_t samples = 0;
+    double cpu_seconds = 0;
+  };
+  // Blocks until it has taken everything.
+  Taken take_all(const std::string& endpoint) {
     std::fprintf(orders_, "%s\n", endpoint.c_str());
     std::fflush(orders_);
-    std::size_t samples = 0;
-    if (std::fscanf(answers_, "%zu", &samples) != 1) give_up("the client ended");
-    return samples;
+    Taken taken;
+    if (std::fscanf(answers_, "%zu %lf", &taken.samples, &taken.cpu_seconds) != 2) {
+      give_up("the client ended");
+    }
+    return taken;
   }
 
  private:
@@ -96,13 +111,14 @@ class Dropper {
       ClientOptions options;
       options.endpoint = std::string(line, std::strlen(line) - 1);
       std::size_t samples = 0;
+      const double cpu = cpu_seconds();
       const auto client = required(Client::connect(options));
       for (;;) {
         const auto next = required(client->next({}));
         if (!next && client->epoch_end()->last_epoch) break;
         if (next) samples += next->header.samples.size();
       }
-      std::fprintf(answers, "%zu\n", samples);
+      std::fprintf(answers, "%zu %f\n", samples, cpu_seconds() - cpu);
       std::fflush(answers);
     }
     std::_Exit(0);
@@ -172,7 +188,7 @@ NodeOptions node_options(const Data& data, std::int64_t batch, std::uint64_t epo
   options.data = data.shards();
   options.plan.ranks = 1;
   options.plan.global_batch_size = batch;
-  options.plan.microbatches = 1;
+  options.plan.microbatches = std::min<std::int64_t>(batch, 4);
   options.plan.epochs = static_cast<std::int64_t>(epochs);
   options.decode.workers = kWorkers;
   options.bad_samples.file.clear();
@@ -207,15 +223,6 @@ void compare(Data& data) {
   if (compared != data.parts.size()) give_up("samples are missing");
 }
 
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 struct Contender {
   const char* name;
   std::vector<double> cpu_ms;  // a sample, of each round
@@ -244,11 +251,12 @@ void decode_all(Data& data, int threads) {
   }
 }
 
-void serve(const Data& data, Dropper& client, std::unique_ptr<Node> made) {
+// Returns the client's CPU time in seconds.
+double serve(const Data& data, Dropper& client, std::unique_ptr<Node> made) {
   NodeThread node(std::move(made));
-  if (client.take_all(node.endpoint()) != data.samples()) {
-    give_up("samples are missing");
-  }
+  const Dropper::Taken taken = client.take_all(node.endpoint());
+  if (taken.samples != data.samples()) give_up("samples are missing");
+  return taken.cpu_seconds;
 }
 
 void print(const char* name, std::vector<double> values, const char* unit) {
@@ -277,16 +285,21 @@ void run(Data& data, Dropper& client) {
   Contender one{"recipe, one thread", {}, {}};
   Contender two{"recipe, two threads", {}, {}};
   Contender node{"node, two workers", {}, {}};
+  std::vector<double> client_ms;
   for (int round = 0; round <= kRounds; ++round) {
     measure(one, data.samples(), [&] { decode_all(data, 1); });
     measure(two, data.samples(), [&] { decode_all(data, 2); });
     auto made = make_node(data, data.global_batch_size, data.passes);
-    measure(node, data.samples(), [&] { serve(data, client, std::move(made)); });
+    measure(node, data.samples(), [&] {
+      const double seconds = serve(data, client, std::move(made));
+      client_ms.push_back(1e3 * seconds / static_cast<double>(data.samples()));
+    });
     if (round > 0) continue;  // the first one warms up
     for (Contender* contender : {&one, &two, &node}) {
       contender->cpu_ms.clear();
       contender->rate.clear();
     }
+    client_ms.clear();
   }
   std::printf("%zu samples in batches of %lld, %llu passes, %d rounds: median (least to most)\n",
               data.parts.size(), static_cast<long long>(data.global_batch_size),
@@ -295,6 +308,7 @@ void run(Data& data, Dropper& client) {
     print(contender->name, contender->cpu_ms, "ms of CPU time a sample");
     print("", contender->rate, "samples/s");
   }
+  print("client of the node", client_ms, "ms of CPU time a sample");
   print("node / recipe on one thread", ratios(node.cpu_ms, one.cpu_ms, 1), "of the CPU time");
   print("node / recipe on two threads", ratios(node.cpu_ms, two.cpu_ms, 1), "of the CPU time");
   print("node / twice the recipe on one thread", ratios(node.rate, one.rate, 0.5), "of the rate");
