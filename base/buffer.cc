@@ -8,6 +8,7 @@
 #include <bit>
 #include <map>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/mutex.h"
@@ -53,37 +54,95 @@ void free_block(std::byte* data, std::int64_t capacity) {
 
 }  // namespace
 
-// The state a pool shares with its buffers. Free blocks are kept per size class; blocks in use are
+// The state a pool shares with its buffers. Kept blocks are sorted by size class; blocks in use are
 // known by address so that `owns` can answer.
 struct Buffer::Shelf {
-  explicit Shelf(std::int64_t keep, std::span<std::byte> whole_arena = {})
-      : keep_bytes(keep), arena(whole_arena) {}
+  explicit Shelf(std::int64_t keep, BlockFit block_fit, std::span<std::byte> whole_arena = {})
+      : keep_bytes(keep), fit(block_fit), arena(whole_arena) {}
   Shelf(const Shelf&) = delete;
   Shelf& operator=(const Shelf&) = delete;
   ~Shelf() { drop_kept(); }
 
+  struct Block {
+    std::byte* data = nullptr;
+    std::int64_t capacity = 0;
+  };
+  struct SizeClass {
+    std::vector<std::byte*> blocks;
+    std::uint64_t asked = 0;  // when, counted in calls of take_kept
+  };
+
   void drop_kept() {
-    const MutexLock lock(mutex);
-    for (const auto& [capacity, blocks] : free_blocks) {
-      for (std::byte* block : blocks) free_block(block, capacity);
+    std::vector<Block> dropped;
+    {
+      const MutexLock lock(mutex);
+      dropped = make_room(most_kept());
     }
-    free_blocks.clear();
-    kept = 0;
+    free_blocks(dropped);
   }
 
   void give_back(std::byte* data, std::int64_t capacity) {
+    std::vector<Block> dropped;
     {
       const MutexLock lock(mutex);
       used.erase(data);
       in_use -= capacity;
       if (!arena.empty()) return;
-      if (kept + capacity <= keep_bytes) {
-        free_blocks[capacity].push_back(data);
+      if (capacity > most_kept()) {
+        dropped.push_back({data, capacity});
+      } else {
+        dropped = make_room(capacity);
+        classes[capacity].blocks.push_back(data);
         kept += capacity;
-        return;
       }
     }
-    free_block(data, capacity);
+    free_blocks(dropped);
+  }
+
+  std::int64_t most_kept() const ISOCOST_REQUIRES(mutex) {
+    return fit == BlockFit::kLoose ? std::min(keep_bytes, largest) : keep_bytes;
+  }
+
+  // Takes blocks out, of the classes that were not asked for the longest, until `bytes` more may be
+  // kept.
+  std::vector<Block> make_room(std::int64_t bytes) ISOCOST_REQUIRES(mutex) {
+    std::vector<Block> dropped;
+    while (kept > 0 && kept + bytes > most_kept()) {
+      const auto oldest = std::ranges::min_element(classes, {}, [](const auto& entry) {
+        return std::pair(entry.second.blocks.empty(), entry.second.asked);
+      });
+      auto& [capacity, size_class] = *oldest;
+      dropped.push_back({size_class.blocks.back(), capacity});
+      size_class.blocks.pop_back();
+      kept -= capacity;
+    }
+    return dropped;
+  }
+
+  // The smallest kept block that fits, marked as used.
+  std::optional<Block> take_kept(std::int64_t capacity) {
+    const std::int64_t most = fit == BlockFit::kLoose ? 2 * capacity : capacity;
+    const MutexLock lock(mutex);
+    ++asks;
+    largest = std::max(largest, capacity);
+    auto found = classes.lower_bound(capacity);
+    while (found != classes.end() && found->second.blocks.empty()) ++found;
+    if (found == classes.end() || found->first > most) {
+      classes[capacity].asked = asks;
+      return std::nullopt;
+    }
+    auto& [size, size_class] = *found;
+    size_class.asked = asks;
+    const Block block{size_class.blocks.back(), size};
+    size_class.blocks.pop_back();
+    kept -= size;
+    mark_used(block);
+    return block;
+  }
+
+  void mark_used(const Block& block) ISOCOST_REQUIRES(mutex) {
+    in_use += block.capacity;
+    used.emplace(block.data, block.capacity);
   }
 
   // A block of its own, or the next part of the arena.
@@ -99,12 +158,18 @@ struct Buffer::Shelf {
     return block;
   }
 
+  static void free_blocks(const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) free_block(block.data, block.capacity);
+  }
+
   const std::int64_t keep_bytes;
+  const BlockFit fit;
   const std::span<std::byte> arena;
   mutable Mutex mutex;
   std::size_t arena_used ISOCOST_GUARDED_BY(mutex) = 0;
-  std::map<std::int64_t, std::vector<std::byte*>> free_blocks
-      ISOCOST_GUARDED_BY(mutex);  // by capacity
+  std::map<std::int64_t, SizeClass> classes ISOCOST_GUARDED_BY(mutex);  // kept, by capacity
+  std::uint64_t asks ISOCOST_GUARDED_BY(mutex) = 0;
+  std::int64_t largest ISOCOST_GUARDED_BY(mutex) = 0;  // that was asked for
   std::map<const std::byte*, std::int64_t> used ISOCOST_GUARDED_BY(mutex);
   std::int64_t in_use ISOCOST_GUARDED_BY(mutex) = 0;
   std::int64_t kept ISOCOST_GUARDED_BY(mutex) = 0;
@@ -135,33 +200,23 @@ Buffer::~Buffer() {
   if (data_ != nullptr) shelf_->give_back(data_, capacity_);
 }
 
-BufferPool::BufferPool(std::int64_t keep_bytes)
-    : shelf_(std::make_shared<Buffer::Shelf>(keep_bytes)) {}
+BufferPool::BufferPool(std::int64_t keep_bytes, BlockFit fit)
+    : shelf_(std::make_shared<Buffer::Shelf>(keep_bytes, fit)) {}
 
 BufferPool::BufferPool(std::span<std::byte> arena)
-    : shelf_(std::make_shared<Buffer::Shelf>(0, arena)) {}
+    : shelf_(std::make_shared<Buffer::Shelf>(0, BlockFit::kClose, arena)) {}
 
 BufferPool::~BufferPool() { shelf_->drop_kept(); }
 
 Buffer BufferPool::allocate(std::int64_t size) {
   if (size < 0 || size > kLargest) throw std::bad_alloc();
   const std::int64_t capacity = capacity_for(size);
-  {
-    const MutexLock lock(shelf_->mutex);
-    const auto found = shelf_->free_blocks.find(capacity);
-    if (found != shelf_->free_blocks.end() && !found->second.empty()) {
-      std::byte* data = found->second.back();
-      found->second.pop_back();
-      shelf_->kept -= capacity;
-      shelf_->in_use += capacity;
-      shelf_->used.emplace(data, capacity);
-      return Buffer(shelf_, data, size, capacity);
-    }
+  if (const auto kept = shelf_->take_kept(capacity)) {
+    return Buffer(shelf_, kept->data, size, kept->capacity);
   }
   std::byte* data = shelf_->new_block(capacity);
   const MutexLock lock(shelf_->mutex);
-  shelf_->in_use += capacity;
-  shelf_->used.emplace(data, capacity);
+  shelf_->mark_used({data, capacity});
   return Buffer(shelf_, data, size, capacity);
 }
 

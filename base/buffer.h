@@ -39,12 +39,19 @@ class Buffer {
   std::int64_t capacity_ = 0;
 };
 
-/// Recycles buffers by size class (at most an eighth of a block is unused) and counts the bytes in
-/// use. It limits the bytes kept for reuse (`keep_bytes`); limiting those in use is up to the
-/// caller. Thread-safe.
+/// Which kept block a BufferPool may hand out for a size.
+enum class BlockFit : std::uint8_t {
+  kClose,  ///< At most an eighth of a block is unused.
+  kLoose,  ///< At most half, and no more is kept than the largest block that was asked for: where
+           ///< sizes vary, two or three blocks serve them all.
+};
+
+/// Recycles buffers and counts the bytes in use. It limits the bytes kept for reuse (`keep_bytes`):
+/// blocks of the sizes that were not asked for the longest go first. Limiting the bytes in use is
+/// up to the caller. Thread-safe.
 class BufferPool {
  public:
-  explicit BufferPool(std::int64_t keep_bytes = 64 << 20);
+  explicit BufferPool(std::int64_t keep_bytes = 64 << 20, BlockFit fit = BlockFit::kClose);
   /// Takes all buffers from `arena`, which must outlive them and is 64-byte aligned. It is used
   /// from its beginning again once no buffer is in use.
   explicit BufferPool(std::span<std::byte> arena);

@@ -56,6 +56,44 @@ TEST(BufferPool, KeepsNoMoreThanItMay) {
   EXPECT_EQ(pool.bytes_kept(), 1024);
 }
 
+TEST(BufferPool, DropsTheSizesThatWereNotAskedForTheLongest) {
+  BufferPool pool(/*keep_bytes=*/2048);
+  static_cast<void>(pool.allocate(1024));
+  const std::byte* last = nullptr;
+  {
+    const Buffer buffer = pool.allocate(2048);
+    last = buffer.data();
+  }
+  EXPECT_EQ(pool.bytes_kept(), 2048);
+  EXPECT_EQ(pool.allocate(2048).data(), last);
+}
+
+TEST(BufferPool, FitsLooselyWhereItMay) {
+  BufferPool pool(/*keep_bytes=*/1 << 20, BlockFit::kLoose);
+  const std::byte* first = nullptr;
+  {
+    const Buffer buffer = pool.allocate(4096);
+    first = buffer.data();
+  }
+  {
+    const Buffer half = pool.allocate(2048);
+    EXPECT_EQ(half.data(), first);
+    EXPECT_EQ(half.size(), 2048);
+    EXPECT_EQ(pool.bytes_in_use(), 4096);
+  }
+  const Buffer less = pool.allocate(1000);
+  EXPECT_EQ(pool.bytes_in_use(), 1024) << "a block more than twice as large was handed out";
+}
+
+TEST(BufferPool, KeepsOneLargestBlockWhereItFitsLoosely) {
+  BufferPool pool(/*keep_bytes=*/1 << 20, BlockFit::kLoose);
+  {
+    const Buffer a = pool.allocate(4096);
+    const Buffer b = pool.allocate(4096);
+  }
+  EXPECT_EQ(pool.bytes_kept(), 4096);
+}
+
 TEST(BufferPool, KnowsItsBlocks) {
   BufferPool pool;
   const int elsewhere = 0;
