@@ -22,4 +22,29 @@ struct PatchFrames {
 void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels, PixelTable table,
                       PatchFrames frames, std::span<float> into);
 
+/// The size of a picture, and how it is cut into the rows of `vision.patches`: squares of `patch`
+/// pixels, those of a square group of `merge` x `merge` patches one after another, groups row by
+/// row. Where the sides are no multiples of a group's, the last groups reach beyond the picture.
+struct PictureLayout {
+  std::size_t height = 0;
+  std::size_t width = 0;
+  std::size_t patch = 14;
+  std::size_t merge = 2;
+
+  std::size_t group_side() const { return patch * merge; }
+  std::size_t groups_across() const { return (width + group_side() - 1) / group_side(); }
+  /// Rows of `vision.patches` that are one picture.
+  std::size_t patches() const {
+    return groups_across() * ((height + group_side() - 1) / group_side()) * merge * merge;
+  }
+  /// Bytes of a patch.
+  std::size_t patch_bytes() const { return patch * patch * 3; }
+};
+
+/// Normalises pictures that are cut into patches, and puts them together. `patches` is uint8 [n,
+/// patches, patch, patch, 3], `into` float32 [n, 3, height, width]. Thread-safe; computes on the
+/// calling thread.
+void normalise_pictures(std::span<const std::uint8_t> patches, const PictureLayout& layout,
+                        PixelTable table, std::span<float> into);
+
 }  // namespace isocost

@@ -32,5 +32,39 @@ TEST(NormalisePixels, PutsTheFramesOfAPatchOneAfterAnother) {
   EXPECT_THAT(into, testing::ElementsAre(1, 4, 258, 261, 515, 518, 7, 10, 264, 267, 521, 524));
 }
 
+// Every pixel of the picture has a value of its own, which tells where it comes from.
+TEST(NormalisePictures, PutsPatchesTogetherAndCutsWhatReachesBeyond) {
+  constexpr PictureLayout kLayout{.height = 7, .width = 5, .patch = 2, .merge = 2};
+  constexpr std::size_t kPictures = 2;
+  ASSERT_EQ(kLayout.patches(), 16U);
+  std::array<float, 768> table{};
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i);
+  std::vector<std::uint8_t> patches(kPictures * kLayout.patches() * kLayout.patch_bytes(), 255);
+  const auto pixel = [](std::size_t picture, std::size_t y, std::size_t x) {
+    return static_cast<std::uint8_t>(picture * 100 + y * 5 + x);
+  };
+  for (std::size_t picture = 0; picture < kPictures; ++picture) {
+    for (std::size_t y = 0; y < kLayout.height; ++y) {
+      for (std::size_t x = 0; x < kLayout.width; ++x) {
+        const std::size_t group = y / 4 * 2 + x / 4;
+        const std::size_t patch = group * 4 + y % 4 / 2 * 2 + x % 4 / 2;
+        const std::size_t at = (picture * 16 + patch) * 4 + y % 2 * 2 + x % 2;
+        for (std::size_t c = 0; c < 3; ++c) patches[at * 3 + c] = pixel(picture, y, x);
+      }
+    }
+  }
+  std::vector<float> into(kPictures * 3 * 35);
+  normalise_pictures(patches, kLayout, table, into);
+  std::size_t at = 0;
+  for (std::size_t picture = 0; picture < kPictures; ++picture) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      for (std::size_t i = 0; i < 35; ++i, ++at) {
+        EXPECT_EQ(into[at], static_cast<float>(c * 256 + pixel(picture, i / 5, i % 5)));
+      }
+    }
+  }
+  normalise_pictures({}, kLayout, table, {});
+}
+
 }  // namespace
 }  // namespace isocost

@@ -3,14 +3,18 @@
 #include <dlpack/dlpack.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/tensor.h"
+#include "base/units.h"
 #include "trainer_adapter/normalise.h"
 #include "trainer_adapter/python/tensor.h"
 
@@ -23,8 +27,9 @@ namespace py = pybind11;
 const DLTensor& bytes_of(const py::capsule& capsule) {
   const DLTensor& tensor = capsule.get_pointer<DLManagedTensor>()->dl_tensor;
   const bool packed =
-      tensor.ndim == 2 && (tensor.strides == nullptr ||
-                           (tensor.strides[1] == 1 && tensor.strides[0] == tensor.shape[1]));
+      tensor.ndim == 2 &&
+      (tensor.strides == nullptr ||
+       (tensor.strides[1] == 1 && (tensor.strides[0] == tensor.shape[1] || tensor.shape[0] <= 1)));
   if (tensor.device.device_type != kDLCPU || tensor.dtype.code != kDLUInt ||
       tensor.dtype.bits != 8 || !packed || tensor.shape[1] % 3 != 0) {
     throw py::value_error("pixels must be uint8 [rows, 3 * pixels], packed, on the CPU");
@@ -32,43 +37,84 @@ const DLTensor& bytes_of(const py::capsule& capsule) {
   return tensor;
 }
 
-py::object normalised_pixels(const py::object& pixels, const std::vector<float>& values,
-                             std::int64_t frames, std::int64_t copies) {
-  if (frames < 1 || copies < 1 || values.size() != PixelTable::extent) {
-    throw py::value_error(
-        "frames and copies must be at least 1, and the table have 3 x 256 values");
+// Memory of past tensors that is kept for the next ones, at most. Their sizes vary with the
+// pictures, and fresh pages of float32 cost more than what is computed into them.
+constexpr std::int64_t kKeptBytes = kGiB;
+
+// Makes what a model takes of pixels, in memory that it uses again. Internally synchronised.
+class PixelNormaliser {
+ public:
+  explicit PixelNormaliser(const std::vector<float>& table) {
+    if (table.size() != PixelTable::extent) throw py::value_error("the table has 3 x 256 values");
+    std::ranges::copy(table, table_.begin());
   }
-  const PixelTable table(values.data(), PixelTable::extent);
-  const DLTensor& from = bytes_of(pixels.cast<py::capsule>());
-  const std::int64_t rows = from.shape[0];
-  if (rows % frames != 0) throw py::value_error("rows must be a multiple of frames");
-  const std::int64_t width = from.shape[1];
-  const auto size = static_cast<std::size_t>(rows * width);
-  const std::size_t made = size * static_cast<std::size_t>(copies);
-  const auto into = std::make_shared<Buffer>(
-      BufferPool(0).allocate(static_cast<std::int64_t>(made * sizeof(float))));
-  auto* const floats = reinterpret_cast<float*>(into->data());
-  {
-    const py::gil_scoped_release released;
-    const auto* bytes = static_cast<const std::uint8_t*>(from.data) + from.byte_offset;
-    normalise_pixels({bytes, size}, static_cast<std::size_t>(width / 3), table,
-                     {static_cast<std::size_t>(frames), static_cast<std::size_t>(copies)},
-                     {floats, made});
+
+  py::object rows(const py::object& pixels, std::int64_t frames, std::int64_t copies) {
+    if (frames < 1 || copies < 1) throw py::value_error("frames and copies must be at least 1");
+    const DLTensor& from = bytes_of(pixels.cast<py::capsule>());
+    const std::int64_t rows = from.shape[0];
+    if (rows % frames != 0) throw py::value_error("rows must be a multiple of frames");
+    const std::int64_t width = from.shape[1];
+    return made({rows / frames, width * frames * copies}, [&](std::span<float> into) {
+      normalise_pixels(values_of(from), static_cast<std::size_t>(width / 3), table_,
+                       {static_cast<std::size_t>(frames), static_cast<std::size_t>(copies)}, into);
+    });
   }
-  SharedTensor tensor;
-  tensor.dtype = DType::kFloat32;
-  tensor.shape = {rows / frames, width * frames * copies};
-  tensor.data = into->data();
-  tensor.owner = into;
-  return to_dlpack(tensor);
-}
+
+  py::object pictures(const py::object& patches, std::int64_t height, std::int64_t width) {
+    constexpr std::int64_t kLongestSide = 1 << 20;
+    if (std::min(height, width) < 1 || std::max(height, width) > kLongestSide) {
+      throw py::value_error("height and width must be from 1 to 2^20");
+    }
+    const PictureLayout layout{static_cast<std::size_t>(height), static_cast<std::size_t>(width)};
+    const DLTensor& from = bytes_of(patches.cast<py::capsule>());
+    const auto own = static_cast<std::int64_t>(layout.patches());
+    if (!std::cmp_equal(from.shape[1], layout.patch_bytes()) || from.shape[0] % own != 0) {
+      throw py::value_error("patches must be uint8 [n * patches of a picture, 588]");
+    }
+    return made({from.shape[0] / own, 3, height, width}, [&](std::span<float> into) {
+      normalise_pictures(values_of(from), layout, table_, into);
+    });
+  }
+
+ private:
+  static std::span<const std::uint8_t> values_of(const DLTensor& tensor) {
+    return {static_cast<const std::uint8_t*>(tensor.data) + tensor.byte_offset,
+            static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1])};
+  }
+
+  template <typename Make>
+  py::object made(std::vector<std::int64_t> shape, const Make& make) {
+    std::int64_t values = 1;
+    for (const std::int64_t side : shape) values *= side;  // of bytes that exist, times `copies`
+    const auto into =
+        std::make_shared<Buffer>(pool_.allocate(values * static_cast<std::int64_t>(sizeof(float))));
+    {
+      const py::gil_scoped_release released;
+      make({reinterpret_cast<float*>(into->data()), static_cast<std::size_t>(values)});
+    }
+    SharedTensor tensor;
+    tensor.dtype = DType::kFloat32;
+    tensor.shape = std::move(shape);
+    tensor.data = into->data();
+    tensor.owner = into;
+    return to_dlpack(tensor);
+  }
+
+  std::array<float, PixelTable::extent> table_{};
+  BufferPool pool_{kKeptBytes, BlockFit::kLoose};
+};
 
 }  // namespace
 
 void bind_pixels(py::module_& module) {
-  module.def("normalised_pixels", &normalised_pixels, py::arg("pixels"), py::arg("table"),
-             py::arg("frames"), py::arg("copies"),
-             "A DLPack capsule of float32 for one of uint8: trainer_adapter/normalise.h.");
+  py::class_<PixelNormaliser>(module, "PixelNormaliser")
+      .def(py::init<const std::vector<float>&>(), py::arg("table"))
+      .def("rows", &PixelNormaliser::rows, py::arg("pixels"), py::arg("frames"), py::arg("copies"),
+           "A DLPack capsule of float32 for one of uint8: normalise_pixels of "
+           "trainer_adapter/normalise.h.")
+      .def("pictures", &PixelNormaliser::pictures, py::arg("patches"), py::arg("height"),
+           py::arg("width"), "Likewise: normalise_pictures.");
 }
 
 }  // namespace isocost::python

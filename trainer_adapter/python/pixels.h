@@ -4,7 +4,7 @@
 
 namespace isocost::python {
 
-/// `_isocost.normalised_pixels`: pixels on the CPU as a model takes them.
+/// `_isocost.PixelNormaliser`: makes what a model takes of pixels on the CPU.
 void bind_pixels(pybind11::module_& module);
 
 }  // namespace isocost::python

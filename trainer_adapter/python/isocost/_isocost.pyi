@@ -136,8 +136,12 @@ class Layout:
     @property
     def interconnect(self) -> str: ...
 
-def normalised_pixels(pixels: Any, table: List[float], frames: int, copies: int) -> Any:
-    """A DLPack capsule of float32 for one of uint8: trainer_adapter/normalise.h."""
+class PixelNormaliser:
+    def __init__(self, table: List[float]) -> None: ...
+    def rows(self, pixels: Any, frames: int, copies: int) -> Any:
+        """A DLPack capsule of float32 for one of uint8: normalise_pixels of trainer_adapter/normalise.h."""
+    def pictures(self, patches: Any, height: int, width: int) -> Any:
+        """Likewise: normalise_pictures."""
 
 class ProfilingRun:
     @property

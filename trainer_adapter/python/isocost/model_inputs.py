@@ -248,8 +248,8 @@ class _QwenVl:
     takes_counts = True
 
     def __init__(self, description: Mapping[str, Any]):
-        self._images = _normalised(description["images"])
-        self._videos = _normalised(description["videos"])
+        self._images = Normalised(description["images"])
+        self._videos = Normalised(description["videos"])
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         import torch
@@ -263,7 +263,7 @@ class _QwenVl:
             return {}
         patches = tensors[_PATCHES]
         if not any(medium.is_video for medium in row.media):
-            return {"pixel_values": self._images(patches, 1, _TEMPORAL),
+            return {"pixel_values": self._images.rows(patches, 1, _TEMPORAL),
                     "image_grid_thw": torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)}
         sizes = [medium.pictures * medium.rows * medium.columns * (_TEMPORAL if medium.is_video else 1)
                  for medium in row.media]
@@ -275,7 +275,8 @@ class _QwenVl:
             if not own:
                 continue
             rows = own[0] if len(own) == 1 else torch.cat(own)
-            arguments[values] = self._videos(rows, _TEMPORAL, 1) if is_video else self._images(rows, 1, _TEMPORAL)
+            arguments[values] = (self._videos.rows(rows, _TEMPORAL, 1) if is_video else
+                                 self._images.rows(rows, 1, _TEMPORAL))
             arguments[grids] = torch.tensor([[medium.pictures, medium.rows, medium.columns] for medium in row.media
                                              if medium.is_video == is_video], device=patches.device)
         return arguments
@@ -284,7 +285,7 @@ class _QwenVl:
 class _PictureSize(NamedTuple):
     """What becomes of pictures of one size, in pixels."""
 
-    normalised: Any
+    normalised: "Normalised"
     height: int
     width: int
 
@@ -301,7 +302,7 @@ class _OneSize:
 
     def __init__(self, description: Mapping[str, Any]):
         videos = description.get("videos", description)
-        self._images, self._frames = (_PictureSize(_normalised(each), int(each["height"]), int(each["width"]))
+        self._images, self._frames = (_PictureSize(Normalised(each), int(each["height"]), int(each["width"]))
                                       for each in (description, videos))
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
@@ -326,8 +327,7 @@ class _OneSize:
 
     @staticmethod
     def _values(patches: Any, size: _PictureSize) -> Any:
-        shown = pictures(patches, size.height, size.width)
-        return size.normalised(shown.reshape(len(shown), -1), 1, 1).view(-1, 3, size.height, size.width)
+        return size.normalised.pictures(patches, size.height, size.width)
 
 
 class _LlavaOneVision(_OneSize):
@@ -429,21 +429,6 @@ def filled_clips(mel: Any, lengths: Any) -> Tuple[Any, Any]:
     return features.transpose(1, 2).contiguous(), (at < own - _FRAMES_BEHIND).int()
 
 
-def pictures(patches: Any, height: int, width: int) -> Any:
-    """Pictures of one size: uint8 [pictures, height, width, 3].
-
-    Args:
-        patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. Where the sides
-            are no multiples of a group's, the last groups reach beyond the picture.
-        height, width: of each.
-    """
-    side = _PATCH * _MERGE
-    rows, columns = -(-height // side), -(-width // side)
-    groups = patches.view(-1, rows, columns, _MERGE, _MERGE, _PATCH, _PATCH, 3)
-    whole = groups.permute(0, 1, 3, 5, 2, 4, 6, 7).reshape(-1, rows * side, columns * side, 3)
-    return whole[:, :height, :width]
-
-
 def _within_samples(tensors: Mapping[str, Any]) -> Any:
     """Positions within the samples, int64 [tokens], which later stages of a pipeline do not receive."""
     if POSITION_IDS in tensors:
@@ -466,28 +451,78 @@ def _media(tensors: Mapping[str, Any]) -> List[Medium]:
     return media
 
 
-def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int, int], Any]:
-    """The function that makes of rows of packed RGB pixels, uint8 [patches x frames, pixels x 3], the values that a
-    model takes, float32 [patches, 3 x frames x copies x pixels], on their device: those of the processor's own
-    arithmetic, bit by bit, looked up."""
-    import torch
-    from torch.utils.dlpack import from_dlpack, to_dlpack
+class Normalised:
+    """Makes of bytes of pixels the values that a model takes, float32, on their device: those of the processor's own
+    arithmetic, bit by bit, looked up. On the CPU in one pass, into memory that is used again once its tensor is
+    dropped; elsewhere by torch.
 
-    scaled = (torch.arange(256, dtype=torch.float64) * description["rescale_factor"]).float()
-    mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
-    table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
-    values = table.tolist()
-    first = torch.arange(3)[:, None, None] * 256
+    Args:
+        description: of what a recipe does to pixels: rescale_factor, image_mean and image_std.
+    """
 
-    def look_up(rows: Any, frames: int, copies: int) -> Any:
+    def __init__(self, description: Mapping[str, Any]):
+        import torch
+
+        scaled = (torch.arange(256, dtype=torch.float64) * description["rescale_factor"]).float()
+        mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None]
+                     for name in ("image_mean", "image_std"))
+        self.table = (scaled - mean) / std  # [3, 256]
+        self._on_cpu = _isocost.PixelNormaliser(self.table.reshape(-1).tolist())
+
+    def rows(self, rows: Any, frames: int, copies: int) -> Any:
+        """Float32 [patches, 3 x frames x copies x pixels] of packed RGB pixels, uint8 [patches x frames, pixels x 3].
+        A picture that stands for several frames has copies."""
         if rows.device.type == "cpu":
-            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, frames, copies))
-        patches = len(rows) // frames
-        pixels = rows.view(patches, frames, -1, 3).permute(0, 3, 1, 2)
-        normalised = table.to(rows.device)[pixels.long() + first.to(rows.device)]
-        return normalised[:, :, :, None].expand(-1, -1, -1, copies, -1).reshape(patches, -1)
+            return _taken_over(self._on_cpu.rows(_lent(rows), frames, copies))
+        return rows_by_torch(self.table, rows, frames, copies)
 
-    return look_up
+    def pictures(self, patches: Any, height: int, width: int) -> Any:
+        """Pictures of one size, float32 [pictures, 3, height, width].
+
+        Args:
+            patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. Where the
+                sides are no multiples of a group's, the last groups reach beyond the picture.
+            height, width: of each.
+        """
+        if patches.device.type == "cpu":
+            return _taken_over(self._on_cpu.pictures(_lent(patches), height, width))
+        return pictures_by_torch(self.table, patches, height, width)
+
+
+def rows_by_torch(table: Any, rows: Any, frames: int, copies: int) -> Any:
+    """Normalised.rows on any device."""
+    patches = len(rows) // frames
+    values = _looked_up(table, rows.view(patches, frames, -1, 3).permute(0, 3, 1, 2))
+    return values[:, :, :, None].expand(-1, -1, -1, copies, -1).reshape(patches, -1)
+
+
+def pictures_by_torch(table: Any, patches: Any, height: int, width: int) -> Any:
+    """Normalised.pictures on any device."""
+    side = _PATCH * _MERGE
+    rows, columns = -(-height // side), -(-width // side)
+    groups = patches.view(-1, rows, columns, _MERGE, _MERGE, _PATCH, _PATCH, 3)
+    whole = groups.permute(0, 7, 1, 3, 5, 2, 4, 6).reshape(-1, 3, rows * side, columns * side)
+    return _looked_up(table, whole[:, :, :height, :width])
+
+
+def _looked_up(table: Any, values: Any) -> Any:
+    """Of bytes [n, 3, ., .], by channel."""
+    import torch
+
+    channels = torch.arange(3, device=values.device)[:, None, None]
+    return table.to(values.device)[channels, values.long()]
+
+
+def _lent(pixels: Any) -> Any:
+    from torch.utils.dlpack import to_dlpack
+
+    return to_dlpack(pixels.contiguous())
+
+
+def _taken_over(capsule: Any) -> Any:
+    from torch.utils.dlpack import from_dlpack
+
+    return from_dlpack(capsule)
 
 
 _FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {
