@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -267,7 +269,7 @@ std::vector<std::pair<std::string, py::object>> capsules(const Microbatch& micro
 
 // The fields of Part in isocost/transform.py, with a grid of two numbers.
 using PartTuple = std::tuple<std::string, std::uint32_t, std::uint32_t, std::vector<double>>;
-// The fields of RawSample in isocost/microbatch.py.
+// The fields of RawSample in isocost/transform.py.
 using SampleTuple =
     std::tuple<std::uint64_t, float, std::uint32_t, std::string, py::bytes, std::vector<PartTuple>>;
 
@@ -286,6 +288,33 @@ std::vector<SampleTuple> samples(const Microbatch& microbatch) {
   result.reserve(microbatch.header.samples.size());
   for (const SampleEntry& sample : microbatch.header.samples) result.push_back(to_tuple(sample));
   return result;
+}
+
+// What `of` tells of each sample.
+template <typename Of>
+auto of_samples(const Microbatch& microbatch, const Of& of) {
+  std::vector<std::invoke_result_t<Of, const SampleEntry&>> result;
+  result.reserve(microbatch.header.samples.size());
+  for (const SampleEntry& sample : microbatch.header.samples) result.push_back(of(sample));
+  return result;
+}
+
+std::vector<std::uint64_t> sample_ids(const Microbatch& microbatch) {
+  return of_samples(microbatch, [](const SampleEntry& sample) { return sample.id; });
+}
+
+std::vector<std::string> sample_keys(const Microbatch& microbatch) {
+  return of_samples(microbatch, [](const SampleEntry& sample) { return sample.key; });
+}
+
+std::vector<float> sample_weights(const Microbatch& microbatch) {
+  return of_samples(microbatch, [](const SampleEntry& sample) { return sample.weight; });
+}
+
+std::vector<std::int64_t> sample_images(const Microbatch& microbatch) {
+  return of_samples(microbatch, [](const SampleEntry& sample) {
+    return std::int64_t{std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality)};
+  });
 }
 
 // The fields of Route.
@@ -312,6 +341,10 @@ void bind_microbatch(py::module_& module) {
       .def_property_readonly("tensors", &tensors, "Names and tensors, in the order announced.")
       .def("capsules", &capsules, "Names and DLPack capsules, each to be taken over once.")
       .def_property_readonly("samples", &samples, "Fields of RawSample, for each sample.")
+      .def_property_readonly("sample_ids", &sample_ids)
+      .def_property_readonly("sample_keys", &sample_keys)
+      .def_property_readonly("sample_weights", &sample_weights)
+      .def_property_readonly("sample_images", &sample_images, "Number of each sample's images.")
       .def_property_readonly("routes", &routes, "Fields of Route, for each route.")
       .def_property_readonly("position", &position, "Epoch, step and microbatch.")
       .def_property_readonly(

@@ -38,6 +38,15 @@ class Microbatch:
     def samples(self) -> List[Tuple[int, float, int, str, bytes, List[Tuple[str, int, int, List[float]]]]]:
         """Fields of RawSample, for each sample."""
     @property
+    def sample_ids(self) -> List[int]: ...
+    @property
+    def sample_keys(self) -> List[str]: ...
+    @property
+    def sample_weights(self) -> List[float]: ...
+    @property
+    def sample_images(self) -> List[int]:
+        """Number of each sample's images."""
+    @property
     def routes(self) -> List[Tuple[str, int, int, int, int, int, int]]:
         """Fields of Route, for each route."""
     @property

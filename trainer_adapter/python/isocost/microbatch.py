@@ -40,17 +40,6 @@ class Route(NamedTuple):
     peer_first_unit: int
 
 
-class RawSample(NamedTuple):
-    """A sample as the extension module describes it: `samples` of its Microbatch."""
-
-    id: int
-    weight: float
-    label_tokens: int
-    key: str
-    json: bytes
-    parts: List[Tuple[str, int, int, List[float]]]
-
-
 class Microbatch(Mapping[str, Any]):
     """One rank's share of one part of a step: a mapping of names to torch tensors, and what the loader knows of them.
 
@@ -101,12 +90,11 @@ class Microbatch(Mapping[str, Any]):
     def __init__(self, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None):
         self._packed = tensors
         self._model = model
-        samples = [RawSample(*sample) for sample in raw.samples]
-        self._row = None if model is None else model.row(tensors, [_images(sample) for sample in samples])
+        self._row = None if model is None else model.row(tensors, raw.sample_images)
         self._arguments: Optional[Dict[str, Any]] = None  # Of the model, once they are asked for.
-        self.sample_ids: List[int] = [sample.id for sample in samples]
-        self.sample_keys: List[str] = [sample.key for sample in samples]
-        self.sample_weights: List[float] = [sample.weight for sample in samples]
+        self.sample_ids: List[int] = raw.sample_ids
+        self.sample_keys: List[str] = raw.sample_keys
+        self.sample_weights: List[float] = raw.sample_weights
         self.epoch, self.step, self.index = raw.position
         self.last_of_step: bool = raw.last_of_step
         self.predicted: Dict[str, float] = raw.predicted
@@ -183,10 +171,6 @@ class Microbatch(Mapping[str, Any]):
                 f"{' (the last of the step)' if self.last_of_step else ''}, "
                 f"{counted(len(self.sample_ids), 'sample')}, {counted(self.tokens, 'token')}, "
                 f"{counted(self.label_tokens, 'label token')}>")
-
-
-def _images(sample: RawSample) -> int:
-    return sum(part[0] == "image" for part in sample.parts)
 
 
 def _tokens(tensors: Dict[str, Any]) -> int:

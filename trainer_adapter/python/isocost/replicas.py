@@ -7,8 +7,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from isocost import rendezvous
 
-_FIELDS = ("samples", "position", "last_of_step", "global_label_tokens", "label_tokens", "plan_hash",
-           "profile_wanted", "cost_model_state", "routes", "predicted")
+_FIELDS = ("sample_ids", "sample_keys", "sample_weights", "sample_images", "position", "last_of_step",
+           "global_label_tokens", "label_tokens", "plan_hash", "profile_wanted", "cost_model_state", "routes",
+           "predicted")
 
 
 class Replicas:

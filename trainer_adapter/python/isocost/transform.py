@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 
 from isocost.counted import counted
 from isocost.loss import IGNORED_LABEL
-from isocost.microbatch import RawSample, argument_name, torch_tensors
+from isocost.microbatch import argument_name, torch_tensors
 from isocost.modules import MODULES
 from isocost.tensor_names import (
     DERIVED,
@@ -35,6 +35,17 @@ class Part(NamedTuple):
     modality: str
     grid: Optional[Tuple[int, int]]
     timestamps: List[float]
+
+
+class RawSample(NamedTuple):
+    """A sample as the extension module describes it: `samples` of its Microbatch."""
+
+    id: int
+    weight: float
+    label_tokens: int
+    key: str
+    json: bytes
+    parts: List[Tuple[str, int, int, List[float]]]
 
 
 class Sample:
