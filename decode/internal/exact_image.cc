@@ -136,7 +136,8 @@ Status framed_image_patches(const ByteSource& source, const PartShape& shape,
 std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, ExactResize resize) {
   const PixelArea seen = within(framing);
   if (seen.width <= 0 || seen.height <= 0) return 0;
-  return std::int64_t{seen.width} * 3 + MemoryRows::working_set_bytes(shape.width, shape.height) +
+  return PatchRows::working_set_bytes(seen.width) +
+         MemoryRows::working_set_bytes(shape.width, shape.height) +
          pillow_resize_part_working_set_bytes(shape.width, shape.height, framing.width,
                                               framing.height, seen, resize.filter, resize.order);
 }

@@ -8,6 +8,7 @@
 namespace isocost {
 
 inline constexpr std::int32_t kPatchSide = 14;              ///< Pixels, of most models.
+inline constexpr std::int32_t kMostPatchSide = 16;          ///< Of any model.
 inline constexpr std::int32_t kGroupSide = 2 * kPatchSide;  ///< 2×2 patches become one token.
 
 /// Rows and columns of an image's patches, both even.

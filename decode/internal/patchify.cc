@@ -70,8 +70,14 @@ PatchRows::PatchRows(PatchGrid grid, std::span<std::byte> patches, FrameSlot slo
       slot_(slot),
       x_(x),
       y_(y),
-      row_(static_cast<std::size_t>(width * kPixel)) {
+      end_(y + height),
+      row_bytes_(static_cast<std::size_t>(width * kPixel)),
+      rows_(static_cast<std::size_t>(grid.side) * row_bytes_) {
   if (width != grid.width() || height != grid.height()) clear();
+}
+
+std::int64_t PatchRows::working_set_bytes(std::int32_t width) {
+  return std::int64_t{kMostPatchSide} * width * kPixel;
 }
 
 void PatchRows::clear() {
@@ -81,25 +87,40 @@ void PatchRows::clear() {
   }
 }
 
+std::span<std::uint8_t> PatchRows::next_row() {
+  return std::span(rows_).subspan(static_cast<std::size_t>(collected_) * row_bytes_, row_bytes_);
+}
+
 void PatchRows::finish_row() {
+  ++collected_;
+  const std::int32_t end = y_ + collected_;
+  if (end % grid_.side != 0 && end != end_) return;
+  write_patches();
+  y_ = end;
+  collected_ = 0;
+}
+
+void PatchRows::write_patches() {
   const std::int64_t bytes = grid_.patch_bytes();
   const std::ptrdiff_t side = grid_.side;
   const std::ptrdiff_t step = slot_.depth * bytes;
   const std::ptrdiff_t patch_row = y_ / side;
-  // The row's place in the first patch of its row of patches.
+  // The first row's place in the first patch of their row of patches.
   std::byte* const first = patches_.data() + slot_.index * bytes + y_ % side * side * kPixel +
                            (patch_row / 2 * (grid_.columns / 2) * 4 + patch_row % 2 * 2) * step;
-  const std::uint8_t* from = row_.data();
-  auto left = static_cast<std::ptrdiff_t>(row_.size()) / kPixel;
+  const std::uint8_t* from = rows_.data();
+  auto left = static_cast<std::ptrdiff_t>(row_bytes_) / kPixel;
   std::ptrdiff_t within = x_ % side;
   for (std::ptrdiff_t column = x_ / side; left > 0; ++column, within = 0) {
-    std::byte* const to = first + (column / 2 * 4 + column % 2) * step + within * kPixel;
+    std::byte* to = first + (column / 2 * 4 + column % 2) * step + within * kPixel;
     const std::ptrdiff_t count = std::min(side - within, left);
-    copy_pixels(from, count, to);
+    const std::uint8_t* row = from;
+    for (std::int32_t i = 0; i < collected_; ++i, row += row_bytes_, to += side * kPixel) {
+      copy_pixels(row, count, to);
+    }
     from += count * kPixel;
     left -= count;
   }
-  ++y_;
 }
 
 }  // namespace isocost

@@ -23,25 +23,33 @@ struct FrameSlot {
 void patchify(std::span<const std::uint8_t> rgb, std::uint8_t orientation, PatchGrid grid,
               std::span<std::byte> patches, FrameSlot slot = {});
 
-/// Cuts a displayed picture's rows into patches, as patchify does, while they are in the cache. The
+/// Cuts a displayed picture's rows into patches, as patchify does. The rows of a patch are
+/// collected, so that patches are written one after another while the rows are in the cache. The
 /// picture lies at `x`, `y` of the grid, and the rest is black.
 class PatchRows final : public RowSink {
  public:
   PatchRows(PatchGrid grid, std::span<std::byte> patches, FrameSlot slot, std::int32_t x,
             std::int32_t y, std::int32_t width, std::int32_t height);
 
-  std::span<std::uint8_t> next_row() override { return row_; }
+  std::span<std::uint8_t> next_row() override;
   void finish_row() override;
+
+  /// An upper bound of the bytes that it allocates.
+  static std::int64_t working_set_bytes(std::int32_t width);
 
  private:
   void clear();
+  void write_patches();
 
   PatchGrid grid_;
   std::span<std::byte> patches_;
   FrameSlot slot_;
   std::int32_t x_;
-  std::int32_t y_;
-  std::vector<std::uint8_t> row_;
+  std::int32_t y_;  // of the first row that is collected
+  std::int32_t end_;
+  std::int32_t collected_ = 0;
+  std::size_t row_bytes_;
+  std::vector<std::uint8_t> rows_;
 };
 
 }  // namespace isocost
