@@ -40,7 +40,8 @@ enum class ResizeOrder : std::uint8_t {
 enum class Exactness : std::uint8_t {
   kExact,  ///< Byte for byte.
   /// JPEGs are scaled down to a half, a quarter or an eighth while they are decoded, as long as
-  /// they are not smaller than what they are resized to.
+  /// they are not smaller than what they are resized to. Their inverse transform, their colours
+  /// and the weights of resizing are coarser.
   kFast,
 };
 

@@ -77,11 +77,11 @@ using Grid = PatchGrid (*)(const Photo&);
 // What a user of the libraries would write: everything decoded, then resized, then cut.
 std::vector<std::byte> reference(const Photo& photo, PatchGrid grid) {
   const MemoryByteSource source(photo.bytes);
-  const auto pixels = decode_image(source, photo.shape, 1, Alpha::kWhite);
+  const auto pixels = decode_image(source, photo.shape, {}, Alpha::kWhite);
   require(pixels.has_value() && photo.shape.orientation == 1, photo.name + ": does not decode");
   std::vector<std::uint8_t> resized(static_cast<std::size_t>(grid.bytes()));
   pillow_resize(pixels->rgb, pixels->width, pixels->height, resized, grid.width(), grid.height(),
-                ResampleFilter::kBicubic, ResizeOrder::kWidthFirst, portable_kernels());
+                {}, portable_kernels());
   std::vector<std::byte> patches(resized.size());
   patchify(resized, 1, grid, patches, {});
   return patches;
@@ -103,15 +103,20 @@ double mean_difference(const std::vector<std::byte>& a, const std::vector<std::b
   return sum / static_cast<double>(a.size());
 }
 
-void compare(const std::vector<Photo>& all, Grid grid) {
+// Returns by how much fast patches differ in the mean.
+double compare(const std::vector<Photo>& all, Grid grid) {
   std::vector<std::byte> patches;
+  double sum = 0;
   for (const Photo& photo : all) {
     const auto plain = reference(photo, grid(photo));
     recipe(photo, grid(photo), Exactness::kExact, patches);
     require(patches == plain, photo.name + ": exact patches differ");
     recipe(photo, grid(photo), Exactness::kFast, patches);
-    require(mean_difference(patches, plain) < 6, photo.name + ": fast patches differ by much");
+    const double difference = mean_difference(patches, plain);
+    require(difference < 6, photo.name + ": fast patches differ by much");
+    sum += difference;
   }
+  return sum / static_cast<double>(all.size());
 }
 
 double thread_seconds() {
@@ -168,8 +173,8 @@ void run(const std::filesystem::path& directory) {
   const std::vector<Photo> all = photos(directory);
   double megapixels = 0;
   for (const Photo& photo : all) megapixels += 1e-6 * photo.shape.width * photo.shape.height;
-  compare(all, square);
-  compare(all, native);
+  const double square_difference = compare(all, square);
+  const double native_difference = compare(all, native);
   const std::unique_ptr<void, int (*)(void*)> jpeg(tjInitDecompress(), tjDestroy);
   std::vector<std::uint8_t> whole;
   std::vector<std::byte> patches;
@@ -195,6 +200,8 @@ void run(const std::filesystem::path& directory) {
   std::printf("%zu photographs, %.1f megapixels, %d rounds, measured in CPU time of one thread\n",
               all.size(), megapixels, kRounds);
   print(contenders, megapixels);
+  std::printf("fast differs in the mean by %.2f of 255 at 384 x 384, %.2f in native patches\n",
+              square_difference, native_difference);
 }
 
 }  // namespace

@@ -58,11 +58,12 @@ Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid
   return pillow_resize_rows(source, framing.width, framing.height, seen, resize, sink);
 }
 
-// By how much the inverse transform may scale a JPEG down.
-std::int32_t divisor_of(const PartShape& shape, const Framing& framing, Exactness exactness) {
-  if (exactness == Exactness::kExact) return kInFull;
-  return lies(shape) ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
-                     : jpeg_divisor(shape.width, shape.height, framing.width, framing.height);
+// How a JPEG may be decoded.
+JpegDecoding jpeg_decoding(const PartShape& shape, const Framing& framing, Exactness exactness) {
+  if (exactness == Exactness::kExact) return {};
+  return {lies(shape) ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
+                      : jpeg_divisor(shape.width, shape.height, framing.width, framing.height),
+          exactness};
 }
 
 // Whether rows are needed in the order in which they are decoded.
@@ -78,9 +79,9 @@ Framing whole(PatchGrid grid) {
 
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
                                const Framing& framing, PictureDecoding decoding) {
-  ISOCOST_ASSIGN(
-      Pixels pixels,
-      decode_image(source, shape, divisor_of(shape, framing, decoding.exactness), decoding.alpha));
+  ISOCOST_ASSIGN(Pixels pixels,
+                 decode_image(source, shape, jpeg_decoding(shape, framing, decoding.exactness),
+                              decoding.alpha));
   turn(pixels, shape);
   return pixels;
 }
@@ -121,6 +122,7 @@ Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour)
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,
                             PictureDecoding decoding, std::span<std::byte> patches) {
+  if (shape.format == MediaFormat::kJpeg) resize.exactness = decoding.exactness;
   if (!is_streamed(shape)) {
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape, framing, decoding));
     return framed_patches(displayed, framing, grid, resize, patches);
@@ -128,7 +130,7 @@ Status framed_image_patches(const ByteSource& source, const PartShape& shape,
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
   ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,
                  JpegRows::open(file, shape.width, shape.height,
-                                divisor_of(shape, framing, decoding.exactness)));
+                                jpeg_decoding(shape, framing, decoding.exactness)));
   ISOCOST_TRY(patches_of_rows(*rows, framing, grid, resize, patches, {}));
   return rows->finish();
 }

@@ -14,9 +14,8 @@ namespace isocost {
 // to its header; a decoder that finds another size answers kCorrupt, as for what is cut off or
 // damaged. All compute on the calling thread.
 
-/// Scaled down by `divisor` (1, 2, 4 or 8) within the inverse transform: sides rounded up.
 Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
-                           std::int32_t divisor);
+                           JpegDecoding how);
 Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 /// By libspng alone, which takes every kind of PNG and is the reference of the faster way.
 Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);

@@ -36,11 +36,11 @@ Side turned(Side side, std::uint8_t orientation) {
   return side;
 }
 
-Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, std::int32_t divisor,
+Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, JpegDecoding jpeg,
                       Alpha alpha) {
   switch (shape.format) {
     case MediaFormat::kJpeg:
-      return decode_jpeg(file, stored.width, stored.height, divisor);
+      return decode_jpeg(file, stored.width, stored.height, jpeg);
     case MediaFormat::kPng:
       return decode_png(file, stored.width, stored.height, alpha);
     case MediaFormat::kWebp:
@@ -129,11 +129,10 @@ Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const Par
   return read_some(source, 0, static_cast<std::size_t>(source.size()));
 }
 
-Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor,
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
                             Alpha alpha) {
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
-  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), divisor,
-                alpha);
+  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), jpeg, alpha);
 }
 
 Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
@@ -144,7 +143,7 @@ Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid
   const Side stored = turned({shape.width, shape.height}, shape.orientation);
   const Side target = turned({grid.width(), grid.height()}, shape.orientation);
   const auto divisor = jpeg_divisor(stored.width, stored.height, target.width, target.height);
-  ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, divisor));
+  ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, {divisor}));
   ISOCOST_TRY(resize(pixels, target));
   patchify(pixels.rgb, shape.orientation, grid, patches);
   return {};

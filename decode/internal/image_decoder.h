@@ -20,15 +20,22 @@ struct Pixels {
   std::vector<std::uint8_t> rgb;
 };
 
+/// How a JPEG is decoded.
+struct JpegDecoding {
+  std::int32_t divisor = 1;  ///< 1, 2, 4 or 8: by how much it is scaled down, sides rounded up.
+  /// If fast: with a coarser inverse transform, and colours that are repeated where the file has
+  /// fewer of them than pixels, not interpolated.
+  Exactness exactness = Exactness::kExact;
+};
+
 /// Returns by how much JPEG's inverse transform may scale down without falling below the target: 1,
 /// 2, 4 or 8. Sides are those stored.
 std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
                           std::int32_t target_height);
 
-/// Decodes an image. A JPEG is scaled down by `divisor` (1, 2, 4 or 8) on the way. Computes on the
-/// calling thread. Errors: kCorrupt (truncated, damaged, another size than the shape's),
-/// kUnsupported, kIo.
-Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor,
+/// Decodes an image; `jpeg` is for the files of that format. Computes on the calling thread.
+/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo.
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
                             Alpha alpha = Alpha::kWhite);
 /// Returns an upper bound of the memory of decode_image, its result and the file included.
 std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);

@@ -100,7 +100,7 @@ struct JpegRows::Decoder {
     return corrupt(std::string("its JPEG does not decode: ") + errors.message.data());
   }
 
-  Status start(ByteView file, std::int32_t divisor) {
+  Status start(ByteView file, JpegDecoding how) {
     return run([&] {
       jpeg_create_decompress(&jpeg);
       progress.progress_monitor = limit_scans;
@@ -110,7 +110,11 @@ struct JpegRows::Decoder {
       const bool has_ink = jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
       jpeg.out_color_space = has_ink ? JCS_CMYK : JCS_RGB;
       jpeg.scale_num = 1;
-      jpeg.scale_denom = static_cast<unsigned>(divisor);
+      jpeg.scale_denom = static_cast<unsigned>(how.divisor);
+      if (how.exactness == Exactness::kFast) {
+        jpeg.dct_method = JDCT_IFAST;
+        jpeg.do_fancy_upsampling = FALSE;
+      }
       jpeg_calc_output_dimensions(&jpeg);
     });
   }
@@ -145,9 +149,9 @@ JpegRows::JpegRows(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decode
 JpegRows::~JpegRows() = default;
 
 Result<std::unique_ptr<JpegRows>> JpegRows::open(ByteView file, std::int32_t width,
-                                                 std::int32_t height, std::int32_t divisor) {
+                                                 std::int32_t height, JpegDecoding how) {
   auto decoder = std::make_unique<Decoder>();
-  ISOCOST_TRY(decoder->start(file, divisor));
+  ISOCOST_TRY(decoder->start(file, how));
   const jpeg_decompress_struct& jpeg = decoder->jpeg;
   if (std::cmp_not_equal(jpeg.image_width, width) ||
       std::cmp_not_equal(jpeg.image_height, height)) {

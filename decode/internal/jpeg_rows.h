@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "decode/internal/image_decoder.h"
 #include "decode/internal/media_bytes.h"
 #include "decode/internal/pixel_rows.h"
 
@@ -13,10 +14,9 @@ namespace isocost {
 class JpegRows final : public RowSource {
  public:
   /// `file` is the whole file, of `width` × `height` stored pixels according to its header, and
-  /// outlives the rows. The picture is scaled down by `divisor` (1, 2, 4 or 8) within the inverse
-  /// transform: sides rounded up. Errors: kCorrupt.
+  /// outlives the rows. Errors: kCorrupt.
   static Result<std::unique_ptr<JpegRows>> open(ByteView file, std::int32_t width,
-                                                std::int32_t height, std::int32_t divisor);
+                                                std::int32_t height, JpegDecoding how);
   ~JpegRows() override;
 
   std::int32_t width() const override;

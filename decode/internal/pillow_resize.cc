@@ -68,6 +68,7 @@ struct Side {
   // The part of the new side that is made.
   std::int32_t first;
   std::int32_t count;
+  Exactness exactness;
 
   [[nodiscard]] bool is_copied() const { return from == to && count == to; }
 
@@ -103,9 +104,10 @@ void fill_weights(const Side& side, double centre, ResampleTaps::Window window,
 }
 
 /// Rounds half away from zero. Not std::round, which differs just below a half.
-std::int32_t fixed_point(double weight) {
-  const double scaled = weight * (1 << ResampleTaps::kWeightBits);
-  return static_cast<std::int32_t>(scaled + (scaled < 0 ? -0.5 : 0.5));
+std::int32_t fixed_point(double weight, int bits) {
+  const double scaled = weight * (1 << bits);
+  return static_cast<std::int32_t>(scaled + (scaled < 0 ? -0.5 : 0.5)) *
+         (1 << (ResampleTaps::kWeightBits - bits));
 }
 
 double centre_of(const Side& side, std::int32_t i) {
@@ -128,6 +130,8 @@ std::size_t stride_of(const std::vector<ResampleTaps::Window>& windows) {
 
 ResampleTaps taps_of(const Side& side) {
   ResampleTaps taps;
+  taps.is_coarse = side.exactness == Exactness::kFast;
+  const int bits = taps.is_coarse ? ResampleTaps::kCoarseBits : ResampleTaps::kWeightBits;
   taps.windows = windows_of(side);
   taps.stride = stride_of(taps.windows);
   taps.weights.resize(taps.windows.size() * taps.stride);
@@ -142,7 +146,8 @@ ResampleTaps taps_of(const Side& side) {
     const std::int32_t early =
         std::clamp(window.first + stride - side.from, 0, stride - window.count);
     const std::int32_t moved = std::min(early, window.first);
-    std::ranges::transform(weights, into + moved, fixed_point);
+    std::ranges::transform(weights, into + moved,
+                           [bits](double weight) { return fixed_point(weight, bits); });
     window = {window.first - moved, window.count + moved};
   }
   return taps;
@@ -186,7 +191,8 @@ void resample_row(const ResampleTaps& taps, std::size_t window, const Row& row,
 
 /// Rows of the new width that must be held at once: a window's, and what is left of a batch.
 std::int32_t held_rows(const Side& side) {
-  const auto rows = static_cast<std::int64_t>(side.stride() + kResampleBatch);
+  const std::size_t window = side.is_copied() ? 0 : side.stride();
+  const auto rows = static_cast<std::int64_t>(window + kResampleBatch);
   return static_cast<std::int32_t>(std::min<std::int64_t>(rows, side.from));
 }
 
@@ -200,6 +206,7 @@ class NarrowedRows {
         kernels_(kernels),
         is_copied_(horizontal.is_copied()),
         taps_(is_copied_ ? ResampleTaps() : column_taps(horizontal, kernels)),
+        scratch_(is_copied_ ? 0 : resample_scratch(horizontal.stride())),
         bytes_(row_bytes(horizontal.count)),
         memory_(static_cast<std::size_t>(held) * bytes_),
         ring_{memory_.data(), bytes_, held},
@@ -217,7 +224,7 @@ class NarrowedRows {
         into[i] = ring_.row(std::min(done_ + static_cast<std::int32_t>(i), next - 1));
         if (is_copied_) std::copy_n(from[i], bytes_, into[i]);
       }
-      if (!is_copied_) kernels_.columns(from, taps_, into);
+      if (!is_copied_) kernels_.columns(from, taps_, into, scratch_.data());
       done_ = next;
     }
     return {};
@@ -231,6 +238,7 @@ class NarrowedRows {
   const ResampleKernels& kernels_;
   bool is_copied_;
   ResampleTaps taps_;
+  std::vector<ResampleVector> scratch_;
   std::size_t bytes_;
   std::vector<std::uint8_t> memory_;
   RowRing ring_;
@@ -266,12 +274,14 @@ Status resize_height_first(RowSource& source, const Side& horizontal, const Side
                            RowSink& sink, const ResampleKernels& kernels) {
   const ResampleTaps columns = column_taps(horizontal, kernels);
   const ResampleTaps taps = row_taps(vertical, kernels);
-  const Side as_it_is{horizontal.from, horizontal.from, horizontal.filter, 0, horizontal.from};
+  const Side as_it_is{horizontal.from, horizontal.from,     horizontal.filter, 0,
+                      horizontal.from, horizontal.exactness};
   NarrowedRows old(source, as_it_is, taps.windows.front().first, held_rows(vertical), kernels);
   const auto row = [&](std::int32_t y) { return old.row(y); };
   const std::size_t new_bytes = row_bytes(horizontal.count);
   std::vector<std::uint8_t> batch(kResampleBatch * old.bytes() + kResampleSlack);
   std::vector<std::uint8_t> made(kResampleBatch * new_bytes);
+  std::vector<ResampleVector> scratch(resample_scratch(horizontal.stride()));
   std::vector<const std::uint8_t*> rows;
   rows.reserve(taps.stride);
   for (std::size_t y = 0; y < taps.windows.size(); y += kResampleBatch) {
@@ -287,7 +297,7 @@ Status resize_height_first(RowSource& source, const Side& horizontal, const Side
       resample_row(taps, y + i, row, rows, std::span(batch).subspan(i * old.bytes(), old.bytes()),
                    kernels);
     }
-    kernels.columns(from, columns, to);
+    kernels.columns(from, columns, to, scratch.data());
     for (std::size_t i = 0; i < count; ++i) {
       std::ranges::copy(std::span(made).subspan(i * new_bytes, new_bytes), sink.next_row().begin());
       sink.finish_row();
@@ -312,13 +322,18 @@ std::int64_t taps_bytes(const Side& side) {
 }
 
 std::int64_t column_taps_bytes(const Side& side) {
-  // Kernels may make vectors of weights where neighbours take nearly the same old positions.
+  // Kernels put the weights anew, for pairs of old positions, or make vectors of them where
+  // neighbours take nearly the same old positions.
   constexpr double kNearly = 8;
   constexpr std::int64_t kValues = 16;
-  if (side.scale() > kNearly) return taps_bytes(side);
+  const std::int64_t pairs =
+      side.count * static_cast<std::int64_t>((side.stride() + 2) * sizeof(std::int32_t));
   const std::int64_t vectors = (side.count * std::int64_t{3} / kValues + 1) *
-                               (1 + 3 * static_cast<std::int64_t>(side.stride() / kTapsTogether));
-  return taps_bytes(side) + vectors * static_cast<std::int64_t>(sizeof(ResampleVector));
+                               (1 + 3 * static_cast<std::int64_t>(side.stride() / kTapsTogether)) *
+                               static_cast<std::int64_t>(sizeof(ResampleVector));
+  const auto scratch =
+      static_cast<std::int64_t>(resample_scratch(side.stride()) * sizeof(ResampleVector));
+  return taps_bytes(side) + (side.scale() > kNearly ? pairs : std::max(pairs, vectors)) + scratch;
 }
 
 /// Packed RGB, row after row.
@@ -339,8 +354,8 @@ Status pillow_resize_rows(RowSource& source, std::int32_t to_width, std::int32_t
                           PixelArea part, ExactResize resize, RowSink& sink,
                           const ResampleKernels& kernels) {
   const FilterShape filter = shape_of(resize.filter);
-  const Side horizontal{source.width(), to_width, filter, part.x, part.width};
-  const Side vertical{source.height(), to_height, filter, part.y, part.height};
+  const Side horizontal{source.width(), to_width, filter, part.x, part.width, resize.exactness};
+  const Side vertical{source.height(), to_height, filter, part.y, part.height, resize.exactness};
   return height_first(horizontal, vertical, resize.order)
              ? resize_height_first(source, horizontal, vertical, sink, kernels)
              : resize_width_first(source, horizontal, vertical, sink, kernels);
@@ -348,20 +363,18 @@ Status pillow_resize_rows(RowSource& source, std::int32_t to_width, std::int32_t
 
 void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                         std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                        PixelArea part, ResampleFilter filter, ResizeOrder order,
-                        const ResampleKernels& kernels) {
+                        PixelArea part, ExactResize resize, const ResampleKernels& kernels) {
   MemoryRows rows(rgb, width, height);
   PackedRows packed(into, row_bytes(part.width));
   // Rows in memory do not fail.
-  static_cast<void>(
-      pillow_resize_rows(rows, to_width, to_height, part, {filter, order}, packed, kernels));
+  static_cast<void>(pillow_resize_rows(rows, to_width, to_height, part, resize, packed, kernels));
 }
 
 void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                    std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                   ResampleFilter filter, ResizeOrder order, const ResampleKernels& kernels) {
+                   ExactResize resize, const ResampleKernels& kernels) {
   pillow_resize_part(rgb, width, height, into, to_width, to_height, {0, 0, to_width, to_height},
-                     filter, order, kernels);
+                     resize, kernels);
 }
 
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
@@ -375,8 +388,10 @@ std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32
                                                   std::int32_t to_width, std::int32_t to_height,
                                                   PixelArea part, ResampleFilter filter,
                                                   ResizeOrder order) {
-  const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
-  const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
+  // Exact and coarse weights take as much.
+  constexpr auto kAny = Exactness::kExact;
+  const Side horizontal{width, to_width, shape_of(filter), part.x, part.width, kAny};
+  const Side vertical{height, to_height, shape_of(filter), part.y, part.height, kAny};
   const auto pointers = static_cast<std::int64_t>(vertical.stride() * sizeof(std::uint8_t*));
   const std::int64_t columns = horizontal.is_copied() ? 0 : column_taps_bytes(horizontal);
   const std::int64_t rows = vertical.is_copied() ? 0 : taps_bytes(vertical) + pointers;

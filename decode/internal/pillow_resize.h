@@ -18,6 +18,9 @@ enum class ResampleFilter { kBilinear, kBicubic, kLanczos };
 struct ExactResize {
   ResampleFilter filter = ResampleFilter::kBicubic;
   ResizeOrder order = ResizeOrder::kWidthFirst;
+  /// If fast: with coarse weights. Values differ by at most 2 from the exact ones where a side does
+  /// not shrink to less than an eighth.
+  Exactness exactness = Exactness::kExact;
 };
 
 /// A rectangle of pixels within an image.
@@ -46,13 +49,12 @@ Status pillow_resize_rows(RowSource& source, std::int32_t to_width, std::int32_t
 /// part.height * 3, and do not overlap.
 void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                         std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                        PixelArea part, ResampleFilter filter, ResizeOrder order,
+                        PixelArea part, ExactResize resize,
                         const ResampleKernels& kernels = fastest_kernels());
 /// The whole.
 void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                    std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                   ResampleFilter filter, ResizeOrder order,
-                   const ResampleKernels& kernels = fastest_kernels());
+                   ExactResize resize, const ResampleKernels& kernels = fastest_kernels());
 
 /// The bytes that `pillow_resize_rows` allocates: weights, and a few rows of one side's new size.
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,

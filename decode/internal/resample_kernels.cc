@@ -33,7 +33,7 @@ void columns_of_row(const std::uint8_t* row, const ResampleTaps& taps, std::uint
 }
 
 void columns(const std::array<const std::uint8_t*, kResampleBatch>& from, const ResampleTaps& taps,
-             const std::array<std::uint8_t*, kResampleBatch>& to) {
+             const std::array<std::uint8_t*, kResampleBatch>& to, ResampleVector* /*scratch*/) {
   for (std::size_t i = 0; i < kResampleBatch; ++i) columns_of_row(from[i], taps, to[i]);
 }
 

@@ -17,20 +17,30 @@ struct alignas(64) ResampleVector {
 /// behind the point.
 struct ResampleTaps {
   static constexpr int kWeightBits = 22;
+  /// The bits behind the point that coarse weights use; the others are 0.
+  static constexpr int kCoarseBits = 14;
   struct Window {
     std::int32_t first = 0;
     std::int32_t count = 0;
   };
+  bool is_coarse = false;
   std::vector<Window> windows;
-  std::size_t stride =
-      0;  ///< Weights per window, a multiple of kTapsTogether; those beyond `count` are 0.
-  /// Both as the kernels' `pack_columns` or `pack_rows` leave them.
+  /// Weights per window, a multiple of kTapsTogether; those beyond `count` are 0.
+  std::size_t stride = 0;
+  /// These, and `stride`, as the kernels' `pack_columns` or `pack_rows` leave them.
   std::vector<std::int32_t> weights;
   std::vector<ResampleVector> vectors;
 };
 
 constexpr std::size_t kTapsTogether = 4;
-constexpr std::size_t kResampleBatch = 4;
+constexpr std::size_t kResampleBatch = 8;
+/// The vectors that `columns` may write for windows of `stride` weights: old pixels of a batch that
+/// one of them takes, and some ahead, of 16 bits a value.
+constexpr std::size_t kPixelsAhead = 128;
+constexpr std::size_t resample_scratch(std::size_t stride) {
+  constexpr std::size_t kPixelBytes = kResampleBatch * 3 * sizeof(std::int16_t);
+  return (stride + kPixelsAhead) * kPixelBytes / sizeof(ResampleVector);
+}
 /// How far beyond a row's end `columns` reads. What it finds there does not matter.
 constexpr std::size_t kResampleSlack = 128;
 
@@ -39,9 +49,11 @@ struct ResampleKernels {
   /// Turn weights into the parts that the processor multiplies, for the functions below.
   void (*pack_columns)(ResampleTaps& taps);
   void (*pack_rows)(ResampleTaps& taps);
-  /// Gives each of four packed RGB rows its new width. The same row may appear twice.
+  /// Gives each packed RGB row of a batch its new width. The same row may appear twice. `scratch`
+  /// has as many vectors as resample_scratch says of the stride before it was packed.
   void (*columns)(const std::array<const std::uint8_t*, kResampleBatch>& from,
-                  const ResampleTaps& taps, const std::array<std::uint8_t*, kResampleBatch>& to);
+                  const ResampleTaps& taps, const std::array<std::uint8_t*, kResampleBatch>& to,
+                  ResampleVector* scratch);
   /// Makes a row of `bytes` of the old rows that its window covers. `from` has a multiple of
   /// kTapsTogether of them: a window's last one is repeated.
   void (*rows)(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t window,

@@ -2,6 +2,14 @@
 // not wrap. Highway chooses this target where the processor has it, but does not tell the compiler.
 HWY_PUSH_ATTRIBUTES("avx512vnni")
 
+// Rows that are made together: one in each 128 bits.
+constexpr std::size_t kFour = 4;
+using FourRows = std::array<const std::uint8_t*, kFour>;
+using FourTargets = std::array<std::uint8_t*, kFour>;
+
+alignas(kLane) constexpr std::uint8_t kWithoutFourth[kLane] = {
+    0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0x80, 0x80, 0x80, 0x80};
+
 // A weight is high * 2^16 + middle * 2^8 + low, each of them a signed byte: the processor
 // multiplies four pixels' bytes with four such bytes and adds them up.
 constexpr std::size_t kParts = 3;
@@ -16,7 +24,7 @@ std::array<std::int8_t, kParts> parts_of(std::int32_t weight) {
 }
 
 // Of four weights: the four low parts, the middle ones, the high ones.
-void pack(ResampleTaps& taps) {
+void pack_rows(ResampleTaps& taps) {
   for (std::size_t i = 0; i < taps.weights.size(); i += kTapsTogether) {
     std::array<std::array<std::int8_t, kTapsTogether>, 4> parts{};
     for (std::size_t k = 0; k < kTapsTogether; ++k) {
@@ -45,7 +53,7 @@ void pack_columns(ResampleTaps& taps) {
     for (std::size_t k = 0; k < kTapsTogether; ++k) {
       const std::size_t place =
           (static_cast<std::size_t>(apart) + k) * kChannels + value % kChannels;
-      if (place >= 2 * sizeof(ResampleVector)) return pack(taps);
+      if (place >= 2 * sizeof(ResampleVector)) return pack_rows(taps);
       own->bytes[at + k] = static_cast<std::uint8_t>(place);
     }
     for (std::size_t k = 0; k < taps.stride; ++k) {
@@ -98,14 +106,14 @@ HWY_INLINE __m128i load_lane(const std::uint8_t* from) {
 }
 
 // 128 bits of each row.
-HWY_INLINE __m512i load_rows(const Rows& from, std::size_t at) {
+HWY_INLINE __m512i load_rows(const FourRows& from, std::size_t at) {
   __m512i rows = _mm512_castsi128_si512(load_lane(from[0] + at));
   rows = _mm512_inserti32x4(rows, load_lane(from[1] + at), 1);
   rows = _mm512_inserti32x4(rows, load_lane(from[2] + at), 2);
   return _mm512_inserti32x4(rows, load_lane(from[3] + at), 3);
 }
 
-HWY_INLINE void store_rows(__m512i rows, __mmask16 some, const Targets& to, std::size_t at) {
+HWY_INLINE void store_rows(__m512i rows, __mmask16 some, const FourTargets& to, std::size_t at) {
   _mm_mask_storeu_epi8(to[0] + at, some, _mm512_castsi512_si128(rows));
   _mm_mask_storeu_epi8(to[1] + at, some, _mm512_extracti32x4_epi32(rows, 1));
   _mm_mask_storeu_epi8(to[2] + at, some, _mm512_extracti32x4_epi32(rows, 2));
@@ -117,7 +125,7 @@ HWY_INLINE __mmask16 first_bytes(std::size_t count) {
 }
 
 // A register has a row in each 128 bits, and there the four old pixels' reds, then greens, blues.
-void columns_of_far_pixels(const Rows& from, const ResampleTaps& taps, const Targets& to) {
+void columns_of_far_pixels(const FourRows& from, const ResampleTaps& taps, const FourTargets& to) {
   const __m512i by_channel =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
   const __m512i without_fourth = _mm512_broadcast_i32x4(load_lane(kWithoutFourth));
@@ -152,16 +160,16 @@ HWY_INLINE __m512i gather(const std::uint8_t* row, __m512i places, __mmask64 sec
 }
 
 template <bool kIsNear>
-HWY_INLINE __m512i values_of(const Rows& from, std::size_t at, const ResampleVector* own,
+HWY_INLINE __m512i values_of(const FourRows& from, std::size_t at, const ResampleVector* own,
                              std::size_t stride, __mmask64 second) {
   const __m512i by_row = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i places = _mm512_load_si512(own++);
-  std::array<Sums, kResampleBatch> sums = {no_sums(), no_sums(), no_sums(), no_sums()};
+  std::array<Sums, kFour> sums = {no_sums(), no_sums(), no_sums(), no_sums()};
   for (std::size_t k = 0; k < stride;
        k += kTapsTogether, at += kTapsTogether * kChannels, own += kParts) {
     const std::array<__m512i, kParts> weights = {_mm512_load_si512(own), _mm512_load_si512(own + 1),
                                                  _mm512_load_si512(own + 2)};
-    for (std::size_t i = 0; i < kResampleBatch; ++i) {
+    for (std::size_t i = 0; i < kFour; ++i) {
       add_products(gather<kIsNear>(from[i] + at, places, second), weights, sums[i]);
     }
   }
@@ -170,7 +178,7 @@ HWY_INLINE __m512i values_of(const Rows& from, std::size_t at, const ResampleVec
   return _mm512_permutexvar_epi32(by_row, bytes);
 }
 
-void columns(const Rows& from, const ResampleTaps& taps, const Targets& to) {
+void columns_of_four(const FourRows& from, const ResampleTaps& taps, const FourTargets& to) {
   if (taps.vectors.empty()) return columns_of_far_pixels(from, taps, to);
   const std::size_t values = taps.windows.size() * kChannels;
   const std::size_t vectors = 1 + taps.stride / kTapsTogether * kParts;
@@ -182,6 +190,14 @@ void columns(const Rows& from, const ResampleTaps& taps, const Targets& to) {
     const __m512i made = second == 0 ? values_of<true>(from, at, own, taps.stride, second)
                                      : values_of<false>(from, at, own, taps.stride, second);
     store_rows(made, first_bytes(std::min(kValues, values - value)), to, value);
+  }
+}
+
+void columns(const Rows& from, const ResampleTaps& taps, const Targets& to,
+             ResampleVector* /*scratch*/) {
+  for (std::size_t i = 0; i < kResampleBatch; i += kFour) {
+    columns_of_four({from[i], from[i + 1], from[i + 2], from[i + 3]}, taps,
+                    {to[i], to[i + 1], to[i + 2], to[i + 3]});
   }
 }
 

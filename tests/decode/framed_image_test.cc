@@ -39,15 +39,15 @@ Result<std::vector<std::byte>> streamed(const Bytes& file, const Framing& framin
 
 // Everything decoded, then resized, then put on black, then cut.
 std::vector<std::byte> step_by_step(const Bytes& file, const Framing& framing, PatchGrid grid,
-                                    ExactResize resize, std::int32_t divisor) {
+                                    ExactResize resize, JpegDecoding jpeg) {
   const Pixels pixels =
-      decode_image(MemoryByteSource(file), shape_of(file), divisor, Alpha::kWhite).value();
+      decode_image(MemoryByteSource(file), shape_of(file), jpeg, Alpha::kWhite).value();
   const auto bytes = [](std::int64_t width, std::int64_t height) {
     return static_cast<std::size_t>(width * height * 3);
   };
   std::vector<std::uint8_t> resized(bytes(framing.width, framing.height));
   pillow_resize(pixels.rgb, pixels.width, pixels.height, resized, framing.width, framing.height,
-                resize.filter, resize.order, portable_kernels());
+                resize, portable_kernels());
   std::vector<std::uint8_t> canvas(bytes(grid.width(), grid.height()));
   const PixelArea& part = framing.part;
   for (std::int32_t y = 0; y < part.height; ++y) {
@@ -88,7 +88,7 @@ TEST(FramedImage, OfAnySizeIsThatOfTheStepsOneByOne) {
     }
     const auto made = streamed(file, framing, grid, resize, Exactness::kExact);
     ASSERT_TRUE(made.has_value()) << made.error().message();
-    EXPECT_EQ(*made, step_by_step(file, framing, grid, resize, 1))
+    EXPECT_EQ(*made, step_by_step(file, framing, grid, resize, {}))
         << width << 'x' << height << " to " << framing.width << 'x' << framing.height;
   }
 }
@@ -104,7 +104,7 @@ TEST(FramedImage, OfEachGoldenJpegIsThatOfTheStepsOneByOne) {
     if (shape_of(file).orientation != 1) continue;
     const auto made = streamed(file, whole(grid), grid, kResize, Exactness::kExact);
     ASSERT_TRUE(made.has_value()) << entry.path() << ": " << made.error().message();
-    EXPECT_EQ(*made, step_by_step(file, whole(grid), grid, kResize, 1)) << entry.path();
+    EXPECT_EQ(*made, step_by_step(file, whole(grid), grid, kResize, {})) << entry.path();
     ++seen;
   }
   EXPECT_GE(seen, 3);  // grey, CMYK and YCCK are among them
@@ -115,7 +115,9 @@ TEST(FramedImage, IsScaledDownWhileItIsDecodedIfFast) {
   const PatchGrid grid{8, 10, 14};  // 112 rows of 140 pixels: a quarter
   const auto made = streamed(file, whole(grid), grid, kResize, Exactness::kFast);
   ASSERT_TRUE(made.has_value());
-  EXPECT_EQ(*made, step_by_step(file, whole(grid), grid, kResize, 4));
+  ExactResize coarse = kResize;
+  coarse.exactness = Exactness::kFast;
+  EXPECT_EQ(*made, step_by_step(file, whole(grid), grid, coarse, {4, Exactness::kFast}));
 }
 
 TEST(FramedImage, OfAFileThatIsCutOffIsAnErrorThoughTheCutIsBelowWhatIsSeen) {

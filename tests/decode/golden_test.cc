@@ -55,7 +55,7 @@ Pixels read_ppm(const fs::path& file) {
 Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
   switch (shape.format) {
     case MediaFormat::kJpeg:
-      return decode_jpeg(file, shape.width, shape.height, 1);
+      return decode_jpeg(file, shape.width, shape.height, {});
     case MediaFormat::kPng:
       return decode_png(file, shape.width, shape.height, Alpha::kWhite);
     case MediaFormat::kWebp:

@@ -37,6 +37,7 @@ struct Golden {
   std::int32_t to_height = 0;
   std::string filter;
   std::uint64_t hash = 0;
+  Exactness exactness = Exactness::kExact;
 };
 
 std::vector<Golden> goldens() {
@@ -54,9 +55,11 @@ std::vector<std::uint8_t> resized(const std::vector<std::uint8_t>& rgb, const Go
                                   const ResampleKernels& kernels) {
   std::vector<std::uint8_t> small(static_cast<std::size_t>(golden.to_width) *
                                   static_cast<std::size_t>(golden.to_height) * 3);
-  pillow_resize(rgb, golden.width, golden.height, small, golden.to_width, golden.to_height,
-                filter_of(golden.filter),
-                golden.order == 13 ? ResizeOrder::kPillow13 : ResizeOrder::kWidthFirst, kernels);
+  const ExactResize resize{filter_of(golden.filter),
+                           golden.order == 13 ? ResizeOrder::kPillow13 : ResizeOrder::kWidthFirst,
+                           golden.exactness};
+  pillow_resize(rgb, golden.width, golden.height, small, golden.to_width, golden.to_height, resize,
+                kernels);
   return small;
 }
 
@@ -88,7 +91,10 @@ TEST(PillowResize, IsTheSameWithEveryProcessorsVectors) {
     return std::int32_t(1 + random() % (random() % 4 == 0 ? 700 : 90));
   };
   for (int i = 0; i < 150; ++i) {
-    const Golden sizes{12, side(), side(), side(), side(), i % 2 == 0 ? "bicubic" : "lanczos", 0};
+    const Golden sizes{12,     side(),
+                       side(), side(),
+                       side(), i % 2 == 0 ? "bicubic" : "lanczos",
+                       0,      i % 3 == 0 ? Exactness::kFast : Exactness::kExact};
     SCOPED_TRACE(::testing::Message() << sizes.width << 'x' << sizes.height << " to "
                                       << sizes.to_width << 'x' << sizes.to_height);
     const auto rgb = test::test_pattern(sizes.width, sizes.height);
@@ -97,6 +103,24 @@ TEST(PillowResize, IsTheSameWithEveryProcessorsVectors) {
       EXPECT_EQ(resized(rgb, sizes, target.kernels), plain) << target.name;
     }
   }
+}
+
+TEST(PillowResize, IsAboutTheSameWithCoarseWeights) {
+  std::mt19937 random(2);
+  const auto side = [&random](int most) { return std::int32_t(most / 8 + random() % 300U); };
+  bool differs = false;
+  for (int i = 0; i < 40; ++i) {
+    Golden sizes{12, side(0) + 1, side(0) + 1, 0, 0, i % 2 == 0 ? "bicubic" : "lanczos", 0};
+    sizes.to_width = side(sizes.width) + 1;
+    sizes.to_height = side(sizes.height) + 1;
+    const auto rgb = test::test_pattern(sizes.width, sizes.height);
+    const auto exact = resized(rgb, sizes, fastest_kernels());
+    sizes.exactness = Exactness::kFast;
+    const auto coarse = resized(rgb, sizes, fastest_kernels());
+    differs = differs || coarse != exact;
+    for (std::size_t at = 0; at < exact.size(); ++at) ASSERT_NEAR(coarse[at], exact[at], 2);
+  }
+  EXPECT_TRUE(differs);
 }
 
 TEST(PillowResize, MakesAPartAsItMakesTheWhole) {
@@ -120,10 +144,10 @@ TEST(PillowResize, MakesAPartAsItMakesTheWhole) {
       for (const auto order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
         std::vector<std::uint8_t> whole(static_cast<std::size_t>(to_width) *
                                         static_cast<std::size_t>(to_height) * 3);
-        pillow_resize(rgb, width, height, whole, to_width, to_height, filter, order);
+        pillow_resize(rgb, width, height, whole, to_width, to_height, {filter, order});
         std::vector<std::uint8_t> made(static_cast<std::size_t>(part.width) *
                                        static_cast<std::size_t>(part.height) * 3);
-        pillow_resize_part(rgb, width, height, made, to_width, to_height, part, filter, order);
+        pillow_resize_part(rgb, width, height, made, to_width, to_height, part, {filter, order});
         std::vector<std::uint8_t> wanted;
         for (std::int32_t y = part.y; y < part.y + part.height; ++y) {
           const auto row = whole.begin() + (std::ptrdiff_t{y} * to_width + part.x) * 3;
@@ -141,7 +165,7 @@ TEST(PillowResize, KeepsPlainColours) {
     for (const auto filter :
          {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
       std::vector<std::uint8_t> large(std::size_t{84} * 28 * 3);
-      pillow_resize(rgb, 61, 47, large, 84, 28, filter, ResizeOrder::kPillow13);
+      pillow_resize(rgb, 61, 47, large, 84, 28, {filter, ResizeOrder::kPillow13});
       EXPECT_TRUE(std::ranges::all_of(large, [value](int v) { return v == value; }));
     }
   }
