@@ -44,14 +44,13 @@ void tensors_of_image(benchmark::State& state, MediaFormat format, const char* n
 }
 
 void patches_of_pixels(benchmark::State& state) {
-  const auto orientation = static_cast<std::uint8_t>(state.range(0));
   const test::Picture picture = test::gradient(896, 672, 1);
-  const PatchGrid grid = orientation > 4 ? PatchGrid{64, 48} : PatchGrid{48, 64};
+  const PatchGrid grid{48, 64};
   std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
-  patchify(picture.rgb, orientation, grid, patches);
+  patchify(picture.rgb, grid, patches);
   require(patches.size() == picture.rgb.size(), "patchify");
   for (auto _ : state) {
-    patchify(picture.rgb, orientation, grid, patches);
+    patchify(picture.rgb, grid, patches);
     benchmark::DoNotOptimize(patches.data());
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(patches.size()));
@@ -66,7 +65,7 @@ BENCHMARK_CAPTURE(tensors_of_image, png, MediaFormat::kPng, "png")->Apply(sizes)
 BENCHMARK_CAPTURE(tensors_of_image, webp, MediaFormat::kWebp, "webp")->Apply(sizes);
 BENCHMARK_CAPTURE(tensors_of_image, gif, MediaFormat::kGif, "gif")->Apply(sizes);
 BENCHMARK_CAPTURE(tensors_of_image, bmp, MediaFormat::kBmp, "bmp")->Apply(sizes);
-BENCHMARK(patches_of_pixels)->Arg(1)->Arg(6);
+BENCHMARK(patches_of_pixels);
 
 }  // namespace
 }  // namespace isocost

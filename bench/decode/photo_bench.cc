@@ -83,7 +83,7 @@ std::vector<std::byte> reference(const Photo& photo, PatchGrid grid) {
   pillow_resize(pixels->rgb, pixels->width, pixels->height, resized, grid.width(), grid.height(),
                 {}, portable_kernels());
   std::vector<std::byte> patches(resized.size());
-  patchify(resized, 1, grid, patches, {});
+  patchify(resized, grid, patches);
   return patches;
 }
 

@@ -122,6 +122,9 @@ Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour)
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,
                             PictureDecoding decoding, std::span<std::byte> patches) {
+  if (static_cast<std::int64_t>(patches.size()) != grid.bytes()) {
+    return Error(ErrorCode::kInvalidArgument, "framed_image_patches: room for another grid");
+  }
   if (shape.format == MediaFormat::kJpeg) resize.exactness = decoding.exactness;
   if (!is_streamed(shape)) {
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape, framing, decoding));

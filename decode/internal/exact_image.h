@@ -41,7 +41,7 @@ struct PictureDecoding {
 
 /// Decodes a picture and turns it as it is displayed: in full, so that resizing rounds what it
 /// rounds for a processor of transformers, or, if fast, at least as large as `framing` has it.
-/// Errors: those of image_patches.
+/// Errors: those of decode_image.
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
                                const Framing& framing, PictureDecoding decoding);
 
@@ -61,6 +61,8 @@ Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour)
 inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
 
 /// Both for one framing. A JPEG that is stored upright is resized and cut while it is decoded.
+/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo,
+/// kInvalidArgument where `patches` has not the grid's bytes.
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,
                             PictureDecoding decoding, std::span<std::byte> patches);

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/byte_source.h"
 #include "base/result.h"
-#include "decode/internal/patch_grid.h"
 #include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
@@ -44,14 +41,5 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
 Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const PartShape& shape);
 /// Returns an upper bound of the memory in which a JPEG's rows are decoded, the file included.
 std::int64_t jpeg_rows_bytes(const PartShape& shape);
-
-/// Decodes an image, scales it to the grid's size, applies EXIF orientation and cuts it into
-/// patches of 588 bytes. `patches` must have exactly the bytes of the grid. Computes on the calling
-/// thread. Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo.
-Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                     std::span<std::byte> patches);
-
-/// Returns an upper bound of the memory of image_patches, without `patches`.
-std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid);
 
 }  // namespace isocost

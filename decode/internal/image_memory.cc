@@ -2,7 +2,6 @@
 
 #include "base/units.h"
 #include "decode/internal/image_decoder.h"
-#include "decode/internal/patch_grid.h"
 #include "decode/internal/resample_kernels.h"
 #include "decode/sample_shape.h"
 
@@ -60,17 +59,6 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) 
 
 std::int64_t jpeg_rows_bytes(const PartShape& shape) {
   return shape.encoded_bytes + kMiB + jpeg_decoder_bytes(shape);
-}
-
-std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {
-  const bool lies = shape.orientation > 4;  // its sides are exchanged
-  const std::int32_t divisor =
-      lies ? jpeg_divisor(shape.height, shape.width, grid.height(), grid.width())
-           : jpeg_divisor(shape.width, shape.height, grid.width(), grid.height());
-  const std::int64_t target = std::int64_t{grid.width()} * grid.height() * 3;
-  // Scaled in two passes; the averaging one keeps a row of sums, and weights.
-  const std::int64_t sums = (std::int64_t{shape.width} + shape.height) * 24;
-  return image_decoding_bytes(shape, divisor) + 2 * target + sums;
 }
 
 }  // namespace isocost

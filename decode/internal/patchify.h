@@ -16,12 +16,11 @@ struct FrameSlot {
   std::int32_t index = 0;
 };
 
-/// Cuts a picture of the grid's size into patches, rows of RGB pixels, the four of each 2×2 group
-/// one after another, groups row by row. `rgb` is packed and as stored: of the grid's size once
-/// EXIF `orientation` (1..8) has turned it, which happens on the way. `patches` has `slot.depth`
+/// Cuts a displayed picture of the grid's size into patches, rows of RGB pixels, the four of each
+/// 2×2 group one after another, groups row by row. `rgb` is packed. `patches` has `slot.depth`
 /// times the grid's bytes, and each patch that many rows, of which this fills row `slot.index`.
-void patchify(std::span<const std::uint8_t> rgb, std::uint8_t orientation, PatchGrid grid,
-              std::span<std::byte> patches, FrameSlot slot = {});
+void patchify(std::span<const std::uint8_t> rgb, PatchGrid grid, std::span<std::byte> patches,
+              FrameSlot slot = {});
 
 /// Cuts a displayed picture's rows into patches, as patchify does. The rows of a patch are
 /// collected, so that patches are written one after another while the rows are in the cache. The

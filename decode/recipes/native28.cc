@@ -16,7 +16,7 @@
 #include "base/utf8.h"
 #include "decode/decode_limit.h"
 #include "decode/internal/audio.h"
-#include "decode/internal/image_decoder.h"
+#include "decode/internal/exact_image.h"
 #include "decode/internal/media_bytes.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/patchify.h"
@@ -44,6 +44,11 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
   }
   return bytes;
 }
+
+// Pictures only need to look as they did: they are resized as fast as is possible.
+constexpr ExactResize kResize{ResampleFilter::kBilinear, ResizeOrder::kWidthFirst,
+                              Exactness::kFast};
+constexpr PictureDecoding kDecoding{.exactness = Exactness::kFast};
 
 class Native28 final : public RecipeFamily {
  public:
@@ -139,7 +144,7 @@ std::int64_t Native28::working_set_bytes(const PartShape& shape, const PartPlan&
     case Modality::kText:
       return 3 * shape.encoded_bytes;  // JSON: the bytes, a token, the unescaped text
     case Modality::kImage:
-      return image_working_set_bytes(shape, plan.grid);
+      return framed_image_bytes(shape, whole(plan.grid), kResize);
     case Modality::kAudio:
       return audio_working_set_bytes(shape, options_.max_audio_seconds);
     case Modality::kVideo:
@@ -180,7 +185,8 @@ Status Native28::add_text(const PartBytes& bytes, const PartPlan& plan, SampleTe
 
 Status Native28::add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
   to.append(kTokenVision, kIgnoredLabel, plan.tokens);
-  return image_patches(*bytes.source, *bytes.shape, plan.grid, to.next_image(plan.grid));
+  return framed_image_patches(*bytes.source, *bytes.shape, whole(plan.grid), plan.grid, kResize,
+                              kDecoding, to.next_image(plan.grid));
 }
 
 Status Native28::add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
@@ -189,8 +195,7 @@ Status Native28::add_video(const PartBytes& bytes, const PartPlan& plan, SampleT
   to.append(kTokenVision, kIgnoredLabel, plan.tokens);
   const auto times = frame_times_us(bytes.shape->duration_us, plan.images);
   const auto sink = [&](std::size_t, std::span<const std::uint8_t> rgb) -> Status {
-    constexpr std::uint8_t kUpright = 1;  // frames come turned
-    patchify(rgb, kUpright, plan.grid, to.next_image(plan.grid));
+    patchify(rgb, plan.grid, to.next_image(plan.grid));
     return {};
   };
   return video_frames(*bytes.source, *bytes.shape, times, plan.grid.width(), plan.grid.height(),

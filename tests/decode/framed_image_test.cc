@@ -62,7 +62,7 @@ std::vector<std::byte> step_by_step(const Bytes& file, const Framing& framing, P
     }
   }
   std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
-  patchify(canvas, 1, grid, patches);
+  patchify(canvas, grid, patches);
   return patches;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/internal/exact_image.h"
 #include "decode/internal/image_codecs.h"
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/media_bytes.h"
@@ -72,7 +73,7 @@ Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
 Result<Pixels> from_patches(const ByteSource& source, const PartShape& shape) {
   const PatchGrid grid = patch_grid(shape.width, shape.height, 4096);
   std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
-  ISOCOST_TRY(image_patches(source, shape, grid, patches));
+  ISOCOST_TRY(framed_image_patches(source, shape, whole(grid), grid, {}, {}, patches));
   Pixels pixels{shape.width, shape.height, {}};
   for (std::int32_t y = 0; y < shape.height; ++y) {
     for (std::int32_t x = 0; x < shape.width; ++x) {

@@ -5,13 +5,14 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "decode/internal/exact_image.h"
 #include "decode/internal/image_decoder.h"
-#include "decode/internal/patchify.h"
 #include "decode/probe.h"
 #include "tests/support/media.h"
 
@@ -40,6 +41,13 @@ struct Decoded {
     return {value(0), value(1), value(2)};
   }
 };
+
+// As native28 has them.
+Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
+                     std::span<std::byte> patches) {
+  return framed_image_patches(source, shape, whole(grid), grid, {ResampleFilter::kBilinear},
+                              {.exactness = Exactness::kFast}, patches);
+}
 
 Result<Decoded> decode(const Bytes& bytes, std::string_view name, int max_patches = 4096) {
   const MemoryByteSource source(bytes);
