@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 
 #include "base/mutex.h"
@@ -39,6 +39,26 @@ class MemoryBudget {
     std::int64_t bytes_ = 0;
   };
 
+  /// A place in the queue of requests, for a caller that does not wait. Its destructor gives the
+  /// place up, or what was granted and not taken. More than the limit is never granted, and would
+  /// keep all others waiting.
+  class Request {
+   public:
+    Request(MemoryBudget& budget, std::int64_t bytes);
+    ~Request();
+    Request(const Request&) = delete;
+    Request& operator=(const Request&) = delete;
+
+    std::int64_t bytes() const { return bytes_; }
+    /// Returns the grant if the request's turn has come; never blocks. Once it has returned one, it
+    /// returns nothing.
+    std::optional<Grant> take();
+
+   private:
+    MemoryBudget& budget_;
+    const std::int64_t bytes_;
+  };
+
   explicit MemoryBudget(std::int64_t limit_bytes) : limit_(limit_bytes) {}
 
   /// Blocks until `bytes` are available. Errors: kResourceExhausted if they exceed the whole
@@ -46,20 +66,23 @@ class MemoryBudget {
   Result<Grant> acquire(std::int64_t bytes, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
   /// Returns a grant if no request waits, and no more than `most` bytes are in use with it; else
   /// nothing. Never blocks.
-  std::optional<Grant> try_acquire(std::int64_t bytes, std::int64_t most) ISOCOST_EXCLUDES(mutex_);
+  std::optional<Grant> try_acquire(std::int64_t bytes, std::int64_t most = INT64_MAX)
+      ISOCOST_EXCLUDES(mutex_);
 
   std::int64_t limit() const { return limit_; }
   std::int64_t in_use() const ISOCOST_EXCLUDES(mutex_);
   std::int64_t peak() const ISOCOST_EXCLUDES(mutex_);
 
  private:
-  Grant take(std::int64_t bytes) ISOCOST_REQUIRES(mutex_);
+  void count(std::int64_t bytes) ISOCOST_REQUIRES(mutex_);
   void give_back(std::int64_t bytes) ISOCOST_EXCLUDES(mutex_);
+  void grant_in_turn() ISOCOST_REQUIRES(mutex_);
 
   const std::int64_t limit_;
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::deque<const void*> waiting_ ISOCOST_GUARDED_BY(mutex_);
+  std::deque<const Request*> waiting_ ISOCOST_GUARDED_BY(mutex_);
+  std::set<const Request*> granted_ ISOCOST_GUARDED_BY(mutex_);  // and not taken yet
   std::int64_t used_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::int64_t peak_ ISOCOST_GUARDED_BY(mutex_) = 0;
 };

@@ -15,6 +15,7 @@
 #include "base/range.h"
 #include "base/units.h"
 #include "trainer_adapter/internal/assembly.h"
+#include "transport/block_receiver.h"
 #include "transport/connection.h"
 
 namespace isocost {
@@ -67,6 +68,7 @@ class ClientImpl final : public Client {
   Status send_profile(const std::string& profile) override;
   void close() override { leave(true); }
   std::int64_t bytes_copied() const override { return bytes_copied_; }
+  std::int64_t bytes_in_use() const override { return pool_.bytes_in_use() + *shared_in_use_; }
   const BufferPool& pool() const override { return pool_; }
 
  private:
@@ -79,13 +81,18 @@ class ClientImpl final : public Client {
   void on_message(Message message, std::span<const std::span<const std::byte>> frames);
   void on_refusal(const Refusal& refusal);
   void on_welcome(const Welcome& welcome);
+  void attach(const SharedMemoryOffer& offer);
+  void do_without_shared_memory(const Error& why);
   void on_header(MicrobatchHeader header);
   Result<Assembly> begin(MicrobatchHeader header);
   void on_fragment(const FragmentHeader& header,
                    std::span<const std::span<const std::byte>> frames);
+  void on_block(const MicrobatchInBlock& microbatch);
+  std::shared_ptr<const void> count(BlockReceiver::Block block) const;
   void on_epoch_end(const EpochEnd& end);
   Assembly* find_pending(const Position& position);
   void on_tick(std::chrono::nanoseconds silence);
+  void keep_up_with_blocks();
   void finish_complete();
   void finish(Assembly& assembly);
   void finish(const EpochEnd& end);
@@ -109,6 +116,10 @@ class ClientImpl final : public Client {
   // Used by the connection's thread only: announced and not ready yet, in order. Fragments of
   // several microbatches may arrive interleaved, and an end of epoch before the last fragment.
   std::deque<std::variant<Assembly, EpochEnd>> pending_;
+  // Also of that thread. Null where the node shares no memory, or it does not reach this process.
+  std::unique_ptr<BlockReceiver> blocks_;
+  bool shares_memory_ = true;   // until it has failed once
+  std::string why_not_shared_;  // to be logged at the next welcome
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -133,6 +144,9 @@ class ClientImpl final : public Client {
   bool silent_ ISOCOST_GUARDED_BY(mutex_) = false;  // the failure is the node's silence
 
   std::atomic<std::int64_t> bytes_copied_ = 0;
+  // Bytes of blocks; shared with the tensors in them, which may outlive the client.
+  const std::shared_ptr<std::atomic<std::int64_t>> shared_in_use_ =
+      std::make_shared<std::atomic<std::int64_t>>(0);
   std::unique_ptr<Connection> connection_;
 };
 
@@ -186,11 +200,14 @@ Hello ClientImpl::hello() {
 
 void ClientImpl::on_message(Message message, std::span<const std::span<const std::byte>> frames) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    attach(welcome->shared_memory);  // before credit is granted, so that it holds for all of it
     on_welcome(*welcome);
   } else if (auto* header = std::get_if<MicrobatchHeader>(&message)) {
     on_header(std::move(*header));
   } else if (const auto* fragment = std::get_if<FragmentHeader>(&message)) {
     on_fragment(*fragment, frames);
+  } else if (const auto* in_block = std::get_if<MicrobatchInBlock>(&message)) {
+    on_block(*in_block);
   } else if (const auto* end = std::get_if<EpochEnd>(&message)) {
     on_epoch_end(*end);
   } else if (const auto* refusal = std::get_if<Refusal>(&message)) {
@@ -238,6 +255,33 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
   top_up();
   connection_->set_heartbeat(std::chrono::milliseconds(welcome.heartbeat_ms));
   changed_.notify_all();
+}
+
+void ClientImpl::attach(const SharedMemoryOffer& offer) {
+  blocks_ = nullptr;  // those of an earlier session
+  if (offer.socket.empty()) return;
+  if (shares_memory_) {
+    auto attached = BlockReceiver::attach(offer);
+    if (attached) {
+      blocks_ = *std::move(attached);
+      return;
+    }
+    shares_memory_ = false;
+    why_not_shared_ = attached.error().message();
+  }
+  if (why_not_shared_.empty()) return;
+  log(options_.log, LogLevel::kInfo,
+      "microbatches come over the socket and not in shared memory: " +
+          std::exchange(why_not_shared_, {}));
+}
+
+// The node sends again what is missing. Blocks that it has passed may still be named until it has
+// read the hello.
+void ClientImpl::do_without_shared_memory(const Error& why) {
+  if (!std::exchange(shares_memory_, false)) return;
+  why_not_shared_ = why.message();
+  const MutexLock lock(mutex_);
+  connection_->join_again();
 }
 
 void ClientImpl::on_header(MicrobatchHeader header) {
@@ -291,6 +335,38 @@ void ClientImpl::on_fragment(const FragmentHeader& header,
   finish_complete();
 }
 
+void ClientImpl::on_block(const MicrobatchInBlock& microbatch) {
+  if (blocks_ == nullptr) return;
+  const auto block = blocks_->take(microbatch.block);
+  if (!block && block.error().code() == ErrorCode::kUnavailable) {
+    do_without_shared_memory(block.error());
+    return;
+  }
+  Status used = block ? Status() : Status(block.error());
+  if (used) {
+    Assembly* assembly = find_pending(microbatch.position);
+    if (assembly == nullptr) return;  // received already, or of before a reconnect
+    used = assembly->use_block(block->bytes, count(*block), microbatch.offsets);
+  }
+  if (!used) {
+    fail(std::move(used).error());
+    return;
+  }
+  finish_complete();
+}
+
+// Returns what keeps the block, and counts it for as long.
+std::shared_ptr<const void> ClientImpl::count(BlockReceiver::Block block) const {
+  const auto bytes = static_cast<std::int64_t>(block.bytes.size());
+  *shared_in_use_ += bytes;
+  const void* address = block.bytes.data();
+  return {address,
+          [owner = std::move(block.owner), counter = shared_in_use_, bytes](const void*) mutable {
+            owner = nullptr;
+            *counter -= bytes;
+          }};
+}
+
 void ClientImpl::on_epoch_end(const EpochEnd& end) {
   // At most `prefetch` microbatches are pending, with few ends of epoch between them.
   if (pending_.size() > 2 * std::size_t{prefetch()}) {
@@ -314,7 +390,7 @@ void ClientImpl::finish_complete() {
 }
 
 void ClientImpl::finish(Assembly& assembly) {
-  auto microbatch = assembly.finish(pool_);
+  auto microbatch = assembly.finish();
   if (!microbatch) {
     fail(std::move(microbatch).error());
     return;
@@ -338,7 +414,14 @@ void ClientImpl::finish(const EpochEnd& end) {
   changed_.notify_all();
 }
 
+void ClientImpl::keep_up_with_blocks() {
+  if (blocks_ == nullptr || !shares_memory_) return;
+  const Status kept_up = blocks_->keep_up();
+  if (!kept_up) do_without_shared_memory(kept_up.error());
+}
+
 void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
+  keep_up_with_blocks();
   const MutexLock lock(mutex_);
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;

@@ -48,7 +48,8 @@ struct ClientOptions {
 };
 
 /// One microbatch, assembled: the input of a trainer's forward pass. Move-only. Its tensors share
-/// their bytes and stay valid after it is gone.
+/// their bytes and stay valid after it is gone. Memory that the node shares counts in the node's
+/// budget until the last of them is dropped: while a trainer keeps many, further ones are copied.
 struct Microbatch {
   MicrobatchHeader header;
   /// The announced tensors, with the rows of all samples concatenated in the order of
@@ -63,7 +64,8 @@ struct Microbatch {
 };
 
 /// A trainer's connection to its node. A background thread receives and assembles microbatches
-/// ahead of use, with one copy from socket to tensor. `close` is thread-safe; the other functions
+/// ahead of use: without a copy where a node on this host passes them in shared memory, with one
+/// from socket to tensor otherwise. `close` is thread-safe; the other functions
 /// may be called from one thread at a time. Where microbatches are prepared ahead, `next`, `wait`
 /// and `epoch_end` may be called from one thread and the others from another one.
 class Client {
@@ -117,9 +119,13 @@ class Client {
   /// thread. Blocks for up to a second. Idempotent.
   virtual void close() = 0;
 
-  /// Returns the bytes copied from socket buffers into tensors so far. Tests compare them with the
-  /// bytes delivered.
+  /// Returns the bytes copied from socket buffers into tensors so far; those that came in shared
+  /// memory are not copied. Tests compare them with the bytes delivered.
   virtual std::int64_t bytes_copied() const = 0;
+  /// Returns the bytes of memory that tensors of this client hold, shared memory included.
+  /// Thread-safe.
+  virtual std::int64_t bytes_in_use() const = 0;
+  /// Memory of tensors that were copied or computed here.
   virtual const BufferPool& pool() const = 0;
 };
 

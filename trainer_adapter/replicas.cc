@@ -55,6 +55,9 @@ class ReplicaClient final : public Client {
   }
   void close() override;
   std::int64_t bytes_copied() const override { return first_ ? first_->bytes_copied() : 0; }
+  std::int64_t bytes_in_use() const override {
+    return first_ ? first_->bytes_in_use() : pool_.bytes_in_use();
+  }
   const BufferPool& pool() const override { return first_ ? first_->pool() : pool_; }
 
  private:
@@ -180,10 +183,11 @@ Status ReplicaClient::broadcast_tensors(const Microbatch& microbatch) {
 Result<Microbatch> ReplicaClient::receive_from_first(MicrobatchHeader header) {
   ISOCOST_ASSIGN(Assembly assembly,
                  Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes));
-  for (const std::span<std::byte> bytes : assembly.expose_all()) {
+  ISOCOST_ASSIGN(const auto tensors, assembly.expose_all());
+  for (const std::span<std::byte> bytes : tensors) {
     if (!bytes.empty()) ISOCOST_TRY(group_.broadcast(bytes));
   }
-  return assembly.finish(pool_);
+  return assembly.finish();
 }
 
 }  // namespace

@@ -50,6 +50,10 @@ class ConnectionImpl final : public Connection {
   Status start(const ConnectionOptions& options);
   void send(const Message& message) override;
   void stop() override;
+  void join_again() override {
+    join_again_ = true;
+    wake_.notify();
+  }
   void set_heartbeat(std::chrono::milliseconds interval) override {
     heartbeat_ms_ = interval.count();
   }
@@ -68,6 +72,7 @@ class ConnectionImpl final : public Connection {
 
   ConnectionHandlers handlers_;
   std::atomic<std::int64_t> heartbeat_ms_ = 1000;
+  std::atomic<bool> join_again_ = false;
 
   Mutex mutex_;
   std::deque<Outgoing> outgoing_ ISOCOST_GUARDED_BY(mutex_);
@@ -251,6 +256,7 @@ void ConnectionImpl::keep_alive() {
   const auto now = Clock::now();
   const std::chrono::milliseconds interval(heartbeat_ms_.load());
   if (!up_) return;
+  if (join_again_.exchange(false)) send_hello();
   if (clock_.now() - std::max(heard_, hello_sent_) > 2 * interval) send_hello();
   if (now < next_beat_) return;
   next_beat_ = now + interval;

@@ -25,7 +25,8 @@ struct ConnectionOptions {
 /// Callbacks of a connection's owner. All are called on the connection's thread and must not block.
 struct ConnectionHandlers {
   /// Returns the hello to send. Called when the connection comes up, for the first time or again,
-  /// and when nothing came for two heartbeats, because the node may then consider this client lost.
+  /// after `join_again`, and when nothing came for two heartbeats, because the node may then
+  /// consider this client lost.
   std::function<Hello()> hello;
   /// Receives a message. `frames` are those that follow the first, valid during the call.
   std::function<void(Message message, std::span<const std::span<const std::byte>> frames)>
@@ -53,6 +54,8 @@ class Connection {
   /// Waits up to 200 ms for queued messages to leave, and joins the thread. Idempotent. May be
   /// called from any thread except the connection's own.
   virtual void stop() = 0;
+  /// Has hello sent again, to begin another session on the same connection. Returns at once.
+  virtual void join_again() = 0;
   /// Sets the time between heartbeats, which the node's welcome tells.
   virtual void set_heartbeat(std::chrono::milliseconds interval) = 0;
 };

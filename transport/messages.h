@@ -17,7 +17,7 @@ namespace isocost {
 
 /// Version of the wire format. A peer of another version is refused with a message that names both
 /// versions. See docs/wire_format.md.
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 
 /// Which microbatch of a rank it is. Positions are ordered as microbatches are delivered.
 struct Position {
@@ -64,6 +64,12 @@ struct Hello {
   std::uint64_t layout = 0;  ///< Fingerprint of the layout with this receiver; 0: unknown.
 };
 
+/// Where a client on the node's host asks for blocks of shared memory. See docs/wire_format.md.
+struct SharedMemoryOffer {
+  std::string socket;  ///< Abstract name of a Unix socket; empty: the node shares no memory.
+  std::array<std::uint8_t, 16> token{};  ///< Shows which session the client is of.
+};
+
 /// The node's answer to a hello.
 struct Welcome {
   std::int32_t ranks = 1;
@@ -82,6 +88,7 @@ struct Welcome {
   std::uint32_t heartbeat_ms = 1000;    ///< Both sides send a message at least this often.
   /// A peer that sent nothing for this long is considered lost, on both sides.
   std::uint32_t heartbeat_timeout_ms = 30000;
+  SharedMemoryOffer shared_memory;
 };
 
 /// Limits of what a microbatch header tells about its samples. A key, a JSON text or a list of
@@ -177,6 +184,14 @@ struct Fragment {
   std::vector<NamedTensor> tensors;
 };
 
+/// The tensors of a microbatch lie in a block of shared memory: all of its fragments at once.
+struct MicrobatchInBlock {
+  Position position;
+  std::uint64_t block = 0;  ///< PassBlock::block.
+  std::vector<std::int64_t>
+      offsets;  ///< Of MicrobatchHeader::tensors: bytes from the block's start.
+};
+
 /// The end of an epoch.
 struct EpochEnd {
   std::uint32_t epoch = 0;
@@ -231,6 +246,28 @@ struct Failure {
 /// Something that whoever watches the training should know, such as why no data comes. One line.
 struct Notice {
   std::string text;
+};
+
+// The messages of the Unix socket, of which each is a packet.
+
+/// First packet of a client.
+struct AttachMemory {
+  std::array<std::uint8_t, 16> token{};  ///< SharedMemoryOffer::token.
+};
+
+/// Gives the client a block to map. The descriptor of its memory comes with the packet.
+struct PassBlock {
+  std::uint64_t block = 0;  ///< Never used again by this node.
+};
+
+/// The client no longer reads what these blocks hold; the node may write to them again.
+struct ReleaseBlocks {
+  std::vector<std::uint64_t> blocks;
+};
+
+/// The node has no more use for a block, which the client has released.
+struct DropBlock {
+  std::uint64_t block = 0;
 };
 
 /// Shows that the sender is alive. Both sides send it.

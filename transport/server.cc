@@ -20,6 +20,7 @@
 #include "base/counted.h"
 #include "base/mutex.h"
 #include "base/range.h"
+#include "transport/internal/block_sender.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/fragment_messages.h"
 #include "transport/internal/frames.h"
@@ -117,6 +118,9 @@ class ServerImpl final : public Server {
   void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) override;
   void notify_all(const Notice& notice) override { queue(kEveryRank, 0, one_message(notice)); }
   void fail(const Error& error) override;
+  std::uint64_t microbatches_shared() const override {
+    return blocks_ ? blocks_->microbatches() : 0;
+  }
 
  private:
   struct Client {
@@ -129,6 +133,7 @@ class ServerImpl final : public Server {
 
   void secure(const Security& security);
   Status bind(const Security& security);
+  void share_memory();
   void loop(const std::stop_token& stop);
   void send_queued();
   void receive_all();
@@ -163,6 +168,7 @@ class ServerImpl final : public Server {
   std::deque<Outgoing> outgoing_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Failure> failure_ ISOCOST_GUARDED_BY(mutex_);
 
+  std::unique_ptr<BlockSender> blocks_;  // null: no memory is shared
   Wake wake_;
   zmq::context_t context_{1};
   std::optional<KeyGate> gate_;
@@ -191,8 +197,21 @@ Status ServerImpl::start() {
   router_ = zmq::socket_t(context_, zmq::socket_type::router);
   secure(security);
   ISOCOST_TRY(bind(security));
+  share_memory();
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   return {};
+}
+
+// A node without shared memory serves as well, more slowly.
+void ServerImpl::share_memory() {
+  if (!options_.reserve_block) return;
+  auto blocks = BlockSender::create(options_.reserve_block, log_);
+  if (blocks) {
+    blocks_ = *std::move(blocks);
+  } else {
+    log(log_, LogLevel::kWarning,
+        "microbatches go over the socket and not in shared memory: " + blocks.error().message());
+  }
 }
 
 void ServerImpl::secure(const Security& security) {
@@ -257,16 +276,17 @@ Status ServerImpl::bind(const Security& security) {
 void ServerImpl::loop(const std::stop_token& stop) {
   block_signals();
   while (!stop.stop_requested()) {
-    std::array<zmq::pollitem_t, 3> items = {{{router_.handle(), 0, ZMQ_POLLIN, 0},
-                                             {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0},
-                                             {nullptr, -1, 0, 0}}};
-    if (gate_) items[2] = {gate_->socket().handle(), 0, ZMQ_POLLIN, 0};
+    std::vector<zmq::pollitem_t> items = {{router_.handle(), 0, ZMQ_POLLIN, 0},
+                                          {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0}};
+    if (blocks_) items.push_back({nullptr, blocks_->descriptor(), ZMQ_POLLIN, 0});
+    if (gate_) items.push_back({gate_->socket().handle(), 0, ZMQ_POLLIN, 0});
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
-    poll_items(std::span(items).first(gate_ ? 3 : 2), wait + std::chrono::milliseconds(1));
-    if (gate_ && (items[2].revents & ZMQ_POLLIN) != 0) {
+    poll_items(items, wait + std::chrono::milliseconds(1));
+    if (gate_ && (items.back().revents & ZMQ_POLLIN) != 0) {
       if (const auto refused = gate_->answer()) warn(*refused);
     }
+    if (blocks_) blocks_->serve();
     wake_.drain();
     receive_all();
     send_queued();
@@ -345,6 +365,7 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   welcome.session = client.session;
   welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
   welcome.heartbeat_timeout_ms = static_cast<std::uint32_t>(options_.heartbeat_timeout.count());
+  if (blocks_) welcome.shared_memory = blocks_->offer(hello.rank, client.session);
   send_to(address, welcome);
 }
 
@@ -390,6 +411,8 @@ void ServerImpl::take(std::int32_t rank, const Message& message) {
   if (const auto* credit = std::get_if<Credit>(&message)) {
     // The client granted it before it received the welcome of this session.
     if (credit->session != clients_[rank].session) return;
+    // A client attaches before it grants the first credit, and gives back a block before the next.
+    if (blocks_) blocks_->serve();
     on_event_(CreditGranted{rank, credit->microbatches});
   } else if (const auto* done = std::get_if<Acknowledgement>(&message)) {
     on_event_(Acknowledged{rank, done->position});
@@ -424,6 +447,7 @@ void ServerImpl::keep_alive() {
 void ServerImpl::leave(std::int32_t rank, bool finished) {
   addresses_.erase(clients_[rank].address);
   clients_[rank].address.clear();
+  if (blocks_) blocks_->forget(rank);
   on_event_(ClientLeft{rank, finished});
 }
 
@@ -494,11 +518,17 @@ void ServerImpl::queue(std::int32_t rank, std::uint64_t session, Messages messag
 }
 
 void ServerImpl::begin(std::int32_t rank, const MicrobatchHeader& header, std::uint64_t session) {
+  // The header goes to the client that has the block, if any: another one would wait for it.
+  if (blocks_) session = blocks_->begin(rank, header, session).value_or(session);
   queue(rank, session, one_message(header));
 }
 
 void ServerImpl::fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
                           std::uint64_t session) {
+  if (const auto added = blocks_ ? blocks_->add(rank, fragment, session) : std::nullopt) {
+    if (added->complete) queue(rank, added->session, one_message(*added->complete));
+    return;
+  }
   queue(rank, session, fragment_messages(fragment, keep));
 }
 

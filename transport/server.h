@@ -28,6 +28,11 @@ struct ServerOptions {
   std::chrono::milliseconds heartbeat_timeout{30000};
   /// Returns the name of a rank for messages; empty: "rank 3".
   std::function<std::string(std::int32_t rank)> rank_name = {};
+  /// Reserves memory for a block of shared memory, in which a client on this host receives a
+  /// microbatch. Returns what holds the reservation until it is dropped, on any thread; null if
+  /// there is no memory now, and the microbatch then goes over the socket. Called by `begin`, on
+  /// its thread; must not block. Empty: no memory is shared.
+  std::function<std::shared_ptr<const void>(std::int64_t bytes)> reserve_block = {};
 };
 
 /// A client's hello, with what the server knows about the rank it asks for.
@@ -83,7 +88,8 @@ using ServerEvent =
 /// heartbeats, and sends microbatches. A client is refused, with the reason, if it uses another
 /// protocol version, if another client holds its rank, or if `admit` refuses it. A client counts as
 /// alive while its connection is up and the heartbeat time-out has not passed since its last
-/// message. A client that reconnects must join again, and begins without credit. Thread-safe.
+/// message. A client that reconnects must join again, and begins without credit. Clients on this
+/// host may receive microbatches in shared memory. Thread-safe.
 class Server {
  public:
   /// Binds and starts the thread. `admit` and `on_event` are called on that thread; they must not
@@ -100,11 +106,13 @@ class Server {
   virtual const std::string& endpoint() const = 0;
 
   /// The functions below queue a message and return at once. Tensors are sent without a copy;
-  /// `keep` is released on any thread when ZeroMQ no longer needs them. A message to a rank without
-  /// a client is dropped. `session` is ClientJoined::session of the join that the decision to send
-  /// is based on: if the rank has been joined again since, the message is dropped, because the new
-  /// client is served from another position, and a microbatch sent too early would make it skip the
-  /// ones before. 0 sends to whichever client holds the rank; the caller then ensures that order.
+  /// `keep` is released on any thread when ZeroMQ no longer needs them. Where `begin` has found a
+  /// block of shared memory for a microbatch, `fragment` copies its tensors into that instead. A
+  /// message to a rank without a client is dropped. `session` is ClientJoined::session of the join
+  /// that the decision to send is based on: if the rank has been joined again since, the message is
+  /// dropped, because the new client is served from another position, and a microbatch sent too
+  /// early would make it skip the ones before. 0 sends to whichever client holds the rank; the
+  /// caller then ensures that order.
   virtual void begin(std::int32_t rank, const MicrobatchHeader& header,
                      std::uint64_t session = 0) = 0;
   virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
@@ -116,6 +124,9 @@ class Server {
   virtual void notify_all(const Notice& notice) = 0;
   /// Tells every client, including those that join later, why the node stops.
   virtual void fail(const Error& error) = 0;
+
+  /// Returns the number of microbatches that went in shared memory.
+  virtual std::uint64_t microbatches_shared() const = 0;
 };
 
 /// Checks whether a server can be created with these options, without binding the address. Errors:

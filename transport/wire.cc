@@ -29,6 +29,8 @@ enum class Type : std::uint8_t {
   kHeartbeat = 5,
   kLeave = 6,
   kProfileUpdate = 7,
+  kAttachMemory = 8,
+  kReleaseBlocks = 9,
   kWelcome = 64,
   kRefusal = 65,
   kMicrobatch = 66,
@@ -36,6 +38,9 @@ enum class Type : std::uint8_t {
   kEpochEnd = 68,
   kFailure = 69,
   kNotice = 70,
+  kMicrobatchInBlock = 71,
+  kPassBlock = 72,
+  kDropBlock = 73,
 };
 
 void put_position(ByteWriter& out, const Position& position) {
@@ -216,6 +221,44 @@ Type put(ByteWriter& out, const ProfileUpdate& profile_update) {
 Type put(ByteWriter&, const Heartbeat&) { return Type::kHeartbeat; }
 Type put(ByteWriter&, const Leave&) { return Type::kLeave; }
 
+Type put(ByteWriter& out, const AttachMemory& attach) {
+  out.put_bytes(attach.token);
+  return Type::kAttachMemory;
+}
+
+AttachMemory get_attach_memory(ByteReader& in) {
+  AttachMemory attach;
+  in.get_bytes(attach.token);
+  return attach;
+}
+
+Type put(ByteWriter& out, const ReleaseBlocks& release) {
+  const auto count = std::min(release.blocks.size(), kMaxReleasedBlocks);
+  out.put(static_cast<std::uint16_t>(count));
+  for (std::size_t i = 0; i < count; ++i) out.put(release.blocks[i]);
+  return Type::kReleaseBlocks;
+}
+
+ReleaseBlocks get_release_blocks(ByteReader& in) {
+  ReleaseBlocks release;
+  const auto count = in.get<std::uint16_t>();
+  if (count > kMaxReleasedBlocks) in.fail();
+  for (std::size_t i = 0; in.ok() && i < count; ++i) {
+    release.blocks.push_back(in.get<std::uint64_t>());
+  }
+  return release;
+}
+
+Type put(ByteWriter& out, const PassBlock& pass) {
+  out.put(pass.block);
+  return Type::kPassBlock;
+}
+
+Type put(ByteWriter& out, const DropBlock& drop) {
+  out.put(drop.block);
+  return Type::kDropBlock;
+}
+
 Type put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.ranks);
   out.put(welcome.node_id);
@@ -231,6 +274,8 @@ Type put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.microbatches);
   out.put(welcome.heartbeat_ms);
   out.put(welcome.heartbeat_timeout_ms);
+  out.put_text<std::uint8_t>(welcome.shared_memory.socket);
+  out.put_bytes(welcome.shared_memory.token);
   return Type::kWelcome;
 }
 
@@ -250,6 +295,9 @@ Welcome get_welcome(ByteReader& in) {
   welcome.microbatches = in.get<std::uint32_t>();
   welcome.heartbeat_ms = in.get<std::uint32_t>();
   welcome.heartbeat_timeout_ms = in.get<std::uint32_t>();
+  welcome.shared_memory.socket = in.get_text<std::uint8_t>(kMaxNameBytes);
+  in.get_bytes(welcome.shared_memory.token);
+  if (!welcome.shared_memory.socket.empty() && !is_name(welcome.shared_memory.socket)) in.fail();
   if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.heartbeat_timeout_ms == 0)
     in.fail();
   return welcome;
@@ -491,6 +539,27 @@ FragmentHeader get_fragment(ByteReader& in) {
   return fragment;
 }
 
+Type put(ByteWriter& out, const MicrobatchInBlock& microbatch) {
+  put_position(out, microbatch.position);
+  out.put(microbatch.block);
+  out.put(static_cast<std::uint8_t>(microbatch.offsets.size()));
+  for (const std::int64_t offset : microbatch.offsets) out.put(offset);
+  return Type::kMicrobatchInBlock;
+}
+
+MicrobatchInBlock get_microbatch_in_block(ByteReader& in) {
+  MicrobatchInBlock microbatch;
+  microbatch.position = get_position(in);
+  microbatch.block = in.get<std::uint64_t>();
+  const std::size_t tensors = get_tensor_count(in);
+  for (std::size_t i = 0; in.ok() && i < tensors; ++i) {
+    const auto offset = in.get<std::int64_t>();
+    if (offset < 0) in.fail();
+    microbatch.offsets.push_back(offset);
+  }
+  return microbatch;
+}
+
 Type put(ByteWriter& out, const EpochEnd& end) {
   out.put(end.epoch);
   out.put(end.steps);
@@ -537,6 +606,10 @@ Result<Message> get_body(Type type, ByteReader& in) {
       return Message(Heartbeat{});
     case Type::kLeave:
       return Message(Leave{});
+    case Type::kAttachMemory:
+      return Message(get_attach_memory(in));
+    case Type::kReleaseBlocks:
+      return Message(get_release_blocks(in));
     case Type::kWelcome:
       return Message(get_welcome(in));
     case Type::kRefusal:
@@ -551,6 +624,12 @@ Result<Message> get_body(Type type, ByteReader& in) {
       return Message(get_error<Failure>(in));
     case Type::kNotice:
       return Message(Notice{printable_utf8(in.get_text<std::uint32_t>(kMaxTextBytes))});
+    case Type::kMicrobatchInBlock:
+      return Message(get_microbatch_in_block(in));
+    case Type::kPassBlock:
+      return Message(PassBlock{in.get<std::uint64_t>()});
+    case Type::kDropBlock:
+      return Message(DropBlock{in.get<std::uint64_t>()});
   }
   return Error(ErrorCode::kCorrupt,
                "message of unknown type " + std::to_string(static_cast<int>(type)));

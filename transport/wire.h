@@ -12,10 +12,12 @@
 
 namespace isocost {
 
-/// The content of a first frame: any message of the protocol. See docs/wire_format.md.
+/// The content of a first frame, or of a packet of the Unix socket: any message of the protocol.
+/// See docs/wire_format.md.
 using Message =
     std::variant<Hello, Credit, Acknowledgement, Report, ProfileUpdate, Heartbeat, Leave, Welcome,
-                 Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure, Notice>;
+                 Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure, Notice,
+                 MicrobatchInBlock, AttachMemory, PassBlock, ReleaseBlocks, DropBlock>;
 
 /// Limits of what a reader accepts. A message beyond one of them is corrupt.
 inline constexpr std::size_t kMaxNameBytes = 64;
@@ -25,7 +27,8 @@ inline constexpr std::int64_t kMaxMessageBytes = 64 * kMiB;
 inline constexpr std::size_t kMaxTensors = 64;
 inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::size_t kMaxSamples = std::size_t{1} << 16;
-inline constexpr std::uint32_t kMaxCredit = 1024;  ///< Microbatches in one message.
+inline constexpr std::uint32_t kMaxCredit = 1024;        ///< Microbatches in one message.
+inline constexpr std::size_t kMaxReleasedBlocks = 1024;  ///< In one message.
 
 /// Returns the first frame of a message. Keys, parts and JSON texts beyond their limits (see
 /// SampleEntry) are left out. Pure.

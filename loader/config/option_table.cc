@@ -309,7 +309,8 @@ std::vector<OptionSpec> decode_options() {
                   "JSON lines: shard, key, part and reason of each bad sample."),
       number("max_pixels", &D::max_pixels,
              "Images and frames with more pixels are refused as bad samples."),
-      size("memory", &D::memory, "Budget for decoding and decoded samples."),
+      size("memory", &D::memory,
+           "Budget for decoding, decoded samples and blocks of shared memory."),
       size("microbatch_memory", &PlanOptions::microbatch_memory,
            "Limit of tensor bytes per microbatch, with balance = cost; 0: no limit. A sample with "
            "more is bad."),
@@ -344,6 +345,10 @@ std::vector<OptionSpec> service_options() {
       text_option("curve_clients", &S::curve_clients, "FILE",
                   "Public keys of the clients let in, one per line; empty: any client that knows "
                   "the node's key."),
+      flag_option("shared_memory", &S::shared_memory,
+                  "Trainers of this user on this host receive microbatches in shared memory, "
+                  "without a copy of their own. It counts in memory until they drop the tensors; "
+                  "where there is none left, microbatches go over the socket."),
       milliseconds("heartbeat_timeout", &S::heartbeat_timeout,
                    "Seconds without a heartbeat before a trainer is considered lost. Ranks that "
                    "wait for it fail after a second time-out of the same length."),

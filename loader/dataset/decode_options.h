@@ -18,7 +18,7 @@ namespace isocost {
 struct DecodeOptions {
   RecipeOptions recipe;
   std::int64_t max_pixels = ProbeLimits{}.max_pixels;  ///< Larger images and frames are bad.
-  std::int64_t memory = 2 * kGiB;   ///< Budget of bytes for decoding and decoded samples.
+  std::int64_t memory = 2 * kGiB;   ///< Budget for decoding, decoded samples and shared memory.
   std::int64_t workers = 0;         ///< 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.
   /// How long reads of shards may fail, while delivery is paused, before the job ends.

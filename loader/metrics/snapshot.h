@@ -87,12 +87,13 @@ struct NodeMetrics {
   std::vector<std::string> places;  ///< Places of a layout's receivers; empty without a layout.
   QueueDepth queue;
 
-  /// Memory granted to samples that are being decoded or wait to be sent.
+  /// Memory granted to samples that are being decoded or wait to be sent, and to shared memory.
   std::int64_t memory_bytes = 0;
   std::int64_t memory_budget_bytes = 0;
   std::int64_t waiting_bytes = 0;    ///< Memory granted to decoded samples that wait to be sent.
   std::int64_t waiting_samples = 0;  ///< Decoded samples that wait to be sent.
   std::int64_t decoded_bytes = 0;    ///< Size of all samples decoded since the node was created.
+  std::uint64_t microbatches_shared = 0;  ///< Microbatches sent in shared memory.
   /// Seconds since something was planned, sent or acknowledged, once they are more than
   /// stall_timeout; else 0.
   double stalled_s = 0;

@@ -179,6 +179,7 @@ void visit_node(Visitor& at, Metrics& node) {
   at.count("samples_delivered_total", node.summary.delivered);
   at.count("samples_sent_total", node.training.samples_sent);
   at.count("microbatches_sent_total", node.training.microbatches_sent);
+  at.count("microbatches_shared_total", node.microbatches_shared);
   at.count("samples_bad_total", node.summary.bad);
   at.count("samples_replaced_total", node.summary.replaced);
   at.count("samples_repeated_total", node.summary.repeated);

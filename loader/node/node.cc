@@ -20,6 +20,7 @@
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
 #include "loader/metrics/status_json.h"
+#include "loader/node/internal/block_memory.h"
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/delivery_loop.h"
 #include "loader/node/internal/join.h"
@@ -130,6 +131,7 @@ class NodeImpl final : public Node {
 
   // Destroyed in reverse: the metrics first, since they ask all others; then the workers, since
   // they decode and send; then the socket, which holds samples.
+  std::unique_ptr<BlockMemory> block_memory_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<StepDecoder> decoder_;
   std::unique_ptr<Executor> executor_;
@@ -152,7 +154,17 @@ Status NodeImpl::start() {
   const auto name = [this](std::int32_t rank) { return name_of(rank); };
   reports_ = std::make_unique<ReportIntake>(
       ReportIntake::Context{&job_, parts_.model.get(), &meter_, timeline_.get(), name, parts_.log});
+  executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
+  decoder_ = std::make_unique<StepDecoder>(
+      StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
+                           executor_.get(), &budget_, &pool_, parts_.bad.get(), parts_.load_hook,
+                           parts_.layout.get(), &retry_, &parts_.limits},
+      options);
+  block_memory_ = std::make_unique<BlockMemory>(decoder_->waiting_budget(), &budget_);
   server.rank_name = name;
+  if (options.service.shared_memory) {
+    server.reserve_block = [this](std::int64_t bytes) { return block_memory_->reserve(bytes); };
+  }
   ISOCOST_ASSIGN(server_,
                  Server::create(
                      server, [this](const JoinRequest& request) { return answer(request); },
@@ -165,12 +177,6 @@ Status NodeImpl::start() {
           "layout " + options.plan.layout.string() + ": " + warning);
     }
   }
-  executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
-  decoder_ = std::make_unique<StepDecoder>(
-      StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
-                           executor_.get(), &budget_, &pool_, parts_.bad.get(), parts_.load_hook,
-                           parts_.layout.get(), &retry_, &parts_.limits},
-      options);
   delivery_ = std::make_unique<DeliveryLoop>(
       DeliveryLoop::Context{&job_, server_.get(), decoder_.get(), &meter_, name, parts_.log,
                             options.service.heartbeat_timeout});
@@ -265,6 +271,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
     job_.join(*joined);
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
     job_.leave(left->rank, !left->finished);
+    block_memory_->give_up();  // it may have been for this client
   } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
     job_.grant(credit->rank, credit->microbatches);
   } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
@@ -413,6 +420,7 @@ NodeMetrics NodeImpl::metrics() {
   now.paused_s = retry_.paused_s();
   const StallWatch::Stall stall = stall_watch_->stall();
   now.stalled_s = stall.seconds;
+  now.microbatches_shared = server_->microbatches_shared();
   now.correction = parts_.model->progress().correction;
   if (parts_.layout) {
     for (const Receiver& receiver : parts_.layout->receivers()) now.places.push_back(receiver.name);

@@ -79,6 +79,35 @@ TEST(MemoryBudget, ATryDoesNotOvertakeARequestThatWaits) {
   EXPECT_TRUE(budget.try_acquire(1, 100));
 }
 
+TEST(MemoryBudget, ARequestIsServedInItsTurnWithoutAThreadThatWaits) {
+  MemoryBudget budget(100);
+  auto held = budget.acquire(80, {}).value();
+  MemoryBudget::Request first(budget, 50);
+  EXPECT_FALSE(first.take().has_value());
+  EXPECT_FALSE(budget.try_acquire(10).has_value()) << "it is not overtaken";
+  MemoryBudget::Request second(budget, 50);
+  held.release();
+  EXPECT_EQ(budget.in_use(), 100) << "both are granted, though nobody has asked again";
+  EXPECT_EQ(first.take()->bytes(), 50) << "and is returned at once";
+  EXPECT_FALSE(first.take().has_value());
+  EXPECT_EQ(budget.in_use(), 50);
+}
+
+TEST(MemoryBudget, ARequestThatIsGivenUpMakesWay) {
+  MemoryBudget budget(100);
+  auto held = budget.acquire(80, {}).value();
+  {
+    MemoryBudget::Request waiting(budget, 50);
+    MemoryBudget::Request behind(budget, 20);
+    EXPECT_FALSE(behind.take().has_value());
+  }
+  EXPECT_TRUE(budget.try_acquire(20).has_value());
+  {
+    MemoryBudget::Request granted(budget, 20);
+  }
+  EXPECT_EQ(budget.in_use(), 80);
+}
+
 TEST(MemoryBudget, NeverExceedsItsLimitUnderContention) {
   MemoryBudget budget(100);
   {

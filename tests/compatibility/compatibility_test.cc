@@ -110,7 +110,21 @@ std::vector<Message> messages() {
   header.rows = {90};
   header.routes = {{Module::kVision, 0, 0, 64, 1, 2, 400}};
   return {Hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learned"}, "a GPU", 11},
-          Welcome{8, 11, 10, 12, {13, 14, 15, {}}, 22, 33, 44, 55, 66, 77, 71, 72, 88},
+          Welcome{8,
+                  11,
+                  10,
+                  12,
+                  {13, 14, 15, {}},
+                  22,
+                  33,
+                  44,
+                  55,
+                  66,
+                  77,
+                  71,
+                  72,
+                  88,
+                  {"isocost.0a", {1, 2}}},
           header,
           FragmentHeader{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}},
           EpochEnd{1, 20, 300, 4, 5, true},
@@ -122,7 +136,12 @@ std::vector<Message> messages() {
           Failure{ErrorCode::kCorrupt, "no more"},
           Heartbeat{},
           Leave{},
-          Notice{"delivery is paused"}};
+          Notice{"delivery is paused"},
+          MicrobatchInBlock{{1, 2, 3}, 7, {0, 64}},
+          AttachMemory{{1, 2, 3}},
+          PassBlock{7},
+          ReleaseBlocks{{7, 9}},
+          DropBlock{8}};
 }
 
 // Both ways: this version understands what 0.1 sent, and 0.1 would understand what this version

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "balancer/layout/place.h"
@@ -110,6 +112,33 @@ TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
   });
   EXPECT_GE(staged, alone);
   EXPECT_LE(static_cast<double>(staged), 1.02 * static_cast<double>(alone));
+}
+
+// Each receiver's tensors by position, over two epochs.
+TEST_F(LayoutLoop, TensorsAreTheSameInSharedMemoryAndOverTheSocket) {
+  using Tensors = std::map<std::string, std::vector<std::byte>>;
+  make_dataset(40);
+  const auto receive = [this](bool shared) {
+    NodeOptions options = serve();
+    options.plan.epochs = 2;
+    options.service.shared_memory = shared;
+    Mutex mutex;
+    std::map<std::pair<std::int64_t, Position>, Tensors> received;
+    run(options, static_cast<std::int64_t>(receivers(layout_)),
+        [&](std::int64_t receiver, Client& client, const Microbatch& microbatch) {
+          const MutexLock lock(mutex);
+          Tensors& tensors = received[{receiver, microbatch.header.position}];
+          for (const NamedTensor& named : microbatch.tensors) {
+            const auto bytes = named.tensor.bytes();
+            tensors[named.name] = {bytes.begin(), bytes.end()};
+          }
+          EXPECT_EQ(client.bytes_copied() == 0, shared || sent_bytes(microbatch) == 0);
+        });
+    return received;
+  };
+  const auto copied = receive(false);
+  EXPECT_GT(copied.size(), 5U);
+  EXPECT_EQ(receive(true), copied);
 }
 
 TEST_F(LayoutLoop, EveryModuleReceivesEachSampleOnce) {

@@ -266,16 +266,27 @@ std::uint16_t port_of(const std::string& endpoint) {
   return static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
 }
 
-TEST_F(SampleTensors, AreTheSameWhenARankReconnects) {
-  NodeOptions open = options(1);
-  open.service.insecure = true;  // the proxy has another endpoint, at which no job key is found
-  NodeThread serving(Node::create(open, {}, {}).value());
-  TcpProxy proxy(port_of(serving.endpoint()));
-  EXPECT_EQ(train(client_of(proxy.endpoint()), 1000, [&proxy] { proxy.cut_after(20'000); }),
-            std::nullopt);
-  expect_all_received();
-  EXPECT_GT(serving.node().summary().decoded_again, 0U);
-}
+class Reconnect : public SampleTensors {
+ protected:
+  // Cuts the connection so many bytes after each microbatch was received.
+  void expect_same(bool shared_memory, std::uint64_t cut_after) {
+    NodeOptions open = options(1);
+    open.service.insecure = true;  // the proxy has another endpoint, at which no job key is found
+    open.service.shared_memory = shared_memory;
+    NodeThread serving(Node::create(open, {}, {}).value());
+    TcpProxy proxy(port_of(serving.endpoint()));
+    EXPECT_EQ(train(client_of(proxy.endpoint()), 1000, [&] { proxy.cut_after(cut_after); }),
+              std::nullopt);
+    expect_all_received();
+    EXPECT_GT(serving.node().summary().decoded_again, 0U);
+    EXPECT_EQ(serving.node().metrics().microbatches_shared > 0, shared_memory);
+  }
+};
+
+TEST_F(Reconnect, TensorsAreTheSameOverTheSocket) { expect_same(false, 20'000); }
+
+// What still goes over the socket is short.
+TEST_F(Reconnect, TensorsAreTheSameInSharedMemory) { expect_same(true, 10); }
 
 }  // namespace
 }  // namespace isocost

@@ -229,8 +229,40 @@ class Describing(ShardTest):
 
 
 class Memory(ShardTest):
-    def test_no_copy_between_the_clients_memory_and_torch(self):
+    def test_no_copy_between_the_nodes_memory_and_torch(self):
+        def shared_ranges():
+            with open("/proc/self/maps") as maps:
+                ranges = [line.split()[0].split("-") for line in maps if "memfd:isocost" in line]
+            return [(int(begin, 16), int(end, 16)) for begin, end in ranges]
+
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1) as loader:
+            for microbatch in loader:
+                ranges = shared_ranges()
+                for name, tensor in microbatch.tensors.items():
+                    if not name.endswith("cu_seqlens") and name != "loss_weights":
+                        address = tensor.data_ptr()
+                        self.assertTrue(any(begin <= address < end for begin, end in ranges), name)
+            self.assertEqual(loader.stats()["bytes_copied"], 0)
+
+    def test_tensors_written_in_place_are_not_those_of_the_next_microbatch(self):
+        def ids(node, write):
+            with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=4, epochs=2, node=node) as loader:
+                received = []
+                for microbatch in loader:
+                    received.append(microbatch.tensors["input_ids"].clone())
+                    if write:
+                        microbatch.tensors["input_ids"].fill_(-7)
+                return received
+
+        written = ids(isocost.NodeOptions(), True)
+        copied = ids(isocost.NodeOptions(shared_memory=False), False)
+        self.assertEqual(len(written), len(copied))
+        for one, other in zip(written, copied):
+            self.assertTrue(torch.equal(one, other))
+
+    def test_no_copy_between_the_clients_memory_and_torch(self):
+        node = isocost.NodeOptions(shared_memory=False)
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1, node=node) as loader:
             announced = 0
             for microbatch in loader:
                 client = loader._connection.client()  # noqa: SLF001
@@ -241,7 +273,8 @@ class Memory(ShardTest):
             self.assertEqual(loader.stats()["bytes_copied"], announced)
 
     def test_a_kept_tensor_outlives_microbatch_and_loader_and_gives_its_memory_back(self):
-        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1)
+        node = isocost.NodeOptions(shared_memory=False)  # whose blocks have the size of a microbatch
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1, node=node)
         iterator = iter(loader)
         microbatch = next(iterator)
         kept = microbatch.tensors["input_ids"]

@@ -49,7 +49,7 @@ void assemble(isocost::MicrobatchHeader header, Bytes rest) {
   }
   if (copied > kMostBytes) std::abort();
   if (!assembly->complete()) return;
-  const auto microbatch = assembly->finish(pool);
+  const auto microbatch = assembly->finish();
   if (!microbatch) return;
   std::int64_t announced = 0;
   for (const auto& spec : microbatch->header.tensors) announced += *isocost::tensor_bytes(spec);

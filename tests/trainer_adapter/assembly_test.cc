@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -72,7 +74,7 @@ TEST(Assembly, PutsRowsInTheOrderOfTheSamples) {
   EXPECT_FALSE(assembly.complete());
   EXPECT_EQ(assembly.add(first.header, first.frames()).value(), 48);
   ASSERT_TRUE(assembly.complete());
-  const Microbatch microbatch = assembly.finish(pool).value();
+  const Microbatch microbatch = assembly.finish().value();
   const auto ids = microbatch.find("llm.input_ids")->as<std::int64_t>();
   EXPECT_EQ(std::vector(ids.begin(), ids.end()), (std::vector<std::int64_t>{256, 65, 66}));
   const auto sums = microbatch.find("llm.cu_seqlens")->as<std::int32_t>();
@@ -95,7 +97,7 @@ Result<Microbatch> finish_with_turn_weights(std::uint32_t rows, BufferPool& pool
   second.bytes.push_back(raw(std::vector<float>(rows, 0.25F)));
   EXPECT_TRUE(assembly.add(first.header, first.frames()));
   EXPECT_TRUE(assembly.add(second.header, second.frames()));
-  return assembly.finish(pool);
+  return assembly.finish();
 }
 
 TEST(Assembly, MultipliesWeightsOfSamplesAndOfTurns) {
@@ -107,6 +109,80 @@ TEST(Assembly, MultipliesWeightsOfSamplesAndOfTurns) {
   const auto refused = finish_with_turn_weights(2, pool);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+}
+
+// The example's tensors in a block, each at a multiple of 64 bytes.
+struct ExampleBlock {
+  ExampleBlock() {
+    const Sample first = first_sample();
+    const Sample second = second_sample();
+    put(0, first.bytes[0]);
+    for (std::size_t t = 1; t < 4; ++t) {
+      put(64 * t, first.bytes[t]);
+      put(64 * t + first.bytes[t].size(), second.bytes[t - 1]);
+    }
+  }
+  void put(std::size_t at, const std::vector<std::byte>& content) {
+    std::copy(content.begin(), content.end(), bytes->begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  std::shared_ptr<std::vector<std::byte>> bytes = std::make_shared<std::vector<std::byte>>(256);
+  std::vector<std::int64_t> offsets = {0, 64, 128, 192};
+};
+
+TEST(Assembly, TakesTensorsFromABlockWithoutACopy) {
+  const ExampleBlock block;
+  BufferPool pool;
+  Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+  ASSERT_TRUE(assembly.use_block(*block.bytes, block.bytes, block.offsets));
+  ASSERT_TRUE(assembly.complete());
+  {
+    const Microbatch microbatch = assembly.finish().value();
+    for (std::size_t t = 0; t < block.offsets.size(); ++t) {
+      EXPECT_EQ(microbatch.tensors[t].tensor.data, block.bytes->data() + block.offsets[t]);
+    }
+    const auto ids = microbatch.find("llm.input_ids")->as<std::int64_t>();
+    EXPECT_EQ(std::vector(ids.begin(), ids.end()), (std::vector<std::int64_t>{256, 65, 66}));
+    const auto sums = microbatch.find("llm.cu_seqlens")->as<std::int32_t>();
+    EXPECT_EQ(std::vector(sums.begin(), sums.end()), (std::vector<std::int32_t>{0, 2, 3}));
+    const auto weights = microbatch.find("llm.loss_weights")->as<float>();
+    EXPECT_EQ(std::vector(weights.begin(), weights.end()), (std::vector<float>{1, 1, 0.5F}));
+    EXPECT_LT(pool.bytes_in_use(), 1000) << "what is computed, and nothing else";
+  }
+  EXPECT_EQ(block.bytes.use_count(), 1) << "the last tensor lets go of it";
+}
+
+TEST(Assembly, TensorsBeyondTheirBlockAreRefused) {
+  constexpr std::int64_t kMost = INT64_MAX - 7;
+  const ExampleBlock block;
+  BufferPool pool;
+  const auto refusal = [&](const std::vector<std::int64_t>& offsets, std::size_t bytes = 256) {
+    Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+    const Status used =
+        assembly.use_block(std::span(*block.bytes).first(bytes), block.bytes, offsets);
+    EXPECT_FALSE(assembly.complete());
+    return used.error().code();
+  };
+  EXPECT_EQ(refusal({0, 64, 128}), ErrorCode::kCorrupt) << "a tensor is missing";
+  EXPECT_EQ(refusal({0, 64, 128, 192, 0}), ErrorCode::kCorrupt);
+  EXPECT_EQ(refusal({0, 64, 128, 192}, 192 + 23), ErrorCode::kCorrupt) << "one byte is missing";
+  EXPECT_EQ(refusal({0, 64, 128, 240}), ErrorCode::kCorrupt);
+  EXPECT_EQ(refusal({0, 64, 128, kMost}), ErrorCode::kCorrupt);
+  EXPECT_EQ(refusal({0, 64, 128, -8}), ErrorCode::kCorrupt);
+  EXPECT_EQ(refusal({0, 64, 132, 192}), ErrorCode::kCorrupt) << "not aligned";
+  EXPECT_EQ(refusal({0, 64, 128, 192}, 0), ErrorCode::kCorrupt);
+}
+
+TEST(Assembly, AMicrobatchComesInOneWay) {
+  const ExampleBlock block;
+  const Sample first = first_sample();
+  BufferPool pool;
+  Assembly copied = Assembly::begin(example(), pool, 1 << 20).value();
+  ASSERT_TRUE(copied.add(first.header, first.frames()));
+  EXPECT_FALSE(copied.use_block(*block.bytes, block.bytes, block.offsets));
+  Assembly shared = Assembly::begin(example(), pool, 1 << 20).value();
+  ASSERT_TRUE(shared.use_block(*block.bytes, block.bytes, block.offsets));
+  EXPECT_EQ(shared.add(first.header, first.frames()).value(), 0);
+  EXPECT_FALSE(shared.use_block(*block.bytes, block.bytes, block.offsets));
 }
 
 TEST(Assembly, IgnoresASampleThatComesTwice) {
@@ -126,9 +202,10 @@ TEST(Assembly, ReportsThatTheMachineHasNoMemory) {
   header.tensors = {{"vision.patches", DType::kUInt8, {1, row_bytes}}};
   header.rows = {1};
   BufferPool pool;
-  const auto begun = Assembly::begin(header, pool, INT64_MAX);
-  ASSERT_FALSE(begun.has_value());
-  EXPECT_EQ(begun.error().code(), ErrorCode::kOutOfMemory) << begun.error().message();
+  Assembly assembly = Assembly::begin(header, pool, INT64_MAX).value();
+  const auto exposed = assembly.expose_all();
+  ASSERT_FALSE(exposed.has_value());
+  EXPECT_EQ(exposed.error().code(), ErrorCode::kOutOfMemory) << exposed.error().message();
 }
 
 TEST(Assembly, RefusesWhatContradictsTheAnnouncement) {
@@ -166,7 +243,7 @@ TEST(Assembly, JoinsPiecesOfATensor) {
   const std::span<const std::byte> rest = std::span(patches).subspan(5);
   EXPECT_EQ(assembly.add(tail, {&rest, 1}).value(), 7);
   ASSERT_TRUE(assembly.complete());
-  const Microbatch microbatch = assembly.finish(pool).value();
+  const Microbatch microbatch = assembly.finish().value();
   const auto bytes = microbatch.find("vision.patches")->bytes();
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), patches.begin(), patches.end()));
 }
@@ -225,7 +302,7 @@ TEST(Assembly, RefusesLengthsThatDoNotCoverThePatches) {
     const Sample sample = {{{}, 0, {{header.tensors[0], 0}, {header.tensors[1], 0}}},
                            {std::vector<std::byte>(12), raw<std::int32_t>({length})}};
     ASSERT_TRUE(assembly.add(sample.header, sample.frames()));
-    EXPECT_EQ(assembly.finish(pool).has_value(), length == 4) << length;
+    EXPECT_EQ(assembly.finish().has_value(), length == 4) << length;
   }
 }
 
@@ -238,7 +315,7 @@ TEST(Assembly, RefusesLengthsThatDoNotCoverTheTokens) {
     const Sample second = second_sample();
     ASSERT_TRUE(assembly.add(first.header, first.frames()));
     ASSERT_TRUE(assembly.add(second.header, second.frames()));
-    EXPECT_FALSE(assembly.finish(pool).has_value()) << length;
+    EXPECT_FALSE(assembly.finish().has_value()) << length;
   }
 }
 

@@ -219,7 +219,7 @@ TEST(Client, AnotherVersionIsRefusedByName) {
   const auto message = decode({static_cast<const std::byte*>(reply.data()), reply.size()}).value();
   const auto& refused = std::get<Refusal>(message);
   EXPECT_EQ(refused.code, ErrorCode::kUnsupported);
-  EXPECT_NE(refused.message.find("versions 1 and 2"), std::string::npos) << refused.message;
+  EXPECT_NE(refused.message.find("versions 1 and 3"), std::string::npos) << refused.message;
 }
 
 TEST(Client, ALateClientLearnsWhyTheNodeFailed) {

@@ -11,11 +11,13 @@
 namespace isocost {
 
 ScriptedNode::ScriptedNode(const ServerOptions& options, std::uint32_t steps,
-                           std::int64_t sample_bytes, std::int32_t ranks)
+                           std::int64_t sample_bytes, std::int32_t ranks,
+                           const SharedMemoryOffer& offer)
     : steps_(steps), sample_bytes_(sample_bytes) {
   const MutexLock lock(mutex_);  // events wait until the server is there
   Welcome welcome;
   welcome.ranks = ranks;
+  welcome.shared_memory = offer;
   auto server = Server::create(options, admit_ranks(welcome),
                                [this](const ServerEvent& event) { on_event(event); }, {});
   if (!server) throw std::runtime_error(server.error().message());

@@ -18,8 +18,9 @@ namespace isocost {
 /// holds, and keeps count of everything, so that tests may look.
 class ScriptedNode {
  public:
+  /// `offer`: what clients are told of shared memory where the options share none.
   ScriptedNode(const ServerOptions& options, std::uint32_t steps, std::int64_t sample_bytes,
-               std::int32_t ranks = 1);
+               std::int32_t ranks = 1, const SharedMemoryOffer& offer = {});
 
   const std::string& endpoint() const { return server_->endpoint(); }
   std::uint16_t port() const;

@@ -18,9 +18,12 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/units.h"
 #include "tests/support/admit_ranks.h"
+#include "tests/support/reserve_from.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
 #include "trainer_adapter/client.h"
@@ -90,11 +93,16 @@ INSTANTIATE_TEST_SUITE_P(Prefetch, CutMidway,
                                          std::pair(1U, 2'500'000), std::pair(3U, 2'500'000)));
 
 // Three ranks under load, each cut off every few microbatches, wherever that may be: in a hello,
-// a header, between the frames of a message, in a tensor.
-TEST(Session, CutAnywhereEveryMicrobatchComesOnce) {
+// a header, between the frames of a message, in a tensor. With and without shared memory.
+class CutAnywhere : public testing::TestWithParam<bool> {};
+
+TEST_P(CutAnywhere, EveryMicrobatchComesOnce) {
   constexpr std::uint32_t kSteps = 60;
   constexpr std::int64_t kSampleBytes = 70'000;
-  ScriptedNode node(server_options(), kSteps, kSampleBytes, /*ranks=*/3);
+  MemoryBudget budget(64 * kMiB);
+  ServerOptions node_options = server_options();
+  if (GetParam()) node_options.reserve_block = reserve_from(budget);
+  ScriptedNode node(node_options, kSteps, kSampleBytes, /*ranks=*/3);
   std::vector<std::jthread> trainers;
   for (std::int32_t rank = 0; rank < 3; ++rank) {
     trainers.emplace_back([&node, rank] {
@@ -119,7 +127,10 @@ TEST(Session, CutAnywhereEveryMicrobatchComesOnce) {
   for (std::int32_t rank = 0; rank < 3; ++rank) {
     EXPECT_GT(node.counts().rejoined_as_same[rank], 0);
   }
+  EXPECT_EQ(node.server().microbatches_shared() > 0, GetParam());
 }
+
+INSTANTIATE_TEST_SUITE_P(SharedMemory, CutAnywhere, testing::Bool());
 
 TEST(Session, AnAcknowledgementIsRepeatedAfterACut) {
   ScriptedNode node(server_options(), 10, 1000);

@@ -23,10 +23,16 @@ Error corrupt(const Position& position, const std::string& what) {
                                    std::to_string(position.microbatch) + ": " + what};
 }
 
+// Copied, because a hostile node could change them in shared memory between check and use.
+std::vector<std::int32_t> copy_lengths(const SharedTensor& lengths) {
+  const auto values = lengths.as<std::int32_t>();
+  return {values.begin(), values.end()};
+}
+
 // The running sums [sequences + 1] of a module's lengths [sequences].
 Result<NamedTensor> sum_lengths(const NamedTensor& lengths, const TensorEntry& sums_entry,
                                 BufferPool& pool) {
-  const auto values = lengths.tensor.as<std::int32_t>();
+  const std::vector<std::int32_t> values = copy_lengths(lengths.tensor);
   Buffer buffer =
       pool.allocate(static_cast<std::int64_t>((values.size() + 1) * sizeof(std::int32_t)));
   auto* sums = reinterpret_cast<std::int32_t*>(buffer.data());
@@ -74,7 +80,7 @@ Status weigh_turns(std::span<float> weights, const TurnWeights& turns, std::size
 Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedTensor& lengths,
                                    std::int64_t tokens, const std::optional<TurnWeights>& turns,
                                    BufferPool& pool) {
-  const auto values = lengths.as<std::int32_t>();
+  const std::vector<std::int32_t> values = copy_lengths(lengths);
   Buffer buffer = pool.allocate(tokens * static_cast<std::int64_t>(sizeof(float)));
   auto* weights = reinterpret_cast<float*>(buffer.data());
   std::int64_t at = 0;
@@ -134,57 +140,40 @@ Status check_tensors(const MicrobatchHeader& header) {
 
 }  // namespace
 
-Result<Assembly::Target> Assembly::place(const MicrobatchHeader& header, std::size_t tensor) {
-  const std::size_t samples = header.samples.size();
-  Target target;
-  target.spec = header.tensors[tensor];
-  target.first_row.reserve(samples + 1);
-  target.first_row.push_back(0);
-  for (std::size_t s = 0; s < samples; ++s) {
-    target.first_row.push_back(target.first_row.back() +
-                               header.rows[s * header.tensors.size() + tensor]);
-  }
-  const std::int64_t rows = target.first_row.back();
-  if (rows != target.spec.shape.front()) {
-    return corrupt(header.position,
-                   target.spec.name + ": rows of its samples do not add up to its own");
-  }
-  ISOCOST_ASSIGN(const std::int64_t bytes, tensor_bytes(target.spec));
-  target.row_bytes = rows > 0 ? bytes / rows : 0;
-  target.filled.assign(samples, 0);
-  return target;
-}
-
 Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
                                  std::int64_t max_bytes) {
-  if (header.rows.size() != header.samples.size() * header.tensors.size()) {
-    return corrupt(header.position, "number of rows missing for a sample and tensor");
-  }
   ISOCOST_TRY(check_tensors(header));
-  Assembly assembly;
+  Assembly assembly(pool);
   for (std::size_t t = 0; t < header.tensors.size(); ++t) {
-    ISOCOST_ASSIGN(Target target, place(header, t));
-    const std::int64_t bytes = target.first_row.back() * target.row_bytes;
-    const auto sum = checked_sum(assembly.missing_bytes_, bytes);
+    auto places = row_places(header, t);
+    if (!places) return corrupt(header.position, places.error().message());
+    const auto sum = checked_sum(assembly.missing_bytes_, places->bytes());
     if (!sum || *sum > max_bytes) {
       return corrupt(header.position,
                      "announces more than " + std::to_string(max_bytes) + " bytes");
     }
     assembly.missing_bytes_ = *sum;
-    assembly.targets_.push_back(std::move(target));
-  }
-  // Allocated only when the sum is known to be within the limit.
-  try {
-    for (Target& target : assembly.targets_) {
-      target.buffer = pool.allocate(target.first_row.back() * target.row_bytes);
-    }
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::kOutOfMemory,
-                 "no memory for a microbatch of " + std::to_string(assembly.missing_bytes_) +
-                     " bytes: lower prefetch, or the node's microbatch_memory");
+    Target& target = assembly.targets_.emplace_back();
+    target.spec = header.tensors[t];
+    target.places = *std::move(places);
+    target.filled.assign(header.samples.size(), 0);
   }
   assembly.header_ = std::move(header);
   return assembly;
+}
+
+// Done late, because a microbatch in a block needs no memory of its own.
+Status Assembly::allocate() {
+  if (memory_ != Memory::kNone) return {};
+  try {
+    for (Target& target : targets_) target.buffer = pool_->allocate(target.places.bytes());
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kOutOfMemory,
+                 "no memory for a microbatch of " + std::to_string(missing_bytes_) +
+                     " bytes: lower prefetch, or the node's microbatch_memory");
+  }
+  memory_ = Memory::kOwn;
+  return {};
 }
 
 Result<std::int64_t> Assembly::add(const FragmentHeader& header,
@@ -192,6 +181,8 @@ Result<std::int64_t> Assembly::add(const FragmentHeader& header,
   if (header.sample >= header_.samples.size() || frames.size() != header.pieces.size()) {
     return corrupt(header_.position, "a fragment without a sample or without its frames");
   }
+  if (memory_ == Memory::kBlock) return std::int64_t{0};
+  ISOCOST_TRY(allocate());
   std::int64_t copied = 0;
   for (std::size_t i = 0; i < frames.size(); ++i) {
     ISOCOST_ASSIGN(const std::int64_t bytes, add_piece(header.pieces[i], header.sample, frames[i]));
@@ -207,13 +198,11 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
     return other.spec.name == spec.name;
   });
   if (target == targets_.end()) return corrupt(header_.position, spec.name + ": not announced");
-  const std::vector<std::int64_t>& shape = target->spec.shape;
-  const std::int64_t first = target->first_row[sample];
-  const std::int64_t rows = target->first_row[sample + 1] - first;
-  const bool alike = spec.dtype == target->spec.dtype && spec.shape.size() == shape.size() &&
-                     spec.shape.front() == rows &&
-                     std::equal(shape.begin() + 1, shape.end(), spec.shape.begin() + 1);
-  const std::int64_t whole = rows * target->row_bytes;
+  const auto& [row_bytes, first_row] = target->places;
+  const std::int64_t first = first_row[sample];
+  const std::int64_t rows = first_row[sample + 1] - first;
+  const bool alike = is_part_of(target->spec, spec.dtype, spec.shape, rows);
+  const std::int64_t whole = rows * row_bytes;
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (!alike || piece.offset > whole || size > whole - piece.offset) {
     return corrupt(header_.position, spec.name + ": other rows than announced");
@@ -223,14 +212,14 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
   if (piece.offset != filled) {
     return corrupt(header_.position, spec.name + ": a gap before a piece");
   }
-  std::memcpy(target->buffer.data() + first * target->row_bytes + filled, bytes.data(),
-              bytes.size());
+  std::memcpy(target->buffer.data() + first * row_bytes + filled, bytes.data(), bytes.size());
   filled += size;
   missing_bytes_ -= size;
   return size;
 }
 
-std::vector<std::span<std::byte>> Assembly::expose_all() {
+Result<std::vector<std::span<std::byte>>> Assembly::expose_all() {
+  ISOCOST_TRY(allocate());
   std::vector<std::span<std::byte>> tensors;
   tensors.reserve(targets_.size());
   for (Target& target : targets_) tensors.push_back(target.buffer.bytes());
@@ -238,17 +227,45 @@ std::vector<std::span<std::byte>> Assembly::expose_all() {
   return tensors;
 }
 
-Result<Microbatch> Assembly::finish(BufferPool& pool) {
+Status Assembly::use_block(std::span<const std::byte> block,
+                           const std::shared_ptr<const void>& owner,
+                           std::span<const std::int64_t> offsets) {
+  constexpr std::int64_t kAlignment = 8;  // of every dtype
+  if (memory_ != Memory::kNone || offsets.size() != targets_.size()) {
+    return corrupt(header_.position, "a block with other tensors, or beside fragments");
+  }
+  const auto size = static_cast<std::int64_t>(block.size());
+  for (std::size_t t = 0; t < targets_.size(); ++t) {
+    Target& target = targets_[t];
+    const std::int64_t offset = offsets[t];
+    const std::int64_t bytes = target.places.bytes();
+    if (offset < 0 || offset % kAlignment != 0 || bytes > size || offset > size - bytes) {
+      return corrupt(header_.position, target.spec.name + ": lies beyond its block");
+    }
+    target.in_block = {target.spec.dtype, target.spec.shape, block.data() + offset, owner};
+  }
+  memory_ = Memory::kBlock;
+  missing_bytes_ = 0;
+  return {};
+}
+
+Result<SharedTensor> Assembly::take(Target& target) const {
+  if (memory_ == Memory::kBlock) return std::move(target.in_block);
+  return make_tensor(std::move(target.buffer), target.spec.dtype, target.spec.shape);
+}
+
+Result<Microbatch> Assembly::finish() {
+  ISOCOST_TRY(allocate());  // one without bytes had no fragment
+  BufferPool& pool = *pool_;
   Microbatch microbatch;
   std::vector<NamedTensor> derived;
   std::optional<TurnWeights> turns;
   for (Target& target : targets_) {
-    ISOCOST_ASSIGN(SharedTensor made,
-                   make_tensor(std::move(target.buffer), target.spec.dtype, target.spec.shape));
+    ISOCOST_ASSIGN(SharedTensor made, take(target));
     NamedTensor named{target.spec.name, std::move(made)};
     const TensorEntry* entry = find_tensor(named.name);
     if (entry != nullptr && entry->role == TensorRole::kTurnWeights) {
-      turns = {std::move(named.tensor), std::move(target.first_row)};
+      turns = {std::move(named.tensor), std::move(target.places.first_row)};
       continue;
     }
     if (entry != nullptr && entry->role == TensorRole::kLengths) {

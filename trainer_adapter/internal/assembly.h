@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/units.h"
 #include "trainer_adapter/client.h"
 #include "transport/messages.h"
+#include "transport/row_places.h"
 
 namespace isocost {
 
@@ -18,50 +20,61 @@ namespace isocost {
 /// into them.
 inline constexpr std::int64_t kKeepBytes = kGiB;
 
-/// A microbatch that is being received. Its tensors are allocated when it is announced, and each
-/// piece of a fragment is copied to its place until every byte has arrived. Messages of the node
-/// are checked as if they were hostile, and no byte is handed out that did not arrive.
-/// Single-thread.
+/// A microbatch that is being received. Either each piece of a fragment is copied to its place in
+/// memory of its own until every byte has arrived, or its tensors lie in a block of shared memory
+/// and are not copied. Messages of the node are checked as if they were hostile, and no byte is
+/// handed out that did not arrive. Single-thread.
 class Assembly {
  public:
-  /// Allocates the announced tensors. Errors: kCorrupt (tensors that contradict each other or the
-  /// schema, a name twice, more than `max_bytes`), kOutOfMemory.
+  /// `pool` must outlive the assembly. Errors: kCorrupt (tensors that contradict each other or the
+  /// schema, a name twice, more than `max_bytes`).
   static Result<Assembly> begin(MicrobatchHeader header, BufferPool& pool, std::int64_t max_bytes);
 
   const Position& position() const { return header_.position; }
 
   /// Copies pieces of one sample's tensors to their places and returns the number of bytes copied.
   /// `frames[i]` holds the bytes of header.pieces[i]. A piece that arrives again is ignored.
-  /// Errors: kCorrupt (other rows than announced, wrong sizes, a gap between pieces, an unknown
-  /// tensor).
+  /// The first call allocates the tensors. Errors: kCorrupt (other rows than announced, wrong
+  /// sizes, a gap between pieces, an unknown tensor), kOutOfMemory.
   Result<std::int64_t> add(const FragmentHeader& header,
                            std::span<const std::span<const std::byte>> frames);
 
   /// Returns the bytes of each announced tensor, which the caller fills instead of calling `add`.
-  /// The microbatch then counts as complete.
-  std::vector<std::span<std::byte>> expose_all();
+  /// The microbatch then counts as complete. Errors: kOutOfMemory.
+  Result<std::vector<std::span<std::byte>>> expose_all();
+
+  /// Takes the announced tensors from a block, which `owner` keeps, without a copy; `offsets[i]` is
+  /// that of header.tensors[i]. The microbatch then counts as complete. Errors: kCorrupt for a
+  /// tensor beyond the block or not aligned, or a microbatch of which fragments came.
+  Status use_block(std::span<const std::byte> block, const std::shared_ptr<const void>& owner,
+                   std::span<const std::int64_t> offsets);
 
   bool complete() const { return missing_bytes_ == 0; }
   /// Returns the microbatch, with the tensors that are computed here. To be called once, when
-  /// complete(). Errors: kCorrupt if lengths do not add up to the rows.
-  Result<Microbatch> finish(BufferPool& pool);
+  /// complete(). Errors: kCorrupt if lengths do not add up to the rows, kOutOfMemory.
+  Result<Microbatch> finish();
 
  private:
   struct Target {
     TensorSpec spec;
-    Buffer buffer;
-    std::int64_t row_bytes = 0;
-    std::vector<std::int64_t> first_row;  // [samples + 1]: first row of each sample
-    std::vector<std::int64_t> filled;     // [samples]: bytes received of each sample's rows
+    RowPlaces places;
+    std::vector<std::int64_t> filled;  // [samples]: bytes received of each sample's rows
+    Buffer buffer;                     // of tensors that are copied ...
+    SharedTensor in_block;             // ... and of those that are not
   };
-  Assembly() = default;
+  explicit Assembly(BufferPool& pool) : pool_(&pool) {}
 
-  static Result<Target> place(const MicrobatchHeader& header, std::size_t tensor);
+  Status allocate();
+  Result<SharedTensor> take(Target& target) const;
   Result<std::int64_t> add_piece(const FragmentPiece& piece, std::size_t sample,
                                  std::span<const std::byte> bytes);
 
+  enum class Memory { kNone, kOwn, kBlock };
+
+  BufferPool* pool_;
   MicrobatchHeader header_;
   std::vector<Target> targets_;
+  Memory memory_ = Memory::kNone;
   std::int64_t missing_bytes_ = 0;
 };
 

@@ -409,7 +409,7 @@ void bind_client(py::module_& module) {
       .def("close", &PyClient::close)
       .def("forget", &PyClient::forget)
       .def("bytes_copied", [](PyClient& self) { return self.client().bytes_copied(); })
-      .def("bytes_in_use", [](PyClient& self) { return self.client().pool().bytes_in_use(); })
+      .def("bytes_in_use", [](PyClient& self) { return self.client().bytes_in_use(); })
       .def(
           "owns",
           [](PyClient& self, std::uintptr_t address) {

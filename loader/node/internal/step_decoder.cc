@@ -108,8 +108,9 @@ bool StepDecoder::begin_ahead(const Following& following, const std::stop_token&
   const auto needed = context_.recipe->working_set_bytes(context_.dataset->shape(*id));
   if (!needed) return false;
   // Within the half of the samples that wait, which it will join: the other half is for those that
-  // are needed now.
-  auto grant = context_.budget->try_acquire(*needed, context_.budget->limit() / 2);
+  // are needed now. A quarter of that half is left for blocks of shared memory, which would
+  // otherwise find none.
+  auto grant = context_.budget->try_acquire(*needed, context_.budget->limit() / 8 * 3);
   if (!grant) return false;
   auto attempt = std::make_shared<Attempt>(*id);
   if (!examine(*attempt)) return false;
@@ -314,15 +315,16 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
 std::shared_ptr<const DecodedSample> StepDecoder::hold_if_room(
     std::shared_ptr<const DecodedSample> decoded) {
   const std::int64_t bytes = decoded->grant.bytes();
-  auto waiting = waiting_;
-  if (waiting->bytes.fetch_add(bytes) + bytes > context_.budget->limit() / 2) {
-    waiting->bytes -= bytes;
-    return nullptr;
-  }
-  waiting->samples += 1;
+  auto granted = waiting_->budget.try_acquire(bytes);
+  if (!granted) return nullptr;
+  auto held = std::make_shared<MemoryBudget::Grant>(*std::move(granted));
+  waiting_->bytes += bytes;
+  waiting_->samples += 1;
   const DecodedSample* sample = decoded.get();
-  return {sample, [decoded = std::move(decoded), waiting, bytes](const DecodedSample*) mutable {
+  return {sample, [decoded = std::move(decoded), held = std::move(held), waiting = waiting_,
+                   bytes](const DecodedSample*) mutable {
             decoded.reset();
+            held.reset();
             waiting->bytes -= bytes;
             waiting->samples -= 1;
           }};

@@ -34,12 +34,13 @@
 namespace isocost {
 
 /// Decodes the samples of a global batch on the workers, and finds out which are bad. Memory stays
-/// within the budget. Decoded samples that wait to be sent may hold half of it, and the other half
-/// is always free for decoding, so neither can starve the other. A decoded sample that does not fit
-/// into its half is released, and decoded again when it is sent.
+/// within the budget. Decoded samples that wait to be sent, and blocks of shared memory, may hold
+/// half of it, and the other half is always free for decoding, so neither can starve the other. A
+/// decoded sample that does not fit into its half is released, and decoded again when it is sent.
 ///
 /// Workers that have nothing left to do for a step begin the samples that follow, in their order,
-/// as far as there is room in the first half. Nothing but the time of their decoding depends on it.
+/// as far as there is room in three quarters of the first half. Nothing but the time of their
+/// decoding depends on it.
 ///
 /// `decode_step` and `drop_begun` belong to one thread; the other functions may be called from any.
 /// The destructor waits for the tasks on the workers.
@@ -63,6 +64,7 @@ class StepDecoder {
       : context_(context),
         policy_(options.bad_samples.policy),
         seed_(options.plan.seed),
+        waiting_(std::make_shared<Waiting>(context.budget->limit() / 2)),
         tasks_(*context.executor) {}
 
   /// The sample at an index of those that follow a step; nothing where no more may be begun.
@@ -95,6 +97,9 @@ class StepDecoder {
   Result<OrBad<std::shared_ptr<const DecodedSample>>> decode(SampleId id, MemoryBudget::Grant grant,
                                                              const std::stop_token& stop) const;
 
+  /// The half of the budget that what waits may hold; also for what waits elsewhere.
+  std::shared_ptr<MemoryBudget> waiting_budget() const { return {waiting_, &waiting_->budget}; }
+
   /// Bad samples replaced so far.
   std::uint64_t replaced() const { return replaced_; }
   /// Samples that are kept until they are sent, and the bytes granted for them.
@@ -107,6 +112,8 @@ class StepDecoder {
 
  private:
   struct Waiting {
+    explicit Waiting(std::int64_t limit) : budget(limit) {}
+    MemoryBudget budget;
     std::atomic<std::int64_t> bytes = 0;
     std::atomic<std::int64_t> samples = 0;
   };
@@ -148,7 +155,7 @@ class StepDecoder {
   const BadSamplePolicy policy_;
   const std::uint64_t seed_;
   // Shared with the samples that it counts, which may outlive this object in a socket's queue.
-  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
+  const std::shared_ptr<Waiting> waiting_;
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
   std::atomic<std::uint64_t> replaced_ = 0;
   mutable DecodesInFlight in_flight_;

@@ -56,6 +56,7 @@ class RecordingServer final : public Server {
   }
   void notify_all(const Notice& notice) override { note("notice " + notice.text, 0); }
   void fail(const Error& error) override { note("fail " + error.message(), 0); }
+  std::uint64_t microbatches_shared() const override { return 0; }
 
   std::vector<std::string> sent() const {
     const MutexLock lock(mutex_);

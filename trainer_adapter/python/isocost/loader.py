@@ -460,9 +460,9 @@ class DataLoader:
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
         reports; communication_s, the seconds of waiting for communication that these leave out; bytes_copied from the
-        socket into tensors; bytes_in_use by tensors; where this process hosts the node, its summary as node. Its
-        samples are planned, and delivered when their rank has acknowledged them; its rank_slowdown holds the learned
-        factor on each rank's seconds, 1 where it has learned none."""
+        socket into tensors, which those in shared memory are not; bytes_in_use by tensors; where this process hosts the
+        node, its summary as node. Its samples are planned, and delivered when their rank has acknowledged them; its
+        rank_slowdown holds the learned factor on each rank's seconds, 1 where it has learned none."""
         return {"microbatches": self._microbatches, "waited_s": self._waited_s, "reports": self._recorder.sent,
                 "communication_s": self._recorder.communication_s, **self._connection.counts()}
 

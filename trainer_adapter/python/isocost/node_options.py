@@ -76,7 +76,7 @@ class NodeOptions:
             which counts from ten bad samples on.
         bad_samples_file: JSON lines: shard, key, part and reason of each bad sample.
         max_pixels: Images and frames with more pixels are refused as bad samples.
-        memory: Budget for decoding and decoded samples.
+        memory: Budget for decoding, decoded samples and blocks of shared memory.
         microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit. A sample with more is
             bad.
         workers: Decoding threads or processes; 0: one per core.
@@ -87,6 +87,9 @@ class NodeOptions:
         decode_program: With isolate, the isocost program that workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         plan_ahead: Steps decoded and planned ahead of training.
+        shared_memory: Trainers of this user on this host receive microbatches in shared memory, without a copy of their
+            own. It counts in memory until they drop the tensors; where there is none left, microbatches go over the
+            socket.
         stall_timeout: Seconds without a step planned, sent or acknowledged after which logs, metrics and /healthz say
             what is in the way; 0: never.
         metrics: Address of the HTTP endpoint for metrics: PORT (of 127.0.0.1), ADDRESS:PORT or [IPV6]:PORT; empty: no
@@ -124,5 +127,6 @@ class NodeOptions:
     decode_program: Path = ""
     index_dir: Path = ""
     plan_ahead: int = 2
+    shared_memory: bool = True
     stall_timeout: float = 1800.0
     metrics: str = ""

@@ -1,0 +1,102 @@
+// The node of bench/loader/handover_bench.py: sends microbatches of which the last sample says when
+// it was sent. It is small, so that this is when the block is complete, or the last frame leaves.
+//
+//   handover_node BYTES MICROBATCHES on|off
+//
+// Prints its endpoint, and ends with its standard input. `on`: in shared memory.
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/mutex.h"
+#include "transport/server.h"
+
+namespace {
+
+using isocost::DType;
+
+isocost::SharedTensor tensor(isocost::BufferPool& pool, DType dtype,
+                             std::vector<std::int64_t> shape, std::int64_t bytes,
+                             const void* from) {
+  isocost::Buffer buffer = pool.allocate(bytes);
+  if (from != nullptr) std::memcpy(buffer.data(), from, static_cast<std::size_t>(bytes));
+  if (from == nullptr) std::memset(buffer.data(), 'x', static_cast<std::size_t>(bytes));
+  return isocost::make_tensor(std::move(buffer), dtype, std::move(shape)).value();
+}
+
+class Node {
+ public:
+  Node(std::int64_t bytes, std::uint32_t microbatches, bool shared)
+      : bytes_(bytes),
+        microbatches_(microbatches),
+        large_(tensor(pool_, DType::kUInt8, {1, bytes}, bytes, nullptr)) {
+    isocost::ServerOptions options;
+    options.bind = "tcp://127.0.0.1:*";
+    if (shared) {
+      options.reserve_block = [](std::int64_t) { return std::make_shared<const int>(0); };
+    }
+    const isocost::MutexLock lock(mutex_);
+    server_ = isocost::Server::create(
+                  options, [](const auto&) { return isocost::Welcome{}; },
+                  [this](const isocost::ServerEvent& event) { on_event(event); }, {})
+                  .value();
+    std::puts(server_->endpoint().c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  void on_event(const isocost::ServerEvent& event) {
+    const isocost::MutexLock lock(mutex_);
+    // A trainer acknowledges the last microbatch when it begins to wait for the next.
+    const bool waits = std::holds_alternative<isocost::Acknowledged>(event);
+    const bool begins = std::holds_alternative<isocost::CreditGranted>(event) && next_ == 0;
+    if (waits || begins) send();
+  }
+
+  void send() ISOCOST_REQUIRES(mutex_) {
+    if (next_ == microbatches_) return;
+    isocost::MicrobatchHeader header;
+    header.position = {0, next_++, 0};
+    header.samples = {{1, 1.0F, 1}, {2, 1.0F, 1}};
+    header.tensors = {{"vision.patches", DType::kUInt8, {1, bytes_}},
+                      {"llm.position_ids", DType::kInt64, {1}}};
+    header.rows = {1, 0, 0, 1};
+    server_->begin(0, header);
+    server_->fragment(0, {header.position, 0, {{"vision.patches", large_}}}, nullptr);
+    const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+    server_->fragment(
+        0,
+        {header.position,
+         1,
+         {{"llm.position_ids", tensor(pool_, DType::kInt64, {1}, sizeof(now), &now)}}},
+        nullptr);
+    if (next_ == microbatches_) server_->epoch_end(0, {0, next_, 0, 0, 0, true});
+  }
+
+  const std::int64_t bytes_;
+  const std::uint32_t microbatches_;
+  isocost::BufferPool pool_;
+  const isocost::SharedTensor large_;
+  isocost::Mutex mutex_;
+  std::uint32_t next_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<isocost::Server> server_;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 4) return 2;
+  const Node node(std::atoll(arguments[1]), static_cast<std::uint32_t>(std::atoi(arguments[2])),
+                  std::string(arguments[3]) == "on");
+  while (std::getchar() != EOF) {
+  }
+}

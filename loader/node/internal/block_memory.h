@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/memory_budget.h"
+#include "base/mutex.h"
+
+namespace isocost {
+
+/// Memory for blocks of shared memory, in which trainers hold microbatches for as long as they
+/// like. It counts in the node's budget, and within the half of it that decoded samples may hold
+/// while they wait: the other half stays free for decoding, which so goes on whatever trainers do.
+/// Internally synchronised.
+class BlockMemory {
+ public:
+  /// `budget` must outlive this object and what it returns.
+  BlockMemory(std::shared_ptr<MemoryBudget> waiting, MemoryBudget* budget)
+      : waiting_(std::move(waiting)), budget_(budget) {}
+
+  /// Returns what holds `bytes` until it is dropped; null if there is no memory now. Never blocks.
+  /// Where decoding has the whole budget, it waits in the budget's queue for a later call.
+  std::shared_ptr<const void> reserve(std::int64_t bytes) ISOCOST_EXCLUDES(mutex_);
+  /// Gives up what waits for a later call.
+  void give_up() ISOCOST_EXCLUDES(mutex_);
+
+ private:
+  struct Wanted {
+    Wanted(MemoryBudget::Grant of_waiting, MemoryBudget& budget)
+        : waiting(std::move(of_waiting)), request(budget, waiting.bytes()) {}
+    MemoryBudget::Grant waiting;
+    MemoryBudget::Request request;
+  };
+
+  const std::shared_ptr<MemoryBudget> waiting_;
+  MemoryBudget* const budget_;
+  Mutex mutex_;
+  std::unique_ptr<Wanted> wanted_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+}  // namespace isocost

@@ -1,0 +1,381 @@
+// Both halves of delivery by shared memory, without the sockets of ZeroMQ between them.
+#include "transport/internal/block_sender.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/memory_budget.h"
+#include "base/units.h"
+#include "tests/support/reserve_from.h"
+#include "transport/block_receiver.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kBytes = 100'000;
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+MicrobatchHeader header(std::uint32_t step, std::int64_t bytes = kBytes) {
+  MicrobatchHeader header;
+  header.position.step = step;
+  header.samples = {{step, 1.0F, 1}};
+  header.tensors = {{"vision.patches", DType::kUInt8, {1, bytes}}};
+  header.rows = {1};
+  return header;
+}
+
+// Every byte is the step's number.
+Fragment fragment(std::uint32_t step, std::int64_t bytes = kBytes) {
+  const auto owner = std::make_shared<const std::vector<std::byte>>(static_cast<std::size_t>(bytes),
+                                                                    static_cast<std::byte>(step));
+  return {{0, step, 0}, 0, {{"vision.patches", {DType::kUInt8, {1, bytes}, owner->data(), owner}}}};
+}
+
+bool holds(const BlockReceiver::Block& block, std::uint32_t step) {
+  return std::all_of(block.bytes.begin(), block.bytes.begin() + kBytes,
+                     [&](std::byte byte) { return byte == static_cast<std::byte>(step); });
+}
+
+class BlockSenderTest : public testing::Test {
+ protected:
+  std::unique_ptr<BlockReceiver> attach(std::int32_t rank, std::uint64_t session) {
+    auto receiver = BlockReceiver::attach(sender_->offer(rank, session)).value();
+    sender_->serve();
+    return receiver;
+  }
+  // Fills a block with a step's microbatch. Nothing if there is no block.
+  std::optional<MicrobatchInBlock> send(std::uint32_t step, std::int64_t bytes = kBytes,
+                                        std::int32_t rank = 0, std::uint64_t session = 1) {
+    if (!sender_->begin(rank, header(step, bytes), session)) return std::nullopt;
+    return sender_->add(rank, fragment(step, bytes), session).value().complete.value();
+  }
+  // Sends a microbatch and takes it.
+  BlockReceiver::Block pass(BlockReceiver& receiver, std::uint32_t step,
+                            std::int64_t bytes = kBytes) {
+    return receiver.take(send(step, bytes).value().block).value();
+  }
+
+  MemoryBudget budget_{kMiB};
+  std::vector<std::string> log_;
+  std::unique_ptr<BlockSender> sender_ =
+      BlockSender::create(reserve_from(budget_), [this](LogLevel, std::string_view text) {
+        log_.emplace_back(text);
+      }).value();
+};
+
+TEST_F(BlockSenderTest, ABlockIsUsedAgainOnceItIsReleased) {
+  const auto receiver = attach(0, 1);
+  const auto descriptors = open_descriptors();
+  const std::byte* address = nullptr;
+  for (std::uint32_t step = 0; step < 50; ++step) {
+    {
+      const BlockReceiver::Block block = pass(*receiver, step);
+      EXPECT_TRUE(holds(block, step));
+      EXPECT_TRUE(step == 0 || block.bytes.data() == address) << "it is mapped once";
+      address = block.bytes.data();
+      std::fill_n(block.bytes.begin(), 10'000, std::byte{0xFF});  // a trainer may, in place
+    }
+    sender_->serve();
+  }
+  EXPECT_EQ(sender_->microbatches(), 50U);
+  EXPECT_LT(budget_.in_use(), 2 * kBytes) << "there is one";
+  EXPECT_EQ(open_descriptors(), descriptors + 1) << "the node's own; the client keeps none";
+}
+
+TEST_F(BlockSenderTest, WhatIsKeptDoesNotChange) {
+  const auto receiver = attach(0, 1);
+  const BlockReceiver::Block kept = pass(*receiver, 200);
+  for (std::uint32_t step = 0; step < 20; ++step) {
+    EXPECT_TRUE(holds(pass(*receiver, step), step));
+    sender_->serve();
+  }
+  EXPECT_TRUE(holds(kept, 200));
+}
+
+TEST_F(BlockSenderTest, WithoutMemoryTheMicrobatchGoesAnotherWayUntilThereIsSome) {
+  const auto receiver = attach(0, 1);
+  std::vector<BlockReceiver::Block> kept;
+  for (std::uint32_t step = 0; auto microbatch = send(step); ++step) {
+    ASSERT_LT(step, 100U);
+    kept.push_back(receiver->take(microbatch->block).value());
+  }
+  EXPECT_GT(kept.size(), 5U);
+  EXPECT_LE(budget_.in_use(), budget_.limit());
+  ASSERT_EQ(log_.size(), 1U);
+  EXPECT_NE(log_.front().find("memory budget"), std::string::npos) << log_.front();
+  EXPECT_FALSE(send(200).has_value());
+  EXPECT_EQ(log_.size(), 1U) << "the log is not filled with it";
+  kept.pop_back();
+  sender_->serve();
+  EXPECT_TRUE(holds(pass(*receiver, 201), 201));
+  kept.clear();
+  sender_->serve();
+  EXPECT_LT(budget_.in_use(), 4 * kBytes) << "what is not needed again is given back";
+  EXPECT_TRUE(receiver->keep_up());
+}
+
+TEST_F(BlockSenderTest, SmallFreeBlocksMakeRoomForALargeOne) {
+  const auto receiver = attach(0, 1);
+  {
+    const BlockReceiver::Block one = pass(*receiver, 1);
+    const BlockReceiver::Block other = pass(*receiver, 2);
+  }
+  sender_->serve();
+  constexpr std::int64_t kLarge = 900'000;
+  EXPECT_TRUE(holds(pass(*receiver, 3, kLarge), 3));
+  EXPECT_GE(budget_.in_use(), kLarge);
+  EXPECT_TRUE(receiver->keep_up());
+}
+
+TEST_F(BlockSenderTest, AMicrobatchWithoutBytesNeedsNoBlock) {
+  const auto receiver = attach(0, 1);
+  EXPECT_FALSE(sender_->begin(0, header(1, 0), 1).has_value());
+}
+
+TEST_F(BlockSenderTest, WithoutAnAttachedClientThereIsNoBlock) {
+  EXPECT_FALSE(send(1).has_value());
+  const SharedMemoryOffer offer = sender_->offer(0, 1);
+  sender_->serve();
+  EXPECT_FALSE(send(1).has_value());
+  EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(BlockSenderTest, AWrongTokenIsRefused) {
+  SharedMemoryOffer offer = sender_->offer(0, 1);
+  offer.token[15] ^= 1;
+  const auto receiver = BlockReceiver::attach(offer).value();
+  sender_->serve();
+  EXPECT_FALSE(send(1).has_value());
+  EXPECT_EQ(receiver->keep_up().error().code(), ErrorCode::kUnavailable) << "and told so";
+}
+
+TEST_F(BlockSenderTest, ATokenCountsOnce) {
+  const SharedMemoryOffer offer = sender_->offer(0, 1);
+  const auto receiver = BlockReceiver::attach(offer).value();
+  const auto thief = BlockReceiver::attach(offer).value();
+  sender_->serve();
+  EXPECT_TRUE(receiver->keep_up());
+  EXPECT_FALSE(thief->keep_up());
+  EXPECT_TRUE(holds(pass(*receiver, 1), 1));
+}
+
+TEST_F(BlockSenderTest, ManyStrangersAreLimited) {
+  const auto receiver = attach(0, 1);
+  const auto descriptors = open_descriptors();
+  const SharedMemoryOffer offer = sender_->offer(1, 2);
+  std::vector<PacketSocket> strangers;
+  for (int i = 0; i < 300; ++i) {
+    auto stranger = PacketSocket::connect(offer.socket);
+    if (stranger) strangers.push_back(*std::move(stranger));
+    sender_->serve();
+  }
+  EXPECT_EQ(strangers.size(), 300U);
+  EXPECT_LE(open_descriptors(), descriptors + 300 + 64);
+  EXPECT_TRUE(holds(pass(*receiver, 1), 1));
+}
+
+TEST_F(BlockSenderTest, AClientThatIsGoneGivesItsBlocksBack) {
+  const auto descriptors = open_descriptors();
+  auto receiver = attach(0, 1);
+  const BlockReceiver::Block kept = pass(*receiver, 7);
+  ASSERT_TRUE(sender_->begin(0, header(8), 1).has_value());  // and is not filled
+  EXPECT_GT(budget_.in_use(), 2 * kBytes);
+  receiver = nullptr;  // as the kernel does when the process is killed
+  sender_->serve();
+  EXPECT_EQ(budget_.in_use(), 0);
+  EXPECT_EQ(open_descriptors(), descriptors);
+  EXPECT_TRUE(holds(kept, 7)) << "its memory is there until the client drops it";
+}
+
+TEST_F(BlockSenderTest, ANewSessionDoesNotWriteIntoBlocksOfTheLast) {
+  const auto first = attach(0, 1);
+  const BlockReceiver::Block kept = pass(*first, 7);
+  ASSERT_TRUE(sender_->begin(0, header(8), 1).has_value());
+  const auto second = attach(0, 2);
+  EXPECT_EQ(budget_.in_use(), 0);
+  EXPECT_FALSE(sender_->add(0, fragment(8), 1).has_value()) << "the session is over";
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    const auto microbatch = send(step, kBytes, 0, 2).value();
+    EXPECT_TRUE(holds(second->take(microbatch.block).value(), step));
+    sender_->serve();
+  }
+  EXPECT_TRUE(holds(kept, 7));
+}
+
+TEST_F(BlockSenderTest, ClientsHaveBlocksOfTheirOwn) {
+  const auto first = attach(0, 1);
+  const auto second = attach(1, 2);
+  const MicrobatchInBlock sent = send(1, kBytes, 1, 2).value();
+  EXPECT_EQ(first->take(sent.block).error().code(), ErrorCode::kCorrupt);
+  EXPECT_TRUE(holds(second->take(sent.block).value(), 1));
+}
+
+TEST_F(BlockSenderTest, ABlockInUseIsNotTakenAgain) {
+  const auto receiver = attach(0, 1);
+  const MicrobatchInBlock sent = send(1).value();
+  const auto held = receiver->take(sent.block);
+  ASSERT_TRUE(held.has_value());
+  EXPECT_EQ(receiver->take(sent.block).error().code(), ErrorCode::kCorrupt);
+}
+
+// What a client must not say ends its connection, and its blocks are dropped.
+TEST_F(BlockSenderTest, HostileClientsAreCutOff) {
+  const std::vector<std::function<std::vector<std::byte>(std::uint64_t block)>> lies = {
+      [](std::uint64_t block) { return encode(ReleaseBlocks{{block, block}}); },
+      [](std::uint64_t) { return encode(ReleaseBlocks{{12345}}); },
+      [](std::uint64_t) { return encode(AttachMemory{}); },
+      [](std::uint64_t) { return encode(Heartbeat{}); },
+      [](std::uint64_t) { return std::vector<std::byte>(7); }};
+  for (const auto& lie : lies) {
+    const SharedMemoryOffer offer = sender_->offer(0, 1);
+    PacketSocket client = PacketSocket::connect(offer.socket).value();
+    ASSERT_TRUE(client.send(encode(AttachMemory{offer.token})));
+    sender_->serve();
+    const auto microbatch = send(1);
+    ASSERT_TRUE(microbatch.has_value());
+    ASSERT_TRUE(client.send(lie(microbatch->block)));
+    sender_->serve();
+    EXPECT_EQ(budget_.in_use(), 0);
+    EXPECT_FALSE(send(2).has_value());
+  }
+}
+
+// A node under the test's hand.
+class LyingSender : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string name = "isocost.test.liar." + std::to_string(getpid());
+    PacketSocket listener = PacketSocket::listen(name).value();
+    receiver_ = BlockReceiver::attach({name, {}}).value();
+    node_ = listener.accept();
+  }
+  std::optional<PacketSocket> node_;
+  std::unique_ptr<BlockReceiver> receiver_;
+};
+
+TEST_F(LyingSender, WhatIsNoBlockIsRefused) {
+  EXPECT_EQ(receiver_->take(1).error().code(), ErrorCode::kCorrupt) << "never passed";
+  ASSERT_TRUE(node_->send(encode(PassBlock{2}), node_->descriptor()));
+  EXPECT_EQ(receiver_->take(2).error().code(), ErrorCode::kCorrupt) << "a socket";
+  ASSERT_TRUE(node_->send(encode(PassBlock{3})));
+  EXPECT_EQ(receiver_->take(3).error().code(), ErrorCode::kUnavailable) << "no descriptor";
+  ASSERT_TRUE(node_->send(encode(Heartbeat{})));
+  EXPECT_EQ(receiver_->keep_up().error().code(), ErrorCode::kCorrupt);
+  ASSERT_TRUE(node_->send(std::vector<std::byte>(3)));
+  EXPECT_EQ(receiver_->keep_up().error().code(), ErrorCode::kCorrupt);
+}
+
+TEST_F(LyingSender, WhatWasPassedBeforeTheEndIsThere) {
+  {
+    const MemoryBlock block = MemoryBlock::create(kBytes).value();
+    std::fill(block.bytes().begin(), block.bytes().end(), std::byte{4});
+    ASSERT_TRUE(node_->send(encode(PassBlock{1}), block.descriptor()));
+  }
+  node_.reset();
+  EXPECT_TRUE(holds(receiver_->take(1).value(), 4));
+  EXPECT_EQ(receiver_->take(2).error().code(), ErrorCode::kUnavailable);
+}
+
+TEST_F(LyingSender, ADroppedBlockIsValidWhileItIsRead) {
+  const MemoryBlock block = MemoryBlock::create(kBytes).value();
+  std::fill(block.bytes().begin(), block.bytes().end(), std::byte{4});
+  ASSERT_TRUE(node_->send(encode(PassBlock{1}), block.descriptor()));
+  const auto held = receiver_->take(1);
+  ASSERT_TRUE(node_->send(encode(DropBlock{1})));
+  EXPECT_TRUE(receiver_->keep_up());
+  EXPECT_TRUE(holds(held.value(), 4));
+  receiver_ = nullptr;
+  EXPECT_TRUE(holds(held.value(), 4));
+}
+
+// A child of fork lets go of its copies of everything, and must not do so for its parent.
+TEST_F(LyingSender, AChildDoesNotReleaseForItsParent) {
+  const MemoryBlock block = MemoryBlock::create(kBytes).value();
+  ASSERT_TRUE(node_->send(encode(PassBlock{1}), block.descriptor()));
+  auto held = receiver_->take(1);
+  ASSERT_TRUE(node_->receive().value().has_value()) << "it attaches";
+  const pid_t child = fork();
+  if (child == 0) {
+    held->owner = nullptr;
+    receiver_->keep_up().has_value();
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(node_->receive().value().has_value());
+  held->owner = nullptr;
+  EXPECT_TRUE(node_->receive().value().has_value());
+}
+
+// The node does not read for a while.
+TEST_F(LyingSender, ReleasesThatTheNodeDoesNotTakeAreRepeated) {
+  constexpr std::uint64_t kBlocks = 3000;
+  const MemoryBlock block = MemoryBlock::create(kBytes).value();
+  ASSERT_EQ(std::get<AttachMemory>(decode(node_->receive().value()->bytes).value()).token,
+            AttachMemory{}.token);
+  for (std::uint64_t number = 1; number <= kBlocks; ++number) {
+    ASSERT_TRUE(node_->send(encode(PassBlock{number}), block.descriptor()));
+    ASSERT_TRUE(receiver_->take(number).has_value());  // and released at once
+  }
+  std::vector<std::uint64_t> released;
+  for (int tries = 0; tries < 100 && released.size() < kBlocks; ++tries) {
+    while (const auto packet = node_->receive().value()) {
+      const auto some = std::get<ReleaseBlocks>(decode(packet->bytes).value()).blocks;
+      released.insert(released.end(), some.begin(), some.end());
+    }
+    ASSERT_TRUE(receiver_->keep_up());
+  }
+  std::ranges::sort(released);
+  ASSERT_EQ(released.size(), kBlocks);
+  for (std::uint64_t i = 0; i < kBlocks; ++i) EXPECT_EQ(released[i], i + 1);
+}
+
+// A packet as tests/transport/shared_memory_fuzz.cc reads it.
+std::string fuzz_packet(int kind, const Message& message) {
+  const auto bytes = encode(message);
+  const auto size = static_cast<std::uint16_t>(bytes.size());
+  std::string packet(1, static_cast<char>(kind));
+  packet.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  packet.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return packet;
+}
+
+TEST(SharedMemory, TheFuzzCorpusIsUpToDate) {
+  const std::map<std::string, std::string> corpus = {
+      {"client", fuzz_packet(0, ReleaseBlocks{{1}}) + fuzz_packet(0, ReleaseBlocks{{1, 2}}) +
+                     fuzz_packet(0, AttachMemory{})},
+      {"node", fuzz_packet(2, PassBlock{1}) + fuzz_packet(2, PassBlock{2}) +
+                   fuzz_packet(1, DropBlock{1}) + fuzz_packet(3, PassBlock{3})}};
+  for (const auto& [name, expected] : corpus) {
+    const std::filesystem::path file = std::filesystem::path(ISOCOST_SOURCE_DIR) /
+                                       "tests/transport/corpus/shared_memory_fuzz" / name;
+    if (std::getenv("ISOCOST_WRITE_CORPUS") != nullptr) {
+      std::filesystem::create_directories(file.parent_path());
+      std::ofstream(file, std::ios::binary) << expected;
+    }
+    std::ifstream in(file, std::ios::binary);
+    const std::string read((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(read, expected) << file << ": run this test with ISOCOST_WRITE_CORPUS=1";
+  }
+}
+
+}  // namespace
+}  // namespace isocost

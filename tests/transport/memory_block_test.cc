@@ -1,0 +1,116 @@
+#include "transport/internal/memory_block.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kPages = 40'000;  // more than one read of the page map
+const std::int64_t kPage = sysconf(_SC_PAGESIZE);
+
+FileDescriptor passed(const MemoryBlock& block) {
+  return FileDescriptor(fcntl(block.descriptor(), F_DUPFD_CLOEXEC, 0));
+}
+
+void fill(std::span<std::byte> bytes, int value) {
+  std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(value));
+}
+
+bool is_all(std::span<const std::byte> bytes, int value) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [&](std::byte byte) { return byte == static_cast<std::byte>(value); });
+}
+
+TEST(MemoryBlock, IsReadByItsReceiver) {
+  const MemoryBlock block = MemoryBlock::create(3 * kPage - 1).value();
+  EXPECT_EQ(block.size(), 3 * kPage);
+  fill(block.bytes(), 7);
+  const ReceivedBlock received = ReceivedBlock::map(passed(block)).value();
+  EXPECT_EQ(received.bytes().size(), block.bytes().size());
+  EXPECT_TRUE(is_all(received.bytes(), 7));
+}
+
+TEST(MemoryBlock, NobodyElseCanWriteToItOrResizeIt) {
+  const MemoryBlock block = MemoryBlock::create(kPage).value();
+  const FileDescriptor file = passed(block);
+  EXPECT_NE(ftruncate(file.get(), 0), 0);
+  EXPECT_NE(ftruncate(file.get(), 2 * kPage), 0);
+  EXPECT_NE(fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kPage), 0);
+  EXPECT_LT(pwrite(file.get(), "x", 1, 0), 0);
+  EXPECT_EQ(mmap(nullptr, static_cast<std::size_t>(kPage), PROT_READ | PROT_WRITE, MAP_SHARED,
+                 file.get(), 0),
+            MAP_FAILED);
+}
+
+// In the first, the middle and the last page, so that each part of the page map is looked at.
+TEST(ReceivedBlock, ItsWritesAreItsOwnUntilTheyAreForgotten) {
+  const MemoryBlock block = MemoryBlock::create(kPages * kPage).value();
+  fill(block.bytes(), 1);
+  ReceivedBlock received = ReceivedBlock::map(passed(block)).value();
+  for (const std::int64_t page : {std::int64_t{0}, kPages / 2, kPages - 1}) {
+    std::byte& own = received.bytes()[static_cast<std::size_t>(page * kPage)];
+    own = std::byte{9};
+    EXPECT_TRUE(is_all(block.bytes(), 1));
+    received.forget_writes();
+    EXPECT_EQ(own, std::byte{1}) << page;
+  }
+}
+
+TEST(ReceivedBlock, ReadsWhatIsWrittenNextWithoutANewMapping) {
+  const MemoryBlock block = MemoryBlock::create(8 * kPage).value();
+  ReceivedBlock received = ReceivedBlock::map(passed(block)).value();
+  for (int round = 1; round <= 3; ++round) {
+    fill(block.bytes(), round);
+    EXPECT_TRUE(is_all(received.bytes(), round));
+    fill(received.bytes().subspan(0, static_cast<std::size_t>(3 * kPage)), 99);
+    received.forget_writes();
+  }
+}
+
+TEST(ReceivedBlock, OutlivesItsSender) {
+  FileDescriptor file;
+  {
+    const MemoryBlock block = MemoryBlock::create(kPage).value();
+    fill(block.bytes(), 5);
+    file = passed(block);
+  }
+  const ReceivedBlock received = ReceivedBlock::map(file).value();
+  EXPECT_TRUE(is_all(received.bytes(), 5));
+}
+
+ErrorCode refusal(const FileDescriptor& file) { return ReceivedBlock::map(file).error().code(); }
+
+TEST(ReceivedBlock, MemoryThatMayChangeItsSizeIsRefused) {
+  const FileDescriptor open_memory(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(open_memory.get(), kPage), 0);
+  EXPECT_EQ(refusal(open_memory), ErrorCode::kCorrupt);
+  ASSERT_EQ(fcntl(open_memory.get(), F_ADD_SEALS, F_SEAL_GROW), 0);
+  EXPECT_EQ(refusal(open_memory), ErrorCode::kCorrupt) << "it could still shrink";
+  EXPECT_EQ(refusal(FileDescriptor(open("/dev/zero", O_RDWR | O_CLOEXEC))), ErrorCode::kCorrupt);
+  EXPECT_EQ(refusal(FileDescriptor()), ErrorCode::kCorrupt);
+}
+
+TEST(ReceivedBlock, EmptyMemoryIsRefused) {
+  const FileDescriptor empty(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(fcntl(empty.get(), F_ADD_SEALS,
+                  F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+            0);
+  EXPECT_EQ(refusal(empty), ErrorCode::kCorrupt);
+}
+
+TEST(MemoryBlock, ImpossibleSizesAreErrors) {
+  EXPECT_FALSE(MemoryBlock::create(0).has_value());
+  EXPECT_FALSE(MemoryBlock::create(-1).has_value());
+  EXPECT_FALSE(MemoryBlock::create(INT64_MAX).has_value());
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "base/result.h"
+
+namespace isocost {
+
+/// One end of a connection between processes of a host, which keeps packets whole and passes file
+/// descriptors: a Unix socket of type SOCK_SEQPACKET with an abstract name, so that no file is left
+/// behind. No call blocks. `send` may be called from any thread, the other functions from one at a
+/// time.
+class PacketSocket {
+ public:
+  /// Larger packets are not sent, and are corrupt.
+  static constexpr std::size_t kMaxPacketBytes = std::size_t{16} << 10;
+
+  /// Errors: kUnavailable with what the system says.
+  static Result<PacketSocket> listen(const std::string& name);
+  /// Errors: kUnavailable with what the system says, or if a process of another user listens.
+  static Result<PacketSocket> connect(const std::string& name);
+  /// Returns the next connection of a process of this user; closes those of others.
+  std::optional<PacketSocket> accept();
+
+  /// Returns false if the other end does not take the packet now, or is gone. It then has nothing
+  /// of it. `descriptor` is passed with it unless it is negative.
+  bool send(std::span<const std::byte> packet, int descriptor = -1) const;
+
+  struct Packet {
+    std::vector<std::byte> bytes;
+    FileDescriptor descriptor;  ///< Not open if none came, or this process may open no more files.
+  };
+  /// Returns the next packet; nothing if none has arrived. Errors: kUnavailable if the other end is
+  /// gone, kCorrupt for a packet that is too large.
+  Result<std::optional<Packet>> receive();
+
+  int descriptor() const { return socket_.get(); }
+
+ private:
+  explicit PacketSocket(FileDescriptor socket) : socket_(std::move(socket)) {}
+  bool is_of_this_user() const;
+
+  FileDescriptor socket_;
+};
+
+}  // namespace isocost
