@@ -305,6 +305,10 @@ TEST(SharedDelivery, AProcessThatIsKilledGivesItsBlocksBack) {
   trainer->tell(node.endpoint());
   ASSERT_EQ(trainer->hear(), "shared");
   EXPECT_GE(budget.in_use(), 5 * kMicrobatchBytes);
+  ASSERT_TRUE(node.wait([](const auto& counts) {
+    const auto found = counts.acknowledged.find(0);
+    return found != counts.acknowledged.end() && found->second.size() == 4;
+  }));
   trainer = nullptr;
   EXPECT_TRUE(soon([&] { return budget.in_use() == 0; }));
   EXPECT_TRUE(soon([&] { return open_descriptors() <= descriptors; }));
