@@ -25,8 +25,9 @@ WARM = 20
 
 def receive(size, shared):
     """Microseconds of each microbatch after the first ones."""
-    node = subprocess.Popen([REPOSITORY / "build/release/bench/nodes/handover_node", str(size), str(MICROBATCHES), shared],
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    program = REPOSITORY / "build/release/bench/nodes/handover_node"
+    node = subprocess.Popen([program, str(size), str(MICROBATCHES), shared], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
     times = []
     with node:
         client = _isocost.Client(endpoint=node.stdout.readline().strip(), rank=0, world_size=1, prefetch=1,
@@ -49,8 +50,8 @@ def receive(size, shared):
 
 
 def main():
-    print(f"torch {torch.__version__}, isocost {isocost.__version__}, {os.cpu_count()} cores; microseconds from a complete "
-          f"microbatch to tensors in Python, {MICROBATCHES - WARM} microbatches")
+    print(f"torch {torch.__version__}, isocost {isocost.__version__}, {os.cpu_count()} cores; microseconds from a "
+          f"complete microbatch to tensors in Python, {MICROBATCHES - WARM} microbatches")
     for size in (64 << 10, 1 << 20, 16 << 20, 128 << 20):
         for shared in ("on", "off"):
             times = sorted(receive(size, shared))
