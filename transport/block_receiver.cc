@@ -134,7 +134,8 @@ Result<BlockReceiver::Block> BlockReceiverImpl::take(std::uint64_t number) {
   }
   const std::span<std::byte> bytes = found->second->block.bytes();
   const auto release = [mapped = found->second, releases = releases_, number](const void*) {
-    mapped->block.forget_writes();
+    // A block that cannot be read anew is never used again.
+    if (!mapped->block.forget_writes()) return;
     mapped->in_use = false;
     releases->add(number);
   };

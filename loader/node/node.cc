@@ -269,6 +269,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
     steps_.receive_profile(*received);
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     job_.join(*joined);
+    block_memory_->give_up();  // it may have been for the client that had the rank
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
     job_.leave(left->rank, !left->finished);
     block_memory_->give_up();  // it may have been for this client

@@ -66,6 +66,13 @@ class Rows(unittest.TestCase):
             self.assertTrue(torch.equal(made, rows_by_torch(normalised.table, rows, frames, copies)))
 
 
+    def test_refuses_what_are_no_frames(self):
+        normalised = Normalised(DESCRIPTION)
+        for frames, copies in ((0, 1), (1, 0), (4, 1), (1, 1 << 62)):
+            with self.assertRaises(ValueError):
+                normalised.rows(pixels(6, 588), frames, copies)
+
+
 class Memory(unittest.TestCase):
     def test_is_used_again_when_its_tensor_is_dropped(self):
         normalised = Normalised(DESCRIPTION)

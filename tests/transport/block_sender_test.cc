@@ -2,6 +2,8 @@
 #include "transport/internal/block_sender.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,7 +100,7 @@ TEST_F(BlockSenderTest, ABlockIsUsedAgainOnceItIsReleased) {
   }
   EXPECT_EQ(sender_->microbatches(), 50U);
   EXPECT_LT(budget_.in_use(), 2 * kBytes) << "there is one";
-  EXPECT_EQ(open_descriptors(), descriptors + 1) << "the node's own; the client keeps none";
+  EXPECT_EQ(open_descriptors(), descriptors) << "neither end keeps the block's";
 }
 
 TEST_F(BlockSenderTest, WhatIsKeptDoesNotChange) {
@@ -193,6 +195,26 @@ TEST_F(BlockSenderTest, ManyStrangersAreLimited) {
   EXPECT_TRUE(holds(pass(*receiver, 1), 1));
 }
 
+TEST_F(BlockSenderTest, WithoutAFreeDescriptorItDoesNotStayReadable) {
+  const SharedMemoryOffer offer = sender_->offer(0, 1);
+  const auto receiver = BlockReceiver::attach(offer).value();
+  const auto is_readable = [this] {
+    pollfd waiting{sender_->descriptor(), POLLIN, 0};
+    return poll(&waiting, 1, /*timeout=*/0) == 1;
+  };
+  ASSERT_TRUE(is_readable());
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  sender_->serve();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_FALSE(is_readable());
+  ASSERT_EQ(log_.size(), 1U);
+  EXPECT_NE(log_.front().find("cannot accept"), std::string::npos);
+  EXPECT_FALSE(send(1).has_value()) << "it has not attached";
+}
+
 TEST_F(BlockSenderTest, AClientThatIsGoneGivesItsBlocksBack) {
   const auto descriptors = open_descriptors();
   auto receiver = attach(0, 1);
@@ -266,7 +288,7 @@ class LyingSender : public testing::Test {
     const std::string name = "isocost.test.liar." + std::to_string(getpid());
     PacketSocket listener = PacketSocket::listen(name).value();
     receiver_ = BlockReceiver::attach({name, {}}).value();
-    node_ = listener.accept();
+    node_ = listener.accept().value();
   }
   std::optional<PacketSocket> node_;
   std::unique_ptr<BlockReceiver> receiver_;

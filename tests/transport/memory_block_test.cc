@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,7 +60,7 @@ TEST(ReceivedBlock, ItsWritesAreItsOwnUntilTheyAreForgotten) {
     std::byte& own = received.bytes()[static_cast<std::size_t>(page * kPage)];
     own = std::byte{9};
     EXPECT_TRUE(is_all(block.bytes(), 1));
-    received.forget_writes();
+    EXPECT_TRUE(received.forget_writes());
     EXPECT_EQ(own, std::byte{1}) << page;
   }
 }
@@ -71,8 +72,55 @@ TEST(ReceivedBlock, ReadsWhatIsWrittenNextWithoutANewMapping) {
     fill(block.bytes(), round);
     EXPECT_TRUE(is_all(received.bytes(), round));
     fill(received.bytes().subspan(0, static_cast<std::size_t>(3 * kPage)), 99);
-    received.forget_writes();
+    EXPECT_TRUE(received.forget_writes());
   }
+}
+
+// A trainer may lock the memory of a tensor.
+TEST(ReceivedBlock, SaysWhereLockedPagesKeepWhatTheyHold) {
+  const MemoryBlock block = MemoryBlock::create(2 * kPage).value();
+  ReceivedBlock received = ReceivedBlock::map(passed(block)).value();
+  fill(block.bytes(), 1);
+  if (mlock(received.bytes().data(), received.bytes().size()) != 0) {
+    GTEST_SKIP() << "this process may lock no memory";
+  }
+  EXPECT_FALSE(received.forget_writes());
+  ASSERT_EQ(munlock(received.bytes().data(), received.bytes().size()), 0);
+  EXPECT_TRUE(received.forget_writes());
+  fill(block.bytes(), 2);
+  EXPECT_TRUE(is_all(received.bytes(), 2));
+}
+
+TEST(ReceivedBlock, OfAProcessThatLocksAllItsMemoryIsRefused) {
+  const MemoryBlock block = MemoryBlock::create(kPage).value();
+  if (mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "this process may lock no memory";
+  const auto received = ReceivedBlock::map(passed(block));
+  ASSERT_EQ(munlockall(), 0);
+  ASSERT_FALSE(received.has_value());
+  EXPECT_EQ(received.error().code(), ErrorCode::kUnavailable);
+}
+
+TEST(ReceivedBlock, MayHaveMoreSealsThanItNeeds) {
+  constexpr unsigned kNoExec = 8;  // MFD_NOEXEC_SEAL
+  const FileDescriptor file(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
+  if (!file.is_open()) GTEST_SKIP() << "this kernel does not know MFD_NOEXEC_SEAL";
+  ASSERT_EQ(ftruncate(file.get(), kPage), 0);
+  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS,
+                  F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+            0);
+  EXPECT_TRUE(ReceivedBlock::map(file).has_value());
+}
+
+TEST(MemoryBlock, AChildOfForkDoesNotHaveIt) {
+  const MemoryBlock block = MemoryBlock::create(kPage).value();
+  const pid_t child = fork();
+  if (child == 0) {
+    unsigned char there = 0;
+    _exit(mincore(block.bytes().data(), static_cast<std::size_t>(kPage), &there) == 0 ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST(ReceivedBlock, OutlivesItsSender) {

@@ -23,7 +23,7 @@ struct Ends {
 Ends connected(const std::string& name) {
   PacketSocket listener = PacketSocket::listen(name).value();
   PacketSocket client = PacketSocket::connect(name).value();
-  return {listener.accept().value(), std::move(client)};
+  return {listener.accept().value().value(), std::move(client)};
 }
 
 std::string unique_name(const char* test) {

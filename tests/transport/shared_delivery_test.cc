@@ -214,7 +214,7 @@ class FailingMemory : public testing::Test {
     ClientOptions options = client_options(node_->endpoint());
     options.log = log_.sink();
     client_ = Client::connect(options).value();
-    memory_.push_back(listener_.front().accept().value());
+    memory_.push_back(listener_.front().accept().value().value());
   }
   void expect_copies(const std::string& reason) {
     ASSERT_TRUE(node_->wait([](const auto& counts) {

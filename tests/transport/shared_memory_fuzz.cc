@@ -83,7 +83,7 @@ class Client {
     const std::string name = "isocost.fuzz." + std::to_string(getpid());
     PacketSocket listener = PacketSocket::listen(name).value();
     receiver_ = BlockReceiver::attach({name, {}}).value();
-    node_ = listener.accept();
+    node_ = listener.accept().value();
   }
 
   void hear(Bytes packet, int descriptor) {

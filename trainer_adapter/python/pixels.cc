@@ -50,7 +50,10 @@ class PixelNormaliser {
   }
 
   py::object rows(const py::object& pixels, std::int64_t frames, std::int64_t copies) {
-    if (frames < 1 || copies < 1) throw py::value_error("frames and copies must be at least 1");
+    constexpr std::int64_t kMost = 1024;
+    if (std::min(frames, copies) < 1 || std::max(frames, copies) > kMost) {
+      throw py::value_error("frames and copies must be from 1 to 1024");
+    }
     const DLTensor& from = bytes_of(pixels.cast<py::capsule>());
     const std::int64_t rows = from.shape[0];
     if (rows % frames != 0) throw py::value_error("rows must be a multiple of frames");

@@ -18,12 +18,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Token = std::array<std::uint8_t, 16>;
 
-// Connections that have not attached: more are closed, the oldest first.
+// Connections that have not attached; for one more, another of them is closed.
 constexpr std::ptrdiff_t kMostStrangers = 64;
 // A session keeps this many free blocks more than it has in use: a script that lets go of many
 // microbatches at once does not need them all again.
 constexpr std::size_t kSpareBlocks = 2;
 constexpr std::chrono::minutes kBetweenLines{1};
+// Until connections are accepted again where the system lacked something for one.
+constexpr std::chrono::seconds kListenAgain{1};
 
 Token random_token() {
   Token token{};
@@ -114,6 +116,9 @@ void BlockSender::close(int descriptor) {
 }
 
 void BlockSender::serve() {
+  if (listen_again_ && Clock::now() >= *listen_again_ && watch(listener_.descriptor())) {
+    listen_again_ = std::nullopt;
+  }
   std::array<epoll_event, 64> events{};
   const int count =
       epoll_wait(events_.get(), events.data(), static_cast<int>(events.size()), /*timeout=*/0);
@@ -128,12 +133,21 @@ void BlockSender::serve() {
 }
 
 void BlockSender::accept_all() {
-  while (auto accepted = listener_.accept()) {
+  for (;;) {
+    auto accepted = listener_.accept();
+    if (!accepted) {
+      // The connection still waits, so the listener would be readable all the time.
+      epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.descriptor(), nullptr);
+      listen_again_ = Clock::now() + kListenAgain;
+      say("a client must wait for shared memory: " + accepted.error().message());
+      return;
+    }
+    if (!*accepted) return;
     const auto is_stranger = [](const auto& entry) { return !entry.second.rank.has_value(); };
     if (std::ranges::count_if(connections_, is_stranger) >= kMostStrangers) {
       close(std::ranges::find_if(connections_, is_stranger)->first);
     }
-    const auto socket = std::make_shared<PacketSocket>(*std::move(accepted));
+    const auto socket = std::make_shared<PacketSocket>(**std::move(accepted));
     if (!watch(socket->descriptor())) continue;
     connections_[socket->descriptor()] = {socket, std::nullopt};
     receive_all(socket->descriptor());  // a client attaches at once
@@ -231,8 +245,18 @@ std::shared_ptr<const void> BlockSender::reserve(std::int32_t rank, std::uint64_
   for (;;) {
     if (auto reserved = reserve_(bytes)) return reserved;
     const auto unused = take_smallest(rank, session);
-    if (!unused || !socket.send(encode(DropBlock{unused->number}))) return nullptr;
+    if (!unused) return nullptr;
+    if (socket.send(encode(DropBlock{unused->number}))) continue;
+    // It would keep the memory, which nobody counts any more.
+    detach(rank, session);
+    return nullptr;
   }
+}
+
+void BlockSender::detach(std::int32_t rank, std::uint64_t session) {
+  std::map<std::int32_t, Client>::node_type dropped;
+  const MutexLock lock(mutex_);
+  if (find(rank, session) != nullptr) dropped = clients_.extract(rank);
 }
 
 std::optional<BlockSender::Block> BlockSender::make(std::int32_t rank, std::uint64_t session,
@@ -256,6 +280,7 @@ std::optional<BlockSender::Block> BlockSender::make(std::int32_t rank, std::uint
     say("a microbatch goes over the socket: its client takes no further block of shared memory");
     return std::nullopt;
   }
+  block.memory.close_descriptor();
   return block;
 }
 

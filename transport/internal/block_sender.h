@@ -115,6 +115,7 @@ class BlockSender {
   bool attach(Connection& connection, const AttachMemory& packet) ISOCOST_EXCLUDES(mutex_);
   bool release(std::int32_t rank, const ReleaseBlocks& packet) ISOCOST_EXCLUDES(mutex_);
   void detach(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
+  void detach(std::int32_t rank, std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
   void close(int descriptor);
   void say(std::string_view text);
 
@@ -124,6 +125,8 @@ class BlockSender {
   PacketSocket listener_;
   FileDescriptor events_;                  // an epoll of the listener and all connections
   std::map<int, Connection> connections_;  // by descriptor; used by the server's thread only
+  std::optional<std::chrono::steady_clock::time_point>
+      listen_again_;  // likewise; empty: it listens
   std::atomic<std::uint64_t> blocks_made_ = 0;
   std::atomic<std::uint64_t> microbatches_ = 0;
   std::atomic<std::chrono::steady_clock::time_point> next_line_{};

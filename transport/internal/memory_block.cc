@@ -35,6 +35,20 @@ std::size_t page_size() {
   return size;
 }
 
+// Memory that cannot be executed, for systems that demand to be told; others do not know the flag.
+FileDescriptor make_memory() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  constexpr unsigned kNoExec = 8;  // MFD_NOEXEC_SEAL, which glibc 2.36 does not name
+  FileDescriptor file(memfd_create("isocost", kFlags | kNoExec));
+  if (!file.is_open() && errno == EINVAL) file = FileDescriptor(memfd_create("isocost", kFlags));
+  return file;
+}
+
+bool has_seals(int file) {
+  const int seals = fcntl(file, F_GET_SEALS);
+  return seals >= 0 && (seals & kSeals) == kSeals;
+}
+
 // Whether this process has a page of its own there instead of the file's. `entry` is of
 // /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html).
 bool is_private_page(std::uint64_t entry) {
@@ -83,7 +97,7 @@ Result<MemoryBlock> MemoryBlock::create(std::int64_t size) {
   const std::size_t page = page_size();
   const std::size_t whole = (static_cast<std::size_t>(size) + page - 1) / page * page;
   MemoryBlock block;
-  block.file_ = FileDescriptor(memfd_create("isocost", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  block.file_ = make_memory();
   if (!block.file_.is_open()) return last_error("cannot make shared memory");
   // A write to memory that the system lacks would end the process; asked for here, it is an error.
   const int file = block.descriptor();
@@ -92,12 +106,16 @@ Result<MemoryBlock> MemoryBlock::create(std::int64_t size) {
     return last_error("no shared memory");
   }
   ISOCOST_ASSIGN(block.mapping_, map_file(file, whole, MAP_SHARED));
+  // A child would keep the memory, and could write to what trainers read.
+  if (madvise(block.bytes().data(), whole, MADV_DONTFORK) != 0) {
+    return last_error("cannot keep shared memory from children of fork");
+  }
   if (fcntl(file, F_ADD_SEALS, kSeals) != 0) return last_error("cannot seal shared memory");
   return block;
 }
 
 Result<ReceivedBlock> ReceivedBlock::map(const FileDescriptor& file) {
-  if (fcntl(file.get(), F_GET_SEALS) != kSeals) {
+  if (!has_seals(file.get())) {
     return Error(ErrorCode::kCorrupt, "the node passed memory that is not sealed");
   }
   struct stat status{};
@@ -110,12 +128,17 @@ Result<ReceivedBlock> ReceivedBlock::map(const FileDescriptor& file) {
   ReceivedBlock block;
   ISOCOST_ASSIGN(block.mapping_,
                  map_file(file.get(), static_cast<std::size_t>(status.st_size), MAP_PRIVATE));
+  if (!block.forget_writes()) {
+    return Error(ErrorCode::kUnavailable,
+                 "this process locks its memory (mlockall), so it would not see what the node "
+                 "writes to shared memory");
+  }
   return block;
 }
 
-void ReceivedBlock::forget_writes() {
+bool ReceivedBlock::forget_writes() {
   const std::span<std::byte> all = bytes();
-  if (may_have_private_pages(all)) madvise(all.data(), all.size(), MADV_DONTNEED);
+  return !may_have_private_pages(all) || madvise(all.data(), all.size(), MADV_DONTNEED) == 0;
 }
 
 }  // namespace isocost

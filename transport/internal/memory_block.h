@@ -27,7 +27,8 @@ class Mapping {
 };
 
 /// Memory that this process writes and others read: a memfd, sealed so that nobody else can write
-/// to it or change its size. It has no name and goes with its last descriptor and mapping.
+/// to it or change its size. It has no name and goes with its last descriptor and mapping; a child
+/// of `fork` does not have the mapping.
 /// Move-only; single-thread, but its bytes may be written from several.
 class MemoryBlock {
  public:
@@ -37,7 +38,10 @@ class MemoryBlock {
 
   std::span<std::byte> bytes() const { return mapping_.bytes(); }
   std::int64_t size() const { return static_cast<std::int64_t>(mapping_.bytes().size()); }
+  /// -1 once it has been closed.
   int descriptor() const { return file_.get(); }
+  /// For a block that has been passed on and is not to be passed again: one descriptor less.
+  void close_descriptor() { file_ = FileDescriptor(); }
 
  private:
   FileDescriptor file_;
@@ -49,14 +53,17 @@ class MemoryBlock {
 class ReceivedBlock {
  public:
   /// Maps the memory behind a descriptor that another process has passed. Errors: kCorrupt unless
-  /// it is sealed as MemoryBlock seals it (else it could shrink, and reading it end this process);
-  /// kUnavailable with what the system says.
+  /// it has the seals that MemoryBlock gives it (else it could shrink, and reading it end this
+  /// process); kUnavailable with what the system says, and where this process locks all its memory
+  /// (mlockall), since it would then read its own copies.
   static Result<ReceivedBlock> map(const FileDescriptor& file);
 
   std::span<std::byte> bytes() const { return mapping_.bytes(); }
   /// Drops the pages that this process has written to, so that it reads those of the other process
-  /// again. Costs about a microsecond per MiB where nothing was written.
-  void forget_writes();
+  /// again. Returns false where that is impossible because the pages are locked (mlock): what the
+  /// other process writes from then on does not show. Costs about a microsecond per MiB where
+  /// nothing was written.
+  [[nodiscard]] bool forget_writes();
 
  private:
   Mapping mapping_;

@@ -81,12 +81,17 @@ Result<PacketSocket> PacketSocket::connect(const std::string& name) {
   return made;
 }
 
-std::optional<PacketSocket> PacketSocket::accept() {
+Result<std::optional<PacketSocket>> PacketSocket::accept() {
   for (;;) {
     PacketSocket made{
         FileDescriptor(accept4(descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC))};
-    if (!made.socket_.is_open()) return std::nullopt;
-    if (made.is_of_this_user()) return made;
+    if (made.socket_.is_open()) {
+      if (made.is_of_this_user()) return std::optional(std::move(made));
+    } else if (errno == EAGAIN) {
+      return std::optional<PacketSocket>();
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return last_error("cannot accept a connection to the Unix socket");
+    }
   }
 }
 
