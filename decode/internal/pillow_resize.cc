@@ -323,14 +323,18 @@ std::int64_t taps_bytes(const Side& side) {
 
 std::int64_t column_taps_bytes(const Side& side) {
   // Kernels put the weights anew, for pairs of old positions, or make vectors of them where
-  // neighbours take nearly the same old positions.
+  // neighbours take nearly the same old positions: of kValues as many as their four weights, or
+  // each weight of a short window, need.
   constexpr double kNearly = 8;
   constexpr std::int64_t kValues = 16;
+  constexpr std::int64_t kShort = 8;
+  const auto stride = static_cast<std::int64_t>(side.stride());
   const std::int64_t pairs =
-      side.count * static_cast<std::int64_t>((side.stride() + 2) * sizeof(std::int32_t));
-  const std::int64_t vectors = (side.count * std::int64_t{3} / kValues + 1) *
-                               (1 + 3 * static_cast<std::int64_t>(side.stride() / kTapsTogether)) *
-                               static_cast<std::int64_t>(sizeof(ResampleVector));
+      side.count * (stride + 2) * static_cast<std::int64_t>(sizeof(std::int32_t));
+  const std::int64_t vectors =
+      (side.count * std::int64_t{3} / kValues + 1) *
+      (1 + std::max(3 * stride / std::int64_t{kTapsTogether}, std::min(stride, kShort))) *
+      static_cast<std::int64_t>(sizeof(ResampleVector));
   const auto scratch =
       static_cast<std::int64_t>(resample_scratch(side.stride()) * sizeof(ResampleVector));
   return taps_bytes(side) + (side.scale() > kNearly ? pairs : std::max(pairs, vectors)) + scratch;

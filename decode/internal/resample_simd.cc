@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // NOLINT: before highway.h
 #include <hwy/highway.h>
 
+#include <algorithm>  // IWYU pragma: keep: for resample_near-inl.h
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -67,7 +68,7 @@ void pack_rows(ResampleTaps& taps) {
 // Of a window's weights those of pairs of old pixels: high of both, low of both. The first pixel of
 // a pair has an even number, so a window may begin or end with a weight of 0.
 constexpr std::size_t kPackedStride = 2;  // by how much they are more
-void pack_columns(ResampleTaps& taps) {
+void pack_pairs(ResampleTaps& taps) {
   const std::size_t stride = taps.stride + kPackedStride;
   std::vector<std::int32_t> packed(taps.windows.size() * stride);
   for (std::size_t window = 0; window < taps.windows.size(); ++window) {
@@ -330,8 +331,14 @@ void columns_of_rows(const std::uint8_t* const* from, const ResampleTaps& taps,
   }
 }
 
+#include "decode/internal/resample_near-inl.h"
+
 void columns(const Rows& from, const ResampleTaps& taps, const Targets& to,
              ResampleVector* scratch) {
+  if (!taps.vectors.empty()) {
+    const auto make = taps.is_coarse ? columns_of_pairs<true> : columns_of_pairs<false>;
+    return make(from, taps, to);
+  }
   for (std::size_t i = 0; i < kResampleBatch; i += kRowsTogether) {
     const auto make = taps.is_coarse ? columns_of_rows<true> : columns_of_rows<false>;
     make(from.data() + i, taps, to.data() + i, scratch->bytes.data());

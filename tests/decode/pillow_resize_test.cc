@@ -105,6 +105,27 @@ TEST(PillowResize, IsTheSameWithEveryProcessorsVectors) {
   }
 }
 
+// From widths that have too few values for a vector to those whose windows begin too far apart, or
+// are too long, for the kernel of neighbouring values.
+TEST(PillowResize, IsTheSameWhetherOrNotWindowsAreNear) {
+  constexpr std::int32_t kWidth = 97;
+  constexpr std::int32_t kHeight = 9;
+  const std::vector<ResampleTarget> targets = resample_targets();
+  const auto rgb = test::test_pattern(kWidth, kHeight);
+  for (std::int32_t to_width = 1; to_width < 2 * kWidth; ++to_width) {
+    for (const char* filter : {"bilinear", "bicubic", "lanczos"}) {
+      for (const auto exactness : {Exactness::kExact, Exactness::kFast}) {
+        const Golden sizes{12, kWidth, kHeight, to_width, kHeight, filter, 0, exactness};
+        const auto plain = resized(rgb, sizes, portable_kernels());
+        for (const ResampleTarget& target : targets) {
+          ASSERT_EQ(resized(rgb, sizes, target.kernels), plain)
+              << target.name << ", " << filter << " to " << to_width;
+        }
+      }
+    }
+  }
+}
+
 TEST(PillowResize, IsAboutTheSameWithCoarseWeights) {
   std::mt19937 random(2);
   const auto side = [&random](int most) { return std::int32_t(most / 8 + random() % 300U); };
