@@ -13,7 +13,6 @@
 #include "base/checked.h"
 #include "base/load.h"
 #include "base/tensor_schema.h"
-#include "transport/wire.h"
 
 namespace isocost {
 namespace {

@@ -142,12 +142,13 @@ void BlockSender::accept_all() {
       say("a client must wait for shared memory: " + accepted.error().message());
       return;
     }
-    if (!*accepted) return;
+    std::optional<PacketSocket> client = *std::move(accepted);
+    if (!client) return;
     const auto is_stranger = [](const auto& entry) { return !entry.second.rank.has_value(); };
     if (std::ranges::count_if(connections_, is_stranger) >= kMostStrangers) {
       close(std::ranges::find_if(connections_, is_stranger)->first);
     }
-    const auto socket = std::make_shared<PacketSocket>(**std::move(accepted));
+    const auto socket = std::make_shared<PacketSocket>(*std::move(client));
     if (!watch(socket->descriptor())) continue;
     connections_[socket->descriptor()] = {socket, std::nullopt};
     receive_all(socket->descriptor());  // a client attaches at once
@@ -159,9 +160,12 @@ void BlockSender::receive_all(int descriptor) {
   if (found == connections_.end()) return;
   Connection& connection = found->second;
   for (;;) {
-    const auto packet = connection.socket->receive();
-    if (packet && !packet->has_value()) return;
-    if (packet && take(connection, **packet)) continue;
+    auto received = connection.socket->receive();
+    if (received) {
+      const std::optional<PacketSocket::Packet> packet = *std::move(received);
+      if (!packet) return;
+      if (take(connection, *packet)) continue;
+    }
     const std::optional<std::int32_t> rank = connection.rank;
     close(descriptor);
     if (rank) detach(*rank);
@@ -205,7 +209,11 @@ bool BlockSender::release(std::int32_t rank, const ReleaseBlocks& packet) {
       client.free.push_back(std::move(block.mapped()));
     }
     const std::size_t used = client.in_use.size() + client.filling.size();
-    while (client.free.size() > used + kSpareBlocks) dropped.push_back(*take_free(client, 0));
+    while (client.free.size() > used + kSpareBlocks) {
+      auto unused = take_free(client, 0);
+      if (!unused) break;
+      dropped.push_back(*std::move(unused));
+    }
     socket = client.socket;
   }
   return std::ranges::all_of(
