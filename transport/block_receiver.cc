@@ -112,7 +112,7 @@ Status BlockReceiverImpl::receive(const PacketSocket::Packet& packet) {
   }
   const auto* passed = std::get_if<PassBlock>(&message);
   if (passed == nullptr) {
-    return Error(ErrorCode::kCorrupt, "the node's Unix socket says what does not belong there");
+    return Error(ErrorCode::kCorrupt, "the node sent an unexpected packet over the Unix socket");
   }
   if (!packet.descriptor.is_open()) {
     return Error(ErrorCode::kUnavailable, "this process can open no more files");
@@ -147,7 +147,7 @@ Result<BlockReceiver::Block> BlockReceiverImpl::take(std::uint64_t number) {
 Result<std::unique_ptr<BlockReceiver>> BlockReceiver::attach(const SharedMemoryOffer& offer) {
   ISOCOST_ASSIGN(PacketSocket socket, PacketSocket::connect(offer.socket));
   if (!socket.send(encode(AttachMemory{offer.token}))) {
-    return Error(ErrorCode::kUnavailable, "the node's Unix socket takes no packet");
+    return Error(ErrorCode::kUnavailable, "the node's Unix socket refused the first packet");
   }
   return std::unique_ptr<BlockReceiver>(std::make_unique<BlockReceiverImpl>(std::move(socket)));
 }

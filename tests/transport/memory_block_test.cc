@@ -76,7 +76,8 @@ TEST(ReceivedBlock, ReadsWhatIsWrittenNextWithoutANewMapping) {
   }
 }
 
-// A trainer may lock the memory of a tensor.
+// A trainer may lock the memory of a tensor. Systems that let this user lock none skip these two: a
+// lock is what they are about.
 TEST(ReceivedBlock, SaysWhereLockedPagesKeepWhatTheyHold) {
   const MemoryBlock block = MemoryBlock::create(2 * kPage).value();
   ReceivedBlock received = ReceivedBlock::map(passed(block)).value();
@@ -103,6 +104,7 @@ TEST(ReceivedBlock, OfAProcessThatLocksAllItsMemoryIsRefused) {
 TEST(ReceivedBlock, MayHaveMoreSealsThanItNeeds) {
   constexpr unsigned kNoExec = 8;  // MFD_NOEXEC_SEAL
   const FileDescriptor file(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
+  // Before Linux 6.3 no memory can have that seal.
   if (!file.is_open()) GTEST_SKIP() << "this kernel does not know MFD_NOEXEC_SEAL";
   ASSERT_EQ(ftruncate(file.get(), kPage), 0);
   ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS,

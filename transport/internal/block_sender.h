@@ -38,7 +38,8 @@ class BlockSender {
   /// Errors: kUnavailable with what the system says.
   static Result<std::unique_ptr<BlockSender>> create(Reserve reserve, LogSink log);
 
-  /// A client has taken a rank. Returns how it attaches; what its predecessor had is dropped.
+  /// A client has taken a rank. Returns how it attaches. Blocks of the rank's last client are
+  /// dropped.
   SharedMemoryOffer offer(std::int32_t rank, std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
   /// A rank's client has left.
   void forget(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);

@@ -11,7 +11,7 @@ namespace isocost {
 
 /// Memory for blocks of shared memory, in which trainers hold microbatches for as long as they
 /// like. It counts in the node's budget, and within the half of it that decoded samples may hold
-/// while they wait: the other half stays free for decoding, which so goes on whatever trainers do.
+/// while they wait: the other half stays free for decoding, whatever trainers do.
 /// Internally synchronised.
 class BlockMemory {
  public:
