@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 // Time between hellos while clients of the node's previous job are leaving.
 constexpr std::chrono::milliseconds kHelloInterval{500};
+// A client that loses its Unix socket this often without a use of it does without.
+constexpr int kMaxLosses = 3;
 
 std::array<std::uint8_t, 16> random_client_id() {
   std::random_device device;
@@ -82,17 +85,21 @@ class ClientImpl final : public Client {
   void on_refusal(const Refusal& refusal);
   void on_welcome(const Welcome& welcome);
   void attach(const SharedMemoryOffer& offer);
-  void do_without_shared_memory(const Error& why);
+  void receive_blocks();
+  void on_blocks_lost(const Error& why);
+  void recover_blocks();
   void on_header(MicrobatchHeader header);
   Result<Assembly> begin(MicrobatchHeader header);
   void on_fragment(const FragmentHeader& header,
                    std::span<const std::span<const std::byte>> frames);
-  void on_block(const MicrobatchInBlock& microbatch);
-  std::shared_ptr<const void> count(BlockReceiver::Block block) const;
+  void on_block(BlockReceiver::Delivered microbatch);
+  void use_block(Assembly& assembly, const BlockReceiver::Delivered& microbatch);
+  std::shared_ptr<const void> count(std::span<const std::byte> block,
+                                    std::shared_ptr<const void> owner) const;
   void on_epoch_end(const EpochEnd& end);
   Assembly* find_pending(const Position& position);
+  bool is_received(const Position& position) ISOCOST_EXCLUDES(mutex_);
   void on_tick(std::chrono::nanoseconds silence);
-  void keep_up_with_blocks();
   void finish_complete();
   void finish(Assembly& assembly);
   void finish(const EpochEnd& end);
@@ -118,7 +125,10 @@ class ClientImpl final : public Client {
   std::deque<std::variant<Assembly, EpochEnd>> pending_;
   // Also of that thread. Null where the node shares no memory, or it does not reach this process.
   std::unique_ptr<BlockReceiver> blocks_;
-  bool shares_memory_ = true;   // until it has failed once
+  std::map<Position, BlockReceiver::Delivered> delivered_;  // before their headers
+  std::optional<Clock::time_point>
+      join_again_at_;           // the Unix socket was lost then, and a while ago
+  int losses_ = 0;              // since the last microbatch in a block
   std::string why_not_shared_;  // to be logged at the next welcome
 
   mutable Mutex mutex_;
@@ -165,6 +175,8 @@ Status ClientImpl::join(const std::stop_token& stop) {
   };
   handlers.on_error = [this](Error error) { fail(std::move(error)); };
   handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
+  handlers.descriptor = [this] { return blocks_ == nullptr ? -1 : blocks_->descriptor(); };
+  handlers.on_readable = [this] { receive_blocks(); };
   const MutexLock lock(mutex_);  // callbacks may come before `connection_` is set
   ISOCOST_ASSIGN(connection_, Connection::open(connection_options(options_), std::move(handlers)));
   changed_.wait_for(mutex_, stop, options_.connect_timeout, [this]() ISOCOST_REQUIRES(mutex_) {
@@ -206,8 +218,6 @@ void ClientImpl::on_message(Message message, std::span<const std::span<const std
     on_header(std::move(*header));
   } else if (const auto* fragment = std::get_if<FragmentHeader>(&message)) {
     on_fragment(*fragment, frames);
-  } else if (const auto* in_block = std::get_if<MicrobatchInBlock>(&message)) {
-    on_block(*in_block);
   } else if (const auto* end = std::get_if<EpochEnd>(&message)) {
     on_epoch_end(*end);
   } else if (const auto* refusal = std::get_if<Refusal>(&message)) {
@@ -259,14 +269,16 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
 
 void ClientImpl::attach(const SharedMemoryOffer& offer) {
   blocks_ = nullptr;  // those of an earlier session
+  delivered_.clear();
+  join_again_at_.reset();
   if (offer.socket.empty()) return;
-  if (shares_memory_) {
+  if (losses_ < kMaxLosses) {
     auto attached = BlockReceiver::attach(offer);
     if (attached) {
       blocks_ = *std::move(attached);
       return;
     }
-    shares_memory_ = false;
+    losses_ = kMaxLosses;
     why_not_shared_ = attached.error().message();
   }
   if (why_not_shared_.empty()) return;
@@ -275,11 +287,37 @@ void ClientImpl::attach(const SharedMemoryOffer& offer) {
           std::exchange(why_not_shared_, {}));
 }
 
-// The node sends again what is missing. Blocks that it has passed may still be named until it has
-// read the hello.
-void ClientImpl::do_without_shared_memory(const Error& why) {
-  if (!std::exchange(shares_memory_, false)) return;
+void ClientImpl::receive_blocks() {
+  while (blocks_ != nullptr) {
+    auto received = blocks_->receive();
+    if (!received) {
+      on_blocks_lost(received.error());
+      return;
+    }
+    std::optional<BlockReceiver::Delivered> delivered = *std::move(received);
+    if (!delivered) return;
+    on_block(*std::move(delivered));
+  }
+}
+
+// A node that begins another session closes the socket of the last one: the welcome is on its way.
+void ClientImpl::on_blocks_lost(const Error& why) {
+  blocks_ = nullptr;
+  if (why.code() != ErrorCode::kUnavailable) {
+    fail(why);
+    return;
+  }
   why_not_shared_ = why.message();
+  const MutexLock lock(mutex_);
+  join_again_at_ = Clock::now() + std::chrono::milliseconds(welcome_.heartbeat_ms);
+}
+
+// The node sends again what is missing, and shares memory again. It has closed the socket of a
+// client that was stopped for long, for example.
+void ClientImpl::recover_blocks() {
+  if (!join_again_at_ || Clock::now() < *join_again_at_) return;
+  join_again_at_.reset();
+  losses_ += 1;
   const MutexLock lock(mutex_);
   connection_->join_again();
 }
@@ -300,6 +338,9 @@ void ClientImpl::on_header(MicrobatchHeader header) {
     return;
   }
   pending_.emplace_back(*std::move(assembly));
+  if (const auto delivered = delivered_.extract(std::get<Assembly>(pending_.back()).position())) {
+    use_block(std::get<Assembly>(pending_.back()), delivered.mapped());
+  }
   finish_complete();  // complete at once if all of its tensors are empty
 }
 
@@ -322,6 +363,11 @@ Assembly* ClientImpl::find_pending(const Position& position) {
   return nullptr;
 }
 
+bool ClientImpl::is_received(const Position& position) {
+  const MutexLock lock(mutex_);
+  return received_ && position <= *received_;
+}
+
 void ClientImpl::on_fragment(const FragmentHeader& header,
                              std::span<const std::span<const std::byte>> frames) {
   Assembly* assembly = find_pending(header.position);
@@ -335,33 +381,35 @@ void ClientImpl::on_fragment(const FragmentHeader& header,
   finish_complete();
 }
 
-void ClientImpl::on_block(const MicrobatchInBlock& microbatch) {
-  if (blocks_ == nullptr) return;
-  const auto block = blocks_->take(microbatch.block);
-  if (!block && block.error().code() == ErrorCode::kUnavailable) {
-    do_without_shared_memory(block.error());
+// The header comes another way, and may come later.
+void ClientImpl::on_block(BlockReceiver::Delivered microbatch) {
+  losses_ = 0;
+  if (Assembly* assembly = find_pending(microbatch.position)) {
+    use_block(*assembly, microbatch);
+    finish_complete();
     return;
   }
-  Status used = block ? Status() : Status(block.error());
-  if (used) {
-    Assembly* assembly = find_pending(microbatch.position);
-    if (assembly == nullptr) return;  // received already, or of before a reconnect
-    used = assembly->use_block(block->bytes, count(*block), microbatch.offsets);
-  }
-  if (!used) {
-    fail(std::move(used).error());
+  if (is_received(microbatch.position)) return;
+  if (delivered_.size() >= prefetch()) {
+    fail(Error(ErrorCode::kCorrupt, "the node delivers more microbatches than it has credit for"));
     return;
   }
-  finish_complete();
+  delivered_.insert_or_assign(microbatch.position, std::move(microbatch));
+}
+
+void ClientImpl::use_block(Assembly& assembly, const BlockReceiver::Delivered& microbatch) {
+  auto used = assembly.use_block(microbatch.bytes, count(microbatch.bytes, microbatch.owner),
+                                 microbatch.offsets);
+  if (!used) fail(std::move(used).error());
 }
 
 // Returns what keeps the block, and counts it for as long.
-std::shared_ptr<const void> ClientImpl::count(BlockReceiver::Block block) const {
-  const auto bytes = static_cast<std::int64_t>(block.bytes.size());
+std::shared_ptr<const void> ClientImpl::count(std::span<const std::byte> block,
+                                              std::shared_ptr<const void> owner) const {
+  const auto bytes = static_cast<std::int64_t>(block.size());
   *shared_in_use_ += bytes;
-  const void* address = block.bytes.data();
-  return {address,
-          [owner = std::move(block.owner), counter = shared_in_use_, bytes](const void*) mutable {
+  return {block.data(),
+          [owner = std::move(owner), counter = shared_in_use_, bytes](const void*) mutable {
             owner = nullptr;
             *counter -= bytes;
           }};
@@ -395,13 +443,16 @@ void ClientImpl::finish(Assembly& assembly) {
     fail(std::move(microbatch).error());
     return;
   }
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return;  // what failed lies before it
+    received_ = microbatch->header.position;
+    microbatches_ready_ += 1;
+    ready_.emplace_back(*std::move(microbatch));
+  }
+  changed_.notify_all();  // the trainer goes on at once: it needs the mutex
   const MutexLock lock(mutex_);
-  if (failure_) return;  // what failed lies before it
-  received_ = microbatch->header.position;
-  microbatches_ready_ += 1;
   return_credit();
-  ready_.emplace_back(*std::move(microbatch));
-  changed_.notify_all();
 }
 
 void ClientImpl::finish(const EpochEnd& end) {
@@ -414,14 +465,9 @@ void ClientImpl::finish(const EpochEnd& end) {
   changed_.notify_all();
 }
 
-void ClientImpl::keep_up_with_blocks() {
-  if (blocks_ == nullptr || !shares_memory_) return;
-  const Status kept_up = blocks_->keep_up();
-  if (!kept_up) do_without_shared_memory(kept_up.error());
-}
-
 void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
-  keep_up_with_blocks();
+  receive_blocks();
+  recover_blocks();
   const MutexLock lock(mutex_);
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/mutex.h"
@@ -66,9 +66,9 @@ class Releases {
   std::vector<std::uint64_t> waiting_ ISOCOST_GUARDED_BY(mutex_);
 };
 
-struct Mapped {
-  explicit Mapped(ReceivedBlock own) : block(std::move(own)) {}
-  ReceivedBlock block;
+struct Block {
+  explicit Block(Mapping own) : mapping(std::move(own)) {}
+  Mapping mapping;
   std::atomic<bool> in_use = false;
 };
 
@@ -79,67 +79,62 @@ class BlockReceiverImpl final : public BlockReceiver {
         releases_(std::make_shared<Releases>(socket_)) {}
   ~BlockReceiverImpl() override { releases_->close(); }
 
-  Result<Block> take(std::uint64_t number) override;
-  Status keep_up() override;
+  Result<std::optional<Delivered>> receive() override;
+  int descriptor() const override { return socket_->descriptor(); }
 
  private:
-  Status receive_all();
-  Status receive(const PacketSocket::Packet& packet);
+  Status map(const PassBlock& passed, const FileDescriptor& memory);
+  Result<Delivered> take(MicrobatchInBlock microbatch);
 
   const std::shared_ptr<PacketSocket> socket_;
   const std::shared_ptr<Releases> releases_;
-  std::map<std::uint64_t, std::shared_ptr<Mapped>> blocks_;
+  std::map<std::uint64_t, std::shared_ptr<Block>> blocks_;
 };
 
-Status BlockReceiverImpl::keep_up() {
+Result<std::optional<BlockReceiver::Delivered>> BlockReceiverImpl::receive() {
   releases_->send();
-  return receive_all();
-}
-
-Status BlockReceiverImpl::receive_all() {
   for (;;) {
     ISOCOST_ASSIGN(const auto packet, socket_->receive());
-    if (!packet) return {};
-    ISOCOST_TRY(receive(*packet));
+    if (!packet) return std::optional<Delivered>();
+    ISOCOST_ASSIGN(Message message, decode(packet->bytes));
+    if (auto* microbatch = std::get_if<MicrobatchInBlock>(&message)) {
+      ISOCOST_ASSIGN(Delivered delivered, take(std::move(*microbatch)));
+      return std::optional(std::move(delivered));
+    }
+    if (const auto* passed = std::get_if<PassBlock>(&message)) {
+      ISOCOST_TRY(map(*passed, packet->descriptor));
+    } else if (const auto* dropped = std::get_if<DropBlock>(&message)) {
+      blocks_.erase(dropped->block);
+    } else {
+      return Error(ErrorCode::kCorrupt, "the node sent an unexpected packet over the Unix socket");
+    }
   }
 }
 
-Status BlockReceiverImpl::receive(const PacketSocket::Packet& packet) {
-  ISOCOST_ASSIGN(const Message message, decode(packet.bytes));
-  if (const auto* dropped = std::get_if<DropBlock>(&message)) {
-    blocks_.erase(dropped->block);
-    return {};
-  }
-  const auto* passed = std::get_if<PassBlock>(&message);
-  if (passed == nullptr) {
-    return Error(ErrorCode::kCorrupt, "the node sent an unexpected packet over the Unix socket");
-  }
-  if (!packet.descriptor.is_open()) {
+Status BlockReceiverImpl::map(const PassBlock& passed, const FileDescriptor& memory) {
+  if (!memory.is_open()) {
     return Error(ErrorCode::kUnavailable, "this process can open no more files");
   }
-  ISOCOST_ASSIGN(ReceivedBlock block, ReceivedBlock::map(packet.descriptor));
-  blocks_.insert_or_assign(passed->block, std::make_shared<Mapped>(std::move(block)));
+  ISOCOST_ASSIGN(Mapping mapping, map_block(memory));
+  blocks_.insert_or_assign(passed.block, std::make_shared<Block>(std::move(mapping)));
   return {};
 }
 
-// What the node has passed before it sent the number has arrived before it.
-Result<BlockReceiver::Block> BlockReceiverImpl::take(std::uint64_t number) {
-  const Status heard = blocks_.contains(number) ? Status() : receive_all();
-  const auto found = blocks_.find(number);
-  if (found == blocks_.end() && !heard) return heard.error();
+Result<BlockReceiver::Delivered> BlockReceiverImpl::take(MicrobatchInBlock microbatch) {
+  const auto found = blocks_.find(microbatch.block);
   if (found == blocks_.end() || found->second->in_use.exchange(true)) {
     return Error(
         ErrorCode::kCorrupt,
         "the node names a block of shared memory that it has not passed, or that is in use");
   }
-  const std::span<std::byte> bytes = found->second->block.bytes();
-  const auto release = [mapped = found->second, releases = releases_, number](const void*) {
-    // A block that cannot be read anew is never used again.
-    if (!mapped->block.forget_writes()) return;
-    mapped->in_use = false;
+  const std::span<std::byte> bytes = found->second->mapping.bytes();
+  const auto release = [block = found->second, releases = releases_,
+                        number = microbatch.block](const void*) {
+    block->in_use = false;
     releases->add(number);
   };
-  return Block{bytes, std::shared_ptr<const void>(bytes.data(), release)};
+  return Delivered{microbatch.position, std::move(microbatch.offsets), bytes,
+                   std::shared_ptr<const void>(bytes.data(), release)};
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "transport/messages.h"
@@ -12,7 +14,7 @@ namespace isocost {
 
 /// A client's half of delivery by shared memory: maps the blocks that the node passes, once each,
 /// and tells the node when one may be filled again. What the node says is checked as if it were
-/// hostile. Single-thread; what `take` returns may be released on any thread, also after this
+/// hostile. Single-thread; the owner of a block may be released on any thread, also after this
 /// object is gone.
 class BlockReceiver {
  public:
@@ -22,20 +24,23 @@ class BlockReceiver {
   static Result<std::unique_ptr<BlockReceiver>> attach(const SharedMemoryOffer& offer);
   virtual ~BlockReceiver() = default;
 
-  /// Bytes that the node has filled. They do not change while `owner` lives; what this process
-  /// writes to them is its own, and gone with `owner`. After a fork they are the parent's alone.
-  struct Block {
+  /// A microbatch of which all samples have come. The node does not write to the block while
+  /// `owner` lives, and does not read it: what this process writes there is nobody else's business.
+  /// After a fork the bytes are the parent's as much as the child's.
+  struct Delivered {
+    Position position;
+    std::vector<std::int64_t> offsets;  ///< MicrobatchInBlock::offsets, not checked.
     std::span<std::byte> bytes;
     std::shared_ptr<const void> owner;
   };
-  /// Returns the block of this number; never blocks, and costs the same whatever its size. Errors:
-  /// kCorrupt if the node has not passed it, or it is in use; kUnavailable if this process can map
-  /// no more, or the node has closed the connection.
-  virtual Result<Block> take(std::uint64_t number) = 0;
+  /// Returns the next microbatch, or nothing if none has come; unmaps blocks that the node has
+  /// dropped, and repeats what the node did not take at once. Never blocks, and costs the same
+  /// whatever the size. Errors: kUnavailable if the node has closed the connection, or this process
+  /// can map no more; kCorrupt.
+  virtual Result<std::optional<Delivered>> receive() = 0;
 
-  /// To be called now and then: unmaps blocks that the node has dropped, and repeats what the node
-  /// did not take at once. Errors: kUnavailable if the node has closed the connection, kCorrupt.
-  virtual Status keep_up() = 0;
+  /// Readable when `receive` has something to do.
+  virtual int descriptor() const = 0;
 };
 
 }  // namespace isocost

@@ -1,7 +1,6 @@
 #include "transport/connection.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -192,10 +191,13 @@ void ConnectionImpl::send(const Message& message) {
 void ConnectionImpl::loop(const std::stop_token& stop) {
   block_signals();
   while (!stop.stop_requested()) {
-    std::array<zmq::pollitem_t, 3> items = {{{dealer_.handle(), 0, ZMQ_POLLIN, 0},
-                                             {events_.handle(), 0, ZMQ_POLLIN, 0},
-                                             {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0}}};
+    std::vector<zmq::pollitem_t> items = {{dealer_.handle(), 0, ZMQ_POLLIN, 0},
+                                          {events_.handle(), 0, ZMQ_POLLIN, 0},
+                                          {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0}};
+    const int other = handlers_.descriptor();
+    if (other >= 0) items.push_back({nullptr, other, ZMQ_POLLIN, 0});
     poll_items(items, std::min(kLongestPoll, std::chrono::milliseconds(heartbeat_ms_)));
+    if (other >= 0 && items.back().revents != 0) handlers_.on_readable();
     wake_.drain();
     take_events();
     receive_all();

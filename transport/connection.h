@@ -36,6 +36,10 @@ struct ConnectionHandlers {
   /// Receives the time since the last message of the node, at least every 100 ms. Time in which
   /// this process did not run does not count.
   std::function<void(std::chrono::nanoseconds silence)> on_tick;
+  /// Returns a further descriptor to wait for, or -1.
+  std::function<int()> descriptor;
+  /// That descriptor is readable.
+  std::function<void()> on_readable;
 };
 
 /// A client's socket on a thread of its own. It connects, reconnects, sends a hello each time, and

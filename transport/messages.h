@@ -184,14 +184,6 @@ struct Fragment {
   std::vector<NamedTensor> tensors;
 };
 
-/// The tensors of a microbatch lie in a block of shared memory: all of its fragments at once.
-struct MicrobatchInBlock {
-  Position position;
-  std::uint64_t block = 0;  ///< PassBlock::block.
-  std::vector<std::int64_t>
-      offsets;  ///< Of MicrobatchHeader::tensors: bytes from the block's start.
-};
-
 /// The end of an epoch.
 struct EpochEnd {
   std::uint32_t epoch = 0;
@@ -258,6 +250,14 @@ struct AttachMemory {
 /// Gives the client a block to map. The descriptor of its memory comes with the packet.
 struct PassBlock {
   std::uint64_t block = 0;  ///< Never used again by this node.
+};
+
+/// The tensors of a microbatch lie in a block of shared memory: all of its fragments at once.
+struct MicrobatchInBlock {
+  Position position;
+  std::uint64_t block = 0;  ///< PassBlock::block.
+  std::vector<std::int64_t>
+      offsets;  ///< Of MicrobatchHeader::tensors: bytes from the block's start.
 };
 
 /// The client no longer reads what these blocks hold; the node may write to them again.

@@ -244,11 +244,11 @@ Status ServerImpl::bind(const Security& security) {
   router_.set(zmq::sockopt::maxmsgsize, kLargestRequest);
   router_.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
   router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(kHandshake.count()));
-  // ZeroMQ's own heartbeats close the connection of a stopped or vanished peer and free the
-  // messages queued for it; ours only free its rank.
-  router_.set(zmq::sockopt::heartbeat_ivl, static_cast<int>(options_.heartbeat.count()));
-  router_.set(zmq::sockopt::heartbeat_timeout,
-              static_cast<int>(options_.heartbeat_timeout.count()));
+  // The system closes the connection of a stopped or vanished peer, which frees the messages queued
+  // for it; our heartbeats only free its rank. Those of ZeroMQ would close it, too, but libzmq
+  // aborts if one is due after the end of a connection that a closed socket still has messages for
+  // (4.3.4, stream_engine_base.cpp, "!_io_error").
+  router_.set(zmq::sockopt::tcp_maxrt, static_cast<int>(options_.heartbeat_timeout.count()));
   router_.set(zmq::sockopt::ipv6, options_.bind.find('[') != std::string::npos);
   try {
     router_.bind(bindable(options_.bind));
@@ -525,10 +525,7 @@ void ServerImpl::begin(std::int32_t rank, const MicrobatchHeader& header, std::u
 
 void ServerImpl::fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
                           std::uint64_t session) {
-  if (const auto added = blocks_ ? blocks_->add(rank, fragment, session) : std::nullopt) {
-    if (added->complete) queue(rank, added->session, one_message(*added->complete));
-    return;
-  }
+  if (blocks_ && blocks_->add(rank, fragment, session)) return;
   queue(rank, session, fragment_messages(fragment, keep));
 }
 

@@ -1,5 +1,6 @@
 // The node of bench/loader/handover_bench.py: sends microbatches of which the last sample says when
 // it was sent. It is small, so that this is when the block is complete, or the last frame leaves.
+// The header goes out some time before, as that of a microbatch whose samples are being decoded.
 //
 //   handover_node BYTES MICROBATCHES on|off
 //
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +25,8 @@
 namespace {
 
 using isocost::DType;
+
+constexpr std::chrono::milliseconds kDecoding{2};
 
 isocost::SharedTensor tensor(isocost::BufferPool& pool, DType dtype,
                              std::vector<std::int64_t> shape, std::int64_t bytes,
@@ -44,33 +48,48 @@ class Node {
     if (shared) {
       options.reserve_block = [](std::int64_t) { return std::make_shared<const int>(0); };
     }
-    const isocost::MutexLock lock(mutex_);
     server_ = isocost::Server::create(
                   options, [](const auto&) { return isocost::Welcome{}; },
                   [this](const isocost::ServerEvent& event) { on_event(event); }, {})
                   .value();
     std::puts(server_->endpoint().c_str());
     std::fflush(stdout);
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      for (std::uint32_t step = 0; step < microbatches_ && wait(stop); ++step) send(step);
+    });
   }
 
  private:
   void on_event(const isocost::ServerEvent& event) {
-    const isocost::MutexLock lock(mutex_);
     // A trainer acknowledges the last microbatch when it begins to wait for the next.
     const bool waits = std::holds_alternative<isocost::Acknowledged>(event);
-    const bool begins = std::holds_alternative<isocost::CreditGranted>(event) && next_ == 0;
-    if (waits || begins) send();
+    const bool begins = std::holds_alternative<isocost::CreditGranted>(event);
+    const isocost::MutexLock lock(mutex_);
+    if (!waits && !(begins && !has_begun_)) return;
+    has_begun_ = true;
+    wanted_ += 1;
+    changed_.notify_one();
   }
 
-  void send() ISOCOST_REQUIRES(mutex_) {
-    if (next_ == microbatches_) return;
+  // Returns false when it is stopped.
+  bool wait(const std::stop_token& stop) {
+    const isocost::MutexLock lock(mutex_);
+    if (!changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return wanted_ > 0; })) {
+      return false;
+    }
+    wanted_ -= 1;
+    return true;
+  }
+
+  void send(std::uint32_t step) {
     isocost::MicrobatchHeader header;
-    header.position = {0, next_++, 0};
+    header.position = {0, step, 0};
     header.samples = {{1, 1.0F, 1}, {2, 1.0F, 1}};
     header.tensors = {{"vision.patches", DType::kUInt8, {1, bytes_}},
                       {"llm.position_ids", DType::kInt64, {1}}};
     header.rows = {1, 0, 0, 1};
     server_->begin(0, header);
+    std::this_thread::sleep_for(kDecoding);
     server_->fragment(0, {header.position, 0, {{"vision.patches", large_}}}, nullptr);
     const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
     server_->fragment(
@@ -79,7 +98,7 @@ class Node {
          1,
          {{"llm.position_ids", tensor(pool_, DType::kInt64, {1}, sizeof(now), &now)}}},
         nullptr);
-    if (next_ == microbatches_) server_->epoch_end(0, {0, next_, 0, 0, 0, true});
+    if (step + 1 == microbatches_) server_->epoch_end(0, {0, microbatches_, 0, 0, 0, true});
   }
 
   const std::int64_t bytes_;
@@ -87,8 +106,11 @@ class Node {
   isocost::BufferPool pool_;
   const isocost::SharedTensor large_;
   isocost::Mutex mutex_;
-  std::uint32_t next_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  isocost::ConditionVariable changed_;
+  bool has_begun_ ISOCOST_GUARDED_BY(mutex_) = false;
+  int wanted_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<isocost::Server> server_;
+  std::jthread thread_;  // last: joined first
 };
 
 }  // namespace

@@ -71,7 +71,9 @@ class Peers : public testing::Test {
     return Connection::open(options, {.hello = [] { return Hello{}; },
                                       .on_message = [](const Message&, auto) {},
                                       .on_error = [](const Error&) {},
-                                      .on_tick = [](std::chrono::nanoseconds) {}})
+                                      .on_tick = [](std::chrono::nanoseconds) {},
+                                      .descriptor = [] { return -1; },
+                                      .on_readable = [] {}})
         .value();
   }
   bool wait_for_a_client() const {

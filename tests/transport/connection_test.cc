@@ -87,6 +87,8 @@ TEST(Connection, ReadsWhatADeadNodeSent) {
   };
   handlers.on_error = [](const Error& error) { ADD_FAILURE() << error.to_string(); };
   handlers.on_tick = [](std::chrono::nanoseconds) {};
+  handlers.descriptor = [] { return -1; };
+  handlers.on_readable = [] {};
   ConnectionOptions options;
   const std::string endpoint = node.endpoint();
   options.endpoint = endpoint;
@@ -134,6 +136,8 @@ TEST(Connection, AFrameOverTheLimitEndsTheConnectionUnread) {
     errors.notify_all();
   };
   handlers.on_tick = [](std::chrono::nanoseconds) {};
+  handlers.descriptor = [] { return -1; };
+  handlers.on_readable = [] {};
   ConnectionOptions options;
   options.endpoint = router.get(zmq::sockopt::last_endpoint);
   options.max_frame_bytes = kLimit;

@@ -1,6 +1,8 @@
 // Delivery by shared memory from a server to clients, on one host.
 
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +28,7 @@
 #include "tests/support/reserve_from.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "trainer_adapter/client.h"
+#include "transport/internal/memory_block.h"
 #include "transport/internal/packet_socket.h"
 #include "transport/wire.h"
 
@@ -84,8 +88,11 @@ std::uint32_t read_all(Client& client) {
 
 bool soon(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!holds() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-  return holds();
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 std::ptrdiff_t open_descriptors() {
@@ -214,33 +221,74 @@ class FailingMemory : public testing::Test {
     ClientOptions options = client_options(node_->endpoint());
     options.log = log_.sink();
     client_ = Client::connect(options).value();
-    memory_.push_back(listener_.front().accept().value().value());
   }
-  void expect_copies(const std::string& reason) {
-    ASSERT_TRUE(node_->wait([](const auto& counts) {
-      const auto found = counts.rejoined_as_same.find(0);
-      return found != counts.rejoined_as_same.end() && found->second > 0;
+  PacketSocket accept() {
+    std::optional<PacketSocket> memory;
+    EXPECT_TRUE(soon([&] {
+      memory = listener_.front().accept().value();
+      return memory.has_value();
     }));
+    return std::move(memory).value();
+  }
+  // Lets the client attach, and fails it, until it does without.
+  void expect_copies(const std::function<void(const PacketSocket&)>& fail,
+                     const std::string& reason) {
+    std::vector<PacketSocket> attached;
+    EXPECT_TRUE(soon([&] {
+      if (auto memory = listener_.front().accept().value()) {
+        EXPECT_TRUE(soon([&] { return memory->receive().value().has_value(); })) << "it attaches";
+        fail(*memory);
+        attached.push_back(*std::move(memory));
+      }
+      return !log_.lines().empty();
+    }));
+    EXPECT_GE(attached.size(), 3U);
     EXPECT_EQ(read_all(*client_), 5U);
     expect_reason(log_.lines(), reason);
   }
 
   Logged log_;
   std::vector<PacketSocket> listener_;  // one
-  std::vector<PacketSocket> memory_;    // one
   std::unique_ptr<ScriptedNode> node_;
   std::unique_ptr<Client> client_;
 };
 
-TEST_F(FailingMemory, AClientThatCannotReceiveABlockJoinsAgainWithoutIt) {
+TEST_F(FailingMemory, AClientThatCannotReceiveABlockDoesWithout) {
   // As it arrives where the process may open no more files.
-  ASSERT_TRUE(memory_.front().send(encode(PassBlock{1})));
-  expect_copies("open no more files");
+  expect_copies([](const PacketSocket& memory) { memory.send(encode(PassBlock{1})); },
+                "open no more files");
 }
 
-TEST_F(FailingMemory, AClientWhoseSocketIsClosedJoinsAgainWithoutIt) {
-  memory_.clear();
-  expect_copies("closed");
+TEST_F(FailingMemory, AClientWhoseSocketIsClosedDoesWithout) {
+  expect_copies([](const PacketSocket& memory) { memory.shut_down(); }, "closed");
+}
+
+TEST_F(FailingMemory, NonsenseEndsTraining) {
+  const PacketSocket memory = accept();
+  ASSERT_TRUE(memory.send(encode(MicrobatchInBlock{{0, 0, 0}, 7, {0}})));
+  EXPECT_TRUE(soon([&] {
+    const auto next = client_->next({});
+    return !next && next.error().code() == ErrorCode::kCorrupt;
+  }));
+}
+
+// The block of a microbatch may come before its header, which goes another way.
+TEST_F(FailingMemory, ABlockWaitsForItsHeader) {
+  const PacketSocket memory = accept();
+  const MemoryBlock block = MemoryBlock::create(kMicrobatchBytes).value();
+  std::fill(block.bytes().begin(), block.bytes().end(), std::byte{7});
+  ASSERT_TRUE(memory.send(encode(PassBlock{1}), block.descriptor()));
+  ASSERT_TRUE(memory.send(encode(MicrobatchInBlock{{0, 4, 0}, 1, {0}})));
+  ASSERT_TRUE(soon([&] {
+    int unread = -1;
+    return ioctl(memory.descriptor(), SIOCOUTQ, &unread) == 0 && unread == 0;
+  }));
+  Microbatch last;
+  for (int i = 0; i < 5; ++i) last = client_->next({}).value().value();
+  EXPECT_EQ(last.header.position.step, 4U);
+  const auto bytes = patches(last).as<std::uint8_t>();
+  EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](auto byte) { return byte == 7; }));
+  EXPECT_EQ(client_->bytes_copied(), 4 * kMicrobatchBytes);
 }
 
 // A process that does `work`, with a pipe to each side. Made before there are other threads, and
@@ -278,6 +326,7 @@ class Process {
               static_cast<ssize_t>(line.size() + 1));
   }
   std::string hear() const { return read_line(out_); }
+  void send(int signal) const { EXPECT_EQ(kill(process_, signal), 0); }
   static std::string read_line(int from) {
     std::string line;
     for (char c = 0; read(from, &c, 1) == 1 && c != '\n';) line += c;
@@ -316,6 +365,53 @@ TEST(SharedDelivery, AProcessThatIsKilledGivesItsBlocksBack) {
   const auto successor = connect(node.endpoint());
   EXPECT_EQ(read_all(*successor), 16U) << "four were acknowledged";
   EXPECT_EQ(successor->bytes_copied(), 0);
+}
+
+// It is considered lost, its Unix socket is closed, and it shares memory again when it goes on.
+TEST(SharedDelivery, AProcessThatWasStoppedReceivesBlocksAgain) {
+  const Process trainer([](int in, int out) {
+    const auto client = connect(Process::read_line(in));
+    bool shared = client->next({}).value().has_value();
+    static_cast<void>(!write(out, "begun\n", 6));
+    Process::read_line(in);
+    shared = shared && read_all(*client) == 19 && client->bytes_copied() == 0;
+    static_cast<void>(!write(out, shared ? "shared\n" : "copied\n", 7));
+  });
+  MemoryBudget budget(64 * kMiB);
+  ServerOptions options = server_options(&budget);
+  options.heartbeat_timeout = milliseconds(300);
+  ScriptedNode node(options, 20, kSampleBytes);
+  trainer.tell(node.endpoint());
+  ASSERT_EQ(trainer.hear(), "begun");
+  trainer.send(SIGSTOP);
+  ASSERT_TRUE(node.wait([](const auto& counts) { return counts.left.contains(0); }));
+  EXPECT_EQ(budget.in_use(), 0);
+  trainer.send(SIGCONT);
+  ASSERT_TRUE(node.wait([](const auto& counts) {
+    const auto found = counts.rejoined_as_same.find(0);
+    return found != counts.rejoined_as_same.end() && found->second > 0;
+  }));
+  trainer.tell("go on");
+  EXPECT_EQ(trainer.hear(), "shared");
+}
+
+// More is queued for it than the system's buffers hold, and its connection is closed.
+TEST(SocketDelivery, AProcessThatIsStoppedKeepsNothingQueued) {
+  const Process trainer([](int in, int out) {
+    const auto client = connect(Process::read_line(in));
+    const bool begun = client->next({}).value().has_value();
+    static_cast<void>(!write(out, begun ? "begun\n" : "ended\n", 6));
+    kill(getpid(), SIGSTOP);
+    while (client->next({})) {
+    }
+  });
+  ServerOptions options = server_options(nullptr);
+  options.heartbeat_timeout = milliseconds(1000);
+  ScriptedNode node(options, 20, /*sample_bytes=*/8 * kMiB);
+  trainer.tell(node.endpoint());
+  ASSERT_EQ(trainer.hear(), "begun");
+  ASSERT_TRUE(node.wait([](const auto& counts) { return counts.left.contains(0); }));
+  EXPECT_TRUE(soon([&] { return node.bytes_held() == 0; })) << node.bytes_held();
 }
 
 TEST(SharedDelivery, AProcessThatServedIsKilledAndItsTensorsStay) {

@@ -17,7 +17,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "base/memory_budget.h"
 #include "base/units.h"
@@ -88,12 +87,11 @@ class Client {
 
   void hear(Bytes packet, int descriptor) {
     node_->send(packet, descriptor);
-    const auto message = decode(packet);
-    const auto* passed = message ? std::get_if<PassBlock>(&*message) : nullptr;
-    const auto block = passed != nullptr ? receiver_->take(passed->block)
-                                         : Result<BlockReceiver::Block>(BlockReceiver::Block{});
-    if (block && !block->bytes.empty()) block->bytes.back() = block->bytes.front();
-    static_cast<void>(receiver_->keep_up().has_value());
+    for (;;) {
+      const auto received = receiver_->receive();
+      if (!received || !received->has_value()) return;
+      (*received)->bytes.back() = (*received)->bytes.front();
+    }
   }
 
  private:

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 using Token = std::array<std::uint8_t, 16>;
 
 // Connections that have not attached; for one more, another of them is closed.
-constexpr std::ptrdiff_t kMostStrangers = 64;
+constexpr std::ptrdiff_t kMaxUnattached = 64;
 // A session keeps this many free blocks more than it has in use: a script that lets go of many
 // microbatches at once does not need them all again.
 constexpr std::size_t kSpareBlocks = 2;
@@ -100,11 +100,11 @@ void BlockSender::forget(std::int32_t rank) {
     close(entry->first);
     break;
   }
-  detach(rank);
+  drop_blocks(rank);
 }
 
-// Its blocks go outside of the lock: unmapping them takes a while.
-void BlockSender::detach(std::int32_t rank) {
+// They go outside of the lock: unmapping them takes a while.
+void BlockSender::drop_blocks(std::int32_t rank) {
   std::map<std::int32_t, Client>::node_type dropped;
   const MutexLock lock(mutex_);
   dropped = clients_.extract(rank);
@@ -139,13 +139,13 @@ void BlockSender::accept_all() {
       // The connection still waits, so the listener would be readable all the time.
       epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.descriptor(), nullptr);
       listen_again_ = Clock::now() + kListenAgain;
-      say("a client must wait for shared memory: " + accepted.error().message());
+      log_limited("a client must wait for shared memory: " + accepted.error().message());
       return;
     }
     std::optional<PacketSocket> client = *std::move(accepted);
     if (!client) return;
     const auto is_stranger = [](const auto& entry) { return !entry.second.rank.has_value(); };
-    if (std::ranges::count_if(connections_, is_stranger) >= kMostStrangers) {
+    if (std::ranges::count_if(connections_, is_stranger) >= kMaxUnattached) {
       close(std::ranges::find_if(connections_, is_stranger)->first);
     }
     const auto socket = std::make_shared<PacketSocket>(*std::move(client));
@@ -164,17 +164,17 @@ void BlockSender::receive_all(int descriptor) {
     if (received) {
       const std::optional<PacketSocket::Packet> packet = *std::move(received);
       if (!packet) return;
-      if (take(connection, *packet)) continue;
+      if (handle(connection, *packet)) continue;
     }
     const std::optional<std::int32_t> rank = connection.rank;
     close(descriptor);
-    if (rank) detach(*rank);
+    if (rank) drop_blocks(*rank);
     return;
   }
 }
 
 // Returns false for what a client never says.
-bool BlockSender::take(Connection& connection, const PacketSocket::Packet& packet) {
+bool BlockSender::handle(Connection& connection, const PacketSocket::Packet& packet) {
   const auto message = decode(packet.bytes);
   if (!message) return false;
   if (const auto* attached = std::get_if<AttachMemory>(&*message)) {
@@ -256,15 +256,9 @@ std::shared_ptr<const void> BlockSender::reserve(std::int32_t rank, std::uint64_
     if (!unused) return nullptr;
     if (socket.send(encode(DropBlock{unused->number}))) continue;
     // It would keep the memory, which nobody counts any more.
-    detach(rank, session);
+    socket.shut_down();
     return nullptr;
   }
-}
-
-void BlockSender::detach(std::int32_t rank, std::uint64_t session) {
-  std::map<std::int32_t, Client>::node_type dropped;
-  const MutexLock lock(mutex_);
-  if (find(rank, session) != nullptr) dropped = clients_.extract(rank);
 }
 
 std::optional<BlockSender::Block> BlockSender::make(std::int32_t rank, std::uint64_t session,
@@ -273,19 +267,21 @@ std::optional<BlockSender::Block> BlockSender::make(std::int32_t rank, std::uint
   const std::int64_t capacity = capacity_for(bytes);
   auto reserved = reserve(rank, session, socket, capacity);
   if (!reserved) {
-    say("a microbatch of " + std::to_string(bytes) +
+    log_limited(
+        "a microbatch of " + std::to_string(bytes) +
         " bytes goes over the socket: blocks of shared memory that trainers hold, and samples that "
         "wait, take up their half of the memory budget (option memory)");
     return std::nullopt;
   }
   auto memory = MemoryBlock::create(capacity);
   if (!memory) {
-    say("a microbatch goes over the socket: " + memory.error().message());
+    log_limited("a microbatch goes over the socket: " + memory.error().message());
     return std::nullopt;
   }
   Block block{++blocks_made_, std::move(reserved), *std::move(memory)};
   if (!socket.send(encode(PassBlock{block.number}), block.memory.descriptor())) {
-    say("a microbatch goes over the socket: its client takes no further block of shared memory");
+    log_limited(
+        "a microbatch goes over the socket: its client takes no further block of shared memory");
     return std::nullopt;
   }
   block.memory.close_descriptor();
@@ -317,39 +313,49 @@ std::optional<std::uint64_t> BlockSender::begin(std::int32_t rank, const Microba
   return session;
 }
 
-std::optional<BlockSender::Added> BlockSender::add(std::int32_t rank, const Fragment& fragment,
-                                                   std::uint64_t session) {
+bool BlockSender::add(std::int32_t rank, const Fragment& fragment, std::uint64_t session) {
   std::shared_ptr<Microbatch> microbatch;
   {
     const MutexLock lock(mutex_);
     Client* client = find(rank, session);
-    if (client == nullptr) return std::nullopt;
+    if (client == nullptr) return false;
     const auto found = client->filling.find(fragment.position);
-    if (found == client->filling.end()) return std::nullopt;
+    if (found == client->filling.end()) return false;
     session = client->session;
     microbatch = found->second;
   }
-  Added added{session, std::nullopt};
   switch (microbatch->filling.add(fragment)) {
     case BlockFilling::Progress::kRefused:
-      return std::nullopt;  // the client says what is wrong with it
+      return false;  // the client says what is wrong with it
     case BlockFilling::Progress::kAdded:
-      return added;
+      break;
     case BlockFilling::Progress::kComplete:
+      complete(rank, session, fragment.position, *microbatch);
       break;
   }
-  const MutexLock lock(mutex_);
-  Client* client = find(rank, session);
-  if (client == nullptr) return added;
-  client->filling.erase(fragment.position);
-  const std::uint64_t number = microbatch->block.number;
-  client->in_use.emplace(number, std::move(microbatch->block));
-  microbatches_ += 1;
-  added.complete = {fragment.position, number, microbatch->filling.layout().offsets()};
-  return added;
+  return true;
 }
 
-void BlockSender::say(std::string_view text) {
+void BlockSender::complete(std::int32_t rank, std::uint64_t session, const Position& position,
+                           Microbatch& microbatch) {
+  const std::uint64_t number = microbatch.block.number;
+  Socket socket;
+  {
+    const MutexLock lock(mutex_);
+    Client* client = find(rank, session);
+    if (client == nullptr) return;
+    client->filling.erase(position);
+    client->in_use.emplace(number, std::move(microbatch.block));
+    socket = client->socket;
+  }
+  microbatches_ += 1;
+  const MicrobatchInBlock filled{position, number, microbatch.filling.layout().offsets()};
+  // A client that takes no packet has not read for long. It is sent the microbatch again when it
+  // notices the end of the connection.
+  if (!socket->send(encode(filled))) socket->shut_down();
+}
+
+void BlockSender::log_limited(std::string_view text) {
   const auto now = Clock::now();
   auto next = next_line_.load();
   if (now < next || !next_line_.compare_exchange_strong(next, now + kBetweenLines)) return;

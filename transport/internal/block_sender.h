@@ -54,12 +54,9 @@ class BlockSender {
   /// 0 stands for whichever session the rank has.
   std::optional<std::uint64_t> begin(std::int32_t rank, const MicrobatchHeader& header,
                                      std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
-  struct Added {
-    std::uint64_t session = 0;
-    std::optional<MicrobatchInBlock> complete;  ///< To be sent, once all samples are there.
-  };
-  /// Copies a sample of a microbatch that has a block. Returns nothing if it has none.
-  std::optional<Added> add(std::int32_t rank, const Fragment& fragment, std::uint64_t session)
+  /// Copies a sample of a microbatch that has a block and, once all samples are there, tells the
+  /// client. Returns false if it has no block.
+  bool add(std::int32_t rank, const Fragment& fragment, std::uint64_t session)
       ISOCOST_EXCLUDES(mutex_);
 
   /// Returns the number of microbatches that went by shared memory. Thread-safe.
@@ -112,13 +109,14 @@ class BlockSender {
   bool watch(int descriptor);
   void accept_all();
   void receive_all(int descriptor) ISOCOST_EXCLUDES(mutex_);
-  bool take(Connection& connection, const PacketSocket::Packet& packet) ISOCOST_EXCLUDES(mutex_);
+  bool handle(Connection& connection, const PacketSocket::Packet& packet) ISOCOST_EXCLUDES(mutex_);
   bool attach(Connection& connection, const AttachMemory& packet) ISOCOST_EXCLUDES(mutex_);
   bool release(std::int32_t rank, const ReleaseBlocks& packet) ISOCOST_EXCLUDES(mutex_);
-  void detach(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
-  void detach(std::int32_t rank, std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
+  void complete(std::int32_t rank, std::uint64_t session, const Position& position,
+                Microbatch& microbatch) ISOCOST_EXCLUDES(mutex_);
+  void drop_blocks(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
   void close(int descriptor);
-  void say(std::string_view text);
+  void log_limited(std::string_view text);
 
   const Reserve reserve_;
   const LogSink log_;

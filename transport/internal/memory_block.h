@@ -26,9 +26,9 @@ class Mapping {
   std::span<std::byte> bytes_;
 };
 
-/// Memory that this process writes and others read: a memfd, sealed so that nobody else can write
-/// to it or change its size. It has no name and goes with its last descriptor and mapping; a child
-/// of `fork` does not have the mapping.
+/// Memory that this process fills and another reads: a memfd, sealed so that nobody can change its
+/// size. It has no name and goes with its last descriptor and mapping; a child of `fork` does not
+/// have the mapping.
 /// Move-only; single-thread, but its bytes may be written from several.
 class MemoryBlock {
  public:
@@ -48,25 +48,9 @@ class MemoryBlock {
   Mapping mapping_;
 };
 
-/// Memory of another process, to be read and, privately, written: what this process writes stays
-/// its own until `forget_writes`. Single-thread.
-class ReceivedBlock {
- public:
-  /// Maps the memory behind a descriptor that another process has passed. Errors: kCorrupt unless
-  /// it has the seals that MemoryBlock gives it (else it could shrink, and reading it end this
-  /// process); kUnavailable with what the system says, and where this process locks all its memory
-  /// (mlockall), since it would then read its own copies.
-  static Result<ReceivedBlock> map(const FileDescriptor& file);
-
-  std::span<std::byte> bytes() const { return mapping_.bytes(); }
-  /// Drops the pages that this process has written to, so that it reads those of the other process
-  /// again. Returns false where that is impossible because the pages are locked (mlock): what the
-  /// other process writes from then on does not show. Costs about a microsecond per MiB where
-  /// nothing was written.
-  [[nodiscard]] bool forget_writes();
-
- private:
-  Mapping mapping_;
-};
+/// Maps the memory of another process's MemoryBlock, whose descriptor that process has passed.
+/// Errors: kCorrupt unless it has the seals that MemoryBlock gives it (else it could shrink, and
+/// reading it end this process); kUnavailable with what the system says.
+Result<Mapping> map_block(const FileDescriptor& file);
 
 }  // namespace isocost

@@ -120,6 +120,8 @@ bool PacketSocket::send(std::span<const std::byte> packet, int descriptor) const
   return sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) == std::ssize(packet);
 }
 
+void PacketSocket::shut_down() const { shutdown(descriptor(), SHUT_RDWR); }
+
 Result<std::optional<PacketSocket::Packet>> PacketSocket::receive() {
   Packet packet;
   packet.bytes.resize(kMaxPacketBytes);

@@ -13,8 +13,8 @@ namespace isocost {
 
 /// One end of a connection between processes of a host, which keeps packets whole and passes file
 /// descriptors: a Unix socket of type SOCK_SEQPACKET with an abstract name, so that no file is left
-/// behind. No call blocks. `send` may be called from any thread, the other functions from one at a
-/// time.
+/// behind. No call blocks. `send` and `shut_down` may be called from any thread, the other
+/// functions from one at a time.
 class PacketSocket {
  public:
   /// Larger packets are not sent, and are corrupt.
@@ -32,6 +32,9 @@ class PacketSocket {
   /// Returns false if the other end does not take the packet now, or is gone. It then has nothing
   /// of it. `descriptor` is passed with it unless it is negative.
   bool send(std::span<const std::byte> packet, int descriptor = -1) const;
+
+  /// Ends the connection; either end is told of it after the packets that were sent before.
+  void shut_down() const;
 
   struct Packet {
     std::vector<std::byte> bytes;
