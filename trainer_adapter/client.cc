@@ -399,7 +399,7 @@ void ClientImpl::on_block(BlockReceiver::Delivered microbatch) {
 
 void ClientImpl::use_block(Assembly& assembly, const BlockReceiver::Delivered& microbatch) {
   auto used = assembly.use_block(microbatch.bytes, count(microbatch.bytes, microbatch.owner),
-                                 microbatch.offsets);
+                                 microbatch.offsets, microbatch.pin);
   if (!used) fail(std::move(used).error());
 }
 

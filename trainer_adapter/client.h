@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -58,6 +59,12 @@ struct Microbatch {
   /// sample's weight at each of its tokens.
   std::vector<NamedTensor> tensors;
   std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
+  /// Registers the block of shared memory that the announced tensors lie in with this process's
+  /// CUDA runtime, if it has loaded one, so that copies from them to a device need no staging and
+  /// do not block: the caller keeps the tensors until such a copy is done. Each block is registered
+  /// once, for some milliseconds. Returns false where the tensors lie elsewhere or the runtime
+  /// refuses. Thread-safe. Empty for tensors in memory of this process.
+  std::function<bool()> pin;
 
   /// Returns null if this microbatch has no tensor of this name, for example no audio.
   const SharedTensor* find(std::string_view name) const;

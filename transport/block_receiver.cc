@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/mutex.h"
+#include "transport/internal/host_registration.h"
 #include "transport/internal/memory_block.h"
 #include "transport/internal/packet_socket.h"
 #include "transport/wire.h"
@@ -70,7 +73,15 @@ struct Block {
   explicit Block(Mapping own) : mapping(std::move(own)) {}
   Mapping mapping;
   std::atomic<bool> in_use = false;
+  std::once_flag pinned;
+  std::optional<HostRegistration> registration;  // after the mapping: it ends first
 };
+
+bool pin(Block& block) {
+  std::call_once(block.pinned,
+                 [&] { block.registration = HostRegistration::of(block.mapping.bytes()); });
+  return block.registration.has_value();
+}
 
 class BlockReceiverImpl final : public BlockReceiver {
  public:
@@ -134,7 +145,8 @@ Result<BlockReceiver::Delivered> BlockReceiverImpl::take(MicrobatchInBlock micro
     releases->add(number);
   };
   return Delivered{microbatch.position, std::move(microbatch.offsets), bytes,
-                   std::shared_ptr<const void>(bytes.data(), release)};
+                   std::shared_ptr<const void>(bytes.data(), release),
+                   [block = found->second] { return isocost::pin(*block); }};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,7 @@ class BlockReceiver {
     std::vector<std::int64_t> offsets;  ///< MicrobatchInBlock::offsets, not checked.
     std::span<std::byte> bytes;
     std::shared_ptr<const void> owner;
+    std::function<bool()> pin;  ///< See Microbatch::pin of trainer_adapter/client.h. Thread-safe.
   };
   /// Returns the next microbatch, or nothing if none has come; unmaps blocks that the node has
   /// dropped, and repeats what the node did not take at once. Never blocks, and costs the same

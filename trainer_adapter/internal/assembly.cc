@@ -228,7 +228,7 @@ Result<std::vector<std::span<std::byte>>> Assembly::expose_all() {
 
 Status Assembly::use_block(std::span<const std::byte> block,
                            const std::shared_ptr<const void>& owner,
-                           std::span<const std::int64_t> offsets) {
+                           std::span<const std::int64_t> offsets, std::function<bool()> pin) {
   constexpr std::int64_t kAlignment = 8;  // of every dtype
   if (memory_ != Memory::kNone || offsets.size() != targets_.size()) {
     return corrupt(header_.position, "a block with other tensors, or beside fragments");
@@ -244,6 +244,7 @@ Status Assembly::use_block(std::span<const std::byte> block,
     target.in_block = {target.spec.dtype, target.spec.shape, block.data() + offset, owner};
   }
   memory_ = Memory::kBlock;
+  pin_ = std::move(pin);
   missing_bytes_ = 0;
   return {};
 }
@@ -257,6 +258,7 @@ Result<Microbatch> Assembly::finish() {
   ISOCOST_TRY(allocate());  // one without bytes had no fragment
   BufferPool& pool = *pool_;
   Microbatch microbatch;
+  microbatch.pin = std::move(pin_);
   std::vector<NamedTensor> derived;
   std::optional<TurnWeights> turns;
   for (Target& target : targets_) {

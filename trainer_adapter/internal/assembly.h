@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,10 +45,11 @@ class Assembly {
   Result<std::vector<std::span<std::byte>>> expose_all();
 
   /// Takes the announced tensors from a block, which `owner` keeps, without a copy; `offsets[i]` is
-  /// that of header.tensors[i]. The microbatch then counts as complete. Errors: kCorrupt for a
-  /// tensor beyond the block or not aligned, or a microbatch of which fragments came.
+  /// that of header.tensors[i], and `pin` becomes Microbatch::pin. The microbatch then counts as
+  /// complete. Errors: kCorrupt for a tensor beyond the block or not aligned, or a microbatch of
+  /// which fragments came.
   Status use_block(std::span<const std::byte> block, const std::shared_ptr<const void>& owner,
-                   std::span<const std::int64_t> offsets);
+                   std::span<const std::int64_t> offsets, std::function<bool()> pin = {});
 
   bool complete() const { return missing_bytes_ == 0; }
   /// Returns the microbatch, with the tensors that are computed here. To be called once, when
@@ -75,6 +77,7 @@ class Assembly {
   MicrobatchHeader header_;
   std::vector<Target> targets_;
   Memory memory_ = Memory::kNone;
+  std::function<bool()> pin_;
   std::int64_t missing_bytes_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "trainer_adapter/python/client.h"
 
+#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -340,6 +341,13 @@ void bind_microbatch(py::module_& module) {
   py::class_<Microbatch>(module, "Microbatch")
       .def_property_readonly("tensors", &tensors, "Names and tensors, in the order announced.")
       .def("capsules", &capsules, "Names and DLPack capsules, each to be taken over once.")
+      .def_property_readonly(
+          "pin",
+          [](const Microbatch& self) {
+            return self.pin ? std::optional(self.pin) : std::optional<std::function<bool()>>();
+          },
+          "Registers the tensors' block of shared memory with the CUDA runtime, once; None if they "
+          "lie in none. Does not keep the tensors.")
       .def_property_readonly("samples", &samples, "Fields of RawSample, for each sample.")
       .def_property_readonly("sample_ids", &sample_ids)
       .def_property_readonly("sample_keys", &sample_keys)

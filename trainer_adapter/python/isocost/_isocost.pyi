@@ -35,6 +35,9 @@ class Microbatch:
     def capsules(self) -> List[Tuple[str, Any]]:
         """Names and DLPack capsules, each to be taken over once."""
     @property
+    def pin(self) -> Optional[Callable[[], bool]]:
+        """Registers the tensors' block of shared memory with the CUDA runtime, once; None if they lie in none. Does not keep the tensors."""
+    @property
     def samples(self) -> List[Tuple[int, float, int, str, bytes, List[Tuple[str, int, int, List[float]]]]]:
         """Fields of RawSample, for each sample."""
     @property

@@ -1,0 +1,113 @@
+"""Copies to a CUDA device, with a stand-in for torch.cuda: they overlap, and nothing is let go of too early."""
+import contextlib
+import unittest
+from typing import Any, List, Optional
+
+from isocost.device_copies import DeviceCopies
+
+
+class Tensor:
+    """A CPU tensor that tells what is done with it."""
+
+    def __init__(self, log: List[str], name: str, pinned: bool):
+        self.log, self.name, self.pinned = log, name, pinned
+
+    def is_pinned(self) -> bool:
+        return self.pinned
+
+    def pin_memory(self) -> "Tensor":
+        self.log.append(f"pin {self.name}")
+        return Tensor(self.log, f"pinned {self.name}", True)
+
+    def to(self, device: str, non_blocking: bool) -> "Tensor":
+        assert non_blocking
+        self.log.append(f"copy {self.name} to {device}")
+        return Tensor(self.log, f"copy of {self.name}", False)
+
+    def record_stream(self, stream: "Stream") -> None:
+        self.log.append(f"{stream.name} uses {self.name}")
+
+
+class Event:
+    """Work of a stream up to a point, done when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_done = False
+
+    def query(self) -> bool:
+        return self.is_done
+
+
+class Stream:
+    """A queue of work, which records what is to happen on it."""
+
+    def __init__(self, log: List[str], name: str):
+        self.log, self.name = log, name
+        self.last: Optional[Event] = None
+
+    def record_event(self) -> Event:
+        self.log.append(f"{self.name} records")
+        self.last = Event()
+        return self.last
+
+    def wait_event(self, event: Event) -> None:
+        del event
+        self.log.append(f"{self.name} waits")
+
+
+class Cuda:
+    """Stands in for torch.cuda."""
+
+    def __init__(self, log: List[str]):
+        self.log = log
+        self.copies = Stream(log, "copies")
+        self.compute = Stream(log, "compute")
+
+    def Stream(self, device: str) -> Stream:  # noqa: N802: PyTorch's name
+        del device
+        return self.copies
+
+    def current_stream(self, device: str) -> Stream:
+        del device
+        return self.compute
+
+    @contextlib.contextmanager
+    def stream(self, stream: Stream) -> Any:
+        self.log.append(f"begin {stream.name}")
+        yield
+        self.log.append(f"end {stream.name}")
+
+
+class DeviceCopiesTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.log: List[str] = []
+        self.cuda = Cuda(self.log)
+        self.copies = DeviceCopies("gpu", self.cuda)
+
+    def test_the_copy_is_on_a_stream_of_its_own_and_the_current_one_waits(self) -> None:
+        result = self.copies.copy([Tensor(self.log, "a", True), Tensor(self.log, "b", False)])
+        self.assertEqual([tensor.name for tensor in result], ["copy of a", "copy of pinned b"])
+        self.assertEqual(self.log, ["pin b", "begin copies", "copy a to gpu", "copy pinned b to gpu", "copies records",
+                                    "end copies", "compute waits", "compute uses copy of a",
+                                    "compute uses copy of pinned b"])
+
+    def test_a_source_is_kept_until_it_is_copied(self) -> None:
+        released = []
+
+        class Watched(Tensor):
+            def __del__(self) -> None:
+                released.append(self.name)
+
+        self.copies.copy([Watched(self.log, "first", True)])
+        first = self.cuda.copies.last
+        self.copies.copy([Watched(self.log, "second", True)])
+        self.copies.copy([])
+        self.assertEqual(released, [])
+        assert first is not None
+        first.is_done = True
+        self.copies.copy([])
+        self.assertEqual(released, ["first"])
+
+
+if __name__ == "__main__":
+    unittest.main()

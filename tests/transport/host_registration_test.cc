@@ -1,0 +1,166 @@
+// Registration of shared memory with a CUDA runtime: this program has one of its own, which records
+// what is asked of it.
+
+#include "transport/internal/host_registration.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/memory_budget.h"
+#include "base/mutex.h"
+#include "base/units.h"
+#include "tests/support/reserve_from.h"
+#include "tests/trainer_adapter/scripted_node.h"
+#include "trainer_adapter/client.h"
+
+namespace {
+
+struct Runtime {
+  isocost::Mutex mutex;
+  std::map<void*, std::size_t> registered ISOCOST_GUARDED_BY(mutex);
+  int registrations ISOCOST_GUARDED_BY(mutex) = 0;
+  int faults ISOCOST_GUARDED_BY(mutex) = 0;
+  bool refuses ISOCOST_GUARDED_BY(mutex) = false;
+};
+
+Runtime& runtime() {
+  static Runtime one;
+  return one;
+}
+
+bool is_mapped(void* address, std::size_t size) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t before = std::bit_cast<std::uintptr_t>(address) % kPage;
+  std::vector<unsigned char> there((before + size + kPage - 1) / kPage);
+  return mincore(static_cast<std::byte*>(address) - before, before + size, there.data()) == 0;
+}
+
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): the runtime's names
+extern "C" int cudaHostRegister(void* address, std::size_t size, unsigned flags) {
+  const isocost::MutexLock lock(runtime().mutex);
+  if (runtime().refuses) return 1;
+  const bool is_new = runtime().registered.emplace(address, size).second;
+  if (!is_new || flags != 1 || !is_mapped(address, size)) runtime().faults += 1;
+  runtime().registrations += 1;
+  return 0;
+}
+
+extern "C" int cudaHostUnregister(void* address) {
+  const isocost::MutexLock lock(runtime().mutex);
+  const auto found = runtime().registered.find(address);
+  if (found == runtime().registered.end() || !is_mapped(address, found->second)) {
+    runtime().faults += 1;
+    return 1;
+  }
+  runtime().registered.erase(found);
+  return 0;
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace isocost {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kSampleBytes = 50'000;
+
+class HostRegistrationTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const MutexLock lock(runtime().mutex);
+    ASSERT_TRUE(runtime().registered.empty());
+    runtime().registrations = 0;
+    runtime().faults = 0;
+    runtime().refuses = false;
+  }
+  void TearDown() override {
+    const MutexLock lock(runtime().mutex);
+    EXPECT_TRUE(runtime().registered.empty()) << "nothing stays registered";
+    EXPECT_EQ(runtime().faults, 0) << "memory is registered once, and while it is mapped";
+  }
+  static int registrations() {
+    const MutexLock lock(runtime().mutex);
+    return runtime().registrations;
+  }
+  static std::unique_ptr<Client> connect(const ScriptedNode& node) {
+    ClientOptions options;
+    options.endpoint = node.endpoint();
+    options.connect_timeout = milliseconds(10'000);
+    return Client::connect(options).value();
+  }
+  static ServerOptions options(MemoryBudget* budget) {
+    ServerOptions options;
+    options.bind = "tcp://127.0.0.1:*";
+    options.insecure = true;
+    options.heartbeat = milliseconds(50);
+    options.heartbeat_timeout = milliseconds(2000);
+    if (budget != nullptr) options.reserve_block = reserve_from(*budget);
+    return options;
+  }
+};
+
+TEST_F(HostRegistrationTest, EndsWithItsObject) {
+  std::vector<std::byte> memory(10'000);
+  {
+    auto first = HostRegistration::of(memory);
+    ASSERT_TRUE(first.has_value());
+    const HostRegistration moved = *std::move(first);
+    first.reset();
+    const MutexLock lock(runtime().mutex);
+    EXPECT_EQ(runtime().registered.size(), 1U);
+  }
+  EXPECT_EQ(registrations(), 1);
+}
+
+TEST_F(HostRegistrationTest, ABlockIsRegisteredOnceForAllMicrobatches) {
+  MemoryBudget budget(64 * kMiB);
+  ScriptedNode node(options(&budget), 30, kSampleBytes);
+  const auto client = connect(node);
+  std::optional<Microbatch> kept;
+  for (int step = 0; step < 30; ++step) {
+    Microbatch microbatch = client->next({}).value().value();
+    EXPECT_TRUE(microbatch.pin());
+    EXPECT_TRUE(microbatch.pin());
+    if (step == 0) kept = std::move(microbatch);
+  }
+  EXPECT_GE(registrations(), 2);
+  EXPECT_LE(registrations(), 8) << "as many as there are blocks";
+}
+
+TEST_F(HostRegistrationTest, WithoutSharedMemoryThereIsNothingToRegister) {
+  ScriptedNode node(options(nullptr), 1, kSampleBytes);
+  EXPECT_FALSE(connect(node)->next({}).value()->pin);
+}
+
+TEST_F(HostRegistrationTest, ARuntimeThatRefusesIsNotAskedAgain) {
+  {
+    const MutexLock lock(runtime().mutex);
+    runtime().refuses = true;
+  }
+  MemoryBudget budget(64 * kMiB);
+  ScriptedNode node(options(&budget), 1, kSampleBytes);
+  const auto client = connect(node);
+  const Microbatch microbatch = client->next({}).value().value();
+  EXPECT_FALSE(microbatch.pin());
+  {
+    const MutexLock lock(runtime().mutex);
+    runtime().refuses = false;
+  }
+  EXPECT_FALSE(microbatch.pin());
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace isocost {
+
+/// Memory that is registered with this process's CUDA runtime, so that copies between it and a
+/// device need no staging and do not block. Unregistered on destruction, which must come before the
+/// memory is unmapped. Move-only. The runtime is found at run time: nothing links against it.
+class HostRegistration {
+ public:
+  /// Registers memory for all devices, which pins its pages: some milliseconds for 128 MiB. Uses
+  /// the calling thread's current device. Returns nothing if this process has loaded no CUDA
+  /// runtime, or the runtime refuses, for example where too much memory is locked.
+  static std::optional<HostRegistration> of(std::span<std::byte> bytes);
+
+  HostRegistration(HostRegistration&& other) noexcept;
+  HostRegistration& operator=(HostRegistration&& other) noexcept;
+  HostRegistration(const HostRegistration&) = delete;
+  HostRegistration& operator=(const HostRegistration&) = delete;
+  ~HostRegistration();
+
+ private:
+  explicit HostRegistration(void* address) : address_(address) {}
+
+  void* address_ = nullptr;
+};
+
+}  // namespace isocost
