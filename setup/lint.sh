@@ -39,10 +39,12 @@ shipped='^(base|costmodel|balancer|decode|transport|loader|trainer_adapter|cli)/
 mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep -E "$shipped" |
   grep -v -e '^trainer_adapter/torch/' -e '^base/executor_thread.cc$' || true)
 
+mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cc)$' || true)
+
 if [ -n "$fix" ]; then
-  clang-format-19 -i "${files[@]}"
+  [ ${#files[@]} -eq 0 ] || clang-format-19 -i "${files[@]}"
 else
-  clang-format-19 --dry-run --Werror "${files[@]}" || {
+  [ ${#files[@]} -eq 0 ] || clang-format-19 --dry-run --Werror "${files[@]}" || {
     echo "lint: not formatted; run ./run lint --fix" >&2
     exit 1
   }

@@ -146,7 +146,10 @@ Result<BlockReceiver::Delivered> BlockReceiverImpl::take(MicrobatchInBlock micro
   };
   return Delivered{microbatch.position, std::move(microbatch.offsets), bytes,
                    std::shared_ptr<const void>(bytes.data(), release),
-                   [block = found->second] { return isocost::pin(*block); }};
+                   [weak = std::weak_ptr(found->second)] {
+                     const auto block = weak.lock();
+                     return block != nullptr && pin(*block);
+                   }};
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class Stream:
         return self.last
 
     def wait_event(self, event: Event) -> None:
-        del event
+        assert isinstance(event, Event)
         self.log.append(f"{self.name} waits")
 
 
@@ -62,6 +62,7 @@ class Cuda:
         self.log = log
         self.copies = Stream(log, "copies")
         self.compute = Stream(log, "compute")
+        self.current = self.compute
 
     def Stream(self, device: str) -> Stream:  # noqa: N802: PyTorch's name
         del device
@@ -69,12 +70,19 @@ class Cuda:
 
     def current_stream(self, device: str) -> Stream:
         del device
-        return self.compute
+        return self.current
+
+    @contextlib.contextmanager
+    def device(self, device: str) -> Any:
+        self.log.append(f"current device {device}")
+        yield
 
     @contextlib.contextmanager
     def stream(self, stream: Stream) -> Any:
         self.log.append(f"begin {stream.name}")
+        before, self.current = self.current, stream
         yield
+        self.current = before
         self.log.append(f"end {stream.name}")
 
 
@@ -90,6 +98,17 @@ class DeviceCopiesTest(unittest.TestCase):
         self.assertEqual(self.log, ["pin b", "begin copies", "copy a to gpu", "copy pinned b to gpu", "copies records",
                                     "end copies", "compute waits", "compute uses copy of a",
                                     "compute uses copy of pinned b"])
+
+    def test_memory_is_registered_with_the_device_current(self) -> None:
+        tensor = Tensor(self.log, "a", False)
+
+        def pin() -> bool:
+            self.log.append("register")
+            tensor.pinned = True
+            return True
+
+        self.copies.copy([tensor], pin)
+        self.assertEqual(self.log[:4], ["current device gpu", "register", "begin copies", "copy a to gpu"])
 
     def test_a_source_is_kept_until_it_is_copied(self) -> None:
         released = []

@@ -32,6 +32,7 @@ struct Runtime {
   int registrations ISOCOST_GUARDED_BY(mutex) = 0;
   int faults ISOCOST_GUARDED_BY(mutex) = 0;
   bool refuses ISOCOST_GUARDED_BY(mutex) = false;
+  int last_error ISOCOST_GUARDED_BY(mutex) = 0;
 };
 
 Runtime& runtime() {
@@ -51,11 +52,16 @@ bool is_mapped(void* address, std::size_t size) {
 // NOLINTBEGIN(readability-identifier-naming): the runtime's names
 extern "C" int cudaHostRegister(void* address, std::size_t size, unsigned flags) {
   const isocost::MutexLock lock(runtime().mutex);
-  if (runtime().refuses) return 1;
+  if (runtime().refuses) return runtime().last_error = 1;
   const bool is_new = runtime().registered.emplace(address, size).second;
   if (!is_new || flags != 1 || !is_mapped(address, size)) runtime().faults += 1;
   runtime().registrations += 1;
   return 0;
+}
+
+extern "C" int cudaGetLastError() {
+  const isocost::MutexLock lock(runtime().mutex);
+  return std::exchange(runtime().last_error, 0);
 }
 
 extern "C" int cudaHostUnregister(void* address) {
@@ -89,6 +95,7 @@ class HostRegistrationTest : public testing::Test {
   void TearDown() override {
     const MutexLock lock(runtime().mutex);
     EXPECT_TRUE(runtime().registered.empty()) << "nothing stays registered";
+    EXPECT_EQ(runtime().last_error, 0) << "no error is left for others to find";
     EXPECT_EQ(runtime().faults, 0) << "memory is registered once, and while it is mapped";
   }
   static int registrations() {

@@ -1,6 +1,7 @@
 #include "transport/internal/host_registration.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@ namespace {
 // https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
 using Register = int (*)(void* address, std::size_t size, unsigned flags);
 using Unregister = int (*)(void* address);
+using GetLastError = int (*)();
 constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: for all devices
 constexpr int kSuccess = 0;
 
@@ -31,31 +33,43 @@ void* find_symbol(const char* name) {
   return nullptr;
 }
 
+// The runtime keeps the error of a call that failed, and who asks for one next would take it for his
+// own.
+void forget_error() {
+  const auto get_last_error = reinterpret_cast<GetLastError>(find_symbol("cudaGetLastError"));
+  if (get_last_error != nullptr) get_last_error();
+}
+
 }  // namespace
 
 std::optional<HostRegistration> HostRegistration::of(std::span<std::byte> bytes) {
-  // Looked for each time: a program may load the runtime at any time.
   const auto register_memory = reinterpret_cast<Register>(find_symbol("cudaHostRegister"));
-  if (register_memory == nullptr || find_symbol("cudaHostUnregister") == nullptr ||
-      register_memory(bytes.data(), bytes.size(), kPortable) != kSuccess) {
+  if (register_memory == nullptr || find_symbol("cudaHostUnregister") == nullptr) {
+    return std::nullopt;
+  }
+  if (register_memory(bytes.data(), bytes.size(), kPortable) != kSuccess) {
+    forget_error();
     return std::nullopt;
   }
   return HostRegistration(bytes.data());
 }
 
+HostRegistration::HostRegistration(void* address) : process_(getpid()), address_(address) {}
+
 HostRegistration::HostRegistration(HostRegistration&& other) noexcept
-    : address_(std::exchange(other.address_, nullptr)) {}
+    : process_(other.process_), address_(std::exchange(other.address_, nullptr)) {}
 
 HostRegistration& HostRegistration::operator=(HostRegistration&& other) noexcept {
+  std::swap(process_, other.process_);
   std::swap(address_, other.address_);
   return *this;
 }
 
 HostRegistration::~HostRegistration() {
-  if (address_ == nullptr) return;
+  if (address_ == nullptr || getpid() != process_) return;  // a child of fork has no CUDA
   // The runtime may be gone at the end of the process, and the registration with it.
   const auto unregister = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
-  if (unregister != nullptr) unregister(address_);
+  if (unregister != nullptr && unregister(address_) != kSuccess) forget_error();
 }
 
 }  // namespace isocost

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -23,8 +25,9 @@ class HostRegistration {
   ~HostRegistration();
 
  private:
-  explicit HostRegistration(void* address) : address_(address) {}
+  explicit HostRegistration(void* address);
 
+  pid_t process_ = -1;
   void* address_ = nullptr;
 };
 

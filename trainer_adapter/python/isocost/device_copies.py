@@ -1,7 +1,7 @@
 """Copies of tensors to a device, beside what the device computes."""
 import collections
 import threading
-from typing import Any, Deque, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 
 class DeviceCopies:
@@ -9,7 +9,7 @@ class DeviceCopies:
 
     What lies in pinned memory, as in a block of shared memory that is registered with the CUDA runtime, is copied from
     there; anything else through PyTorch's own pinned memory. A source is kept until it has been copied: a block's next
-    microbatch would otherwise overwrite it. Not thread-safe.
+    microbatch would otherwise overwrite it. Thread-safe.
 
     Args:
         device: torch.device of type "cuda", with an index.
@@ -20,37 +20,43 @@ class DeviceCopies:
         self._device = device
         self._cuda = cuda
         self._stream = cuda.Stream(device)
-        self._under_way: Deque[Tuple[Any, List[Any]]] = collections.deque()  # An event, and what it is awaited for.
+        self._lock = threading.Lock()
+        self._under_way: Deque[Tuple[Any, List[Any]]] = collections.deque()  # An event, and what is kept until then.
 
-    def copy(self, tensors: Sequence[Any]) -> List[Any]:
+    def copy(self, tensors: Sequence[Any], pin: Optional[Callable[[], bool]] = None) -> List[Any]:
         """The CPU tensors on the device, in the same order. The stream that is current now waits for them; the calling
-        thread does not."""
-        while self._under_way and self._under_way[0][0].query():
-            self._under_way.popleft()
+        thread does not. `pin` is called first, with the device current: it registers their memory."""
+        self.forget_done()
         if not tensors:
             return []
+        if pin is not None:
+            with self._cuda.device(self._device):
+                pin()  # Where it cannot be, the tensors are copied to pinned memory.
         sources = [tensor if tensor.is_pinned() else tensor.pin_memory() for tensor in tensors]
         current = self._cuda.current_stream(self._device)
-        with self._cuda.stream(self._stream):
+        with self._lock, self._cuda.stream(self._stream):
             copies = [source.to(self._device, non_blocking=True) for source in sources]
             done = self._stream.record_event()
+            self._under_way.append((done, sources))
         current.wait_event(done)
         for copy in copies:
             copy.record_stream(current)  # Its memory is not used again before what the current stream does with it.
-        self._under_way.append((done, sources))
         return copies
 
-
-class _OfThread(threading.local):
-    def __init__(self) -> None:
-        self.by_device: Dict[Any, DeviceCopies] = {}
-
-
-_OF_THREAD = _OfThread()
+    def forget_done(self) -> None:
+        """Lets go of what has been copied."""
+        with self._lock:
+            while self._under_way and self._under_way[0][0].query():
+                self._under_way.popleft()
 
 
-def moved_tensors(tensors: Sequence[Any], device: Any, non_blocking: bool = True) -> List[Any]:
-    """The torch tensors on the device, in the same order."""
+_LOCK = threading.Lock()
+_BY_DEVICE: Dict[Any, DeviceCopies] = {}  # Of the process: a copy may outlast the thread that began it.
+
+
+def moved_tensors(tensors: Sequence[Any], device: Any, non_blocking: bool = True,
+                  pin: Optional[Callable[[], bool]] = None) -> List[Any]:
+    """The torch tensors on the device, in the same order. `pin`: as for DeviceCopies.copy."""
     import torch
 
     target = torch.device(device)
@@ -58,8 +64,9 @@ def moved_tensors(tensors: Sequence[Any], device: Any, non_blocking: bool = True
         return [tensor.to(target, non_blocking=non_blocking) for tensor in tensors]
     if target.index is None:
         target = torch.device("cuda", torch.cuda.current_device())
-    if target not in _OF_THREAD.by_device:
-        _OF_THREAD.by_device[target] = DeviceCopies(target, torch.cuda)
-    copies = iter(_OF_THREAD.by_device[target].copy([tensor for tensor in tensors if tensor.device.type == "cpu"]))
+    with _LOCK:
+        if target not in _BY_DEVICE:
+            _BY_DEVICE[target] = DeviceCopies(target, torch.cuda)
+    copies = iter(_BY_DEVICE[target].copy([tensor for tensor in tensors if tensor.device.type == "cpu"], pin))
     return [next(copies) if tensor.device.type == "cpu" else tensor.to(target, non_blocking=True)
             for tensor in tensors]

@@ -47,32 +47,27 @@ class Microbatch(Mapping[str, Any]):
     The tensors are packed without padding, and their names are a model's keyword arguments: `model(**microbatch)`.
     Those of the recipe native28, where a modality that no sample has is left out:
 
-        input_ids, labels, position_ids    int64 [tokens];
-labels as transformers takes them, not shifted loss_weights float32[tokens] lengths,
-    cu_seqlens int32[samples], [samples + 1] vision_patches uint8[patches, 588],
-    14 x 14 pixels of RGB vision_grids int32[images, 2], rows and columns of patches vision_lengths,
-    vision_cu_seqlens int32[images], [images + 1] audio_mel float32[frames, 128] audio_lengths,
-    audio_cu_seqlens int32[windows],
-    [windows + 1]
+        input_ids, labels, position_ids    int64 [tokens]; labels as transformers takes them, not shifted
+        loss_weights                       float32 [tokens]
+        lengths, cu_seqlens                int32 [samples], [samples + 1]
+        vision_patches                     uint8 [patches, 588], 14 x 14 pixels of RGB
+        vision_grids                       int32 [images, 2], rows and columns of patches
+        vision_lengths, vision_cu_seqlens  int32 [images], [images + 1]
+        audio_mel                          float32 [frames, 128]
+        audio_lengths, audio_cu_seqlens    int32 [windows], [windows + 1]
 
-    On the CPU they share the memory that the client received into,
-    without a copy : do not write into them.A tensor that is kept stays valid after the microbatch,
-    and gives its memory back when it is dropped.With a layout,
-    a stage has the tensors that it consumes
-    : media,
-      input_ids and position_ids where they are embedded,
-      labels and loss_weights on the last stage,
-      lengths and cu_seqlens on every stage of their module
-          .
+    On the CPU they share the memory that the client received into, without a copy: do not write into them. A tensor
+    that is kept stays valid after the microbatch, and gives its memory back when it is dropped. With a layout, a stage
+    has the tensors that it consumes: media, input_ids and position_ids where they are embedded, labels and loss_weights
+    on the last stage, lengths and cu_seqlens on every stage of their module.
 
-      Two microbatches are equal only if they are the same object.
+    Two microbatches are equal only if they are the same object.
 
-      Attributes : sample_ids : list of int,
-      the samples' numbers in the data set, in the order of their rows. sample_keys
-    : list of str,
-      "SHARD/KEY" of each sample
-    : the shard 's file name, and the name that the sample' s members share in it.sample_weights
-    : list of float; 0 for a repeat that keeps a rank busy and does not count in the loss.
+    Attributes:
+        sample_ids: list of int, the samples' numbers in the data set, in the order of their rows.
+        sample_keys: list of str, "SHARD/KEY" of each sample: the shard's file name, and the name that the sample's
+            members share in it.
+        sample_weights: list of float; 0 for a repeat that keeps a rank busy and does not count in the loss.
         cu_seqlens: {module: cumulative sequence lengths, int32 [sequences + 1]}.
         epoch, step, index: int. The step counts from 0 in each epoch, the index counts this rank's microbatches from 0
             in each step.
@@ -88,8 +83,8 @@ labels as transformers takes them, not shifted loss_weights float32[tokens] leng
         cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
     """
 
-    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "_pin", "_row", "cost_model_state", "epoch",
-                 "global_label_tokens", "index", "label_tokens", "last_of_step", "plan_hash", "predicted",
+    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "_pin", "_row", "cost_model_state",
+                 "epoch", "global_label_tokens", "index", "label_tokens", "last_of_step", "plan_hash", "predicted",
                  "profile_wanted", "routes", "sample_ids", "sample_keys", "sample_weights", "step", "tokens",
                  "waited_s")
 
@@ -126,7 +121,7 @@ labels as transformers takes them, not shifted loss_weights float32[tokens] leng
     def __len__(self) -> int:
         return len(self.tensors)
 
-#A mapping's equality would compare tensors, which has no one answer.
+    # A mapping's equality would compare tensors, which has no one answer.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -137,10 +132,8 @@ labels as transformers takes them, not shifted loss_weights float32[tokens] leng
 
     @property
     def cu_seqlens(self) -> Dict[str, Any]:
-        sums = {
-module: self.packed.get(name) for module, name in MODULE_CU_SEQLENS.items()}
-        return {
-module: tensor for module, tensor in sums.items() if tensor is not None}
+        sums = {module: self.packed.get(name) for module, name in MODULE_CU_SEQLENS.items()}
+        return {module: tensor for module, tensor in sums.items() if tensor is not None}
 
     @property
     def tensors(self) -> Dict[str, Any]:
@@ -171,13 +164,10 @@ module: tensor for module, tensor in sums.items() if tensor is not None}
         To a CUDA device they are copied on a stream of its own, so that the copy overlaps with the computation: from
         shared memory directly, which is registered with the CUDA runtime for that, and otherwise through pinned memory.
         The current stream waits for the copy. Tensors taken from the microbatch before stay where they are; whoever
-        copies one of them with `non_blocking=True` keeps it until that is done.
+        copies one of them with `non_blocking=True` keeps it until that is done. Not yet run on a GPU.
         """
-        import torch
-
-        if self._pin is not None and torch.device(device).type == "cuda":
-            self._pin()  # Where it cannot be, the tensors are copied to pinned memory.
-        self._packed = _all_moved(self._packed, device, non_blocking)
+        pin, self._pin = self._pin, None  # It keeps the memory mapped.
+        self._packed = _all_moved(self._packed, device, non_blocking, pin)
         if self._row is not None and self._row.position_ids is not None:
             [position_ids] = moved_tensors([self._row.position_ids], device, non_blocking)
             self._row = self._row._replace(position_ids=position_ids)
@@ -199,9 +189,11 @@ def _tokens(tensors: Dict[str, Any]) -> int:
     return int(tensors[CU_SEQLENS][-1]) if CU_SEQLENS in tensors else 0
 
 
-def _all_moved(tensors: Dict[str, Any], device: Any, non_blocking: bool) -> Dict[str, Any]:
+def _all_moved(tensors: Dict[str, Any], device: Any, non_blocking: bool,
+               pin: Optional[Callable[[], bool]] = None) -> Dict[str, Any]:
     names = [name for name, tensor in tensors.items() if hasattr(tensor, "to")]
-    return {**tensors, **dict(zip(names, moved_tensors([tensors[name] for name in names], device, non_blocking)))}
+    copies = moved_tensors([tensors[name] for name in names], device, non_blocking, pin)
+    return {**tensors, **dict(zip(names, copies))}
 
 
 def moved(item: Any, device: Any) -> Any:
@@ -213,8 +205,7 @@ def moved(item: Any, device: Any) -> Any:
     if isinstance(item, torch.Tensor):
         return moved_tensors([item], device)[0]
     if isinstance(item, dict):
-        return {
-name: moved(value, device) for name, value in item.items()}
+        return {name: moved(value, device) for name, value in item.items()}
     if type(item) in (list, tuple):
         return type(item)(moved(value, device) for value in item)
     return item
