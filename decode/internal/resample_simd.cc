@@ -52,19 +52,6 @@ std::array<std::int16_t, 2> parts_of(std::int32_t weight) {
           static_cast<std::int16_t>(weight - high * (1 << kLowBits))};
 }
 
-// Of four weights: high of the first and the last two, then low.
-void pack_rows(ResampleTaps& taps) {
-  for (std::size_t i = 0; i < taps.weights.size(); i += kTapsTogether) {
-    std::array<std::int16_t, 2 * kTapsTogether> parts{};
-    for (std::size_t k = 0; k < kTapsTogether; ++k) {
-      const auto own = parts_of(taps.weights[i + k]);
-      parts[k] = own[0];
-      parts[kTapsTogether + k] = own[1];
-    }
-    std::memcpy(&taps.weights[i], parts.data(), sizeof(parts));
-  }
-}
-
 // Of a window's weights those of pairs of old pixels: high of both, low of both. The first pixel of
 // a pair has an even number, so a window may begin or end with a weight of 0.
 constexpr std::size_t kPackedStride = 2;  // by how much they are more
@@ -331,89 +318,19 @@ void columns_of_rows(const std::uint8_t* const* from, const ResampleTaps& taps,
   }
 }
 
-#include "decode/internal/resample_near-inl.h"
+#include "decode/internal/resample_beside-inl.h"
+
+void pack_columns(ResampleTaps& taps) {
+  if (!pack_beside(taps)) pack_pairs(taps);
+}
 
 void columns(const Rows& from, const ResampleTaps& taps, const Targets& to,
              ResampleVector* scratch) {
-  if (!taps.vectors.empty()) {
-    const auto make = taps.is_coarse ? columns_of_pairs<true> : columns_of_pairs<false>;
-    return make(from, taps, to);
-  }
+  if (!taps.vectors.empty()) return columns_beside(from, taps, to);
   for (std::size_t i = 0; i < kResampleBatch; i += kRowsTogether) {
     const auto make = taps.is_coarse ? columns_of_rows<true> : columns_of_rows<false>;
     make(from.data() + i, taps, to.data() + i, scratch->bytes.data());
   }
-}
-
-#if HWY_ARCH_X86
-using Columns = hn::CappedTag<std::uint8_t, 64>;
-#else
-using Columns = hn::FixedTag<std::uint8_t, 16>;
-#endif
-
-// A vector of columns. The order that interleaving gives them, demoting takes back.
-template <bool kIsCoarse, class D8, class Load>
-HWY_INLINE hn::Vec<D8> block_of_rows(D8 d8, const std::uint8_t* const* from,
-                                     const std::int32_t* packed, std::int32_t count,
-                                     const Load& load) {
-  using D32 = hn::Repartition<std::int32_t, D8>;
-  const hn::Repartition<std::int16_t, D8> d16;
-  const D32 d32;
-  const auto zero = hn::Zero(d8);
-  std::array<Sums<D32>, 4> sums;
-  for (auto& sum : sums) sum = no_sums(d32);
-  for (std::int32_t k = 0; k < count; k += 2, from += 2) {
-    const std::int32_t* four = packed + static_cast<std::ptrdiff_t>(k) / 4 * 4;
-    const auto high = hn::BitCast(d16, hn::Set(d32, four[k % 4 / 2]));
-    const auto low = hn::BitCast(d16, hn::Set(d32, four[2 + k % 4 / 2]));
-    const auto a = load(from[0]);
-    const auto b = load(from[1]);
-    const auto lower = hn::InterleaveLower(d8, a, b);
-    const auto upper = hn::InterleaveUpper(d8, a, b);
-    const auto add = [&](auto values, auto& into) {
-      add_products<kIsCoarse>(d32, hn::BitCast(d16, values), high, low, into);
-    };
-    add(hn::InterleaveLower(d8, lower, zero), sums[0]);
-    add(hn::InterleaveUpper(d8, lower, zero), sums[1]);
-    add(hn::InterleaveLower(d8, upper, zero), sums[2]);
-    add(hn::InterleaveUpper(d8, upper, zero), sums[3]);
-  }
-  const auto words = [&](const auto& first, const auto& second) {
-    return hn::ReorderDemote2To(d16, rounded(d32, first), rounded(d32, second));
-  };
-  return to_bytes(words(sums[0], sums[1]), words(sums[2], sums[3]));
-}
-
-template <bool kIsCoarse>
-void row_of(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t window,
-            std::size_t bytes, std::uint8_t* to) {
-  const Columns d8;
-  const std::size_t vector = hn::Lanes(d8);
-  const std::int32_t count = taps.windows[window].count;
-  const std::int32_t* packed = taps.weights.data() + window * taps.stride;
-  if (bytes < vector) {
-    alignas(64) std::array<std::uint8_t, 64> some{};
-    const auto load = [&](const std::uint8_t* row) {
-      std::memcpy(some.data(), row, bytes);
-      return hn::Load(d8, some.data());
-    };
-    hn::Store(block_of_rows<kIsCoarse>(d8, from, packed, count, load), d8, some.data());
-    std::memcpy(to, some.data(), bytes);
-    return;
-  }
-  const auto make = [&](std::size_t at) {
-    const auto load = [&](const std::uint8_t* row) { return hn::LoadU(d8, row + at); };
-    hn::StoreU(block_of_rows<kIsCoarse>(d8, from, packed, count, load), d8, to + at);
-  };
-  for (std::size_t at = 0; at + vector <= bytes; at += vector) make(at);
-  // The last columns, some of them for the second time.
-  if (bytes % vector != 0) make(bytes - vector);
-}
-
-void rows(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t window,
-          std::size_t bytes, std::uint8_t* to) {
-  const auto make = taps.is_coarse ? row_of<true> : row_of<false>;
-  make(from, taps, window, bytes, to);
 }
 
 #endif
