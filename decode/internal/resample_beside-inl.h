@@ -2,9 +2,6 @@
 // vectors of old ones, one of each tap. The vertical pass takes these from several rows. The
 // horizontal pass takes them from one row, a pixel apart, where the width hardly changes: windows
 // there advance by a pixel nearly always.
-//
-// A weight is high * 2^16 + low, low a signed number of 16 bits. Products of bytes with high parts,
-// and their sums, fit into 16 bits, where a vector holds twice as many as of 32.
 #if HWY_ARCH_X86
 using Values = hn::CappedTag<std::uint8_t, 64>;
 constexpr std::size_t kValues = HWY_MIN(HWY_MAX_BYTES, 64);
@@ -15,37 +12,6 @@ constexpr std::size_t kValues = 16;
 using HighParts = hn::Repartition<std::int8_t, Values>;
 using Sums16 = hn::Repartition<std::int16_t, Values>;
 using Sums32 = hn::Repartition<std::int32_t, Values>;
-
-struct WeightParts {
-  std::int8_t high;
-  std::int16_t low;
-};
-
-WeightParts split(std::int32_t weight) {
-  const auto low = static_cast<std::int16_t>(weight & 0xFFFF);
-  return {static_cast<std::int8_t>((weight - low) / (1 << 16)), low};
-}
-
-// Sums of products of pairs of adjacent bytes. No pair saturates: high parts of a window add up to
-// less than 1.3 * 2^6.
-HWY_INLINE hn::Vec<Sums16> byte_products(hn::Vec<Values> values, hn::Vec<HighParts> weights) {
-#if HWY_TARGET == HWY_AVX3
-  return hn::Vec<Sums16>{_mm512_maddubs_epi16(values.raw, weights.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return hn::Vec<Sums16>{_mm256_maddubs_epi16(values.raw, weights.raw)};
-#elif HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
-  return hn::Vec<Sums16>{_mm_maddubs_epi16(values.raw, weights.raw)};
-#else
-  const Sums16 words;
-  const hn::RebindToUnsigned<Sums16> bits;
-  const auto value = hn::BitCast(bits, values);
-  const auto weight = hn::BitCast(words, weights);
-  const auto first = hn::BitCast(words, hn::And(value, hn::Set(bits, 0xFF)));
-  const auto second = hn::BitCast(words, hn::ShiftRight<8>(value));
-  return hn::Add(hn::Mul(first, hn::ShiftRight<8>(hn::ShiftLeft<8>(weight))),
-                 hn::Mul(second, hn::ShiftRight<8>(weight)));
-#endif
-}
 
 // Of half a vector of values: a sum of high products each; a sum of low products of each even one,
 // and of each odd one.
