@@ -229,6 +229,9 @@ bool pack_beside(ResampleTaps& taps) {
   return true;
 }
 
+// So many bytes of a row ahead are fetched: eight rows are more than processors look ahead in.
+constexpr std::ptrdiff_t kRowsAhead = 256;
+
 // A block of each row. `place` is where in a row its first tap begins.
 HWY_INLINE void make_block(const Rows& from, std::ptrdiff_t place, std::size_t pairs,
                            const std::uint8_t* vectors, const Targets& to, std::size_t first) {
@@ -241,6 +244,7 @@ HWY_INLINE void make_block(const Rows& from, std::ptrdiff_t place, std::size_t p
   };
   for (std::size_t i = 0; i < kResampleBatch; ++i) {
     const std::uint8_t* row = from[i] + place;
+    __builtin_prefetch(row + kRowsAhead);
     const auto value = [&](std::size_t tap) { return hn::LoadU(d8, row + tap * kChannels); };
     hn::StoreU(made_of_taps(pairs, value, weights), d8, to[i] + first);
   }
