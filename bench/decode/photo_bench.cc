@@ -15,6 +15,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -87,9 +88,7 @@ std::vector<std::byte> reference(const Photo& photo, PatchGrid grid) {
   return patches;
 }
 
-void recipe(const Photo& photo, PatchGrid grid, Exactness exactness,
-            std::vector<std::byte>& patches) {
-  patches.resize(static_cast<std::size_t>(grid.bytes()));
+void recipe(const Photo& photo, PatchGrid grid, Exactness exactness, std::span<std::byte> patches) {
   const Status done = framed_image_patches(MemoryByteSource(photo.bytes), photo.shape, whole(grid),
                                            grid, {}, {.exactness = exactness}, patches);
   require(done.has_value(), photo.name + ": does not decode");
@@ -105,10 +104,10 @@ double mean_difference(const std::vector<std::byte>& a, const std::vector<std::b
 
 // Returns by how much fast patches differ in the mean.
 double compare(const std::vector<Photo>& all, Grid grid) {
-  std::vector<std::byte> patches;
   double sum = 0;
   for (const Photo& photo : all) {
     const auto plain = reference(photo, grid(photo));
+    std::vector<std::byte> patches(plain.size());
     recipe(photo, grid(photo), Exactness::kExact, patches);
     require(patches == plain, photo.name + ": exact patches differ");
     recipe(photo, grid(photo), Exactness::kFast, patches);
@@ -169,6 +168,15 @@ void print(const std::vector<Contender>& contenders, double megapixels) {
   }
 }
 
+std::size_t largest(const std::vector<Photo>& all) {
+  std::int64_t bytes = 0;
+  for (const Photo& photo : all) {
+    const std::int64_t pixels = std::int64_t{photo.shape.width} * photo.shape.height;
+    bytes = std::max({bytes, 3 * pixels, square(photo).bytes(), native(photo).bytes()});
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
 void run(const std::filesystem::path& directory) {
   const std::vector<Photo> all = photos(directory);
   double megapixels = 0;
@@ -176,19 +184,19 @@ void run(const std::filesystem::path& directory) {
   const double square_difference = compare(all, square);
   const double native_difference = compare(all, native);
   const std::unique_ptr<void, int (*)(void*)> jpeg(tjInitDecompress(), tjDestroy);
-  std::vector<std::uint8_t> whole;
-  std::vector<std::byte> patches;
-  const auto with = [&patches](Grid grid, Exactness exactness) {
-    return [&patches, grid, exactness](const Photo& photo) {
-      recipe(photo, grid(photo), exactness, patches);
+  // Memory for the largest result, so that no contender clears some.
+  std::vector<std::byte> memory(largest(all));
+  const auto with = [&memory](Grid grid, Exactness exactness) {
+    return [&memory, grid, exactness](const Photo& photo) {
+      const auto bytes = static_cast<std::size_t>(grid(photo).bytes());
+      recipe(photo, grid(photo), exactness, std::span(memory).first(bytes));
     };
   };
   std::vector<Contender> contenders;
   contenders.emplace_back("bare libjpeg-turbo, full size", [&](const Photo& photo) {
-    whole.resize(std::size_t{3} * static_cast<std::size_t>(photo.shape.width) *
-                 static_cast<std::size_t>(photo.shape.height));
     const auto* bytes = reinterpret_cast<const unsigned char*>(photo.bytes.data());
-    require(tjDecompress2(jpeg.get(), bytes, photo.bytes.size(), whole.data(), photo.shape.width, 0,
+    auto* pixels = reinterpret_cast<unsigned char*>(memory.data());
+    require(tjDecompress2(jpeg.get(), bytes, photo.bytes.size(), pixels, photo.shape.width, 0,
                           photo.shape.height, TJPF_RGB, 0) == 0,
             photo.name + ": does not decode");
   });

@@ -322,22 +322,25 @@ std::int64_t taps_bytes(const Side& side) {
 }
 
 std::int64_t column_taps_bytes(const Side& side) {
-  // Kernels put the weights anew, for pairs of old positions, or make vectors of them where
-  // neighbours take nearly the same old positions: of kValues as many as their four weights, or
-  // each weight of a short window, need.
+  // Kernels put the weights anew: in three numbers for each four old positions, or in vectors where
+  // neighbours take nearly the same ones. Of kValues that are vectors for each four weights, or
+  // kTapBytes a value for each of at most kTaps; the last vector's values may be made twice.
   constexpr double kNearly = 8;
   constexpr std::int64_t kValues = 16;
-  constexpr std::int64_t kShort = 8;
+  constexpr std::int64_t kTaps = 8;
+  constexpr std::int64_t kTapBytes = 3;
+  constexpr auto kVector = static_cast<std::int64_t>(sizeof(ResampleVector));
   const auto stride = static_cast<std::int64_t>(side.stride());
-  const std::int64_t pairs =
-      side.count * (stride + 2) * static_cast<std::int64_t>(sizeof(std::int32_t));
-  const std::int64_t vectors =
-      (side.count * std::int64_t{3} / kValues + 1) *
-      (1 + std::max(3 * stride / std::int64_t{kTapsTogether}, std::min(stride, kShort))) *
-      static_cast<std::int64_t>(sizeof(ResampleVector));
+  const std::int64_t fours = stride / std::int64_t{kTapsTogether};
+  const std::int64_t numbers =
+      side.count * (fours + 1) * 3 * static_cast<std::int64_t>(sizeof(std::int32_t));
+  const std::int64_t vectors = (side.count * std::int64_t{3} + kVector) / kValues *
+                               (1 + std::max(3 * fours, kTaps * kTapBytes * kValues / kVector)) *
+                               kVector;
   const auto scratch =
       static_cast<std::int64_t>(resample_scratch(side.stride()) * sizeof(ResampleVector));
-  return taps_bytes(side) + (side.scale() > kNearly ? pairs : std::max(pairs, vectors)) + scratch;
+  return taps_bytes(side) + (side.scale() > kNearly ? numbers : std::max(numbers, vectors)) +
+         scratch;
 }
 
 /// Packed RGB, row after row.

@@ -35,11 +35,11 @@ struct ResampleTaps {
 constexpr std::size_t kTapsTogether = 4;
 constexpr std::size_t kResampleBatch = 8;
 /// The vectors that `columns` may write for windows of `stride` weights: old pixels of a batch that
-/// one of them takes, and some ahead, of 16 bits a value.
+/// one of them takes, and some ahead, three bytes a value.
 constexpr std::size_t kPixelsAhead = 128;
 constexpr std::size_t resample_scratch(std::size_t stride) {
-  constexpr std::size_t kPixelBytes = kResampleBatch * 3 * sizeof(std::int16_t);
-  return (stride + kPixelsAhead) * kPixelBytes / sizeof(ResampleVector);
+  constexpr std::size_t kPixelBytes = kResampleBatch * 3 * 3;
+  return (stride + kPixelsAhead) * kPixelBytes / sizeof(ResampleVector) + 1;
 }
 /// How far beyond a row's end `columns` reads. What it finds there does not matter.
 constexpr std::size_t kResampleSlack = 128;

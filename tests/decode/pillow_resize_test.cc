@@ -126,6 +126,26 @@ TEST(PillowResize, IsTheSameWhetherOrNotWindowsAreNear) {
   }
 }
 
+// Sums come nearest to what vectors hold where all positive weights meet white and all negative
+// ones black: in pictures of nothing else.
+TEST(PillowResize, IsTheSameInBlackAndWhite) {
+  constexpr std::int32_t kWidth = 60;
+  constexpr std::int32_t kHeight = 50;
+  const std::vector<ResampleTarget> targets = resample_targets();
+  std::mt19937 random(3);
+  std::vector<std::uint8_t> rgb(std::size_t{kWidth} * kHeight * 3);
+  for (auto& value : rgb) value = random() % 2 == 0 ? 0 : 255;
+  for (const std::int32_t side : {7, 31, 47, 55, 59, 61, 64, 90, 240}) {
+    for (const char* filter : {"bicubic", "lanczos"}) {
+      const Golden sizes{12, kWidth, kHeight, side, side, filter};
+      const auto plain = resized(rgb, sizes, portable_kernels());
+      for (const ResampleTarget& target : targets) {
+        EXPECT_EQ(resized(rgb, sizes, target.kernels), plain) << target.name << " to " << side;
+      }
+    }
+  }
+}
+
 TEST(PillowResize, IsAboutTheSameWithCoarseWeights) {
   std::mt19937 random(2);
   const auto side = [&random](int most) { return std::int32_t(most / 8 + random() % 300U); };
