@@ -125,7 +125,7 @@ std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const Bala
   auto bins = construct_bins(all);
   if (!bins) return std::nullopt;
   ImproveLimits limits =
-      improve_limits(bound.value, options.enough_gap, options.improvement_rounds, all.bins);
+      improve_limits(bound.value, options.enough_gap, options.improvement_rounds, all);
   limits.even_out = bound.limit == Limit::kTiles;
   improve_bins(all, limits, *bins);
   return bins;

@@ -126,6 +126,12 @@ BENCHMARK(index_shard)
     ->Unit(benchmark::kMillisecond)
     ->Repetitions(kRepetitions)
     ->ReportAggregatesOnly();
+// A large shard, once: --benchmark_filter=members:1000000.
+BENCHMARK(index_shard)
+    ->ArgNames({"members", "bytes"})
+    ->Args({1'000'000, 1 << 10})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
 BENCHMARK(open_indexed)
     ->ArgNames({"members", "bytes"})
     ->Args({10000, 1 << 20})

@@ -8,6 +8,8 @@ namespace {
 
 // Number of divisions that counts as one pair, for pairs that are more expensive than usual.
 constexpr std::int64_t kStepsPerWork = 256;
+// Sorting all bins takes about as long as moving this many.
+constexpr std::size_t kFewMoved = 128;
 
 }  // namespace
 
@@ -16,9 +18,10 @@ BinStates::BinStates(const Partition& problem, Bins& bins)
   choose_key_dimension();
   for (std::size_t b = 0; b < bins_.size(); ++b) {
     weigh(b);
+    states_[b].ranked = states_[b].largest;
     order_.push_back({states_[b].largest, b});
   }
-  std::sort(order_.begin(), order_.end());
+  rank_all();
 }
 
 // The dimension with the largest total load has the narrowest window.
@@ -85,11 +88,41 @@ void BinStates::apply(std::size_t a, std::size_t b, const Split& split) {
 }
 
 void BinStates::replace(std::size_t bin, std::vector<std::uint32_t> items) {
-  const RankedBin before{states_[bin].largest, bin};
-  std::sort(items.begin(), items.end());
   bins_[bin] = std::move(items);
+  update(bin);
+}
+
+void BinStates::swap_items(std::size_t a, std::size_t at_a, std::size_t b, std::size_t at_b) {
+  std::swap(bins_[a][at_a], bins_[b][at_b]);
+  update(a);
+  update(b);
+}
+
+void BinStates::update(std::size_t bin) {
+  std::sort(bins_[bin].begin(), bins_[bin].end());
   weigh(bin);
-  reorder(before, {states_[bin].largest, bin});
+  if (states_[bin].moved) return;
+  states_[bin].moved = true;
+  moved_.push_back(bin);
+}
+
+// Bins change far more often than anybody asks for their order.
+const std::vector<RankedBin>& BinStates::order() {
+  const bool few = moved_.size() < kFewMoved;
+  for (const std::size_t bin : moved_) {
+    State& state = states_[bin];
+    if (few) reorder({state.ranked, bin}, {state.largest, bin});
+    state.ranked = state.largest;
+    state.moved = false;
+  }
+  moved_.clear();
+  if (!few) rank_all();
+  return order_;
+}
+
+void BinStates::rank_all() {
+  for (RankedBin& ranked : order_) ranked.load = states_[ranked.bin].largest;
+  std::sort(order_.begin(), order_.end());
 }
 
 // Moves only what lies between both places: there may be thousands of bins.

@@ -35,9 +35,9 @@ class BinStates {
   double largest(std::size_t bin) const { return states_[bin].largest; }
   const Sizes& held(std::size_t bin) const { return states_[bin].held; }
 
-  /// All bins, ascending.
-  const std::vector<RankedBin>& order() const { return order_; }
-  double makespan() const { return order_.back().load; }
+  /// All bins, ascending. The reference is valid until the next call.
+  const std::vector<RankedBin>& order();
+  double makespan() { return order().back().load; }
 
   /// Returns false if the sum of the two loads alone rules out every division within the limits.
   /// Cheap.
@@ -48,11 +48,15 @@ class BinStates {
                              std::int64_t& work);
   void apply(std::size_t a, std::size_t b, const Split& split);
   void replace(std::size_t bin, std::vector<std::uint32_t> items);
+  /// Exchanges the items at two places.
+  void swap_items(std::size_t a, std::size_t at_a, std::size_t b, std::size_t at_b);
 
  private:
   struct State {
     std::array<double, kMaxDimensions> load{};
     double largest = 0;
+    double ranked = 0;   // the load under which it stands in order_
+    bool moved = false;  // is in moved_
     Sizes held{};
     Subsets subsets;
     bool built = false;
@@ -60,13 +64,16 @@ class BinStates {
 
   void choose_key_dimension();
   void weigh(std::size_t bin);
+  void update(std::size_t bin);
+  void rank_all();
   void reorder(const RankedBin& before, const RankedBin& now);
   const Subsets& subsets(std::size_t bin);
 
   const Partition& problem_;
   Bins& bins_;
   std::vector<State> states_;
-  std::vector<RankedBin> order_;
+  std::vector<RankedBin> order_;    // by the loads of `ranked`
+  std::vector<std::size_t> moved_;  // bins that changed since order_ was read
   std::size_t key_dimension_ = 0;
   Subsets::Scratch scratch_;
 };

@@ -1,11 +1,13 @@
 #include "balancer/partition/internal/local_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "balancer/partition/internal/bin_states.h"
+#include "balancer/partition/internal/progress.h"
 #include "balancer/partition/internal/tile_search.h"
 #include "base/random.h"
 
@@ -19,6 +21,7 @@ constexpr double kSmallestGain = 1e-12;
 constexpr std::size_t kMaxPartners = 64;
 // A step that covers this part of the way from the makespan to the target is accepted at once.
 constexpr double kAcceptFraction = 0.5;
+constexpr double kLeastGain = 1.0 / 32;
 
 class Search {
  public:
@@ -28,13 +31,13 @@ class Search {
         enough_(limits.enough),
         work_(limits.work),
         polish_(limits.polish),
-        bins_(bins) {}
+        bins_(bins),
+        progress_(limits.stall_window, kLeastGain, work_, distance()) {}
 
   void run() {
-    bool polishing = false;
-    while (work_ > 0 && bins_.makespan() > target_) {
-      if (!polishing && bins_.makespan() <= enough_) {
-        polishing = true;
+    while (!exhausted() && bins_.makespan() > target_) {
+      if (!polishing_ && bins_.makespan() <= enough_) {
+        polishing_ = true;
         work_ = std::min(work_, polish_);
       }
       if (!relieve_worst() && !exchange_contents() && !perturb()) break;
@@ -48,6 +51,13 @@ class Search {
     std::size_t partner;
     Split split;
   };
+
+  double distance() const { return bins_.makespan() - target_; }
+
+  // The last step has a budget of its own, which is spent.
+  bool exhausted() {
+    return work_ <= 0 || (!polishing_ && progress_.stalled(work_, [this] { return distance(); }));
+  }
 
   static SplitLimits below(double limit, double enough) {
     return {.first = limit, .second = limit, .enough = enough};
@@ -102,7 +112,7 @@ class Search {
   bool perturb() {
     const auto [worst_load, worst] = bins_.order().back();
     const double limit = worst_load * (1 - kSmallestGain);
-    while (work_ > 0) {
+    while (!exhausted()) {
       const std::size_t a = random_.below(bins_.size());
       const std::size_t b = random_.below(bins_.size());
       --work_;
@@ -121,11 +131,7 @@ class Search {
     const std::size_t at_a = random_.below(bins_.items(a).size());
     const std::size_t at_b = random_.below(bins_.items(b).size());
     if (!swap_allowed(a, b, bins_.items(a)[at_a], bins_.items(b)[at_b], limit)) return false;
-    auto items_a = bins_.items(a);
-    auto items_b = bins_.items(b);
-    std::swap(items_a[at_a], items_b[at_b]);
-    bins_.replace(a, std::move(items_a));
-    bins_.replace(b, std::move(items_b));
+    bins_.swap_items(a, at_a, b, at_b);
     return true;
   }
 
@@ -154,6 +160,8 @@ class Search {
   std::int64_t work_;
   std::int64_t polish_;
   BinStates& bins_;
+  Progress progress_;
+  bool polishing_ = false;
   Random random_{0x15c057};  // a fixed seed: one problem, one plan
 };
 
@@ -161,25 +169,45 @@ class Search {
 constexpr double kMeetsBound = 1e-9;
 constexpr std::int64_t kPolishShare = 48;
 constexpr std::int64_t kEvenOutShare = 2;
+constexpr std::int64_t kEvenOutStallShare = 4;
 // With more bins than this, the work no longer grows.
 constexpr std::size_t kMostWorkedBins = 512;
+// A search of at most this many pairs takes milliseconds, and is not cut short.
+constexpr std::int64_t kShortSearch = 100'000;
+constexpr double kStallPairsPerExchange = 512;
+
+// The fewer items bins hold, the fewer exchanges two of them have, and the sooner none is left to
+// find. Exchanges of one item for two, which are the most, grow with the cube of the items.
+std::int64_t stall_window(const Partition& problem, std::int64_t work) {
+  if (work <= kShortSearch) return ImproveLimits{}.stall_window;
+  const double items_per_bin =
+      std::min(static_cast<double>(problem.items()) / static_cast<double>(problem.bins),
+               static_cast<double>(Subsets::kFreeItems));
+  return std::llround(kStallPairsPerExchange * items_per_bin * items_per_bin * items_per_bin);
+}
 
 }  // namespace
 
 ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
-                             std::size_t bins) {
-  const std::int64_t work = rounds * static_cast<std::int64_t>(std::min(bins, kMostWorkedBins));
+                             const Partition& problem) {
+  const std::int64_t work =
+      rounds * static_cast<std::int64_t>(std::min(problem.bins, kMostWorkedBins));
   return {.target = bound * (1 + kMeetsBound),
           .enough = bound * (1 + enough_gap),
           .work = work,
-          .polish = work / kPolishShare};
+          .polish = work / kPolishShare,
+          .stall_window = stall_window(problem, work)};
 }
 
 void improve_bins(const Partition& problem, const ImproveLimits& limits, Bins& bins) {
   if (bins.size() < 2) return;
   BinStates states(problem, bins);
   if (limits.even_out && limits.work > 0 && states.makespan() > limits.target) {
-    even_out(problem, limits.target, limits.work / kEvenOutShare, states);
+    even_out(problem,
+             {.target = limits.target,
+              .work = limits.work / kEvenOutShare,
+              .stall_window = limits.stall_window / kEvenOutStallShare},
+             states);
   }
   Search(problem, limits, states).run();
 }

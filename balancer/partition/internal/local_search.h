@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "balancer/partition/internal/partition.h"
 
@@ -12,13 +13,16 @@ struct ImproveLimits {
   std::int64_t work = 0;  ///< Budget: pairs of bins evaluated.
   /// Budget for the last step, from `enough` to a bound that can probably be met.
   std::int64_t polish = 0;
+  /// The search stops if so many pairs close less than 1/32 of the distance to the target.
+  std::int64_t stall_window = std::numeric_limits<std::int64_t>::max();
   bool even_out = false;  ///< Run even_out (tile_search.h) first.
 };
 
 /// Returns limits from options: `enough` is `enough_gap` above the bound, and `polish` is 1/48 of
-/// the work. Beyond 512 bins the work no longer grows.
+/// the work. Beyond 512 bins the work no longer grows. The stall window of long searches grows with
+/// the cube of the mean number of items in a bin.
 ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
-                             std::size_t bins);
+                             const Partition& problem);
 
 /// Improves `bins` by local search. The most loaded bin and a partner redistribute their items
 /// optimally, which covers every move, swap and longer exchange between the two. If no partner

@@ -1,8 +1,6 @@
 #include "balancer/partition/internal/pair_split.h"
 
 #include <algorithm>
-#include <bit>
-#include <limits>
 
 namespace isocost {
 
@@ -44,8 +42,10 @@ void Subsets::choose_free(const Partition& problem, const std::vector<std::uint3
 
 void Subsets::tabulate(const Partition& problem) {
   const std::size_t masks = std::size_t{1} << free_.size();
-  loads_.assign(masks * dimensions_, 0.0);
-  sizes_.assign(masks * resources_, 0);
+  loads_.resize(masks * dimensions_);
+  sizes_.resize(masks * resources_);
+  std::fill_n(loads_.begin(), dimensions_, 0.0);
+  std::fill_n(sizes_.begin(), resources_, 0);
   for (std::size_t i = 0; i < free_.size(); ++i) {
     const std::size_t bit = std::size_t{1} << i;
     const double* cost = problem.cost(free_[i]);
@@ -62,36 +62,53 @@ void Subsets::tabulate(const Partition& problem) {
 }
 
 // Each item doubles the list: the subsets without it and those with it are both sorted and are
-// merged. An infinite entry ends the list, and the merge has no branch on the keys, because such a
-// branch would be unpredictable.
+// merged, from both ends at once. The merge has no branch on the keys, because such a branch would
+// be unpredictable.
 void Subsets::sort(const Partition& problem, std::size_t key_dimension, Scratch& merged) {
-  constexpr Entry kEnd = {std::numeric_limits<double>::infinity(), 0};
+  const auto choose = [](bool first, const Entry& a, const Entry& b) {
+    const auto mask = static_cast<std::uint32_t>(-static_cast<std::int32_t>(first));
+    return Entry{first ? a.key : b.key, (a.mask & mask) | (b.mask & ~mask)};
+  };
   const std::size_t masks = std::size_t{1} << free_.size();
-  sorted_.resize(masks + 1);
-  merged.resize(masks + 1);
+  sorted_.resize(masks);
+  merged.resize(masks);
   sorted_[0] = {0.0, 0};
   for (std::size_t i = 0; i < free_.size(); ++i) {
     const std::uint32_t bit = 1U << i;
     const double cost = problem.cost(free_[i])[key_dimension];
-    sorted_[bit] = kEnd;
-    std::size_t without = 0;
-    std::size_t with = 0;
-    for (std::size_t out = 0; out < std::size_t{2} * bit; ++out) {
-      const double key = sorted_[without].key;
-      const double key_with = sorted_[with].key + cost;
-      const bool take = key <= key_with;
-      const auto mask = static_cast<std::uint32_t>(-static_cast<std::int32_t>(take));
-      merged[out].key = take ? key : key_with;
-      merged[out].mask = (sorted_[without].mask & mask) | ((sorted_[with].mask | bit) & ~mask);
-      without += take ? 1 : 0;
-      with += take ? 0 : 1;
+    const auto with = [&](const Entry& entry) { return Entry{entry.key + cost, entry.mask | bit}; };
+    std::size_t low = 0;  // the smallest that is left without the item, and with it
+    std::size_t low_with = 0;
+    std::size_t high = bit - 1;  // the largest
+    std::size_t high_with = bit - 1;
+    for (std::size_t out = 0; out < bit; ++out) {
+      const Entry least = sorted_[low];
+      const Entry least_with = with(sorted_[low_with]);
+      const bool take = least.key <= least_with.key;
+      merged[out] = choose(take, least, least_with);
+      low += take ? 1 : 0;
+      low_with += take ? 0 : 1;
+      const Entry most = sorted_[high];
+      const Entry most_with = with(sorted_[high_with]);
+      const bool take_high = most.key > most_with.key;
+      merged[std::size_t{2} * bit - 1 - out] = choose(take_high, most, most_with);
+      high -= take_high ? 1 : 0;
+      high_with -= take_high ? 0 : 1;
     }
     sorted_.swap(merged);
   }
-  sorted_.resize(masks);
 }
 
 namespace {
+
+// Number of items of each mask. Without a flag for newer processors, std::popcount is a call.
+constexpr auto kItemsOf = [] {
+  std::array<std::uint8_t, std::size_t{1} << Subsets::kFreeItems> items{};
+  for (std::size_t mask = 1; mask < items.size(); ++mask) {
+    items[mask] = static_cast<std::uint8_t>(items[mask / 2] + mask % 2);
+  }
+  return items;
+}();
 
 // The state of one search for a split.
 struct SplitSearch {
@@ -119,8 +136,7 @@ struct SplitSearch {
   bool counts_and_caps_allow(std::uint32_t kept, std::uint32_t got) const {
     const Subsets& first = pair.first;
     const Subsets& second = pair.second;
-    const auto moved = static_cast<std::size_t>(std::popcount(kept)) +
-                       static_cast<std::size_t>(std::popcount(got));
+    const std::size_t moved = kItemsOf[kept] + kItemsOf[got];
     const std::size_t free_items = first.free_items().size() + second.free_items().size();
     const std::size_t in_first = moved + first.fixed_items().size();
     const std::size_t in_second = free_items - moved + second.fixed_items().size();

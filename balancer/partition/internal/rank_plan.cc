@@ -18,7 +18,7 @@ std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int6
   auto bins = construct_bins(problem);
   if (!bins || rounds == 0) return bins;
   const LowerBound bound = partition_bound(problem);
-  ImproveLimits limits = improve_limits(bound.value, enough_gap, rounds, problem.bins);
+  ImproveLimits limits = improve_limits(bound.value, enough_gap, rounds, problem);
   // Sums over a rank rarely meet a bound.
   limits.polish = static_cast<std::int64_t>(problem.bins);
   improve_bins(problem, limits, *bins);

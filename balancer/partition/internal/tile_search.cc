@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "balancer/partition/internal/progress.h"
 #include "base/random.h"
 
 namespace isocost {
@@ -20,22 +21,25 @@ constexpr std::size_t kPatience = 16;
 constexpr double kGiverWeight = 100;
 constexpr double kMostPassedOn = 4;
 constexpr double kSmallestGain = 1e-9;
+// Where the target can be reached, the excess falls faster than this.
+constexpr double kLeastGain = 0.25;
 
 class TileSearch {
  public:
-  TileSearch(const Partition& problem, double target, std::int64_t work, BinStates& bins)
+  TileSearch(const Partition& problem, const EvenOutLimits& limits, BinStates& bins)
       : problem_(problem),
-        target_(target),
-        inverse_(1 / target),
-        work_(work),
+        target_(limits.target),
+        inverse_(1 / limits.target),
+        work_(limits.work),
         bins_(bins),
         excess_(bins.size(), 0.0) {
     for (std::size_t b = 0; b < bins_.size(); ++b) account(b);
+    progress_ = Progress(limits.stall_window, kLeastGain, work_, total());
   }
 
   void run() {
     descend();
-    while (work_ > 0 && !over_.empty()) {
+    while (!finished()) {
       const double before = total();
       journal_.clear();
       pass_on();
@@ -45,6 +49,10 @@ class TileSearch {
   }
 
  private:
+  bool finished() {
+    return work_ <= 0 || over_.empty() || progress_.stalled(work_, [this] { return total(); });
+  }
+
   double over(double load, double slowdown) const {
     const double excess = std::max(0.0, slowdown * load * inverse_ - 1);
     return excess * excess;
@@ -113,11 +121,12 @@ class TileSearch {
     return sum * problem_.slowdown(bin);
   }
 
-  // Pairs each bin above the target with a partner, in turn, until kPatience pairs bring no gain.
+  // Pairs each bin above the target with a partner, in turn, until kPatience pairs for each bring
+  // no gain.
   void descend() {
     std::size_t without_gain = 0;
     std::size_t next = 0;
-    while (work_ > 0 && !over_.empty() && without_gain < kPatience * over_.size()) {
+    while (!finished() && without_gain < kPatience * over_.size()) {
       auto at = over_.lower_bound(next);
       if (at == over_.end()) at = over_.begin();
       const std::size_t bin = *at;
@@ -168,17 +177,18 @@ class TileSearch {
   std::vector<double> excess_;  // [bins], sum of squares of the load above the target
   std::set<std::size_t> over_;  // bins with positive excess
   std::vector<std::pair<std::size_t, std::vector<std::uint32_t>>> journal_;
+  Progress progress_{0, 0, 0, 0};
   Random random_{0xe7e4};  // a fixed seed: one problem, one plan
 };
 
 }  // namespace
 
-void even_out(const Partition& problem, double target, std::int64_t work, BinStates& bins) {
-  if (target <= 0 || bins.size() < 2) return;
+void even_out(const Partition& problem, const EvenOutLimits& limits, BinStates& bins) {
+  if (limits.target <= 0 || bins.size() < 2) return;
   const double before = bins.makespan();
   Bins kept;
   for (std::size_t b = 0; b < bins.size(); ++b) kept.push_back(bins.items(b));
-  TileSearch(problem, target, work, bins).run();
+  TileSearch(problem, limits, bins).run();
   if (bins.makespan() <= before) return;
   for (std::size_t b = 0; b < kept.size(); ++b) bins.replace(b, std::move(kept[b]));
 }

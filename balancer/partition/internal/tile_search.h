@@ -7,11 +7,17 @@
 
 namespace isocost {
 
+struct EvenOutLimits {
+  double target = 0;              ///< The load that no bin should exceed.
+  std::int64_t work = 0;          ///< Budget: pairs of bins evaluated.
+  std::int64_t stall_window = 0;  ///< Stops if so many pairs lower the sum by less than a quarter.
+};
+
 /// Local search for targets that leave almost no slack, such as tile bounds, where the largest load
-/// alone does not show progress. Minimises the sum of squares of the load above `target` over all
+/// alone does not show progress. Minimises the sum of squares of the load above the target over all
 /// bins and dimensions by redistributing pairs. If no pair lowers the sum, one bin passes its
 /// excess to another and the descent continues from there; the step is undone if it leads nowhere.
-/// `work` is the number of pairs evaluated. The final makespan is at most the initial one.
-void even_out(const Partition& problem, double target, std::int64_t work, BinStates& bins);
+/// The final makespan is at most the initial one.
+void even_out(const Partition& problem, const EvenOutLimits& limits, BinStates& bins);
 
 }  // namespace isocost

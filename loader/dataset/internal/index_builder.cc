@@ -15,6 +15,7 @@
 
 #include "base/watched_source.h"
 #include "loader/dataset/internal/member_name.h"
+#include "loader/dataset/internal/read_windows.h"
 #include "loader/dataset/internal/tar_listing.h"
 
 namespace isocost {
@@ -32,8 +33,8 @@ class Builder {
   Builder(const std::shared_ptr<const ShardFile>& shard, std::string name,
           const ProbeLimits& limits, const LogSink& log)
       : shard_(shard),
-        bytes_(std::make_shared<const WatchedSource>(
-            std::make_unique<MemberSource>(shard, 0, shard->size()))),
+        bytes_(std::make_shared<const WatchedSource>(std::make_unique<ReadWindows>(
+            std::make_unique<MemberSource>(shard, 0, shard->size())))),
         name_(std::move(name)),
         limits_(limits),
         log_(log) {}

@@ -20,7 +20,7 @@ namespace isocost {
 namespace {
 
 constexpr std::int64_t kBlock = 512;
-constexpr std::size_t kMinRead = std::size_t{4} << 10;
+constexpr std::size_t kMinRead = std::size_t{1} << 10;
 constexpr std::size_t kMaxRead = std::size_t{128} << 10;
 
 constexpr std::string_view kCopyAgain = "copy the shard again";
@@ -72,10 +72,10 @@ std::string name_of(archive_entry* entry) {
   return std::string(view);
 }
 
-std::string problem_of_name(std::string_view name) {
+std::string problem_of_name(std::string_view name, std::string_view printable) {
   if (name.empty()) return "an entry without a name";
   if (!is_utf8(name)) return "its name is not UTF-8; rename it";
-  if (printable_utf8(name) != name) return "its name has a control character; rename it";
+  if (printable != name) return "its name has a control character; rename it";
   if (name.front() == '/') return "its name is an absolute path; pack it with a relative one";
   if (has_parent_component(name)) return "its name has a '..' component; pack it without";
   return "";
@@ -144,9 +144,9 @@ bool TarListing::State::step() {
 void TarListing::State::take(archive_entry* entry) {
   TarMember member;
   const std::string raw = name_of(entry);
-  member.problem = problem_of_name(raw);
-  if (member.problem.empty()) member.problem = problem_of_kind(entry);
   member.name = printable_utf8(raw);
+  member.problem = problem_of_name(raw, member.name);
+  if (member.problem.empty()) member.problem = problem_of_kind(entry);
   member.offset = archive_filter_bytes(reader.get(), 0);
   member.size = std::max<std::int64_t>(archive_entry_size(entry), 0);
   const std::int64_t rest = std::max<std::int64_t>(feed.source->size() - member.offset, 0);

@@ -61,6 +61,24 @@ TEST(Improve, WithoutWorkLeavesTheBinsAlone) {
   EXPECT_EQ(bins, (Bins{{0, 1}, {}}));
 }
 
+TEST(Improve, StopsWhereItNoLongerApproachesTheTarget) {
+  Random random(11);
+  std::vector<double> costs(4 * 64);
+  for (double& cost : costs) cost = random.uniform();
+  const Partition problem{.bins = 64, .costs = costs};
+  Bins start(problem.bins);
+  for (std::uint32_t i = 0; i < costs.size(); ++i) start[i % problem.bins].push_back(i);
+  const auto improved = [&](std::int64_t stall_window) {
+    Bins bins = start;
+    improve_bins(problem, {.target = 0, .work = 20'000, .stall_window = stall_window}, bins);
+    return makespan_of(problem, bins);
+  };
+  const double whole = improved(20'001);
+  EXPECT_EQ(improved(ImproveLimits{}.stall_window), whole);
+  EXPECT_GT(improved(1000), whole);
+  EXPECT_LT(improved(1000), makespan_of(problem, start));
+}
+
 TEST(Exact, StopsByNodesAndReportsIt) {
   Random random(5);
   std::vector<double> costs(24);

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -186,6 +188,31 @@ TEST_F(PlanningLoopTest, AStopIsNoFailure) {
   PlanningLoop planning = loop(1);
   planning.run(job, {});
   EXPECT_THAT(planned(job), ElementsAre());
+}
+
+// While a rank trains on the first step, the next plan_ahead steps are planned already.
+TEST_F(PlanningLoopTest, PlansTheNextStepsBeforeTheFirstIsTaken) {
+  steps_ = 10;
+  CurrentJob job({JoinRequirements{options_}, 2, clock_.clock()});
+  Hello hello;
+  hello.world_size = 1;
+  const JobTerms terms = job.begin(hello, true).value();
+  job.join({0, false, {}, 1});  // without credit: it takes nothing
+  std::atomic<int> sealed = 0;
+  std::latch three(3);
+  PlanningInput counted = input();
+  counted.seal = [&](std::uint32_t epoch, std::uint32_t step, const std::stop_token&) {
+    if (++sealed <= 3) three.count_down();
+    return Result<std::shared_ptr<SealedStep>>(make_step(epoch, step, 1, 2));
+  };
+  PlanningLoop planning(counted, {1, ""}, job, meter_, log_.sink());
+  std::stop_source stop;
+  const std::jthread planner([&] { planning.run(terms, stop.get_token()); });
+  three.wait();
+  job.grant(0, 1);  // one of the first step's two microbatches
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::Outgoing>(*job.next(terms.id, 0s, {})));
+  EXPECT_EQ(sealed, 3);
+  stop.request_stop();
 }
 
 TEST_F(PlanningLoopTest, StopsAtAStopRequest) {
