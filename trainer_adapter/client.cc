@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 // Time between hellos while clients of the node's previous job are leaving.
 constexpr std::chrono::milliseconds kHelloInterval{500};
-// A client that loses its Unix socket this often without a use of it does without.
+// A client that loses its Unix socket this often, with no microbatch between, receives over ZeroMQ.
 constexpr int kMaxLosses = 3;
 
 std::array<std::uint8_t, 16> random_client_id() {

@@ -26,7 +26,7 @@ class BlockReceiver {
   virtual ~BlockReceiver() = default;
 
   /// A microbatch of which all samples have come. The node does not write to the block while
-  /// `owner` lives, and does not read it: what this process writes there is nobody else's business.
+  /// `owner` lives, and never reads it: this process may write to it.
   /// After a fork the bytes are the parent's as much as the child's.
   struct Delivered {
     Position position;

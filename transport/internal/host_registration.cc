@@ -33,8 +33,8 @@ void* find_symbol(const char* name) {
   return nullptr;
 }
 
-// The runtime keeps the error of a call that failed, and who asks for one next would take it for his
-// own.
+// The runtime keeps the error of a call that failed, and who asks for one next would take it for
+// his own.
 void forget_error() {
   const auto get_last_error = reinterpret_cast<GetLastError>(find_symbol("cudaGetLastError"));
   if (get_last_error != nullptr) get_last_error();

@@ -57,8 +57,9 @@ class Replicas:
         if description is None:
             return None, end
         fields, specs = description
-        return SimpleNamespace(**fields), {name: self._broadcast(tensors.get(name), dtype, shape)
-                                           for name, dtype, shape in specs}
+        # Where they are not in memory of their own, PyTorch's pinned memory serves as well.
+        return SimpleNamespace(pin=None, **fields), {name: self._broadcast(tensors.get(name), dtype, shape)
+                                                     for name, dtype, shape in specs}
 
     def welcome(self) -> Dict[str, Any]:
         """Returns the node's welcome message, as the client's `welcome` does."""
