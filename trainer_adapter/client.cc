@@ -16,6 +16,7 @@
 #include "base/range.h"
 #include "base/units.h"
 #include "trainer_adapter/internal/assembly.h"
+#include "trainer_adapter/internal/block_sessions.h"
 #include "transport/block_receiver.h"
 #include "transport/connection.h"
 
@@ -26,8 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 // Time between hellos while clients of the node's previous job are leaving.
 constexpr std::chrono::milliseconds kHelloInterval{500};
-// A client that loses its Unix socket this often, with no microbatch between, receives over ZeroMQ.
-constexpr int kMaxLosses = 3;
 
 std::array<std::uint8_t, 16> random_client_id() {
   std::random_device device;
@@ -84,10 +83,8 @@ class ClientImpl final : public Client {
   void on_message(Message message, std::span<const std::span<const std::byte>> frames);
   void on_refusal(const Refusal& refusal);
   void on_welcome(const Welcome& welcome);
-  void attach(const SharedMemoryOffer& offer);
+  void attach(const Welcome& welcome);
   void receive_blocks();
-  void on_blocks_lost(const Error& why);
-  void recover_blocks();
   void on_header(MicrobatchHeader header);
   Result<Assembly> begin(MicrobatchHeader header);
   void on_fragment(const FragmentHeader& header,
@@ -123,13 +120,9 @@ class ClientImpl final : public Client {
   // Used by the connection's thread only: announced and not ready yet, in order. Fragments of
   // several microbatches may arrive interleaved, and an end of epoch before the last fragment.
   std::deque<std::variant<Assembly, EpochEnd>> pending_;
-  // Also of that thread. Null where the node shares no memory, or it does not reach this process.
-  std::unique_ptr<BlockReceiver> blocks_;
-  std::map<Position, BlockReceiver::Delivered> delivered_;  // before their headers
-  std::optional<Clock::time_point>
-      join_again_at_;           // the Unix socket was lost then, and a while ago
-  int losses_ = 0;              // since the last microbatch in a block
-  std::string why_not_shared_;  // to be logged at the next welcome
+  // Also of that thread:
+  BlockSessions blocks_;
+  std::map<Position, BlockReceiver::Delivered> delivered_;  // in blocks, before their headers
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -175,7 +168,7 @@ Status ClientImpl::join(const std::stop_token& stop) {
   };
   handlers.on_error = [this](Error error) { fail(std::move(error)); };
   handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
-  handlers.descriptor = [this] { return blocks_ == nullptr ? -1 : blocks_->descriptor(); };
+  handlers.descriptor = [this] { return blocks_.descriptor(); };
   handlers.on_readable = [this] { receive_blocks(); };
   const MutexLock lock(mutex_);  // callbacks may come before `connection_` is set
   ISOCOST_ASSIGN(connection_, Connection::open(connection_options(options_), std::move(handlers)));
@@ -212,7 +205,7 @@ Hello ClientImpl::hello() {
 
 void ClientImpl::on_message(Message message, std::span<const std::span<const std::byte>> frames) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
-    attach(welcome->shared_memory);  // before credit is granted, so that it holds for all of it
+    attach(*welcome);  // before credit is granted, so that it holds for all of it
     on_welcome(*welcome);
   } else if (auto* header = std::get_if<MicrobatchHeader>(&message)) {
     on_header(std::move(*header));
@@ -267,59 +260,26 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
   changed_.notify_all();
 }
 
-void ClientImpl::attach(const SharedMemoryOffer& offer) {
-  blocks_ = nullptr;  // those of an earlier session
+void ClientImpl::attach(const Welcome& welcome) {
   delivered_.clear();
-  join_again_at_.reset();
-  if (offer.socket.empty()) return;
-  if (losses_ < kMaxLosses) {
-    auto attached = BlockReceiver::attach(offer);
-    if (attached) {
-      blocks_ = *std::move(attached);
-      return;
-    }
-    losses_ = kMaxLosses;
-    why_not_shared_ = attached.error().message();
-  }
-  if (why_not_shared_.empty()) return;
+  const auto why_not =
+      blocks_.attach(welcome.shared_memory, std::chrono::milliseconds(welcome.heartbeat_ms));
+  if (!why_not) return;
   log(options_.log, LogLevel::kInfo,
-      "microbatches come over the socket and not in shared memory: " +
-          std::exchange(why_not_shared_, {}));
+      "microbatches come over the socket and not in shared memory: " + *why_not);
 }
 
 void ClientImpl::receive_blocks() {
-  while (blocks_ != nullptr) {
-    auto received = blocks_->receive();
+  for (;;) {
+    auto received = blocks_.receive();
     if (!received) {
-      on_blocks_lost(received.error());
+      fail(std::move(received).error());
       return;
     }
     std::optional<BlockReceiver::Delivered> delivered = *std::move(received);
     if (!delivered) return;
     on_block(*std::move(delivered));
   }
-}
-
-// A node that begins another session closes the socket of the last one: the welcome is on its way.
-void ClientImpl::on_blocks_lost(const Error& why) {
-  blocks_ = nullptr;
-  if (why.code() != ErrorCode::kUnavailable) {
-    fail(why);
-    return;
-  }
-  why_not_shared_ = why.message();
-  const MutexLock lock(mutex_);
-  join_again_at_ = Clock::now() + std::chrono::milliseconds(welcome_.heartbeat_ms);
-}
-
-// The node sends again what is missing, and shares memory again. It has closed the socket of a
-// client that was stopped for long, for example.
-void ClientImpl::recover_blocks() {
-  if (!join_again_at_ || Clock::now() < *join_again_at_) return;
-  join_again_at_.reset();
-  losses_ += 1;
-  const MutexLock lock(mutex_);
-  connection_->join_again();
 }
 
 void ClientImpl::on_header(MicrobatchHeader header) {
@@ -383,7 +343,6 @@ void ClientImpl::on_fragment(const FragmentHeader& header,
 
 // The header comes another way, and may come later.
 void ClientImpl::on_block(BlockReceiver::Delivered microbatch) {
-  losses_ = 0;
   if (Assembly* assembly = find_pending(microbatch.position)) {
     use_block(*assembly, microbatch);
     finish_complete();
@@ -467,8 +426,8 @@ void ClientImpl::finish(const EpochEnd& end) {
 
 void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
   receive_blocks();
-  recover_blocks();
   const MutexLock lock(mutex_);
+  if (blocks_.needs_session()) connection_->join_again();
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;
   silent_ = true;

@@ -1,0 +1,55 @@
+#include "trainer_adapter/internal/block_sessions.h"
+
+#include <utility>
+
+namespace isocost {
+namespace {
+
+// A client that loses its Unix socket this often, with no microbatch between, receives over ZeroMQ.
+constexpr int kMaxLosses = 3;
+
+}  // namespace
+
+std::optional<std::string> BlockSessions::attach(const SharedMemoryOffer& offer,
+                                                 std::chrono::milliseconds patience) {
+  receiver_ = nullptr;
+  patience_ = patience;
+  join_again_.reset();
+  if (offer.socket.empty()) return std::nullopt;
+  if (losses_ < kMaxLosses) {
+    auto attached = BlockReceiver::attach(offer);
+    if (attached) {
+      receiver_ = *std::move(attached);
+      return std::nullopt;
+    }
+    losses_ = kMaxLosses;
+    why_not_ = attached.error().message();
+  }
+  if (why_not_.empty()) return std::nullopt;
+  return std::exchange(why_not_, {});
+}
+
+Result<std::optional<BlockReceiver::Delivered>> BlockSessions::receive() {
+  if (receiver_ == nullptr) return std::optional<BlockReceiver::Delivered>();
+  auto received = receiver_->receive();
+  if (received) {
+    if (received->has_value()) losses_ = 0;
+    return received;
+  }
+  receiver_ = nullptr;
+  if (received.error().code() != ErrorCode::kUnavailable) return received;
+  // A node that begins another session closes the socket of the last one: its welcome, with which
+  // this client attaches again, may be on its way.
+  why_not_ = received.error().message();
+  join_again_ = Clock::now() + patience_;
+  return std::optional<BlockReceiver::Delivered>();
+}
+
+bool BlockSessions::needs_session() {
+  if (!join_again_ || Clock::now() < *join_again_) return false;
+  join_again_.reset();
+  losses_ += 1;
+  return true;
+}
+
+}  // namespace isocost
