@@ -5,19 +5,16 @@ Needs a CUDA device, torch, and ./run build with the Python that has it. Prints 
 of the milliseconds until the bytes are on the device, and of those that the calling thread is busy.
 """
 
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, os.environ.get("ISOCOST_PYTHON", str(REPOSITORY / "build/release/python")))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "transport"))
 
+import handover  # noqa: E402
 import torch  # noqa: E402
 
-from isocost import _isocost  # noqa: E402
 from isocost.device_copies import moved_tensors  # noqa: E402
 
 MICROBATCHES = 100
@@ -26,14 +23,8 @@ WARM = 10
 
 def copy(size, registered):
     """Seconds until the bytes are there, and of the calling thread, for each microbatch after the first ones."""
-    program = REPOSITORY / "build/release/bench/nodes/handover_node"
-    node = subprocess.Popen([program, str(size), str(MICROBATCHES), "on"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, text=True)
     times = []
-    with node:
-        client = _isocost.Client(endpoint=node.stdout.readline().strip(), rank=0, world_size=1, prefetch=2,
-                                 prepares_ahead=False, connect_timeout_s=10.0, start=None, server_key_file="",
-                                 secret_key_file="", hardware="", layout=0, on_log=lambda *_: None)
+    with handover.client(size, MICROBATCHES, shared=True, prefetch=2) as client:
         for _ in range(MICROBATCHES):
             raw = client.next()
             if registered and (raw.pin is None or not raw.pin()):
@@ -47,8 +38,6 @@ def copy(size, registered):
             times.append((time.perf_counter() - begun, busy))
             assert bool((moved[0] == ord("x")).all()), "other bytes than were sent"
             del raw, tensors, moved
-        client.close()
-        node.stdin.close()
     return times[WARM:]
 
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,7 +19,7 @@
 #include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "base/units.h"
-#include "tests/support/reserve_from.h"
+#include "tests/support/loopback_options.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "trainer_adapter/client.h"
 
@@ -79,8 +78,6 @@ extern "C" int cudaHostUnregister(void* address) {
 namespace isocost {
 namespace {
 
-using std::chrono::milliseconds;
-
 constexpr std::int64_t kSampleBytes = 50'000;
 
 class HostRegistrationTest : public testing::Test {
@@ -103,19 +100,7 @@ class HostRegistrationTest : public testing::Test {
     return runtime().registrations;
   }
   static std::unique_ptr<Client> connect(const ScriptedNode& node) {
-    ClientOptions options;
-    options.endpoint = node.endpoint();
-    options.connect_timeout = milliseconds(10'000);
-    return Client::connect(options).value();
-  }
-  static ServerOptions options(MemoryBudget* budget) {
-    ServerOptions options;
-    options.bind = "tcp://127.0.0.1:*";
-    options.insecure = true;
-    options.heartbeat = milliseconds(50);
-    options.heartbeat_timeout = milliseconds(2000);
-    if (budget != nullptr) options.reserve_block = reserve_from(*budget);
-    return options;
+    return Client::connect(loopback_client(node.endpoint())).value();
   }
 };
 
@@ -134,7 +119,7 @@ TEST_F(HostRegistrationTest, EndsWithItsObject) {
 
 TEST_F(HostRegistrationTest, ABlockIsRegisteredOnceForAllMicrobatches) {
   MemoryBudget budget(64 * kMiB);
-  ScriptedNode node(options(&budget), 30, kSampleBytes);
+  ScriptedNode node(loopback_server(&budget), 30, kSampleBytes);
   const auto client = connect(node);
   std::optional<Microbatch> kept;
   for (int step = 0; step < 30; ++step) {
@@ -148,7 +133,7 @@ TEST_F(HostRegistrationTest, ABlockIsRegisteredOnceForAllMicrobatches) {
 }
 
 TEST_F(HostRegistrationTest, WithoutSharedMemoryThereIsNothingToRegister) {
-  ScriptedNode node(options(nullptr), 1, kSampleBytes);
+  ScriptedNode node(loopback_server(nullptr), 1, kSampleBytes);
   EXPECT_FALSE(connect(node)->next({}).value()->pin);
 }
 
@@ -158,7 +143,7 @@ TEST_F(HostRegistrationTest, ARuntimeThatRefusesIsNotAskedAgain) {
     runtime().refuses = true;
   }
   MemoryBudget budget(64 * kMiB);
-  ScriptedNode node(options(&budget), 1, kSampleBytes);
+  ScriptedNode node(loopback_server(&budget), 1, kSampleBytes);
   const auto client = connect(node);
   const Microbatch microbatch = client->next({}).value().value();
   EXPECT_FALSE(microbatch.pin());

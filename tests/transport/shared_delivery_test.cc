@@ -25,7 +25,7 @@
 #include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "base/units.h"
-#include "tests/support/reserve_from.h"
+#include "tests/support/loopback_options.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "trainer_adapter/client.h"
 #include "transport/internal/memory_block.h"
@@ -40,26 +40,8 @@ using std::chrono::milliseconds;
 constexpr std::int64_t kSampleBytes = 50'000;
 constexpr std::int64_t kMicrobatchBytes = 2 * kSampleBytes;
 
-ServerOptions server_options(MemoryBudget* budget) {
-  ServerOptions options;
-  options.bind = "tcp://127.0.0.1:*";
-  options.insecure = true;
-  options.heartbeat = milliseconds(50);
-  options.heartbeat_timeout = milliseconds(2000);
-  if (budget != nullptr) options.reserve_block = reserve_from(*budget);
-  return options;
-}
-
-ClientOptions client_options(const std::string& endpoint, std::int32_t rank = 0) {
-  ClientOptions options;
-  options.endpoint = endpoint;
-  options.rank = rank;
-  options.connect_timeout = milliseconds(10'000);
-  return options;
-}
-
 std::unique_ptr<Client> connect(const std::string& endpoint, std::int32_t rank = 0) {
-  return Client::connect(client_options(endpoint, rank)).value();
+  return Client::connect(loopback_client(endpoint, rank)).value();
 }
 
 const SharedTensor& patches(const Microbatch& microbatch) {
@@ -102,7 +84,7 @@ std::ptrdiff_t open_descriptors() {
 TEST(SharedDelivery, TensorsAreEqualAndNotCopied) {
   MemoryBudget budget(64 * kMiB);
   for (const bool shared : {false, true}) {
-    ScriptedNode node(server_options(shared ? &budget : nullptr), 8, kSampleBytes, /*ranks=*/3);
+    ScriptedNode node(loopback_server(shared ? &budget : nullptr), 8, kSampleBytes, /*ranks=*/3);
     for (std::int32_t rank = 0; rank < 3; ++rank) {
       const auto client = connect(node.endpoint(), rank);
       for (std::uint32_t step = 0; step < 8; ++step) {
@@ -119,7 +101,7 @@ TEST(SharedDelivery, TensorsAreEqualAndNotCopied) {
 
 TEST(SharedDelivery, AKeptTensorDoesNotChangeWhileOthersPass) {
   MemoryBudget budget(64 * kMiB);
-  ScriptedNode node(server_options(&budget), 21, kSampleBytes);
+  ScriptedNode node(loopback_server(&budget), 21, kSampleBytes);
   const auto client = connect(node.endpoint());
   const Microbatch kept = client->next({}).value().value();
   EXPECT_EQ(read_all(*client), 20U);
@@ -130,7 +112,7 @@ TEST(SharedDelivery, AKeptTensorDoesNotChangeWhileOthersPass) {
 
 TEST(SharedDelivery, ATensorOutlivesItsClientAndNode) {
   MemoryBudget budget(64 * kMiB);
-  auto node = std::make_unique<ScriptedNode>(server_options(&budget), 2, kSampleBytes);
+  auto node = std::make_unique<ScriptedNode>(loopback_server(&budget), 2, kSampleBytes);
   auto client = connect(node->endpoint());
   const Microbatch kept = client->next({}).value().value();
   client = nullptr;
@@ -142,7 +124,7 @@ TEST(SharedDelivery, ATensorOutlivesItsClientAndNode) {
 
 TEST(SharedDelivery, WhatATrainerWritesInPlaceIsNotInTheNextMicrobatch) {
   MemoryBudget budget(64 * kMiB);
-  ScriptedNode node(server_options(&budget), 30, kSampleBytes);
+  ScriptedNode node(loopback_server(&budget), 30, kSampleBytes);
   const auto client = connect(node.endpoint());
   for (std::uint32_t step = 0; step < 30; ++step) {
     const Microbatch microbatch = client->next({}).value().value();
@@ -159,7 +141,7 @@ TEST(SharedDelivery, WhatATrainerWritesInPlaceIsNotInTheNextMicrobatch) {
 // some.
 TEST(SharedDelivery, WithoutMemoryMicrobatchesAreCopiedUntilThereIsSome) {
   MemoryBudget budget(10 * kMicrobatchBytes);
-  ScriptedNode node(server_options(&budget), 60, kSampleBytes);
+  ScriptedNode node(loopback_server(&budget), 60, kSampleBytes);
   const auto client = connect(node.endpoint());
   std::vector<Microbatch> kept;
   while (kept.size() < 30) kept.push_back(client->next({}).value().value());
@@ -200,9 +182,9 @@ void expect_reason(const std::vector<std::string>& lines, const std::string& rea
 
 // As on another host, or in a container with a network of its own.
 TEST(SharedDelivery, AClientThatDoesNotReachTheNodesMemoryReceivesCopies) {
-  ScriptedNode node(server_options(nullptr), 5, kSampleBytes, 1, {"isocost.test.nobody", {}});
+  ScriptedNode node(loopback_server(nullptr), 5, kSampleBytes, 1, {"isocost.test.nobody", {}});
   Logged log;
-  ClientOptions options = client_options(node.endpoint());
+  ClientOptions options = loopback_client(node.endpoint());
   options.log = log.sink();
   const auto client = Client::connect(options).value();
   EXPECT_EQ(read_all(*client), 5U);
@@ -216,9 +198,9 @@ class FailingMemory : public testing::Test {
   void SetUp() override {
     const std::string name = "isocost.test.memory." + std::to_string(getpid());
     listener_.push_back(PacketSocket::listen(name).value());
-    node_ = std::make_unique<ScriptedNode>(server_options(nullptr), 5, kSampleBytes, 1,
+    node_ = std::make_unique<ScriptedNode>(loopback_server(nullptr), 5, kSampleBytes, 1,
                                            SharedMemoryOffer{name, {}});
-    ClientOptions options = client_options(node_->endpoint());
+    ClientOptions options = loopback_client(node_->endpoint());
     options.log = log_.sink();
     client_ = Client::connect(options).value();
   }
@@ -349,7 +331,7 @@ TEST(SharedDelivery, AProcessThatIsKilledGivesItsBlocksBack) {
     Process::read_line(in);  // until it is killed
   });
   MemoryBudget budget(64 * kMiB);
-  ScriptedNode node(server_options(&budget), 20, kSampleBytes);
+  ScriptedNode node(loopback_server(&budget), 20, kSampleBytes);
   const auto descriptors = open_descriptors();
   trainer->tell(node.endpoint());
   ASSERT_EQ(trainer->hear(), "shared");
@@ -378,7 +360,7 @@ TEST(SharedDelivery, AProcessThatWasStoppedReceivesBlocksAgain) {
     static_cast<void>(!write(out, shared ? "shared\n" : "copied\n", 7));
   });
   MemoryBudget budget(64 * kMiB);
-  ServerOptions options = server_options(&budget);
+  ServerOptions options = loopback_server(&budget);
   options.heartbeat_timeout = milliseconds(300);
   ScriptedNode node(options, 20, kSampleBytes);
   trainer.tell(node.endpoint());
@@ -405,7 +387,7 @@ TEST(SocketDelivery, AProcessThatIsStoppedKeepsNothingQueued) {
     while (client->next({})) {
     }
   });
-  ServerOptions options = server_options(nullptr);
+  ServerOptions options = loopback_server(nullptr);
   options.heartbeat_timeout = milliseconds(1000);
   ScriptedNode node(options, 20, /*sample_bytes=*/8 * kMiB);
   trainer.tell(node.endpoint());
@@ -417,7 +399,7 @@ TEST(SocketDelivery, AProcessThatIsStoppedKeepsNothingQueued) {
 TEST(SharedDelivery, AProcessThatServedIsKilledAndItsTensorsStay) {
   auto serving = std::make_unique<Process>([](int in, int out) {
     MemoryBudget budget(64 * kMiB);
-    const ScriptedNode node(server_options(&budget), 1000, kSampleBytes);
+    const ScriptedNode node(loopback_server(&budget), 1000, kSampleBytes);
     const std::string line = node.endpoint() + "\n";
     static_cast<void>(!write(out, line.data(), line.size()));
     Process::read_line(in);  // until it is killed

@@ -1,0 +1,27 @@
+"""A client of handover_node: microbatches of one size, in shared memory or over the socket."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, os.environ.get("ISOCOST_PYTHON", str(REPOSITORY / "build/release/python")))
+
+from isocost import _isocost  # noqa: E402
+
+
+@contextlib.contextmanager
+def client(size, microbatches, shared, prefetch):
+    """The raw client of a node that sends `microbatches` of `size` bytes; both end with the context."""
+    program = REPOSITORY / "build/release/bench/nodes/handover_node"
+    node = subprocess.Popen([program, str(size), str(microbatches), "on" if shared else "off"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
+    with node:
+        connected = _isocost.Client(endpoint=node.stdout.readline().strip(), rank=0, world_size=1, prefetch=prefetch,
+                                    prepares_ahead=False, connect_timeout_s=10.0, start=None, server_key_file="",
+                                    secret_key_file="", hardware="", layout=0, on_log=lambda *_: None)
+        yield connected
+        connected.close()
+        node.stdin.close()
