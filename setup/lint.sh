@@ -39,12 +39,15 @@ shipped='^(base|costmodel|balancer|decode|transport|loader|trainer_adapter|cli)/
 mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep -E "$shipped" |
   grep -v -e '^trainer_adapter/torch/' -e '^base/executor_thread.cc$' || true)
 
+# Of other languages it would make C++.
 mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cc)$' || true)
 
-if [ -n "$fix" ]; then
-  [ ${#files[@]} -eq 0 ] || clang-format-19 -i "${files[@]}"
+if [ ${#files[@]} -eq 0 ]; then
+  : # nothing to format
+elif [ -n "$fix" ]; then
+  clang-format-19 -i "${files[@]}"
 else
-  [ ${#files[@]} -eq 0 ] || clang-format-19 --dry-run --Werror "${files[@]}" || {
+  clang-format-19 --dry-run --Werror "${files[@]}" || {
     echo "lint: not formatted; run ./run lint --fix" >&2
     exit 1
   }

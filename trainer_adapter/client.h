@@ -62,8 +62,8 @@ struct Microbatch {
   /// Registers the block of shared memory that the announced tensors lie in with this process's
   /// CUDA runtime, if it has loaded one, so that copies from them to a device need no staging and
   /// do not block: the caller keeps the tensors until such a copy is done. Each block is registered
-  /// once, for some milliseconds. Returns false where the tensors lie elsewhere or the runtime
-  /// refuses. Thread-safe. Empty for tensors in memory of this process.
+  /// once, for some milliseconds. Returns false where there is no runtime, or it refuses.
+  /// Thread-safe. Empty for tensors in memory of this process alone.
   std::function<bool()> pin;
 
   /// Returns null if this microbatch has no tensor of this name, for example no audio.

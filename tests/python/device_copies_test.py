@@ -1,16 +1,21 @@
 """Copies to a CUDA device, with a stand-in for torch.cuda: they overlap, and nothing is let go of too early."""
 import contextlib
+import types
 import unittest
+import unittest.mock
 from typing import Any, List, Optional
 
-from isocost.device_copies import DeviceCopies
+import torch
+
+from isocost.device_copies import DeviceCopies, moved_tensors
+from isocost.microbatch import Microbatch
 
 
 class Tensor:
     """A CPU tensor that tells what is done with it."""
 
-    def __init__(self, log: List[str], name: str, pinned: bool):
-        self.log, self.name, self.pinned = log, name, pinned
+    def __init__(self, log: List[str], name: str, pinned: bool, device: str = "cpu"):
+        self.log, self.name, self.pinned, self.device = log, name, pinned, torch.device(device)
 
     def is_pinned(self) -> bool:
         return self.pinned
@@ -22,7 +27,7 @@ class Tensor:
     def to(self, device: str, non_blocking: bool) -> "Tensor":
         assert non_blocking
         self.log.append(f"copy {self.name} to {device}")
-        return Tensor(self.log, f"copy of {self.name}", False)
+        return Tensor(self.log, f"copy of {self.name}", False, "cuda:1")
 
     def record_stream(self, stream: "Stream") -> None:
         self.log.append(f"{stream.name} uses {self.name}")
@@ -67,6 +72,9 @@ class Cuda:
     def Stream(self, device: str) -> Stream:  # noqa: N802: PyTorch's name
         del device
         return self.copies
+
+    def current_device(self) -> int:
+        return 1
 
     def current_stream(self, device: str) -> Stream:
         del device
@@ -126,6 +134,47 @@ class DeviceCopiesTest(unittest.TestCase):
         first.is_done = True
         self.copies.copy([])
         self.assertEqual(released, ["first"])
+
+
+class MicrobatchOnADevice(unittest.TestCase):
+    """What users call, with torch.cuda replaced."""
+
+    def setUp(self) -> None:
+        self.log: List[str] = []
+        for patch in (unittest.mock.patch.object(torch, "cuda", Cuda(self.log)),
+                      unittest.mock.patch("isocost.device_copies._BY_DEVICE", {})):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def test_only_tensors_of_the_host_are_copied_beside_the_computation(self) -> None:
+        tensors = [Tensor(self.log, "a", True), Tensor(self.log, "b", False, "cuda:0"), Tensor(self.log, "c", True)]
+        moved = moved_tensors(tensors, "cuda")
+        self.assertEqual([tensor.name for tensor in moved], ["copy of a", "copy of b", "copy of c"])
+        self.assertEqual(self.log, ["begin copies", "copy a to cuda:1", "copy c to cuda:1", "copies records",
+                                    "end copies", "compute waits", "compute uses copy of a",
+                                    "compute uses copy of c", "copy b to cuda:1"])
+
+    def microbatch(self, tensor: Tensor) -> Any:
+        def pin() -> bool:
+            self.log.append("register")
+            tensor.pinned = True
+            return True
+
+        raw = types.SimpleNamespace(
+            pin=pin, sample_ids=[], sample_keys=[], sample_weights=[], position=(0, 0, 0), last_of_step=True,
+            predicted={}, label_tokens=0, global_label_tokens=0, plan_hash=0, profile_wanted=False,
+            cost_model_state=b"", routes=[])
+        return Microbatch(raw, {"vision_patches": tensor})
+
+    def test_its_block_is_registered_once_and_copied_from(self) -> None:
+        microbatch = self.microbatch(Tensor(self.log, "a", False))
+        self.assertEqual(microbatch.to("cuda").to("cuda")["vision_patches"].name, "copy of copy of a")
+        self.assertEqual(self.log[:4], ["current device cuda:1", "register", "begin copies", "copy a to cuda:1"])
+        self.assertEqual(self.log.count("register"), 1)
+
+    def test_tensors_in_pinned_memory_need_no_registration(self) -> None:
+        self.microbatch(Tensor(self.log, "a", True)).to("cuda")
+        self.assertNotIn("register", self.log)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ TEST(MapBlock, ReadsWhatIsWrittenNextWithoutANewMapping) {
   }
 }
 
-// As a CUDA driver pins memory for its copies: a private mapping would then keep what it held.
+// A private mapping would keep what its locked pages held. A system that lets this user lock no
+// memory skips this: a lock is what it is about.
 TEST(MapBlock, LockedMemoryShowsWhatIsWrittenNext) {
   const MemoryBlock block = MemoryBlock::create(2 * kPage).value();
   const Mapping received = map_block(passed(block)).value();

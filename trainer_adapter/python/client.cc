@@ -344,7 +344,11 @@ void bind_microbatch(py::module_& module) {
       .def_property_readonly(
           "pin",
           [](const Microbatch& self) {
-            return self.pin ? std::optional(self.pin) : std::optional<std::function<bool()>>();
+            if (!self.pin) return std::optional<std::function<bool()>>();
+            return std::optional<std::function<bool()>>([pin = self.pin] {
+              const py::gil_scoped_release released;
+              return pin();
+            });
           },
           "Registers the tensors' block of shared memory with the CUDA runtime, once; None if they "
           "lie in none. Does not keep the tensors.")

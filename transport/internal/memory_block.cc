@@ -70,7 +70,9 @@ Result<MemoryBlock> MemoryBlock::create(std::int64_t size) {
   if (!block.file_.is_open()) return last_error("cannot make shared memory");
   // A write to memory that the system lacks would end the process; asked for here, it is an error.
   const int file = block.descriptor();
-  if (const int code = posix_fallocate(file, 0, static_cast<off_t>(whole)); code != 0) {
+  int code = EINTR;
+  while (code == EINTR) code = posix_fallocate(file, 0, static_cast<off_t>(whole));
+  if (code != 0) {
     errno = code;
     return last_error("no shared memory");
   }

@@ -29,14 +29,15 @@ class DeviceCopies:
         self.forget_done()
         if not tensors:
             return []
-        if pin is not None:
+        if pin is not None and not all(tensor.is_pinned() for tensor in tensors):
             with self._cuda.device(self._device):
                 pin()  # Where it cannot be, the tensors are copied to pinned memory.
         sources = [tensor if tensor.is_pinned() else tensor.pin_memory() for tensor in tensors]
         current = self._cuda.current_stream(self._device)
-        with self._lock, self._cuda.stream(self._stream):
+        with self._cuda.stream(self._stream):
             copies = [source.to(self._device, non_blocking=True) for source in sources]
             done = self._stream.record_event()
+        with self._lock:
             self._under_way.append((done, sources))
         current.wait_event(done)
         for copy in copies:
