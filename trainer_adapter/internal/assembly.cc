@@ -1,7 +1,6 @@
 #include "trainer_adapter/internal/assembly.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <new>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/copy_bytes.h"
 #include "base/load.h"
 #include "base/tensor_schema.h"
 
@@ -157,6 +157,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
     target.places = *std::move(places);
     target.filled.assign(header.samples.size(), 0);
   }
+  assembly.bytes_ = assembly.missing_bytes_;
   assembly.header_ = std::move(header);
   return assembly;
 }
@@ -211,7 +212,8 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
   if (piece.offset != filled) {
     return corrupt(header_.position, spec.name + ": a gap before a piece");
   }
-  std::memcpy(target->buffer.data() + first * row_bytes + filled, bytes.data(), bytes.size());
+  const auto at = static_cast<std::size_t>(first * row_bytes + filled);
+  copy_part(target->buffer.bytes().subspan(at, bytes.size()), bytes, bytes_);
   filled += size;
   missing_bytes_ -= size;
   return size;

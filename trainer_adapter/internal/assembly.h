@@ -78,6 +78,7 @@ class Assembly {
   std::vector<Target> targets_;
   Memory memory_ = Memory::kNone;
   std::function<bool()> pin_;
+  std::int64_t bytes_ = 0;  // of all announced tensors
   std::int64_t missing_bytes_ = 0;
 };
 

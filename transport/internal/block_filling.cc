@@ -1,10 +1,10 @@
 #include "transport/internal/block_filling.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
+#include "base/copy_bytes.h"
 
 namespace isocost {
 
@@ -63,7 +63,7 @@ BlockFilling::Progress BlockFilling::add(const Fragment& fragment) {
     const std::span<const std::byte> from = fragment.tensors[i].tensor.bytes();
     if (from.empty()) continue;
     const std::int64_t at = target.offset + target.rows.first_row[sample] * target.rows.row_bytes;
-    std::memcpy(bytes_.data() + at, from.data(), from.size());
+    copy_part(bytes_.subspan(static_cast<std::size_t>(at), from.size()), from, layout_.bytes);
     copied += static_cast<std::int64_t>(from.size());
   }
   if (copied == 0) return Progress::kAdded;
