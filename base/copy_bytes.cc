@@ -68,8 +68,7 @@ void copy_past_caches(std::span<std::byte> to, std::span<const std::byte> from) 
 
 }  // namespace
 
-void copy_part(std::span<std::byte> to, std::span<const std::byte> from,
-               std::int64_t whole_bytes) {
+void copy_part(std::span<std::byte> to, std::span<const std::byte> from, std::int64_t whole_bytes) {
   if (whole_bytes < kBeyondCaches) {
     copy(to.data(), from.data(), from.size());
   } else {
