@@ -269,8 +269,9 @@ void ClientImpl::attach(const Welcome& welcome) {
       "microbatches come over the socket and not in shared memory: " + *why_not);
 }
 
+// No more than the node has credit for, so that a flood does not keep this thread from other work.
 void ClientImpl::receive_blocks() {
-  for (;;) {
+  for (std::uint32_t i = 0; i < prefetch(); ++i) {
     auto received = blocks_.receive();
     if (!received) {
       fail(std::move(received).error());

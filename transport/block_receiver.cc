@@ -20,6 +20,9 @@
 namespace isocost {
 namespace {
 
+// Packets that one call of receive reads, so that its thread has other work done between them.
+constexpr int kPacketsAtOnce = 16;
+
 // Tells the node which blocks are released. It outlives the receiver, as tensors may.
 class Releases {
  public:
@@ -104,9 +107,9 @@ class BlockReceiverImpl final : public BlockReceiver {
 
 Result<std::optional<BlockReceiver::Delivered>> BlockReceiverImpl::receive() {
   releases_->send();
-  for (;;) {
+  for (int i = 0; i < kPacketsAtOnce; ++i) {
     ISOCOST_ASSIGN(const auto packet, socket_->receive());
-    if (!packet) return std::optional<Delivered>();
+    if (!packet) break;
     ISOCOST_ASSIGN(Message message, decode(packet->bytes));
     if (auto* microbatch = std::get_if<MicrobatchInBlock>(&message)) {
       ISOCOST_ASSIGN(Delivered delivered, take(std::move(*microbatch)));
@@ -120,6 +123,7 @@ Result<std::optional<BlockReceiver::Delivered>> BlockReceiverImpl::receive() {
       return Error(ErrorCode::kCorrupt, "the node sent an unexpected packet over the Unix socket");
     }
   }
+  return std::optional<Delivered>();
 }
 
 Status BlockReceiverImpl::map(const PassBlock& passed, const FileDescriptor& memory) {

@@ -35,10 +35,10 @@ class BlockReceiver {
     std::shared_ptr<const void> owner;
     std::function<bool()> pin;  ///< See Microbatch::pin of trainer_adapter/client.h. Thread-safe.
   };
-  /// Returns the next microbatch, or nothing if none has come; unmaps blocks that the node has
-  /// dropped, and repeats what the node did not take at once. Never blocks, and costs the same
-  /// whatever the size. Errors: kUnavailable if the node has closed the connection, or this process
-  /// can map no more; kCorrupt.
+  /// Returns the next microbatch, or nothing if none is among the next few packets; unmaps blocks
+  /// that the node has dropped, and repeats what the node did not take at once. Never blocks, and
+  /// costs the same whatever the size. `descriptor` stays readable while packets are left. Errors:
+  /// kUnavailable if the node has closed the connection, or this process can map no more; kCorrupt.
   virtual Result<std::optional<Delivered>> receive() = 0;
 
   /// Readable when `receive` has something to do.

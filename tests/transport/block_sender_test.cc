@@ -52,6 +52,11 @@ Fragment fragment(std::uint32_t step, std::int64_t bytes = kBytes) {
   return {{0, step, 0}, 0, {{"vision.patches", {DType::kUInt8, {1, bytes}, owner->data(), owner}}}};
 }
 
+bool is_readable(int descriptor) {
+  pollfd waiting{descriptor, POLLIN, 0};
+  return poll(&waiting, 1, /*timeout=*/0) == 1;
+}
+
 bool holds(const BlockReceiver::Delivered& block, std::uint32_t step) {
   return std::all_of(block.bytes.begin(), block.bytes.begin() + kBytes,
                      [&](std::byte byte) { return byte == static_cast<std::byte>(step); });
@@ -199,21 +204,55 @@ TEST_F(BlockSenderTest, ManyStrangersAreLimited) {
   EXPECT_TRUE(holds(pass(*receiver, 1), 1));
 }
 
+// One pass reads a part of them, and a packet of another client, too.
+TEST_F(BlockSenderTest, AFloodOfPacketsLeavesOthersTheirTurn) {
+  const SharedMemoryOffer offer = sender_->offer(1, 2);
+  const PacketSocket flooding = PacketSocket::connect(offer.socket).value();
+  ASSERT_TRUE(flooding.send(encode(AttachMemory{offer.token})));
+  const auto receiver = attach(0, 1);
+  pass(*receiver, 1);  // and released at once
+  const std::int64_t used = budget_.in_use();
+  int packets = 0;
+  while (packets < 100'000 && flooding.send(encode(ReleaseBlocks{}))) ++packets;
+  ASSERT_GT(packets, 50);
+  sender_->serve();
+  EXPECT_TRUE(is_readable(sender_->descriptor())) << "the rest waits";
+  EXPECT_TRUE(holds(pass(*receiver, 2), 2));
+  EXPECT_EQ(budget_.in_use(), used) << "the released block was used again";
+  int passes = 1;
+  for (; is_readable(sender_->descriptor()); ++passes) {
+    ASSERT_LT(passes, packets);
+    sender_->serve();
+  }
+  EXPECT_GT(passes, 3);
+  EXPECT_TRUE(send(3, kBytes, 1, 2)) << "the client that flooded is still attached";
+}
+
+TEST_F(BlockSenderTest, AFloodOfConnectionsIsTakenInParts) {
+  const SharedMemoryOffer offer = sender_->offer(0, 1);
+  std::vector<PacketSocket> strangers;
+  while (strangers.size() < 50) strangers.push_back(PacketSocket::connect(offer.socket).value());
+  const auto receiver = BlockReceiver::attach(offer).value();
+  sender_->serve();
+  EXPECT_TRUE(is_readable(sender_->descriptor())) << "the rest waits";
+  for (int passes = 1; is_readable(sender_->descriptor()); ++passes) {
+    ASSERT_LT(passes, 50);
+    sender_->serve();
+  }
+  EXPECT_TRUE(holds(pass(*receiver, 1), 1)) << "it had its turn";
+}
+
 TEST_F(BlockSenderTest, WithoutAFreeDescriptorItDoesNotStayReadable) {
   const SharedMemoryOffer offer = sender_->offer(0, 1);
   const auto receiver = BlockReceiver::attach(offer).value();
-  const auto is_readable = [this] {
-    pollfd waiting{sender_->descriptor(), POLLIN, 0};
-    return poll(&waiting, 1, /*timeout=*/0) == 1;
-  };
-  ASSERT_TRUE(is_readable());
+  ASSERT_TRUE(is_readable(sender_->descriptor()));
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit none{0, limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   sender_->serve();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  EXPECT_FALSE(is_readable());
+  EXPECT_FALSE(is_readable(sender_->descriptor()));
   ASSERT_EQ(log_.size(), 1U);
   EXPECT_NE(log_.front().find("cannot accept"), std::string::npos);
   EXPECT_FALSE(send(1)) << "it has not attached";
@@ -345,6 +384,22 @@ TEST_F(LyingSender, WhatWasPassedBeforeTheEndIsThere) {
   node_.reset();
   EXPECT_TRUE(holds(receiver_->receive().value().value(), 4));
   EXPECT_EQ(receiver_->receive().error().code(), ErrorCode::kUnavailable);
+}
+
+TEST_F(LyingSender, AFloodIsReadInParts) {
+  int packets = 0;
+  while (packets < 100 && node_->send(encode(DropBlock{1}))) ++packets;
+  ASSERT_GT(packets, 50);
+  EXPECT_FALSE(receiver_->receive().value().has_value());
+  EXPECT_TRUE(is_readable(receiver_->descriptor())) << "the rest waits";
+  pass(1, 4);
+  name(1);
+  std::optional<BlockReceiver::Delivered> delivered;
+  for (int calls = 1; !delivered; ++calls) {
+    ASSERT_LT(calls, packets);
+    delivered = receiver_->receive().value();
+  }
+  EXPECT_TRUE(holds(*delivered, 4));
 }
 
 TEST_F(LyingSender, ADroppedBlockIsValidWhileItIsRead) {

@@ -18,6 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Token = std::array<std::uint8_t, 16>;
 
+// Connections that one pass accepts, and packets that it reads from each: whoever floods the
+// sockets must not keep the server's thread from its other work.
+constexpr int kAtOnce = 16;
 // Connections that have not attached; for one more, another of them is closed.
 constexpr std::ptrdiff_t kMaxUnattached = 64;
 // A session keeps this many free blocks more than it has in use: a script that lets go of many
@@ -125,15 +128,15 @@ void BlockSender::serve() {
   for (int i = 0; i < count; ++i) {
     const int descriptor = events.at(static_cast<std::size_t>(i)).data.fd;
     if (descriptor == listener_.descriptor()) {
-      accept_all();
+      accept_some();
     } else {
-      receive_all(descriptor);
+      receive_some(descriptor);
     }
   }
 }
 
-void BlockSender::accept_all() {
-  for (;;) {
+void BlockSender::accept_some() {
+  for (int i = 0; i < kAtOnce; ++i) {
     auto accepted = listener_.accept();
     if (!accepted) {
       // The connection still waits, so the listener would be readable all the time.
@@ -151,15 +154,15 @@ void BlockSender::accept_all() {
     const auto socket = std::make_shared<PacketSocket>(*std::move(client));
     if (!watch(socket->descriptor())) continue;
     connections_[socket->descriptor()] = {socket, std::nullopt};
-    receive_all(socket->descriptor());  // a client attaches at once
+    receive_some(socket->descriptor());  // a client attaches at once
   }
 }
 
-void BlockSender::receive_all(int descriptor) {
+void BlockSender::receive_some(int descriptor) {
   const auto found = connections_.find(descriptor);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
-  for (;;) {
+  for (int i = 0; i < kAtOnce; ++i) {
     auto received = connection.socket->receive();
     if (received) {
       const std::optional<PacketSocket::Packet> packet = *std::move(received);

@@ -46,7 +46,8 @@ class BlockSender {
 
   /// Readable when `serve` has something to do.
   int descriptor() const { return events_.get(); }
-  /// Takes new connections and packets; never blocks.
+  /// Takes new connections and packets; never blocks. Takes no more than some of each at once, and
+  /// `descriptor` then stays readable.
   void serve() ISOCOST_EXCLUDES(mutex_);
 
   /// Finds a block for a microbatch; never blocks. Returns the client's session, or nothing if the
@@ -107,8 +108,8 @@ class BlockSender {
                                       const PacketSocket& socket, std::int64_t bytes)
       ISOCOST_EXCLUDES(mutex_);
   bool watch(int descriptor);
-  void accept_all();
-  void receive_all(int descriptor) ISOCOST_EXCLUDES(mutex_);
+  void accept_some();
+  void receive_some(int descriptor) ISOCOST_EXCLUDES(mutex_);
   bool handle(Connection& connection, const PacketSocket::Packet& packet) ISOCOST_EXCLUDES(mutex_);
   bool attach(Connection& connection, const AttachMemory& packet) ISOCOST_EXCLUDES(mutex_);
   bool release(std::int32_t rank, const ReleaseBlocks& packet) ISOCOST_EXCLUDES(mutex_);

@@ -15,6 +15,8 @@ namespace isocost {
 namespace {
 
 constexpr int kType = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC;
+// Connections that one call of accept looks at.
+constexpr int kTriesAtOnce = 16;
 
 Error last_error(const char* action) {
   return {ErrorCode::kUnavailable,
@@ -81,7 +83,7 @@ Result<PacketSocket> PacketSocket::connect(const std::string& name) {
 }
 
 Result<std::optional<PacketSocket>> PacketSocket::accept() {
-  for (;;) {
+  for (int tries = 0; tries < kTriesAtOnce; ++tries) {
     PacketSocket made{
         FileDescriptor(accept4(descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC))};
     if (made.socket_.is_open()) {
@@ -92,6 +94,7 @@ Result<std::optional<PacketSocket>> PacketSocket::accept() {
       return last_error("cannot accept a connection to the Unix socket");
     }
   }
+  return std::optional<PacketSocket>();
 }
 
 bool PacketSocket::is_of_this_user() const {
@@ -123,9 +126,8 @@ bool PacketSocket::send(std::span<const std::byte> packet, int descriptor) const
 void PacketSocket::shut_down() const { shutdown(descriptor(), SHUT_RDWR); }
 
 Result<std::optional<PacketSocket::Packet>> PacketSocket::receive() {
-  Packet packet;
-  packet.bytes.resize(kMaxPacketBytes);
-  iovec bytes{packet.bytes.data(), packet.bytes.size()};
+  std::array<std::byte, kMaxPacketBytes> buffer;  // NOLINT(*-member-init): the system fills it
+  iovec bytes{buffer.data(), buffer.size()};
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
@@ -138,13 +140,13 @@ Result<std::optional<PacketSocket::Packet>> PacketSocket::receive() {
   if (size < 0 && errno == ECONNRESET) size = recvmsg(descriptor(), &message, kFlags);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::optional<Packet>();
   if (size < 0) return last_error("the Unix socket failed");
-  packet.descriptor = take_descriptor(message);
+  Packet packet{{}, take_descriptor(message)};
   if (size == 0) return Error(ErrorCode::kUnavailable, "the Unix socket was closed");
   if ((message.msg_flags & MSG_TRUNC) != 0) {
     return Error(ErrorCode::kCorrupt, "a packet of more than " + std::to_string(kMaxPacketBytes) +
                                           " bytes came over the Unix socket");
   }
-  packet.bytes.resize(static_cast<std::size_t>(size));
+  packet.bytes.assign(buffer.begin(), buffer.begin() + size);
   return std::optional(std::move(packet));
 }
 

@@ -25,8 +25,8 @@ class PacketSocket {
   /// Errors: kUnavailable with what the system says, or if a process of another user listens.
   static Result<PacketSocket> connect(const std::string& name);
   /// Returns the next connection of a process of this user, and closes those of others; nothing if
-  /// none waits. Errors: kUnavailable with what the system says, such as that this process can open
-  /// no more files; the connection then still waits.
+  /// none waits, or only others' are among the next few. Errors: kUnavailable with what the system
+  /// says, such as that this process can open no more files; the connection then still waits.
   Result<std::optional<PacketSocket>> accept();
 
   /// Returns false if the other end does not take the packet now, or is gone. It then has nothing
