@@ -205,7 +205,8 @@ Status ServerImpl::start() {
 // A node without shared memory serves as well, more slowly.
 void ServerImpl::share_memory() {
   if (!options_.reserve_block) return;
-  auto blocks = BlockSender::create(options_.reserve_block, log_);
+  auto blocks = BlockSender::create(
+      options_.reserve_block, [this](std::int32_t rank) { return name_of(rank); }, log_);
   if (blocks) {
     blocks_ = *std::move(blocks);
   } else {

@@ -26,7 +26,7 @@ struct ServerOptions {
   std::chrono::milliseconds heartbeat{1000};
   /// A client that sent nothing for this long is considered lost.
   std::chrono::milliseconds heartbeat_timeout{30000};
-  /// Returns the name of a rank for messages; empty: "rank 3".
+  /// Returns the name of a rank for messages; called from any thread. Empty: "rank 3".
   std::function<std::string(std::int32_t rank)> rank_name = {};
   /// Reserves memory for a block of shared memory, in which a client on this host receives a
   /// microbatch. Returns what holds the reservation until it is dropped, on any thread; null if

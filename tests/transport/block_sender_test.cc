@@ -88,9 +88,10 @@ class BlockSenderTest : public testing::Test {
   MemoryBudget budget_{kMiB};
   std::vector<std::string> log_;
   std::unique_ptr<BlockSender> sender_ =
-      BlockSender::create(reserve_from(budget_), [this](LogLevel, std::string_view text) {
-        log_.emplace_back(text);
-      }).value();
+      BlockSender::create(
+          reserve_from(budget_), [](std::int32_t rank) { return "worker " + std::to_string(rank); },
+          [this](LogLevel, std::string_view text) { log_.emplace_back(text); })
+          .value();
 };
 
 TEST_F(BlockSenderTest, ABlockIsUsedAgainOnceItIsReleased) {
@@ -155,6 +156,28 @@ TEST_F(BlockSenderTest, SmallFreeBlocksMakeRoomForALargeOne) {
   EXPECT_TRUE(holds(pass(*receiver, 3, kLarge), 3));
   EXPECT_GE(budget_.in_use(), kLarge);
   EXPECT_FALSE(receiver->receive().value().has_value());
+}
+
+TEST_F(BlockSenderTest, EachReasonOfEachRankIsToldOnce) {
+  auto first = attach(0, 1);
+  const auto second = attach(1, 2);
+  {
+    const auto all = budget_.try_acquire(budget_.limit());
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      EXPECT_FALSE(send(step));
+      EXPECT_FALSE(send(step, kBytes, 1, 2));
+    }
+  }
+  ASSERT_EQ(log_.size(), 2U);
+  for (const std::size_t rank : {0, 1}) {
+    EXPECT_TRUE(log_[rank].starts_with("worker " + std::to_string(rank) + ": ")) << log_[rank];
+    EXPECT_NE(log_[rank].find("memory budget"), std::string::npos) << log_[rank];
+  }
+  first = nullptr;
+  EXPECT_FALSE(send(3));
+  EXPECT_FALSE(send(4));
+  ASSERT_EQ(log_.size(), 3U);
+  EXPECT_NE(log_[2].find("takes no further block"), std::string::npos) << log_[2];
 }
 
 // Others wait for whatever is given back.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -60,7 +61,8 @@ int main() {
     return 77;
   }
   isocost::MemoryBudget budget(isocost::kMiB);
-  const auto sender = isocost::BlockSender::create(reserve_from(budget), {}).value();
+  const auto name_of = [](std::int32_t rank) { return std::to_string(rank); };
+  const auto sender = isocost::BlockSender::create(reserve_from(budget), name_of, {}).value();
   const isocost::SharedMemoryOffer offer = sender->offer(0, 1);
   const pid_t child = fork();
   if (child == 0) _exit(be_another_user(offer));

@@ -42,7 +42,7 @@ Bytes take(Bytes& rest, std::size_t size) {
 class Node {
  public:
   explicit Node(MemoryBudget& budget)
-      : sender_(BlockSender::create(reserve_from(budget), {}).value()) {
+      : sender_(BlockSender::create(reserve_from(budget), name_of, {}).value()) {
     const SharedMemoryOffer offer = sender_->offer(0, 1);
     client_ = PacketSocket::connect(offer.socket).value();
     client_->send(encode(AttachMemory{offer.token}));
@@ -57,6 +57,7 @@ class Node {
   }
 
  private:
+  static std::string name_of(std::int32_t rank) { return std::to_string(rank); }
   void deliver(std::uint32_t step) {
     MicrobatchHeader header;
     header.position.step = step;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <iterator>
 #include <span>
+#include <string_view>
 #include <system_error>
 
 #include "base/units.h"
@@ -65,15 +66,17 @@ std::int64_t capacity_for(std::int64_t bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<BlockSender>> BlockSender::create(Reserve reserve, LogSink log) {
+Result<std::unique_ptr<BlockSender>> BlockSender::create(Reserve reserve, NameOf name_of,
+                                                         LogSink log) {
   std::string name = random_name();
   ISOCOST_ASSIGN(PacketSocket listener, PacketSocket::listen(name));
   FileDescriptor events(epoll_create1(EPOLL_CLOEXEC));
   if (!events.is_open()) {
     return Error(ErrorCode::kUnavailable, "epoll: " + std::generic_category().message(errno));
   }
-  std::unique_ptr<BlockSender> sender(new BlockSender(
-      std::move(reserve), std::move(log), std::move(name), std::move(listener), std::move(events)));
+  std::unique_ptr<BlockSender> sender(new BlockSender(std::move(reserve), std::move(name_of),
+                                                      std::move(log), std::move(name),
+                                                      std::move(listener), std::move(events)));
   if (!sender->watch(sender->listener_.descriptor())) {
     return Error(ErrorCode::kUnavailable, "epoll: " + std::generic_category().message(errno));
   }
@@ -143,7 +146,8 @@ void BlockSender::accept_some() {
       // The connection still waits, so the listener would be readable all the time.
       epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.descriptor(), nullptr);
       listen_again_ = Clock::now() + kListenAgain;
-      log_limited("a client must wait for shared memory: " + accepted.error().message());
+      tell(Obstacle::kNotAccepted, std::nullopt,
+           "a client must wait for shared memory: " + accepted.error().message());
       return;
     }
     std::optional<PacketSocket> client = *std::move(accepted);
@@ -297,21 +301,22 @@ std::optional<BlockSender::Block> BlockSender::make(std::int32_t rank, std::uint
   const std::int64_t capacity = capacity_for(bytes);
   auto reserved = reserve(rank, session, socket, capacity);
   if (!reserved) {
-    log_limited(
-        "a microbatch of " + std::to_string(bytes) +
-        " bytes goes over the socket: blocks of shared memory that trainers hold, and samples that "
-        "wait, take up their half of the memory budget (option memory)");
+    tell(Obstacle::kNoBudget, rank,
+         "a microbatch of " + std::to_string(bytes) +
+             " bytes goes over the socket: blocks of shared memory that trainers hold, and samples "
+             "that wait, take up their half of the memory budget (option memory)");
     return std::nullopt;
   }
   auto memory = MemoryBlock::create(capacity);
   if (!memory) {
-    log_limited("a microbatch goes over the socket: " + memory.error().message());
+    tell(Obstacle::kNoMemory, rank,
+         "a microbatch goes over the socket: " + memory.error().message());
     return std::nullopt;
   }
   Block block{++blocks_made_, *std::move(reserved), *std::move(memory)};
   if (!socket.send(encode(PassBlock{block.number}), block.memory.descriptor())) {
-    log_limited(
-        "a microbatch goes over the socket: its client takes no further block of shared memory");
+    tell(Obstacle::kNotTaken, rank,
+         "a microbatch goes over the socket: its client takes no further block of shared memory");
     return std::nullopt;
   }
   block.memory.close_descriptor();
@@ -385,11 +390,17 @@ void BlockSender::complete(std::int32_t rank, std::uint64_t session, const Posit
   if (!socket->send(encode(filled))) socket->shut_down();
 }
 
-void BlockSender::log_limited(std::string_view text) {
-  const auto now = Clock::now();
-  auto next = next_line_.load();
-  if (now < next || !next_line_.compare_exchange_strong(next, now + kBetweenLines)) return;
-  log(log_, LogLevel::kInfo, text);
+// Each obstacle of each rank now and then: one must not hide another, nor fill the log.
+void BlockSender::tell(Obstacle obstacle, std::optional<std::int32_t> rank,
+                       const std::string& text) {
+  {
+    const auto now = Clock::now();
+    const MutexLock lock(mutex_);
+    auto& next = next_line_[{obstacle, rank}];
+    if (now < next) return;
+    next = now + kBetweenLines;
+  }
+  log(log_, LogLevel::kInfo, rank ? name_of_(*rank) + ": " + text : text);
 }
 
 }  // namespace isocost

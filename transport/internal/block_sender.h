@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,8 +34,11 @@ class BlockSender {
   /// See ServerOptions::reserve_block.
   using Reserve = std::function<std::shared_ptr<const void>(std::int64_t bytes)>;
 
+  /// Returns the name of a rank for messages; called from any thread.
+  using NameOf = std::function<std::string(std::int32_t rank)>;
+
   /// Errors: kUnavailable with what the system says.
-  static Result<std::unique_ptr<BlockSender>> create(Reserve reserve, LogSink log);
+  static Result<std::unique_ptr<BlockSender>> create(Reserve reserve, NameOf name_of, LogSink log);
 
   /// A client has taken a rank. Returns how it attaches. Blocks of the rank's last client are
   /// dropped.
@@ -91,9 +93,13 @@ class BlockSender {
     std::optional<std::int32_t> rank;  // nothing until it has attached
   };
 
-  BlockSender(Reserve reserve, LogSink log, std::string name, PacketSocket listener,
+  // Why a microbatch does not go in shared memory.
+  enum class Obstacle { kNotAccepted, kNoBudget, kNoMemory, kNotTaken };
+
+  BlockSender(Reserve reserve, NameOf name_of, LogSink log, std::string name, PacketSocket listener,
               FileDescriptor events)
       : reserve_(std::move(reserve)),
+        name_of_(std::move(name_of)),
         log_(std::move(log)),
         name_(std::move(name)),
         listener_(std::move(listener)),
@@ -120,9 +126,11 @@ class BlockSender {
                 Microbatch& microbatch) ISOCOST_EXCLUDES(mutex_);
   void drop_blocks(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
   void close(int descriptor);
-  void log_limited(std::string_view text);
+  void tell(Obstacle obstacle, std::optional<std::int32_t> rank, const std::string& text)
+      ISOCOST_EXCLUDES(mutex_);
 
   const Reserve reserve_;
+  const NameOf name_of_;
   const LogSink log_;
   const std::string name_;
   PacketSocket listener_;
@@ -132,10 +140,12 @@ class BlockSender {
       listen_again_;  // likewise; empty: it listens
   std::atomic<std::uint64_t> blocks_made_ = 0;
   std::atomic<std::uint64_t> microbatches_ = 0;
-  std::atomic<std::chrono::steady_clock::time_point> next_line_{};
 
   Mutex mutex_;
   std::map<std::int32_t, Client> clients_ ISOCOST_GUARDED_BY(mutex_);  // by rank
+  // When each is told next.
+  std::map<std::pair<Obstacle, std::optional<std::int32_t>>, std::chrono::steady_clock::time_point>
+      next_line_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost
