@@ -19,9 +19,9 @@ namespace isocost {
 /// object is gone.
 class BlockReceiver {
  public:
-  /// Connects to the node, for the session that the offer is of. Never blocks. Errors: kUnavailable
-  /// with the reason: the node is on another host, in a container with a network of its own, or of
-  /// another user.
+  /// Connects to the node, for the session that the offer is of. Never blocks. Errors: kNotFound if
+  /// the node is on another host, or in a container with a network of its own; kUnsupported if it
+  /// is of another user; kUnavailable if it may succeed later, with what the system says.
   static Result<std::unique_ptr<BlockReceiver>> attach(const SharedMemoryOffer& offer);
   virtual ~BlockReceiver() = default;
 

@@ -83,7 +83,7 @@ TEST(PacketSocket, ASenderDoesNotWait) {
 }
 
 TEST(PacketSocket, NothingListensUnderAnUnknownName) {
-  EXPECT_EQ(PacketSocket::connect(unique_name("nobody")).error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(PacketSocket::connect(unique_name("nobody")).error().code(), ErrorCode::kNotFound);
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ std::optional<std::string> BlockSessions::attach(const SharedMemoryOffer& offer,
       receiver_ = *std::move(attached);
       return std::nullopt;
     }
+    if (attached.error().code() == ErrorCode::kUnavailable) {
+      lose(attached.error().message());
+      return std::nullopt;
+    }
     losses_ = kMaxLosses;
     why_not_ = attached.error().message();
   }
@@ -40,9 +44,13 @@ Result<std::optional<BlockReceiver::Delivered>> BlockSessions::receive() {
   if (received.error().code() != ErrorCode::kUnavailable) return received;
   // A node that begins another session closes the socket of the last one: its welcome, with which
   // this client attaches again, may be on its way.
-  why_not_ = received.error().message();
-  join_again_ = Clock::now() + patience_;
+  lose(received.error().message());
   return std::optional<BlockReceiver::Delivered>();
+}
+
+void BlockSessions::lose(std::string why) {
+  why_not_ = std::move(why);
+  join_again_ = Clock::now() + patience_;
 }
 
 bool BlockSessions::needs_session() {

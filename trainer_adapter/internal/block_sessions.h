@@ -16,8 +16,9 @@ namespace isocost {
 class BlockSessions {
  public:
   /// Begins with a new session; `patience` is how long after a loss another is asked for. What has
-  /// not been received of the last one never is. Returns why this client receives over ZeroMQ
-  /// instead, where that is so and was not told before.
+  /// not been received of the last one never is. A socket that cannot be had now counts as lost.
+  /// Returns why this client receives over ZeroMQ for good, where that is so and was not told
+  /// before.
   std::optional<std::string> attach(const SharedMemoryOffer& offer,
                                     std::chrono::milliseconds patience);
 
@@ -29,11 +30,13 @@ class BlockSessions {
   int descriptor() const { return receiver_ == nullptr ? -1 : receiver_->descriptor(); }
 
   /// Returns true once the socket has been lost for as long as `patience`: the node has closed it,
-  /// as that of a client that was stopped for long, and sends again what is missing when the client
-  /// joins again. Once for each loss.
+  /// as that of a client that was stopped for long, or the system lacked something for it. The node
+  /// sends again what is missing when the client joins again. Once for each loss.
   bool needs_session();
 
  private:
+  void lose(std::string why);
+
   using Clock = std::chrono::steady_clock;
 
   std::unique_ptr<BlockReceiver> receiver_;  // null: the node shares no memory with this process

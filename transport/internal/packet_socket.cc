@@ -74,10 +74,15 @@ Result<PacketSocket> PacketSocket::connect(const std::string& name) {
   if (!made.socket_.is_open()) return last_error("cannot make a Unix socket");
   const Address address = abstract_address(name);
   if (::connect(made.descriptor(), address.get(), address.size) != 0) {
+    if (errno == ECONNREFUSED) {
+      return Error(ErrorCode::kNotFound,
+                   "cannot connect to the node's Unix socket: the node is on another host, or has "
+                   "another network namespace");
+    }
     return last_error("cannot connect to the node's Unix socket");
   }
   if (!made.is_of_this_user()) {
-    return Error(ErrorCode::kUnavailable, "a process of another user listens on the Unix socket");
+    return Error(ErrorCode::kUnsupported, "a process of another user listens on the Unix socket");
   }
   return made;
 }

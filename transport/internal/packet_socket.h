@@ -22,7 +22,9 @@ class PacketSocket {
 
   /// Errors: kUnavailable with what the system says.
   static Result<PacketSocket> listen(const std::string& name);
-  /// Errors: kUnavailable with what the system says, or if a process of another user listens.
+  /// Errors: kNotFound if nobody listens under that name on this host, kUnsupported if it is a
+  /// process of another user; kUnavailable with what the system says, such as that this process can
+  /// open no more files, or that too many connections wait.
   static Result<PacketSocket> connect(const std::string& name);
   /// Returns the next connection of a process of this user, and closes those of others; nothing if
   /// none waits, or only others' are among the next few. Errors: kUnavailable with what the system
