@@ -16,6 +16,7 @@
 #include "transport/internal/endpoint.h"
 #include "transport/internal/frames.h"
 #include "transport/internal/job_key.h"
+#include "transport/internal/lost_peers.h"
 #include "transport/internal/polling.h"
 #include "transport/internal/running_clock.h"
 #include "transport/internal/wake.h"
@@ -115,6 +116,8 @@ Status ConnectionImpl::start(const ConnectionOptions& options) {
   dealer_.set(zmq::sockopt::linger, kLingerMs);
   dealer_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   dealer_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
+  // The default: the node's own comes with its welcome, too late for the socket.
+  close_lost_connections(dealer_, std::chrono::milliseconds(Welcome{}.heartbeat_timeout_ms));
   // Without `immediate`: with it, libzmq drops unread frames of a lost connection even in the
   // middle of a message, and then aborts (fq.cpp, "!_more"). As a consequence, messages sent into a
   // lost connection arrive before the hello of the next one, and the node drops them.

@@ -25,6 +25,7 @@
 #include "transport/internal/fragment_messages.h"
 #include "transport/internal/frames.h"
 #include "transport/internal/job_key.h"
+#include "transport/internal/lost_peers.h"
 #include "transport/internal/polling.h"
 #include "transport/internal/running_clock.h"
 #include "transport/internal/stranger_answers.h"
@@ -245,11 +246,8 @@ Status ServerImpl::bind(const Security& security) {
   router_.set(zmq::sockopt::maxmsgsize, kLargestRequest);
   router_.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
   router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(kHandshake.count()));
-  // The system closes the TCP connection of a stopped or vanished peer that has messages queued,
-  // which frees them; our heartbeats only free its rank. Those of ZeroMQ would close it, too, but
-  // libzmq aborts if one is due after the end of a connection that a closed socket still has
-  // messages for (4.3.4, stream_engine_base.cpp, "!_io_error").
-  router_.set(zmq::sockopt::tcp_maxrt, static_cast<int>(options_.heartbeat_timeout.count()));
+  // It frees what is queued for a stopped or vanished peer; our heartbeats only free its rank.
+  close_lost_connections(router_, options_.heartbeat_timeout);
   router_.set(zmq::sockopt::ipv6, options_.bind.find('[') != std::string::npos);
   try {
     router_.bind(bindable(options_.bind));
