@@ -13,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,7 +34,10 @@ struct Runtime {
   int faults ISOCOST_GUARDED_BY(mutex) = 0;
   bool refuses ISOCOST_GUARDED_BY(mutex) = false;
   int last_error ISOCOST_GUARDED_BY(mutex) = 0;
+  std::set<int> used ISOCOST_GUARDED_BY(mutex);  // devices with a context
 };
+
+thread_local int current_device = 0;
 
 Runtime& runtime() {
   static Runtime one;
@@ -51,6 +56,7 @@ bool is_mapped(void* address, std::size_t size) {
 // NOLINTBEGIN(readability-identifier-naming): the runtime's names
 extern "C" int cudaHostRegister(void* address, std::size_t size, unsigned flags) {
   const isocost::MutexLock lock(runtime().mutex);
+  runtime().used.insert(current_device);
   if (runtime().refuses) return runtime().last_error = 1;
   const bool is_new = runtime().registered.emplace(address, size).second;
   if (!is_new || flags != 1 || !is_mapped(address, size)) runtime().faults += 1;
@@ -63,8 +69,22 @@ extern "C" int cudaGetLastError() {
   return std::exchange(runtime().last_error, 0);
 }
 
+extern "C" int cudaGetDevice(int* device) {
+  *device = current_device;
+  return 0;
+}
+
+// As that of CUDA 12, it makes a context.
+extern "C" int cudaSetDevice(int device) {
+  const isocost::MutexLock lock(runtime().mutex);
+  runtime().used.insert(device);
+  current_device = device;
+  return 0;
+}
+
 extern "C" int cudaHostUnregister(void* address) {
   const isocost::MutexLock lock(runtime().mutex);
+  runtime().used.insert(current_device);
   const auto found = runtime().registered.find(address);
   if (found == runtime().registered.end() || !is_mapped(address, found->second)) {
     runtime().faults += 1;
@@ -88,6 +108,7 @@ class HostRegistrationTest : public testing::Test {
     runtime().registrations = 0;
     runtime().faults = 0;
     runtime().refuses = false;
+    runtime().used.clear();
   }
   void TearDown() override {
     const MutexLock lock(runtime().mutex);
@@ -98,6 +119,10 @@ class HostRegistrationTest : public testing::Test {
   static int registrations() {
     const MutexLock lock(runtime().mutex);
     return runtime().registrations;
+  }
+  static std::set<int> used() {
+    const MutexLock lock(runtime().mutex);
+    return runtime().used;
   }
   static std::unique_ptr<Client> connect(const ScriptedNode& node) {
     return Client::connect(loopback_client(node.endpoint())).value();
@@ -115,6 +140,28 @@ TEST_F(HostRegistrationTest, EndsWithItsObject) {
     EXPECT_EQ(runtime().registered.size(), 1U);
   }
   EXPECT_EQ(registrations(), 1);
+}
+
+// A rank uses its own device alone, whichever thread drops a block.
+TEST_F(HostRegistrationTest, EndsOnItsDevice) {
+  std::vector<std::byte> memory(10'000);
+  const auto registered_on = [&](int device) {
+    std::optional<HostRegistration> made;
+    std::jthread([&] {
+      cudaSetDevice(device);
+      made = HostRegistration::of(memory);
+    }).join();
+    return made;
+  };
+  registered_on(3).reset();
+  EXPECT_EQ(used(), std::set<int>{3}) << "not the device of a thread that has set none";
+  EXPECT_EQ(current_device, 0);
+  std::jthread([&] {
+    cudaSetDevice(5);
+    registered_on(3).reset();
+    EXPECT_EQ(current_device, 5);
+  }).join();
+  EXPECT_EQ(used(), (std::set<int>{3, 5}));
 }
 
 TEST_F(HostRegistrationTest, ABlockIsRegisteredOnceForAllMicrobatches) {

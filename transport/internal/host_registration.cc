@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace isocost {
@@ -13,6 +15,9 @@ namespace {
 using Register = int (*)(void* address, std::size_t size, unsigned flags);
 using Unregister = int (*)(void* address);
 using GetLastError = int (*)();
+// https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+using GetDevice = int (*)(int* device);
+using SetDevice = int (*)(int device);
 constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: for all devices
 constexpr int kSuccess = 0;
 
@@ -40,6 +45,40 @@ void forget_error() {
   if (get_last_error != nullptr) get_last_error();
 }
 
+// The calling thread's; that of a thread that has set none is 0.
+std::optional<int> current_device() {
+  const auto get_device = reinterpret_cast<GetDevice>(find_symbol("cudaGetDevice"));
+  int device = 0;
+  if (get_device == nullptr || get_device(&device) != kSuccess) return std::nullopt;
+  return device;
+}
+
+void unregister(void* address) {
+  // The runtime may be gone at the end of the process, and the registration with it.
+  const auto unregister_memory = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
+  if (unregister_memory != nullptr && unregister_memory(address) != kSuccess) forget_error();
+}
+
+// The runtime uses the calling thread's device, and makes a context there if there is none:
+// hundreds of megabytes of a device that is perhaps another process's. It does so, too, when a
+// device is set (CUDA 12), so that the calling thread's could not be set back: a thread of its own
+// has nothing to set back.
+void unregister_on(int device, void* address) {
+  const auto set_device = reinterpret_cast<SetDevice>(find_symbol("cudaSetDevice"));
+  if (set_device == nullptr || current_device() == device) {
+    unregister(address);
+    return;
+  }
+  try {
+    std::jthread([=] {
+      if (set_device(device) != kSuccess) forget_error();
+      unregister(address);
+    }).join();
+  } catch (const std::system_error&) {  // no further thread
+    unregister(address);
+  }
+}
+
 }  // namespace
 
 std::optional<HostRegistration> HostRegistration::of(std::span<std::byte> bytes) {
@@ -51,25 +90,27 @@ std::optional<HostRegistration> HostRegistration::of(std::span<std::byte> bytes)
     forget_error();
     return std::nullopt;
   }
-  return HostRegistration(bytes.data());
+  return HostRegistration(bytes.data(), current_device().value_or(0));
 }
 
-HostRegistration::HostRegistration(void* address) : process_(getpid()), address_(address) {}
+HostRegistration::HostRegistration(void* address, int device)
+    : process_(getpid()), address_(address), device_(device) {}
 
 HostRegistration::HostRegistration(HostRegistration&& other) noexcept
-    : process_(other.process_), address_(std::exchange(other.address_, nullptr)) {}
+    : process_(other.process_),
+      address_(std::exchange(other.address_, nullptr)),
+      device_(other.device_) {}
 
 HostRegistration& HostRegistration::operator=(HostRegistration&& other) noexcept {
   std::swap(process_, other.process_);
   std::swap(address_, other.address_);
+  std::swap(device_, other.device_);
   return *this;
 }
 
 HostRegistration::~HostRegistration() {
   if (address_ == nullptr || getpid() != process_) return;  // a child of fork has no CUDA
-  // The runtime may be gone at the end of the process, and the registration with it.
-  const auto unregister = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
-  if (unregister != nullptr && unregister(address_) != kSuccess) forget_error();
+  unregister_on(device_, address_);
 }
 
 }  // namespace isocost

@@ -9,8 +9,9 @@
 namespace isocost {
 
 /// Memory that is registered with this process's CUDA runtime, so that copies between it and a
-/// device need no staging and do not block. Unregistered on destruction, which must come before the
-/// memory is unmapped. Move-only. The runtime is found at run time: nothing links against it.
+/// device need no staging and do not block. Unregistered on destruction, on the device that was
+/// current then; this must come before the memory is unmapped, and may be on any thread. Move-only.
+/// The runtime is found at run time: nothing links against it.
 class HostRegistration {
  public:
   /// Registers memory for all devices, which pins its pages: some milliseconds for 128 MiB. Uses
@@ -25,10 +26,11 @@ class HostRegistration {
   ~HostRegistration();
 
  private:
-  explicit HostRegistration(void* address);
+  HostRegistration(void* address, int device);
 
   pid_t process_ = -1;
   void* address_ = nullptr;
+  int device_ = 0;
 };
 
 }  // namespace isocost
