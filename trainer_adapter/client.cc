@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "trainer_adapter/internal/assembly.h"
 #include "trainer_adapter/internal/block_sessions.h"
+#include "trainer_adapter/internal/pin_failures.h"
 #include "transport/block_receiver.h"
 #include "transport/connection.h"
 
@@ -122,6 +123,7 @@ class ClientImpl final : public Client {
   std::deque<std::variant<Assembly, EpochEnd>> pending_;
   // Also of that thread:
   BlockSessions blocks_;
+  PinFailures pin_failures_;
   std::map<Position, BlockReceiver::Delivered> delivered_;  // in blocks, before their headers
 
   mutable Mutex mutex_;
@@ -359,7 +361,7 @@ void ClientImpl::on_block(BlockReceiver::Delivered microbatch) {
 
 void ClientImpl::use_block(Assembly& assembly, const BlockReceiver::Delivered& microbatch) {
   auto used = assembly.use_block(microbatch.bytes, count(microbatch.bytes, microbatch.owner),
-                                 microbatch.offsets, microbatch.pin);
+                                 microbatch.offsets, pin_failures_.watch(microbatch.pin));
   if (!used) fail(std::move(used).error());
 }
 
@@ -427,6 +429,11 @@ void ClientImpl::finish(const EpochEnd& end) {
 
 void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
   receive_blocks();
+  if (const auto why_not = pin_failures_.take()) {
+    log(options_.log, LogLevel::kInfo,
+        "shared memory is not registered with CUDA, so copies to a device need staging: " +
+            *why_not);
+  }
   const MutexLock lock(mutex_);
   if (blocks_.needs_session()) connection_->join_again();
   if (!welcomed_ || done_ || failure_) return;

@@ -77,13 +77,22 @@ struct Block {
   Mapping mapping;
   std::atomic<bool> in_use = false;
   std::once_flag pinned;
+  Status registered;
   std::optional<HostRegistration> registration;  // after the mapping: it ends first
 };
 
-bool pin(Block& block) {
-  std::call_once(block.pinned,
-                 [&] { block.registration = HostRegistration::of(block.mapping.bytes()); });
-  return block.registration.has_value();
+Status pin(const std::weak_ptr<Block>& kept) {
+  const auto block = kept.lock();
+  if (block == nullptr) return Error(ErrorCode::kNotFound, "the tensors are gone");
+  std::call_once(block->pinned, [&] {
+    auto made = HostRegistration::of(block->mapping.bytes());
+    if (made) {
+      block->registration = *std::move(made);
+    } else {
+      block->registered = std::move(made).error();
+    }
+  });
+  return block->registered;
 }
 
 class BlockReceiverImpl final : public BlockReceiver {
@@ -150,10 +159,7 @@ Result<BlockReceiver::Delivered> BlockReceiverImpl::take(MicrobatchInBlock micro
   };
   return Delivered{microbatch.position, std::move(microbatch.offsets), bytes,
                    std::shared_ptr<const void>(bytes.data(), release),
-                   [weak = std::weak_ptr(found->second)] {
-                     const auto block = weak.lock();
-                     return block != nullptr && pin(*block);
-                   }};
+                   [block = std::weak_ptr(found->second)] { return pin(block); }};
 }
 
 }  // namespace

@@ -33,7 +33,10 @@ class BlockReceiver {
     std::vector<std::int64_t> offsets;  ///< MicrobatchInBlock::offsets, not checked.
     std::span<std::byte> bytes;
     std::shared_ptr<const void> owner;
-    std::function<bool()> pin;  ///< See Microbatch::pin of trainer_adapter/client.h. Thread-safe.
+    /// Registers the block with CUDA, once: see Microbatch::pin of trainer_adapter/client.h.
+    /// Thread-safe. Errors: kNotFound if this process does not use CUDA, or the tensors are gone;
+    /// kUnsupported if no CUDA runtime is found; kUnavailable if the runtime refuses.
+    std::function<Status()> pin;
   };
   /// Returns the next microbatch, or nothing if none is among the next few packets; unmaps blocks
   /// that the node has dropped, and repeats what the node did not take at once. Never blocks, and

@@ -1,12 +1,16 @@
 #include "transport/internal/host_registration.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace isocost {
 namespace {
@@ -21,14 +25,28 @@ using SetDevice = int (*)(int device);
 constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: for all devices
 constexpr int kSuccess = 0;
 
-// Of a library that the process has loaded already, visible to all or not.
+// Files of libraries that the process has loaded and whose name begins so: a wheel may have put a
+// hash into it (libcudart-d0da41ae.so.11.0).
+std::vector<std::string> loaded_libraries(std::string_view prefix) {
+  struct Search {
+    std::string_view prefix;
+    std::vector<std::string> found;
+  } search{prefix, {}};
+  const auto look = [](dl_phdr_info* info, std::size_t, void* data) {
+    auto& wanted = *static_cast<Search*>(data);
+    const std::string_view path = info->dlpi_name;
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    if (name.starts_with(wanted.prefix)) wanted.found.emplace_back(path);
+    return 0;
+  };
+  dl_iterate_phdr(look, &search);
+  return std::move(search.found);
+}
+
+// Of the runtime, whether its symbols are visible to all or not.
 void* find_symbol(const char* name) {
   if (void* const symbol = dlsym(RTLD_DEFAULT, name)) return symbol;
-  constexpr int kOldestMajor = 11;
-  constexpr int kNewestMajor = 20;
-  for (int major = kNewestMajor; major >= kOldestMajor; --major) {
-    const std::string library =
-        "libcudart.so." + (major == 11 ? std::string("11.0") : std::to_string(major));
+  for (const std::string& library : loaded_libraries("libcudart")) {
     void* const loaded = dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (loaded == nullptr) continue;
     void* const symbol = dlsym(loaded, name);
@@ -81,14 +99,20 @@ void unregister_on(int device, void* address) {
 
 }  // namespace
 
-std::optional<HostRegistration> HostRegistration::of(std::span<std::byte> bytes) {
+Result<HostRegistration> HostRegistration::of(std::span<std::byte> bytes) {
   const auto register_memory = reinterpret_cast<Register>(find_symbol("cudaHostRegister"));
   if (register_memory == nullptr || find_symbol("cudaHostUnregister") == nullptr) {
-    return std::nullopt;
+    if (loaded_libraries("libcuda.so").empty()) {
+      return Error(ErrorCode::kNotFound, "this process does not use CUDA");
+    }
+    return Error(ErrorCode::kUnsupported,
+                 "this process uses CUDA, but has loaded no library libcudart");
   }
-  if (register_memory(bytes.data(), bytes.size(), kPortable) != kSuccess) {
+  const int code = register_memory(bytes.data(), bytes.size(), kPortable);
+  if (code != kSuccess) {
     forget_error();
-    return std::nullopt;
+    return Error(ErrorCode::kUnavailable,
+                 "cudaHostRegister failed with error " + std::to_string(code));
   }
   return HostRegistration(bytes.data(), current_device().value_or(0));
 }

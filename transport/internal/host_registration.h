@@ -3,8 +3,9 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <optional>
 #include <span>
+
+#include "base/result.h"
 
 namespace isocost {
 
@@ -15,9 +16,10 @@ namespace isocost {
 class HostRegistration {
  public:
   /// Registers memory for all devices, which pins its pages: some milliseconds for 128 MiB. Uses
-  /// the calling thread's current device. Returns nothing if this process has loaded no CUDA
-  /// runtime, or the runtime refuses, for example where too much memory is locked.
-  static std::optional<HostRegistration> of(std::span<std::byte> bytes);
+  /// the calling thread's current device. Errors: kNotFound if this process does not use CUDA;
+  /// kUnsupported if it does, and no runtime is found among its libraries; kUnavailable if the
+  /// runtime refuses, for example where too much memory is locked.
+  static Result<HostRegistration> of(std::span<std::byte> bytes);
 
   HostRegistration(HostRegistration&& other) noexcept;
   HostRegistration& operator=(HostRegistration&& other) noexcept;
