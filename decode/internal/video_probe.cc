@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,7 +78,9 @@ Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
     if (!more) break;
     const std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
     if (at == AV_NOPTS_VALUE || (packet->flags & AV_PKT_FLAG_DISCARD) != 0) continue;
-    if (std::abs(to_us(at, stream.time_base)) > kMaxDurationUs) {
+    // What does not fit in 64 bits is their least number.
+    const std::int64_t at_us = to_us(at, stream.time_base);
+    if (at_us > kMaxDurationUs || at_us < -kMaxDurationUs) {
       return corrupt("its video has impossible times");
     }
     if (!first) {
