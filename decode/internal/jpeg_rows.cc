@@ -21,6 +21,7 @@
 namespace isocost {
 namespace {
 
+constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
 constexpr int kMostScans = 500;  // as many as libjpeg-turbo's own tools decode
 
 // What libjpeg-turbo warns of although every pixel is there.
@@ -75,6 +76,7 @@ struct JpegRows::Decoder {
   jpeg_decompress_struct jpeg{};
   jpeg_progress_mgr progress{};
   Errors errors{};
+  std::int32_t width = 0;          // of the picture, also where columns are left out
   std::vector<std::uint8_t> rows;  // kResampleBatch of them, each with slack
   std::size_t stride = 0;
   std::vector<std::uint8_t> cmyk;  // a row, where the file has four channels
@@ -120,10 +122,40 @@ struct JpegRows::Decoder {
   }
 
   void make_room() {
-    const std::size_t width = jpeg.output_width;
-    stride = width * 3 + kResampleSlack;
+    width = static_cast<std::int32_t>(jpeg.output_width);
+    stride = std::size_t{jpeg.output_width} * 3 + kResampleSlack;
     rows.resize(kResampleBatch * stride);
-    if (jpeg.out_color_space == JCS_CMYK) cmyk.resize(width * 4);
+    if (jpeg.out_color_space == JCS_CMYK) cmyk.resize(std::size_t{jpeg.output_width} * 4);
+  }
+
+  std::int32_t height() const { return static_cast<std::int32_t>(jpeg.output_height); }
+  std::int32_t next() const { return static_cast<std::int32_t>(jpeg.output_scanline); }
+
+  // How many columns at the sides of what is decoded may differ from those of the whole picture:
+  // colours are interpolated with the next sample's, and where a progressive file ends early,
+  // blocks are smoothed with the two before them.
+  std::int32_t inexact_columns() {
+    const std::int32_t sample = jpeg.max_h_samp_factor;
+    const std::int32_t block = sample * jpeg.min_DCT_scaled_size;
+    return sample + (jpeg_has_multiple_scans(&jpeg) != FALSE ? 2 * block : 0);
+  }
+
+  // Passes over the rows before `end`.
+  Status pass_rows(std::int32_t end) {
+    // Whole rows of blocks, as libjpeg-turbo miscounts others where colours are not interpolated;
+    // and never all that are left, as it would not read the rest of the file then.
+    const std::int32_t block = jpeg.max_v_samp_factor * jpeg.min_DCT_scaled_size;
+    ISOCOST_TRY(drop_rows(std::min(end, (next() + block - 1) / block * block)));
+    const std::int32_t skipped = std::min(end, height() - 1) / block * block - next();
+    if (skipped > 0) {
+      ISOCOST_TRY(run([&] { jpeg_skip_scanlines(&jpeg, static_cast<JDIMENSION>(skipped)); }));
+    }
+    return drop_rows(end);
+  }
+
+  Status drop_rows(std::int32_t end) {
+    while (next() < end) ISOCOST_TRY(read_rows(std::min(kBatch, end - next())));
+    return {};
   }
 
   // The next `count` rows to the first places.
@@ -162,21 +194,20 @@ Result<std::unique_ptr<JpegRows>> JpegRows::open(ByteView file, std::int32_t wid
   return std::unique_ptr<JpegRows>(new JpegRows(std::move(decoder)));
 }
 
-std::int32_t JpegRows::width() const {
-  return static_cast<std::int32_t>(decoder_->jpeg.output_width);
-}
+std::int32_t JpegRows::width() const { return decoder_->width; }
+std::int32_t JpegRows::height() const { return decoder_->height(); }
 
-std::int32_t JpegRows::height() const {
-  return static_cast<std::int32_t>(decoder_->jpeg.output_height);
-}
-
-std::int32_t JpegRows::next() const {
-  return static_cast<std::int32_t>(decoder_->jpeg.output_scanline);
+Result<std::int32_t> JpegRows::restrict_columns(std::int32_t first, std::int32_t end) {
+  const std::int32_t inexact = decoder_->inexact_columns();
+  const std::int32_t left = std::max(first - inexact, 0);
+  auto begin = static_cast<JDIMENSION>(left);  // and then of the block that has it
+  auto count = static_cast<JDIMENSION>(std::min(end + inexact, width()) - left);
+  ISOCOST_TRY(decoder_->run([&] { jpeg_crop_scanline(&decoder_->jpeg, &begin, &count); }));
+  return static_cast<std::int32_t>(begin);
 }
 
 Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) {
-  constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
-  while (next() < first) ISOCOST_TRY(decoder_->read_rows(std::min(kBatch, first - next())));
+  ISOCOST_TRY(decoder_->pass_rows(first));
   const std::int32_t count = std::min(kBatch, height() - first);
   ISOCOST_TRY(decoder_->read_rows(count));
   for (std::int32_t i = 0; i < kBatch; ++i) {
@@ -187,9 +218,7 @@ Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResam
 }
 
 Status JpegRows::finish() {
-  // Not jpeg_skip_scanlines, which takes the end of the file for granted.
-  constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
-  while (next() < height()) ISOCOST_TRY(decoder_->read_rows(std::min(kBatch, height() - next())));
+  ISOCOST_TRY(decoder_->pass_rows(height()));
   return decoder_->run([this] { jpeg_finish_decompress(&decoder_->jpeg); });
 }
 

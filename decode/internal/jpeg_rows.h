@@ -10,7 +10,8 @@
 
 namespace isocost {
 
-/// The rows of a JPEG, decoded while they are read.
+/// The rows of a JPEG, decoded while they are read. Where rows are passed over and columns left
+/// out, only coefficients are read, so that damage is found there too.
 class JpegRows final : public RowSource {
  public:
   /// `file` is the whole file, of `width` × `height` stored pixels according to its header, and
@@ -21,6 +22,7 @@ class JpegRows final : public RowSource {
 
   std::int32_t width() const override;
   std::int32_t height() const override;
+  Result<std::int32_t> restrict_columns(std::int32_t first, std::int32_t end) override;
   Status read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) override;
   /// Goes to the end of the file, so that whatever is damaged or cut off is found. Errors:
   /// kCorrupt.
@@ -29,7 +31,6 @@ class JpegRows final : public RowSource {
  private:
   struct Decoder;
   explicit JpegRows(std::unique_ptr<Decoder> decoder);
-  std::int32_t next() const;
 
   std::unique_ptr<Decoder> decoder_;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <numbers>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -153,10 +154,29 @@ ResampleTaps taps_of(const Side& side) {
   return taps;
 }
 
-ResampleTaps column_taps(const Side& side, const ResampleKernels& kernels) {
+/// How rows get their new width.
+struct Columns {
+  ResampleTaps taps;                    // none where rows are copied
+  std::vector<ResampleVector> scratch;  // for the taps
+  std::int32_t old_width;               // of rows as the source has them from the taps' origin on
+  std::int32_t new_width;
+
+  [[nodiscard]] bool is_copied() const { return taps.windows.empty(); }
+};
+
+/// Has `source` leave out the columns that are not needed.
+Result<Columns> columns_of(const Side& side, RowSource& source, const ResampleKernels& kernels) {
+  if (side.is_copied()) return Columns{{}, {}, side.from, side.count};
   ResampleTaps taps = taps_of(side);
+  // Kernels read `stride` positions.
+  const auto last = taps.windows.back().first + static_cast<std::int32_t>(taps.stride);
+  const std::int32_t end = std::min(last, side.from);
+  ISOCOST_ASSIGN(const std::int32_t begin,
+                 source.restrict_columns(taps.windows.front().first, end));
+  for (ResampleTaps::Window& window : taps.windows) window.first -= begin;
+  std::vector<ResampleVector> scratch(resample_scratch(taps.stride));
   kernels.pack_columns(taps);
-  return taps;
+  return Columns{std::move(taps), std::move(scratch), end - begin, side.count};
 }
 
 ResampleTaps row_taps(const Side& side, const ResampleKernels& kernels) {
@@ -200,14 +220,12 @@ std::int32_t held_rows(const Side& side) {
 /// stays in the cache.
 class NarrowedRows {
  public:
-  NarrowedRows(RowSource& source, const Side& horizontal, std::int32_t first, std::int32_t held,
+  NarrowedRows(RowSource& source, Columns columns, std::int32_t first, std::int32_t held,
                const ResampleKernels& kernels)
       : source_(source),
         kernels_(kernels),
-        is_copied_(horizontal.is_copied()),
-        taps_(is_copied_ ? ResampleTaps() : column_taps(horizontal, kernels)),
-        scratch_(is_copied_ ? 0 : resample_scratch(horizontal.stride())),
-        bytes_(row_bytes(horizontal.count)),
+        columns_(std::move(columns)),
+        bytes_(row_bytes(columns_.new_width)),
         memory_(static_cast<std::size_t>(held) * bytes_),
         ring_{memory_.data(), bytes_, held},
         done_(first) {}
@@ -222,9 +240,11 @@ class NarrowedRows {
           std::min(done_ + static_cast<std::int32_t>(kResampleBatch), source_.height());
       for (std::size_t i = 0; i < kResampleBatch; ++i) {
         into[i] = ring_.row(std::min(done_ + static_cast<std::int32_t>(i), next - 1));
-        if (is_copied_) std::copy_n(from[i], bytes_, into[i]);
+        if (columns_.is_copied()) std::copy_n(from[i], bytes_, into[i]);
       }
-      if (!is_copied_) kernels_.columns(from, taps_, into, scratch_.data());
+      if (!columns_.is_copied()) {
+        kernels_.columns(from, columns_.taps, into, columns_.scratch.data());
+      }
       done_ = next;
     }
     return {};
@@ -236,9 +256,7 @@ class NarrowedRows {
  private:
   RowSource& source_;
   const ResampleKernels& kernels_;
-  bool is_copied_;
-  ResampleTaps taps_;
-  std::vector<ResampleVector> scratch_;
+  Columns columns_;
   std::size_t bytes_;
   std::vector<std::uint8_t> memory_;
   RowRing ring_;
@@ -248,9 +266,10 @@ class NarrowedRows {
 /// The width first, which may be as it was, and so may the height.
 Status resize_width_first(RowSource& source, const Side& horizontal, const Side& vertical,
                           RowSink& sink, const ResampleKernels& kernels) {
+  ISOCOST_ASSIGN(Columns columns, columns_of(horizontal, source, kernels));
   const bool is_copied = vertical.is_copied();
   const ResampleTaps taps = is_copied ? ResampleTaps() : row_taps(vertical, kernels);
-  NarrowedRows narrowed(source, horizontal, is_copied ? 0 : taps.windows.front().first,
+  NarrowedRows narrowed(source, std::move(columns), is_copied ? 0 : taps.windows.front().first,
                         held_rows(vertical), kernels);
   const auto row = [&](std::int32_t y) { return narrowed.row(y); };
   std::vector<const std::uint8_t*> rows;
@@ -272,16 +291,14 @@ Status resize_width_first(RowSource& source, const Side& horizontal, const Side&
 /// A batch of rows of the old width and the new height is made before the width changes.
 Status resize_height_first(RowSource& source, const Side& horizontal, const Side& vertical,
                            RowSink& sink, const ResampleKernels& kernels) {
-  const ResampleTaps columns = column_taps(horizontal, kernels);
+  ISOCOST_ASSIGN(Columns columns, columns_of(horizontal, source, kernels));
   const ResampleTaps taps = row_taps(vertical, kernels);
-  const Side as_it_is{horizontal.from, horizontal.from,     horizontal.filter, 0,
-                      horizontal.from, horizontal.exactness};
-  NarrowedRows old(source, as_it_is, taps.windows.front().first, held_rows(vertical), kernels);
+  NarrowedRows old(source, Columns{{}, {}, columns.old_width, columns.old_width},
+                   taps.windows.front().first, held_rows(vertical), kernels);
   const auto row = [&](std::int32_t y) { return old.row(y); };
-  const std::size_t new_bytes = row_bytes(horizontal.count);
+  const std::size_t new_bytes = row_bytes(columns.new_width);
   std::vector<std::uint8_t> batch(kResampleBatch * old.bytes() + kResampleSlack);
   std::vector<std::uint8_t> made(kResampleBatch * new_bytes);
-  std::vector<ResampleVector> scratch(resample_scratch(horizontal.stride()));
   std::vector<const std::uint8_t*> rows;
   rows.reserve(taps.stride);
   for (std::size_t y = 0; y < taps.windows.size(); y += kResampleBatch) {
@@ -297,7 +314,7 @@ Status resize_height_first(RowSource& source, const Side& horizontal, const Side
       resample_row(taps, y + i, row, rows, std::span(batch).subspan(i * old.bytes(), old.bytes()),
                    kernels);
     }
-    kernels.columns(from, columns, to, scratch.data());
+    kernels.columns(from, columns.taps, to, columns.scratch.data());
     for (std::size_t i = 0; i < count; ++i) {
       std::ranges::copy(std::span(made).subspan(i * new_bytes, new_bytes), sink.next_row().begin());
       sink.finish_row();

@@ -34,9 +34,9 @@ struct PixelArea {
 /// Makes `part` of the bytes of Pillow's `Image.resize((to_width, to_height), filter)`, which image
 /// processors of vision-language models call, at the cost of that part. Rows are read as they are
 /// needed and handed over as they are made, so that they are in the cache: those above and below
-/// the part's are not read. All sides are at least 1. Thread-safe. Allocates as much as
-/// `pillow_resize_part_working_set_bytes` says and throws nothing but `bad_alloc`. Errors: those of
-/// `source`.
+/// the part's are not read, and `source` may leave out columns beside it. All sides are at least 1.
+/// Thread-safe. Allocates as much as `pillow_resize_part_working_set_bytes` says and throws nothing
+/// but `bad_alloc`. Errors: those of `source`.
 ///
 /// All `kernels` give the same bytes, and so do all machines, with one reservation: Lanczos weights
 /// take the sine of the C library, as Pillow's do. Where two libraries differ in a sine's last bit,

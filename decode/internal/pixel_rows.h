@@ -21,6 +21,12 @@ class RowSource {
 
   virtual std::int32_t width() const = 0;
   virtual std::int32_t height() const = 0;
+  /// Says, before any row is read, that only the columns from `first` up to `end` are needed, so
+  /// that others may be left out. Returns the column with which rows begin from then on. Errors:
+  /// those of the decoder.
+  virtual Result<std::int32_t> restrict_columns(std::int32_t /*first*/, std::int32_t /*end*/) {
+    return 0;
+  }
   /// Points to the rows `first`, `first` + 1, ...; beyond the last, to that one. They have
   /// kResampleSlack readable bytes behind them, and are valid until the next call. `first` is at
   /// least that of the last call and kResampleBatch. Errors: those of the decoder.

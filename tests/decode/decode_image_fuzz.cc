@@ -15,6 +15,13 @@
 
 constexpr isocost::PatchGrid kGrid{4, 6};
 
+// The middle of a picture of three times the grid's sides, of which a JPEG's rest is passed over.
+isocost::Framing middle() {
+  const std::int32_t width = kGrid.width();
+  const std::int32_t height = kGrid.height();
+  return {3 * width, 3 * height, {width, height, width, height}};
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto recipe = isocost::Recipe::create({});
   static isocost::BufferPool pool;
@@ -27,6 +34,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static std::vector<std::byte> patches(static_cast<std::size_t>(kGrid.bytes()));
     static_cast<void>(isocost::framed_image_patches(source, *shape, isocost::whole(kGrid), kGrid,
                                                     {}, {}, patches));
+    for (const auto exactness : {isocost::Exactness::kExact, isocost::Exactness::kFast}) {
+      static_cast<void>(isocost::framed_image_patches(source, *shape, middle(), kGrid, {},
+                                                      {.exactness = exactness}, patches));
+    }
     const isocost::PartBytes part{&*shape, &source};
     const auto tensors = recipe->tensors(std::span(&part, 1), pool);
     if (!tensors.has_value()) continue;
