@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/tensor_schema.h"
 
@@ -31,6 +34,17 @@ at::ScalarType scalar_type(DType dtype) {
       return at::kFloat;
   }
   TORCH_CHECK(false, "unknown dtype ", static_cast<int>(dtype));
+}
+
+void move_to_device(TorchMicrobatch& microbatch, DeviceCopies& copies,
+                    const std::function<bool()>& pin) {
+  std::vector<at::Tensor> sources;
+  sources.reserve(microbatch.tensors.size());
+  for (auto& [name, tensor] : microbatch.tensors) sources.push_back(std::move(tensor));
+  std::vector<at::Tensor> moved = copies.copy(std::move(sources), pin);
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    microbatch.tensors[i].second = std::move(moved[i]);
+  }
 }
 
 }  // namespace
@@ -74,15 +88,24 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
   return (losses * next_weights.to(losses.dtype())).sum() / static_cast<double>(count);
 }
 
-Result<TorchLoader> TorchLoader::connect(const ClientOptions& options) {
+Result<TorchLoader> TorchLoader::connect(const ClientOptions& options, at::Device device) {
   ISOCOST_ASSIGN(std::unique_ptr<Client> client, Client::connect(options));
-  return TorchLoader(std::move(client));
+  return TorchLoader(std::move(client), device);
 }
 
+TorchLoader::TorchLoader(std::unique_ptr<Client> client, at::Device device)
+    : client_(std::move(client)),
+      copies_(device.is_cpu() ? nullptr : std::make_unique<DeviceCopies>(device)) {}
+
 Result<std::optional<TorchMicrobatch>> TorchLoader::next(const std::stop_token& stop) {
-  ISOCOST_ASSIGN(const std::optional<Microbatch> microbatch, client_->next(stop));
-  if (!microbatch) return std::optional<TorchMicrobatch>();
-  return std::optional<TorchMicrobatch>(to_torch(*microbatch));
+  if (!taken_) {
+    ISOCOST_ASSIGN(taken_, client_->next(stop));
+  }
+  if (!taken_) return std::optional<TorchMicrobatch>();
+  TorchMicrobatch microbatch = to_torch(*taken_);
+  if (copies_) move_to_device(microbatch, *copies_, taken_->pin);
+  taken_.reset();
+  return std::optional<TorchMicrobatch>(std::move(microbatch));
 }
 
 Status TorchLoader::report(const TorchMicrobatch& microbatch,

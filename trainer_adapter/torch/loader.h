@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <array>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "base/tensor.h"
 #include "base/units.h"
 #include "trainer_adapter/client.h"
+#include "trainer_adapter/torch/device_copies.h"
 #include "transport/messages.h"
 
 namespace isocost {
@@ -60,13 +62,20 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 ///     if (microbatch->header.last_of_step()) { /* all-reduce (sum), optimizer step */ }
 ///   }
 ///
-/// Blocking, errors and threads as for Client. Move-only.
+/// For a device other than the CPU, microbatches are copied there while it computes: from shared
+/// memory directly, which is registered with the CUDA runtime for that. Not yet run on a GPU.
+///
+/// Blocking, errors and threads as for Client. Throws c10::Error for a device that libtorch cannot
+/// use. Move-only.
 class TorchLoader {
  public:
-  static Result<TorchLoader> connect(const ClientOptions& options);
+  static Result<TorchLoader> connect(const ClientOptions& options, at::Device device = at::kCPU);
   /// Takes a connected client, for example of a replica group (trainer_adapter/replicas.h).
-  explicit TorchLoader(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+  explicit TorchLoader(std::unique_ptr<Client> client, at::Device device = at::kCPU);
 
+  /// As Client::next, with the tensors on the device; the device's current stream waits for them.
+  /// Throws c10::Error where they cannot be copied there, for example for want of memory: the next
+  /// call tries the same microbatch again.
   Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
 
   /// Sends the measured seconds of each module, forward and backward, and those of them that
@@ -79,6 +88,8 @@ class TorchLoader {
 
  private:
   std::unique_ptr<Client> client_;
+  std::unique_ptr<DeviceCopies> copies_;  // null for the CPU
+  std::optional<Microbatch> taken_;       // from the client, and not returned yet
 };
 
 }  // namespace isocost
