@@ -171,7 +171,7 @@ class ServerImpl final : public Server {
 
   std::unique_ptr<BlockSender> blocks_;  // null: no memory is shared
   Wake wake_;
-  zmq::context_t context_{1};
+  zmq::context_t context_{options_.io_threads};
   std::optional<KeyGate> gate_;
   zmq::socket_t router_;
   // Used by the thread only:
@@ -569,6 +569,7 @@ Status check_server(const ServerOptions& options) {
                      in_seconds(options.heartbeat) + ": it is " +
                      in_seconds(options.heartbeat_timeout));
   }
+  ISOCOST_TRY(check_range("io_threads", options.io_threads, 1, 64));
   ISOCOST_TRY(read_security(options));
   return check_path_is_free(options.bind);
 }

@@ -23,6 +23,8 @@ struct ServerOptions {
   std::string curve_key;      ///< File with the node's secret key; empty: no CURVE.
   std::string curve_clients;  ///< File with the public keys of admitted clients, one per line;
                               ///< empty: every client that has the node's public key.
+  /// Threads that move the sockets' bytes, at least 1. Each connection is served by one of them.
+  int io_threads = 1;
   std::chrono::milliseconds heartbeat{1000};
   /// A client that sent nothing for this long is considered lost.
   std::chrono::milliseconds heartbeat_timeout{30000};

@@ -345,6 +345,10 @@ std::vector<OptionSpec> service_options() {
       text_option("curve_clients", &S::curve_clients, "FILE",
                   "Public keys of the clients let in, one per line; empty: any client that knows "
                   "the node's key."),
+      number("io_threads", &S::io_threads,
+             "Threads of ZeroMQ, each of which moves the bytes of some of the trainers: more than "
+             "1 helps where several trainers on other hosts ask for over 3 GB/s together, or for "
+             "0.6 GB/s with CURVE keys."),
       flag_option("shared_memory", &S::shared_memory,
                   "Trainers of this user on this host receive microbatches in shared memory, "
                   "without a copy of their own. It counts in memory until they drop the tensors; "

@@ -7,6 +7,7 @@ namespace isocost {
 
 Status ServiceOptions::validate() const {
   ISOCOST_TRY(check_range("plan_ahead", plan_ahead, 1, 1000));
+  ISOCOST_TRY(check_range("io_threads", io_threads, 1, 64));
   ISOCOST_TRY(check_range("heartbeat_timeout", heartbeat_timeout, std::chrono::milliseconds(100),
                           std::chrono::hours(24)));
   ISOCOST_TRY(check_range("stall_timeout", stall_timeout, std::chrono::milliseconds(0),

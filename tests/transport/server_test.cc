@@ -115,6 +115,29 @@ struct Watched {
   std::shared_ptr<std::vector<std::byte>> bytes;
 };
 
+// Threads of this process that move the bytes of ZeroMQ's sockets.
+std::ptrdiff_t io_threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::count_if(begin(tasks), end(tasks), [](const auto& task) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    return name.starts_with("ZMQbg/IO");
+  });
+}
+
+TEST(Server, HasAsManyIoThreadsAsAreAskedFor) {
+  ServerOptions options = quick();
+  options.io_threads = 3;
+  {
+    Recorded server(options);
+    EXPECT_EQ(io_threads(), 3);
+  }
+  EXPECT_EQ(io_threads(), 0);
+  options.io_threads = 0;
+  const auto refused = Server::create(options, admit_ranks(two_ranks()), {}, {});
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+}
+
 TEST(Server, DropsMessagesOfAnEarlierSession) {
   Recorded server(quick());
   RawPeer before(server->endpoint());

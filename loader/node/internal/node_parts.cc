@@ -176,6 +176,7 @@ ServerOptions server_options(const NodeOptions& options) {
   server.insecure = options.service.insecure;
   server.curve_key = options.service.curve_key;
   server.curve_clients = options.service.curve_clients;
+  server.io_threads = static_cast<int>(options.service.io_threads);
   server.heartbeat_timeout = options.service.heartbeat_timeout;
   server.heartbeat = std::min(server.heartbeat, options.service.heartbeat_timeout / 4);
   return server;

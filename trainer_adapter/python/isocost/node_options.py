@@ -87,6 +87,8 @@ class NodeOptions:
         decode_program: With isolate, the isocost program that workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         plan_ahead: Steps decoded and planned ahead of training.
+        io_threads: Threads of ZeroMQ, each of which moves the bytes of some of the trainers: more than 1 helps where
+            several trainers on other hosts ask for over 3 GB/s together, or for 0.6 GB/s with CURVE keys.
         shared_memory: Trainers of this user on this host receive microbatches in shared memory, without a copy of their
             own. It counts in memory until they drop the tensors; where there is none left, microbatches go over the
             socket.
@@ -127,6 +129,7 @@ class NodeOptions:
     decode_program: Path = ""
     index_dir: Path = ""
     plan_ahead: int = 2
+    io_threads: int = 1
     shared_memory: bool = True
     stall_timeout: float = 1800.0
     metrics: str = ""
