@@ -180,30 +180,6 @@ TEST_F(BlockSenderTest, EachReasonOfEachRankIsToldOnce) {
   EXPECT_NE(log_[2].find("takes no further block"), std::string::npos) << log_[2];
 }
 
-// Others wait for whatever is given back.
-TEST_F(BlockSenderTest, ALargeBlockTakesOverWhatIsReservedForSmallOnes) {
-  const auto receiver = attach(0, 1);
-  {
-    const BlockReceiver::Delivered one = pass(*receiver, 1);
-    const BlockReceiver::Delivered other = pass(*receiver, 2);
-  }
-  sender_->serve();
-  const std::int64_t used = budget_.in_use();
-  const MemoryBudget::Request waiting(budget_, budget_.limit());
-  EXPECT_TRUE(holds(pass(*receiver, 3, 2 * kBytes), 3));
-  EXPECT_EQ(budget_.in_use(), used);
-}
-
-TEST_F(BlockSenderTest, FreeBlocksStayWhereTheyMakeNotEnoughRoom) {
-  const auto receiver = attach(0, 1);
-  const std::byte* address = pass(*receiver, 1).bytes.data();
-  sender_->serve();
-  const std::int64_t used = budget_.in_use();
-  EXPECT_FALSE(send(2, 2 * kMiB));
-  EXPECT_EQ(budget_.in_use(), used);
-  EXPECT_EQ(pass(*receiver, 3).bytes.data(), address) << "its client has it mapped";
-}
-
 TEST_F(BlockSenderTest, AMicrobatchWithoutBytesNeedsNoBlock) {
   const auto receiver = attach(0, 1);
   EXPECT_FALSE(sender_->begin(0, header(1, 0), 1).has_value());

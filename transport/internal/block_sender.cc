@@ -7,7 +7,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstddef>
-#include <iterator>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -255,44 +254,18 @@ std::optional<BlockSender::Block> BlockSender::take_smallest(std::int32_t rank,
   return client == nullptr ? std::nullopt : take_free(*client, 0);
 }
 
-void BlockSender::put_back(std::int32_t rank, std::uint64_t session, std::vector<Block> blocks) {
-  const MutexLock lock(mutex_);
-  if (Client* client = find(rank, session)) {
-    std::ranges::move(blocks, std::back_inserter(client->free));
+// Gives up free blocks, which are too small, for a larger one.
+std::shared_ptr<const void> BlockSender::reserve(std::int32_t rank, std::uint64_t session,
+                                                 const PacketSocket& socket, std::int64_t bytes) {
+  for (;;) {
+    if (auto reserved = reserve_(bytes)) return reserved;
+    const auto unused = take_smallest(rank, session);
+    if (!unused) return nullptr;
+    if (socket.send(encode(DropBlock{unused->number}))) continue;
+    // It would keep the memory, which nobody counts any more.
+    socket.shut_down();
+    return nullptr;
   }
-}
-
-// Where there is no memory for a block, free ones, which are too small, are given up for it. It
-// takes over what is reserved for them, lest others take that first; they stay where it is not
-// enough.
-std::optional<BlockSender::Reservations> BlockSender::reserve(std::int32_t rank,
-                                                              std::uint64_t session,
-                                                              const PacketSocket& socket,
-                                                              std::int64_t bytes) {
-  Reservations reserved;
-  std::vector<Block> unused;
-  for (std::int64_t missing = bytes; missing > 0;) {
-    if (auto rest = reserve_(missing)) {
-      reserved.push_back(std::move(rest));
-      break;
-    }
-    auto smallest = take_smallest(rank, session);
-    if (!smallest) {
-      put_back(rank, session, std::move(unused));
-      return std::nullopt;
-    }
-    missing -= smallest->memory.size();
-    unused.push_back(*std::move(smallest));
-  }
-  for (Block& block : unused) {
-    if (!socket.send(encode(DropBlock{block.number}))) {
-      // It would keep the memory, which nobody counts any more.
-      socket.shut_down();
-      return std::nullopt;
-    }
-    std::ranges::move(block.reserved, std::back_inserter(reserved));
-  }
-  return reserved;
 }
 
 std::optional<BlockSender::Block> BlockSender::make(std::int32_t rank, std::uint64_t session,
@@ -313,7 +286,7 @@ std::optional<BlockSender::Block> BlockSender::make(std::int32_t rank, std::uint
          "a microbatch goes over the socket: " + memory.error().message());
     return std::nullopt;
   }
-  Block block{++blocks_made_, *std::move(reserved), *std::move(memory)};
+  Block block{++blocks_made_, std::move(reserved), *std::move(memory)};
   if (!socket.send(encode(PassBlock{block.number}), block.memory.descriptor())) {
     tell(Obstacle::kNotTaken, rank,
          "a microbatch goes over the socket: its client takes no further block of shared memory");

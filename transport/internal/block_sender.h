@@ -66,10 +66,9 @@ class BlockSender {
   std::uint64_t microbatches() const { return microbatches_; }
 
  private:
-  using Reservations = std::vector<std::shared_ptr<const void>>;
   struct Block {
     std::uint64_t number = 0;
-    Reservations reserved;  // of at least its bytes; outlive the memory
+    std::shared_ptr<const void> reserved;  // outlives the memory
     MemoryBlock memory;
   };
   using Socket = std::shared_ptr<PacketSocket>;
@@ -111,9 +110,7 @@ class BlockSender {
       ISOCOST_EXCLUDES(mutex_);
   std::optional<Block> make(std::int32_t rank, std::uint64_t session, const PacketSocket& socket,
                             std::int64_t bytes) ISOCOST_EXCLUDES(mutex_);
-  void put_back(std::int32_t rank, std::uint64_t session, std::vector<Block> blocks)
-      ISOCOST_EXCLUDES(mutex_);
-  std::optional<Reservations> reserve(std::int32_t rank, std::uint64_t session,
+  std::shared_ptr<const void> reserve(std::int32_t rank, std::uint64_t session,
                                       const PacketSocket& socket, std::int64_t bytes)
       ISOCOST_EXCLUDES(mutex_);
   bool watch(int descriptor);

@@ -15,11 +15,7 @@ struct Reservation {
 
 std::shared_ptr<const void> BlockMemory::reserve(std::int64_t bytes) {
   const MutexLock lock(mutex_);
-  if (wanted_ != nullptr && wanted_->request.bytes() < bytes) {
-    // A place in the queue is not given up for what there is no room for.
-    if (!waiting_->try_acquire(bytes - wanted_->request.bytes())) return nullptr;
-    wanted_ = nullptr;
-  }
+  if (wanted_ != nullptr && wanted_->request.bytes() < bytes) wanted_ = nullptr;
   if (wanted_ == nullptr) {
     auto waiting = waiting_->try_acquire(bytes);
     if (!waiting) return nullptr;

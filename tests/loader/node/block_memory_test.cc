@@ -59,18 +59,6 @@ TEST_F(BlockMemoryTest, ALargerBlockAsksAnew) {
   EXPECT_NE(memory_.reserve(40), nullptr);
 }
 
-// What asks for less and less, until there is room, keeps its place when it asks again.
-TEST_F(BlockMemoryTest, ABlockThatIsTooLargeTakesNoPlace) {
-  const auto block = memory_.reserve(30);
-  auto decoding = budget_.acquire(70, {}).value();
-  EXPECT_EQ(memory_.reserve(40), nullptr);
-  EXPECT_EQ(memory_.reserve(20), nullptr);
-  const MemoryBudget::Request next(budget_, 80);
-  EXPECT_EQ(memory_.reserve(40), nullptr);
-  decoding.release();
-  EXPECT_NE(memory_.reserve(20), nullptr);
-}
-
 TEST_F(BlockMemoryTest, GivesUpWhatNobodyTakes) {
   auto decoding = budget_.acquire(100, {}).value();
   EXPECT_EQ(memory_.reserve(20), nullptr);
