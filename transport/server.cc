@@ -193,7 +193,6 @@ ServerImpl::~ServerImpl() {
 }
 
 Status ServerImpl::start() {
-  ISOCOST_TRY(check_server(options_));
   ISOCOST_ASSIGN(const Security security, read_security(options_));
   router_ = zmq::socket_t(context_, zmq::socket_type::router);
   secure(security);
@@ -410,7 +409,7 @@ void ServerImpl::take(std::int32_t rank, const Message& message) {
   if (const auto* credit = std::get_if<Credit>(&message)) {
     // The client granted it before it received the welcome of this session.
     if (credit->session != clients_[rank].session) return;
-    // A client attaches before it grants the first credit, and gives back a block before the next.
+    // A client attaches before it grants the first credit, and gives back blocks before the next.
     if (blocks_) blocks_->serve();
     on_event_(CreditGranted{rank, credit->microbatches});
   } else if (const auto* done = std::get_if<Acknowledgement>(&message)) {
@@ -577,6 +576,7 @@ Status check_server(const ServerOptions& options) {
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Admission admit,
                                                std::function<void(const ServerEvent&)> on_event,
                                                LogSink log) {
+  ISOCOST_TRY(check_server(options));
   try {
     auto server = std::make_unique<ServerImpl>(options, std::move(admit), std::move(on_event),
                                                std::move(log));

@@ -3,7 +3,8 @@
 //
 // For each message size and way, one round measures two contenders: a pair of sockets whose
 // receiver drops messages of one frame, and Server -> Client with microbatches of eight fragments
-// of that size. The ways are tcp, ipc, and shared memory, beside which the bare pair goes by ipc.
+// of that size. The ways are tcp, without and with CURVE keys, ipc, and shared memory, beside which
+// the bare pair goes by ipc.
 // All are checked: all bytes arrived, and the microbatches hold what was sent; before the rounds,
 // every byte of them. In the rounds a byte of each page is read, so that mapping pages is in the
 // time. Prints medians over several rounds, and the range of the ratio, which is taken within a
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +29,7 @@
 #include "base/scratch_directory.h"
 #include "base/statistics.h"
 #include "trainer_adapter/client.h"
+#include "transport/keys.h"
 #include "transport/server.h"
 
 namespace {
@@ -46,9 +49,30 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+struct Way {
+  std::string name;
+  std::string endpoint;
+  bool shared = false;
+  std::filesystem::path keys = {};  // of the node, as write_keys takes it; empty: no CURVE
+
+  std::string secret_key() const { return keys.empty() ? "" : keys.string() + ".secret"; }
+  std::string public_key() const { return keys.empty() ? "" : keys.string() + ".public"; }
+};
+
+void encrypt(const Way& way, zmq::socket_t& node, zmq::socket_t& client) {
+  if (way.keys.empty()) return;
+  const isocost::KeyPair keys = isocost::read_secret_key(way.secret_key()).value();
+  const isocost::KeyPair own = isocost::generate_keys().value();
+  node.set(zmq::sockopt::curve_server, true);
+  node.set(zmq::sockopt::curve_secretkey, keys.secret_key);
+  client.set(zmq::sockopt::curve_serverkey, keys.public_key);
+  client.set(zmq::sockopt::curve_publickey, own.public_key);
+  client.set(zmq::sockopt::curve_secretkey, own.secret_key);
+}
+
 // GB/s of a bare pair: frames over the sender's memory, without a copy, received and dropped. The
 // receiver grants credit as ours does, so that queues do not grow without bound.
-double bare_pair(const std::string& endpoint, std::int64_t size, std::int64_t messages) {
+double bare_pair(const Way& way, std::int64_t size, std::int64_t messages) {
   zmq::context_t context(1);
   zmq::context_t other(1);
   zmq::socket_t sender(context, zmq::socket_type::dealer);
@@ -58,7 +82,8 @@ double bare_pair(const std::string& endpoint, std::int64_t size, std::int64_t me
     socket->set(zmq::sockopt::rcvhwm, 0);
     socket->set(zmq::sockopt::linger, 0);
   }
-  sender.bind(endpoint);
+  encrypt(way, sender, receiver);
+  sender.bind(way.endpoint);
   receiver.connect(sender.get(zmq::sockopt::last_endpoint));
   const std::vector<char> bytes(static_cast<std::size_t>(size), 'x');
   constexpr std::int64_t kWindow = 2 * kFragments;
@@ -90,14 +115,15 @@ double bare_pair(const std::string& endpoint, std::int64_t size, std::int64_t me
 // The node's side: sends one tensor again and again, as credit allows.
 class Sender {
  public:
-  Sender(const std::string& endpoint, std::int64_t size, std::uint32_t microbatches, bool shared)
+  Sender(const Way& way, std::int64_t size, std::uint32_t microbatches)
       : size_(size), microbatches_(microbatches) {
     isocost::Buffer buffer = pool_.allocate(size);
     std::memset(buffer.data(), 'x', static_cast<std::size_t>(size));
     tensor_ = isocost::make_tensor(std::move(buffer), isocost::DType::kUInt8, {1, size}).value();
     isocost::ServerOptions options;
-    options.bind = endpoint;
-    if (shared) {
+    options.bind = way.endpoint;
+    options.curve_key = way.secret_key();
+    if (way.shared) {
       options.reserve_block = [](std::int64_t) { return std::make_shared<const int>(0); };
     }
     const isocost::MutexLock lock(mutex_);
@@ -151,12 +177,12 @@ bool is_whole(std::span<const std::byte> bytes, std::int64_t size, std::size_t s
 }
 
 // GB/s of tensor bytes that arrive, of which every `stride`th is read.
-double ours(const std::string& endpoint, std::int64_t size, std::int64_t messages, bool shared,
-            std::size_t stride = 4096) {
+double ours(const Way& way, std::int64_t size, std::int64_t messages, std::size_t stride = 4096) {
   const auto microbatches = static_cast<std::uint32_t>(messages / kFragments);
-  Sender sender(endpoint, size, microbatches, shared);
+  Sender sender(way, size, microbatches);
   isocost::ClientOptions options;
   options.endpoint = sender.endpoint();
+  options.curve_server_key_file = way.public_key();
   auto client = isocost::Client::connect(options);
   if (!client) give_up(client.error().message());
   const auto start = Clock::now();
@@ -173,27 +199,26 @@ double ours(const std::string& endpoint, std::int64_t size, std::int64_t message
   const double seconds = seconds_since(start);
   if (received != microbatches) give_up("microbatches were lost");
   const std::int64_t all = size * kFragments * microbatches;
-  if ((*client)->bytes_copied() != (shared ? 0 : all)) give_up("bytes went another way");
+  if ((*client)->bytes_copied() != (way.shared ? 0 : all)) give_up("bytes went another way");
   return static_cast<double>(all) / seconds / 1e9;
 }
 
-void compare(const std::string& name, const std::string& endpoint, std::int64_t size,
-             bool shared = false) {
+void compare(const Way& way, std::int64_t size) {
   const std::int64_t messages =
       std::max<std::int64_t>(kBytesARound / size, 4 * kFragments) / kFragments * kFragments;
   std::vector<double> bare;
   std::vector<double> isocost_rate;
   std::vector<double> ratio;
-  ours(endpoint, size, 4 * kFragments, shared, /*stride=*/1);
+  ours(way, size, 4 * kFragments, /*stride=*/1);
   for (int round = 0; round < kRounds; ++round) {
-    bare.push_back(bare_pair(endpoint, size, messages));
-    isocost_rate.push_back(ours(endpoint, size, messages, shared));
+    bare.push_back(bare_pair(way, size, messages));
+    isocost_rate.push_back(ours(way, size, messages));
     ratio.push_back(isocost_rate.back() / bare.back());
   }
   const isocost::Distribution ratios = isocost::distribution_of(ratio);
   std::printf(
       "%-6s %8lld KiB   bare %6.2f GB/s   isocost %6.2f GB/s   ratio %5.2f  (%.2f to %.2f)\n",
-      name.c_str(), static_cast<long long>(size / 1024), isocost::median(bare),
+      way.name.c_str(), static_cast<long long>(size / 1024), isocost::median(bare),
       isocost::median(isocost_rate), ratios.p50, ratios.least, ratios.most);
 }
 
@@ -203,10 +228,14 @@ int main() {
   const auto scratch = isocost::ScratchDirectory::create("isocost-transport-bench");
   if (!scratch) give_up(scratch.error().message());
   const std::string socket_file = "ipc://" + (*scratch / "socket").string();
+  const std::filesystem::path keys = *scratch / "node";
+  if (!isocost::write_keys(isocost::generate_keys().value(), keys)) give_up("cannot write keys");
+  const std::vector<Way> ways = {{"tcp", "tcp://127.0.0.1:*"},
+                                 {"curve", "tcp://127.0.0.1:*", /*shared=*/false, keys},
+                                 {"ipc", socket_file},
+                                 {"shared", socket_file, /*shared=*/true}};
   std::printf("medians of %d rounds; the ratio's range in brackets\n", kRounds);
   for (const std::int64_t size : {64 << 10, 1 << 20, 16 << 20}) {
-    compare("tcp", "tcp://127.0.0.1:*", size);
-    compare("ipc", socket_file, size);
-    compare("shared", socket_file, size, /*shared=*/true);
+    for (const Way& way : ways) compare(way, size);
   }
 }

@@ -78,7 +78,7 @@ Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
     if (!more) break;
     const std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
     if (at == AV_NOPTS_VALUE || (packet->flags & AV_PKT_FLAG_DISCARD) != 0) continue;
-    // What does not fit in 64 bits is their least number.
+    // av_rescale_q returns INT64_MIN where the result does not fit.
     const std::int64_t at_us = to_us(at, stream.time_base);
     if (at_us > kMaxDurationUs || at_us < -kMaxDurationUs) {
       return corrupt("its video has impossible times");

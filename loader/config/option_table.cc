@@ -346,9 +346,9 @@ std::vector<OptionSpec> service_options() {
                   "Public keys of the clients let in, one per line; empty: any client that knows "
                   "the node's key."),
       number("io_threads", &S::io_threads,
-             "Threads of ZeroMQ, each of which moves the bytes of some of the trainers: more than "
-             "1 helps where several trainers on other hosts ask for over 3 GB/s together, or for "
-             "0.6 GB/s with CURVE keys."),
+             "Threads of ZeroMQ, 1 to 64, each of which moves the bytes of some of the trainers. "
+             "Raise it if trainers on other hosts together need more than 3 GB/s, or with CURVE "
+             "keys more than 0.6 GB/s."),
       flag_option("shared_memory", &S::shared_memory,
                   "Trainers of this user on this host receive microbatches in shared memory, "
                   "without a copy of their own. It counts in memory until they drop the tensors; "

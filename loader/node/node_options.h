@@ -29,7 +29,7 @@ struct ServiceOptions {
   bool insecure = false;
   std::string curve_key;
   std::string curve_clients;
-  std::int64_t io_threads = 1;  ///< Of ZeroMQ; each serves some of the trainers.
+  std::int64_t io_threads = 1;  ///< Threads of ZeroMQ, each for some of the trainers.
   bool shared_memory = true;  ///< Trainers on this host receive microbatches in shared memory.
   std::chrono::milliseconds heartbeat_timeout{30000};
   /// How long ranks may train without anything planned, sent or acknowledged before somebody is

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -87,6 +91,39 @@ TEST(VideoProbe, MeasuresWhereTheContainerDoesNotSay) {
     ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
     EXPECT_NEAR(static_cast<double>(shape->duration_us), 5.7e6, 101e3);
   }
+}
+
+// A live Matroska file whose first cluster begins near the end of 64 bits, in milliseconds.
+Bytes far_in_the_future(const VideoSpec& live) {
+  const Bytes file = make_video(live);
+  constexpr std::array<std::uint8_t, 4> kCluster{0x1F, 0x43, 0xB6, 0x75};
+  const auto as_byte = [](std::uint8_t value) { return static_cast<std::byte>(value); };
+  const auto cluster =
+      std::ranges::search(file, kCluster, {}, {}, as_byte).begin() - file.begin() + 4;
+  const auto at = static_cast<std::size_t>(cluster);
+  // Its size, to be given in eight bytes as unknown, and its time: E7, one byte, 0.
+  const auto size_bytes =
+      static_cast<std::size_t>(std::countl_zero(static_cast<std::uint8_t>(file.at(at)))) + 1;
+  Bytes out(file.begin(), file.begin() + cluster);
+  for (const std::uint8_t value : {0x01, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,  //
+                                   0xE7, 0x88, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x00, 0x00}) {
+    out.push_back(as_byte(value));
+  }
+  const std::size_t time = at + size_bytes;
+  EXPECT_EQ(file.at(time), as_byte(0xE7));
+  EXPECT_EQ(file.at(time + 1), as_byte(0x81));
+  out.insert(out.end(), file.begin() + static_cast<std::ptrdiff_t>(time) + 3, file.end());
+  return out;
+}
+
+TEST(VideoProbe, RefusesTimesThatDoNotFit) {
+  VideoSpec live;
+  live.container = MediaFormat::kMatroska;
+  live.live = true;
+  const auto shape = probe_bytes(far_in_the_future(live), MediaFormat::kMatroska);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt);
+  EXPECT_THAT(shape.error().message(), HasSubstr("impossible times"));
 }
 
 TEST(VideoProbe, TellsTheVideosDurationNotTheSounds) {

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -224,6 +225,10 @@ TEST_F(BlockSenderTest, ManyStrangersAreLimited) {
   }
   EXPECT_EQ(strangers.size(), 300U);
   EXPECT_LE(open_descriptors(), descriptors + 300 + 64);
+  const auto is_open = [](PacketSocket& stranger) { return stranger.receive().has_value(); };
+  EXPECT_FALSE(std::ranges::any_of(std::span(strangers).first(300 - 64), is_open))
+      << "the oldest had the longest time";
+  EXPECT_TRUE(std::ranges::all_of(std::span(strangers).last(64), is_open));
   EXPECT_TRUE(holds(pass(*receiver, 1), 1));
 }
 

@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +20,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/file_descriptor.h"
 #include "tests/support/admit_ranks.h"
 #include "transport/connection.h"
 #include "transport/server.h"
@@ -64,13 +65,11 @@ TEST(LostPeers, BothEndsLimitSilence) {
   options.bind = "tcp://127.0.0.1:*";
   options.heartbeat_timeout = std::chrono::milliseconds(60'000);
   const auto server = Server::create(options, admit_ranks({}), [](const auto&) {}, {}).value();
-  std::atomic<bool> welcomed = false;
+  std::promise<void> welcomed;
   ConnectionHandlers handlers;
   handlers.hello = [] { return Hello{}; };
   handlers.on_message = [&](const Message& message, std::span<const std::span<const std::byte>>) {
-    if (!std::holds_alternative<Welcome>(message)) return;
-    welcomed = true;
-    welcomed.notify_all();
+    if (std::holds_alternative<Welcome>(message)) welcomed.set_value();
   };
   handlers.on_error = [](const Error& error) { ADD_FAILURE() << error.to_string(); };
   handlers.on_tick = [](std::chrono::nanoseconds) {};
@@ -79,7 +78,7 @@ TEST(LostPeers, BothEndsLimitSilence) {
   ConnectionOptions own;
   own.endpoint = server->endpoint();
   const auto connection = Connection::open(own, std::move(handlers)).value();
-  welcomed.wait(false);
+  ASSERT_EQ(welcomed.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
   const Limits client{1, 15, 3, 30'000};
   const Limits node{1, 30, 6, 60'000};
   EXPECT_EQ(connections(), (std::vector<Limits>{client, node}));
@@ -93,6 +92,20 @@ TEST(LostPeers, AShortTimeOutIsProbedEverySecond) {
   EXPECT_EQ(socket.get(zmq::sockopt::tcp_keepalive_idle), 1);
   EXPECT_EQ(socket.get(zmq::sockopt::tcp_keepalive_intvl), 1);
   EXPECT_EQ(socket.get(zmq::sockopt::tcp_maxrt), 300);
+}
+
+// As libzmq sets them only in a connection that it has accepted, an impossible one would end it.
+TEST(LostPeers, ALongTimeOutIsOneThatTheSystemTakes) {
+  zmq::context_t context;
+  zmq::socket_t socket(context, zmq::socket_type::dealer);
+  close_lost_connections(socket, std::chrono::hours(24));
+  const FileDescriptor tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto takes = [&tcp](int name, int value) {
+    return setsockopt(tcp.get(), IPPROTO_TCP, name, &value, sizeof(value)) == 0;
+  };
+  EXPECT_TRUE(takes(TCP_KEEPIDLE, socket.get(zmq::sockopt::tcp_keepalive_idle)));
+  EXPECT_TRUE(takes(TCP_KEEPINTVL, socket.get(zmq::sockopt::tcp_keepalive_intvl)));
+  EXPECT_TRUE(takes(TCP_USER_TIMEOUT, socket.get(zmq::sockopt::tcp_maxrt)));
 }
 
 }  // namespace

@@ -13,10 +13,13 @@ DeviceCopies::DeviceCopies(at::Device device)
     : stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)) {}
 
 DeviceCopies::~DeviceCopies() {
-  if (under_way_.empty()) return;
+  if (!under_way_.empty()) finish();
+}
+
+void DeviceCopies::finish() noexcept {
   try {
     stream_.synchronize();
-  } catch (const c10::Error&) {  // the device has failed: nothing reads the sources any more
+  } catch (...) {  // the device has failed: nothing reads the sources any more
   }
 }
 
@@ -27,7 +30,7 @@ std::vector<at::Tensor> DeviceCopies::copy(std::vector<at::Tensor> sources,
   try {
     return begin(under_way_.back(), pin);
   } catch (...) {
-    stream_.synchronize();  // the copies that have begun read their sources
+    finish();  // the copies that have begun read their sources
     under_way_.pop_back();
     throw;
   }

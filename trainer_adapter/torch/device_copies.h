@@ -41,6 +41,7 @@ class DeviceCopies {
 
   std::vector<at::Tensor> begin(UnderWay& batch, const std::function<bool()>& pin);
   void forget_done();
+  void finish() noexcept;
 
   c10::Stream stream_;
   std::deque<UnderWay> under_way_;  // in the order of the stream

@@ -36,6 +36,10 @@ at::ScalarType scalar_type(DType dtype) {
   TORCH_CHECK(false, "unknown dtype ", static_cast<int>(dtype));
 }
 
+std::unique_ptr<DeviceCopies> copies_to(at::Device device) {
+  return device.is_cpu() ? nullptr : std::make_unique<DeviceCopies>(device);
+}
+
 void move_to_device(TorchMicrobatch& microbatch, DeviceCopies& copies,
                     const std::function<bool()>& pin) {
   std::vector<at::Tensor> sources;
@@ -89,13 +93,23 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 }
 
 Result<TorchLoader> TorchLoader::connect(const ClientOptions& options, at::Device device) {
+  // Before a rank is taken.
+  std::unique_ptr<DeviceCopies> copies;
+  try {
+    copies = copies_to(device);
+  } catch (const c10::Error& error) {
+    return Error(ErrorCode::kUnsupported,
+                 "cannot copy to device " + device.str() + ": " + error.what_without_backtrace());
+  }
   ISOCOST_ASSIGN(std::unique_ptr<Client> client, Client::connect(options));
-  return TorchLoader(std::move(client), device);
+  return TorchLoader(std::move(client), std::move(copies));
 }
 
 TorchLoader::TorchLoader(std::unique_ptr<Client> client, at::Device device)
-    : client_(std::move(client)),
-      copies_(device.is_cpu() ? nullptr : std::make_unique<DeviceCopies>(device)) {}
+    : TorchLoader(std::move(client), copies_to(device)) {}
+
+TorchLoader::TorchLoader(std::unique_ptr<Client> client, std::unique_ptr<DeviceCopies> copies)
+    : client_(std::move(client)), copies_(std::move(copies)) {}
 
 Result<std::optional<TorchMicrobatch>> TorchLoader::next(const std::stop_token& stop) {
   if (!taken_) {

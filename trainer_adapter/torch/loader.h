@@ -63,14 +63,17 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 ///   }
 ///
 /// For a device other than the CPU, microbatches are copied there while it computes: from shared
-/// memory directly, which is registered with the CUDA runtime for that. Not yet run on a GPU.
+/// memory directly, which is registered with the CUDA runtime for that. Wait for the device before
+/// measured seconds are taken (own_work.h). Not yet run on a GPU.
 ///
-/// Blocking, errors and threads as for Client. Throws c10::Error for a device that libtorch cannot
-/// use. Move-only.
+/// Blocking, errors and threads as for Client. Move-only.
 class TorchLoader {
  public:
+  /// Errors: kUnsupported for a device that libtorch cannot use, before a rank is taken; those of
+  /// Client::connect.
   static Result<TorchLoader> connect(const ClientOptions& options, at::Device device = at::kCPU);
-  /// Takes a connected client, for example of a replica group (trainer_adapter/replicas.h).
+  /// Takes a connected client, for example of a replica group (trainer_adapter/replicas.h). Throws
+  /// c10::Error for a device that libtorch cannot use.
   explicit TorchLoader(std::unique_ptr<Client> client, at::Device device = at::kCPU);
 
   /// As Client::next, with the tensors on the device; the device's current stream waits for them.
@@ -87,6 +90,8 @@ class TorchLoader {
   Client& client() { return *client_; }
 
  private:
+  TorchLoader(std::unique_ptr<Client> client, std::unique_ptr<DeviceCopies> copies);
+
   std::unique_ptr<Client> client_;
   std::unique_ptr<DeviceCopies> copies_;  // null for the CPU
   std::optional<Microbatch> taken_;       // from the client, and not returned yet

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstddef>
+#include <ranges>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -151,15 +152,23 @@ void BlockSender::accept_some() {
     }
     std::optional<PacketSocket> client = *std::move(accepted);
     if (!client) return;
-    const auto is_stranger = [](const auto& entry) { return !entry.second.rank.has_value(); };
-    if (std::ranges::count_if(connections_, is_stranger) >= kMaxUnattached) {
-      close(std::ranges::find_if(connections_, is_stranger)->first);
-    }
+    limit_strangers();
     const auto socket = std::make_shared<PacketSocket>(*std::move(client));
     if (!watch(socket->descriptor())) continue;
-    connections_[socket->descriptor()] = {socket, std::nullopt};
+    connections_[socket->descriptor()] = {socket, std::nullopt, ++accepted_};
     receive_some(socket->descriptor());  // a client attaches at once
   }
+}
+
+// Makes room for one more connection that has not attached: the oldest had the longest time.
+void BlockSender::limit_strangers() {
+  auto strangers = connections_ | std::views::filter([](const auto& entry) {
+                     return !entry.second.rank.has_value();
+                   });
+  if (std::ranges::distance(strangers) < kMaxUnattached) return;
+  const auto oldest = std::ranges::min_element(
+      strangers, {}, [](const auto& entry) { return entry.second.number; });
+  close(oldest->first);
 }
 
 void BlockSender::receive_some(int descriptor) {

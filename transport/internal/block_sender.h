@@ -90,6 +90,7 @@ class BlockSender {
   struct Connection {
     Socket socket;
     std::optional<std::int32_t> rank;  // nothing until it has attached
+    std::uint64_t number = 0;          // in the order in which they were accepted
   };
 
   // Why a microbatch does not go in shared memory.
@@ -115,6 +116,7 @@ class BlockSender {
       ISOCOST_EXCLUDES(mutex_);
   bool watch(int descriptor);
   void accept_some();
+  void limit_strangers();
   void receive_some(int descriptor) ISOCOST_EXCLUDES(mutex_);
   bool handle(Connection& connection, const PacketSocket::Packet& packet) ISOCOST_EXCLUDES(mutex_);
   bool attach(Connection& connection, const AttachMemory& packet) ISOCOST_EXCLUDES(mutex_);
@@ -133,6 +135,7 @@ class BlockSender {
   PacketSocket listener_;
   FileDescriptor events_;                  // an epoll of the listener and all connections
   std::map<int, Connection> connections_;  // by descriptor; used by the server's thread only
+  std::uint64_t accepted_ = 0;             // likewise
   std::optional<std::chrono::steady_clock::time_point>
       listen_again_;  // likewise; empty: it listens
   std::atomic<std::uint64_t> blocks_made_ = 0;

@@ -56,8 +56,8 @@ void* find_symbol(const char* name) {
   return nullptr;
 }
 
-// The runtime keeps the error of a call that failed, and who asks for one next would take it for
-// his own.
+// The runtime keeps the error of a call that failed; the next caller of cudaGetLastError would take
+// it for its own.
 void forget_error() {
   const auto get_last_error = reinterpret_cast<GetLastError>(find_symbol("cudaGetLastError"));
   if (get_last_error != nullptr) get_last_error();
@@ -80,17 +80,17 @@ void unregister(void* address) {
 // The runtime uses the calling thread's device, and makes a context there if there is none:
 // hundreds of megabytes of a device that is perhaps another process's. It does so, too, when a
 // device is set (CUDA 12), so that the calling thread's could not be set back: a thread of its own
-// has nothing to set back.
+// has nothing to set back. It looks nothing up, as the calling thread may have the loader's lock.
 void unregister_on(int device, void* address) {
   const auto set_device = reinterpret_cast<SetDevice>(find_symbol("cudaSetDevice"));
-  if (set_device == nullptr || current_device() == device) {
+  const auto unregister_memory = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
+  if (set_device == nullptr || unregister_memory == nullptr || current_device() == device) {
     unregister(address);
     return;
   }
   try {
     std::jthread([=] {
-      if (set_device(device) != kSuccess) forget_error();
-      unregister(address);
+      if (set_device(device) == kSuccess) unregister_memory(address);
     }).join();
   } catch (const std::system_error&) {  // no further thread
     unregister(address);

@@ -176,7 +176,7 @@ TEST_F(DeviceCopiesTest, MemoryIsRegisteredBeforeTheCopiesWithTheDeviceCurrent) 
     EXPECT_EQ(backend.getDevice(), kDevice);
     EXPECT_EQ(stub_.queued(kCopies), 0U);
     ++registered;
-    return false;  // where it cannot be, they are copied all the same
+    return false;  // where it cannot be, they are copied unpinned
   });
   EXPECT_EQ(registered, 1);
   EXPECT_GT(stub_.queued(kCopies), 0U);
@@ -194,6 +194,16 @@ TEST_F(DeviceCopiesTest, ADeviceWithoutAnIndexIsTheCurrentOne) {
 TEST_F(DeviceCopiesTest, ADeviceWithoutBackendOrStreamsIsRefused) {
   EXPECT_THROW(DeviceCopies(at::kFPGA), c10::Error);
   EXPECT_THROW(DeviceCopies(at::kCPU), c10::Error);
+}
+
+// Nobody listens there: it does not come to that.
+TEST_F(DeviceCopiesTest, ALoaderAsksForTheDeviceBeforeItTakesARank) {
+  ClientOptions options;
+  options.endpoint = "tcp://127.0.0.1:1";
+  const auto loader = TorchLoader::connect(options, at::kFPGA);
+  ASSERT_FALSE(loader.has_value());
+  EXPECT_EQ(loader.error().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(loader.error().message().find("fpga"), std::string::npos);
 }
 
 /// Has one microbatch after the other, without a node.
