@@ -109,7 +109,8 @@ Bytes far_in_the_future(const VideoSpec& live) {
                                    0xE7, 0x88, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x00, 0x00}) {
     out.push_back(as_byte(value));
   }
-  const std::size_t time = at + size_bytes;
+  constexpr std::size_t kChecksum = 6;  // which is left out
+  const std::size_t time = at + size_bytes + kChecksum;
   EXPECT_EQ(file.at(time), as_byte(0xE7));
   EXPECT_EQ(file.at(time + 1), as_byte(0x81));
   out.insert(out.end(), file.begin() + static_cast<std::ptrdiff_t>(time) + 3, file.end());
