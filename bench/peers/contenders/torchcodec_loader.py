@@ -27,8 +27,15 @@ def clip(path):
 
 
 def waveform(path):
-    """float32 [samples] at 16 kHz, the mean of the channels: FFmpeg's own mixing is louder by the root of 2."""
-    return AudioDecoder(path, sample_rate=RATE).get_all_samples().data.mean(0)
+    """float32 [samples] at 16 kHz, the mean of the channels: FFmpeg's own mixing is louder by the root of 2.
+
+    An Ogg file's end is where its last page says; FFmpeg decodes up to 0.05 s less or more of a short one."""
+    decoder = AudioDecoder(path, sample_rate=RATE)
+    samples = decoder.get_all_samples().data.mean(0)
+    if not path.endswith(".ogg"):
+        return samples
+    missing = round(decoder.metadata.duration_seconds_from_header * RATE) - len(samples)
+    return torch.nn.functional.pad(samples, (0, missing))
 
 
 class Mixture:
