@@ -1,4 +1,4 @@
-#include "base/copy_bytes.h"
+#include "transport/copy_bytes.h"
 
 #include <algorithm>
 #include <cstdint>

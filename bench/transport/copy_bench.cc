@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "base/copy_bytes.h"
 #include "base/statistics.h"
+#include "transport/copy_bytes.h"
 #include "transport/internal/memory_block.h"
 
 namespace isocost {

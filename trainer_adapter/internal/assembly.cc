@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/copy_bytes.h"
 #include "base/load.h"
 #include "base/tensor_schema.h"
+#include "transport/copy_bytes.h"
 
 namespace isocost {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/copy_bytes.h"
+#include "transport/copy_bytes.h"
 
 namespace isocost {
 
