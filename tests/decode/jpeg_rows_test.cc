@@ -1,5 +1,4 @@
-// JPEGs of which only a part is decoded, against the same part of the whole
-// picture.
+// JPEGs of which only a part is decoded, against the same part of the whole picture.
 
 #include <gtest/gtest.h>
 
@@ -200,8 +199,7 @@ TEST(JpegRows, OfAnyPartMakeThePatchesOfTheWholePicture) {
   }
 }
 
-// The part in the middle of a picture, with rows above it and below that are
-// passed over.
+// The part in the middle of a picture, with rows above it and below that are passed over.
 Part middle_of(const PartShape& shape, Exactness exactness) {
   const PatchGrid grid{4, 4, 14};
   const PixelArea part{(shape.width - grid.width()) / 2, (shape.height - grid.height()) / 2,
