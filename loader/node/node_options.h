@@ -30,7 +30,7 @@ struct ServiceOptions {
   std::string curve_key;
   std::string curve_clients;
   std::int64_t io_threads = 1;  ///< Threads of ZeroMQ, each for some of the trainers.
-  bool shared_memory = true;  ///< Trainers on this host receive microbatches in shared memory.
+  bool shared_memory = true;    ///< Trainers on this host receive microbatches in shared memory.
   std::chrono::milliseconds heartbeat_timeout{30000};
   /// How long ranks may train without anything planned, sent or acknowledged before somebody is
   /// told; 0: nobody is.
