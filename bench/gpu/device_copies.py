@@ -29,7 +29,7 @@ def copy(size, registered):
             raw = client.next()
             if registered and (raw.pin is None or not raw.pin()):
                 sys.exit("the CUDA runtime does not register the block")
-            tensors = [torch.utils.dlpack.from_dlpack(capsule) for _, capsule in raw.capsules()]
+            tensors = list(raw.convert(torch.utils.dlpack.from_dlpack).values())
             torch.cuda.synchronize()
             begun = time.perf_counter()
             moved = moved_tensors(tensors, "cuda")

@@ -8,7 +8,7 @@ from typing import Any, List, Optional
 import torch
 
 from isocost.device_copies import DeviceCopies, moved_tensors
-from isocost.microbatch import Microbatch
+from isocost.microbatch import Description, Microbatch
 
 
 class Tensor:
@@ -160,11 +160,11 @@ class MicrobatchOnADevice(unittest.TestCase):
             tensor.pinned = True
             return True
 
-        raw = types.SimpleNamespace(
-            pin=pin, sample_ids=[], sample_keys=[], sample_weights=[], position=(0, 0, 0), last_of_step=True,
+        description = Description(
+            position=(0, 0, 0), sample_ids=[], sample_keys=[], sample_weights=[], sample_images=[], last_of_step=True,
             predicted={}, label_tokens=0, global_label_tokens=0, plan_hash=0, profile_wanted=False,
             cost_model_state=b"", routes=[])
-        return Microbatch(raw, {"vision_patches": tensor})
+        return Microbatch(types.SimpleNamespace(pin=pin, description=description), {"vision_patches": tensor})
 
     def test_its_block_is_registered_once_and_copied_from(self) -> None:
         microbatch = self.microbatch(Tensor(self.log, "a", False))

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import torch
 
 import isocost
-from isocost import tensor_names
+from isocost import _isocost, tensor_names
 from isocost.counted import counted
+from isocost.microbatch import torch_tensors
 from support import PROGRAM, TIMEOUT, ShardTest, main, png
 
 
@@ -73,6 +74,19 @@ class AsMapping(ShardTest):
         microbatch = self.microbatch()
         microbatch.to("meta")
         self.assertEqual({tensor.device for tensor in microbatch.values()}, {torch.device("meta")})
+
+    def test_tensors_are_converted_in_place_and_by_argument_name(self):
+        def refuse(_capsule):
+            raise ValueError("refused")
+
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        self.addCleanup(loader.close)
+        raw = loader._connection.client().next()  # noqa: SLF001
+        with self.assertRaisesRegex(ValueError, "refused"):
+            raw.convert(refuse)
+        self.assertEqual([(name, tensor.data_ptr(), list(tensor.shape)) for name, tensor in torch_tensors(raw).items()],
+                         [(_isocost.argument_name(name), tensor.data_ptr, tensor.shape)
+                          for name, tensor in raw.tensors])
 
     def test_counts_have_their_noun(self):
         self.assertEqual(counted(1, "label token"), "1 label token")

@@ -1,12 +1,12 @@
 #include "trainer_adapter/python/client.h"
 
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +19,7 @@
 #include "base/load.h"
 #include "base/mutex.h"
 #include "base/sample_part.h"
+#include "base/tensor_schema.h"
 #include "trainer_adapter/client.h"
 #include "trainer_adapter/python/errors.h"
 #include "trainer_adapter/python/log_sink.h"
@@ -259,11 +260,11 @@ NamedTensors tensors(const Microbatch& microbatch) {
   return result;
 }
 
-std::vector<std::pair<std::string, py::object>> capsules(const Microbatch& microbatch) {
-  std::vector<std::pair<std::string, py::object>> result;
-  result.reserve(microbatch.tensors.size());
+// All tensors in one call, which takes less time than a call from Python for each.
+py::dict convert(const Microbatch& microbatch, const py::function& from_dlpack) {
+  py::dict result;
   for (const NamedTensor& named : microbatch.tensors) {
-    result.emplace_back(named.name, to_dlpack(named.tensor));
+    result[py::str(argument_name(named.name))] = from_dlpack(to_dlpack(named.tensor));
   }
   return result;
 }
@@ -294,28 +295,12 @@ std::vector<SampleTuple> samples(const Microbatch& microbatch) {
 // What `of` tells of each sample.
 template <typename Of>
 auto of_samples(const Microbatch& microbatch, const Of& of) {
-  std::vector<std::invoke_result_t<Of, const SampleEntry&>> result;
+  std::vector<std::remove_cvref_t<std::invoke_result_t<Of, const SampleEntry&>>> result;
   result.reserve(microbatch.header.samples.size());
-  for (const SampleEntry& sample : microbatch.header.samples) result.push_back(of(sample));
+  for (const SampleEntry& sample : microbatch.header.samples) {
+    result.push_back(std::invoke(of, sample));
+  }
   return result;
-}
-
-std::vector<std::uint64_t> sample_ids(const Microbatch& microbatch) {
-  return of_samples(microbatch, [](const SampleEntry& sample) { return sample.id; });
-}
-
-std::vector<std::string> sample_keys(const Microbatch& microbatch) {
-  return of_samples(microbatch, [](const SampleEntry& sample) { return sample.key; });
-}
-
-std::vector<float> sample_weights(const Microbatch& microbatch) {
-  return of_samples(microbatch, [](const SampleEntry& sample) { return sample.weight; });
-}
-
-std::vector<std::int64_t> sample_images(const Microbatch& microbatch) {
-  return of_samples(microbatch, [](const SampleEntry& sample) {
-    return std::int64_t{std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality)};
-  });
 }
 
 // The fields of Route.
@@ -332,33 +317,62 @@ std::vector<RouteTuple> routes(const Microbatch& microbatch) {
   return result;
 }
 
-std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> position(const Microbatch& microbatch) {
-  const Position& at = microbatch.header.position;
-  return {at.epoch, at.step, at.microbatch};
+std::int64_t images(const SampleEntry& sample) {
+  return std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality);
+}
+
+// The fields of Description in isocost/microbatch.py.
+using DescriptionTuple =
+    std::tuple<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>,
+               std::vector<std::string>, std::vector<float>, std::vector<std::int64_t>, bool,
+               py::dict, std::int64_t, std::uint64_t, std::uint64_t, bool, py::bytes,
+               std::vector<RouteTuple>>;
+
+DescriptionTuple description(const Microbatch& microbatch) {
+  const MicrobatchHeader& header = microbatch.header;
+  const Position& at = header.position;
+  return {{at.epoch, at.step, at.microbatch},
+          of_samples(microbatch, &SampleEntry::id),
+          of_samples(microbatch, &SampleEntry::key),
+          of_samples(microbatch, &SampleEntry::weight),
+          of_samples(microbatch, images),
+          header.last_of_step(),
+          by_module(header.predicted_seconds),
+          header.load.label_tokens,
+          header.global_label_tokens,
+          header.plan_hash,
+          header.profile_wanted,
+          py::bytes(header.cost_model_state),
+          routes(microbatch)};
+}
+
+// Microbatch::pin, as an object that is cheaper to make than a Python function.
+struct Pin {
+  std::function<bool()> pin;
+
+  bool operator()() const {
+    const py::gil_scoped_release released;
+    return pin();
+  }
+};
+
+std::optional<Pin> pin(const Microbatch& microbatch) {
+  if (!microbatch.pin) return std::nullopt;
+  return Pin{microbatch.pin};
 }
 
 void bind_microbatch(py::module_& module) {
+  py::class_<Pin>(module, "Pin").def("__call__", &Pin::operator());
   py::class_<Microbatch>(module, "Microbatch")
       .def_property_readonly("tensors", &tensors, "Names and tensors, in the order announced.")
-      .def("capsules", &capsules, "Names and DLPack capsules, each to be taken over once.")
+      .def("convert", &convert, py::arg("from_dlpack"),
+           "What `from_dlpack` makes of a DLPack capsule of each tensor, by argument name.")
+      .def_property_readonly("description", &description, "Fields of Description.")
       .def_property_readonly(
-          "pin",
-          [](const Microbatch& self) {
-            if (!self.pin) return std::optional<std::function<bool()>>();
-            return std::optional<std::function<bool()>>([pin = self.pin] {
-              const py::gil_scoped_release released;
-              return pin();
-            });
-          },
+          "pin", &pin,
           "Registers the tensors' block of shared memory with the CUDA runtime, once; None if they "
           "lie in none. Does not keep the tensors.")
       .def_property_readonly("samples", &samples, "Fields of RawSample, for each sample.")
-      .def_property_readonly("sample_ids", &sample_ids)
-      .def_property_readonly("sample_keys", &sample_keys)
-      .def_property_readonly("sample_weights", &sample_weights)
-      .def_property_readonly("sample_images", &sample_images, "Number of each sample's images.")
-      .def_property_readonly("routes", &routes, "Fields of Route, for each route.")
-      .def_property_readonly("position", &position, "Epoch, step and microbatch.")
       .def_property_readonly(
           "announced",
           [](const Microbatch& self) {
@@ -367,27 +381,7 @@ void bind_microbatch(py::module_& module) {
           "Number of tensors that have `rows`; those after them are derived.")
       .def_property_readonly(
           "rows", [](const Microbatch& self) { return self.header.rows; },
-          "[samples * announced] rows of each sample in each tensor, sample by sample.")
-      .def_property_readonly("microbatches",
-                             [](const Microbatch& self) { return self.header.microbatches; })
-      .def_property_readonly("last_of_step",
-                             [](const Microbatch& self) { return self.header.last_of_step(); })
-      .def_property_readonly("global_label_tokens",
-                             [](const Microbatch& self) { return self.header.global_label_tokens; })
-      .def_property_readonly("label_tokens",
-                             [](const Microbatch& self) { return self.header.load.label_tokens; })
-      .def_property_readonly("plan_hash",
-                             [](const Microbatch& self) { return self.header.plan_hash; })
-      .def_property_readonly("profile_wanted",
-                             [](const Microbatch& self) { return self.header.profile_wanted; })
-      .def_property_readonly(
-          "cost_model_state",
-          [](const Microbatch& self) { return py::bytes(self.header.cost_model_state); },
-          "State of the cost model, for saved states; empty where it is the last one's.")
-      .def_property_readonly(
-          "predicted",
-          [](const Microbatch& self) { return by_module(self.header.predicted_seconds); },
-          "Seconds by module.");
+          "[samples * announced] rows of each sample in each tensor, sample by sample.");
 }
 
 }  // namespace

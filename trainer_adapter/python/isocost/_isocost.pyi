@@ -28,57 +28,30 @@ def is_module_time(seconds: float) -> bool: ...
 
 not_measured: float
 
+class Pin:
+    def __call__(self) -> bool: ...
+
 class Microbatch:
     @property
     def tensors(self) -> List[Tuple[str, Tensor]]:
         """Names and tensors, in the order announced."""
-    def capsules(self) -> List[Tuple[str, Any]]:
-        """Names and DLPack capsules, each to be taken over once."""
+    def convert(self, from_dlpack: Callable[..., Any]) -> Dict[str, Any]:
+        """What `from_dlpack` makes of a DLPack capsule of each tensor, by argument name."""
     @property
-    def pin(self) -> Optional[Callable[[], bool]]:
+    def description(self) -> Tuple[Tuple[int, int, int], List[int], List[str], List[float], List[int], bool, Dict[str, Any], int, int, int, bool, bytes, List[Tuple[str, int, int, int, int, int, int]]]:
+        """Fields of Description."""
+    @property
+    def pin(self) -> Optional[Pin]:
         """Registers the tensors' block of shared memory with the CUDA runtime, once; None if they lie in none. Does not keep the tensors."""
     @property
     def samples(self) -> List[Tuple[int, float, int, str, bytes, List[Tuple[str, int, int, List[float]]]]]:
         """Fields of RawSample, for each sample."""
-    @property
-    def sample_ids(self) -> List[int]: ...
-    @property
-    def sample_keys(self) -> List[str]: ...
-    @property
-    def sample_weights(self) -> List[float]: ...
-    @property
-    def sample_images(self) -> List[int]:
-        """Number of each sample's images."""
-    @property
-    def routes(self) -> List[Tuple[str, int, int, int, int, int, int]]:
-        """Fields of Route, for each route."""
-    @property
-    def position(self) -> Tuple[int, int, int]:
-        """Epoch, step and microbatch."""
     @property
     def announced(self) -> int:
         """Number of tensors that have `rows`; those after them are derived."""
     @property
     def rows(self) -> List[int]:
         """[samples * announced] rows of each sample in each tensor, sample by sample."""
-    @property
-    def microbatches(self) -> int: ...
-    @property
-    def last_of_step(self) -> bool: ...
-    @property
-    def global_label_tokens(self) -> int: ...
-    @property
-    def label_tokens(self) -> int: ...
-    @property
-    def plan_hash(self) -> int: ...
-    @property
-    def profile_wanted(self) -> bool: ...
-    @property
-    def cost_model_state(self) -> bytes:
-        """State of the cost model, for saved states; empty where it is the last one's."""
-    @property
-    def predicted(self) -> Dict[str, Any]:
-        """Seconds by module."""
 
 class Client:
     def __init__(self, *, endpoint: str, rank: int, world_size: int, prefetch: int, prepares_ahead: bool, connect_timeout_s: float, start: Optional[Tuple[int, int, int, bytes]], server_key_file: str, secret_key_file: str, hardware: str, layout: int, on_log: Callable[..., Any]) -> None: ...

@@ -567,7 +567,7 @@ class DataLoader:
                 return True, None
         step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
         cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
-        self._next = self._next._replace(epoch=microbatch.epoch, step=step, cost_model_state=cost_model_state)
+        self._next = State(self._next.cursor, microbatch.epoch, step, cost_model_state)
         if microbatch.profile_wanted:
             self._profile_again()
         self._recorder.begin(microbatch)

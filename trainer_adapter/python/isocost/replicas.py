@@ -7,10 +7,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from isocost import rendezvous
 
-_FIELDS = ("sample_ids", "sample_keys", "sample_weights", "sample_images", "position", "last_of_step",
-           "global_label_tokens", "label_tokens", "plan_hash", "profile_wanted", "cost_model_state", "routes",
-           "predicted")
-
 
 class Replicas:
     """Takes the place of a client: the group's first member has one, and passes on what it gives. Uses the group from
@@ -43,7 +39,7 @@ class Replicas:
         """Returns what `produce` returns, which the first member calls: a raw microbatch and its torch tensors, or None
         and the end of an epoch. Blocks until all members have called it."""
         tensors: Dict[str, Any] = {}
-        news: List[Any] = [None, None, None]  # fields and specs, end of epoch, error
+        news: List[Any] = [None, None, None]  # description and specs, end of epoch, error
         if self.client is not None:
             try:
                 raw, result = produce()
@@ -51,15 +47,15 @@ class Replicas:
                 tensors = result
             except Exception as error:
                 news = [None, None, _picklable(error)]
-        description, end, failure = self._share(news)
+        described, end, failure = self._share(news)
         if failure is not None:
             raise failure
-        if description is None:
+        if described is None:
             return None, end
-        fields, specs = description
+        description, specs = described
+        received = {name: self._broadcast(tensors.get(name), dtype, shape) for name, dtype, shape in specs}
         # Where they are not in memory of their own, PyTorch's pinned memory serves as well.
-        return SimpleNamespace(pin=None, **fields), {name: self._broadcast(tensors.get(name), dtype, shape)
-                                                     for name, dtype, shape in specs}
+        return SimpleNamespace(pin=None, description=description), received
 
     def welcome(self) -> Dict[str, Any]:
         """Returns the node's welcome message, as the client's `welcome` does."""
@@ -102,10 +98,9 @@ class Replicas:
         return tensor
 
 
-def _describe(raw: Any, tensors: Dict[str, Any]) -> Tuple[Dict[str, Any], List[Tuple[str, str, List[int]]]]:
-    fields = {name: getattr(raw, name) for name in _FIELDS}
-    return fields, [(name, str(tensor.dtype).partition(".")[2], list(tensor.shape))
-                    for name, tensor in tensors.items()]
+def _describe(raw: Any, tensors: Dict[str, Any]) -> Tuple[Tuple[Any, ...], List[Tuple[str, str, List[int]]]]:
+    return raw.description, [(name, str(tensor.dtype).partition(".")[2], list(tensor.shape))
+                             for name, tensor in tensors.items()]
 
 
 def _picklable(error: Optional[Exception]) -> Optional[Exception]:

@@ -5,9 +5,10 @@ import queue
 import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from isocost import _isocost
 from isocost.counted import counted
 from isocost.loss import IGNORED_LABEL
-from isocost.microbatch import argument_name, torch_tensors
+from isocost.microbatch import torch_tensors
 from isocost.modules import MODULES
 from isocost.tensor_names import (
     DERIVED,
@@ -94,7 +95,7 @@ Transform = Callable[[Sample], Optional[Mapping[str, Any]]]
 
 def cut(raw: Any, tensors: Dict[str, Any]) -> List[Tuple[Sample, int]]:
     """The samples of a microbatch, as views of its tensors, and the label tokens that the plan counts in each."""
-    names = [argument_name(name) for name, _tensor in raw.tensors[:raw.announced]]
+    names = [_isocost.argument_name(name) for name, _tensor in raw.tensors[:raw.announced]]
     first = dict.fromkeys(names, 0)
     samples = []
     rows = iter(raw.rows)
