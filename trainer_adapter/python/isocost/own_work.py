@@ -38,7 +38,8 @@ class OwnWork:
     """
 
     def __init__(self, shared: bool = False) -> None:
-        _install()
+        if not _installed:
+            _install()
         self.unclear = False
         self._shared = shared
         self._thread = threading.get_ident()

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Sequen
 from isocost.microbatch import Microbatch
 from isocost.own_work import OwnWork, several_ranks, warn_unclear
 from isocost.reports import NOT_MEASURED, by_module, checked_seconds
+from isocost.stopwatch import Stretch
 from isocost.timing import Measured, ModuleTimers, Stretches
 
 _LOG = logging.getLogger("isocost")
@@ -50,8 +51,8 @@ class Recorder:
 
     def add_work(self, microbatch: Microbatch, works: Sequence[OwnWork], forward: Sequence[OwnWork] = ()) -> None:
         """Reports the sum of these, as `add` does, unless they cannot be told from waiting for other ranks."""
-        unclear = several_ranks() and any(work.unclear for work in works)
-        self._add(microbatch, works, unclear, Stretches(whole=works, forward=forward))
+        unclear = any(work.unclear for work in works) and several_ranks()
+        self._add(microbatch, unclear, Stretches(whole=works, forward=forward, communication=_communication(works)))
 
     def check_pass(self, part: Part, microbatch: Microbatch) -> None:
         """Raises ValueError for a backward pass without a forward pass."""
@@ -92,7 +93,8 @@ class Recorder:
         if self._timers is not None and self.current is not None:
             modules, all_of_it = self._timers.take()
             if modules and all_of_it is not None:
-                self._add(self.current, [all_of_it], all_of_it.unclear, Stretches(modules=dict(modules)))
+                self._add(self.current, all_of_it.unclear,
+                          Stretches(modules=dict(modules), communication=_communication([all_of_it])))
         self.current = None
         while self._waiting:
             microbatch, stretches = self._waiting[0]
@@ -139,15 +141,19 @@ class Recorder:
         self._count(microbatch, by_module(microbatch, seconds),
                     NOT_MEASURED if forward is None else checked_seconds("forward", forward))
 
-    def _add(self, microbatch: Microbatch, works: Sequence[OwnWork], unclear: bool, stretches: Stretches) -> None:
+    def _add(self, microbatch: Microbatch, unclear: bool, stretches: Stretches) -> None:
         if unclear:
             warn_unclear()
         else:
-            self.add(microbatch, stretches._replace(communication=[work.communication for work in works]))
+            self.add(microbatch, stretches)
 
     def _count(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         self._send(microbatch, seconds, forward)
         self.sent += 1
+
+
+def _communication(works: Sequence[OwnWork]) -> List[Stretch]:
+    return [work.communication for work in works]
 
 
 class Timed:

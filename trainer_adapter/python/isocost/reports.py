@@ -29,7 +29,8 @@ def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]
 def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> Dict[str, float]:
     """Divides one measured sum over those of the modules that have work, in their predicted proportions."""
     predicted = {module: microbatch.predicted[module] for module in modules if microbatch.predicted[module] > 0}
-    return {module: seconds * value / sum(predicted.values()) for module, value in predicted.items()}
+    total = sum(predicted.values())
+    return {module: seconds * value / total for module, value in predicted.items()}
 
 
 def checked_seconds(name: str, seconds: float) -> float:

@@ -1,6 +1,6 @@
 """Measured seconds of microbatches, and hooks that measure a model's modules."""
 
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from isocost.outputs import tensors_of
 from isocost.own_work import OwnWork
@@ -34,27 +34,29 @@ class Stretches(NamedTuple):
 
     def measured(self) -> Optional[Measured]:
         """None until the device has finished all of them."""
-        values = [stretch.seconds() for stretch in self._all()]
-        known = iter([value for value in values if value is not None])
-        if None in values:
+        try:
+            return Measured({name: _sum(stretches) for name, stretches in self.modules.items()},
+                            _sum(self.whole) if self.whole else None, _sum(self.forward) if self.forward else None,
+                            _sum(self.communication))
+        except _UnfinishedError:
             return None
-        modules = {name: _sum(stretches, known) for name, stretches in self.modules.items()}
-        return Measured(modules, _sum(self.whole, known) if self.whole else None,
-                        _sum(self.forward, known) if self.forward else None, _sum(self.communication, known))
-
-    def _all(self) -> Iterator[Stretch]:
-        for stretches in self.modules.values():
-            yield from stretches
-        yield from self.whole
-        yield from self.forward
-        yield from self.communication
 
     def __bool__(self) -> bool:
-        return any(True for _ in self._all())
+        return bool(self.whole or self.forward or self.communication or any(self.modules.values()))
 
 
-def _sum(stretches: Sequence[Stretch], values: Iterator[float]) -> float:
-    return sum(next(values) for _ in stretches)
+class _UnfinishedError(Exception):
+    """The device has not finished a stretch."""
+
+
+def _sum(stretches: Sequence[Stretch]) -> float:
+    total = 0.0
+    for stretch in stretches:
+        seconds = stretch.seconds()
+        if seconds is None:
+            raise _UnfinishedError
+        total += seconds
+    return total
 
 
 class ModuleTimers:
