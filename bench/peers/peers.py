@@ -92,7 +92,7 @@ def progress(text):
 def missing(name, installed):
     """Why a contender cannot run here; empty where it can."""
     absent = [package for package in CONTENDERS[name].packages if installed[package] is None]
-    return f"{', '.join(absent)}: not installed, there is no wheel for this Python" if absent else ""
+    return f"{', '.join(absent)}: not installed" if absent else ""
 
 
 def measure(arguments):

@@ -16,15 +16,23 @@ case " $* " in
   *" --help "* | *" -h "*) exec /usr/bin/python3 -B bench/peers/peers.py --help ;;
 esac
 
+# Each of them once, unless pip fails for another reason than that there is no wheel.
 install_peers() {
-  local names
+  local names complete=1
   [ ! -e "$venv/peers" ] || return 0
   for names in "${peers[@]}"; do
     # Several words are several packages.
     # shellcheck disable=SC2086
-    "$venv/bin/pip" install --quiet --no-input $names || say "no wheel of ${names##* } for this Python: left out"
+    "$venv/bin/pip" install --quiet --no-input $names 2>"$venv/pip.log" && continue
+    cat "$venv/pip.log" >&2
+    if grep -q "No matching distribution" "$venv/pip.log"; then
+      say "no wheel of ${names##* } for this Python: left out"
+    else
+      say "installing ${names##* } failed, pip says why above: left out, and tried again the next time"
+      complete=0
+    fi
   done
-  touch "$venv/peers"
+  [ "$complete" = 0 ] || touch "$venv/peers"
 }
 
 [ -e "$venv/complete" ] || say "installing the peers in $venv (minutes, some 5 GB)"

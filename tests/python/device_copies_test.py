@@ -59,6 +59,9 @@ class Stream:
         assert isinstance(event, Event)
         self.log.append(f"{self.name} waits")
 
+    def synchronize(self) -> None:
+        self.log.append(f"{self.name} is waited for")
+
 
 class Cuda:
     """Stands in for torch.cuda."""
@@ -89,9 +92,11 @@ class Cuda:
     def stream(self, stream: Stream) -> Any:
         self.log.append(f"begin {stream.name}")
         before, self.current = self.current, stream
-        yield
-        self.current = before
-        self.log.append(f"end {stream.name}")
+        try:
+            yield
+        finally:
+            self.current = before
+            self.log.append(f"end {stream.name}")
 
 
 class DeviceCopiesTest(unittest.TestCase):
@@ -136,6 +141,16 @@ class DeviceCopiesTest(unittest.TestCase):
         self.assertEqual(released, ["first"])
 
 
+    def test_copies_that_have_begun_are_waited_for_where_a_later_one_fails(self) -> None:
+        class Refused(Tensor):
+            def to(self, device: str, non_blocking: bool) -> Tensor:
+                raise MemoryError(device, non_blocking)
+
+        with self.assertRaises(MemoryError):
+            self.copies.copy([Tensor(self.log, "a", True), Refused(self.log, "b", True)])
+        self.assertEqual(self.log, ["begin copies", "copy a to gpu", "copies is waited for", "end copies"])
+
+
 class MicrobatchOnADevice(unittest.TestCase):
     """What users call, with torch.cuda replaced."""
 
@@ -171,6 +186,14 @@ class MicrobatchOnADevice(unittest.TestCase):
         self.assertEqual(microbatch.to("cuda").to("cuda")["vision_patches"].name, "copy of copy of a")
         self.assertEqual(self.log[:4], ["current device cuda:1", "register", "begin copies", "copy a to cuda:1"])
         self.assertEqual(self.log.count("register"), 1)
+
+    def test_its_block_is_registered_after_a_copy_that_failed_before(self) -> None:
+        microbatch = self.microbatch(Tensor(self.log, "a", False))
+        with unittest.mock.patch.object(Tensor, "to", side_effect=MemoryError), self.assertRaises(MemoryError):
+            microbatch.to("cuda")
+        microbatch["vision_patches"].pinned = False
+        microbatch.to("cuda")
+        self.assertEqual(self.log.count("register"), 2)
 
     def test_tensors_in_pinned_memory_need_no_registration(self) -> None:
         self.microbatch(Tensor(self.log, "a", True)).to("cuda")

@@ -114,6 +114,20 @@ class Iterating(ShardTest):
         loader.set_epoch(2)  # the next one anyway
         self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[2])
 
+    def test_a_microbatch_that_could_not_be_handed_out_is_tried_again(self):
+        for failing, options in (("isocost.loader.moved", {"device": "meta"}), ("isocost.connection.finished", {})):
+            for at in (0, 1):
+                loader = self.loader(**options)
+                epoch, ids = iter(loader), []
+                for _ in range(at):
+                    ids += next(epoch).sample_ids
+                state = loader.state_dict()
+                with unittest.mock.patch(failing, side_effect=MemoryError), self.assertRaises(MemoryError):
+                    next(epoch)
+                self.assertEqual(loader.state_dict(), state)
+                ids += [sample for microbatch in epoch for sample in microbatch.sample_ids]
+                self.assertEqual(sorted(ids), list(range(SAMPLES)), (failing, at))
+
     def test_an_epoch_left_by_break_begins_anew(self):
         loader = self.loader(node=self.STILL)
         whole = [microbatch.sample_ids for microbatch in loader]

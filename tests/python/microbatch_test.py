@@ -76,17 +76,33 @@ class AsMapping(ShardTest):
         self.assertEqual({tensor.device for tensor in microbatch.values()}, {torch.device("meta")})
 
     def test_tensors_are_converted_in_place_and_by_argument_name(self):
-        def refuse(_capsule):
-            raise ValueError("refused")
-
         loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
         self.addCleanup(loader.close)
         raw = loader._connection.client().next()  # noqa: SLF001
-        with self.assertRaisesRegex(ValueError, "refused"):
-            raw.convert(refuse)
         self.assertEqual([(name, tensor.data_ptr(), list(tensor.shape)) for name, tensor in torch_tensors(raw).items()],
                          [(_isocost.argument_name(name), tensor.data_ptr, tensor.shape)
                           for name, tensor in raw.tensors])
+
+    def test_a_conversion_that_fails_keeps_no_memory(self):
+        def refuse(capsule):
+            if taken:
+                raise ValueError("refused")
+            taken.append(torch.utils.dlpack.from_dlpack(capsule))
+            return taken[0]
+
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, prefetch=1)
+        self.addCleanup(loader.close)
+        client = loader._connection.client()  # noqa: SLF001
+        taken = []
+        raw = client.next()
+        with self.assertRaisesRegex(ValueError, "refused"):
+            raw.convert(refuse)
+        kept = client.bytes_in_use()
+        self.assertGreater(kept, 0)
+        del raw
+        self.assertEqual(client.bytes_in_use(), kept)  # The first tensor's.
+        taken.clear()
+        self.assertEqual(client.bytes_in_use(), 0)
 
     def test_counts_have_their_noun(self):
         self.assertEqual(counted(1, "label token"), "1 label token")

@@ -70,6 +70,7 @@ class Connection:
         self._address = address
         self._replica_group = replica_group
         self._preparation = preparation
+        self._taken: Optional[Tuple[Any, Any]] = None
 
     def check_process(self) -> None:
         """Raises RuntimeError in a process that was forked from the one that made the loader."""
@@ -123,6 +124,7 @@ class Connection:
         """Leaves the node. The next use connects again, and begins at `start`."""
         self.check_process()
         self.start = start
+        self._taken = None
         self._resources.leave()
 
     def receive(self) -> Tuple[Optional[Microbatch], Any]:
@@ -139,11 +141,16 @@ class Connection:
         if self._replica_group is None:
             if pipeline is not None:
                 return _prepared(client, pipeline)
-            raw, rest = _next(client)
+            take = functools.partial(_next, client)
         else:
-            raw, rest = client.next(lambda: _next(client.client) if pipeline is None else
-                                    _prepared(client.client, pipeline))
-        return (None, rest) if raw is None else finished(self._preparation, raw, rest)
+            take = functools.partial(client.next, lambda: _next(client.client) if pipeline is None else
+                                     _prepared(client.client, pipeline))
+        if self._taken is None:
+            self._taken = take()
+        raw, rest = self._taken
+        result = (None, rest) if raw is None else finished(self._preparation, raw, rest)
+        self._taken = None  # What fails here is tried again: the client counts it as in use.
+        return result
 
     def report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         """Sends measured seconds, in the order of MODULES."""

@@ -1,6 +1,5 @@
 """Copies of tensors to a device, beside what the device computes."""
 import collections
-import threading
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 
@@ -20,8 +19,8 @@ class DeviceCopies:
         self._device = device
         self._cuda = cuda
         self._stream = cuda.Stream(device)
-        self._lock = threading.Lock()
-        self._under_way: Deque[Tuple[Any, List[Any]]] = collections.deque()  # An event, and what is kept until then.
+        # An event, and what is kept until then. No lock: a deque's ends are safe to use from several threads.
+        self._under_way: Deque[Tuple[Any, List[Any]]] = collections.deque()
 
     def copy(self, tensors: Sequence[Any], pin: Optional[Callable[[], bool]] = None) -> List[Any]:
         """The CPU tensors on the device, in the same order. The stream that is current now waits for them; the calling
@@ -35,10 +34,13 @@ class DeviceCopies:
         sources = [tensor if tensor.is_pinned() else tensor.pin_memory() for tensor in tensors]
         current = self._cuda.current_stream(self._device)
         with self._cuda.stream(self._stream):
-            copies = [source.to(self._device, non_blocking=True) for source in sources]
+            try:
+                copies = [source.to(self._device, non_blocking=True) for source in sources]
+            except BaseException:
+                self._stream.synchronize()  # The copies that have begun read their sources.
+                raise
             done = self._stream.record_event()
-        with self._lock:
-            self._under_way.append((done, sources))
+        self._under_way.append((done, sources))
         current.wait_event(done)
         for copy in copies:
             copy.record_stream(current)  # Its memory is not used again before what the current stream does with it.
@@ -46,12 +48,16 @@ class DeviceCopies:
 
     def forget_done(self) -> None:
         """Lets go of what has been copied."""
-        with self._lock:
-            while self._under_way and self._under_way[0][0].query():
-                self._under_way.popleft()
+        while self._under_way:
+            try:
+                done, sources = self._under_way.popleft()
+            except IndexError:  # Another thread took it.
+                return
+            if not done.query():
+                self._under_way.appendleft((done, sources))
+                return
 
 
-_LOCK = threading.Lock()
 _BY_DEVICE: Dict[Any, DeviceCopies] = {}  # Of the process: a copy may outlast the thread that began it.
 
 
@@ -65,9 +71,8 @@ def moved_tensors(tensors: Sequence[Any], device: Any, non_blocking: bool = True
         return [tensor.to(target, non_blocking=non_blocking) for tensor in tensors]
     if target.index is None:
         target = torch.device("cuda", torch.cuda.current_device())
-    with _LOCK:
-        if target not in _BY_DEVICE:
-            _BY_DEVICE[target] = DeviceCopies(target, torch.cuda)
+    if target not in _BY_DEVICE:
+        _BY_DEVICE.setdefault(target, DeviceCopies(target, torch.cuda))
     copies = iter(_BY_DEVICE[target].copy([tensor for tensor in tensors if tensor.device.type == "cpu"], pin))
     return [next(copies) if tensor.device.type == "cpu" else tensor.to(target, non_blocking=True)
             for tensor in tensors]

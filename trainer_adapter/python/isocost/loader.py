@@ -236,6 +236,7 @@ class DataLoader:
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
         self._iterator: Optional["weakref.ref[_Epoch]"] = None
         self._is_iterating = False  # An iteration was begun, and has not come to its end.
+        self._received: Optional[Tuple[Microbatch, Any]] = None  # What could not be handed out.
         self._microbatches, self._waited_s = 0, 0.0
 
     def __reduce__(self) -> Any:
@@ -548,6 +549,7 @@ class DataLoader:
         """The next connection begins at `start`."""
         self._connection.restart(start)
         self._next = start
+        self._received = None
         self._is_iterating = False
         epoch = self._iterator() if self._iterator is not None else None
         if epoch is not None:
@@ -558,13 +560,17 @@ class DataLoader:
         """Whether the iteration has ended; if not, the next microbatch or what `collate` made of it."""
         self._recorder.advance()
         while True:
-            microbatch, item = self._connection.receive()
+            microbatch, item = self._received or self._connection.receive()
             if microbatch is not None:
                 break
             self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
             if not self._endless or item["last_epoch"]:
                 self._is_iterating = False
                 return True, None
+        if self._device is not None:
+            self._received = microbatch, item  # What fails is tried again: the client counts it as in use.
+            item = moved(item, self._device)
+            self._received = None
         step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
         cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
         self._next = State(self._next.cursor, microbatch.epoch, step, cost_model_state)
@@ -573,7 +579,7 @@ class DataLoader:
         self._recorder.begin(microbatch)
         self._microbatches += 1
         self._waited_s += microbatch.waited_s
-        return False, item if self._device is None else moved(item, self._device)
+        return False, item
 
     def _profile_again(self) -> None:
         if self._reprofile is None:

@@ -177,8 +177,8 @@ class Microbatch(Mapping[str, Any]):
         The current stream waits for the copy. Tensors taken from the microbatch before stay where they are; whoever
         copies one of them with `non_blocking=True` keeps it until that is done. Not yet run on a GPU.
         """
-        pin, self._pin = self._pin, None  # It keeps the memory mapped.
-        self._packed = _all_moved(self._packed, device, non_blocking, pin)
+        self._packed = _all_moved(self._packed, device, non_blocking, self._pin)
+        self._pin = None  # It keeps the memory mapped.
         if self._row is not None and self._row.position_ids is not None:
             [position_ids] = moved_tensors([self._row.position_ids], device, non_blocking)
             self._row = self._row._replace(position_ids=position_ids)
@@ -226,6 +226,7 @@ def torch_tensors(raw: Any) -> Dict[str, Any]:
     """The raw microbatch's tensors as torch tensors over the same memory."""
     import torch
 
-    # torch.from_dlpack first looks for a protocol that capsules do not have, which takes a third of its time.
-    tensors: Dict[str, Any] = raw.convert(torch._C._from_dlpack)  # noqa: SLF001
+    # The public function first looks for a protocol that capsules do not have, which takes a third of its time.
+    public = torch.utils.dlpack.from_dlpack
+    tensors: Dict[str, Any] = raw.convert(getattr(torch._C, "_from_dlpack", public))  # noqa: SLF001
     return tensors

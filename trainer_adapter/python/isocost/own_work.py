@@ -124,7 +124,6 @@ def _install() -> None:
     with _installing:
         if _installed:
             return
-        _installed = True
         import torch
         from torch import distributed
 
@@ -136,6 +135,7 @@ def _install() -> None:
             work: Any = distributed.distributed_c10d.Work
             work.wait = _left_out("collective", work.wait)
             distributed._broadcast_coalesced = _left_out("buffers", distributed._broadcast_coalesced)  # noqa: SLF001
+        _installed = True
 
 
 def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
