@@ -79,19 +79,21 @@ def table(record):
     return "\n".join(lines) + "\n"
 
 
-def factors(work, which):
-    """How many times as fast Isocost is, or how many times as little CPU time it takes, for each contender."""
-    return ", ".join(f"{contender['title']} {ratio[which]:.2f}" for contender, _, ratio in rows(work)
-                     if ratio is not None)
+def factors(work, ours, which):
+    """How many times as fast this form of Isocost is, or how many times as little CPU time it takes, for each other
+    loader."""
+    rest = [contender for contender, _, _ in rows(work) if not contender["name"].startswith(OURS)]
+    return "; ".join(f"{contender['title']} {ratios(contender, ours)[which]:.2f}" for contender in rest)
 
 
 def markdown(record):
-    """README's table: a row for each work."""
-    lines = ["| | Isocost, samples/s | times as fast as | CPU time a sample, times as little as |", "|---|---|---|---|"]
+    """README's table: a row for each work, and for each form of Isocost that does it."""
+    lines = ["| | samples/s | times as fast as | CPU time a sample, times as little as |", "|---|---|---|---|"]
     for work in record["works"]:
-        ours = next((summary(each) for each in work["contenders"] if each["name"] == OURS and each["runs"]), None)
-        if ours is not None:
-            rate = ours["samples_per_s"]
-            lines.append(f"| {work['title']} | {number(rate['median'])} ({number(rate['least'])} to "
-                         f"{number(rate['most'])}) | {factors(work, 0)} | {factors(work, 1)} |")
+        for ours in work["contenders"]:
+            if ours["name"].startswith(OURS) and ours["runs"]:
+                rate = summary(ours)["samples_per_s"]
+                lines.append(f"| {work['title']}{ours['title'].removeprefix('Isocost')} | {number(rate['median'])} "
+                             f"({number(rate['least'])} to {number(rate['most'])}) | {factors(work, ours, 0)} | "
+                             f"{factors(work, ours, 1)} |")
     return "\n".join(lines) + "\n"
