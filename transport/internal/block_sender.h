@@ -52,9 +52,9 @@ class BlockSender {
   /// `descriptor` then stays readable.
   void serve() ISOCOST_EXCLUDES(mutex_);
 
-  /// Finds a block for a microbatch, once for each position of a session; never blocks. Returns the client's session, or nothing if the
-  /// microbatch goes another way: its client does not share memory, or there is none now. `session`
-  /// 0 stands for whichever session the rank has.
+  /// Finds a block for a microbatch, once for each position of a session; never blocks. Returns the
+  /// client's session, or nothing if the microbatch goes another way: its client does not share
+  /// memory, or there is none now. `session` 0 stands for whichever session the rank has.
   std::optional<std::uint64_t> begin(std::int32_t rank, const MicrobatchHeader& header,
                                      std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
   /// Copies a sample of a microbatch that has a block and, once all samples are there, tells the
