@@ -321,17 +321,22 @@ std::int64_t images(const SampleEntry& sample) {
   return std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality);
 }
 
+using PositionTuple = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+
+PositionTuple position(const Microbatch& microbatch) {
+  const Position& at = microbatch.header.position;
+  return {at.epoch, at.step, at.microbatch};
+}
+
 // The fields of Description in isocost/microbatch.py.
 using DescriptionTuple =
-    std::tuple<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>,
-               std::vector<std::string>, std::vector<float>, std::vector<std::int64_t>, bool,
-               py::dict, std::int64_t, std::uint64_t, std::uint64_t, bool, py::bytes,
-               std::vector<RouteTuple>>;
+    std::tuple<PositionTuple, std::vector<std::uint64_t>, std::vector<std::string>,
+               std::vector<float>, std::vector<std::int64_t>, bool, py::dict, std::int64_t,
+               std::uint64_t, std::uint64_t, bool, py::bytes, std::vector<RouteTuple>>;
 
 DescriptionTuple description(const Microbatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
-  const Position& at = header.position;
-  return {{at.epoch, at.step, at.microbatch},
+  return {position(microbatch),
           of_samples(microbatch, &SampleEntry::id),
           of_samples(microbatch, &SampleEntry::key),
           of_samples(microbatch, &SampleEntry::weight),
@@ -368,6 +373,7 @@ void bind_microbatch(py::module_& module) {
       .def("convert", &convert, py::arg("from_dlpack"),
            "What `from_dlpack` makes of a DLPack capsule of each tensor, by argument name.")
       .def_property_readonly("description", &description, "Fields of Description.")
+      .def_property_readonly("position", &position, "Epoch, step and microbatch.")
       .def_property_readonly(
           "pin", &pin,
           "Registers the tensors' block of shared memory with the CUDA runtime, once; None if they "

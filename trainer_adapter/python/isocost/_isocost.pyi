@@ -41,6 +41,9 @@ class Microbatch:
     def description(self) -> Tuple[Tuple[int, int, int], List[int], List[str], List[float], List[int], bool, Dict[str, Any], int, int, int, bool, bytes, List[Tuple[str, int, int, int, int, int, int]]]:
         """Fields of Description."""
     @property
+    def position(self) -> Tuple[int, int, int]:
+        """Epoch, step and microbatch."""
+    @property
     def pin(self) -> Optional[Pin]:
         """Registers the tensors' block of shared memory with the CUDA runtime, once; None if they lie in none. Does not keep the tensors."""
     @property
