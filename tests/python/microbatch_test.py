@@ -90,11 +90,12 @@ class AsMapping(ShardTest):
             taken.append(torch.utils.dlpack.from_dlpack(capsule))
             return taken[0]
 
-        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, prefetch=1)
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1)
         self.addCleanup(loader.close)
         client = loader._connection.client()  # noqa: SLF001
         taken = []
-        raw = client.next()
+        *_, raw = iter(client.next, None)  # The last one: none comes after it and takes memory.
+        del _
         with self.assertRaisesRegex(ValueError, "refused"):
             raw.convert(refuse)
         del raw
