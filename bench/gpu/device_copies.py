@@ -16,6 +16,7 @@ import handover  # noqa: E402
 import torch  # noqa: E402
 
 from isocost.device_copies import moved_tensors  # noqa: E402
+from isocost.microbatch import torch_tensors  # noqa: E402
 
 MICROBATCHES = 100
 WARM = 10
@@ -29,7 +30,7 @@ def copy(size, registered):
             raw = client.next()
             if registered and (raw.pin is None or not raw.pin()):
                 sys.exit("the CUDA runtime does not register the block")
-            tensors = list(raw.convert(torch.utils.dlpack.from_dlpack).values())
+            tensors = list(torch_tensors(raw).values())
             torch.cuda.synchronize()
             begun = time.perf_counter()
             moved = moved_tensors(tensors, "cuda")

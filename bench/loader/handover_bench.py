@@ -16,6 +16,7 @@ import handover  # noqa: E402
 import torch  # noqa: E402
 
 import isocost  # noqa: E402
+from isocost.microbatch import torch_tensors  # noqa: E402
 
 MICROBATCHES = 200
 WARM = 20
@@ -28,7 +29,7 @@ def receive(size, shared):
         for _ in range(MICROBATCHES):
             tensors = None  # the block goes back
             microbatch = client.next()
-            tensors = microbatch.convert(torch.utils.dlpack.from_dlpack)
+            tensors = torch_tensors(microbatch)
             now = time.monotonic_ns()
             times.append((now - int(tensors["position_ids"][0])) / 1e3)
             if len(times) <= WARM:  # the answer, before what counts
