@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from isocost import _isocost
 from isocost.errors import ClosedError
 from isocost.logs import log
-from isocost.microbatch import Microbatch, torch_tensors
+from isocost.microbatch import Microbatch, moved, torch_tensors
 from isocost.model_inputs import ModelInputs
 from isocost.profile import hardware
 from isocost.replicas import Replicas
@@ -26,6 +26,7 @@ class Preparation(NamedTuple):
         whole: whether this rank has the samples as a whole, not only what its stage consumes.
         pin: whether tensors go to pinned memory.
         ahead: number of microbatches that wait ready for the loop.
+        device: the torch device to which they are moved, or None.
         model: makes a model's arguments of the tensors, or None.
     """
 
@@ -34,6 +35,7 @@ class Preparation(NamedTuple):
     whole: bool
     pin: bool
     ahead: int
+    device: Any
     model: Optional[ModelInputs] = None
 
 
@@ -70,6 +72,7 @@ class Connection:
         self._address = address
         self._replica_group = replica_group
         self._preparation = preparation
+        # What could not be handed out is tried again: the client counts it as in use.
         self._taken: Optional[Tuple[Any, Any]] = None
 
     def check_process(self) -> None:
@@ -132,25 +135,26 @@ class Connection:
         there."""
         client = self.client()
         asked = time.perf_counter()
-        microbatch, item = self._receive(client, self._resources.pipeline)
+        if self._taken is None:
+            self._taken = self._take(client, self._resources.pipeline)
+        microbatch, item = self._taken
         if microbatch is not None:
+            if not isinstance(microbatch, Microbatch):
+                microbatch, item = finished(self._preparation, microbatch, item)
             microbatch.waited_s = time.perf_counter() - asked
+            if self._preparation.device is not None:
+                item = moved(item, self._preparation.device)
+        self._taken = None
         return microbatch, item
 
-    def _receive(self, client: Any, pipeline: Optional[TransformQueue]) -> Tuple[Optional[Microbatch], Any]:
-        if self._replica_group is None:
-            if pipeline is not None:
-                return _prepared(client, pipeline)
-            take = functools.partial(_next, client)
-        else:
-            take = functools.partial(client.next, lambda: _next(client.client) if pipeline is None else
-                                     _prepared(client.client, pipeline))
-        if self._taken is None:
-            self._taken = take()
-        raw, rest = self._taken
-        result = (None, rest) if raw is None else finished(self._preparation, raw, rest)
-        self._taken = None  # What fails here is tried again: the client counts it as in use.
-        return result
+    def _take(self, client: Any, pipeline: Optional[TransformQueue]) -> Tuple[Any, Any]:
+        """A microbatch that a thread has finished and what is handed out for it, a raw one and its tensors, or None and
+        the end of an epoch."""
+        if self._replica_group is not None:
+            result: Tuple[Any, Any] = client.next(lambda: _next(client.client) if pipeline is None else
+                                                  _prepared(client.client, pipeline))
+            return result
+        return _next(client) if pipeline is None else _prepared(client, pipeline)
 
     def report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         """Sends measured seconds, in the order of MODULES."""

@@ -13,7 +13,7 @@ from isocost.conversation import DEFAULT_LABELS, MEDIA_MARK
 from isocost.dataset import Dataset
 from isocost.layout import Layout, Place, resolve_place
 from isocost.logs import log
-from isocost.microbatch import Microbatch, moved
+from isocost.microbatch import Microbatch
 from isocost.model_inputs import ModelInputs, Padded
 from isocost.node_options import NodeOptions, RecipeOptions
 from isocost.recorder import Part, Recorder, Timed, module_timers
@@ -206,7 +206,7 @@ class DataLoader:
             arguments.function("transform", transform), arguments.function("collate", collate),
             self._in_layout is None or self._in_layout.layout.whole,
             self._pins(arguments.flag("pin_memory", used.get("pin_memory", False))),
-            ahead if prefetch is None else arguments.whole("prefetch", prefetch, 1), model_inputs)
+            ahead if prefetch is None else arguments.whole("prefetch", prefetch, 1), self._device, model_inputs)
 
         self._resources = Resources()
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
@@ -236,7 +236,6 @@ class DataLoader:
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
         self._iterator: Optional["weakref.ref[_Epoch]"] = None
         self._is_iterating = False  # An iteration was begun, and has not come to its end.
-        self._received: Optional[Tuple[Microbatch, Any]] = None  # What could not be handed out.
         self._microbatches, self._waited_s = 0, 0.0
 
     def __reduce__(self) -> Any:
@@ -549,7 +548,6 @@ class DataLoader:
         """The next connection begins at `start`."""
         self._connection.restart(start)
         self._next = start
-        self._received = None
         self._is_iterating = False
         epoch = self._iterator() if self._iterator is not None else None
         if epoch is not None:
@@ -560,17 +558,13 @@ class DataLoader:
         """Whether the iteration has ended; if not, the next microbatch or what `collate` made of it."""
         self._recorder.advance()
         while True:
-            microbatch, item = self._received or self._connection.receive()
+            microbatch, item = self._connection.receive()
             if microbatch is not None:
                 break
             self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
             if not self._endless or item["last_epoch"]:
                 self._is_iterating = False
                 return True, None
-        if self._device is not None:
-            self._received = microbatch, item  # What fails is tried again: the client counts it as in use.
-            item = moved(item, self._device)
-            self._received = None
         step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
         cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
         self._next = State(self._next.cursor, microbatch.epoch, step, cost_model_state)
