@@ -1,11 +1,14 @@
 """How long it takes from a complete microbatch on the node to its PyTorch tensors in the trainer on the same host, in
-shared memory and over the socket, by size.
+shared memory and over the socket, by size and by how long the trainer has waited.
 
-The trainer waits for each microbatch, and receives none ahead. Prints medians and the 5th and 95th percentile.
+The trainer waits for each microbatch, and receives none ahead. What a processor takes to wake up depends on how long it
+was idle: beside each wait, a packet of eight bytes from one waiting process to another shows it. Prints medians and the
+5th and 95th percentile.
 """
 
 import os
 import pathlib
+import socket
 import statistics
 import sys
 import time
@@ -20,12 +23,15 @@ from isocost.microbatch import torch_tensors  # noqa: E402
 
 MICROBATCHES = 200
 WARM = 20
+KIB, MIB = 1 << 10, 1 << 20
+# By milliseconds: the sizes that the node has copied in less.
+WAITS = {2: (64 * KIB, MIB), 25: (64 * KIB, MIB, 16 * MIB, 128 * MIB)}
 
 
-def receive(size, shared):
+def receive(size, shared, wait_ms):
     """Microseconds of each microbatch after the first ones."""
     times = []
-    with handover.client(size, MICROBATCHES, shared, prefetch=1) as client:
+    with handover.client(size, MICROBATCHES, shared, prefetch=1, wait_ms=wait_ms) as client:
         for _ in range(MICROBATCHES):
             tensors = None  # the block goes back
             microbatch = client.next()
@@ -39,15 +45,42 @@ def receive(size, shared):
     return times[WARM:]
 
 
+def bare_packets(wait_ms):
+    """Microseconds of packets over a Unix socket, each sent by a process that slept to one that waits for it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        ours.close()
+        while theirs.recv(1):
+            time.sleep(wait_ms / 1e3)
+            theirs.send(time.monotonic_ns().to_bytes(8, "little"))
+        os._exit(0)
+    theirs.close()
+    times = []
+    for _ in range(MICROBATCHES):
+        ours.send(b"?")
+        sent = int.from_bytes(ours.recv(8), "little")
+        times.append((time.monotonic_ns() - sent) / 1e3)
+    ours.close()
+    os.waitpid(child, 0)
+    return times[WARM:]
+
+
+def show(name, times):
+    times = sorted(times)
+    low, high = times[len(times) // 20], times[-1 - len(times) // 20]
+    print(f"  {name:28} {statistics.median(times):9.1f}   ({low:.1f} to {high:.1f})", flush=True)
+
+
 def main():
     print(f"torch {torch.__version__}, isocost {isocost.__version__}, {os.cpu_count()} cores; microseconds from a "
           f"complete microbatch to tensors in Python, {MICROBATCHES - WARM} microbatches")
-    for size in (64 << 10, 1 << 20, 16 << 20, 128 << 20):
+    for wait_ms, sizes in WAITS.items():
+        print(f"a trainer that waits for {wait_ms} ms")
+        show("a bare packet", bare_packets(wait_ms))
         for shared in (True, False):
-            times = sorted(receive(size, shared))
-            low, high = times[len(times) // 20], times[-1 - len(times) // 20]
-            print(f"{size >> 10:7} KiB   shared memory {'on' if shared else 'off':3}   "
-                  f"median {statistics.median(times):9.1f}   ({low:.1f} to {high:.1f})")
+            for size in sizes:
+                show(f"{size >> 10:7} KiB, {'shared memory' if shared else 'socket'}", receive(size, shared, wait_ms))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,12 @@ from isocost import _isocost  # noqa: E402
 
 
 @contextlib.contextmanager
-def client(size, microbatches, shared, prefetch):
-    """The raw client of a node that sends `microbatches` of `size` bytes; both end with the context."""
+def client(size, microbatches, shared, prefetch, wait_ms=2):
+    """The raw client of a node that sends `microbatches` of `size` bytes, each `wait_ms` after it was asked for; both
+    end with the context."""
     program = REPOSITORY / "build/release/bench/nodes/handover_node"
-    node = subprocess.Popen([program, str(size), str(microbatches), "on" if shared else "off"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, text=True)
+    node = subprocess.Popen([program, str(size), str(microbatches), "on" if shared else "off", str(wait_ms)],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with node:
         connected = _isocost.Client(endpoint=node.stdout.readline().strip(), rank=0, world_size=1, prefetch=prefetch,
                                     prepares_ahead=False, connect_timeout_s=10.0, start=None, server_key_file="",

@@ -2,9 +2,11 @@
 // it was sent. It is small, so that this is when the block is complete, or the last frame leaves.
 // The header goes out some time before, as that of a microbatch whose samples are being decoded.
 //
-//   handover_node BYTES MICROBATCHES on|off
+//   handover_node BYTES MICROBATCHES on|off MILLISECONDS
 //
-// Prints its endpoint, and ends with its standard input. `on`: in shared memory.
+// Prints its endpoint, and ends with its standard input. `on`: in shared memory. MILLISECONDS: from
+// a header to its last sample, whatever the size, so that the trainer waits for as long. Copying
+// may take longer.
 
 #include <chrono>
 #include <cstdint>
@@ -26,7 +28,7 @@ namespace {
 
 using isocost::DType;
 
-constexpr std::chrono::milliseconds kDecoding{2};
+using Clock = std::chrono::steady_clock;
 
 isocost::SharedTensor tensor(isocost::BufferPool& pool, DType dtype,
                              std::vector<std::int64_t> shape, std::int64_t bytes,
@@ -39,9 +41,10 @@ isocost::SharedTensor tensor(isocost::BufferPool& pool, DType dtype,
 
 class Node {
  public:
-  Node(std::int64_t bytes, std::uint32_t microbatches, bool shared)
+  Node(std::int64_t bytes, std::uint32_t microbatches, bool shared, std::chrono::milliseconds until)
       : bytes_(bytes),
         microbatches_(microbatches),
+        until_(until),
         large_(tensor(pool_, DType::kUInt8, {1, bytes}, bytes, nullptr)) {
     isocost::ServerOptions options;
     options.bind = "tcp://127.0.0.1:*";
@@ -89,9 +92,11 @@ class Node {
                       {"llm.position_ids", DType::kInt64, {1}}};
     header.rows = {1, 0, 0, 1};
     server_->begin(0, header);
-    std::this_thread::sleep_for(kDecoding);
+    std::this_thread::sleep_for(until_ - copying_);
+    const auto decoded = Clock::now();
     server_->fragment(0, {header.position, 0, {{"vision.patches", large_}}}, nullptr);
-    const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+    copying_ = Clock::now() - decoded;
+    const std::int64_t now = Clock::now().time_since_epoch().count();
     server_->fragment(
         0,
         {header.position,
@@ -103,6 +108,8 @@ class Node {
 
   const std::int64_t bytes_;
   const std::uint32_t microbatches_;
+  const std::chrono::milliseconds until_;
+  Clock::duration copying_{0};  // of the last microbatch
   isocost::BufferPool pool_;
   const isocost::SharedTensor large_;
   isocost::Mutex mutex_;
@@ -116,9 +123,10 @@ class Node {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 4) return 2;
+  if (count != 5) return 2;
   const Node node(std::atoll(arguments[1]), static_cast<std::uint32_t>(std::atoi(arguments[2])),
-                  std::string(arguments[3]) == "on");
+                  std::string(arguments[3]) == "on",
+                  std::chrono::milliseconds(std::atoi(arguments[4])));
   while (std::getchar() != EOF) {
   }
 }

@@ -9,6 +9,7 @@
 // every byte of them. In the rounds a byte of each page is read, so that mapping pages is in the
 // time. Prints medians over several rounds, and the range of the ratio, which is taken within a
 // round because the machine's speed drifts.
+// Usage: transport_bench [tcp|curve|ipc|shared]: that way alone, for example under `perf record`.
 
 #include <algorithm>
 #include <chrono>
@@ -220,11 +221,13 @@ void compare(const Way& way, std::int64_t size) {
       "%-6s %8lld KiB   bare %6.2f GB/s   isocost %6.2f GB/s   ratio %5.2f  (%.2f to %.2f)\n",
       way.name.c_str(), static_cast<long long>(size / 1024), isocost::median(bare),
       isocost::median(isocost_rate), ratios.p50, ratios.least, ratios.most);
+  std::fflush(stdout);
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const std::string only = argc > 1 ? argv[1] : "";
   const auto scratch = isocost::ScratchDirectory::create("isocost-transport-bench");
   if (!scratch) give_up(scratch.error().message());
   const std::string socket_file = "ipc://" + (*scratch / "socket").string();
@@ -236,6 +239,8 @@ int main() {
                                  {"shared", socket_file, /*shared=*/true}};
   std::printf("medians of %d rounds; the ratio's range in brackets\n", kRounds);
   for (const std::int64_t size : {64 << 10, 1 << 20, 16 << 20}) {
-    for (const Way& way : ways) compare(way, size);
+    for (const Way& way : ways) {
+      if (only.empty() || only == way.name) compare(way, size);
+    }
   }
 }
