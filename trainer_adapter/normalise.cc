@@ -1,18 +1,16 @@
 #include "trainer_adapter/normalise.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
+
+#include "trainer_adapter/internal/pixel_arithmetic.h"
 
 namespace isocost {
 namespace {
 
 constexpr std::size_t kChannels = 3;
 constexpr std::size_t kValues = 256;
-
-// One channel of packed pixels.
-void look_up(const std::uint8_t* from, std::size_t pixels, const float* values, float* to) {
-  for (std::size_t i = 0; i < pixels; ++i) to[i] = values[from[i * kChannels]];
-}
 
 // All channels of packed pixels, each into the row of its own plane. A function of its own, since
 // its loop needs the registers.
@@ -26,88 +24,122 @@ void look_up(const std::uint8_t* from, std::size_t pixels, const float* values, 
   }
 }
 
-// A picture's row, of the patches that it crosses. `patches` points to its pixels in the first one;
-// `plane` is the distance from a channel to the next.
-void look_up_row(const std::uint8_t* patches, const PictureLayout& layout, PixelTable table,
-                 std::size_t plane, float* to) {
-  const std::size_t group_bytes = layout.patch_bytes() * layout.merge * layout.merge;
-  std::size_t x = 0;
-  for (; x < layout.width; patches += group_bytes) {
-    const std::uint8_t* from = patches;
-    for (std::size_t i = 0; i < layout.merge && x < layout.width; ++i) {
-      const std::size_t pixels = std::min(layout.patch, layout.width - x);
-      float* const red = to + x;
-      look_up_pixels(from, pixels, table.data(), red, red + plane, red + 2 * plane);
-      from += layout.patch_bytes();
-      x += pixels;
-    }
-  }
-}
-
-/// A row of groups, in memory that stays in the cache: a picture's row crosses all of them, and
-/// reading it from where they come from would wait for each patch.
-class GroupRow {
+// A picture's rows in one row of groups. A row crosses all of these groups' patches, and reading
+// it from there would wait for each patch: they are read once, in their order.
+class GroupRows {
  public:
-  explicit GroupRow(const PictureLayout& layout)
+  explicit GroupRows(const PictureLayout& layout)
       : layout_(layout),
-        bytes_(layout.patch_bytes() * layout.merge * layout.merge * layout.groups_across()) {}
+        row_bytes_(layout.groups_across() * layout.group_side() * kChannels),
+        bytes_(layout.group_side() * row_bytes_) {}
 
   /// Takes the row of groups in which row `y` of the picture begins.
   void take(const std::uint8_t* patches, std::size_t y) {
+    const std::size_t merge = layout_.merge;
     const std::uint8_t* from = patches + y / layout_.group_side() * bytes_.size();
-    std::copy_n(from, bytes_.size(), bytes_.begin());
+    for (std::size_t group = 0; group < layout_.groups_across(); ++group) {
+      for (std::size_t patch = 0; patch < merge * merge; ++patch, from += layout_.patch_bytes()) {
+        take_patch(from, patch / merge * layout_.patch,
+                   (group * merge + patch % merge) * layout_.patch);
+      }
+    }
   }
 
-  /// The pixels of row `y` of the picture in the first patch that it crosses.
+  /// The pixels of row `y` of the picture.
   [[nodiscard]] const std::uint8_t* row(std::size_t y) const {
-    const std::size_t patch_row = y / layout_.patch % layout_.merge;
-    return bytes_.data() + patch_row * layout_.patch_bytes() * layout_.merge +
-           y % layout_.patch * layout_.patch * kChannels;
+    return bytes_.data() + y % layout_.group_side() * row_bytes_;
   }
 
  private:
+  void take_patch(const std::uint8_t* from, std::size_t y, std::size_t x) {
+    constexpr std::size_t kUsual = std::size_t{14} * kChannels;
+    const std::size_t bytes = layout_.patch * kChannels;
+    std::uint8_t* to = bytes_.data() + y * row_bytes_ + x * kChannels;
+    for (std::size_t row = 0; row < layout_.patch; ++row, from += bytes, to += row_bytes_) {
+      // Of a size that the compiler knows, a copy is a few instructions.
+      if (bytes == kUsual) {
+        std::memcpy(to, from, kUsual);
+      } else {
+        std::memcpy(to, from, bytes);
+      }
+    }
+  }
+
   const PictureLayout& layout_;
+  std::size_t row_bytes_;
   std::vector<std::uint8_t> bytes_;
 };
 
-void normalise_picture(const std::uint8_t* patches, const PictureLayout& layout, PixelTable table,
-                       GroupRow& groups, float* into) {
+void normalise_picture(const std::uint8_t* patches, const PictureLayout& layout,
+                       const PixelValues& values, GroupRows& groups, float* into) {
   const std::size_t plane = layout.height * layout.width;
   for (std::size_t y = 0; y < layout.height; ++y) {
     if (y % layout.group_side() == 0) groups.take(patches, y);
-    look_up_row(groups.row(y), layout, table, plane, into + y * layout.width);
+    float* const to = into + y * layout.width;
+    values.of(groups.row(y), layout.width, {to, to + plane, to + 2 * plane});
   }
 }
 
 }  // namespace
 
-void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels, PixelTable table,
-                      PatchFrames frames, std::span<float> into) {
+PixelValues::PixelValues(PixelTable table, const std::optional<PixelArithmetic>& arithmetic)
+    : arithmetic_(arithmetic.value_or(PixelArithmetic{})) {
+  std::ranges::copy(table, table_.begin());
+  computes_ = arithmetic && gives_table();
+}
+
+// All 256 values of each channel: what is not among them never comes.
+bool PixelValues::gives_table() const {
+  std::array<std::uint8_t, kChannels * kValues> pixels{};
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<std::uint8_t>(i / kChannels);
+  std::array<float, PixelTable::extent> made{};
+  float* const to = made.data();
+  return compute_pixels(pixels.data(), kValues, arithmetic_,
+                        {to, to + kValues, to + 2 * kValues}) &&
+         std::memcmp(made.data(), table_.data(), sizeof(made)) == 0;
+}
+
+void PixelValues::of(const std::uint8_t* rgb, std::size_t pixels,
+                     const std::array<float*, 3>& rows) const {
+  if (computes_) {
+    compute_pixels(rgb, pixels, arithmetic_, rows);
+  } else {
+    look_up_pixels(rgb, pixels, table_.data(), rows[0], rows[1], rows[2]);
+  }
+}
+
+// Each patch is made in memory that stays in the cache, and then written out from its beginning to
+// its end: the channels' rows side by side would be three places at which memory is waited for.
+void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
+                      const PixelValues& values, PatchFrames frames, std::span<float> into) {
   const std::size_t frame_bytes = pixels * kChannels;
   const std::size_t patch_bytes = frames.given * frame_bytes;
+  const std::size_t channel = frames.given * pixels;
+  std::vector<float> patch(kChannels * channel);
   float* to = into.data();
   for (std::size_t at = 0; at + patch_bytes <= rows.size() && patch_bytes > 0; at += patch_bytes) {
-    for (std::size_t channel = 0; channel < kChannels; ++channel) {
-      const float* values = table.data() + channel * kValues;
-      for (std::size_t frame = 0; frame < frames.given; ++frame) {
-        float* const first = to;
-        look_up(rows.data() + at + frame * frame_bytes + channel, pixels, values, first);
-        to += pixels;
-        for (std::size_t copy = 1; copy < frames.copies; ++copy)
-          to = std::copy_n(first, pixels, to);
+    for (std::size_t frame = 0; frame < frames.given; ++frame) {
+      float* const red = patch.data() + frame * pixels;
+      values.of(rows.data() + at + frame * frame_bytes, pixels,
+                {red, red + channel, red + 2 * channel});
+    }
+    for (std::size_t first = 0; first < patch.size(); first += pixels) {
+      for (std::size_t copy = 0; copy < frames.copies; ++copy) {
+        to = std::copy_n(patch.data() + first, pixels, to);
       }
     }
   }
 }
 
 void normalise_pictures(std::span<const std::uint8_t> patches, const PictureLayout& layout,
-                        PixelTable table, std::span<float> into) {
+                        const PixelValues& values, std::span<float> into) {
   const std::size_t bytes = layout.patches() * layout.patch_bytes();
-  const std::size_t values = kChannels * layout.height * layout.width;
-  GroupRow groups(layout);
+  const std::size_t picture = kChannels * layout.height * layout.width;
+  GroupRows groups(layout);
   float* to = into.data();
-  for (std::size_t at = 0; at + bytes <= patches.size() && bytes > 0; at += bytes, to += values) {
-    normalise_picture(patches.data() + at, layout, table, groups, to);
+  for (std::size_t at = 0; at + bytes <= patches.size() && bytes > 0; at += bytes, to += picture) {
+    normalise_picture(patches.data() + at, layout, values, groups, to);
   }
 }
 

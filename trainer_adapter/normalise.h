@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace isocost {
@@ -9,6 +11,37 @@ namespace isocost {
 /// What each of the 256 values of a channel becomes, red first: made with the arithmetic of a
 /// model's processor, the result is equal to the bit.
 using PixelTable = std::span<const float, std::size_t{3} * 256>;
+
+/// How a processor makes such a table: (value * rescale - mean) / deviation, by channel, in float32
+/// but for the product.
+struct PixelArithmetic {
+  double rescale = 1;
+  std::array<float, 3> mean{};
+  std::array<float, 3> deviation{};
+};
+
+/// Makes float32 values of pixels. Immutable, so thread-safe.
+class PixelValues {
+ public:
+  /// Looks values up in a copy of the table. Where `arithmetic` gives each of the table's values,
+  /// to the bit, and the processor has fused multiplication and addition, it computes them in
+  /// vectors instead, which is faster and gives the same.
+  explicit PixelValues(PixelTable table,
+                       const std::optional<PixelArithmetic>& arithmetic = std::nullopt);
+
+  /// Whether they are computed. For tests and benchmarks.
+  bool computes() const { return computes_; }
+
+  /// Normalises packed RGB pixels, each channel into a row of its own.
+  void of(const std::uint8_t* rgb, std::size_t pixels, const std::array<float*, 3>& rows) const;
+
+ private:
+  bool gives_table() const;
+
+  std::array<float, PixelTable::extent> table_{};
+  PixelArithmetic arithmetic_;
+  bool computes_ = false;
+};
 
 /// How many frames a model's patch spans.
 struct PatchFrames {
@@ -19,8 +52,8 @@ struct PatchFrames {
 /// Normalises rows of packed RGB pixels, as `vision.patches` has them. `rows` is uint8 [n, given,
 /// pixels, 3], `into` float32 [n, 3, given, copies, pixels]: the channels apart. Thread-safe;
 /// computes on the calling thread.
-void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels, PixelTable table,
-                      PatchFrames frames, std::span<float> into);
+void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
+                      const PixelValues& values, PatchFrames frames, std::span<float> into);
 
 /// The size of a picture, and how it is cut into the rows of `vision.patches`: squares of `patch`
 /// pixels, those of a square group of `merge` x `merge` patches one after another, groups row by
@@ -45,6 +78,6 @@ struct PictureLayout {
 /// patches, patch, patch, 3], `into` float32 [n, 3, height, width]. Thread-safe; computes on the
 /// calling thread.
 void normalise_pictures(std::span<const std::uint8_t> patches, const PictureLayout& layout,
-                        PixelTable table, std::span<float> into);
+                        const PixelValues& values, std::span<float> into);
 
 }  // namespace isocost

@@ -1,15 +1,17 @@
 // Measures what a trainer's thread does to pixels: bytes of patches to float32, eight pictures of
-// 384x384 put together, and as many rows of patches that each stand for two frames. Beside it, how
-// long it takes to fill as much memory with a number. Each result is checked first.
+// 384x384 put together, and as many rows of patches that each stand for two frames, with values
+// that are computed and with values that are looked up. Beside it, how long it takes to fill as
+// much memory with a number. Each result is checked first.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -42,7 +44,7 @@ void require(bool good, const char* what) {
 
 // `work` makes a batch.
 template <typename Work>
-void measure(const char* name, std::size_t values, const Work& work) {
+void measure(const std::string& name, std::size_t values, const Work& work) {
   std::vector<std::vector<float>> batches(kBatches, std::vector<float>(values));
   std::vector<double> ns;
   for (std::size_t round = 0; round < kRounds; ++round) {
@@ -52,21 +54,21 @@ void measure(const char* name, std::size_t values, const Work& work) {
     ns.push_back(took.count() / static_cast<double>(values));
   }
   const auto [least, most] = std::ranges::minmax(ns);
-  std::printf("%-24s %6.3f ns a value (%.3f to %.3f)\n", name, median(ns), least, most);
+  std::printf("%-34s %6.3f ns a value (%.3f to %.3f)\n", name.c_str(), median(ns), least, most);
 }
 
-// With a table whose values tell channel and byte.
-void check(std::span<const std::uint8_t> bytes, PixelTable table) {
+// That each value is the table's.
+void check(std::span<const std::uint8_t> bytes, PixelTable table, const PixelValues& values) {
   std::vector<float> picture(std::size_t{3} * kLayout.height * kLayout.width);
   const std::size_t picture_bytes = kLayout.patches() * kLayout.patch_bytes();
-  normalise_pictures(bytes.first(picture_bytes), kLayout, table, picture);
+  normalise_pictures(bytes.first(picture_bytes), kLayout, values, picture);
   std::vector<float> rows(kLayout.patch_bytes() * kFrames.copies);
-  normalise_pixels(bytes.first(kLayout.patch_bytes()), kPatchPixels, table, kFrames, rows);
+  normalise_pixels(bytes.first(kLayout.patch_bytes()), kPatchPixels, values, kFrames, rows);
   for (std::size_t channel = 0; channel < 3; ++channel) {
     for (std::size_t y = 0; y < kLayout.patch; ++y) {
       for (std::size_t x = 0; x < kLayout.patch; ++x) {
         const std::size_t pixel = y * kLayout.patch + x;
-        const auto expected = static_cast<float>(channel * 256 + bytes[pixel * 3 + channel]);
+        const float expected = table[channel * 256 + bytes[pixel * 3 + channel]];
         require(picture[(channel * kLayout.height + y) * kLayout.width + x] == expected,
                 "a picture has another value");
         for (std::size_t copy = 0; copy < kFrames.copies; ++copy) {
@@ -78,18 +80,29 @@ void check(std::span<const std::uint8_t> bytes, PixelTable table) {
   }
 }
 
-int run() {
-  std::vector<float> table(PixelTable::extent);
-  std::iota(table.begin(), table.end(), 0.0F);
-  const PixelTable values(table.data(), PixelTable::extent);
-  const auto bytes = random_bytes(kPictures * kLayout.patches() * kLayout.patch_bytes());
-  check(bytes, values);
-  std::printf("medians of %d rounds (least to most)\n", kRounds);
-  measure("pictures", kPictures * 3 * kLayout.height * kLayout.width,
+// Both works with these values.
+void measure_both(const std::string& way, std::span<const std::uint8_t> bytes, PixelTable table,
+                  const PixelValues& values) {
+  check(bytes, table, values);
+  measure("pictures, " + way, kPictures * 3 * kLayout.height * kLayout.width,
           [&](std::span<float> into) { normalise_pictures(bytes, kLayout, values, into); });
-  measure("rows, two frames each", bytes.size() * kFrames.copies, [&](std::span<float> into) {
-    normalise_pixels(bytes, kPatchPixels, values, kFrames, into);
-  });
+  measure(
+      "rows, two frames each, " + way, bytes.size() * kFrames.copies,
+      [&](std::span<float> into) { normalise_pixels(bytes, kPatchPixels, values, kFrames, into); });
+}
+
+int run() {
+  const PixelArithmetic arithmetic{1.0 / 255, {0.5F, 0.4F, 0.3F}, {0.5F, 0.4F, 0.3F}};
+  std::array<float, PixelTable::extent> table{};
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const auto scaled = static_cast<float>(static_cast<double>(i % 256) * arithmetic.rescale);
+    table.at(i) = (scaled - arithmetic.mean.at(i / 256)) / arithmetic.deviation.at(i / 256);
+  }
+  const auto bytes = random_bytes(kPictures * kLayout.patches() * kLayout.patch_bytes());
+  std::printf("medians of %d rounds (least to most)\n", kRounds);
+  const PixelValues computed(table, arithmetic);
+  if (computed.computes()) measure_both("computed", bytes, table, computed);
+  measure_both("looked up", bytes, table, PixelValues(table));
   measure("fill", bytes.size(), [](std::span<float> into) { std::ranges::fill(into, 1.0F); });
   return 0;
 }

@@ -4,10 +4,84 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <vector>
+
+#include "base/random.h"
 
 namespace isocost {
 namespace {
+
+using Table = std::array<float, PixelTable::extent>;
+
+// As a processor makes it.
+Table table_of(const PixelArithmetic& arithmetic) {
+  Table table{};
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const std::size_t channel = i / 256;
+    const auto scaled = static_cast<float>(static_cast<double>(i % 256) * arithmetic.rescale);
+    table.at(i) = (scaled - arithmetic.mean.at(channel)) / arithmetic.deviation.at(channel);
+  }
+  return table;
+}
+
+// Of CLIP, SigLIP, ImageNet, and what leaves the bytes as they are.
+const std::array kProcessors = {
+    PixelArithmetic{
+        1.0 / 255, {0.48145466F, 0.4578275F, 0.40821073F}, {0.26862954F, 0.26130258F, 0.27577711F}},
+    PixelArithmetic{0.00392156862745098, {0.5F, 0.5F, 0.5F}, {0.5F, 0.5F, 0.5F}},
+    PixelArithmetic{1.0 / 255, {0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}},
+    PixelArithmetic{1.0, {0, 0, 0}, {1, 1, 1}},
+};
+
+bool has_fused_multiplication() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+#else
+  return false;  // unknown
+#endif
+}
+
+TEST(PixelValues, AreToTheBitThoseOfTheTableForAnyNumberOfPixels) {
+  constexpr std::size_t kMost = 100;
+  Random random(1);
+  std::vector<std::uint8_t> rgb(3 * kMost);
+  for (std::uint8_t& byte : rgb) byte = static_cast<std::uint8_t>(random.next() >> 56);
+  for (const PixelArithmetic& arithmetic : kProcessors) {
+    const Table table = table_of(arithmetic);
+    const PixelValues values(table, arithmetic);
+    EXPECT_TRUE(values.computes() || !has_fused_multiplication());
+    for (std::size_t pixels = 0; pixels <= kMost; ++pixels) {
+      // A value beside each row shows what is written beyond it.
+      std::array<std::vector<float>, 3> rows;
+      for (auto& row : rows) row.assign(pixels + 1, -1);
+      values.of(rgb.data(), pixels, {rows[0].data(), rows[1].data(), rows[2].data()});
+      for (std::size_t channel = 0; channel < 3; ++channel) {
+        for (std::size_t i = 0; i < pixels; ++i) {
+          ASSERT_EQ(rows.at(channel)[i], table.at(256 * channel + rgb[3 * i + channel]));
+        }
+        ASSERT_EQ(rows.at(channel)[pixels], -1);
+      }
+    }
+  }
+}
+
+TEST(PixelValues, AreLookedUpWhereTheArithmeticGivesOthers) {
+  Table table = table_of(kProcessors[0]);
+  table[700] = std::nextafter(table[700], 2.0F);
+  const PixelValues values(table, kProcessors[0]);
+  EXPECT_FALSE(values.computes());
+  const std::array<std::uint8_t, 3> pixel = {1, 2, 700 - 512};
+  std::array<float, 3> made{};
+  values.of(pixel.data(), 1, {&made[0], &made[1], &made[2]});
+  EXPECT_THAT(made, testing::ElementsAre(table[1], table[256 + 2], table[700]));
+}
+
+TEST(PixelValues, AreLookedUpWhereADeviationIsZero) {
+  const PixelArithmetic arithmetic{1.0 / 255, {0.5F, 0.5F, 0.5F}, {0.5F, 0, 0.5F}};
+  EXPECT_FALSE(PixelValues(table_of(arithmetic), arithmetic).computes());
+}
 
 TEST(NormalisePixels, PutsChannelsApartAndRepeatsThem) {
   std::array<float, 768> table{};
@@ -15,11 +89,11 @@ TEST(NormalisePixels, PutsChannelsApartAndRepeatsThem) {
   // Two rows of two pixels.
   const std::vector<std::uint8_t> rows = {0, 1, 2, 10, 11, 12, 255, 254, 253, 3, 4, 5};
   std::vector<float> into(24);
-  normalise_pixels(rows, 2, table, {.copies = 2}, into);
+  normalise_pixels(rows, 2, PixelValues(table), {.copies = 2}, into);
   EXPECT_THAT(
       into, testing::ElementsAre(0, 5, 0, 5, 128.5, 133.5, 128.5, 133.5, 257, 262, 257, 262, 127.5,
                                  1.5, 127.5, 1.5, 255, 130, 255, 130, 382.5, 258.5, 382.5, 258.5));
-  normalise_pixels({}, 2, table, {.copies = 2}, {});
+  normalise_pixels({}, 2, PixelValues(table), {.copies = 2}, {});
 }
 
 TEST(NormalisePixels, PutsTheFramesOfAPatchOneAfterAnother) {
@@ -28,7 +102,7 @@ TEST(NormalisePixels, PutsTheFramesOfAPatchOneAfterAnother) {
   // Two frames of one pixel, twice.
   const std::vector<std::uint8_t> rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   std::vector<float> into(12);
-  normalise_pixels(rows, 1, table, {.given = 2}, into);
+  normalise_pixels(rows, 1, PixelValues(table), {.given = 2}, into);
   EXPECT_THAT(into, testing::ElementsAre(1, 4, 258, 261, 515, 518, 7, 10, 264, 267, 521, 524));
 }
 
@@ -54,7 +128,7 @@ TEST(NormalisePictures, PutsPatchesTogetherAndCutsWhatReachesBeyond) {
     }
   }
   std::vector<float> into(kPictures * 3 * 35);
-  normalise_pictures(patches, kLayout, table, into);
+  normalise_pictures(patches, kLayout, PixelValues(table), into);
   std::size_t at = 0;
   for (std::size_t picture = 0; picture < kPictures; ++picture) {
     for (std::size_t c = 0; c < 3; ++c) {
@@ -63,7 +137,7 @@ TEST(NormalisePictures, PutsPatchesTogetherAndCutsWhatReachesBeyond) {
       }
     }
   }
-  normalise_pictures({}, kLayout, table, {});
+  normalise_pictures({}, kLayout, PixelValues(table), {});
 }
 
 }  // namespace

@@ -44,10 +44,9 @@ constexpr std::int64_t kKeptBytes = kGiB;
 // Makes what a model takes of pixels, in memory that it uses again. Internally synchronised.
 class PixelNormaliser {
  public:
-  explicit PixelNormaliser(const std::vector<float>& table) {
-    if (table.size() != PixelTable::extent) throw py::value_error("the table has 3 x 256 values");
-    std::ranges::copy(table, table_.begin());
-  }
+  PixelNormaliser(const std::vector<float>& table, double rescale, const std::array<float, 3>& mean,
+                  const std::array<float, 3>& deviation)
+      : values_(checked(table), PixelArithmetic{rescale, mean, deviation}) {}
 
   py::object rows(const py::object& pixels, std::int64_t frames, std::int64_t copies) {
     constexpr std::int64_t kMost = 1024;
@@ -59,7 +58,7 @@ class PixelNormaliser {
     if (rows % frames != 0) throw py::value_error("rows must be a multiple of frames");
     const std::int64_t width = from.shape[1];
     return made({rows / frames, width * frames * copies}, [&](std::span<float> into) {
-      normalise_pixels(values_of(from), static_cast<std::size_t>(width / 3), table_,
+      normalise_pixels(values_of(from), static_cast<std::size_t>(width / 3), values_,
                        {static_cast<std::size_t>(frames), static_cast<std::size_t>(copies)}, into);
     });
   }
@@ -76,11 +75,16 @@ class PixelNormaliser {
       throw py::value_error("patches must be uint8 [n * patches of a picture, 588]");
     }
     return made({from.shape[0] / own, 3, height, width}, [&](std::span<float> into) {
-      normalise_pictures(values_of(from), layout, table_, into);
+      normalise_pictures(values_of(from), layout, values_, into);
     });
   }
 
  private:
+  static PixelTable checked(const std::vector<float>& table) {
+    if (table.size() != PixelTable::extent) throw py::value_error("the table has 3 x 256 values");
+    return PixelTable(table.data(), PixelTable::extent);
+  }
+
   static std::span<const std::uint8_t> values_of(const DLTensor& tensor) {
     return {static_cast<const std::uint8_t*>(tensor.data) + tensor.byte_offset,
             static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1])};
@@ -104,7 +108,7 @@ class PixelNormaliser {
     return to_dlpack(tensor);
   }
 
-  std::array<float, PixelTable::extent> table_{};
+  PixelValues values_;
   BufferPool pool_{kKeptBytes, BlockFit::kLoose};
 };
 
@@ -112,7 +116,10 @@ class PixelNormaliser {
 
 void bind_pixels(py::module_& module) {
   py::class_<PixelNormaliser>(module, "PixelNormaliser")
-      .def(py::init<const std::vector<float>&>(), py::arg("table"))
+      .def(py::init<const std::vector<float>&, double, const std::array<float, 3>&,
+                    const std::array<float, 3>&>(),
+           py::arg("table"), py::arg("rescale"), py::arg("mean"), py::arg("deviation"),
+           "PixelValues of trainer_adapter/normalise.h.")
       .def("rows", &PixelNormaliser::rows, py::arg("pixels"), py::arg("frames"), py::arg("copies"),
            "A DLPack capsule of float32 for one of uint8: normalise_pixels of "
            "trainer_adapter/normalise.h.")

@@ -453,7 +453,7 @@ def _media(tensors: Mapping[str, Any]) -> List[Medium]:
 
 class Normalised:
     """Makes of bytes of pixels the values that a model takes, float32, on their device: those of the processor's own
-    arithmetic, bit by bit, looked up. On the CPU in one pass, into memory that is used again once its tensor is
+    arithmetic, bit by bit. On the CPU in one pass, into memory that is used again once its tensor is
     dropped; elsewhere by torch.
 
     Args:
@@ -467,7 +467,8 @@ class Normalised:
         mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None]
                      for name in ("image_mean", "image_std"))
         self.table = (scaled - mean) / std  # [3, 256]
-        self._on_cpu = _isocost.PixelNormaliser(self.table.reshape(-1).tolist())
+        self._on_cpu = _isocost.PixelNormaliser(self.table.reshape(-1).tolist(), description["rescale_factor"],
+                                                mean.reshape(-1).tolist(), std.reshape(-1).tolist())
 
     def rows(self, rows: Any, frames: int, copies: int) -> Any:
         """Float32 [patches, 3 x frames x copies x pixels] of packed RGB pixels, uint8 [patches x frames, pixels x 3].
