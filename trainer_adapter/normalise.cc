@@ -1,6 +1,7 @@
 #include "trainer_adapter/normalise.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -95,9 +96,10 @@ bool PixelValues::gives_table() const {
     pixels[i] = static_cast<std::uint8_t>(i / kChannels);
   std::array<float, PixelTable::extent> made{};
   float* const to = made.data();
+  const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
   return compute_pixels(pixels.data(), kValues, arithmetic_,
                         {to, to + kValues, to + 2 * kValues}) &&
-         std::memcmp(made.data(), table_.data(), sizeof(made)) == 0;
+         std::ranges::equal(made, table_, {}, bits, bits);
 }
 
 void PixelValues::of(const std::uint8_t* rgb, std::size_t pixels,

@@ -125,7 +125,8 @@ class Layout:
     def interconnect(self) -> str: ...
 
 class PixelNormaliser:
-    def __init__(self, table: List[float]) -> None: ...
+    def __init__(self, table: List[float], rescale: float, mean: Sequence[float], deviation: Sequence[float]) -> None:
+        """PixelValues of trainer_adapter/normalise.h."""
     def rows(self, pixels: Any, frames: int, copies: int) -> Any:
         """A DLPack capsule of float32 for one of uint8: normalise_pixels of trainer_adapter/normalise.h."""
     def pictures(self, patches: Any, height: int, width: int) -> Any:
