@@ -118,6 +118,7 @@ void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
   const std::size_t frame_bytes = pixels * kChannels;
   const std::size_t patch_bytes = frames.given * frame_bytes;
   const std::size_t channel = frames.given * pixels;
+  if (rows.size() < patch_bytes) return;  // before memory is taken for a patch
   std::vector<float> patch(kChannels * channel);
   float* to = into.data();
   for (std::size_t at = 0; at + patch_bytes <= rows.size() && patch_bytes > 0; at += patch_bytes) {

@@ -23,9 +23,9 @@ struct PixelArithmetic {
 /// Makes float32 values of pixels. Immutable, so thread-safe.
 class PixelValues {
  public:
-  /// Looks values up in a copy of the table. Where `arithmetic` gives each of the table's values,
-  /// to the bit, and the processor has fused multiplication and addition, it computes them in
-  /// vectors instead, which is faster and gives the same.
+  /// Looks values up in a copy of the table. Where the processor's vectors give each of the table's
+  /// values by `arithmetic`, to the bit, it computes them instead, which is faster and gives the
+  /// same.
   explicit PixelValues(PixelTable table,
                        const std::optional<PixelArithmetic>& arithmetic = std::nullopt);
 

@@ -1,7 +1,8 @@
 // Measures what a trainer's thread does to pixels: bytes of patches to float32, eight pictures of
 // 384x384 put together, and as many rows of patches that each stand for two frames, with values
 // that are computed and with values that are looked up. Beside it, how long it takes to fill as
-// much memory with a number. Each result is checked first.
+// much memory with a number. A patch of each result is
+// checked first.
 
 #include <algorithm>
 #include <array>
@@ -57,7 +58,7 @@ void measure(const std::string& name, std::size_t values, const Work& work) {
   std::printf("%-34s %6.3f ns a value (%.3f to %.3f)\n", name.c_str(), median(ns), least, most);
 }
 
-// That each value is the table's.
+// That each value of a patch is the table's.
 void check(std::span<const std::uint8_t> bytes, PixelTable table, const PixelValues& values) {
   std::vector<float> picture(std::size_t{3} * kLayout.height * kLayout.width);
   const std::size_t picture_bytes = kLayout.patches() * kLayout.patch_bytes();

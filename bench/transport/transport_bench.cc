@@ -41,6 +41,7 @@ constexpr std::uint32_t kFragments = 8;
 constexpr std::uint32_t kWarm = 4;  // microbatches before the clock starts: their memory is fresh
 constexpr int kRounds = 7;
 constexpr std::int64_t kBytesARound = std::int64_t{1} << 30;
+constexpr std::int64_t kLeastMicrobatches = 32;  // some were received when the clock started
 
 [[noreturn]] void give_up(const std::string& what) {
   std::fprintf(stderr, "transport_bench: %s\n", what.c_str());
@@ -74,7 +75,9 @@ void encrypt(const Way& way, zmq::socket_t& node, zmq::socket_t& client) {
 
 // GB/s of a bare pair: frames over the sender's memory, without a copy, received and dropped. The
 // receiver grants credit as ours does, so that queues do not grow without bound.
-double bare_pair(const Way& way, std::int64_t size, std::int64_t messages) {
+double bare_pair(const Way& way, std::int64_t size, std::int64_t timed) {
+  constexpr std::int64_t kFirst = std::int64_t{kWarm} * kFragments;
+  const std::int64_t messages = kFirst + timed;
   zmq::context_t context(1);
   zmq::context_t other(1);
   zmq::socket_t sender(context, zmq::socket_type::dealer);
@@ -101,9 +104,10 @@ double bare_pair(const Way& way, std::int64_t size, std::int64_t messages) {
       sender.send(message, zmq::send_flags::none);
     }
   });
-  const auto start = Clock::now();
+  auto start = Clock::now();
   std::int64_t received = 0;
   for (std::int64_t i = 0; i < messages; ++i) {
+    if (i == kFirst) start = Clock::now();
     zmq::message_t message;
     static_cast<void>(receiver.recv(message));
     received += static_cast<std::int64_t>(message.size());
@@ -111,7 +115,7 @@ double bare_pair(const Way& way, std::int64_t size, std::int64_t messages) {
   }
   const double seconds = seconds_since(start);
   if (received != messages * size) give_up("the bare pair lost bytes");
-  return static_cast<double>(received) / seconds / 1e9;
+  return static_cast<double>(timed * size) / seconds / 1e9;
 }
 
 // The node's side: sends one tensor again and again, as credit allows.
@@ -209,7 +213,8 @@ double ours(const Way& way, std::int64_t size, std::int64_t messages, std::size_
 
 void compare(const Way& way, std::int64_t size) {
   const std::int64_t messages =
-      std::max<std::int64_t>(kBytesARound / size, 4 * kFragments) / kFragments * kFragments;
+      std::max<std::int64_t>(kBytesARound / size, kLeastMicrobatches * kFragments) / kFragments *
+      kFragments;
   std::vector<double> bare;
   std::vector<double> isocost_rate;
   std::vector<double> ratio;

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -43,7 +45,26 @@ bool has_fused_multiplication() {
 #endif
 }
 
-TEST(PixelValues, AreToTheBitThoseOfTheTableForAnyNumberOfPixels) {
+std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
+
+// Every set of vector instructions that this processor has, chosen until this object is gone.
+class EachTarget : public testing::TestWithParam<std::int64_t> {
+ public:
+  EachTarget() { choose(GetParam()); }
+  ~EachTarget() override { choose(0); }
+
+ private:
+  static void choose(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(PixelValues, EachTarget,
+                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& target) { return hwy::TargetName(target.param); });
+
+TEST_P(EachTarget, GivesTheTableToTheBitForAnyNumberOfPixels) {
   constexpr std::size_t kMost = 100;
   Random random(1);
   std::vector<std::uint8_t> rgb(3 * kMost);
@@ -51,7 +72,6 @@ TEST(PixelValues, AreToTheBitThoseOfTheTableForAnyNumberOfPixels) {
   for (const PixelArithmetic& arithmetic : kProcessors) {
     const Table table = table_of(arithmetic);
     const PixelValues values(table, arithmetic);
-    EXPECT_TRUE(values.computes() || !has_fused_multiplication());
     for (std::size_t pixels = 0; pixels <= kMost; ++pixels) {
       // A value beside each row shows what is written beyond it.
       std::array<std::vector<float>, 3> rows;
@@ -59,12 +79,27 @@ TEST(PixelValues, AreToTheBitThoseOfTheTableForAnyNumberOfPixels) {
       values.of(rgb.data(), pixels, {rows[0].data(), rows[1].data(), rows[2].data()});
       for (std::size_t channel = 0; channel < 3; ++channel) {
         for (std::size_t i = 0; i < pixels; ++i) {
-          ASSERT_EQ(rows.at(channel)[i], table.at(256 * channel + rgb[3 * i + channel]));
+          ASSERT_EQ(bits(rows.at(channel)[i]),
+                    bits(table.at(256 * channel + rgb[3 * i + channel])));
         }
         ASSERT_EQ(rows.at(channel)[pixels], -1);
       }
     }
   }
+}
+
+TEST(PixelValues, AreComputedForKnownProcessorsWhereMultiplicationAndAdditionAreFused) {
+  if (!has_fused_multiplication()) GTEST_SKIP() << "this processor does not fuse them";
+  for (const PixelArithmetic& arithmetic : kProcessors) {
+    EXPECT_TRUE(PixelValues(table_of(arithmetic), arithmetic).computes());
+  }
+}
+
+TEST(PixelValues, AreLookedUpWhereOnlyTheSignOfAZeroDiffers) {
+  const PixelArithmetic identity = kProcessors.back();
+  Table table = table_of(identity);
+  table[0] = -0.0F;
+  EXPECT_FALSE(PixelValues(table, identity).computes());
 }
 
 TEST(PixelValues, AreLookedUpWhereTheArithmeticGivesOthers) {

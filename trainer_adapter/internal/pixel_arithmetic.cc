@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace isocost::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
 bool compute(const std::uint8_t* /*rgb*/, std::size_t /*pixels*/,
              const PixelArithmetic& /*arithmetic*/, const std::array<float*, 3>& /*rows*/) {
@@ -75,6 +75,7 @@ HWY_INLINE void compute_channel(hn::Vec<Bytes> bytes, const Channel& channel, fl
 
 bool compute(const std::uint8_t* rgb, std::size_t pixels, const PixelArithmetic& arithmetic,
              const std::array<float*, 3>& rows) {
+  if (pixels == 0) return true;
   const Channel red(arithmetic, 0);
   const Channel green(arithmetic, 1);
   const Channel blue(arithmetic, 2);

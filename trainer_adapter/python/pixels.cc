@@ -23,6 +23,9 @@ namespace {
 
 namespace py = pybind11;
 
+// Bytes of a row, times two numbers of at most 1024: a shape that fits in 64 bits.
+constexpr std::int64_t kWidest = kGiB;
+
 // The bytes of a capsule, which stays its owner's: uint8 [rows, values], packed, on the CPU.
 const DLTensor& bytes_of(const py::capsule& capsule) {
   const DLTensor& tensor = capsule.get_pointer<DLManagedTensor>()->dl_tensor;
@@ -31,8 +34,9 @@ const DLTensor& bytes_of(const py::capsule& capsule) {
       (tensor.strides == nullptr ||
        (tensor.strides[1] == 1 && (tensor.strides[0] == tensor.shape[1] || tensor.shape[0] <= 1)));
   if (tensor.device.device_type != kDLCPU || tensor.dtype.code != kDLUInt ||
-      tensor.dtype.bits != 8 || !packed || tensor.shape[1] % 3 != 0) {
-    throw py::value_error("pixels must be uint8 [rows, 3 * pixels], packed, on the CPU");
+      tensor.dtype.bits != 8 || !packed || tensor.shape[1] % 3 != 0 || tensor.shape[1] > kWidest) {
+    throw py::value_error(
+        "pixels must be uint8 [rows, 3 * pixels], packed, on the CPU, in rows of at most 1 GiB");
   }
   return tensor;
 }
