@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace isocost::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#if HWY_TARGET == HWY_SCALAR
 
 bool compute(const std::uint8_t* /*rgb*/, std::size_t /*pixels*/,
              const PixelArithmetic& /*arithmetic*/, const std::array<float*, 3>& /*rows*/) {
