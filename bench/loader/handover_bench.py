@@ -10,6 +10,7 @@ import os
 import pathlib
 import socket
 import statistics
+import subprocess
 import sys
 import time
 
@@ -26,6 +27,15 @@ WARM = 20
 KIB, MIB = 1 << 10, 1 << 20
 # By milliseconds: the sizes that the node has copied in less.
 WAITS = {2: (64 * KIB, MIB), 25: (64 * KIB, MIB, 16 * MIB, 128 * MIB)}
+DEADLINE_S = 10
+# Answers packets with the time, some seconds after each, until its standard input is closed.
+ANSWERING = """
+import socket, sys, time
+with socket.socket(fileno=0) as asking:
+    while asking.recv(1):
+        time.sleep(float(sys.argv[1]))
+        asking.send(time.monotonic_ns().to_bytes(8, "little"))
+"""
 
 
 def receive(size, shared, wait_ms):
@@ -48,21 +58,16 @@ def receive(size, shared, wait_ms):
 def bare_packets(wait_ms):
     """Microseconds of packets over a Unix socket, each sent by a process that slept to one that waits for it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    child = os.fork()
-    if child == 0:
-        ours.close()
-        while theirs.recv(1):
-            time.sleep(wait_ms / 1e3)
-            theirs.send(time.monotonic_ns().to_bytes(8, "little"))
-        os._exit(0)
-    theirs.close()
+    ours.settimeout(DEADLINE_S)
     times = []
-    for _ in range(MICROBATCHES):
-        ours.send(b"?")
-        sent = int.from_bytes(ours.recv(8), "little")
-        times.append((time.monotonic_ns() - sent) / 1e3)
-    ours.close()
-    os.waitpid(child, 0)
+    with subprocess.Popen([sys.executable, "-c", ANSWERING, str(wait_ms / 1e3)], stdin=theirs), ours:
+        theirs.close()
+        for _ in range(MICROBATCHES):
+            ours.send(b"?")
+            packet = ours.recv(8)
+            now = time.monotonic_ns()
+            assert len(packet) == 8, "the other process has ended"
+            times.append((now - int.from_bytes(packet, "little")) / 1e3)
     return times[WARM:]
 
 

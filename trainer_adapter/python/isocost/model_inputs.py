@@ -453,8 +453,8 @@ def _media(tensors: Mapping[str, Any]) -> List[Medium]:
 
 class Normalised:
     """Makes of bytes of pixels the values that a model takes, float32, on their device: those of the processor's own
-    arithmetic, bit by bit. On the CPU in one pass, into memory that is used again once its tensor is
-    dropped; elsewhere by torch.
+    arithmetic, bit by bit. On the CPU in one pass, into memory that is used again once its tensor is dropped; elsewhere
+    by torch.
 
     Args:
         description: of what a recipe does to pixels: rescale_factor, image_mean and image_std.
