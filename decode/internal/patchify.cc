@@ -64,18 +64,33 @@ PatchRows::PatchRows(PatchGrid grid, std::span<std::byte> patches, FrameSlot slo
       end_(y + height),
       row_bytes_(static_cast<std::size_t>(width * kPixel)),
       rows_(static_cast<std::size_t>(grid.side) * row_bytes_) {
-  if (width != grid.width() || height != grid.height()) clear();
+  if (width != grid.width() || height != grid.height()) clear_border(width, height);
 }
 
 std::int64_t PatchRows::working_set_bytes(std::int32_t width) {
   return std::int64_t{kMostPatchSide} * width * kPixel;
 }
 
-void PatchRows::clear() {
-  const std::int64_t bytes = grid_.patch_bytes();
-  for (std::int64_t i = 0; i < grid_.patches(); ++i) {
-    std::fill_n(patches_.data() + (i * slot_.depth + slot_.index) * bytes, bytes, std::byte{0});
+// Patches that the picture covers are written as a whole.
+void PatchRows::clear_border(std::int32_t width, std::int32_t height) {
+  const std::int32_t side = grid_.side;
+  const auto covered = [side](std::int32_t patch, std::int32_t begin, std::int32_t size) {
+    return patch * side >= begin && (patch + 1) * side <= begin + size;
+  };
+  for (std::int32_t row = 0; row < grid_.rows; ++row) {
+    for (std::int32_t column = 0; column < grid_.columns; ++column) {
+      if (covered(row, y_, height) && covered(column, x_, width)) continue;
+      std::ranges::fill(patch(row, column), std::byte{0});
+    }
   }
+}
+
+std::span<std::byte> PatchRows::patch(std::ptrdiff_t row, std::ptrdiff_t column) const {
+  const std::ptrdiff_t group = row / 2 * (grid_.columns / 2) + column / 2;
+  const std::ptrdiff_t index = group * 4 + row % 2 * 2 + column % 2;
+  const auto bytes = static_cast<std::size_t>(grid_.patch_bytes());
+  return patches_.subspan(static_cast<std::size_t>(index * slot_.depth + slot_.index) * bytes,
+                          bytes);
 }
 
 std::span<std::uint8_t> PatchRows::next_row() {
@@ -95,10 +110,8 @@ void PatchRows::write_patches() {
   const std::int64_t bytes = grid_.patch_bytes();
   const std::ptrdiff_t side = grid_.side;
   const std::ptrdiff_t step = slot_.depth * bytes;
-  const std::ptrdiff_t patch_row = y_ / side;
   // The first row's place in the first patch of their row of patches.
-  std::byte* const first = patches_.data() + slot_.index * bytes + y_ % side * side * kPixel +
-                           (patch_row / 2 * (grid_.columns / 2) * 4 + patch_row % 2 * 2) * step;
+  std::byte* const first = patch(y_ / side, 0).data() + y_ % side * side * kPixel;
   const std::uint8_t* from = rows_.data();
   auto left = static_cast<std::ptrdiff_t>(row_bytes_) / kPixel;
   std::ptrdiff_t within = x_ % side;

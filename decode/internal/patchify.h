@@ -37,7 +37,8 @@ class PatchRows final : public RowSink {
   static std::int64_t working_set_bytes(std::int32_t width);
 
  private:
-  void clear();
+  void clear_border(std::int32_t width, std::int32_t height);
+  std::span<std::byte> patch(std::ptrdiff_t row, std::ptrdiff_t column) const;
   void write_patches();
 
   PatchGrid grid_;
