@@ -176,8 +176,8 @@ class MicrobatchOnADevice(unittest.TestCase):
             return True
 
         description = Description(
-            position=(0, 0, 0), sample_ids=[], sample_keys=[], sample_weights=[], sample_images=[], last_of_step=True,
-            predicted={}, label_tokens=0, global_label_tokens=0, plan_hash=0, profile_wanted=False,
+            position=(0, 0, 0), sample_ids=[], sample_keys=[], sample_weights=[], weighted=False, sample_images=[],
+            last_of_step=True, predicted={}, label_tokens=0, global_label_tokens=0, plan_hash=0, profile_wanted=False,
             cost_model_state=b"", routes=[])
         return Microbatch(types.SimpleNamespace(pin=pin, description=description), {"vision_patches": tensor})
 

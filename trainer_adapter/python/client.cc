@@ -321,6 +321,15 @@ std::int64_t images(const SampleEntry& sample) {
   return std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality);
 }
 
+// Whether some token may have another weight in the loss than 1.
+bool is_weighted(const MicrobatchHeader& header) {
+  const auto& turns = tensor_entry(Module::kLlm, TensorRole::kTurnWeights);
+  return std::ranges::any_of(header.samples,
+                             [](const SampleEntry& sample) { return sample.weight != 1; }) ||
+         std::ranges::any_of(header.tensors,
+                             [&](const TensorSpec& spec) { return spec.name == turns.name; });
+}
+
 using PositionTuple = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
 PositionTuple position(const Microbatch& microbatch) {
@@ -331,7 +340,7 @@ PositionTuple position(const Microbatch& microbatch) {
 // The fields of Description in isocost/microbatch.py.
 using DescriptionTuple =
     std::tuple<PositionTuple, std::vector<std::uint64_t>, std::vector<std::string>,
-               std::vector<float>, std::vector<std::int64_t>, bool, py::dict, std::int64_t,
+               std::vector<float>, bool, std::vector<std::int64_t>, bool, py::dict, std::int64_t,
                std::uint64_t, std::uint64_t, bool, py::bytes, std::vector<RouteTuple>>;
 
 DescriptionTuple description(const Microbatch& microbatch) {
@@ -340,6 +349,7 @@ DescriptionTuple description(const Microbatch& microbatch) {
           of_samples(microbatch, &SampleEntry::id),
           of_samples(microbatch, &SampleEntry::key),
           of_samples(microbatch, &SampleEntry::weight),
+          is_weighted(header),
           of_samples(microbatch, images),
           header.last_of_step(),
           by_module(header.predicted_seconds),

@@ -40,6 +40,7 @@ class Description(NamedTuple):
     sample_ids: List[int]
     sample_keys: List[str]
     sample_weights: List[float]
+    weighted: bool  # Whether some token may have another weight in the loss than 1.
     sample_images: List[int]
     last_of_step: bool
     predicted: Dict[str, float]
@@ -106,7 +107,7 @@ class Microbatch(Mapping[str, Any]):
         self.tokens = _tokens(tensors)
         self.waited_s = 0.0  # Set when it is handed out.
         described = Description._make(raw.description)
-        self._row = None if model is None else model.row(tensors, described.sample_images)
+        self._row = None if model is None else model.row(tensors, described.sample_images, described.weighted)
         self.sample_ids = described.sample_ids
         self.sample_keys = described.sample_keys
         self.sample_weights = described.sample_weights

@@ -49,6 +49,7 @@ class Row(NamedTuple):
         lengths: list of int, of each sample; empty there.
         media: list of Medium, in their order.
         images: list of int, images of each sample.
+        weighted: bool; whether some token may have another weight in the loss than 1.
         unknown_weights: {sample: weight} of labelled tokens, one for each sample that has a weight which the model's
             own loss does not know; samples are counted from 0.
     """
@@ -57,6 +58,7 @@ class Row(NamedTuple):
     lengths: List[int]
     media: List[Medium]
     images: List[int]
+    weighted: bool = False
     unknown_weights: Mapping[int, float] = {}
 
 
@@ -130,13 +132,14 @@ class ModelInputs:
                              "it is no share of the global batch's mean: give loss='token_loss', and take the loss "
                              "from isocost.token_loss")
 
-    def row(self, tensors: Mapping[str, Any], images: List[int]) -> Row:
-        """Of tensors on the CPU, and the number of each sample's images."""
+    def row(self, tensors: Mapping[str, Any], images: List[int], weighted: bool) -> Row:
+        """Of tensors on the CPU, the number of each sample's images, and whether there are other weights than 1."""
         media = _media(tensors)
         if LENGTHS not in tensors:
-            return Row(None, [], media, images)
-        unknown = _unknown_weights(tensors) if self._loss == "model" and LABELS in tensors else {}
-        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images, unknown)
+            return Row(None, [], media, images, weighted)
+        knows_all = not weighted or self._loss != "model" or LABELS not in tensors
+        unknown = {} if knows_all else _unknown_weights(tensors)
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images, weighted, unknown)
 
     def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
                   global_label_tokens: int) -> Dict[str, Any]:
@@ -157,7 +160,9 @@ class ModelInputs:
                     f"a turn of sample {keys[sample]} has")
                 raise ValueError(f"{whose} the weight {weight:g}, which a model's own loss ignores: give "
                                  "loss='token_loss', and take the loss from isocost.token_loss")
-            labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
+            labels = tensors[LABELS]
+            if row.weighted:
+                labels = labels.masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
         if self.padded is not None:
