@@ -1,0 +1,48 @@
+#include "base/freed_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstddef>
+#include <memory>
+#include <thread>
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPages = 2000;
+
+std::size_t faults() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<std::size_t>(usage.ru_minflt);
+}
+
+// Takes memory in blocks of 1 MB, touches each page and frees them.
+void use_memory() {
+  constexpr std::size_t kBlockPages = 250;
+  std::unique_ptr<std::byte[]> blocks[kPages / kBlockPages];
+  for (auto& block : blocks) {
+    block = std::make_unique_for_overwrite<std::byte[]>(kBlockPages * kPage);
+    for (std::size_t page = 0; page < kBlockPages; ++page) {
+      static_cast<volatile std::byte*>(block.get())[page * kPage] = std::byte{1};
+    }
+  }
+}
+
+TEST(FreedMemory, IsUsedAgainWithoutBeingClearedByTheKernel) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have a malloc of their own";
+#endif
+  keep_freed_memory();
+  std::thread([] {
+    use_memory();
+    const std::size_t before = faults();
+    use_memory();
+    EXPECT_LT(faults() - before, kPages / 10);
+  }).join();
+}
+
+}  // namespace
+}  // namespace isocost
