@@ -14,8 +14,8 @@ from isocost import _isocost  # noqa: E402
 
 @contextlib.contextmanager
 def client(size, microbatches, shared, prefetch, wait_ms=2):
-    """The raw client of a node that sends `microbatches` of `size` bytes, each `wait_ms` after it was asked for; both
-    end with the context."""
+    """The raw client of a node that sends `microbatches` of `size` bytes, each `wait_ms` after it was asked for, or
+    at 0 as soon as there is room; both end with the context."""
     program = REPOSITORY / "build/release/bench/nodes/handover_node"
     node = subprocess.Popen([program, str(size), str(microbatches), "on" if shared else "off", str(wait_ms)],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -6,7 +6,7 @@
 //
 // Prints its endpoint, and ends with its standard input. `on`: in shared memory. MILLISECONDS: from
 // a header to its last sample, whatever the size, so that the trainer waits for as long. Copying
-// may take longer.
+// may take longer. 0: each is sent as soon as the trainer has room for it.
 
 #include <chrono>
 #include <cstdint>
@@ -66,11 +66,14 @@ class Node {
   void on_event(const isocost::ServerEvent& event) {
     // A trainer acknowledges the last microbatch when it begins to wait for the next.
     const bool waits = std::holds_alternative<isocost::Acknowledged>(event);
-    const bool begins = std::holds_alternative<isocost::CreditGranted>(event);
+    const auto* room = std::get_if<isocost::CreditGranted>(&event);
     const isocost::MutexLock lock(mutex_);
-    if (!waits && !(begins && !has_begun_)) return;
-    has_begun_ = true;
-    wanted_ += 1;
+    if (until_ == until_.zero()) {
+      if (room != nullptr) wanted_ += room->microbatches;
+    } else if (waits || (room != nullptr && !has_begun_)) {
+      has_begun_ = true;
+      wanted_ += 1;
+    }
     changed_.notify_one();
   }
 
@@ -115,7 +118,7 @@ class Node {
   isocost::Mutex mutex_;
   isocost::ConditionVariable changed_;
   bool has_begun_ ISOCOST_GUARDED_BY(mutex_) = false;
-  int wanted_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::uint32_t wanted_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<isocost::Server> server_;
   std::jthread thread_;  // last: joined first
 };
