@@ -1,6 +1,8 @@
 // Part of resample_simd.cc: the kernels for AVX-512 with VNNI, whose products of bytes Highway does
 // not wrap. Highway chooses this target where the processor has it, but does not tell the compiler.
-HWY_PUSH_ATTRIBUTES("avx512vnni")
+// clang takes the features of the outermost attribute alone, so they are not added to Highway's.
+HWY_AFTER_NAMESPACE();
+HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
 
 // Rows that are made together: one in each 128 bits.
 constexpr std::size_t kFour = 4;
@@ -240,3 +242,4 @@ void rows(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t
 }
 
 HWY_POP_ATTRIBUTES
+HWY_BEFORE_NAMESPACE();
