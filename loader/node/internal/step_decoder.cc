@@ -147,11 +147,12 @@ Status StepDecoder::end(const Attempts& attempts, const Following& following,
 // of Dataset::check_index.
 Status StepDecoder::examine(Attempt& attempt) const {
   attempt.bad = check_shape(attempt.sample);
-  ISOCOST_TRY(context_.dataset->check_index(attempt.sample.id));
-  if (attempt.bad) return {};
-  ISOCOST_TRY(apply_hook(attempt.sample));
-  attempt.bad = check_load(attempt.sample);
-  return {};
+  Status hooked;
+  if (!attempt.bad) hooked = apply_hook(attempt.sample);
+  if (hooked && !attempt.bad) attempt.bad = check_load(attempt.sample);
+  // The index is asked about the others once they are decoded: each question is a system call.
+  if (attempt.bad || !hooked) ISOCOST_TRY(context_.dataset->check_index(attempt.sample.id));
+  return hooked;
 }
 
 BadSample StepDecoder::bad_sample(SampleId id, std::string reason) const {

@@ -156,6 +156,19 @@ TEST_F(StepDecoderTest, TheHookSetsTheLoad) {
   EXPECT_EQ(decode({3}).error().message(), "no tokens");
 }
 
+TEST_F(StepDecoderTest, WhatADamagedIndexSaysMakesNoSampleBad) {
+  dataset_.index = Error(ErrorCode::kCorrupt, "the index was cut");
+  EXPECT_EQ(decode({3}).error().message(), "the index was cut");
+  options_.plan.microbatch_memory = 1000;
+  limits_ = MicrobatchLimits::create(options_.plan, CostProfile::stated_default()).value();
+  EXPECT_EQ(decode({5}).error().message(), "the index was cut");
+  hook_ = [](SampleId, const Dataset&, const Load&) {
+    return Result<Load>(Error(ErrorCode::kIo, "no tokens"));
+  };
+  EXPECT_EQ(decode({3}).error().message(), "the index was cut");
+  EXPECT_EQ(bad_->count(), 0U);
+}
+
 TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
   const auto executor = make_executor(1);
   // A batch of the large sample alone: its tensors hold more than half of what decoding it needs.
