@@ -7,6 +7,8 @@
 #include <memory>
 #include <thread>
 
+#include "tests/support/sanitized.h"
+
 namespace isocost {
 namespace {
 
@@ -32,7 +34,7 @@ void use_memory() {
 }
 
 TEST(FreedMemory, IsUsedAgainWithoutBeingClearedByTheKernel) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef ISOCOST_SANITIZED
   GTEST_SKIP() << "sanitizers have a malloc of their own";
 #endif
   keep_freed_memory();
