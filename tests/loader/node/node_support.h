@@ -106,7 +106,7 @@ class TextDataset final : public Dataset {
   std::uint64_t fingerprint() const override { return 1; }
 
   std::map<SampleId, std::string> json;  ///< Of samples that have a JSON part besides.
-  Status index;                         ///< What check_index says of all.
+  Status index;                          ///< What check_index says of all.
   /// So many calls of open_part fail, as if the machine refused to read.
   mutable std::atomic<int> refused_opens = 0;
 
