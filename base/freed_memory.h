@@ -2,11 +2,13 @@
 
 namespace isocost {
 
-/// Has the C library keep memory that is freed, up to 32 MiB of each thread's, rather than give it
-/// back to the kernel: what a decoder frees after one picture it needs again for the next one, and
-/// memory from the kernel comes page by page, each cleared in a page fault. Where the limits of
-/// malloc were set for the process (mallopt, GLIBC_TUNABLES), and with another malloc, nothing
-/// changes. Process-wide; any thread may call it, at any time.
+/// Has glibc keep freed memory rather than give it back to the kernel, as long as less than 32 MiB
+/// are free at the end of a heap: what a decoder frees after one picture it needs again for the
+/// next one, and memory from the kernel comes page by page, each cleared in a page fault. glibc
+/// raises the limit to as much as 64 MiB by itself, when a larger block is freed. It holds for the
+/// process and all its heaps, of which a thread has one. Where a limit for mapping or giving back
+/// memory was set (MALLOC_TRIM_THRESHOLD_, GLIBC_TUNABLES, mallopt), and with another malloc,
+/// nothing changes. Any thread may call it.
 void keep_freed_memory();
 
 }  // namespace isocost

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "base/freed_memory.h"
 #include "decode/internal/sandbox.h"
 #include "decode/internal/worker_memory.h"
 #include "decode/internal/worker_protocol.h"
@@ -175,7 +174,6 @@ class Worker {
 
 int run_decode_worker() {
   constexpr int kNobody = 2;
-  keep_freed_memory();
   const pid_t parent = getppid();
   const timeval look_for_parent{5, 0};
   setsockopt(kWorkerSocket, SOL_SOCKET, SO_RCVTIMEO, &look_for_parent, sizeof(look_for_parent));

@@ -71,11 +71,12 @@ std::int64_t PatchRows::working_set_bytes(std::int32_t width) {
   return std::int64_t{kMostPatchSide} * width * kPixel;
 }
 
-// Patches that the picture covers are written as a whole.
+// Patches that the picture covers are written as a whole, or its rows do not come to an end, which
+// is an error.
 void PatchRows::clear_border(std::int32_t width, std::int32_t height) {
   const std::int32_t side = grid_.side;
-  const auto covered = [side](std::int32_t patch, std::int32_t begin, std::int32_t size) {
-    return patch * side >= begin && (patch + 1) * side <= begin + size;
+  const auto covered = [side](std::int32_t index, std::int32_t begin, std::int32_t size) {
+    return index * side >= begin && (index + 1) * side <= begin + size;
   };
   for (std::int32_t row = 0; row < grid_.rows; ++row) {
     for (std::int32_t column = 0; column < grid_.columns; ++column) {

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
@@ -37,6 +38,10 @@ TEST(FreedMemory, IsUsedAgainWithoutBeingClearedByTheKernel) {
 #ifdef ISOCOST_SANITIZED
   GTEST_SKIP() << "sanitizers have a malloc of their own";
 #endif
+  for (const char* setting : {"GLIBC_TUNABLES", "LD_PRELOAD", "MALLOC_TRIM_THRESHOLD_",
+                              "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"}) {
+    if (std::getenv(setting) != nullptr) GTEST_SKIP() << setting << " is set";
+  }
   keep_freed_memory();
   std::thread([] {
     use_memory();

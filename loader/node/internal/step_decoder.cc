@@ -146,13 +146,14 @@ Status StepDecoder::end(const Attempts& attempts, const Following& following,
 // Finds out what can be told of a sample before it is decoded. Errors: those of the load hook and
 // of Dataset::check_index.
 Status StepDecoder::examine(Attempt& attempt) const {
+  const SampleId id = attempt.sample.id;
   attempt.bad = check_shape(attempt.sample);
-  Status hooked;
-  if (!attempt.bad) hooked = apply_hook(attempt.sample);
-  if (hooked && !attempt.bad) attempt.bad = check_load(attempt.sample);
-  // The index is asked about the others once they are decoded: each question is a system call.
-  if (attempt.bad || !hooked) ISOCOST_TRY(context_.dataset->check_index(attempt.sample.id));
-  return hooked;
+  // Of a good sample `prepare` asks: each question is a system call. A hook sees no damage either.
+  if (attempt.bad || context_.load_hook) ISOCOST_TRY(context_.dataset->check_index(id));
+  if (attempt.bad) return {};
+  ISOCOST_TRY(apply_hook(attempt.sample));
+  attempt.bad = check_load(attempt.sample);
+  return attempt.bad ? context_.dataset->check_index(id) : Status();
 }
 
 BadSample StepDecoder::bad_sample(SampleId id, std::string reason) const {
@@ -235,7 +236,10 @@ Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
     auto source = dataset.open_part(id, i);
     if (!source && is_machine_error(source.error().code())) return std::move(source).error();
-    if (!source) return bad(i, source.error());
+    if (!source) {
+      ISOCOST_TRY(dataset.check_index(id));
+      return bad(i, source.error());
+    }
     sources.push_back(std::make_unique<WatchedSource>(*std::move(source)));
     parts.push_back({&shape.parts[i], sources.back().get()});
   }

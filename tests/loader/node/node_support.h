@@ -85,7 +85,7 @@ class TextDataset final : public Dataset {
   std::string_view part_name(SampleId /*id*/, std::size_t /*part*/) const override { return "txt"; }
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t /*part*/) const override {
     if (refused_opens > 0 && refused_opens-- > 0) {
-      return Error(ErrorCode::kIo, "shard.tar: cannot open: Input/output error");
+      return Error(refusal, "shard.tar: cannot open");
     }
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(texts_.at(id))));
   }
@@ -109,6 +109,7 @@ class TextDataset final : public Dataset {
   Status index;                          ///< What check_index says of all.
   /// So many calls of open_part fail, as if the machine refused to read.
   mutable std::atomic<int> refused_opens = 0;
+  ErrorCode refusal = ErrorCode::kIo;  ///< What they fail with.
 
  private:
   std::vector<std::string> texts_;

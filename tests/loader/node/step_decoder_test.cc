@@ -159,6 +159,9 @@ TEST_F(StepDecoderTest, TheHookSetsTheLoad) {
 TEST_F(StepDecoderTest, WhatADamagedIndexSaysMakesNoSampleBad) {
   dataset_.index = Error(ErrorCode::kCorrupt, "the index was cut");
   EXPECT_EQ(decode({3}).error().message(), "the index was cut");
+  dataset_.refused_opens = 1;
+  dataset_.refusal = ErrorCode::kCorrupt;
+  EXPECT_EQ(decode({3}).error().message(), "the index was cut");
   options_.plan.microbatch_memory = 1000;
   limits_ = MicrobatchLimits::create(options_.plan, CostProfile::stated_default()).value();
   EXPECT_EQ(decode({5}).error().message(), "the index was cut");

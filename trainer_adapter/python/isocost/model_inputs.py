@@ -58,7 +58,7 @@ class Row(NamedTuple):
     lengths: List[int]
     media: List[Medium]
     images: List[int]
-    weighted: bool = False
+    weighted: bool
     unknown_weights: Mapping[int, float] = {}
 
 
