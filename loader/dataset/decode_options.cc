@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/freed_memory.h"
 #include "base/range.h"
 #include "decode/isolated_decoder.h"
 #include "loader/dataset/decoding_memory.h"
@@ -22,7 +23,10 @@ Status DecodeOptions::validate() const {
 
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,
                                                     const DecodeOptions& options, LogSink log) {
-  if (!options.isolate) return make_in_process_decoder(recipe, options.decode_timeout);
+  if (!options.isolate) {
+    keep_freed_memory();  // what one picture is decoded in, for the next one
+    return make_in_process_decoder(recipe, options.decode_timeout);
+  }
   IsolationOptions isolation;
   if (!options.decode_program.empty()) isolation.program = options.decode_program;
   isolation.workers = static_cast<std::size_t>(options.workers);

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/freed_memory.h"
 #include "base/mutex.h"
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
@@ -155,7 +154,6 @@ Status NodeImpl::start() {
   const auto name = [this](std::int32_t rank) { return name_of(rank); };
   reports_ = std::make_unique<ReportIntake>(
       ReportIntake::Context{&job_, parts_.model.get(), &meter_, timeline_.get(), name, parts_.log});
-  keep_freed_memory();
   executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
