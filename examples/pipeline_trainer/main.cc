@@ -158,7 +158,7 @@ std::string name_of(const Options& options) {
 
 /// Returns the exit status.
 int run_role(const Options& options) {
-  keep_freed_memory();
+  keep_all_freed_memory();
   at::set_num_threads(1);
   std::string why;
   try {
