@@ -7,6 +7,7 @@
 
 #include "base/executor.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 
 namespace isocost {
 namespace {
@@ -40,6 +41,12 @@ class Parallelism {
   std::optional<Control> limit_ ISOCOST_GUARDED_BY(mutex_);
 };
 
+// oneTBB makes its threads itself, and tells nobody when.
+void name_worker() {
+  thread_local bool named = false;
+  if (!std::exchange(named, true)) name_thread("isocost-worker");
+}
+
 // `enqueue` starts a task without a thread waiting for it, in order of submission as far as the
 // arena allows; the count of open tasks lets the destructor wait for the last one.
 class TbbExecutor final : public Executor {
@@ -63,6 +70,7 @@ class TbbExecutor final : public Executor {
       ++open_;
     }
     arena_.enqueue([this, task = std::move(task)] {
+      name_worker();
       task();
       const MutexLock lock(mutex_);
       if (--open_ == 0) idle_.notify_all();

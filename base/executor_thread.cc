@@ -6,6 +6,7 @@
 
 #include "base/executor.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 
 namespace isocost {
 namespace {
@@ -37,6 +38,7 @@ class ThreadExecutor final : public Executor {
 
  private:
   void run() {
+    name_thread("isocost-worker");
     for (;;) {
       std::function<void()> task;
       {

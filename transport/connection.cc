@@ -13,6 +13,7 @@
 #include <zmq.hpp>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/frames.h"
 #include "transport/internal/job_key.h"
@@ -192,6 +193,7 @@ void ConnectionImpl::send(const Message& message) {
 }
 
 void ConnectionImpl::loop(const std::stop_token& stop) {
+  name_thread("isocost-client");
   block_signals();
   while (!stop.stop_requested()) {
     std::vector<zmq::pollitem_t> items = {{dealer_.handle(), 0, ZMQ_POLLIN, 0},

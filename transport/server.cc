@@ -20,6 +20,7 @@
 #include "base/counted.h"
 #include "base/mutex.h"
 #include "base/range.h"
+#include "base/thread_name.h"
 #include "transport/internal/block_sender.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/fragment_messages.h"
@@ -272,6 +273,7 @@ Status ServerImpl::bind(const Security& security) {
 }
 
 void ServerImpl::loop(const std::stop_token& stop) {
+  name_thread("isocost-server");
   block_signals();
   while (!stop.stop_requested()) {
     std::vector<zmq::pollitem_t> items = {{router_.handle(), 0, ZMQ_POLLIN, 0},

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
 #include "loader/metrics/status_json.h"
@@ -378,8 +379,10 @@ Status NodeImpl::serve(const std::stop_token& stop, const std::stop_token& drain
     std::stop_source planning;
     const std::stop_callback forward(stop, [&planning] { planning.request_stop(); });
     const std::stop_callback plan_no_more(drain, [&planning] { planning.request_stop(); });
-    const std::jthread planner(
-        [this, &job, token = planning.get_token()] { planning_.run(job, token); });
+    const std::jthread planner([this, &job, token = planning.get_token()] {
+      name_thread("isocost-plan");
+      planning_.run(job, token);
+    });
     Status status = delivery_->run(job.id, stop);
     planning.request_stop();
     const bool superseded = !status && status.error().code() == ErrorCode::kCancelled &&

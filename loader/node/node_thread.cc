@@ -3,10 +3,13 @@
 #include <stop_token>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace isocost {
 
 NodeThread::NodeThread(std::unique_ptr<Node> node)
     : node_(std::move(node)), thread_([this](const std::stop_token& stop) {
+        name_thread("isocost-node");
         Result<NodeSummary> outcome = node_->run(stop);
         const MutexLock lock(mutex_);
         outcome_ = std::move(outcome);

@@ -4,6 +4,7 @@ import gc
 import inspect
 import itertools
 import json
+import pathlib
 import subprocess
 import types
 import unittest
@@ -209,6 +210,13 @@ class Iterating(ShardTest):
 
 
 class Describing(ShardTest):
+    def test_threads_are_named_by_what_they_do(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
+            next(iter(loader))
+            named = {comm.read_text().strip() for comm in pathlib.Path("/proc/self/task").glob("*/comm")}
+        for part in ("worker", "plan", "node", "server", "client"):
+            self.assertIn(f"isocost-{part}", named)
+
     def test_repr_and_properties_before_and_after_use(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
             self.assertEqual(repr(loader), f"<isocost.DataLoader {str(self.shards)!r}: rank 0 of 1, next epoch 0, step "

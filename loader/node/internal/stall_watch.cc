@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/thread_name.h"
 
 namespace isocost {
 namespace {
@@ -22,6 +23,7 @@ StallWatch::StallWatch(Options options) : options_(std::move(options)) {
 }
 
 void StallWatch::watch(const std::stop_token& stop) {
+  name_thread("isocost-stall");
   const nanoseconds interval = std::clamp<nanoseconds>(
       options_.timeout / 8, std::chrono::milliseconds(20), std::chrono::seconds(5));
   const MonotonicClock clock = steady_clock();
