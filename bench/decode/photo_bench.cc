@@ -5,6 +5,7 @@
 #include <turbojpeg.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +27,7 @@
 #include "decode/internal/orientation.h"
 #include "decode/internal/patchify.h"
 #include "decode/probe.h"
+#include "trainer_adapter/normalise.h"
 
 namespace isocost {
 namespace {
@@ -141,6 +143,68 @@ double compare(const std::vector<Photo>& all, ViewOf view_of) {
   return sum / static_cast<double>(all.size());
 }
 
+// What a trainer makes of squares: float32 from -1 to 1, into one place of a ring after another,
+// since a batch's floats do not stay in the cache.
+class Floats {
+ public:
+  Floats() : values_(table(), kArithmetic), memory_(kPlaces * kPicture) {
+    require(values_.computes(), "the processor has no vectors for floats");
+  }
+
+  std::span<const float> make(std::span<const std::byte> patches) {
+    const std::span<float> place =
+        std::span(memory_).subspan(next_++ % kPlaces * kPicture, kPicture);
+    normalise_pictures({reinterpret_cast<const std::uint8_t*>(patches.data()), patches.size()},
+                       kLayout, values_, place);
+    return place;
+  }
+
+  // Compares with the processor's arithmetic, pixel by pixel.
+  void check(std::span<const std::byte> patches) {
+    constexpr std::size_t kPlane = kLayout.height * kLayout.width;
+    const std::span<const float> made = make(patches);
+    std::size_t next = 0;  // patches lie in the order of groups
+    for (std::size_t group = 0; group < kPlane / (kLayout.group_side() * kLayout.group_side());
+         ++group) {
+      for (std::size_t patch = 0; patch < kLayout.merge * kLayout.merge; ++patch) {
+        const std::size_t top = group / kLayout.groups_across() * kLayout.group_side() +
+                                patch / kLayout.merge * kLayout.patch;
+        const std::size_t left = group % kLayout.groups_across() * kLayout.group_side() +
+                                 patch % kLayout.merge * kLayout.patch;
+        for (std::size_t i = 0; i < kLayout.patch_bytes(); ++i, ++next) {
+          const std::size_t y = top + i / 3 / kLayout.patch;
+          const std::size_t x = left + i / 3 % kLayout.patch;
+          require(made[i % 3 * kPlane + y * kLayout.width + x] ==
+                      value(std::to_integer<std::size_t>(patches[next])),
+                  "a float has another value");
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr PictureLayout kLayout{
+      .height = 384, .width = 384, .patch = kSquareSide, .merge = 2};
+  static constexpr std::size_t kPicture = std::size_t{3} * kLayout.height * kLayout.width;
+  static constexpr std::size_t kPlaces = 16;  // two batches
+  static constexpr PixelArithmetic kArithmetic{1.0 / 255, {0.5F, 0.5F, 0.5F}, {0.5F, 0.5F, 0.5F}};
+
+  static float value(std::size_t byte) {
+    const auto scaled = static_cast<float>(static_cast<double>(byte) * kArithmetic.rescale);
+    return (scaled - 0.5F) / 0.5F;
+  }
+
+  static std::array<float, PixelTable::extent> table() {
+    std::array<float, PixelTable::extent> made{};
+    for (std::size_t i = 0; i < made.size(); ++i) made.at(i) = value(i % 256);
+    return made;
+  }
+
+  const PixelValues values_;
+  std::vector<float> memory_;
+  std::size_t next_ = 0;
+};
+
 double thread_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -226,6 +290,14 @@ void run(const std::filesystem::path& directory) {
             photo.name + ": does not decode");
   });
   contenders.emplace_back("exact, 384 x 384", with(square, Exactness::kExact));
+  Floats floats;
+  floats.check(reference(all.front(), square(all.front())));
+  contenders.emplace_back("exact, 384 x 384, as float32", [&](const Photo& photo) {
+    const View view = square(photo);
+    const auto patches = std::span(memory).first(static_cast<std::size_t>(view.grid.bytes()));
+    recipe(photo, view, Exactness::kExact, patches);
+    floats.make(patches);
+  });
   contenders.emplace_back("exact, native patches", with(native, Exactness::kExact));
   contenders.emplace_back("exact, middle 336 x 336", with(middle, Exactness::kExact));
   contenders.emplace_back("fast, 384 x 384", with(square, Exactness::kFast));
