@@ -26,7 +26,8 @@ void DatasetFlags::add_to(CLI::App& command) {
       ->type_name("DIR");
   command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
       ->capture_default_str();
-  command.add_option("--workers", workers, "Worker threads; 0: one per core")
+  command
+      .add_option("--workers", workers, "Worker threads; 0: one per core, at least 8 for indexing")
       ->check(number_range(0, 1024))
       ->capture_default_str();
   command.add_flag("--json", json, "Print JSON instead of text");

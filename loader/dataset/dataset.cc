@@ -132,8 +132,10 @@ class Indexing {
 };
 
 Status Indexing::run() {
+  // Few cores are enough for a disk or a network to be what is waited for.
+  constexpr std::size_t kLeast = 8;
   std::size_t workers = options_.workers;
-  if (workers == 0) workers = std::max(std::thread::hardware_concurrency(), 1U);
+  if (workers == 0) workers = std::max<std::size_t>(std::thread::hardware_concurrency(), kLeast);
   workers = std::min(workers, shards_.size());
   {
     std::vector<std::jthread> threads;
@@ -264,7 +266,7 @@ class IndexedDataset final : public Dataset {
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override;
   Status check_index(SampleId id) const override;
-  void read_ahead(SampleId id) const override;
+  std::int64_t read_ahead(SampleId id) const override;
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return shards_.size(); }
   const std::string& shard_name(std::size_t i) const override { return shards_[i].name; }
@@ -617,10 +619,11 @@ Status IndexedDataset::check_index(SampleId id) const {
                    "is indexed anew");
 }
 
-void IndexedDataset::read_ahead(SampleId id) const {
+std::int64_t IndexedDataset::read_ahead(SampleId id) const {
+  constexpr std::int64_t kMost = std::int64_t{8} << 20;
   const Location at = locate(id);
   const auto shard = open(*at.shard);
-  if (!shard) return;  // open_part reports it
+  if (!shard) return 0;  // open_part reports it
   const std::uint64_t last = at.view->first_part(at.sample + 1) - 1;
   std::int64_t begin = at.view->part_offset(at.view->first_part(at.sample));
   std::int64_t end = at.view->part_offset(last) + at.view->part_shape(last).encoded_bytes;
@@ -628,7 +631,9 @@ void IndexedDataset::read_ahead(SampleId id) const {
     begin = std::min(begin, at.view->json_offset(at.sample));
     end = std::max(end, at.view->json_offset(at.sample) + json);
   }
-  (*shard)->read_ahead(begin, end - begin);
+  const std::int64_t bytes = std::min(end - begin, kMost);
+  (*shard)->read_ahead(begin, bytes);
+  return bytes;
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ struct DatasetOptions {
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
   /// other parts. Empty: all parts are as the shard has them.
   std::filesystem::path model = {};
-  std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core.
+  std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, at least 8.
   ProgressSink progress;
   LogSink log;
   std::stop_token stop = {};  ///< Ends indexing.
@@ -86,8 +86,9 @@ class Dataset {
   /// Checks that what the data set told of the sample is from an undamaged index and undamaged
   /// tokens. Errors: kCorrupt with the file that was cut while it was in use.
   virtual Status check_index(SampleId id) const = 0;
-  /// Asks the operating system to read the sample's bytes ahead.
-  virtual void read_ahead(SampleId id) const = 0;
+  /// Asks the operating system to read the sample's bytes ahead, up to 8 MiB: of a larger one, a
+  /// video, seldom all is decoded. Returns for how many it asked.
+  virtual std::int64_t read_ahead(SampleId id) const = 0;
 
   virtual const std::vector<BadSample>& bad() const = 0;
   virtual std::size_t shards() const = 0;

@@ -30,6 +30,16 @@ FileState state_from(const struct stat& status) {
   return {stamp_from(status), nanoseconds(status.st_ctim), status.st_dev, status.st_ino};
 }
 
+// Asks the operating system to read a range ahead, which a file system may ignore.
+void advise(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes) {
+  // Linux silently cuts what one call asks for down to the device's read-ahead, 128 KiB by default.
+  constexpr std::int64_t kPiece = std::int64_t{128} << 10;
+  for (const std::int64_t end = offset + bytes; offset < end; offset += kPiece) {
+    static_cast<void>(
+        posix_fadvise(file.get(), offset, std::min(kPiece, end - offset), POSIX_FADV_WILLNEED));
+  }
+}
+
 }  // namespace
 
 Result<FileStamp> stamp_of(const std::filesystem::path& path) {
@@ -71,14 +81,20 @@ bool ShardFile::changed() const {
 }
 
 Result<std::uint64_t> ShardFile::content_hash() const {
-  constexpr std::int64_t kBlocks = 16;
   std::array<std::byte, 4096> block{};
   const auto block_bytes = static_cast<std::int64_t>(block.size());
   const std::int64_t last = std::max<std::int64_t>(state_.stamp.bytes - block_bytes, 0);
+  // The first block and the last one, and 14 between them.
+  std::array<std::int64_t, 16> offsets{};
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    offsets.at(i) =
+        last * static_cast<std::int64_t>(i) / static_cast<std::int64_t>(offsets.size() - 1);
+  }
+  // All at once: a disk or a network is waited for once.
+  for (const std::int64_t offset : offsets) advise(file_, offset, block_bytes);
   Fingerprint hash;
-  for (std::int64_t i = 0; i < kBlocks; ++i) {
-    // The first block and the last one, and 14 between them.
-    ISOCOST_ASSIGN(const std::size_t read, file_.read_at(last * i / (kBlocks - 1), block));
+  for (const std::int64_t offset : offsets) {
+    ISOCOST_ASSIGN(const std::size_t read, file_.read_at(offset, block));
     hash.add(std::string_view(reinterpret_cast<const char*>(block.data()), read));
   }
   return hash.value();
@@ -104,9 +120,7 @@ Result<std::size_t> ShardFile::read_at(std::int64_t offset,
 }
 
 void ShardFile::read_ahead(std::int64_t offset, std::int64_t bytes) const {
-  // Advice only: a file system may ignore it.
-  const FileDescriptor& plain = inflated() ? plain_ : file_;
-  (void)posix_fadvise(plain.get(), offset, bytes, POSIX_FADV_WILLNEED);
+  advise(inflated() ? plain_ : file_, offset, bytes);
 }
 
 MemberSource::MemberSource(std::shared_ptr<const ByteSource> shard, std::int64_t offset,

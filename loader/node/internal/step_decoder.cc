@@ -46,8 +46,12 @@ Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleI
   Attempts attempts;
   Status begun;
   for (std::size_t i = 0; begun && i < ids.size(); ++i) {
-    if (i + 1 < ids.size()) context_.dataset->read_ahead(ids[i + 1]);
-    auto attempt = take_or_begin(ids[i], stop);
+    const auto upcoming = [&](std::size_t after) -> std::optional<SampleId> {
+      const std::size_t next = i + 1 + after;
+      if (next < ids.size()) return ids[next];
+      return following ? following(next - ids.size()) : std::nullopt;
+    };
+    auto attempt = take_or_begin(ids[i], upcoming, stop);
     if (attempt) {
       attempts.push_back(*std::move(attempt));
     } else {
@@ -79,10 +83,13 @@ Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleI
 }
 
 Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
-    SampleId id, const std::stop_token& stop) {
+    SampleId id, const ReadAhead::Upcoming& upcoming, const std::stop_token& stop) {
   // Another sample than the next of those begun: other steps come than were expected.
   if (!begun_.empty() && begun_.front()->sample.id != id) drop_begun();
-  if (begun_.empty()) return begin(id, stop);
+  if (begun_.empty()) {
+    read_ahead_.begin(id, upcoming);
+    return begin(id, stop);
+  }
   auto attempt = std::move(begun_.front());
   begun_.pop_front();
   return attempt;
@@ -112,6 +119,7 @@ bool StepDecoder::begin_ahead(const Following& following, const std::stop_token&
   // otherwise find none.
   auto grant = context_.budget->try_acquire(*needed, context_.budget->limit() / 8 * 3);
   if (!grant) return false;
+  read_ahead_.begin(*id, [&](std::size_t after) { return following(begun_.size() + 1 + after); });
   auto attempt = std::make_shared<Attempt>(*id);
   if (!examine(*attempt)) return false;
   if (!attempt->bad) start(attempt, *std::move(grant), stop);

@@ -24,6 +24,7 @@
 #include "loader/dataset/dataset.h"
 #include "loader/node/internal/decode_tasks.h"
 #include "loader/node/internal/decodes_in_flight.h"
+#include "loader/node/internal/read_ahead.h"
 #include "loader/node/internal/read_retry.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/load_hook.h"
@@ -65,6 +66,7 @@ class StepDecoder {
         policy_(options.bad_samples.policy),
         seed_(options.plan.seed),
         waiting_(std::make_shared<Waiting>(context.budget->limit() / 2)),
+        read_ahead_(*context.dataset),
         tasks_(*context.executor) {}
 
   /// The sample at an index of those that follow a step; nothing where no more may be begun.
@@ -126,7 +128,8 @@ class StepDecoder {
   };
   using Attempts = std::vector<std::shared_ptr<Attempt>>;
 
-  Result<std::shared_ptr<Attempt>> take_or_begin(SampleId id, const std::stop_token& stop);
+  Result<std::shared_ptr<Attempt>> take_or_begin(SampleId id, const ReadAhead::Upcoming& upcoming,
+                                                 const std::stop_token& stop);
   Result<std::shared_ptr<Attempt>> begin(SampleId id, const std::stop_token& stop);
   bool begin_ahead(const Following& following, const std::stop_token& stop);
   void start(const std::shared_ptr<Attempt>& attempt, MemoryBudget::Grant grant,
@@ -160,7 +163,8 @@ class StepDecoder {
   std::atomic<std::uint64_t> replaced_ = 0;
   mutable DecodesInFlight in_flight_;
   std::deque<std::shared_ptr<Attempt>> begun_;  // of the following steps, in their order
-  DecodeTasks tasks_;                           // last: waits for its tasks, which use the others
+  ReadAhead read_ahead_;
+  DecodeTasks tasks_;  // last: waits for its tasks, which use the others
 };
 
 }  // namespace isocost

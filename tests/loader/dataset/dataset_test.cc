@@ -1,16 +1,23 @@
 #include "loader/dataset/dataset.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "loader/dataset/bad_samples.h"
@@ -114,6 +121,43 @@ TEST_F(DatasetTest, NumbersSamplesInTheOrderOfShardNamesForAnyNumberOfWorkers) {
   }
   write("0.tar", {{"0a.txt", "a0"}, {"0c.txt", "c0"}});
   EXPECT_NE(open()->fingerprint(), one->fingerprint());
+}
+
+// The pages of a file that are in the page cache.
+std::size_t cached_pages(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::size_t bytes = std::filesystem::file_size(path);
+  void* const mapping = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  std::vector<unsigned char> pages((bytes + 4095) / 4096);
+  EXPECT_EQ(mincore(mapping, bytes, pages.data()), 0);
+  munmap(mapping, bytes);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(pages, [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+TEST_F(DatasetTest, ReadingAheadBringsTheWholeSampleIntoThePageCache) {
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  write("a.tar", {{"a.txt", std::string(kBytes, 'a')}, {"b.txt", std::string(kBytes, 'b')}});
+  const auto dataset = open();
+  const auto path = shards() / "a.tar";
+  EXPECT_EQ(dataset->read_ahead(0), static_cast<std::int64_t>(kBytes));
+  {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(fdatasync(file.get()), 0);
+    ASSERT_EQ(posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
+  if (cached_pages(path) > 64) GTEST_SKIP() << "the file system has no page cache to drop";
+  dataset->read_ahead(1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (cached_pages(path) < kBytes / 4096 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GE(cached_pages(path), kBytes / 4096);
+}
+
+TEST_F(DatasetTest, OfALargeSampleTheBeginningIsReadAhead) {
+  write("a.tar", {{"a.txt", std::string(std::size_t{9} << 20, 'a')}});
+  EXPECT_EQ(open()->read_ahead(0), std::int64_t{8} << 20);
 }
 
 TEST_F(DatasetTest, JsonWeighsTheSampleAndIsAPartOnlyWithText) {

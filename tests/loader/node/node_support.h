@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -95,7 +96,10 @@ class TextDataset final : public Dataset {
     if (found == json.end()) return std::unique_ptr<ByteSource>();
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(found->second)));
   }
-  void read_ahead(SampleId /*id*/) const override {}
+  std::int64_t read_ahead(SampleId id) const override {
+    if (on_read_ahead) on_read_ahead(id);
+    return static_cast<std::int64_t>(texts_.at(id).size());
+  }
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return 1; }
   const std::string& shard_name(std::size_t /*i*/) const override { return name_; }
@@ -105,8 +109,9 @@ class TextDataset final : public Dataset {
   std::size_t indexes_not_kept() const override { return 0; }
   std::uint64_t fingerprint() const override { return 1; }
 
-  std::map<SampleId, std::string> json;  ///< Of samples that have a JSON part besides.
-  Status index;                          ///< What check_index says of all.
+  std::map<SampleId, std::string> json;         ///< Of samples that have a JSON part besides.
+  Status index;                                 ///< What check_index says of all.
+  std::function<void(SampleId)> on_read_ahead;  ///< May be empty.
   /// So many calls of open_part fail, as if the machine refused to read.
   mutable std::atomic<int> refused_opens = 0;
   ErrorCode refusal = ErrorCode::kIo;  ///< What they fail with.

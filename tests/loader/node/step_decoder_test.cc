@@ -368,6 +368,27 @@ TEST_F(DecodeAhead, AnIdleWorkerBeginsTheSampleOfTheNextStep) {
   EXPECT_EQ(decoder_.waiting_samples(), 3);
 }
 
+// Whether they are begun by their own step or before it.
+TEST_F(DecodeAhead, SamplesAreReadAheadOnceBeforeTheyAreBegun) {
+  Ids read;
+  dataset_.on_read_ahead = [&](SampleId id) { read.push_back(id); };
+  const StepSamples first = decode_while({0, 1}, following({3, 4}), [&] {
+    workers_.wait_for(2);
+    EXPECT_THAT(read, ElementsAre(1, 3, 4));
+    workers_.run_first();
+    workers_.wait_for(2);  // 3 has begun
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(first), ElementsAre(0, 1));
+  const StepSamples second = decode_while({3, 4}, {}, [&] {
+    workers_.wait_for(2);
+    workers_.run_first();
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(second), ElementsAre(3, 4));
+  EXPECT_THAT(read, ElementsAre(1, 3, 4));
+}
+
 TEST_F(DecodeAhead, AWorkerThatGetsIdleBeginsAnother) {
   const StepSamples first = decode_while({0}, following({1, 3, 4}), [&] {
     for (int i = 0; i < 3; ++i) {
@@ -425,10 +446,11 @@ TEST_F(DecodeAhead, GoodBadAndReplacedSamplesAreTheSameAsWithoutIt) {
 
 TEST_F(DecodeAhead, NothingIsBegunWhereItWouldTakeTheMemoryOfWhatIsNeededNow) {
   const auto half = budget_.acquire(kGiB / 2, {});
-  std::latch asked(1);
+  std::latch asked(2);  // to read it ahead, and to begin it
   const StepSamples first = decode_while(
       {0},
-      [&](std::size_t) {
+      [&](std::size_t index) {
+        if (index > 0) return std::optional<SampleId>();
         asked.count_down();
         return std::optional<SampleId>(1);
       },

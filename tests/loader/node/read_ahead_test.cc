@@ -1,0 +1,85 @@
+#include "loader/node/internal/read_ahead.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/loader/node/node_support.h"
+
+namespace isocost {
+namespace {
+
+using testing::ElementsAre;
+
+using Ids = std::vector<SampleId>;
+
+// Samples that begin in their order; those from 200 on are of 15 MiB.
+class ReadAheadTest : public testing::Test {
+ protected:
+  ReadAheadTest() {
+    dataset_.on_read_ahead = [this](SampleId id) { asked_.push_back(id); };
+  }
+  void begin(SampleId id, SampleId last = 199) {
+    read_ahead_.begin(id, [&](std::size_t after) {
+      const SampleId next = id + 1 + after;
+      return next <= last ? std::optional(next) : std::nullopt;
+    });
+  }
+
+  Ids asked_;
+  static std::vector<std::string> texts() {
+    std::vector<std::string> texts(200, "x");
+    texts.resize(205, std::string(std::size_t{15} << 20, 'x'));
+    return texts;
+  }
+
+  TextDataset dataset_{texts()};
+  ReadAhead read_ahead_{dataset_};
+};
+
+TEST_F(ReadAheadTest, EachSampleIsAskedForOnceAndInOrder) {
+  for (SampleId id = 0; id < 200; ++id) begin(id);
+  Ids expected(199);
+  std::iota(expected.begin(), expected.end(), 1);
+  EXPECT_EQ(asked_, expected);
+}
+
+TEST_F(ReadAheadTest, NoMoreThan64SamplesAhead) {
+  begin(0);
+  EXPECT_EQ(asked_.size(), 64U);
+  begin(1);
+  EXPECT_EQ(asked_.back(), 65U);
+}
+
+TEST_F(ReadAheadTest, WhatIsNamedLaterIsAskedForLater) {
+  begin(0, 2);
+  EXPECT_THAT(asked_, ElementsAre(1, 2));
+  begin(1, 4);
+  EXPECT_THAT(asked_, ElementsAre(1, 2, 3, 4));
+  begin(2, 4);
+  begin(3, 4);
+  begin(4, 4);
+  EXPECT_THAT(asked_, ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(ReadAheadTest, OtherSamplesThanWereToldAreAskedForAnew) {
+  begin(0, 2);
+  begin(100, 102);
+  begin(101, 102);
+  EXPECT_THAT(asked_, ElementsAre(1, 2, 101, 102));
+}
+
+// 32 MiB, but one sample in any case.
+TEST_F(ReadAheadTest, LargeSamplesAreFewerAhead) {
+  begin(199, 204);
+  EXPECT_THAT(asked_, ElementsAre(200, 201, 202));
+  begin(200, 204);
+  EXPECT_THAT(asked_, ElementsAre(200, 201, 202, 203));
+}
+
+}  // namespace
+}  // namespace isocost
