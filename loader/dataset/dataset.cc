@@ -622,6 +622,9 @@ Status IndexedDataset::check_index(SampleId id) const {
 std::int64_t IndexedDataset::read_ahead(SampleId id) const {
   constexpr std::int64_t kMost = std::int64_t{8} << 20;
   const Location at = locate(id);
+  // A compressed shard is inflated when it is opened: the worker that needs it waits for that, and
+  // nobody who only asks. What was inflated is in the page cache.
+  if (at.shard->path.extension() != ".tar") return 0;
   const auto shard = open(*at.shard);
   if (!shard) return 0;  // open_part reports it
   const std::uint64_t last = at.view->first_part(at.sample + 1) - 1;

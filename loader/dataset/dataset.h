@@ -87,7 +87,8 @@ class Dataset {
   /// tokens. Errors: kCorrupt with the file that was cut while it was in use.
   virtual Status check_index(SampleId id) const = 0;
   /// Asks the operating system to read the sample's bytes ahead, up to 8 MiB: of a larger one, a
-  /// video, seldom all is decoded. Returns for how many it asked.
+  /// video, seldom all is decoded. Opens the shard, unless it is compressed; then nothing is asked.
+  /// Returns for how many bytes it asked.
   virtual std::int64_t read_ahead(SampleId id) const = 0;
 
   virtual const std::vector<BadSample>& bad() const = 0;

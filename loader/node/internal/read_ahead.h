@@ -12,7 +12,8 @@ namespace isocost {
 
 /// Has the operating system read samples before their decoding begins, so that workers do not wait
 /// for a disk or a network: as many of those that come next as 32 MiB hold, but no more than 64,
-/// and at least one. Single-thread.
+/// and at least one. It asks for two with each that begins, so that nothing waits for the first 64
+/// shards to be opened. Single-thread.
 class ReadAhead {
  public:
   explicit ReadAhead(const Dataset& dataset) : dataset_(dataset) {}

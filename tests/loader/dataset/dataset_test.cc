@@ -155,6 +155,11 @@ TEST_F(DatasetTest, ReadingAheadBringsTheWholeSampleIntoThePageCache) {
   EXPECT_GE(cached_pages(path), kBytes / 4096);
 }
 
+TEST_F(DatasetTest, OfACompressedShardNothingIsReadAhead) {
+  write_file(shards() / "a.tgz", gzip(make_tar({{"a.txt", "text"}})));
+  EXPECT_EQ(open()->read_ahead(0), 0);
+}
+
 TEST_F(DatasetTest, OfALargeSampleTheBeginningIsReadAhead) {
   write("a.tar", {{"a.txt", std::string(std::size_t{9} << 20, 'a')}});
   EXPECT_EQ(open()->read_ahead(0), std::int64_t{8} << 20);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -33,7 +34,7 @@ class ReadAheadTest : public testing::Test {
   Ids asked_;
   static std::vector<std::string> texts() {
     std::vector<std::string> texts(200, "x");
-    texts.resize(205, std::string(std::size_t{15} << 20, 'x'));
+    texts.resize(207, std::string(std::size_t{15} << 20, 'x'));
     return texts;
   }
 
@@ -48,18 +49,22 @@ TEST_F(ReadAheadTest, EachSampleIsAskedForOnceAndInOrder) {
   EXPECT_EQ(asked_, expected);
 }
 
-TEST_F(ReadAheadTest, NoMoreThan64SamplesAhead) {
+TEST_F(ReadAheadTest, TwoAreAskedForAtOnceUpTo64) {
   begin(0);
-  EXPECT_EQ(asked_.size(), 64U);
+  EXPECT_THAT(asked_, ElementsAre(1, 2));
   begin(1);
-  EXPECT_EQ(asked_.back(), 65U);
+  EXPECT_THAT(asked_, ElementsAre(1, 2, 3, 4));
+  for (SampleId id = 2; id < 100; ++id) {
+    begin(id);
+    EXPECT_EQ(asked_.back(), id + std::min<SampleId>(id + 2, 64));
+  }
 }
 
 TEST_F(ReadAheadTest, WhatIsNamedLaterIsAskedForLater) {
-  begin(0, 2);
-  EXPECT_THAT(asked_, ElementsAre(1, 2));
+  begin(0, 1);
+  EXPECT_THAT(asked_, ElementsAre(1));
   begin(1, 4);
-  EXPECT_THAT(asked_, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(asked_, ElementsAre(1, 2, 3));
   begin(2, 4);
   begin(3, 4);
   begin(4, 4);
@@ -75,10 +80,14 @@ TEST_F(ReadAheadTest, OtherSamplesThanWereToldAreAskedForAnew) {
 
 // 32 MiB, but one sample in any case.
 TEST_F(ReadAheadTest, LargeSamplesAreFewerAhead) {
-  begin(199, 204);
-  EXPECT_THAT(asked_, ElementsAre(200, 201, 202));
-  begin(200, 204);
+  begin(199, 206);
+  EXPECT_THAT(asked_, ElementsAre(200, 201));
+  begin(200, 206);
   EXPECT_THAT(asked_, ElementsAre(200, 201, 202, 203));
+  begin(201, 206);
+  EXPECT_THAT(asked_, ElementsAre(200, 201, 202, 203, 204));
+  begin(202, 206);
+  EXPECT_EQ(asked_.back(), 205U);
 }
 
 }  // namespace
