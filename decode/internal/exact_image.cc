@@ -13,6 +13,7 @@
 #include "decode/internal/orientation.h"
 #include "decode/internal/patchify.h"
 #include "decode/internal/pixel_rows.h"
+#include "decode/internal/turned_rows.h"
 
 namespace isocost {
 namespace {
@@ -66,6 +67,12 @@ JpegDecoding jpeg_decoding(const PartShape& shape, const Framing& framing, Exact
           exactness};
 }
 
+Result<Pixels> stored_image(const ByteSource& source, const PartShape& shape,
+                            const Framing& framing, PictureDecoding decoding) {
+  return decode_image(source, shape, jpeg_decoding(shape, framing, decoding.exactness),
+                      decoding.alpha);
+}
+
 // Whether rows are needed in the order in which they are decoded.
 bool is_streamed(const PartShape& shape) {
   return shape.format == MediaFormat::kJpeg && shape.orientation == kUpright;
@@ -79,9 +86,7 @@ Framing whole(PatchGrid grid) {
 
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
                                const Framing& framing, PictureDecoding decoding) {
-  ISOCOST_ASSIGN(Pixels pixels,
-                 decode_image(source, shape, jpeg_decoding(shape, framing, decoding.exactness),
-                              decoding.alpha));
+  ISOCOST_ASSIGN(Pixels pixels, stored_image(source, shape, framing, decoding));
   turn(pixels, shape);
   return pixels;
 }
@@ -127,8 +132,12 @@ Status framed_image_patches(const ByteSource& source, const PartShape& shape,
   }
   if (shape.format == MediaFormat::kJpeg) resize.exactness = decoding.exactness;
   if (!is_streamed(shape)) {
-    ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape, framing, decoding));
-    return framed_patches(displayed, framing, grid, resize, patches);
+    ISOCOST_ASSIGN(const Pixels stored, stored_image(source, shape, framing, decoding));
+    if (shape.orientation == kUpright) {
+      return framed_patches(stored, framing, grid, resize, patches);
+    }
+    TurnedRows rows(stored.rgb, stored.width, stored.height, shape.orientation);
+    return patches_of_rows(rows, framing, grid, resize, patches, {});
   }
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
   ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace isocost {
 namespace {
@@ -25,17 +26,24 @@ PixelWalk pixel_walk(std::uint8_t orientation, std::int32_t stored_width,
   return walks.at(std::clamp<std::size_t>(orientation, 1, 8) - 1);
 }
 
+// In squares: where sides are exchanged, a row of one picture is a column of the other, and each of
+// its pixels is in another cache line.
 void copy_turned(const std::uint8_t* stored, const PixelWalk& walk, std::int32_t width,
                  std::int32_t height, std::span<std::uint8_t> to) {
-  std::uint8_t* out = to.data();
-  for (std::int32_t y = 0; y < height; ++y) {
-    const std::uint8_t* from = stored + walk.start + y * walk.down;
-    if (walk.along == kPixel) {
-      out = std::copy_n(from, width * kPixel, out);
-      continue;
-    }
-    for (std::int32_t x = 0; x < width; ++x, from += walk.along) {
-      out = std::copy_n(from, kPixel, out);
+  constexpr std::int32_t kSquare = 64;  // two of 12 KiB are in the first cache
+  const auto row_bytes = static_cast<std::size_t>(width) * kPixel;
+  for (std::int32_t top = 0; top < height; top += kSquare) {
+    const std::int32_t bottom = std::min(top + kSquare, height);
+    for (std::int32_t left = 0; left < width; left += kSquare) {
+      const std::int32_t right = std::min(left + kSquare, width);
+      for (std::int32_t y = top; y < bottom; ++y) {
+        const std::uint8_t* from = stored + walk.start + y * walk.down + left * walk.along;
+        std::uint8_t* out = &to[static_cast<std::size_t>(y) * row_bytes +
+                                static_cast<std::size_t>(left) * kPixel];
+        for (std::int32_t x = left; x < right; ++x, from += walk.along, out += kPixel) {
+          std::memcpy(out, from, kPixel);
+        }
+      }
     }
   }
 }
