@@ -20,4 +20,8 @@ class Executor {
 /// `workers` = 0 takes one per core.
 std::unique_ptr<Executor> make_executor(std::size_t workers);
 
+/// Returns an executor with threads of its own, for tasks that wait for files rather than compute.
+/// `name` is a literal: see name_thread.
+std::unique_ptr<Executor> make_thread_executor(std::size_t threads, const char* name);
+
 }  // namespace isocost

@@ -27,7 +27,8 @@ void DatasetFlags::add_to(CLI::App& command) {
   command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
       ->capture_default_str();
   command
-      .add_option("--workers", workers, "Worker threads; 0: one per core, at least 8 for indexing")
+      .add_option("--workers", workers,
+                  "Worker threads; 0: one per core, at least 8 to index plain tars")
       ->check(number_range(0, 1024))
       ->capture_default_str();
   command.add_flag("--json", json, "Print JSON instead of text");

@@ -1,3 +1,4 @@
+#include "base/thread_name.h"
 #include "cli/commands.h"
 #include "decode/isolated_decoder.h"
 
@@ -9,6 +10,7 @@ struct NoArguments {
 };
 
 Result<int> decode_worker(const NoArguments&) {
+  name_thread("isocost-decode");  // the process, which is started by a link
   const int status = run_decode_worker();
   if (status == 0) return status;
   return Error(ErrorCode::kInvalidArgument,

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/thread_name.h"
+
 namespace isocost::cli {
 namespace {
 
@@ -50,6 +52,7 @@ SignalStop::SignalStop() {
   signals = new SignalThread;
   signal_event = signals->event;
   signals->thread = std::thread([] {
+    name_thread("isocost-signal");
     for (std::uint64_t events = 0; read(signals->event, &events, sizeof(events)) > 0;) {
       if (events % kOwnerLeaves >= kStop) signals->stop.request_stop();
       if (events >= kOwnerLeaves) return;

@@ -46,7 +46,7 @@ if(ISOCOST_BUILD_PYTHON)
 endif()
 if(ISOCOST_BUILD_TESTS OR ISOCOST_BUILD_BENCH)
   pkg_check_modules(turbojpeg REQUIRED IMPORTED_TARGET libturbojpeg)
-  pkg_check_modules(fuse3 IMPORTED_TARGET fuse3)  # one benchmark, which is skipped without it
+  pkg_check_modules(fuse3 IMPORTED_TARGET fuse3>=3.12)  # one benchmark, which is skipped without it
 endif()
 if(ISOCOST_BUILD_TESTS)
   find_package(GTest REQUIRED)

@@ -168,9 +168,7 @@ double compare(const std::vector<Photo>& all, ViewOf view_of) {
 // since a batch's floats do not stay in the cache.
 class Floats {
  public:
-  Floats() : values_(table(), kArithmetic), memory_(kPlaces * kPicture) {
-    require(values_.computes(), "the processor has no vectors for floats");
-  }
+  Floats() : values_(table(), kArithmetic), memory_(kPlaces * kPicture) {}
 
   std::span<const float> make(std::span<const std::byte> patches) {
     const std::span<float> place =

@@ -1,7 +1,7 @@
 // A file system that answers late: delayed_files DIRECTORY MOUNT_POINT MILLISECONDS shows the files
-// of a directory, read-only; each of its reads, of at most 128 KiB, takes so much longer. Up to 64
-// reads wait at once, as a network file system would have it. It ends when it is unmounted or
-// interrupted, and needs the right to mount (fuse3).
+// of a directory, given by its absolute path, read-only; each of its reads, of at most 128 KiB,
+// takes so much longer. Up to 64 reads wait at once, as a network file system would have it. It
+// ends when it is unmounted or interrupted, and needs the right to mount (fuse3).
 
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>

@@ -1,10 +1,11 @@
 """What a storage that answers late costs the loader: the demo's photographs, from files whose reads each take some
 milliseconds longer (delayed_files), in turn with the files themselves.
 
-Each pass is a process of its own: an embedded node with two workers goes through the samples once, in the order of the
-shards or shuffled, into an empty page cache but where the table says that it is full. Prints medians and spreads of
-samples a second, after the first tenth of the samples, and the share of the rate from a full page cache. The samples
-must be the same.
+Each pass is a process of its own: an embedded node with two workers goes through the samples once, in the order of a
+few shards, shuffled, or shuffled over many small shards, into an empty page cache but where the table says that it is
+full. Prints medians and spreads of samples a second from the first microbatch on, the share of the rate from a full
+page cache, and the time to the first microbatch; then how long the many shards take to be indexed. The samples must be
+the same.
 """
 
 import contextlib
@@ -22,20 +23,22 @@ BUILD = ROOT / "build/release"
 PASSES = 5
 COPIES = 6  # of each photograph
 DELAYS_MS = (0, 5, 20)
+FEW, MANY = "few", "many"  # shards
+WORKS = {"in order": (FEW, False), "shuffled": (FEW, True), "many shards": (MANY, True)}
 DEADLINE_S = 120
 
 
 def write_shards(directory):
-    """Shards of the demo's photographs, and their index."""
+    """Few and many shards of the demo's photographs, and their indexes."""
     photographs = sorted((ROOT / "build/demo/made").glob("*.jpg"))
     assert photographs, "no photographs: ./run demo --media-only makes them"
     lines = [json.dumps({"key": f"{copy}-{path.stem}", "parts": [{"name": "jpg", "file": str(path)}]})
              for copy in range(COPIES) for path in photographs]
     manifest = directory / "manifest.jsonl"
     manifest.write_text("\n".join(lines) + "\n")
-    for command in (["make-shards", manifest, directory / "shards", "--shard-size", "25MB"],
-                    ["index", directory / "shards"]):
-        subprocess.run([BUILD / "isocost", *command], check=True, capture_output=True)
+    for name, option in ((FEW, ("--shard-size", "25MB")), (MANY, ("--samples-per-shard", "4"))):
+        for command in (["make-shards", manifest, directory / name, *option], ["index", directory / name]):
+            subprocess.run([BUILD / "isocost", *command], check=True, capture_output=True)
 
 
 @contextlib.contextmanager
@@ -58,7 +61,7 @@ def delayed(shards, milliseconds):
 
 
 def empty_page_cache(shards):
-    for path in shards.glob("*.tar"):
+    for path in shards.rglob("*.tar"):
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -69,13 +72,15 @@ def one_pass(shards, shuffle):
     import isocost
 
     ids = []
-    with isocost.DataLoader(shards, global_batch_size=8, microbatches=1, shuffle=shuffle, epochs=1, workers=2) as loader:
-        first = len(loader) // 10
-        for i, microbatch in enumerate(loader):
+    began = time.monotonic()
+    with isocost.DataLoader(shards, global_batch_size=8, microbatches=1, shuffle=shuffle, epochs=1,
+                            workers=2) as loader:
+        for microbatch in loader:
+            if not ids:
+                first = time.monotonic()
             ids += microbatch.sample_ids
-            if i == first:
-                began, counted = time.monotonic(), len(ids)
-    print(json.dumps({"rate": (len(ids) - counted) / (time.monotonic() - began), "ids": sorted(ids)}))
+    rate = (len(ids) - 8) / (time.monotonic() - first)
+    print(json.dumps({"rate": rate, "first": first - began, "ids": sorted(ids)}))
 
 
 def measure(shards, shuffle):
@@ -84,29 +89,47 @@ def measure(shards, shuffle):
     return json.loads(done.stdout)
 
 
+def index_seconds(shards, scratch, *options):
+    """Of shards that are not in the page cache, into a new directory."""
+    empty_page_cache(shards)
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
+        began = time.monotonic()
+        subprocess.run([BUILD / "isocost", "index", shards, "--index-dir", directory, *options], check=True,
+                       capture_output=True)
+        return time.monotonic() - began
+
+
+def spread(values, digits):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="isocost-slow-storage-") as scratch, contextlib.ExitStack() as mounts:
-        write_shards(pathlib.Path(scratch))
-        shards = pathlib.Path(scratch) / "shards"
-        storages = {delay: mounts.enter_context(delayed(shards, delay)) for delay in DELAYS_MS}
-        works = [(shuffle, delay, full) for shuffle in (False, True) for delay in DELAYS_MS for full in (True, False)
-                 if full == (delay == 0)]
-        expected = measure(shards, False)["ids"]
-        rates = {work: [] for work in works}
+        root = pathlib.Path(scratch) / "shards"
+        root.mkdir()
+        write_shards(root)
+        storages = {delay: mounts.enter_context(delayed(root, delay)) for delay in DELAYS_MS}
+        runs = [(work, delay) for work in WORKS for delay in DELAYS_MS]
+        expected = {name: measure(root / name, False)["ids"] for name in (FEW, MANY)}
+        answers = {run: [] for run in runs}
         for _ in range(PASSES):
-            for work in works:
-                shuffle, delay, full = work
-                if not full:
+            for work, delay in runs:
+                name, shuffle = WORKS[work]
+                if delay > 0:
                     empty_page_cache(storages[delay])
-                answer = measure(storages[delay], shuffle)
-                assert answer["ids"] == expected, "other samples came"
-                rates[work].append(answer["rate"])
-        print(f"{len(expected)} photographs, medians of {PASSES} passes (least to most)")
-        for work, own in rates.items():
-            shuffle, delay, full = work
-            share = statistics.median(a / b for a, b in zip(own, rates[shuffle, 0, True]))
-            print(f"{'shuffled' if shuffle else 'in order':9} {'page cache full' if full else f'{delay} ms a read':16} "
-                  f"{statistics.median(own):6.1f} samples/s ({min(own):.1f} to {max(own):.1f}), {share:.2f}")
+                answer = measure(storages[delay] / name, shuffle)
+                assert answer["ids"] == expected[name], "other samples came"
+                answers[work, delay].append(answer)
+        print(f"{len(expected[FEW])} photographs, medians of {PASSES} passes (least to most)")
+        for (work, delay), own in answers.items():
+            rates, firsts = ([answer[what] for answer in own] for what in ("rate", "first"))
+            share = statistics.median(a / b["rate"] for a, b in zip(rates, answers[work, 0]))
+            print(f"{work:12} {f'{delay} ms a read' if delay else 'page cache full':16} {spread(rates, 0)} samples/s, "
+                  f"{share:.2f}; first after {spread(firsts, 2)} s")
+        for options in ((), ("--workers", "2")):
+            times = [index_seconds(storages[DELAYS_MS[1]] / MANY, scratch, *options) for _ in range(PASSES)]
+            print(f"index {len(list((root / MANY).glob('*.tar')))} shards, {DELAYS_MS[1]} ms a read "
+                  f"{' '.join(options) or 'default'}: {spread(times, 2)} s")
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ void copy_turned(const std::uint8_t* stored, const PixelWalk& walk, std::int32_t
       const std::int32_t right = std::min(left + kSquare, width);
       for (std::int32_t y = top; y < bottom; ++y) {
         const std::uint8_t* from = stored + walk.start + y * walk.down + left * walk.along;
-        std::uint8_t* out = &to[static_cast<std::size_t>(y) * row_bytes +
-                                static_cast<std::size_t>(left) * kPixel];
+        std::uint8_t* out =
+            &to[static_cast<std::size_t>(y) * row_bytes + static_cast<std::size_t>(left) * kPixel];
         for (std::int32_t x = left; x < right; ++x, from += walk.along, out += kPixel) {
           std::memcpy(out, from, kPixel);
         }

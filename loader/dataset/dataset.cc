@@ -132,10 +132,15 @@ class Indexing {
 };
 
 Status Indexing::run() {
-  // Few cores are enough for a disk or a network to be what is waited for.
-  constexpr std::size_t kLeast = 8;
   std::size_t workers = options_.workers;
-  if (workers == 0) workers = std::max<std::size_t>(std::thread::hardware_concurrency(), kLeast);
+  if (workers == 0) workers = std::max(std::thread::hardware_concurrency(), 1U);
+  // Of plain shards little is read, here and there: what is waited for is a disk or a network. A
+  // compressed one takes a core, and room for its inflated bytes.
+  constexpr std::size_t kLeastOfPlain = 8;
+  const auto is_plain = [](const Shard& shard) { return shard.path.extension() == ".tar"; };
+  if (options_.workers == 0 && std::ranges::all_of(shards_, is_plain)) {
+    workers = std::max(workers, kLeastOfPlain);
+  }
   workers = std::min(workers, shards_.size());
   {
     std::vector<std::jthread> threads;
@@ -266,7 +271,9 @@ class IndexedDataset final : public Dataset {
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override;
   Status check_index(SampleId id) const override;
-  std::int64_t read_ahead(SampleId id) const override;
+  void read_ahead(SampleId id) const override;
+  std::int64_t read_ahead_bytes(SampleId id) const override;
+  std::size_t open_shards() const override { return cache_.max_open(); }
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return shards_.size(); }
   const std::string& shard_name(std::size_t i) const override { return shards_[i].name; }
@@ -285,6 +292,7 @@ class IndexedDataset final : public Dataset {
     return shape_of(at, at.shard->cut_of(at.sample));
   }
   static std::optional<std::uint64_t> indexed_part(const Location& at, std::size_t part);
+  static std::vector<ByteRange> ranges_ahead(const Location& at);
   Result<std::shared_ptr<const ShardFile>> open(const Shard& shard) const;
   std::vector<KeyOccurrence> sorted_keys() const;
   std::optional<KeyOccurrence> first_with_key(const std::vector<KeyOccurrence>& occurrences,
@@ -619,23 +627,42 @@ Status IndexedDataset::check_index(SampleId id) const {
                    "is indexed anew");
 }
 
-std::int64_t IndexedDataset::read_ahead(SampleId id) const {
-  constexpr std::int64_t kMost = std::int64_t{8} << 20;
-  const Location at = locate(id);
-  // A compressed shard is inflated when it is opened: the worker that needs it waits for that, and
-  // nobody who only asks. What was inflated is in the page cache.
-  if (at.shard->path.extension() != ".tar") return 0;
-  const auto shard = open(*at.shard);
-  if (!shard) return 0;  // open_part reports it
-  const std::uint64_t last = at.view->first_part(at.sample + 1) - 1;
-  std::int64_t begin = at.view->part_offset(at.view->first_part(at.sample));
-  std::int64_t end = at.view->part_offset(last) + at.view->part_shape(last).encoded_bytes;
-  if (const std::int64_t json = at.view->json_bytes(at.sample); json > 0) {
-    begin = std::min(begin, at.view->json_offset(at.sample));
-    end = std::max(end, at.view->json_offset(at.sample) + json);
+// The parts that are decoded, and the JSON; what lies side by side is one range.
+std::vector<ByteRange> IndexedDataset::ranges_ahead(const Location& at) {
+  constexpr std::int64_t kMost = std::int64_t{32} << 20;
+  constexpr std::int64_t kMostOfVideo = std::int64_t{8} << 20;
+  constexpr std::int64_t kGap = 4096;  // a header and its padding are less
+  const IndexView& view = *at.view;
+  std::vector<ByteRange> ranges;
+  if (view.tar_bytes() != view.identity().stamp.bytes) return ranges;  // compressed
+  const auto add = [&](std::int64_t begin, std::int64_t bytes) {
+    if (!ranges.empty() && begin >= ranges.back().end && begin - ranges.back().end <= kGap) {
+      ranges.back().end = begin + bytes;
+    } else {
+      ranges.push_back({begin, begin + bytes});
+    }
+  };
+  for (std::uint64_t i = view.first_part(at.sample); i < view.first_part(at.sample + 1); ++i) {
+    const PartShape shape = view.part_shape(i);
+    if (at.shard->tokens && shape.modality == Modality::kText) continue;  // their tokens are read
+    add(view.part_offset(i),
+        std::min(shape.encoded_bytes, shape.modality == Modality::kVideo ? kMostOfVideo : kMost));
   }
-  const std::int64_t bytes = std::min(end - begin, kMost);
-  (*shard)->read_ahead(begin, bytes);
+  const std::int64_t json = view.json_bytes(at.sample);
+  if (json > 0) add(view.json_offset(at.sample), std::min(json, kMost));
+  return ranges;
+}
+
+void IndexedDataset::read_ahead(SampleId id) const {
+  const Location at = locate(id);
+  const std::vector<ByteRange> ranges = ranges_ahead(at);
+  if (ranges.empty()) return;
+  cache_.read_ahead(at.shard->path, {at.view->identity().stamp, at.view->content_hash()}, ranges);
+}
+
+std::int64_t IndexedDataset::read_ahead_bytes(SampleId id) const {
+  std::int64_t bytes = 0;
+  for (const ByteRange& range : ranges_ahead(locate(id))) bytes += range.end - range.begin;
   return bytes;
 }
 

@@ -43,7 +43,7 @@ struct DatasetOptions {
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
   /// other parts. Empty: all parts are as the shard has them.
   std::filesystem::path model = {};
-  std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, at least 8.
+  std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, of plain tars at least 8.
   ProgressSink progress;
   LogSink log;
   std::stop_token stop = {};  ///< Ends indexing.
@@ -86,10 +86,14 @@ class Dataset {
   /// Checks that what the data set told of the sample is from an undamaged index and undamaged
   /// tokens. Errors: kCorrupt with the file that was cut while it was in use.
   virtual Status check_index(SampleId id) const = 0;
-  /// Asks the operating system to read the sample's bytes ahead, up to 8 MiB: of a larger one, a
-  /// video, seldom all is decoded. Opens the shard, unless it is compressed; then nothing is asked.
-  /// Returns for how many bytes it asked.
-  virtual std::int64_t read_ahead(SampleId id) const = 0;
+  /// Asks the operating system to read the sample's parts ahead, each up to 32 MiB, but of a video
+  /// 8 MiB, since seldom all of it is decoded. Blocks while it opens the shard; what fails is left
+  /// to `open_part`. Of a compressed shard it asks for nothing: whoever opens it inflates it.
+  virtual void read_ahead(SampleId id) const = 0;
+  /// For how many bytes `read_ahead` asks. From the index alone.
+  virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;
+  /// The number of shards that stay open at once.
+  virtual std::size_t open_shards() const = 0;
 
   virtual const std::vector<BadSample>& bad() const = 0;
   virtual std::size_t shards() const = 0;

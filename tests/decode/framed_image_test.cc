@@ -116,7 +116,8 @@ TEST(FramedImage, OfAnySizeIsThatOfTheStepsOneByOne) {
     const auto made = streamed(file, framing, grid, resize, Exactness::kExact);
     ASSERT_TRUE(made.has_value()) << made.error().message();
     EXPECT_EQ(*made, step_by_step(file, framing, grid, resize, {}))
-        << width << 'x' << height << ", orientation " << orientation << ", to " << framing.width << 'x' << framing.height;
+        << width << 'x' << height << ", orientation " << orientation << ", to " << framing.width
+        << 'x' << framing.height;
   }
 }
 

@@ -40,6 +40,18 @@ void advise(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes)
   }
 }
 
+// Of the blocks by which a file's content is known: the first, the last, and 14 between them.
+constexpr std::int64_t kBlockBytes = 4096;
+std::array<std::int64_t, 16> block_offsets(std::int64_t file_bytes) {
+  const std::int64_t last = std::max<std::int64_t>(file_bytes - kBlockBytes, 0);
+  std::array<std::int64_t, 16> offsets{};
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    offsets.at(i) =
+        last * static_cast<std::int64_t>(i) / static_cast<std::int64_t>(offsets.size() - 1);
+  }
+  return offsets;
+}
+
 }  // namespace
 
 Result<FileStamp> stamp_of(const std::filesystem::path& path) {
@@ -81,17 +93,10 @@ bool ShardFile::changed() const {
 }
 
 Result<std::uint64_t> ShardFile::content_hash() const {
-  std::array<std::byte, 4096> block{};
-  const auto block_bytes = static_cast<std::int64_t>(block.size());
-  const std::int64_t last = std::max<std::int64_t>(state_.stamp.bytes - block_bytes, 0);
-  // The first block and the last one, and 14 between them.
-  std::array<std::int64_t, 16> offsets{};
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    offsets.at(i) =
-        last * static_cast<std::int64_t>(i) / static_cast<std::int64_t>(offsets.size() - 1);
-  }
+  std::array<std::byte, kBlockBytes> block{};
+  const auto offsets = block_offsets(state_.stamp.bytes);
   // All at once: a disk or a network is waited for once.
-  for (const std::int64_t offset : offsets) advise(file_, offset, block_bytes);
+  for (const std::int64_t offset : offsets) advise(file_, offset, kBlockBytes);
   Fingerprint hash;
   for (const std::int64_t offset : offsets) {
     ISOCOST_ASSIGN(const std::size_t read, file_.read_at(offset, block));
@@ -119,8 +124,16 @@ Result<std::size_t> ShardFile::read_at(std::int64_t offset,
   return read;
 }
 
-void ShardFile::read_ahead(std::int64_t offset, std::int64_t bytes) const {
-  advise(inflated() ? plain_ : file_, offset, bytes);
+void ShardFile::read_ahead(std::span<const ByteRange> ranges) const {
+  for (const auto [begin, end] : ranges) advise(inflated() ? plain_ : file_, begin, end - begin);
+}
+
+void ShardFile::read_ahead(const std::filesystem::path& path, std::int64_t bytes,
+                           std::span<const ByteRange> ranges) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return;
+  for (const std::int64_t offset : block_offsets(bytes)) advise(file, offset, kBlockBytes);
+  for (const auto [begin, end] : ranges) advise(file, begin, end - begin);
 }
 
 MemberSource::MemberSource(std::shared_ptr<const ByteSource> shard, std::int64_t offset,
@@ -157,6 +170,17 @@ Result<std::shared_ptr<const ShardFile>> ShardCache::get(const std::filesystem::
   ISOCOST_TRY(compare(name, *file, identity));
   insert(name, file);
   return file;
+}
+
+void ShardCache::read_ahead(const std::filesystem::path& path, const ShardIdentity& identity,
+                            std::span<const ByteRange> ranges) {
+  if (const auto file = find(path.string())) {
+    file->read_ahead(ranges);
+    return;
+  }
+  // Before it is opened: a disk or a network is waited for once, and not for one after another.
+  ShardFile::read_ahead(path, identity.stamp.bytes, ranges);
+  static_cast<void>(get(path, identity));
 }
 
 Status ShardCache::compare(const std::string& name, const ShardFile& file,

@@ -42,6 +42,11 @@ struct ShardIdentity {
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
 };
 
+struct ByteRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// An open shard, read as a plain tar. A gzip shard is inflated when it is opened, into an unlinked
 /// temporary file that lives as long as this object. Const-safe.
 class ShardFile final : public ByteSource {
@@ -58,8 +63,11 @@ class ShardFile final : public ByteSource {
 
   std::int64_t size() const override { return bytes_; }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
-  /// Asks the operating system to read a range ahead.
-  void read_ahead(std::int64_t offset, std::int64_t bytes) const;
+  /// Asks the operating system to read these ranges ahead.
+  void read_ahead(std::span<const ByteRange> ranges) const;
+  /// Of a plain tar of `bytes`: these ranges, and all that opening and `content_hash` read.
+  static void read_ahead(const std::filesystem::path& path, std::int64_t bytes,
+                         std::span<const ByteRange> ranges);
 
   /// The file as it was when it was opened.
   const FileState& state() const { return state_; }
@@ -109,6 +117,7 @@ class ShardCache {
  public:
   explicit ShardCache(std::size_t max_open = default_max_open(),
                       std::int64_t max_inflated_bytes = std::int64_t{16} << 30);
+  std::size_t max_open() const { return max_open_; }
 
   /// Returns the shard, which has the bytes that were indexed: size and times are compared at each
   /// call, the content when the file is opened for the first time and when anything else about it
@@ -117,6 +126,11 @@ class ShardCache {
   Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
                                                const ShardIdentity& identity)
       ISOCOST_EXCLUDES(mutex_);
+
+  /// Asks the operating system to read these ranges of a plain tar ahead, and opens it. Blocks as
+  /// `get` does; what fails is left to that.
+  void read_ahead(const std::filesystem::path& path, const ShardIdentity& identity,
+                  std::span<const ByteRange> ranges) ISOCOST_EXCLUDES(mutex_);
 
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;

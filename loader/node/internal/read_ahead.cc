@@ -1,24 +1,30 @@
 #include "loader/node/internal/read_ahead.h"
 
+#include <algorithm>
+
 namespace isocost {
 namespace {
 
-// At 5 ms a read, 12,000 samples a second; at 100 MB a second, what comes in 0.3 s.
+// At 5 ms a read, 12,000 samples a second of shards that are open; at 100 MB a second, what comes
+// in 0.3 s.
 constexpr std::size_t kMostSamples = 64;
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
 constexpr int kMostAtOnce = 2;
 
 }  // namespace
 
-void ReadAhead::begin(SampleId id, const Upcoming& upcoming) {
+// Each may be in a shard of its own, and those in use are to stay open.
+ReadAhead::ReadAhead(const Dataset& dataset, Executor& threads)
+    : dataset_(dataset),
+      threads_(threads),
+      most_samples_(std::clamp<std::size_t>(dataset.open_shards() / 4, 1, kMostSamples)) {}
+
+void ReadAhead::decoding_begins(SampleId id, const Upcoming& upcoming) {
   leave(id);
-  for (int i = 0; i < kMostAtOnce; ++i) {
-    if (!asked_.empty() && (asked_.size() >= kMostSamples || bytes_ >= kMostBytes)) return;
+  for (int i = 0; i < kMostAtOnce && asked_.size() < most_samples_ && bytes_ < kMostBytes; ++i) {
     const std::optional<SampleId> next = upcoming(asked_.size());
     if (!next) return;
-    const std::int64_t bytes = dataset_.read_ahead(*next);
-    asked_.push_back({*next, bytes});
-    bytes_ += bytes;
+    ask(*next);
   }
 }
 
@@ -30,6 +36,16 @@ void ReadAhead::leave(SampleId id) {
   if (asked_.empty()) return;
   bytes_ -= asked_.front().bytes;
   asked_.pop_front();
+}
+
+void ReadAhead::ask(SampleId id) {
+  const std::int64_t bytes = dataset_.read_ahead_bytes(id);
+  asked_.push_back({id, bytes});
+  bytes_ += bytes;
+  if (bytes == 0) return;
+  threads_.submit([&dataset = dataset_, closing = closing_, id] {
+    if (!*closing) dataset.read_ahead(id);
+  });
 }
 
 }  // namespace isocost

@@ -1,29 +1,37 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 
+#include "base/executor.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost {
 
-/// Has the operating system read samples before their decoding begins, so that workers do not wait
-/// for a disk or a network: as many of those that come next as 32 MiB hold, but no more than 64,
-/// and at least one. It asks for two with each that begins, so that nothing waits for the first 64
-/// shards to be opened. Single-thread.
+/// Has the operating system read the samples that come next, so that workers do not wait for a disk
+/// or a network: until 32 MiB, 64 samples, or a quarter as many as shards stay open are asked for.
+/// Shards are opened for it on threads of its own. One thread at a time may call it.
 class ReadAhead {
  public:
-  explicit ReadAhead(const Dataset& dataset) : dataset_(dataset) {}
+  /// `threads` may be destroyed later; what has not begun by the end of this object is left out.
+  ReadAhead(const Dataset& dataset, Executor& threads);
+  ~ReadAhead() { *closing_ = true; }
+  ReadAhead(const ReadAhead&) = delete;
+  ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// The sample that begins this many samples after the next one; nothing where none is known yet.
+  /// The sample that is decoded this many samples after the next one; nothing where none is known
+  /// yet.
   using Upcoming = std::function<std::optional<SampleId>(std::size_t after)>;
 
-  /// To be called when the decoding of a sample begins, with what comes after it. Each sample is
-  /// asked for once as long as they come in the order that was told.
-  void begin(SampleId id, const Upcoming& upcoming);
+  /// To be called when the decoding of a sample begins, with what comes after it; asks for two more
+  /// at most, so that it returns soon. Each is asked for once as long as they come in the order
+  /// that was told.
+  void decoding_begins(SampleId id, const Upcoming& upcoming);
 
  private:
   struct Asked {
@@ -31,10 +39,14 @@ class ReadAhead {
     std::int64_t bytes;
   };
   void leave(SampleId id);
+  void ask(SampleId id);
 
   const Dataset& dataset_;
-  std::deque<Asked> asked_;  // those that have not begun, in their order
+  Executor& threads_;
+  const std::size_t most_samples_;
+  std::deque<Asked> asked_;  // those whose decoding has not begun, in their order
   std::int64_t bytes_ = 0;   // of these
+  const std::shared_ptr<std::atomic<bool>> closing_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace isocost

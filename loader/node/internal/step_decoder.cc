@@ -87,7 +87,7 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
   // Another sample than the next of those begun: other steps come than were expected.
   if (!begun_.empty() && begun_.front()->sample.id != id) drop_begun();
   if (begun_.empty()) {
-    read_ahead_.begin(id, upcoming);
+    read_ahead_.decoding_begins(id, upcoming);
     return begin(id, stop);
   }
   auto attempt = std::move(begun_.front());
@@ -119,7 +119,8 @@ bool StepDecoder::begin_ahead(const Following& following, const std::stop_token&
   // otherwise find none.
   auto grant = context_.budget->try_acquire(*needed, context_.budget->limit() / 8 * 3);
   if (!grant) return false;
-  read_ahead_.begin(*id, [&](std::size_t after) { return following(begun_.size() + 1 + after); });
+  read_ahead_.decoding_begins(
+      *id, [&](std::size_t after) { return following(begun_.size() + 1 + after); });
   auto attempt = std::make_shared<Attempt>(*id);
   if (!examine(*attempt)) return false;
   if (!attempt->bad) start(attempt, *std::move(grant), stop);

@@ -66,7 +66,8 @@ class StepDecoder {
         policy_(options.bad_samples.policy),
         seed_(options.plan.seed),
         waiting_(std::make_shared<Waiting>(context.budget->limit() / 2)),
-        read_ahead_(*context.dataset),
+        reading_(make_thread_executor(kReadingThreads, "isocost-read")),
+        read_ahead_(*context.dataset, *reading_),
         tasks_(*context.executor) {}
 
   /// The sample at an index of those that follow a step; nothing where no more may be begun.
@@ -113,6 +114,9 @@ class StepDecoder {
   std::optional<DecodesInFlight::Oldest> oldest_decode() const { return in_flight_.oldest(); }
 
  private:
+  // They wait for files to be opened.
+  static constexpr std::size_t kReadingThreads = 8;
+
   struct Waiting {
     explicit Waiting(std::int64_t limit) : budget(limit) {}
     MemoryBudget budget;
@@ -163,6 +167,7 @@ class StepDecoder {
   std::atomic<std::uint64_t> replaced_ = 0;
   mutable DecodesInFlight in_flight_;
   std::deque<std::shared_ptr<Attempt>> begun_;  // of the following steps, in their order
+  const std::unique_ptr<Executor> reading_;
   ReadAhead read_ahead_;
   DecodeTasks tasks_;  // last: waits for its tasks, which use the others
 };

@@ -3,25 +3,34 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "loader/dataset/bad_samples.h"
 #include "tests/support/tar_files.h"
+
+namespace {
+
+isocost::Mutex advice_mutex;
+std::vector<std::pair<off_t, off_t>> advice ISOCOST_GUARDED_BY(advice_mutex);
+
+}  // namespace
+
+// Instead of the C library's, in this program.
+extern "C" int posix_fadvise(int /*file*/, off_t offset, off_t length, int /*what*/) noexcept {
+  const isocost::MutexLock lock(advice_mutex);
+  advice.emplace_back(offset, length);
+  return 0;
+}
 
 namespace isocost {
 namespace {
@@ -123,46 +132,48 @@ TEST_F(DatasetTest, NumbersSamplesInTheOrderOfShardNamesForAnyNumberOfWorkers) {
   EXPECT_NE(open()->fingerprint(), one->fingerprint());
 }
 
-// The pages of a file that are in the page cache.
-std::size_t cached_pages(const std::filesystem::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const std::size_t bytes = std::filesystem::file_size(path);
-  void* const mapping = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-  std::vector<unsigned char> pages((bytes + 4095) / 4096);
-  EXPECT_EQ(mincore(mapping, bytes, pages.data()), 0);
-  munmap(mapping, bytes);
-  return static_cast<std::size_t>(
-      std::ranges::count_if(pages, [](unsigned char page) { return (page & 1) != 0; }));
+// What was asked of the operating system, since the last time: offsets and lengths of a piece each.
+std::vector<std::pair<off_t, off_t>> taken_advice() {
+  const MutexLock lock(advice_mutex);
+  return std::exchange(advice, {});
 }
 
-TEST_F(DatasetTest, ReadingAheadBringsTheWholeSampleIntoThePageCache) {
-  constexpr std::size_t kBytes = std::size_t{4} << 20;
-  write("a.tar", {{"a.txt", std::string(kBytes, 'a')}, {"b.txt", std::string(kBytes, 'b')}});
+TEST_F(DatasetTest, AWholeSampleIsReadAheadInPieces) {
+  constexpr std::int64_t kBytes = 300'000;
+  write("a.tar", {{"a.txt", std::string(kBytes, 'a')},
+                  {"b.txt", std::string(kBytes, 'b')},
+                  {"b.json", R"({"label": 1})"}});
   const auto dataset = open();
-  const auto path = shards() / "a.tar";
-  EXPECT_EQ(dataset->read_ahead(0), static_cast<std::int64_t>(kBytes));
-  {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    ASSERT_EQ(fdatasync(file.get()), 0);
-    ASSERT_EQ(posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
-  }
-  if (cached_pages(path) > 64) GTEST_SKIP() << "the file system has no page cache to drop";
+  EXPECT_EQ(bytes_of(*dataset, 1, 0).size(), kBytes);  // the shard is open now
+  taken_advice();
   dataset->read_ahead(1);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (cached_pages(path) < kBytes / 4096 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::int64_t bytes = 0;
+  off_t next = 0;
+  for (const auto& [offset, length] : taken_advice()) {
+    EXPECT_LE(length, 128 << 10);
+    if (next != 0) {
+      EXPECT_EQ(offset, next);  // the JSON follows the text
+    }
+    next = offset + length;
+    bytes += length;
   }
-  EXPECT_GE(cached_pages(path), kBytes / 4096);
+  EXPECT_EQ(bytes, dataset->read_ahead_bytes(1));
+  EXPECT_GT(bytes, kBytes);
+  EXPECT_LT(bytes, kBytes + 4096);
 }
 
+TEST_F(DatasetTest, OfALargePartTheBeginningIsReadAhead) {
+  write("a.tar", {{"a.wav", tiny_wav(17 << 20)}});
+  EXPECT_EQ(open()->read_ahead_bytes(0), std::int64_t{32} << 20);
+}
+
+// Whatever its name.
 TEST_F(DatasetTest, OfACompressedShardNothingIsReadAhead) {
   write_file(shards() / "a.tgz", gzip(make_tar({{"a.txt", "text"}})));
-  EXPECT_EQ(open()->read_ahead(0), 0);
-}
-
-TEST_F(DatasetTest, OfALargeSampleTheBeginningIsReadAhead) {
-  write("a.tar", {{"a.txt", std::string(std::size_t{9} << 20, 'a')}});
-  EXPECT_EQ(open()->read_ahead(0), std::int64_t{8} << 20);
+  write_file(shards() / "b.tar", gzip(make_tar({{"b.txt", "text"}})));
+  const auto dataset = open();
+  EXPECT_EQ(dataset->read_ahead_bytes(0), 0);
+  EXPECT_EQ(dataset->read_ahead_bytes(1), 0);
 }
 
 TEST_F(DatasetTest, JsonWeighsTheSampleAndIsAPartOnlyWithText) {

@@ -96,10 +96,13 @@ class TextDataset final : public Dataset {
     if (found == json.end()) return std::unique_ptr<ByteSource>();
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(found->second)));
   }
-  std::int64_t read_ahead(SampleId id) const override {
+  void read_ahead(SampleId id) const override {
     if (on_read_ahead) on_read_ahead(id);
+  }
+  std::int64_t read_ahead_bytes(SampleId id) const override {
     return static_cast<std::int64_t>(texts_.at(id).size());
   }
+  std::size_t open_shards() const override { return shards_open; }
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return 1; }
   const std::string& shard_name(std::size_t /*i*/) const override { return name_; }
@@ -111,7 +114,8 @@ class TextDataset final : public Dataset {
 
   std::map<SampleId, std::string> json;         ///< Of samples that have a JSON part besides.
   Status index;                                 ///< What check_index says of all.
-  std::function<void(SampleId)> on_read_ahead;  ///< May be empty.
+  std::function<void(SampleId)> on_read_ahead;  ///< May be empty; called on several threads.
+  std::size_t shards_open = 256;
   /// So many calls of open_part fail, as if the machine refused to read.
   mutable std::atomic<int> refused_opens = 0;
   ErrorCode refusal = ErrorCode::kIo;  ///< What they fail with.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/loader/node/node_support.h"
+#include "tests/support/manual_executor.h"
 
 namespace isocost {
 namespace {
@@ -18,28 +19,31 @@ using testing::ElementsAre;
 
 using Ids = std::vector<SampleId>;
 
-// Samples that begin in their order; those from 200 on are of 15 MiB.
+// Samples that begin in their order; those from 200 on are of 8 MiB.
 class ReadAheadTest : public testing::Test {
  protected:
   ReadAheadTest() {
     dataset_.on_read_ahead = [this](SampleId id) { asked_.push_back(id); };
   }
-  void begin(SampleId id, SampleId last = 199) {
-    read_ahead_.begin(id, [&](std::size_t after) {
+  void begin(ReadAhead& read_ahead, SampleId id, SampleId last = 199) {
+    read_ahead.decoding_begins(id, [&](std::size_t after) {
       const SampleId next = id + 1 + after;
       return next <= last ? std::optional(next) : std::nullopt;
     });
+    while (threads_.waiting() > 0) threads_.run_first();
   }
+  void begin(SampleId id, SampleId last = 199) { begin(read_ahead_, id, last); }
 
   Ids asked_;
   static std::vector<std::string> texts() {
     std::vector<std::string> texts(200, "x");
-    texts.resize(207, std::string(std::size_t{15} << 20, 'x'));
+    texts.resize(210, std::string(std::size_t{8} << 20, 'x'));
     return texts;
   }
 
   TextDataset dataset_{texts()};
-  ReadAhead read_ahead_{dataset_};
+  ManualExecutor threads_;
+  ReadAhead read_ahead_{dataset_, threads_};
 };
 
 TEST_F(ReadAheadTest, EachSampleIsAskedForOnceAndInOrder) {
@@ -78,16 +82,26 @@ TEST_F(ReadAheadTest, OtherSamplesThanWereToldAreAskedForAnew) {
   EXPECT_THAT(asked_, ElementsAre(1, 2, 101, 102));
 }
 
-// 32 MiB, but one sample in any case.
-TEST_F(ReadAheadTest, LargeSamplesAreFewerAhead) {
-  begin(199, 206);
-  EXPECT_THAT(asked_, ElementsAre(200, 201));
-  begin(200, 206);
-  EXPECT_THAT(asked_, ElementsAre(200, 201, 202, 203));
-  begin(201, 206);
-  EXPECT_THAT(asked_, ElementsAre(200, 201, 202, 203, 204));
-  begin(202, 206);
-  EXPECT_EQ(asked_.back(), 205U);
+TEST_F(ReadAheadTest, NoMoreThan32MiBAreAskedFor) {
+  for (SampleId id = 199; id < 204; ++id) begin(id, 209);
+  EXPECT_THAT(asked_, ElementsAre(200, 201, 202, 203, 204, 205, 206, 207));
+}
+
+TEST_F(ReadAheadTest, AQuarterAsManyAsShardsStayOpen) {
+  dataset_.shards_open = 16;
+  ReadAhead read_ahead(dataset_, threads_);
+  for (SampleId id = 0; id < 10; ++id) begin(read_ahead, id);
+  EXPECT_EQ(asked_.back(), 13U);
+}
+
+TEST_F(ReadAheadTest, WhatHasNotBegunByItsEndIsLeftOut) {
+  {
+    ReadAhead read_ahead(dataset_, threads_);
+    read_ahead.decoding_begins(0, [](std::size_t after) { return std::optional(1 + after); });
+  }
+  EXPECT_EQ(threads_.waiting(), 2U);
+  while (threads_.waiting() > 0) threads_.run_first();
+  EXPECT_THAT(asked_, ElementsAre());
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 using StepSamples = Result<std::vector<StepSample>>;
 
@@ -369,12 +370,23 @@ TEST_F(DecodeAhead, AnIdleWorkerBeginsTheSampleOfTheNextStep) {
 }
 
 // Whether they are begun by their own step or before it.
-TEST_F(DecodeAhead, SamplesAreReadAheadOnceBeforeTheyAreBegun) {
-  Ids read;
-  dataset_.on_read_ahead = [&](SampleId id) { read.push_back(id); };
+TEST_F(DecodeAhead, SamplesAreReadAheadOnce) {
+  struct Read {
+    Mutex mutex;
+    Ids ids ISOCOST_GUARDED_BY(mutex);
+    std::latch all{3};
+  };
+  const auto read = std::make_shared<Read>();
+  dataset_.on_read_ahead = [read](SampleId id) {
+    {
+      const MutexLock lock(read->mutex);
+      read->ids.push_back(id);
+    }
+    read->all.count_down();
+  };
   const StepSamples first = decode_while({0, 1}, following({3, 4}), [&] {
     workers_.wait_for(2);
-    EXPECT_THAT(read, ElementsAre(1, 3, 4));
+    read->all.wait();
     workers_.run_first();
     workers_.wait_for(2);  // 3 has begun
     workers_.run_first();
@@ -386,7 +398,24 @@ TEST_F(DecodeAhead, SamplesAreReadAheadOnceBeforeTheyAreBegun) {
     workers_.run_first();
   });
   EXPECT_THAT(ids_of(second), ElementsAre(3, 4));
-  EXPECT_THAT(read, ElementsAre(1, 3, 4));
+  const MutexLock lock(read->mutex);
+  EXPECT_THAT(read->ids, UnorderedElementsAre(1, 3, 4));
+}
+
+TEST_F(DecodeAhead, AShardThatDoesNotOpenHoldsUpNoOtherSample) {
+  const auto opened = std::make_shared<std::latch>(1);
+  dataset_.on_read_ahead = [opened](SampleId id) {
+    if (id == 3) opened->wait();
+  };
+  const StepSamples first = decode_while({0}, following({1, 3, 4}), [&] {
+    workers_.wait_for(2);
+    workers_.run_last();
+    workers_.wait_for(2);
+    workers_.run_last();
+    workers_.run_first();
+  });
+  EXPECT_THAT(ids_of(first), ElementsAre(0));
+  opened->count_down();
 }
 
 TEST_F(DecodeAhead, AWorkerThatGetsIdleBeginsAnother) {
@@ -446,17 +475,18 @@ TEST_F(DecodeAhead, GoodBadAndReplacedSamplesAreTheSameAsWithoutIt) {
 
 TEST_F(DecodeAhead, NothingIsBegunWhereItWouldTakeTheMemoryOfWhatIsNeededNow) {
   const auto half = budget_.acquire(kGiB / 2, {});
-  std::latch asked(2);  // to read it ahead, and to begin it
+  std::atomic<int> asked = 0;
   const StepSamples first = decode_while(
       {0},
       [&](std::size_t index) {
         if (index > 0) return std::optional<SampleId>();
-        asked.count_down();
+        ++asked;
+        asked.notify_one();
         return std::optional<SampleId>(1);
       },
       [&] {
         workers_.wait_for(1);
-        asked.wait();
+        for (int seen = asked; seen < 2; seen = asked) asked.wait(seen);  // read ahead, and begun
         workers_.run_first();
       });
   EXPECT_THAT(ids_of(first), ElementsAre(0));
