@@ -3,7 +3,7 @@
     ./run bench peers                                             # everything, 5 rounds
     ./run bench peers --quick                                     # 2 rounds
     ./run bench peers --work photographs,png --peers spdl,pillow
-    ./run bench peers --json peers.json --svg peers.svg --markdown peers.md
+    ./run bench peers --markdown peers.md
 
 Works: {works}.
 Peers: {peers}.
@@ -53,8 +53,10 @@ def parse():
     parser.add_argument("--peers", metavar="NAME,...", help="beside Isocost; default: all")
     parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--quick", action="store_true", help="2 rounds")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write every run there")
-    parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="also draw bars there")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", default=ROOT / "build/peers/peers.json",
+                        help="where every run is written (default: build/peers/peers.json)")
+    parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", default=ROOT / "build/peers/peers.svg",
+                        help="where bars are drawn (default: build/peers/peers.svg)")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="also write README's table there")
     parser.add_argument("--demo", type=pathlib.Path, default=ROOT / "build" / "demo", metavar="DIR",
                         help="the demo's media (default: build/demo)")
@@ -114,8 +116,7 @@ def measure(arguments):
         measured["cannot"].update(absent)
         record["works"].append(measured)
         record["machine"]["load_after"] = os.getloadavg()[0]
-        if arguments.json:  # after each work, since all take long
-            arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")  # after each work, since all take long
     return record
 
 
@@ -125,8 +126,8 @@ def main():
     print(report.table(record), end="")
     if arguments.markdown:
         arguments.markdown.write_text(report.markdown(record), encoding="utf-8")
-    if arguments.svg:
-        arguments.svg.write_text(bars.svg(record), encoding="utf-8")
+    arguments.svg.write_text(bars.svg(record), encoding="utf-8")
+    progress(f"{arguments.json} has every run, {arguments.svg} the bars")
     return 1 if any(work["failed"] for work in record["works"]) else 0
 
 
