@@ -21,9 +21,6 @@ namespace {
 constexpr std::uint8_t kUpright = 1;
 constexpr std::int32_t kInFull = 1;
 
-// Whether its sides are exchanged where it is displayed.
-bool lies(const PartShape& shape) { return shape.orientation > 4; }
-
 // The stored picture as it is displayed.
 void turn(Pixels& pixels, const PartShape& shape) {
   if (shape.orientation == kUpright) return;
@@ -32,7 +29,7 @@ void turn(Pixels& pixels, const PartShape& shape) {
   std::vector<std::uint8_t> displayed(pixels.rgb.size());
   std::int32_t width = pixels.width;
   std::int32_t height = pixels.height;
-  if (lies(shape)) std::swap(width, height);
+  if (exchanges_sides(shape.orientation)) std::swap(width, height);
   copy_turned(pixels.rgb.data(), walk, width, height, displayed);
   pixels = {width, height, std::move(displayed)};
 }
@@ -62,8 +59,9 @@ Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid
 // How a JPEG may be decoded.
 JpegDecoding jpeg_decoding(const PartShape& shape, const Framing& framing, Exactness exactness) {
   if (exactness == Exactness::kExact) return {};
-  return {lies(shape) ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
-                      : jpeg_divisor(shape.width, shape.height, framing.width, framing.height),
+  return {exchanges_sides(shape.orientation)
+              ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
+              : jpeg_divisor(shape.width, shape.height, framing.width, framing.height),
           exactness};
 }
 
@@ -177,8 +175,11 @@ std::int64_t squared_working_set_bytes(const PartShape& shape, std::int32_t side
 
 std::int64_t framed_image_bytes(const PartShape& shape, const Framing& framing,
                                 ExactResize resize) {
-  if (!is_streamed(shape)) return framed_working_set_bytes(shape, framing, resize);
-  return jpeg_rows_bytes(shape) + framing_bytes(shape, framing, resize);
+  if (is_streamed(shape)) return jpeg_rows_bytes(shape) + framing_bytes(shape, framing, resize);
+  if (shape.orientation == kUpright) return framed_working_set_bytes(shape, framing, resize);
+  return image_decoding_bytes(shape, kInFull) +
+         TurnedRows::working_set_bytes(shape.width, shape.height) +
+         framing_bytes(shape, framing, resize);
 }
 
 }  // namespace isocost

@@ -62,8 +62,8 @@ FrameScaler::FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t o
       height_(height),
       orientation_(orientation),
       colours_(colours),
-      stored_width_(orientation > 4 ? height : width),
-      stored_height_(orientation > 4 ? width : height),
+      stored_width_(exchanges_sides(orientation) ? height : width),
+      stored_height_(exchanges_sides(orientation) ? width : height),
       // libswscale takes other code for the end of a row that has no room for whole groups of
       // pixels
       stride_(((stored_width_ + kGroup - 1) / kGroup * kGroup * 3 + kAlign - 1) / kAlign * kAlign),

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "decode/internal/image_codecs.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/orientation.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -23,7 +24,7 @@ struct Side {
 };
 
 Side turned(Side side, std::uint8_t orientation) {
-  if (orientation > 4) std::swap(side.width, side.height);
+  if (exchanges_sides(orientation)) std::swap(side.width, side.height);
   return side;
 }
 

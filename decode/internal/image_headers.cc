@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "decode/internal/header_window.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/orientation.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -40,7 +41,7 @@ Result<PartShape> read_image_header(HeaderWindow& window, MediaFormat format,
   shape.modality = Modality::kImage;
   shape.format = format;
   shape.encoded_bytes = window.size();
-  if (shape.orientation > 4) std::swap(shape.width, shape.height);
+  if (exchanges_sides(shape.orientation)) std::swap(shape.width, shape.height);
   return shape;
 }
 

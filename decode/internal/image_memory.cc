@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "decode/internal/image_decoder.h"
+#include "decode/internal/orientation.h"
 #include "decode/internal/resample_kernels.h"
 #include "decode/sample_shape.h"
 
@@ -10,8 +11,9 @@ namespace {
 
 // Without its pixels.
 std::int64_t jpeg_decoder_bytes(const PartShape& shape) {
-  const std::int32_t width = shape.orientation > 4 ? shape.height : shape.width;
-  const std::int32_t height = shape.orientation > 4 ? shape.width : shape.height;
+  const bool exchanged = exchanges_sides(shape.orientation);
+  const std::int32_t width = exchanged ? shape.height : shape.width;
+  const std::int32_t height = exchanged ? shape.width : shape.height;
   // Coefficients of 16 bits, sides rounded up to blocks: all of a progressive file, else some rows.
   constexpr std::int64_t kBlocks = 32;
   const std::int64_t held = shape.channels * (width + kBlocks) * (height + kBlocks) * 2;

@@ -14,6 +14,10 @@ struct PixelWalk {
   std::ptrdiff_t down;
 };
 
+/// Whether width and height are exchanged where a picture is displayed. `orientation` as EXIF
+/// counts.
+constexpr bool exchanges_sides(std::uint8_t orientation) { return orientation > 4; }
+
 /// `orientation` as EXIF counts (1..8), the sides as stored, `stride` in bytes.
 PixelWalk pixel_walk(std::uint8_t orientation, std::int32_t stored_width,
                      std::int32_t stored_height, std::ptrdiff_t stride);

@@ -10,16 +10,14 @@ namespace {
 constexpr std::int32_t kRows = 32;
 static_assert(kRows % kResampleBatch == 0);
 
-bool lies(std::uint8_t orientation) { return orientation > 4; }
-
 }  // namespace
 
 TurnedRows::TurnedRows(std::span<const std::uint8_t> stored, std::int32_t width,
                        std::int32_t height, std::uint8_t orientation)
     : stored_(stored),
       walk_(pixel_walk(orientation, width, height, std::ptrdiff_t{width} * 3)),
-      width_(lies(orientation) ? height : width),
-      height_(lies(orientation) ? width : height),
+      width_(exchanges_sides(orientation) ? height : width),
+      height_(exchanges_sides(orientation) ? width : height),
       rows_(static_cast<std::size_t>(working_set_bytes(width_, height_))) {}
 
 Status TurnedRows::read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) {

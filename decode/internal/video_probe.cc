@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "decode/internal/ffmpeg_input.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/orientation.h"
 #include "decode/internal/shown_packets.h"
 #include "decode/internal/video.h"
 #include "decode/internal/video_container.h"
@@ -240,7 +241,7 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
   shape.channels = rate.den;
   shape.width = input.video()->codecpar->width;
   shape.height = input.video()->codecpar->height;
-  if (shape.orientation > 4) std::swap(shape.width, shape.height);
+  if (exchanges_sides(shape.orientation)) std::swap(shape.width, shape.height);
   shape.encoded_bytes = source.size();
   return shape;
 }

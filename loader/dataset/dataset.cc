@@ -20,6 +20,7 @@
 #include "decode/tokens.h"
 #include "loader/dataset/internal/checked_shard.h"
 #include "loader/dataset/internal/index_file.h"
+#include "loader/dataset/internal/read_ahead_ranges.h"
 #include "loader/dataset/internal/shard_file.h"
 #include "loader/dataset/internal/token_file.h"
 
@@ -292,7 +293,9 @@ class IndexedDataset final : public Dataset {
     return shape_of(at, at.shard->cut_of(at.sample));
   }
   static std::optional<std::uint64_t> indexed_part(const Location& at, std::size_t part);
-  static std::vector<ByteRange> ranges_ahead(const Location& at);
+  static std::vector<ByteRange> ranges_of(const Location& at) {
+    return read_ahead_ranges(*at.view, at.sample, at.shard->tokens != nullptr);
+  }
   Result<std::shared_ptr<const ShardFile>> open(const Shard& shard) const;
   std::vector<KeyOccurrence> sorted_keys() const;
   std::optional<KeyOccurrence> first_with_key(const std::vector<KeyOccurrence>& occurrences,
@@ -627,42 +630,16 @@ Status IndexedDataset::check_index(SampleId id) const {
                    "is indexed anew");
 }
 
-// The parts that are decoded, and the JSON; what lies side by side is one range.
-std::vector<ByteRange> IndexedDataset::ranges_ahead(const Location& at) {
-  constexpr std::int64_t kMost = std::int64_t{32} << 20;
-  constexpr std::int64_t kMostOfVideo = std::int64_t{8} << 20;
-  constexpr std::int64_t kGap = 4096;  // a header and its padding are less
-  const IndexView& view = *at.view;
-  std::vector<ByteRange> ranges;
-  if (view.tar_bytes() != view.identity().stamp.bytes) return ranges;  // compressed
-  const auto add = [&](std::int64_t begin, std::int64_t bytes) {
-    if (!ranges.empty() && begin >= ranges.back().end && begin - ranges.back().end <= kGap) {
-      ranges.back().end = begin + bytes;
-    } else {
-      ranges.push_back({begin, begin + bytes});
-    }
-  };
-  for (std::uint64_t i = view.first_part(at.sample); i < view.first_part(at.sample + 1); ++i) {
-    const PartShape shape = view.part_shape(i);
-    if (at.shard->tokens && shape.modality == Modality::kText) continue;  // their tokens are read
-    add(view.part_offset(i),
-        std::min(shape.encoded_bytes, shape.modality == Modality::kVideo ? kMostOfVideo : kMost));
-  }
-  const std::int64_t json = view.json_bytes(at.sample);
-  if (json > 0) add(view.json_offset(at.sample), std::min(json, kMost));
-  return ranges;
-}
-
 void IndexedDataset::read_ahead(SampleId id) const {
   const Location at = locate(id);
-  const std::vector<ByteRange> ranges = ranges_ahead(at);
+  const std::vector<ByteRange> ranges = ranges_of(at);
   if (ranges.empty()) return;
   cache_.read_ahead(at.shard->path, {at.view->identity().stamp, at.view->content_hash()}, ranges);
 }
 
 std::int64_t IndexedDataset::read_ahead_bytes(SampleId id) const {
   std::int64_t bytes = 0;
-  for (const ByteRange& range : ranges_ahead(locate(id))) bytes += range.end - range.begin;
+  for (const ByteRange& range : ranges_of(locate(id))) bytes += range.end - range.begin;
   return bytes;
 }
 

@@ -32,7 +32,7 @@ FileState state_from(const struct stat& status) {
 
 // Asks the operating system to read a range ahead, which a file system may ignore.
 void advise(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes) {
-  // Linux silently cuts what one call asks for down to the device's read-ahead, 128 KiB by default.
+  // Linux silently cuts what one call asks for down to the device's read-ahead, often 128 KiB.
   constexpr std::int64_t kPiece = std::int64_t{128} << 10;
   for (const std::int64_t end = offset + bytes; offset < end; offset += kPiece) {
     static_cast<void>(
@@ -125,7 +125,7 @@ Result<std::size_t> ShardFile::read_at(std::int64_t offset,
 }
 
 void ShardFile::read_ahead(std::span<const ByteRange> ranges) const {
-  for (const auto [begin, end] : ranges) advise(inflated() ? plain_ : file_, begin, end - begin);
+  for (const auto [begin, end] : ranges) advise(file_, begin, end - begin);
 }
 
 void ShardFile::read_ahead(const std::filesystem::path& path, std::int64_t bytes,

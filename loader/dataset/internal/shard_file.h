@@ -63,9 +63,9 @@ class ShardFile final : public ByteSource {
 
   std::int64_t size() const override { return bytes_; }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
-  /// Asks the operating system to read these ranges ahead.
+  /// Asks the operating system to read these ranges of a plain tar ahead.
   void read_ahead(std::span<const ByteRange> ranges) const;
-  /// Of a plain tar of `bytes`: these ranges, and all that opening and `content_hash` read.
+  /// The same of one of `bytes` that is to be opened, and all that opening and `content_hash` read.
   static void read_ahead(const std::filesystem::path& path, std::int64_t bytes,
                          std::span<const ByteRange> ranges);
 

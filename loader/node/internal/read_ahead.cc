@@ -43,8 +43,8 @@ void ReadAhead::ask(SampleId id) {
   asked_.push_back({id, bytes});
   bytes_ += bytes;
   if (bytes == 0) return;
-  threads_.submit([&dataset = dataset_, closing = closing_, id] {
-    if (!*closing) dataset.read_ahead(id);
+  threads_.submit([&dataset = dataset_, closing = closing_.get_token(), id] {
+    if (!closing.stop_requested()) dataset.read_ahead(id);
   });
 }
 

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "base/executor.h"
 #include "loader/dataset/dataset.h"
@@ -20,7 +19,7 @@ class ReadAhead {
  public:
   /// `threads` may be destroyed later; what has not begun by the end of this object is left out.
   ReadAhead(const Dataset& dataset, Executor& threads);
-  ~ReadAhead() { *closing_ = true; }
+  ~ReadAhead() { closing_.request_stop(); }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
@@ -46,7 +45,7 @@ class ReadAhead {
   const std::size_t most_samples_;
   std::deque<Asked> asked_;  // those whose decoding has not begun, in their order
   std::int64_t bytes_ = 0;   // of these
-  const std::shared_ptr<std::atomic<bool>> closing_ = std::make_shared<std::atomic<bool>>(false);
+  std::stop_source closing_;
 };
 
 }  // namespace isocost
