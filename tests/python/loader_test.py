@@ -7,6 +7,7 @@ import itertools
 import json
 import pathlib
 import subprocess
+import time
 import types
 import unittest
 import unittest.mock
@@ -19,7 +20,7 @@ import torch.utils.checkpoint
 
 import isocost
 from isocost import keywords
-from support import PROGRAM, SAMPLES, ShardTest, main, png, png_rows
+from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest, main, png, png_rows
 
 
 class Iterating(ShardTest):
@@ -212,14 +213,20 @@ class Iterating(ShardTest):
 
 class Describing(ShardTest):
     def test_threads_are_named_by_what_they_do(self):
+        parts = {f"isocost-{part}" for part in ("worker", "read", "plan", "node", "server", "client")}
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
             next(iter(loader))
-            named = set()
-            for comm in pathlib.Path("/proc/self/task").glob("*/comm"):
-                with contextlib.suppress(OSError):  # a thread that has ended
-                    named.add(comm.read_text().strip())
-        for part in ("worker", "read", "plan", "node", "server", "client"):
-            self.assertIn(f"isocost-{part}", named)
+            deadline = time.monotonic() + TIMEOUT
+            while missing := parts - self.thread_names():  # a thread names itself once it runs
+                self.assertLess(time.monotonic(), deadline, missing)
+                time.sleep(0.01)
+
+    def thread_names(self):
+        names = set()
+        for comm in pathlib.Path("/proc/self/task").glob("*/comm"):
+            with contextlib.suppress(OSError):  # a thread that has ended
+                names.add(comm.read_text().strip())
+        return names
 
     def test_repr_and_properties_before_and_after_use(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
