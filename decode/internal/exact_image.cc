@@ -10,6 +10,7 @@
 
 #include "decode/internal/image_codecs.h"
 #include "decode/internal/jpeg_rows.h"
+#include "decode/internal/limited_rows.h"
 #include "decode/internal/orientation.h"
 #include "decode/internal/patchify.h"
 #include "decode/internal/pixel_rows.h"
@@ -45,7 +46,8 @@ PixelArea within(const Framing& framing) {
 
 // The rows that pillow_resize_rows makes of a picture, as patches.
 Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid,
-                       ExactResize resize, std::span<std::byte> patches, FrameSlot slot) {
+                       ExactResize resize, std::span<std::byte> patches, FrameSlot slot,
+                       const DecodeLimit& limit) {
   const PixelArea seen = within(framing);
   if (seen.width <= 0 || seen.height <= 0) {
     std::ranges::fill(patches, std::byte{0});
@@ -53,7 +55,8 @@ Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid
   }
   PatchRows sink(grid, patches, slot, seen.x - framing.part.x, seen.y - framing.part.y, seen.width,
                  seen.height);
-  return pillow_resize_rows(source, framing.width, framing.height, seen, resize, sink);
+  LimitedRows rows(source, limit);
+  return pillow_resize_rows(rows, framing.width, framing.height, seen, resize, sink);
 }
 
 // How a JPEG may be decoded.
@@ -66,9 +69,10 @@ JpegDecoding jpeg_decoding(const PartShape& shape, const Framing& framing, Exact
 }
 
 Result<Pixels> stored_image(const ByteSource& source, const PartShape& shape,
-                            const Framing& framing, PictureDecoding decoding) {
+                            const Framing& framing, PictureDecoding decoding,
+                            const DecodeLimit& limit) {
   return decode_image(source, shape, jpeg_decoding(shape, framing, decoding.exactness),
-                      decoding.alpha);
+                      decoding.alpha, limit);
 }
 
 // Whether rows are needed in the order in which they are decoded.
@@ -83,22 +87,24 @@ Framing whole(PatchGrid grid) {
 }
 
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
-                               const Framing& framing, PictureDecoding decoding) {
-  ISOCOST_ASSIGN(Pixels pixels, stored_image(source, shape, framing, decoding));
+                               const Framing& framing, PictureDecoding decoding,
+                               const DecodeLimit& limit) {
+  ISOCOST_ASSIGN(Pixels pixels, stored_image(source, shape, framing, decoding, limit));
   turn(pixels, shape);
   return pixels;
 }
 
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
-                      ExactResize resize, std::span<std::byte> patches) {
+                      ExactResize resize, std::span<std::byte> patches, const DecodeLimit& limit) {
   return framed_patches({displayed.rgb, displayed.width, displayed.height}, framing, grid, resize,
-                        patches);
+                        patches, {}, limit);
 }
 
 Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
-                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot) {
+                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot,
+                      const DecodeLimit& limit) {
   MemoryRows rows(displayed.rgb, displayed.width, displayed.height);
-  return patches_of_rows(rows, framing, grid, resize, patches, slot);
+  return patches_of_rows(rows, framing, grid, resize, patches, slot, limit);
 }
 
 Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour) {
@@ -124,24 +130,25 @@ Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour)
 
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,
-                            PictureDecoding decoding, std::span<std::byte> patches) {
+                            PictureDecoding decoding, std::span<std::byte> patches,
+                            const DecodeLimit& limit) {
   if (static_cast<std::int64_t>(patches.size()) != grid.bytes()) {
     return Error(ErrorCode::kInvalidArgument, "framed_image_patches: room for another grid");
   }
   if (shape.format == MediaFormat::kJpeg) resize.exactness = decoding.exactness;
   if (!is_streamed(shape)) {
-    ISOCOST_ASSIGN(const Pixels stored, stored_image(source, shape, framing, decoding));
+    ISOCOST_ASSIGN(const Pixels stored, stored_image(source, shape, framing, decoding, limit));
     if (shape.orientation == kUpright) {
-      return framed_patches(stored, framing, grid, resize, patches);
+      return framed_patches(stored, framing, grid, resize, patches, limit);
     }
     TurnedRows rows(stored.rgb, stored.width, stored.height, shape.orientation);
-    return patches_of_rows(rows, framing, grid, resize, patches, {});
+    return patches_of_rows(rows, framing, grid, resize, patches, {}, limit);
   }
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
   ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,
                  JpegRows::open(file, shape.width, shape.height,
-                                jpeg_decoding(shape, framing, decoding.exactness)));
-  ISOCOST_TRY(patches_of_rows(*rows, framing, grid, resize, patches, {}));
+                                jpeg_decoding(shape, framing, decoding.exactness), limit));
+  ISOCOST_TRY(patches_of_rows(*rows, framing, grid, resize, patches, {}, limit));
   return rows->finish();
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/decode_limit.h"
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/patchify.h"
@@ -43,17 +44,20 @@ struct PictureDecoding {
 /// rounds for a processor of transformers, or, if fast, at least as large as `framing` has it.
 /// Errors: those of decode_image.
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
-                               const Framing& framing, PictureDecoding decoding);
+                               const Framing& framing, PictureDecoding decoding,
+                               const DecodeLimit& limit = {});
 
 /// Makes patches with the very bytes that a processor of transformers hands to its normalisation
 /// where it is given `displayed`. The grid is at least as large as the part; its other patches'
-/// pixels are black. Errors: kResourceExhausted.
+/// pixels are black. Errors: those of DecodeLimit::check.
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
-                      ExactResize resize, std::span<std::byte> patches);
+                      ExactResize resize, std::span<std::byte> patches,
+                      const DecodeLimit& limit = {});
 
 /// The same for one of the frames that share patches.
 Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
-                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot = {});
+                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot = {},
+                      const DecodeLimit& limit = {});
 
 /// Returns the picture in the middle of a square of `colour`. Errors: kResourceExhausted, for a
 /// square of more than kMostSquarePixels.
@@ -62,10 +66,11 @@ inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
 
 /// Both for one framing. A JPEG that is stored upright is resized and cut while it is decoded.
 /// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo,
-/// kInvalidArgument where `patches` has not the grid's bytes.
+/// kInvalidArgument where `patches` has not the grid's bytes, those of DecodeLimit::check.
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,
-                            PictureDecoding decoding, std::span<std::byte> patches);
+                            PictureDecoding decoding, std::span<std::byte> patches,
+                            const DecodeLimit& limit = {});
 
 /// Return upper bounds of the memory of displayed_image and framed_patches, one after the other,
 /// without `patches`.

@@ -20,7 +20,7 @@ Status add_exact_video(const PartBytes& bytes, const ExactVideo& video, SampleTe
     const auto frame = static_cast<std::int32_t>(i) % video.depth;
     if (frame == 0) patches = to.next_image(video.grid, video.depth);
     return framed_patches({rgb, shape.width, shape.height}, video.framing, video.grid,
-                          {video.filter}, patches, {video.depth, frame});
+                          {video.filter}, patches, {video.depth, frame}, limit);
   };
   return exact_video_frames(*bytes.source, shape, indices, sink, limit);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "decode/decode_limit.h"
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/media_bytes.h"
 
@@ -14,8 +15,8 @@ namespace isocost {
 // to its header; a decoder that finds another size answers kCorrupt, as for what is cut off or
 // damaged. All compute on the calling thread.
 
-Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
-                           JpegDecoding how);
+Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height, JpegDecoding how,
+                           const DecodeLimit& limit = {});
 Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 /// By libspng alone, which takes every kind of PNG and is the reference of the faster way.
 Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);

@@ -29,10 +29,10 @@ Side turned(Side side, std::uint8_t orientation) {
 }
 
 Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, JpegDecoding jpeg,
-                      Alpha alpha) {
+                      Alpha alpha, const DecodeLimit& limit) {
   switch (shape.format) {
     case MediaFormat::kJpeg:
-      return decode_jpeg(file, stored.width, stored.height, jpeg);
+      return decode_jpeg(file, stored.width, stored.height, jpeg, limit);
     case MediaFormat::kPng:
       return decode_png(file, stored.width, stored.height, alpha);
     case MediaFormat::kWebp:
@@ -82,9 +82,10 @@ Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const Par
 }
 
 Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
-                            Alpha alpha) {
+                            Alpha alpha, const DecodeLimit& limit) {
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
-  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), jpeg, alpha);
+  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), jpeg, alpha,
+                limit);
 }
 
 }  // namespace isocost

@@ -5,6 +5,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/decode_limit.h"
 #include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
@@ -31,9 +32,11 @@ std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t 
                           std::int32_t target_height);
 
 /// Decodes an image; `jpeg` is for the files of that format. Computes on the calling thread.
-/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo.
+/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo; of
+/// JPEG, those of DecodeLimit::check. Other files are decoded to their end: by the limits of
+/// pixels, that takes seconds at most.
 Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
-                            Alpha alpha = Alpha::kWhite);
+                            Alpha alpha = Alpha::kWhite, const DecodeLimit& limit = {});
 /// Returns an upper bound of the memory of decode_image, its result and the file included.
 std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
 

@@ -12,9 +12,10 @@
 
 namespace isocost {
 
-Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
-                           JpegDecoding how) {
-  ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows, JpegRows::open(file, width, height, how));
+Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height, JpegDecoding how,
+                           const DecodeLimit& limit) {
+  ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,
+                 JpegRows::open(file, width, height, how, limit));
   Pixels pixels{rows->width(), rows->height(), {}};
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(pixels.width, pixels.height, 3));
   pixels.rgb.reserve(bytes);

@@ -26,7 +26,8 @@ constexpr int kMostScans = 500;  // as many as libjpeg-turbo's own tools decode
 
 // What libjpeg-turbo warns of although every pixel is there.
 bool is_harmless(int warning) {
-  return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_ADOBE_XFORM;
+  return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_ADOBE_XFORM ||
+         warning == JWRN_JFIF_MAJOR;
 }
 
 // libjpeg's callbacks find it behind the decoder's pointer to its first member.
@@ -35,6 +36,14 @@ struct Errors {
   std::jmp_buf escape;
   std::array<char, JMSG_LENGTH_MAX> message;
   bool is_memory;
+};
+
+// Finds what it belongs to as Errors does.
+struct Progress {
+  jpeg_progress_mgr manager;
+  const DecodeLimit* limit;
+  std::int64_t calls;
+  bool is_over;
 };
 
 [[noreturn]] void give_up(j_common_ptr jpeg) {
@@ -51,8 +60,15 @@ void take_message(j_common_ptr jpeg, int level) {
 
 void ignore_message(j_common_ptr /*jpeg*/) {}
 
-// A small file may ask for any number of passes over a large picture.
-void limit_scans(j_common_ptr jpeg) {
+// Called for a row of blocks of each scan that is read, and when rows are asked for.
+void keep_limits(j_common_ptr jpeg) {
+  constexpr int kCallsForEach = 16;  // a look at the clock takes 0.3 us
+  auto* progress = reinterpret_cast<Progress*>(jpeg->progress);
+  if (progress->calls++ % kCallsForEach == 0 && !progress->limit->check({}, 0).has_value()) {
+    progress->is_over = true;
+    std::longjmp(reinterpret_cast<Errors*>(jpeg->err)->escape, 1);
+  }
+  // A small file may ask for any number of passes over a large picture.
   const auto* decoder = reinterpret_cast<j_decompress_ptr>(jpeg);
   if (decoder->input_scan_number <= kMostScans) return;
   auto* errors = reinterpret_cast<Errors*>(jpeg->err);
@@ -74,14 +90,17 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb
 
 struct JpegRows::Decoder {
   jpeg_decompress_struct jpeg{};
-  jpeg_progress_mgr progress{};
+  DecodeLimit limit;
+  Progress progress{};
   Errors errors{};
   std::int32_t width = 0;          // of the picture, also where columns are left out
   std::vector<std::uint8_t> rows;  // kResampleBatch of them, each with slack
   std::size_t stride = 0;
   std::vector<std::uint8_t> cmyk;  // a row, where the file has four channels
 
-  Decoder() {
+  explicit Decoder(DecodeLimit allowed) : limit(std::move(allowed)) {
+    progress.manager.progress_monitor = keep_limits;
+    progress.limit = &limit;
     jpeg.err = jpeg_std_error(&errors.manager);
     errors.manager.error_exit = give_up;
     errors.manager.emit_message = take_message;
@@ -99,14 +118,14 @@ struct JpegRows::Decoder {
       return {};
     }
     if (errors.is_memory) throw std::bad_alloc();
+    if (progress.is_over) return limit.check({}, 0);  // neither time nor a stop is taken back
     return corrupt(std::string("its JPEG does not decode: ") + errors.message.data());
   }
 
   Status start(ByteView file, JpegDecoding how) {
     return run([&] {
       jpeg_create_decompress(&jpeg);
-      progress.progress_monitor = limit_scans;
-      jpeg.progress = &progress;
+      jpeg.progress = &progress.manager;
       jpeg_mem_src(&jpeg, file.data(), static_cast<unsigned long>(file.size()));
       jpeg_read_header(&jpeg, TRUE);
       const bool has_ink = jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
@@ -181,8 +200,9 @@ JpegRows::JpegRows(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decode
 JpegRows::~JpegRows() = default;
 
 Result<std::unique_ptr<JpegRows>> JpegRows::open(ByteView file, std::int32_t width,
-                                                 std::int32_t height, JpegDecoding how) {
-  auto decoder = std::make_unique<Decoder>();
+                                                 std::int32_t height, JpegDecoding how,
+                                                 DecodeLimit limit) {
+  auto decoder = std::make_unique<Decoder>(std::move(limit));
   ISOCOST_TRY(decoder->start(file, how));
   const jpeg_decompress_struct& jpeg = decoder->jpeg;
   if (std::cmp_not_equal(jpeg.image_width, width) ||

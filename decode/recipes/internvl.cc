@@ -163,9 +163,9 @@ class InternVl final : public MediaModel {
     }
     const std::vector<Framing> seen = framings(*bytes.shape);
     ISOCOST_ASSIGN(const Pixels displayed,
-                   displayed_image(*bytes.source, *bytes.shape, seen.front(), decoding_));
+                   displayed_image(*bytes.source, *bytes.shape, seen.front(), decoding_, limit));
     for (const Framing& framing : seen) {
-      ISOCOST_TRY(framed_patches(displayed, framing, tile_, resize_, to.next_image(tile_)));
+      ISOCOST_TRY(framed_patches(displayed, framing, tile_, resize_, to.next_image(tile_), limit));
     }
     return {};
   }

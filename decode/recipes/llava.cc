@@ -82,9 +82,9 @@ class Llava final : public MediaModel {
   }
 
   Status add_medium(const PartBytes& bytes, const PartPlan&, SampleTensors& to,
-                    const DecodeLimit&) const override {
+                    const DecodeLimit& limit) const override {
     return framed_image_patches(*bytes.source, *bytes.shape, framing(*bytes.shape), grid_, resize_,
-                                decoding_, to.next_image(grid_));
+                                decoding_, to.next_image(grid_), limit);
   }
 
   // As transformers' get_resize_output_image_size: the longer side is cut off to whole pixels.

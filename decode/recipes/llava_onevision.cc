@@ -202,12 +202,12 @@ class LlavaOneVision final : public MediaModel {
     const std::vector<Framing> seen =
         plan.images == 1 ? std::vector{whole()} : framings(*bytes.shape);
     ISOCOST_ASSIGN(Pixels displayed,
-                   displayed_image(*bytes.source, *bytes.shape, seen.back(), decoding_));
+                   displayed_image(*bytes.source, *bytes.shape, seen.back(), decoding_, limit));
     if (plan.images == 1) {
       ISOCOST_ASSIGN(displayed, made_square(std::move(displayed), background()));
     }
     for (const Framing& framing : seen) {
-      ISOCOST_TRY(framed_patches(displayed, framing, grid_, resize_, to.next_image(grid_)));
+      ISOCOST_TRY(framed_patches(displayed, framing, grid_, resize_, to.next_image(grid_), limit));
     }
     return {};
   }

@@ -64,7 +64,8 @@ class Native28 final : public RecipeFamily {
 
  private:
   static Status add_text(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
-  static Status add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
+  static Status add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                          const DecodeLimit& limit);
   static Status add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                           const DecodeLimit& limit);
   static Status add_audio(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
@@ -167,7 +168,7 @@ Status Native28::add_part(const PartBytes& bytes, const PartPlan& plan, SampleTe
     case Modality::kText:
       return add_text(bytes, plan, to);
     case Modality::kImage:
-      return add_image(bytes, plan, to);
+      return add_image(bytes, plan, to, limit);
     case Modality::kVideo:
       return add_video(bytes, plan, to, limit);
     case Modality::kAudio:
@@ -183,10 +184,11 @@ Status Native28::add_text(const PartBytes& bytes, const PartPlan& plan, SampleTe
   return {};
 }
 
-Status Native28::add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
+Status Native28::add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                           const DecodeLimit& limit) {
   to.append(kTokenVision, kIgnoredLabel, plan.tokens);
   return framed_image_patches(*bytes.source, *bytes.shape, whole(plan.grid), plan.grid, kResize,
-                              kDecoding, to.next_image(plan.grid));
+                              kDecoding, to.next_image(plan.grid), limit);
 }
 
 Status Native28::add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,

@@ -176,7 +176,7 @@ class QwenVl final : public MediaModel {
     }
     return framed_image_patches(*bytes.source, *bytes.shape, whole(plan.grid), plan.grid,
                                 options_.images.resize(), options_.images.decoding(),
-                                to.next_image(plan.grid));
+                                to.next_image(plan.grid), limit);
   }
 
   Result<std::vector<std::int64_t>> indices_of(const PartShape& shape) const {

@@ -228,5 +228,7 @@ TEST_F(InternVl, ItsTokensMustBeNamedAndThere) {
   EXPECT_THAT(refusal(), HasSubstr("tokenizer.json: cannot be read"));
 }
 
+TEST_F(InternVl, PicturesKeepTheLimit) { test::expect_limits_of_pictures(recipe(28), kImage); }
+
 }  // namespace
 }  // namespace isocost

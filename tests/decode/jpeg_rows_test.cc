@@ -10,17 +10,20 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/byte_source.h"
 #include "decode/internal/exact_image.h"
 #include "decode/internal/jpeg_rows.h"
+#include "decode/internal/limited_rows.h"
 #include "decode/probe.h"
 #include "tests/support/media.h"
 
@@ -247,13 +250,16 @@ TEST(JpegRows, OfAPartFindWhatIsCutOffOrDamagedAnywhere) {
   EXPECT_GT(failures, 16 * 20 * 2);  // all that are cut off, and others
 }
 
+ByteView view(const Bytes& file) {
+  return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
+}
+
 TEST(JpegRows, LeaveOutColumnsThatAreNotNeeded) {
   std::mt19937 random(13);
   for (const Coding& coding : {Coding{}, Coding{.horizontal = 2, .vertical = 2},
                                Coding{.scans = Scans::kProgressive}, Coding{.channels = 1}}) {
     const Bytes file = encode(800, 16, coding, random);
-    const auto rows = JpegRows::open(
-        {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, 800, 16, {});
+    const auto rows = JpegRows::open(view(file), 800, 16, {});
     ASSERT_TRUE(rows.has_value());
     const auto begin = (*rows)->restrict_columns(400, 500);
     ASSERT_TRUE(begin.has_value());
@@ -270,6 +276,40 @@ TEST(JpegRows, LeaveOutColumnsThatAreNotNeeded) {
                             row + std::ptrdiff_t{800 - *begin} * 3, is_zero))
         << text(coding);
   }
+}
+
+// All scans of a progressive file are read before its first row, which may take minutes.
+TEST(JpegRows, ScansAreReadAsLongAsTheLimitAllows) {
+  std::mt19937 random(14);
+  const Bytes file = encode(64, 64, {.scans = Scans::kProgressive}, random);
+  const auto late =
+      JpegRows::open(view(file), 64, 64, {}, DecodeLimit(std::chrono::nanoseconds(1)));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code(), ErrorCode::kResourceExhausted);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped =
+      JpegRows::open(view(file), 64, 64, {}, DecodeLimit(std::chrono::hours(1), stop.get_token()));
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code(), ErrorCode::kCancelled);
+}
+
+TEST(LimitedRows, EndSoonAfterAStop) {
+  constexpr std::int32_t kHeight = 4096;
+  const std::vector<std::uint8_t> rgb(std::size_t{kHeight} * 3);
+  MemoryRows memory(rgb, 1, kHeight);
+  std::stop_source stop;
+  const DecodeLimit limit(std::chrono::hours(1), stop.get_token());
+  LimitedRows rows(memory, limit);
+  std::array<const std::uint8_t*, kResampleBatch> read{};
+  ASSERT_TRUE(rows.read(0, read).has_value());
+  stop.request_stop();
+  std::int32_t y = 0;
+  Status last;
+  while (y < kHeight && last.has_value()) last = rows.read(y += kResampleBatch, read);
+  ASSERT_FALSE(last.has_value());
+  EXPECT_EQ(last.error().code(), ErrorCode::kCancelled);
+  EXPECT_LE(y, 128);
 }
 
 }  // namespace

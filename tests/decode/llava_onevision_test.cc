@@ -291,5 +291,9 @@ TEST_F(LlavaOneVision, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_THAT(pixels(""), HasSubstr("num_image_tokens is 729; it must be 4"));
 }
 
+TEST_F(LlavaOneVision, PicturesKeepTheLimit) {
+  test::expect_limits_of_pictures(recipe(42, 2), kImage);
+}
+
 }  // namespace
 }  // namespace isocost

@@ -217,5 +217,7 @@ TEST_F(Llava, ItsProcessorMustCountAsTheModelDoes) {
   EXPECT_THAT(refusal(R"({"crop": 1})"), HasSubstr("crop is 1"));
 }
 
+TEST_F(Llava, PicturesKeepTheLimit) { test::expect_limits_of_pictures(clip_recipe(28), kImage); }
+
 }  // namespace
 }  // namespace isocost

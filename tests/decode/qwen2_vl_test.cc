@@ -284,5 +284,7 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_THAT(Recipe::create(options).error().message(), HasSubstr("leave recipe out"));
 }
 
+TEST_F(Qwen2Vl, PicturesKeepTheLimit) { test::expect_limits_of_pictures(recipe(), kImage); }
+
 }  // namespace
 }  // namespace isocost

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -296,6 +297,15 @@ TEST(Recipe, ErrorsNameThePart) {
   EXPECT_EQ(tensors.error().part, 1U);
   EXPECT_EQ(tensors.error().error.code(), ErrorCode::kCorrupt);
   EXPECT_EQ(pool.bytes_in_use(), 0);
+}
+
+TEST(Recipe, PicturesKeepTheLimit) {
+  const Sample sample({{"0.png", test::make_png(30, 30)}});
+  BufferPool pool;
+  const auto late =
+      Recipe::create({})->tensors(sample.views(), pool, DecodeLimit(std::chrono::nanoseconds(1)));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().error.code(), ErrorCode::kResourceExhausted);
 }
 
 TEST(Recipe, TextThatIsNotUtf8IsCorruptWithItsOffset) {

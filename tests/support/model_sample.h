@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -118,6 +120,22 @@ class ModelSample {
   std::vector<Bytes> bytes_;
   BufferPool pool_;
 };
+
+/// That neither the time for a picture nor a stop is overlooked by the recipe.
+inline void expect_limits_of_pictures(const Recipe& recipe, std::uint32_t image_token) {
+  std::stop_source stop;
+  stop.request_stop();
+  for (const Bytes& picture : {make_jpeg(64, 48), make_png(64, 48), make_jpeg(64, 48, 1, 6)}) {
+    ModelSample sample({{image_token}, {false}}, {picture});
+    const auto late = sample.tensors(recipe, DecodeLimit(std::chrono::nanoseconds(1)));
+    ASSERT_FALSE(late.has_value());
+    EXPECT_EQ(late.error().error.code(), ErrorCode::kResourceExhausted);
+    const auto stopped =
+        sample.tensors(recipe, DecodeLimit(std::chrono::hours(1), stop.get_token()));
+    ASSERT_FALSE(stopped.has_value());
+    EXPECT_EQ(stopped.error().error.code(), ErrorCode::kCancelled);
+  }
+}
 
 template <typename T>
 std::vector<T> values(const std::vector<NamedTensor>& tensors, std::string_view name) {
