@@ -24,6 +24,9 @@ constexpr std::uint8_t kEoi = 0xD9;
 constexpr std::uint8_t kSos = 0xDA;
 constexpr std::uint8_t kApp1 = 0xE1;
 
+// As many bytes between segments are passed over, as libjpeg does with any number.
+constexpr std::int64_t kMostStray = 64 << 10;
+
 bool is_frame_header(std::uint8_t marker) {
   return marker >= kSof0 && marker <= 0xCF && marker != kDht && marker != kJpg && marker != kDac;
 }
@@ -54,15 +57,16 @@ class JpegHeader {
 
  private:
   Result<std::uint8_t> next_marker() {
-    ISOCOST_ASSIGN(ByteView bytes, window_.all(at_, 2, "its JPEG header"));
-    if (bytes[0] != 0xFF) return corrupt("its JPEG header is damaged");
-    while (bytes[1] == 0xFF) {  // any number of them may fill up
-      ++at_;
-      ISOCOST_ASSIGN(bytes, window_.all(at_, 2, "its JPEG header"));
+    // A marker is neither 0 nor FF, of which any number may fill up.
+    for (;; ++at_) {
+      ISOCOST_ASSIGN(const ByteView bytes, window_.all(at_, 2, "its JPEG header"));
+      if (bytes[0] == 0xFF && bytes[1] == 0xFF) continue;
+      if (bytes[0] == 0xFF && bytes[1] != 0) {
+        at_ += 2;
+        return bytes[1];
+      }
+      if (++stray_ > kMostStray) return corrupt("its JPEG header is damaged");
     }
-    const std::uint8_t marker = bytes[1];
-    at_ += 2;
-    return marker;
   }
 
   Status segment(std::uint8_t marker, std::int64_t end) {
@@ -116,6 +120,7 @@ class JpegHeader {
   HeaderWindow& window_;
   PartShape shape_;
   std::int64_t at_ = 2;  ///< Behind the start-of-image marker.
+  std::int64_t stray_ = 0;
   std::int32_t components_ = 0;
   bool progressive_ = false;
   bool seen_exif_ = false;

@@ -312,6 +312,7 @@ std::optional<Pixels> decode_plain_png(ByteView file, std::int32_t width, std::i
   // Rows are inflated to the end of what will be the picture.
   const std::size_t rgb_bytes = 3 * header->width * header->height;
   const std::size_t inflated = header->inflated_bytes();
+  if (inflated > most_inflated_bytes(chunks->deflated)) return std::nullopt;
   Pixels pixels{width, height, Bytes(std::max(rgb_bytes, inflated) + 2 * kPngRowSlack)};
   std::uint8_t* rows = pixels.rgb.data() + pixels.rgb.size() - kPngRowSlack - inflated;
   if (!inflate_to(*chunks, rows, inflated)) return std::nullopt;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -8,6 +9,10 @@
 #include "decode/recipe.h"
 
 namespace isocost {
+
+/// The most that deflate makes of so many bytes: 258 bytes of two bits. A picture that needs more
+/// is refused before it has memory.
+constexpr std::size_t most_inflated_bytes(std::size_t deflated) { return 1032 * deflated; }
 
 /// Decodes a PNG of the usual kind: 8 bits a channel or palette index, not interlaced, without a
 /// colour key, and without any fault. Returns nothing for every other file, for libspng to decode

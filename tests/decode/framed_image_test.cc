@@ -167,5 +167,29 @@ TEST(FramedImage, OfAFileThatIsCutOffIsAnErrorThoughTheCutIsBelowWhatIsSeen) {
   }
 }
 
+// Of libjpeg's warnings, those after which every pixel is there.
+TEST(FramedImage, OddJpegsAreThoseOfTheSamePixels) {
+  const PatchGrid grid{2, 2, 14};
+  const Bytes file = test::make_jpeg(50, 40);
+  const auto wanted = streamed(file, whole(grid), grid, kResize, Exactness::kExact);
+  ASSERT_TRUE(wanted.has_value());
+  Bytes next_jfif = file;
+  next_jfif[11] = std::byte{2};  // the major version
+  const auto of_next = streamed(next_jfif, whole(grid), grid, kResize, Exactness::kExact);
+  ASSERT_TRUE(of_next.has_value()) << of_next.error().message();
+  EXPECT_EQ(*of_next, *wanted);
+  const auto tables = std::ranges::search(file, Bytes{std::byte{0xFF}, std::byte{0xDB}}).begin();
+  for (const Bytes& stray : {Bytes(1), Bytes(1000), Bytes{std::byte{0xFF}, std::byte{0}}}) {
+    Bytes padded = file;
+    padded.insert(padded.begin() + (tables - file.begin()), stray.begin(), stray.end());
+    const auto of_padded = streamed(padded, whole(grid), grid, kResize, Exactness::kExact);
+    ASSERT_TRUE(of_padded.has_value()) << of_padded.error().message();
+    EXPECT_EQ(*of_padded, *wanted);
+  }
+  Bytes flooded = file;
+  flooded.insert(flooded.begin() + (tables - file.begin()), std::size_t{1} << 17, std::byte{0});
+  EXPECT_EQ(probe(MemoryByteSource(flooded), "jpg", {}).error().code(), ErrorCode::kCorrupt);
+}
+
 }  // namespace
 }  // namespace isocost

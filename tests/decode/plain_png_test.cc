@@ -323,6 +323,15 @@ TEST(PlainPng, RefusesAnotherSizeThanTheOneProbed) {
   expect_left(file, {20, 11, 2}, false);
 }
 
+TEST(PlainPng, NoMemoryIsTakenForWhatSoFewBytesCannotHold) {
+  std::mt19937 random(8);
+  const Bytes stream = deflated(filtered_rows({20, 10, 2}, random, -1));
+  const Bytes file = file_of({13'000, 13'000, 2}, {chunk("IDAT", stream), chunk("IEND", {})});
+  const auto pixels = decode_png(file, 13'000, 13'000, Alpha::kWhite);
+  ASSERT_FALSE(pixels.has_value());
+  EXPECT_NE(pixels.error().message().find("so few bytes"), std::string::npos);
+}
+
 TEST(PlainPng, LeavesOtherKindsToLibspng) {
   std::mt19937 random(8);
   for (const Spec& spec : {Spec{8, 8, 2, 16}, Spec{8, 8, 0, 1}, Spec{8, 8, 0, 4}}) {
