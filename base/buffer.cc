@@ -1,8 +1,6 @@
 #include "base/buffer.h"
 
-#ifdef __linux__
 #include <sys/mman.h>
-#endif
 
 #include <algorithm>
 #include <bit>
@@ -29,27 +27,55 @@ std::int64_t capacity_for(std::int64_t size) {
   return (size + step - 1) / step * step;
 }
 
-// Blocks of this size and more lie in pages of 2 MiB where the kernel has some: the first touch of
-// fresh memory page by page costs about as much as what is then written there.
+// Blocks of this size and more are mapped each on its own, so that the kernel has them back when
+// they are freed. malloc keeps a freed block as long as one behind it in its heap is in use.
+constexpr std::int64_t kMapped = 1 << 20;
+// From this size on they lie in pages of 2 MiB where the kernel has some: the first touch of fresh
+// memory page by page costs about as much as what is then written there.
 constexpr std::int64_t kLargeBlock = 4 << 20;
 constexpr std::size_t kLargePage = 2 << 20;
 
-std::size_t alignment_of(std::int64_t capacity) {
-  return capacity < kLargeBlock ? kAlignment : kLargePage;
+std::byte* map(std::size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
+}
+
+void unmap(std::byte* begin, const std::byte* end) {
+  if (begin != end) munmap(begin, static_cast<std::size_t>(end - begin));
+}
+
+// What lies before and behind the block that begins with a large page is given back.
+std::byte* map_large(std::size_t bytes) {
+  std::byte* const begin = map(bytes + kLargePage);
+  std::byte* const end = begin + bytes + kLargePage;
+  const std::size_t odd = reinterpret_cast<std::uintptr_t>(begin) % kLargePage;
+  std::byte* const block = begin + (odd == 0 ? 0 : kLargePage - odd);
+  unmap(begin, block);
+  unmap(block + bytes, end);
+  // Advice only: a kernel without large pages declines it, and nothing else changes.
+  static_cast<void>(madvise(block, bytes, MADV_HUGEPAGE));
+  return block;
+}
+
+// In whole pages: capacities of this size are.
+bool is_mapped(std::int64_t capacity) { return capacity >= kMapped; }
+
+std::byte* map_block(std::int64_t capacity) {
+  const auto bytes = static_cast<std::size_t>(capacity);
+  return capacity < kLargeBlock ? map(bytes) : map_large(bytes);
 }
 
 std::byte* make_block(std::int64_t capacity) {
-  const auto bytes = static_cast<std::size_t>(capacity);
-  void* const block = ::operator new(bytes, std::align_val_t{alignment_of(capacity)});
-#ifdef __linux__
-  // Advice only: a kernel without large pages declines it, and nothing else changes.
-  if (capacity >= kLargeBlock) static_cast<void>(madvise(block, bytes, MADV_HUGEPAGE));
-#endif
-  return static_cast<std::byte*>(block);
+  if (is_mapped(capacity)) return map_block(capacity);
+  return static_cast<std::byte*>(
+      ::operator new(static_cast<std::size_t>(capacity), std::align_val_t{kAlignment}));
 }
 
 void free_block(std::byte* data, std::int64_t capacity) {
-  ::operator delete(data, std::align_val_t{alignment_of(capacity)});
+  if (is_mapped(capacity)) return unmap(data, data + capacity);
+  ::operator delete(data, std::align_val_t{kAlignment});
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "base/buffer.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <new>
 #include <optional>
@@ -24,6 +26,22 @@ TEST(BufferPool, BeginsLargeBlocksAtLargePages) {
   Buffer buffer = pool.allocate(kSize);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % (2 << 20), 0U);
   buffer.data()[0] = buffer.data()[kSize - 1] = std::byte{1};
+}
+
+// What malloc would keep as long as something behind it is in use.
+TEST(BufferPool, GivesLargeBlocksBackToTheKernel) {
+  for (const std::int64_t size : {std::int64_t{1} << 20, std::int64_t{9} << 20}) {
+    BufferPool pool(/*keep_bytes=*/0);
+    std::byte* data = nullptr;
+    {
+      Buffer buffer = pool.allocate(size);
+      data = buffer.data();
+      data[0] = data[size - 1] = std::byte{1};
+      EXPECT_EQ(msync(data, static_cast<std::size_t>(size), MS_ASYNC), 0);
+    }
+    EXPECT_EQ(msync(data, static_cast<std::size_t>(size), MS_ASYNC), -1);
+    EXPECT_EQ(errno, ENOMEM) << "it is still mapped";
+  }
 }
 
 TEST(BufferPool, ReusesABlockOfTheSameClass) {
