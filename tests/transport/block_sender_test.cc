@@ -88,10 +88,14 @@ class BlockSenderTest : public testing::Test {
 
   MemoryBudget budget_{kMiB};
   std::vector<std::string> log_;
+  std::vector<LogLevel> levels_;
   std::unique_ptr<BlockSender> sender_ =
       BlockSender::create(
           reserve_from(budget_), [](std::int32_t rank) { return "worker " + std::to_string(rank); },
-          [this](LogLevel, std::string_view text) { log_.emplace_back(text); })
+          [this](LogLevel level, std::string_view text) {
+            log_.emplace_back(text);
+            levels_.push_back(level);
+          })
           .value();
 };
 
@@ -169,6 +173,8 @@ TEST_F(BlockSenderTest, EachReasonOfEachRankIsToldOnce) {
       EXPECT_FALSE(send(step, kBytes, 1, 2));
     }
   }
+  const auto warning = LogLevel::kWarning;  // a user can mend it
+  EXPECT_EQ(levels_, (std::vector{warning, warning}));
   ASSERT_EQ(log_.size(), 2U);
   for (const std::size_t rank : {0, 1}) {
     EXPECT_TRUE(log_[rank].starts_with("worker " + std::to_string(rank) + ": ")) << log_[rank];
@@ -179,6 +185,7 @@ TEST_F(BlockSenderTest, EachReasonOfEachRankIsToldOnce) {
   EXPECT_FALSE(send(4));
   ASSERT_EQ(log_.size(), 3U);
   EXPECT_NE(log_[2].find("takes no further block"), std::string::npos) << log_[2];
+  EXPECT_EQ(levels_[2], LogLevel::kInfo);
 }
 
 TEST_F(BlockSenderTest, AMicrobatchWithoutBytesNeedsNoBlock) {

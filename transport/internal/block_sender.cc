@@ -372,17 +372,22 @@ void BlockSender::complete(std::int32_t rank, std::uint64_t session, const Posit
   if (!socket->send(encode(filled))) socket->shut_down();
 }
 
-// Each obstacle of each rank now and then: one must not hide another, nor fill the log.
+// Each obstacle of each rank now and then: one must not hide another, nor fill the log. What a user
+// can mend is a warning once.
 void BlockSender::tell(Obstacle obstacle, std::optional<std::int32_t> rank,
                        const std::string& text) {
+  const bool wants_memory = obstacle == Obstacle::kNoBudget || obstacle == Obstacle::kNoMemory;
+  bool is_first = false;
   {
     const auto now = Clock::now();
     const MutexLock lock(mutex_);
-    auto& next = next_line_[{obstacle, rank}];
-    if (now < next) return;
-    next = now + kBetweenLines;
+    const auto [next, is_new] = next_line_.try_emplace({obstacle, rank});
+    if (now < next->second) return;
+    next->second = now + kBetweenLines;
+    is_first = is_new;
   }
-  log(log_, LogLevel::kInfo, rank ? name_of_(*rank) + ": " + text : text);
+  log(log_, wants_memory && is_first ? LogLevel::kWarning : LogLevel::kInfo,
+      rank ? name_of_(*rank) + ": " + text : text);
 }
 
 }  // namespace isocost
