@@ -239,6 +239,14 @@ class Describing(ShardTest):
             self.assertIn("next epoch 0, step 1, connected>", repr(loader))
         self.assertIn("closed>", repr(loader))
 
+    def test_a_closed_loader_says_so(self):
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        iterator = iter(loader)
+        microbatch = next(iterator)
+        loader.close()
+        for use in (lambda: iter(loader), lambda: next(iterator), lambda: loader.report(microbatch, 0.1)):
+            self.assertRaises(isocost.ClosedError, use)
+
     def test_batch_size_and_dataset(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader, \
                 isocost.DataLoader(self.shards, global_batch_size=5, microbatches=1, seed=3) as other:

@@ -1,7 +1,9 @@
 """What is handed out: a microbatch as a mapping of its tensors, and what is known of its samples."""
 
+import copy
 import json
 import pathlib
+import pickle
 import subprocess
 import tarfile
 from collections.abc import Mapping
@@ -69,6 +71,14 @@ class AsMapping(ShardTest):
         self.assertTrue(first == first)
         second = isocost.Microbatch.__new__(isocost.Microbatch)
         self.assertFalse(first == second)
+
+    def test_copies_of_it_are_like_it(self):
+        microbatch = self.microbatch()
+        for copied in (copy.deepcopy(microbatch), pickle.loads(pickle.dumps(microbatch))):
+            self.assertEqual((repr(copied), copied.sample_keys), (repr(microbatch), microbatch.sample_keys))
+            self.assertEqual(list(copied), list(microbatch))
+            self.assertTrue(all(torch.equal(copied[name], tensor) for name, tensor in microbatch.items()))
+            copied.to("cpu")
 
     def test_to_moves_what_it_shows(self):
         microbatch = self.microbatch()

@@ -81,11 +81,15 @@ class Connection:
             raise RuntimeError("this isocost.DataLoader was made before the process forked: make it in the process "
                                "that uses it")
 
-    def client(self) -> Any:
-        """Returns the client. Blocks until it is connected."""
+    def check_open(self) -> None:
+        """Raises ClosedError once the loader is closed, and what check_process raises."""
         self.check_process()
         if self._resources.closed:
             raise ClosedError("the loader is closed")
+
+    def client(self) -> Any:
+        """Returns the client. Blocks until it is connected."""
+        self.check_open()
         if self._resources.client is None:
             client = self._connect() if self._replica_group is None else Replicas(self._replica_group, self._connect)
             self._check_recipe(client.welcome()["recipe_fingerprint"])

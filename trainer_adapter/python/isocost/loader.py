@@ -301,7 +301,7 @@ class DataLoader:
     # Iterating.
 
     def __iter__(self) -> Iterator[Any]:
-        self._connection.check_process()
+        self._connection.check_open()
         active = self._iterator() if self._iterator is not None else None
         if active is not None and active.under_way:
             raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
@@ -452,9 +452,9 @@ class DataLoader:
                 together; or one number for all modules together. With a layout: of this stage.
             forward: the part of these seconds, over all modules, that forward passes took; None: not measured apart.
         Raises: ValueError for seconds that are NaN, negative or absurd (below 1 ns, over a day), a forward pass that
-            took more than the whole, an unknown module, or a stale microbatch.
+            took more than the whole, an unknown module, or a stale microbatch; ClosedError after `close`.
         """
-        self._connection.check_process()
+        self._connection.check_open()
         self._recorder.report(microbatch, seconds, forward)
 
     def stats(self) -> Dict[str, Any]:

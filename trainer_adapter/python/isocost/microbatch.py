@@ -68,9 +68,10 @@ class Microbatch(Mapping[str, Any]):
         audio_lengths, audio_cu_seqlens    int32 [windows], [windows + 1]
 
     On the CPU they share the memory that the client received into, without a copy: do not write into them. A tensor
-    that is kept stays valid after the microbatch, and gives its memory back when it is dropped. With a layout, a stage
-    has the tensors that it consumes: media, input_ids and position_ids where they are embedded, labels and loss_weights
-    on the last stage, lengths and cu_seqlens on every stage of their module.
+    that is kept stays valid after the microbatch, and gives its memory back when it is dropped; in a process that is
+    forked meanwhile it stays valid as long as in this one. With a layout, a stage has the tensors that it consumes:
+    media, input_ids and position_ids where they are embedded, labels and loss_weights on the last stage, lengths and
+    cu_seqlens on every stage of their module.
 
     Two microbatches are equal only if they are the same object.
 
@@ -186,6 +187,11 @@ class Microbatch(Mapping[str, Any]):
         if self._arguments is not None:
             self._arguments = _all_moved(self._arguments, device, non_blocking)
         return self
+
+    def __getstate__(self) -> Tuple[None, Dict[str, Any]]:
+        """What is pickled and copied: not the pin, which is of this process's memory."""
+        kept = (name for name in self.__slots__ if name not in ("__weakref__", "_pin"))
+        return None, {"_pin": None, **{name: getattr(self, name) for name in kept}}
 
     def __repr__(self) -> str:
         return (f"<isocost.Microbatch: epoch {self.epoch}, step {self.step}, index {self.index}"
