@@ -69,7 +69,7 @@ class Pause(ShardTest):
         self.expect_every_sample_once()
 
     def test_a_node_that_was_stopped_for_less_than_the_time_out_goes_on(self):
-        self.pause([self.node], 0.75 * SILENCE)
+        self.pause([self.node], 0.5 * SILENCE)
         self.expect_every_sample_once()
 
     def test_all_that_were_stopped_together_go_on(self):

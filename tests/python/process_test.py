@@ -138,7 +138,7 @@ assert not os.listdir({directory!r})
         waited = time.monotonic() - sent
         output, errors = process.communicate(timeout=TIMEOUT)
         self.assertIn("interrupted", line + output, errors)
-        self.assertLess(waited, 2)  # 100 ms is the promise; the machine may be busy
+        self.assertLess(waited, 10)  # 100 ms is the promise; the machine may be busy
         self.assertEqual(process.returncode, 0, errors)
 
     def test_ctrl_c_ends_a_wait_for_data(self):

@@ -132,8 +132,12 @@ std::set<std::string> io_threads_with(const ServerOptions& options,
                                       const std::set<std::string>& expected) {
   const Recorded server(options);
   const auto deadline = steady_clock::now() + std::chrono::seconds(10);
-  while (io_threads() != expected && steady_clock::now() < deadline) std::this_thread::yield();
-  return io_threads();
+  std::set<std::string> names = io_threads();
+  while (names != expected && steady_clock::now() < deadline) {
+    std::this_thread::yield();
+    names = io_threads();
+  }
+  return names;
 }
 
 TEST(Server, HasAsManyIoThreadsAsAreAskedFor) {
