@@ -92,10 +92,10 @@ NO_QWEN = {**NO_PICTURES, "torchvision": "is inside transformers", "pillow": "is
            "pillow draft": "is not what transformers does", "spdl": "has no such operator: its users call transformers",
            "dali": "has no such operator", "webdataset": "reads, and leaves the rest: see transformers",
            "mosaic": "reads, and leaves the rest: see transformers"}
-NO_NATIVE = {**NO_PICTURES, "isocost fast": "native28 has no fast form",
+NO_NATIVE = {**NO_PICTURES, "isocost fast": "native28 is always fast",
              "pillow draft": "draft halves, and native sizes are not below half"}
 NO_MIXTURE = {**NO_SOUND, "torchvision": "decodes the pictures of torchcodec's row",
-              "isocost fast": "native28 has no fast form", "pyav": "see torchcodec",
+              "isocost fast": "native28 is always fast", "pyav": "see torchcodec",
               "transformers": "makes the log-mel of torchcodec's row",
               "spdl": "not written: a pipeline for each kind of medium, and their join",
               "dali": "has no H.264 on a CPU, and no samples of several parts",
@@ -112,7 +112,7 @@ WORKS = (
     work("photographs", "photographs to 384×384", "photographs", "square", 144, 8, "pillow", PICTURES, NO_PICTURES),
     work("small", "small pictures to 384×384", "small", "square", 288, 16, "pillow", PICTURES, NO_PICTURES),
     work("png", "PNG to 384×384", "png", "square", 72, 8, "pillow", WITHOUT_FAST, NO_PICTURES),
-    work("native", "photographs to native patches", "photographs", "native", 144, 8, "pillow",
+    work("native", "photographs to native patches, fast", "photographs", "native", 144, 8, "pillow",
          {"isocost": OTHER_FILTER, "torchvision": ROUNDED, "pillow": EXACT, "spdl": OTHER_FILTER}, NO_NATIVE, scale=1),
     work("qwen2_vl", "photographs to Qwen2-VL tensors", "photographs", "qwen2_vl", 48, 4, "transformers pillow",
          {"isocost": ROUNDED, "isocost fast": OTHER_FILTER, "transformers": ROUNDED, "transformers pillow": EXACT},
@@ -123,7 +123,7 @@ WORKS = (
     work("speech", "speech to Whisper's log-mel", "speech", "log_mel", 384, 8, "transformers",
          {"isocost": SOUND, "transformers": EXACT, "spdl": SOUND, "dali": SOUND}, NO_SOUND,
          unit="hundredths of log-mel", scale=100),
-    work("mixture", "mixture to native patches, log-mel and bytes", "mixture", "mixture", 192, 8, "torchcodec",
+    work("mixture", "mixture to native patches, log-mel and bytes, fast", "mixture", "mixture", 192, 8, "torchcodec",
          {"isocost": OTHER_FILTER, "torchcodec": EXACT}, NO_MIXTURE, scale=1),
 )
 

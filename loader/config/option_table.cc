@@ -347,8 +347,8 @@ std::vector<OptionSpec> service_options() {
                   "the node's key."),
       number("io_threads", &S::io_threads,
              "Threads of ZeroMQ, 1 to 64, each of which moves the bytes of some of the trainers. "
-             "Raise it if trainers on other hosts together need more than 2 GB/s, or with CURVE "
-             "keys more than 0.5 GB/s."),
+             "Raise it if trainers on other hosts together need more than one thread moves: 1.7 "
+             "GB/s on the machine where it was measured, or 0.7 with CURVE keys."),
       flag_option("shared_memory", &S::shared_memory,
                   "Trainers of this user on this host receive microbatches in shared memory, "
                   "without a copy of their own. It counts in memory until they drop the tensors; "

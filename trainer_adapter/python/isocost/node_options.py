@@ -88,7 +88,8 @@ class NodeOptions:
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         plan_ahead: Steps decoded and planned ahead of training.
         io_threads: Threads of ZeroMQ, 1 to 64, each of which moves the bytes of some of the trainers. Raise it if
-            trainers on other hosts together need more than 2 GB/s, or with CURVE keys more than 0.5 GB/s.
+            trainers on other hosts together need more than one thread moves: 1.7 GB/s on the machine where it was
+            measured, or 0.7 with CURVE keys.
         shared_memory: Trainers of this user on this host receive microbatches in shared memory, without a copy of their
             own. It counts in memory until they drop the tensors; where there is none left, microbatches go over the
             socket.
