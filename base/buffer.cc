@@ -27,9 +27,17 @@ std::int64_t capacity_for(std::int64_t size) {
   return (size + step - 1) / step * step;
 }
 
+#if !defined(__has_feature)
+#define __has_feature(feature) 0
+#endif
+
 // Blocks of this size and more are mapped each on its own, so that the kernel has them back when
 // they are freed. malloc keeps a freed block as long as one behind it in its heap is in use.
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+constexpr std::int64_t kMapped = kLargest + 1;  // it watches what malloc hands out
+#else
 constexpr std::int64_t kMapped = 1 << 20;
+#endif
 // From this size on they lie in pages of 2 MiB where the kernel has some: the first touch of fresh
 // memory page by page costs about as much as what is then written there.
 constexpr std::int64_t kLargeBlock = 4 << 20;
@@ -67,15 +75,19 @@ std::byte* map_block(std::int64_t capacity) {
   return capacity < kLargeBlock ? map(bytes) : map_large(bytes);
 }
 
+std::align_val_t alignment_of(std::int64_t capacity) {
+  return std::align_val_t{capacity < kLargeBlock ? kAlignment : kLargePage};
+}
+
 std::byte* make_block(std::int64_t capacity) {
   if (is_mapped(capacity)) return map_block(capacity);
   return static_cast<std::byte*>(
-      ::operator new(static_cast<std::size_t>(capacity), std::align_val_t{kAlignment}));
+      ::operator new(static_cast<std::size_t>(capacity), alignment_of(capacity)));
 }
 
 void free_block(std::byte* data, std::int64_t capacity) {
   if (is_mapped(capacity)) return unmap(data, data + capacity);
-  ::operator delete(data, std::align_val_t{kAlignment});
+  ::operator delete(data, alignment_of(capacity));
 }
 
 }  // namespace
