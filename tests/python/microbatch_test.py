@@ -74,11 +74,30 @@ class AsMapping(ShardTest):
 
     def test_copies_of_it_are_like_it(self):
         microbatch = self.microbatch()
-        for copied in (copy.deepcopy(microbatch), pickle.loads(pickle.dumps(microbatch))):
+        copies = [copy.deepcopy(microbatch)]
+        copies += [pickle.loads(pickle.dumps(microbatch, protocol)) for protocol in range(2, pickle.HIGHEST_PROTOCOL)]
+        for copied in copies:
+            self.assertNotEqual(copied["input_ids"].data_ptr(), microbatch["input_ids"].data_ptr())
             self.assertEqual((repr(copied), copied.sample_keys), (repr(microbatch), microbatch.sample_keys))
             self.assertEqual(list(copied), list(microbatch))
             self.assertTrue(all(torch.equal(copied[name], tensor) for name, tensor in microbatch.items()))
             copied.to("cpu")
+
+    def test_a_copy_of_a_subclass_keeps_all_it_has(self):
+        class Named(isocost.Microbatch):
+            __slots__ = ("name",)
+
+        class Free(isocost.Microbatch):
+            pass
+
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        self.addCleanup(loader.close)
+        raw = loader._connection.client().next()  # noqa: SLF001
+        for kind in (Named, Free):
+            made = kind(raw, torch_tensors(raw))
+            made.name = "its own"
+            copied = copy.deepcopy(made)
+            self.assertEqual((repr(copied), copied.name), (repr(made), "its own"))
 
     def test_to_moves_what_it_shows(self):
         microbatch = self.microbatch()

@@ -188,10 +188,11 @@ class Microbatch(Mapping[str, Any]):
             self._arguments = _all_moved(self._arguments, device, non_blocking)
         return self
 
-    def __getstate__(self) -> Tuple[None, Dict[str, Any]]:
-        """What is pickled and copied: not the pin, which is of this process's memory."""
-        kept = (name for name in self.__slots__ if name not in ("__weakref__", "_pin"))
-        return None, {"_pin": None, **{name: getattr(self, name) for name in kept}}
+    def __getstate__(self) -> Tuple[Optional[Dict[str, Any]], Dict[str, Any]]:
+        """What is pickled and copied, of a subclass too: not the pin, which is of this process's memory."""
+        names = {name for each in type(self).__mro__ for name in getattr(each, "__slots__", ())} - {"__weakref__"}
+        slots = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return getattr(self, "__dict__", None), {**slots, "_pin": None}
 
     def __repr__(self) -> str:
         return (f"<isocost.Microbatch: epoch {self.epoch}, step {self.step}, index {self.index}"
