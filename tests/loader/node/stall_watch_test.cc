@@ -8,7 +8,6 @@
 #include <functional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/loader/node/node_support.h"
 
@@ -26,9 +25,13 @@ class StallWatchTest : public testing::Test {
     return {timeout, [this] { return StallWatch::Activity{expected_, changes_}; },
             [] { return std::string("rank 3 has not acknowledged step 7"); }, log_.sink()};
   }
-  static void wait_for(const std::function<bool()>& event) {
+  static bool soon(const std::function<bool()>& event) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!event() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    while (!event()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
 
   std::atomic<bool> expected_ = true;
@@ -37,15 +40,13 @@ class StallWatchTest : public testing::Test {
 };
 
 TEST_F(StallWatchTest, TellsOnceWhatIsInTheWayAndOnceThatItGoesOn) {
-  const StallWatch watch(options(milliseconds(100)));
-  wait_for([&] { return watch.stall().seconds > 0.2; });
+  const StallWatch watch(options(milliseconds(1000)));  // the next one begins as much later
+  ASSERT_TRUE(soon([&] { return watch.stall().seconds > 1.5; }));
   EXPECT_EQ(watch.stall().obstacle, "rank 3 has not acknowledged step 7");
   changes_ = 1;
-  wait_for([&] { return watch.stall().seconds == 0; });
-  std::vector<std::string> lines;
-  wait_for([&] { return (lines = log_.lines()).size() >= 2; });
-  lines.resize(2);  // the next stall has begun
-  EXPECT_THAT(lines,
+  EXPECT_TRUE(soon([&] { return watch.stall().seconds == 0; }));
+  EXPECT_TRUE(soon([&] { return log_.lines().size() == 2; }));
+  EXPECT_THAT(log_.lines(),
               ElementsAre(HasSubstr("rank 3 has not acknowledged step 7"), HasSubstr("goes on")));
 }
 
@@ -68,9 +69,9 @@ TEST_F(StallWatchTest, NothingIsExpectedWhereNobodyTrains) {
 
 TEST_F(StallWatchTest, AJobThatIsGivenUpIsNotSaidToGoOn) {
   const StallWatch watch(options(milliseconds(100)));
-  wait_for([&] { return watch.stall().seconds > 0; });
+  ASSERT_TRUE(soon([&] { return watch.stall().seconds > 0; }));
   expected_ = false;
-  wait_for([&] { return watch.stall().seconds == 0; });
+  EXPECT_TRUE(soon([&] { return watch.stall().seconds == 0; }));
   EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("rank 3 has not acknowledged step 7")));
 }
 
