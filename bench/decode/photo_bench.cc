@@ -120,7 +120,7 @@ Pixels turned(const Pixels& stored) {
 // What a user of the libraries would write: everything decoded, then resized, then cut.
 std::vector<std::byte> reference(const Photo& photo, const View& view) {
   const MemoryByteSource source(photo.bytes);
-  auto pixels = decode_image(source, photo.shape, {}, Alpha::kWhite);
+  auto pixels = decode_image(source, photo.shape, {}, Alpha::kWhite, {});
   require(pixels.has_value(), photo.name + ": does not decode");
   if (photo.shape.orientation == 6) pixels = turned(*pixels);
   const Framing& framing = view.framing;
@@ -135,7 +135,7 @@ std::vector<std::byte> reference(const Photo& photo, const View& view) {
 void recipe(const Photo& photo, const View& view, Exactness exactness,
             std::span<std::byte> patches) {
   const Status done = framed_image_patches(MemoryByteSource(photo.bytes), photo.shape, view.framing,
-                                           view.grid, {}, {.exactness = exactness}, patches);
+                                           view.grid, {}, {.exactness = exactness}, patches, {});
   require(done.has_value(), photo.name + ": does not decode");
 }
 

@@ -45,19 +45,18 @@ struct PictureDecoding {
 /// Errors: those of decode_image.
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
                                const Framing& framing, PictureDecoding decoding,
-                               const DecodeLimit& limit = {});
+                               const DecodeLimit& limit);
 
 /// Makes patches with the very bytes that a processor of transformers hands to its normalisation
 /// where it is given `displayed`. The grid is at least as large as the part; its other patches'
 /// pixels are black. Errors: those of DecodeLimit::check.
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
-                      ExactResize resize, std::span<std::byte> patches,
-                      const DecodeLimit& limit = {});
+                      ExactResize resize, std::span<std::byte> patches, const DecodeLimit& limit);
 
 /// The same for one of the frames that share patches.
 Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
-                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot = {},
-                      const DecodeLimit& limit = {});
+                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot,
+                      const DecodeLimit& limit);
 
 /// Returns the picture in the middle of a square of `colour`. Errors: kResourceExhausted, for a
 /// square of more than kMostSquarePixels.
@@ -70,7 +69,7 @@ inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,
                             PictureDecoding decoding, std::span<std::byte> patches,
-                            const DecodeLimit& limit = {});
+                            const DecodeLimit& limit);
 
 /// Return upper bounds of the memory of displayed_image and framed_patches, one after the other,
 /// without `patches`.

@@ -16,7 +16,7 @@ namespace isocost {
 // damaged. All compute on the calling thread.
 
 Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height, JpegDecoding how,
-                           const DecodeLimit& limit = {});
+                           const DecodeLimit& limit);
 Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 /// By libspng alone, which takes every kind of PNG and is the reference of the faster way.
 Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);

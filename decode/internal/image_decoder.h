@@ -36,7 +36,7 @@ std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t 
 /// JPEG, those of DecodeLimit::check. Other files are decoded to their end: by the limits of
 /// pixels, that takes seconds at most.
 Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
-                            Alpha alpha = Alpha::kWhite, const DecodeLimit& limit = {});
+                            Alpha alpha, const DecodeLimit& limit);
 /// Returns an upper bound of the memory of decode_image, its result and the file included.
 std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
 

@@ -21,7 +21,7 @@ class JpegRows final : public RowSource {
   /// of DecodeLimit::check.
   static Result<std::unique_ptr<JpegRows>> open(ByteView file, std::int32_t width,
                                                 std::int32_t height, JpegDecoding how,
-                                                DecodeLimit limit = {});
+                                                DecodeLimit limit);
   ~JpegRows() override;
 
   std::int32_t width() const override;

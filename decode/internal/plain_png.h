@@ -11,7 +11,7 @@
 namespace isocost {
 
 /// The most that deflate makes of so many bytes: 258 bytes of two bits. A picture that needs more
-/// is refused before it has memory.
+/// than its whole file can make is refused before it has memory.
 constexpr std::size_t most_inflated_bytes(std::size_t deflated) { return 1032 * deflated; }
 
 /// Decodes a PNG of the usual kind: 8 bits a channel or palette index, not interlaced, without a

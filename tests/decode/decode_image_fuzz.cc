@@ -33,10 +33,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!shape.has_value()) continue;
     static std::vector<std::byte> patches(static_cast<std::size_t>(kGrid.bytes()));
     static_cast<void>(isocost::framed_image_patches(source, *shape, isocost::whole(kGrid), kGrid,
-                                                    {}, {}, patches));
+                                                    {}, {}, patches, {}));
     for (const auto exactness : {isocost::Exactness::kExact, isocost::Exactness::kFast}) {
       static_cast<void>(isocost::framed_image_patches(source, *shape, middle(), kGrid, {},
-                                                      {.exactness = exactness}, patches));
+                                                      {.exactness = exactness}, patches, {}));
     }
     const isocost::PartBytes part{&*shape, &source};
     const auto tensors = recipe->tensors(std::span(&part, 1), pool);

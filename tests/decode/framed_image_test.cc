@@ -35,7 +35,7 @@ Result<std::vector<std::byte>> streamed(const Bytes& file, const Framing& framin
                                         ExactResize resize, Exactness exactness) {
   std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()), std::byte{7});
   ISOCOST_TRY(framed_image_patches(MemoryByteSource(file), shape_of(file), framing, grid, resize,
-                                   {.exactness = exactness}, patches));
+                                   {.exactness = exactness}, patches, {}));
   return patches;
 }
 
@@ -65,8 +65,9 @@ Pixels displayed(const Pixels& stored, int orientation) {
 std::vector<std::byte> step_by_step(const Bytes& file, const Framing& framing, PatchGrid grid,
                                     ExactResize resize, JpegDecoding jpeg) {
   const PartShape shape = shape_of(file);
-  const Pixels pixels = displayed(
-      decode_image(MemoryByteSource(file), shape, jpeg, Alpha::kWhite).value(), shape.orientation);
+  const Pixels pixels =
+      displayed(decode_image(MemoryByteSource(file), shape, jpeg, Alpha::kWhite, {}).value(),
+                shape.orientation);
   const auto bytes = [](std::int64_t width, std::int64_t height) {
     return static_cast<std::size_t>(width * height * 3);
   };
@@ -160,7 +161,7 @@ TEST(FramedImage, OfAFileThatIsCutOffIsAnErrorThoughTheCutIsBelowWhatIsSeen) {
       std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
       const Bytes some(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n));
       const Status made =
-          framed_image_patches(MemoryByteSource(some), cut, top, grid, kResize, {}, patches);
+          framed_image_patches(MemoryByteSource(some), cut, top, grid, kResize, {}, patches, {});
       ASSERT_FALSE(made.has_value()) << n << " of " << file.size();
       EXPECT_EQ(made.error().code(), ErrorCode::kCorrupt);
     }
@@ -179,7 +180,9 @@ TEST(FramedImage, OddJpegsAreThoseOfTheSamePixels) {
   ASSERT_TRUE(of_next.has_value()) << of_next.error().message();
   EXPECT_EQ(*of_next, *wanted);
   const auto tables = std::ranges::search(file, Bytes{std::byte{0xFF}, std::byte{0xDB}}).begin();
-  for (const Bytes& stray : {Bytes(1), Bytes(1000), Bytes{std::byte{0xFF}, std::byte{0}}}) {
+  // Around the 4 KiB that are read at once, and as many as may be.
+  for (const Bytes& stray : {Bytes(1), Bytes(4093), Bytes(4094), Bytes(4095), Bytes(4096),
+                             Bytes(4097), Bytes{std::byte{0xFF}, std::byte{0}}, Bytes(65'536)}) {
     Bytes padded = file;
     padded.insert(padded.begin() + (tables - file.begin()), stray.begin(), stray.end());
     const auto of_padded = streamed(padded, whole(grid), grid, kResize, Exactness::kExact);
@@ -187,7 +190,7 @@ TEST(FramedImage, OddJpegsAreThoseOfTheSamePixels) {
     EXPECT_EQ(*of_padded, *wanted);
   }
   Bytes flooded = file;
-  flooded.insert(flooded.begin() + (tables - file.begin()), std::size_t{1} << 17, std::byte{0});
+  flooded.insert(flooded.begin() + (tables - file.begin()), 65'537, std::byte{0});
   EXPECT_EQ(probe(MemoryByteSource(flooded), "jpg", {}).error().code(), ErrorCode::kCorrupt);
 }
 

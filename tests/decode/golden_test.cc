@@ -56,7 +56,7 @@ Pixels read_ppm(const fs::path& file) {
 Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
   switch (shape.format) {
     case MediaFormat::kJpeg:
-      return decode_jpeg(file, shape.width, shape.height, {});
+      return decode_jpeg(file, shape.width, shape.height, {}, {});
     case MediaFormat::kPng:
       return decode_png(file, shape.width, shape.height, Alpha::kWhite);
     case MediaFormat::kWebp:
@@ -73,7 +73,7 @@ Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
 Result<Pixels> from_patches(const ByteSource& source, const PartShape& shape) {
   const PatchGrid grid = patch_grid(shape.width, shape.height, 4096);
   std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
-  ISOCOST_TRY(framed_image_patches(source, shape, whole(grid), grid, {}, {}, patches));
+  ISOCOST_TRY(framed_image_patches(source, shape, whole(grid), grid, {}, {}, patches, {}));
   Pixels pixels{shape.width, shape.height, {}};
   for (std::int32_t y = 0; y < shape.height; ++y) {
     for (std::int32_t x = 0; x < shape.width; ++x) {

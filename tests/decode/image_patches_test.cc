@@ -46,7 +46,7 @@ struct Decoded {
 Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
                      std::span<std::byte> patches) {
   return framed_image_patches(source, shape, whole(grid), grid, {ResampleFilter::kBilinear},
-                              {.exactness = Exactness::kFast}, patches);
+                              {.exactness = Exactness::kFast}, patches, {});
 }
 
 Result<Decoded> decode(const Bytes& bytes, std::string_view name, int max_patches = 4096) {

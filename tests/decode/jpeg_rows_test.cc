@@ -158,17 +158,17 @@ using Patches = std::vector<std::byte>;
 Result<Patches> part_alone(const Bytes& file, const PartShape& shape, const Part& part) {
   Patches patches(static_cast<std::size_t>(part.grid.bytes()));
   ISOCOST_TRY(framed_image_patches(MemoryByteSource(file), shape, part.framing, part.grid,
-                                   part.resize, {.exactness = part.exactness}, patches));
+                                   part.resize, {.exactness = part.exactness}, patches, {}));
   return patches;
 }
 
 Result<Patches> part_of_whole(const Bytes& file, const PartShape& shape, const Part& part) {
   ISOCOST_ASSIGN(const Pixels whole, displayed_image(MemoryByteSource(file), shape, part.framing,
-                                                     {.exactness = part.exactness}));
+                                                     {.exactness = part.exactness}, {}));
   Patches patches(static_cast<std::size_t>(part.grid.bytes()));
   ExactResize resize = part.resize;
   resize.exactness = part.exactness;
-  ISOCOST_TRY(framed_patches(whole, part.framing, part.grid, resize, patches));
+  ISOCOST_TRY(framed_patches(whole, part.framing, part.grid, resize, patches, {}));
   return patches;
 }
 
@@ -259,7 +259,7 @@ TEST(JpegRows, LeaveOutColumnsThatAreNotNeeded) {
   for (const Coding& coding : {Coding{}, Coding{.horizontal = 2, .vertical = 2},
                                Coding{.scans = Scans::kProgressive}, Coding{.channels = 1}}) {
     const Bytes file = encode(800, 16, coding, random);
-    const auto rows = JpegRows::open(view(file), 800, 16, {});
+    const auto rows = JpegRows::open(view(file), 800, 16, {}, {});
     ASSERT_TRUE(rows.has_value());
     const auto begin = (*rows)->restrict_columns(400, 500);
     ASSERT_TRUE(begin.has_value());
@@ -281,15 +281,25 @@ TEST(JpegRows, LeaveOutColumnsThatAreNotNeeded) {
 // All scans of a progressive file are read before its first row, which may take minutes.
 TEST(JpegRows, ScansAreReadAsLongAsTheLimitAllows) {
   std::mt19937 random(14);
-  const Bytes file = encode(64, 64, {.scans = Scans::kProgressive}, random);
-  const auto late =
-      JpegRows::open(view(file), 64, 64, {}, DecodeLimit(std::chrono::nanoseconds(1)));
+  const Bytes file = encode(800, 800, {.scans = Scans::kProgressive}, random);
+  const DecodeLimit any(std::chrono::hours(1));
+  ASSERT_TRUE(JpegRows::open(view(file), 800, 800, {}, any).has_value());
+  const auto late = JpegRows::open(view(file), 800, 800, {}, DecodeLimit(any.used() / 4));
   ASSERT_FALSE(late.has_value());
   EXPECT_EQ(late.error().code(), ErrorCode::kResourceExhausted);
+}
+
+TEST(JpegRows, ArePassedOverUntilAStop) {
+  std::mt19937 random(15);
+  const Bytes file = encode(16, 4096, {}, random);
   std::stop_source stop;
+  const auto rows = JpegRows::open(view(file), 16, 4096, {},
+                                   DecodeLimit(std::chrono::hours(1), stop.get_token()));
+  ASSERT_TRUE(rows.has_value());
+  std::array<const std::uint8_t*, kResampleBatch> read{};
+  ASSERT_TRUE((*rows)->read(1000, read).has_value());
   stop.request_stop();
-  const auto stopped =
-      JpegRows::open(view(file), 64, 64, {}, DecodeLimit(std::chrono::hours(1), stop.get_token()));
+  const Status stopped = (*rows)->read(3000, read);
   ASSERT_FALSE(stopped.has_value());
   EXPECT_EQ(stopped.error().code(), ErrorCode::kCancelled);
 }

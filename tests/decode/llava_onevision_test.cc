@@ -201,7 +201,7 @@ TEST_F(LlavaOneVision, AVideoIsFramesAtEqualSteps) {
   const auto compare = [&](std::size_t i, std::span<const std::uint8_t> rgb) -> Status {
     const PatchGrid grid = covering_grid(42, 42);
     std::vector<std::byte> wanted(static_cast<std::size_t>(frame_patches));
-    ISOCOST_TRY(framed_patches({rgb, 64, 32}, {42, 42, {0, 0, 42, 42}}, grid, {}, wanted));
+    ISOCOST_TRY(framed_patches({rgb, 64, 32}, {42, 42, {0, 0, 42, 42}}, grid, {}, wanted, {}, {}));
     const auto at = patches.begin() + static_cast<std::ptrdiff_t>(i) * frame_patches;
     EXPECT_TRUE(std::ranges::equal(std::span(wanted), std::span(at, at + frame_patches), {}, {},
                                    [](std::uint8_t value) { return std::byte{value}; }))

@@ -332,6 +332,17 @@ TEST(PlainPng, NoMemoryIsTakenForWhatSoFewBytesCannotHold) {
   EXPECT_NE(pixels.error().message().find("so few bytes"), std::string::npos);
 }
 
+// As many pixels as a file of that size can hold, nearly.
+TEST(PlainPng, PicturesOfOneColourAreNotTakenForCutOff) {
+  constexpr std::int32_t kSide = 4096;
+  for (const Spec& spec : {Spec{kSide, kSide, 0}, Spec{kSide, kSide, 0, 1}, Spec{kSide, kSide, 2},
+                           Spec{kSide, kSide, 0, 16}, Spec{1, 1, 2}}) {
+    const Bytes rows(static_cast<std::size_t>(spec.height) * (1 + spec.row_bytes()));
+    const Bytes file = file_of(spec, {chunk("IDAT", deflated(rows)), chunk("IEND", {})});
+    EXPECT_TRUE(same_outcome(file, spec.width, spec.height, Alpha::kWhite)) << int{spec.depth};
+  }
+}
+
 TEST(PlainPng, LeavesOtherKindsToLibspng) {
   std::mt19937 random(8);
   for (const Spec& spec : {Spec{8, 8, 2, 16}, Spec{8, 8, 0, 1}, Spec{8, 8, 0, 4}}) {
