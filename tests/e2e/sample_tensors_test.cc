@@ -268,8 +268,16 @@ std::uint16_t port_of(const std::string& endpoint) {
 
 class Reconnect : public SampleTensors {
  protected:
-  // Cuts the connection so many bytes after each microbatch was received.
+  // Cuts the connection so many bytes after each microbatch was received. It may be that nothing
+  // was on its way each time: then there is another job.
   void expect_same(bool shared_memory, std::uint64_t cut_after) {
+    constexpr int kMostJobs = 10;
+    int jobs = 1;
+    while (samples_decoded_again(shared_memory, cut_after) == 0) ASSERT_LT(jobs++, kMostJobs);
+  }
+
+ private:
+  std::uint64_t samples_decoded_again(bool shared_memory, std::uint64_t cut_after) {
     NodeOptions open = options(1);
     open.service.insecure = true;  // the proxy has another endpoint, at which no job key is found
     open.service.shared_memory = shared_memory;
@@ -278,8 +286,8 @@ class Reconnect : public SampleTensors {
     EXPECT_EQ(train(client_of(proxy.endpoint()), 1000, [&] { proxy.cut_after(cut_after); }),
               std::nullopt);
     expect_all_received();
-    EXPECT_GT(serving.node().summary().decoded_again, 0U);
     EXPECT_EQ(serving.node().metrics().microbatches_shared > 0, shared_memory);
+    return serving.node().summary().decoded_again;
   }
 };
 
