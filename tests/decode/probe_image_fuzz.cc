@@ -16,8 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.max_pixels = 1 << 20;
   for (const char* name : {"jpg", "png", "webp", "gif", "bmp", "txt", "json"}) {
     const auto shape = isocost::probe(source, name, limits);
-    // An empty text is one that a recipe may refuse: native28 makes no token of it.
-    if (!shape.has_value() || size == 0) continue;
+    if (!shape.has_value()) continue;
+    // A recipe may refuse a text that is empty, or JSON without one: native28 makes no token of it.
+    if (shape->modality == isocost::Modality::kText && shape->text_bytes == 0) continue;
     if (std::int64_t{shape->width} * shape->height > limits.max_pixels) std::abort();
     const isocost::SampleShape sample{{*shape}, 1};
     if (!recipe->load(sample).has_value() || !recipe->working_set_bytes(sample).has_value()) {
