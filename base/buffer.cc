@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/sanitized.h"
 
 namespace isocost {
 namespace {
@@ -27,14 +28,10 @@ std::int64_t capacity_for(std::int64_t size) {
   return (size + step - 1) / step * step;
 }
 
-#if !defined(__has_feature)
-#define __has_feature(feature) 0
-#endif
-
 // Blocks of this size and more are mapped each on its own, so that the kernel has them back when
 // they are freed. malloc keeps a freed block as long as one behind it in its heap is in use.
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-constexpr std::int64_t kMapped = kLargest + 1;  // it watches what malloc hands out
+#ifdef ISOCOST_SANITIZED
+constexpr std::int64_t kMapped = kLargest + 1;  // sanitizers watch what malloc hands out
 #else
 constexpr std::int64_t kMapped = 1 << 20;
 #endif

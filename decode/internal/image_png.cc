@@ -20,14 +20,6 @@ Error not_decoded(int code) {
   return corrupt(std::string("its PNG does not decode: ") + spng_strerror(code));
 }
 
-std::size_t bits_of_pixel(const spng_ihdr& header) {
-  std::size_t channels = 1;
-  if (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA) channels = 2;
-  if (header.color_type == SPNG_COLOR_TYPE_TRUECOLOR) channels = 3;
-  if (header.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA) channels = 4;
-  return channels * header.bit_depth;
-}
-
 }  // namespace
 
 Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
@@ -46,7 +38,8 @@ Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t he
     return corrupt("its PNG header has changed since it was probed");
   }
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, 4));
-  if (bytes / 4 * bits_of_pixel(header) / 8 > most_inflated_bytes(file.size())) {
+  const std::size_t bits = png_channels(header.color_type) * header.bit_depth;  // of a pixel
+  if (bytes / 4 * bits / 8 > most_inflated_bytes(file.size())) {
     return corrupt("its PNG is cut off: so few bytes hold no picture of its size");
   }
   Pixels pixels{width, height, {}};

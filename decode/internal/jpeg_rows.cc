@@ -165,12 +165,12 @@ struct JpegRows::Decoder {
     // and never all that are left, as it would not read the rest of the file then.
     const std::int32_t block = jpeg.max_v_samp_factor * jpeg.min_DCT_scaled_size;
     ISOCOST_TRY(drop_rows(std::min(end, (next() + block - 1) / block * block)));
-    constexpr std::int32_t kAtOnce = 512;  // a multiple of any block; some milliseconds
+    const std::int32_t at_once = 512 / block * block;  // some milliseconds
     for (;;) {
       const std::int32_t left = std::min(end, height() - 1) / block * block - next();
       if (left <= 0) return drop_rows(end);
       ISOCOST_TRY(limit.check({}, 0));
-      const auto skipped = static_cast<JDIMENSION>(std::min(left, kAtOnce));
+      const auto skipped = static_cast<JDIMENSION>(std::min(left, at_once));
       ISOCOST_TRY(run([&] { jpeg_skip_scanlines(&jpeg, skipped); }));
     }
   }

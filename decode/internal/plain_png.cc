@@ -35,18 +35,7 @@ struct Header {
   std::size_t height = 0;
   std::uint8_t colour_type = 0;
 
-  std::size_t channels() const {
-    switch (colour_type) {
-      case SPNG_COLOR_TYPE_TRUECOLOR:
-        return 3;
-      case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA:
-        return 4;
-      case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
-        return 2;
-      default:
-        return 1;
-    }
-  }
+  std::size_t channels() const { return png_channels(colour_type); }
   std::size_t row_bytes() const { return width * channels(); }
   std::size_t inflated_bytes() const { return height * (1 + row_bytes()); }
 };

@@ -3,6 +3,7 @@
 #include <spng.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "decode/internal/media_bytes.h"
@@ -13,6 +14,20 @@ struct FreeSpng {
   void operator()(spng_ctx* png) const { spng_ctx_free(png); }
 };
 using SpngContext = std::unique_ptr<spng_ctx, FreeSpng>;
+
+/// Channels as they are stored, of a PNG's colour type; palette indexes are one.
+inline std::size_t png_channels(std::uint8_t colour_type) {
+  switch (colour_type) {
+    case SPNG_COLOR_TYPE_TRUECOLOR:
+      return 3;
+    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA:
+      return 4;
+    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
+      return 2;
+    default:
+      return 1;
+  }
+}
 
 /// Begins to read `file`, which must outlive the context. CRCs of critical chunks must be right;
 /// ancillary chunks with a wrong one are ignored. Returns libspng's code.

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "tests/support/sanitized.h"
+#include "base/sanitized.h"
 
 namespace isocost {
 namespace {

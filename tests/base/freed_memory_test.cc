@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "tests/support/sanitized.h"
+#include "base/sanitized.h"
 
 namespace isocost {
 namespace {

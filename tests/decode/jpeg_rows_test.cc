@@ -203,6 +203,29 @@ TEST(JpegRows, OfAnyPartMakeThePatchesOfTheWholePicture) {
   }
 }
 
+// More of them than are passed over at once, and rows of blocks of every height.
+TEST(JpegRows, OfAPartFarDownAreThoseOfTheWholePicture) {
+  std::mt19937 random(9);
+  for (const int vertical : {1, 2, 3, 4}) {
+    for (const Scans scans : {Scans::kOne, Scans::kProgressive}) {
+      const Coding coding{.vertical = vertical, .scans = scans};
+      const Bytes file = encode(40, 3000, coding, random);
+      const PartShape shape = shape_of(file);
+      for (const Exactness exactness : {Exactness::kExact, Exactness::kFast}) {
+        for (const std::int32_t height : {3000, 1490, 700}) {  // fast, also scaled down by 2 and 4
+          const PatchGrid grid{2, 2, 14};
+          const Framing framing{40, height, {5, height * 2 / 3, grid.width(), grid.height()}};
+          const Part part{grid, framing, {}, exactness};
+          const auto whole = part_of_whole(file, shape, part);
+          const auto alone = part_alone(file, shape, part);
+          ASSERT_TRUE(whole.has_value() && alone.has_value()) << text(coding);
+          EXPECT_TRUE(*alone == *whole) << text(coding) << ", " << height;
+        }
+      }
+    }
+  }
+}
+
 // The part in the middle of a picture, with rows above it and below that are passed over.
 Part middle_of(const PartShape& shape, Exactness exactness) {
   const PatchGrid grid{4, 4, 14};

@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "base/scratch_directory.h"
 #include "base/units.h"
 #include "decode/isolated_decoder.h"
 #include "decode/probe.h"
 #include "tests/support/media.h"
-#include "tests/support/sanitized.h"
 
 namespace isocost {
 namespace {

@@ -22,8 +22,8 @@
 
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "base/sanitized.h"
 #include "tests/support/admit_ranks.h"
-#include "tests/support/sanitized.h"
 #include "transport/connection.h"
 #include "transport/server.h"
 

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "tests/loader/node/node_support.h"
 #include "tests/support/manual_executor.h"
-#include "tests/support/sanitized.h"
 
 namespace isocost {
 namespace {
