@@ -30,11 +30,8 @@ std::int64_t capacity_for(std::int64_t size) {
 
 // Blocks of this size and more are mapped each on its own, so that the kernel has them back when
 // they are freed. malloc keeps a freed block as long as one behind it in its heap is in use.
-#ifdef ISOCOST_SANITIZED
-constexpr std::int64_t kMapped = kLargest + 1;  // sanitizers watch what malloc hands out
-#else
-constexpr std::int64_t kMapped = 1 << 20;
-#endif
+// Sanitizers watch malloc's.
+constexpr std::int64_t kMapped = kIsSanitized ? kLargest + 1 : 1 << 20;
 // From this size on they lie in pages of 2 MiB where the kernel has some: the first touch of fresh
 // memory page by page costs about as much as what is then written there.
 constexpr std::int64_t kLargeBlock = 4 << 20;

@@ -9,17 +9,7 @@
 #include <cstdio>
 #include <memory>
 
-// Sanitizers map terabytes and open files when they report.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ISOCOST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define ISOCOST_SANITIZED 1
-#endif
-#endif
-#ifndef ISOCOST_SANITIZED
-#define ISOCOST_SANITIZED 0
-#endif
+#include "base/sanitized.h"
 
 namespace isocost {
 namespace {
@@ -74,7 +64,7 @@ bool enter_sandbox(std::int64_t memory) {
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NPROC, 0);
   (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  if (ISOCOST_SANITIZED != 0) return false;
+  if (kIsSanitized) return false;  // they map terabytes, and open files when they report
   if (now > 0) limit(RLIMIT_AS, now + static_cast<rlim_t>(memory));
   return filter_system_calls();
 }

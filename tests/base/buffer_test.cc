@@ -32,9 +32,7 @@ TEST(BufferPool, BeginsLargeBlocksAtLargePages) {
 
 // What malloc would keep as long as something behind it is in use.
 TEST(BufferPool, GivesLargeBlocksBackToTheKernel) {
-#ifdef ISOCOST_SANITIZED
-  GTEST_SKIP() << "sanitizers watch what malloc hands out";
-#endif
+  if (kIsSanitized) GTEST_SKIP() << "sanitizers watch what malloc hands out";
   for (const std::int64_t size : {std::int64_t{1} << 20, std::int64_t{9} << 20}) {
     BufferPool pool(/*keep_bytes=*/0);
     std::byte* data = nullptr;

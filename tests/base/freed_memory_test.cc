@@ -35,9 +35,7 @@ void use_memory() {
 }
 
 TEST(FreedMemory, IsUsedAgainWithoutBeingClearedByTheKernel) {
-#ifdef ISOCOST_SANITIZED
-  GTEST_SKIP() << "sanitizers have a malloc of their own";
-#endif
+  if (kIsSanitized) GTEST_SKIP() << "sanitizers have a malloc of their own";
   for (const char* setting : {"GLIBC_TUNABLES", "LD_PRELOAD", "MALLOC_TRIM_THRESHOLD_",
                               "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"}) {
     if (std::getenv(setting) != nullptr) GTEST_SKIP() << setting << " is set";

@@ -260,8 +260,8 @@ TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
   EXPECT_EQ(budget_.in_use(), 0);
 }
 
-#ifndef ISOCOST_SANITIZED
 TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
+  if (kIsSanitized) GTEST_SKIP() << "sanitizers end a process that has no memory";
   const TextDataset large({"zero", std::string(16'000'000, 'x'), "two"});
   recipe_ = Recipe::create({.model = {}, .max_text_tokens = 1 << 24}).value();
   decode_ = make_in_process_decoder(recipe_, std::chrono::minutes(1));
@@ -291,7 +291,6 @@ TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
   EXPECT_THAT(ids_of(samples), ElementsAre(0, 2));
   EXPECT_THAT(bad_->last()->reason, HasSubstr("no memory left"));
 }
-#endif
 
 TEST_F(StepDecoderTest, AStopEndsThePause) {
   dataset_.refused_opens = 1'000'000'000;
