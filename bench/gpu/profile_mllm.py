@@ -27,9 +27,9 @@ import time
 
 SEEDS = {"weights": 1, "held_out": 2, "global_batches": 3}
 # Weights by which the remaining time is shared among the phases still to come.
-ENCODER_PROFILE = 3
-PHASES = {"qwen2.5-0.5b": {"profile": 3, "held_out": 1, "replay": 5},
-          "qwen2.5-7b": {"profile": 4, "held_out": 1, "replay": 9}}
+ENCODER_PROFILE = 5
+PHASES = {"qwen2.5-0.5b": {"profile": 4, "held_out": 1, "replay": 5},
+          "qwen2.5-7b": {"profile": 5, "held_out": 1, "replay": 9}}
 
 
 def say(line):
@@ -161,7 +161,7 @@ class Session:
     def profile(self, model, module, prepare):
         lengths = self.traces.extent(self.samples, module)[:2]
         return self.profiling.profile(self.isocost_profile, self.clock, module, prepare, lengths,
-                                      self.schedule.begin(model, "profile"), self.dtype)
+                                      self.schedule.begin(model, "profile"), self.kind)
 
     def measure_encoder(self):
         models = self.models

@@ -12,14 +12,15 @@ import types
 
 # What the benchmark uses of the package, by module.
 USED = {"profile": ("hardware", "profile_model", "versions", "write"), "profiled_module": ("ProfiledModule",),
-        "module_profiler": ("backward",), "profile_clock": ("CudaClock", "HostClock", "is_out_of_memory")}
+        "module_profiler": ("backward",), "profile_clock": ("CudaClock", "HostClock", "is_out_of_memory"),
+        "largest_load": ("Trial", "largest_load"), "device_memory": ("free_bytes",)}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "trainer_adapter" / "python" / "isocost"
 # The profiler's method is C++. These files are all of it; they need headers of pybind11 and tl::expected, no library.
 SOURCES = ("bench/gpu/profiling_module.cc", "trainer_adapter/python/profiling.cc", "costmodel/profiling_method.cc",
            "base/counted.cc", "base/statistics.cc", "base/result.cc")
 COMPILE_S = 300  # time-out of the compiler
-MOST_UNITS = 65536
+MOST_UNITS = 1 << 17
 PROBED_UNITS = 4096
 GRID_LOADS = 8  # the first grid's units, in loads of most_units
 GRID_RUNS = 5   # of a load that is slow: warm-up and the fewest that are timed
@@ -110,21 +111,35 @@ def run_once(isocost_profile, clock, forward):
     return clock.between(start, end)
 
 
-def most_units(isocost_profile, clock, prepare, longest, seconds):
-    """Returns the units of the grid's largest microbatch, so that the first grid takes its share of `seconds`."""
-    length = min(longest, PROBED_UNITS)
-    forward = prepare([length] * max(1, PROBED_UNITS // length))
-    run_once(isocost_profile, clock, forward)  # loads kernels
-    a_unit = run_once(isocost_profile, clock, forward) / (length * max(1, PROBED_UNITS // length))
-    return int(min(MOST_UNITS, max(longest / 4, GRID_SHARE * seconds / (GRID_LOADS * GRID_RUNS * a_unit))))
+def most_units(isocost_profile, clock, prepare, longest, seconds, room):
+    """Returns the units of the grid's largest microbatch, so that the first grid takes its share of `seconds`. Loads
+    are doubled up to it: a small one may take as long as its launches do, which says nothing of a large one.
+
+    room: returns the bytes that are left."""
+    def run(units):
+        length = min(longest, units)
+        forward = prepare([length] * max(1, units // length))
+        run_once(isocost_profile, clock, forward)  # loads kernels
+        peak_bytes = clock.peak_bytes(lambda: isocost_profile.backward(forward()))
+        return isocost_profile.Trial(run_once(isocost_profile, clock, forward), peak_bytes)
+
+    allowed = GRID_SHARE * seconds / (GRID_LOADS * GRID_RUNS)
+    most = isocost_profile.largest_load(run, PROBED_UNITS, MOST_UNITS, allowed, room)
+    return max(longest // 4, most)
 
 
-def profile(isocost_profile, clock, name, prepare, lengths, seconds, dtype):
-    """Returns a model profile of the module, as in docs/model_profile.md. lengths: (shortest, longest)."""
+def profile(isocost_profile, clock, name, prepare, lengths, seconds, kind):
+    """Returns a model profile of the module, as in docs/model_profile.md.
+
+    lengths: (shortest, longest); kind: device and dtype."""
+    import torch
+
     start = time.monotonic()
-    most = most_units(isocost_profile, clock, prepare, lengths[1], seconds)
+    device = torch.device(kind["device"])
+    most = most_units(isocost_profile, clock, prepare, lengths[1], seconds, lambda: isocost_profile.free_bytes(device))
     module = isocost_profile.ProfiledModule(prepare, (lengths[0], min(lengths[1], most)), most)
     left = max(1.0, seconds - (time.monotonic() - start))
+    dtype = str(kind["dtype"]).partition(".")[2]
     return isocost_profile.profile_model(budget_s=left, dtype=dtype, **{name: module})
 
 
