@@ -7,19 +7,23 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import xml.etree.ElementTree
 
 import torch
 
+from isocost.profiling.largest_load import Trial, largest_load
 from support import PROGRAM, TIMEOUT, main
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"
 sys.path.insert(0, str(BENCH))
+import device_loader  # noqa: E402
 import models  # noqa: E402
 import packed_attention  # noqa: E402
 import plans  # noqa: E402
 import pricing  # noqa: E402
+import profiling  # noqa: E402
 import replay  # noqa: E402
 import traces  # noqa: E402
 
@@ -239,6 +243,62 @@ class WholePath(unittest.TestCase):
         self.assertEqual(result["profiler"], "checkout, its method alone compiled")
         self.assertIn("/nonexistent/isocost", result["no_program"])
         self.check_model(result["models"]["qwen2.5-0.5b"])
+
+
+class LargestLoad(unittest.TestCase):
+    def test_grows_past_loads_that_take_as_long_as_their_launches(self):
+        """Each run takes 80 ms, or 10 us a unit where that is more, as measured on an H100."""
+        class Clock:
+            def __init__(self):
+                self.now = 0.0
+
+            def mark(self):
+                return self.now
+
+            def between(self, start, end):
+                return end - start
+
+            def settle(self):
+                pass
+
+            def peak_bytes(self, run):
+                run()
+                return 1 << 20
+
+        clock = Clock()
+        isocost_profile = types.SimpleNamespace(backward=lambda _outputs: None, Trial=Trial, largest_load=largest_load)
+
+        def prepare(lengths):
+            def forward():
+                clock.now += max(0.08, 1e-5 * sum(lengths))
+            return forward
+
+        for seconds, most in ((100, 131072), (40, 32768), (1, 4096)):
+            self.assertEqual(profiling.most_units(isocost_profile, clock, prepare, 2048, seconds, lambda: 1 << 40),
+                             most, seconds)
+
+
+class DeviceLoader(unittest.TestCase):
+    def test_its_checks_hold_on_the_host(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "result.json"
+            done = subprocess.run([sys.executable, "-B", str(BENCH / "device_loader.py"), "--device", "cpu", "--only",
+                                   "tensors,registrations", "--json", str(file)], capture_output=True, text=True,
+                                  timeout=5 * TIMEOUT)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            checks = json.loads(file.read_text())["checks"]
+        self.assertTrue(all(check["holds"] for check in checks.values()), checks)
+        self.assertEqual(checks["tensors"]["native28"]["microbatches"], 12)
+        self.assertGreater(checks["registrations"]["blocks_seen"], 0)
+
+    def test_what_differs_is_told(self):
+        checks = device_loader.Checks.__new__(device_loader.Checks)
+        checks.torch, checks.device = torch, "cpu"
+        ones = torch.ones(3)
+        self.assertEqual(checks.compare("a", ones, torch.nextafter(ones, 2 * ones)), (3, 3))
+        for other in (torch.full((3,), 1.001), ones.double(), torch.ones(4)):
+            with self.assertRaises(device_loader.Failed):
+                checks.compare("a", ones, other)
 
 
 class BadInput(unittest.TestCase):
