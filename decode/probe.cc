@@ -16,6 +16,7 @@
 #include "decode/internal/media_bytes.h"
 #include "decode/internal/sniff.h"
 #include "decode/internal/video.h"
+#include "decode/sample_json.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {

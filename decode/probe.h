@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "base/byte_source.h"
@@ -24,16 +23,5 @@ struct ProbeLimits {
 /// name's), kUnsupported (unknown extension or codec), kResourceExhausted (over a limit), kIo.
 Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
                         const ProbeLimits& limits);
-
-/// The members of a sample's JSON part that Isocost reads; others are ignored.
-struct SampleJson {
-  std::string text;     ///< "text": the model reads it in the part's place; empty if absent.
-  float weight = 1.0F;  ///< "weight": finite, >= 0.
-  /// It has "messages" or "conversations", which `isocost tokenize` reads.
-  bool is_conversation = false;
-};
-/// Parses a JSON part. Errors: kCorrupt if it is not a JSON object in UTF-8, or if a member has
-/// another type or is out of range.
-Result<SampleJson> parse_sample_json(std::string_view text);
 
 }  // namespace isocost

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,88 +11,18 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "base/byte_source.h"
 #include "base/load.h"
 #include "base/result.h"
 #include "base/sample_part.h"
 #include "base/tensor.h"
-#include "base/tensor_schema.h"
 #include "decode/decode_limit.h"
+#include "decode/recipe_options.h"
 #include "decode/sample_shape.h"
+#include "decode/tensor_plan.h"
 
 namespace isocost {
 
 class RecipeFamily;
-
-/// Which side of a picture is resized first where both change. What lies between the two passes is
-/// rounded to 8 bits, so the order shows in the result.
-enum class ResizeOrder : std::uint8_t {
-  /// As torchvision does, and Pillow before 13. (Pillow 12.2 and 12.3 begin with the height of
-  /// images over 100 times as tall as wide, if it shrinks.)
-  kWidthFirst,
-  /// As Pillow 13: height first if it shrinks by more than twice the pixels that width does, often
-  /// so where sides are rounded to multiples of a patch: 640×480 to 644×476.
-  kPillow13,
-};
-
-/// How near a model's pictures are to those of its own processor.
-enum class Exactness : std::uint8_t {
-  kExact,  ///< Byte for byte.
-  /// JPEGs are scaled down to a half, a quarter or an eighth while they are decoded, as long as
-  /// they are not smaller than what they are resized to. Their inverse transform, their colours
-  /// and the weights of resizing are coarser.
-  kFast,
-};
-
-/// What becomes of the transparency of a model's pictures.
-enum class Alpha : std::uint8_t {
-  kWhite,  ///< They are composed on white, as qwen-vl-utils does.
-  kDrop,   ///< It is ignored, as Pillow's `convert("RGB")` does: the colour behind it appears.
-};
-
-/// How a model wants its media prepared: by its own directory, or by `native28` and its numbers.
-struct RecipeOptions {
-  /// A model's directory, as transformers' from_pretrained takes it. Its files say everything, so
-  /// the options from `name` on must be left alone. Empty: native28.
-  std::filesystem::path model;
-  // Of a model's pictures.
-  ResizeOrder resize_order = ResizeOrder::kWidthFirst;
-  Exactness exactness = Exactness::kExact;
-  Alpha alpha = Alpha::kWhite;
-  std::string name = "native28";
-  std::int32_t max_image_patches = 4096;  ///< Of 14×14 pixels; larger images are scaled down.
-  std::int32_t max_frame_patches = 1024;  ///< The same limit for a video frame.
-  double video_fps = 1.0;                 ///< Frames sampled a second of video.
-  std::int32_t max_video_frames = 32;
-  double max_audio_seconds = 120.0;     ///< Longer audio is cut.
-  std::int32_t max_text_tokens = 8192;  ///< Longer text parts are cut.
-  /// Whether somebody set `name` or a number above, be it to its default: not beside a model.
-  bool given = false;
-
-  /// Errors: kInvalidArgument with field, value and allowed range.
-  Status validate() const;
-  bool operator==(const RecipeOptions&) const = default;
-};
-
-/// Token ids of the byte-level vocabulary: UTF-8 bytes are themselves.
-inline constexpr std::int64_t kTokenBos = 256;
-inline constexpr std::int64_t kTokenEos = 257;
-inline constexpr std::int64_t kTokenVision =
-    258;  ///< One for each 2×2 patches, replaced by the encoder's output.
-inline constexpr std::int64_t kTokenAudio = 259;  ///< One for each 4 mel frames, likewise.
-inline constexpr std::int64_t kVocabulary = 260;
-
-/// The bytes and the shape of one part.
-struct PartBytes {
-  const PartShape* shape = nullptr;
-  const ByteSource* source = nullptr;
-};
-
-/// One of a sample's tensors before it is made.
-struct TensorPlan {
-  const TensorEntry* entry = nullptr;
-  std::vector<std::int64_t> shape;
-};
 
 /// Why a sample has no tensors, and the index of the part at fault.
 struct PartError {

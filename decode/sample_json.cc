@@ -1,5 +1,7 @@
 // A sample's JSON part. Read event by event: members that are the user's cost no memory.
 
+#include "decode/sample_json.h"
+
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -11,7 +13,6 @@
 
 #include "base/result.h"
 #include "decode/internal/media_bytes.h"
-#include "decode/probe.h"
 
 namespace isocost {
 namespace {

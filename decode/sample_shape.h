@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_source.h"
 #include "base/sample_part.h"
 
 namespace isocost {
@@ -58,6 +59,12 @@ struct SampleShape {
   std::vector<PartShape> parts;
   float weight = 1.0F;  ///< From the sample's JSON ("weight"), finite and >= 0; scales its loss.
   bool operator==(const SampleShape&) const = default;
+};
+
+/// The bytes and the shape of one part.
+struct PartBytes {
+  const PartShape* shape = nullptr;
+  const ByteSource* source = nullptr;
 };
 
 std::string_view format_name(MediaFormat format);

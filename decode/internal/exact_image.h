@@ -12,7 +12,7 @@
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/patchify.h"
 #include "decode/internal/pillow_resize.h"
-#include "decode/recipe.h"
+#include "decode/recipe_options.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {

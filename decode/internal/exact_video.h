@@ -9,7 +9,6 @@
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pillow_resize.h"
 #include "decode/internal/sample_tensors.h"
-#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {

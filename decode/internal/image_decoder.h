@@ -6,7 +6,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/decode_limit.h"
-#include "decode/recipe.h"
+#include "decode/recipe_options.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {

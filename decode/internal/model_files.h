@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "decode/recipe.h"
+#include "decode/recipe_options.h"
 
 namespace isocost {
 

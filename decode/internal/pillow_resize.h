@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "decode/internal/pixel_rows.h"
 #include "decode/internal/resample_kernels.h"
-#include "decode/recipe.h"
+#include "decode/recipe_options.h"
 
 namespace isocost {
 

@@ -6,7 +6,7 @@
 
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/media_bytes.h"
-#include "decode/recipe.h"
+#include "decode/recipe_options.h"
 
 namespace isocost {
 

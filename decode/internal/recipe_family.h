@@ -3,17 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "decode/decode_limit.h"
-#include "decode/internal/model_files.h"
 #include "decode/internal/sample_plan.h"
 #include "decode/internal/sample_tensors.h"
-#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -51,39 +47,7 @@ class RecipeFamily {
 
 using Family = std::shared_ptr<const RecipeFamily>;
 
-/// A family that can be chosen.
-struct FamilyEntry {
-  std::string_view name;
-  /// `model_type` of the models' config.json.
-  std::span<const std::string_view> model_types;
-  /// Makes it of a model's directory. Errors: kUnsupported with file, key and value.
-  Result<Family> (*read)(ModelFiles& files);
-  /// Makes it of its description. Errors: kCorrupt.
-  Result<Family> (*parse)(std::string_view description);
-};
-
-/// Null if there is none of this name.
-const FamilyEntry* find_family(std::string_view name);
-/// Errors: kUnsupported with the model types that there are.
-Result<const FamilyEntry*> family_of_model(const ModelFiles& files);
-
 /// Errors: kCorrupt if the part is no longer as large as its shape says.
 Status check_size(const PartBytes& part);
-
-// Each is defined in the file of its family.
-Result<Family> make_native28(const RecipeOptions& options);
-Result<Family> parse_native28(std::string_view description);
-Result<Family> read_internvl(ModelFiles& files);
-Result<Family> parse_internvl(std::string_view description);
-Result<Family> read_llava(ModelFiles& files);
-Result<Family> parse_llava(std::string_view description);
-Result<Family> read_llava_onevision(ModelFiles& files);
-Result<Family> parse_llava_onevision(std::string_view description);
-Result<Family> read_qwen2_audio(ModelFiles& files);
-Result<Family> parse_qwen2_audio(std::string_view description);
-Result<Family> read_qwen2_vl(ModelFiles& files);
-Result<Family> parse_qwen2_vl(std::string_view description);
-Result<Family> read_whisper(ModelFiles& files);
-Result<Family> parse_whisper(std::string_view description);
 
 }  // namespace isocost

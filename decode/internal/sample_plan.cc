@@ -11,7 +11,6 @@
 #include "base/tensor_schema.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
-#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {

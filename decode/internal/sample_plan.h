@@ -7,8 +7,8 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
-#include "decode/recipe.h"
 #include "decode/sample_shape.h"
+#include "decode/tensor_plan.h"
 
 namespace isocost {
 

@@ -8,7 +8,6 @@
 #include "base/sample_part.h"
 #include "decode/internal/sample_plan.h"
 #include "decode/internal/sample_tensors.h"
-#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {

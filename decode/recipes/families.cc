@@ -1,13 +1,14 @@
 // The table of families. A new one is a file beside this one, an entry here and a page in docs.
 
+#include "decode/internal/families.h"
+
 #include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
-#include "decode/internal/media_bytes.h"
-#include "decode/internal/recipe_family.h"
+#include "decode/internal/model_files.h"
 
 namespace isocost {
 namespace {
@@ -31,11 +32,6 @@ constexpr std::array kFamilies = {
 };
 
 }  // namespace
-
-Status check_size(const PartBytes& part) {
-  if (part.source->size() == part.shape->encoded_bytes) return {};
-  return corrupt("its size has changed since it was indexed");
-}
 
 const FamilyEntry* find_family(std::string_view name) {
   const auto found = std::ranges::find(kFamilies, name, &FamilyEntry::name);

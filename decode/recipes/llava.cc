@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/families.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"

@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
 #include "decode/internal/exact_video.h"
+#include "decode/internal/families.h"
 #include "decode/internal/frame_sampling.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"

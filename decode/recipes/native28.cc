@@ -17,12 +17,14 @@
 #include "decode/decode_limit.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/families.h"
 #include "decode/internal/media_bytes.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/patchify.h"
 #include "decode/internal/recipe_family.h"
 #include "decode/internal/video.h"
-#include "decode/probe.h"
+#include "decode/recipe_options.h"
+#include "decode/sample_json.h"
 
 namespace isocost {
 namespace {

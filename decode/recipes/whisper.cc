@@ -13,6 +13,7 @@
 #include "base/counted.h"
 #include "base/result.h"
 #include "decode/internal/audio.h"
+#include "decode/internal/families.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/recipe_family.h"

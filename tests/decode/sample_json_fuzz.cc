@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/utf8.h"
-#include "decode/probe.h"
+#include "decode/sample_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto json = isocost::parse_sample_json({reinterpret_cast<const char*>(data), size});
