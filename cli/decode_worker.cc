@@ -1,6 +1,6 @@
 #include "base/thread_name.h"
 #include "cli/commands.h"
-#include "decode/isolated_decoder.h"
+#include "decode/isolation/isolated_decoder.h"
 
 namespace isocost::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "base/sample_part.h"
 #include "decode/recipe.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost::cli {

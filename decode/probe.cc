@@ -10,14 +10,14 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "base/utf8.h"
-#include "decode/internal/audio.h"
-#include "decode/internal/header_window.h"
-#include "decode/internal/image_headers.h"
-#include "decode/internal/media_bytes.h"
-#include "decode/internal/sniff.h"
-#include "decode/internal/video.h"
-#include "decode/sample_json.h"
-#include "decode/sample_shape.h"
+#include "decode/audio/audio.h"
+#include "decode/bytes/header_window.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/bytes/sample_json.h"
+#include "decode/bytes/sniff.h"
+#include "decode/image/image_headers.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/video/video.h"
 
 namespace isocost {
 namespace {

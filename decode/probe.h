@@ -5,7 +5,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 
 namespace isocost {
 

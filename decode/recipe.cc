@@ -14,12 +14,12 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "base/sample_part.h"
-#include "decode/internal/families.h"
-#include "decode/internal/model_files.h"
-#include "decode/internal/recipe_family.h"
-#include "decode/internal/sample_plan.h"
-#include "decode/internal/sample_tensors.h"
-#include "decode/sample_shape.h"
+#include "decode/prepare/model_files.h"
+#include "decode/prepare/recipe_family.h"
+#include "decode/prepare/sample_plan.h"
+#include "decode/prepare/sample_tensors.h"
+#include "decode/recipes/families.h"
+#include "decode/shape/sample_shape.h"
 
 namespace isocost {
 namespace {

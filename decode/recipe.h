@@ -15,10 +15,10 @@
 #include "base/result.h"
 #include "base/sample_part.h"
 #include "base/tensor.h"
-#include "decode/decode_limit.h"
-#include "decode/recipe_options.h"
-#include "decode/sample_shape.h"
-#include "decode/tensor_plan.h"
+#include "decode/shape/decode_limit.h"
+#include "decode/shape/recipe_options.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/shape/tensor_plan.h"
 
 namespace isocost {
 

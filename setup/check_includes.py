@@ -14,21 +14,35 @@ ROOMS = {
     "balancer/partition": {"base"},
     "balancer/pipeline": {"base", "costmodel", "balancer/partition"},
     "balancer/layout": {"base", "costmodel", "balancer/partition", "balancer/pipeline"},
-    "decode": {"base"},
+    "decode/shape": {"base"},
+    "decode/bytes": {"base", "decode/shape"},
+    "decode/resize": {"base", "decode/shape"},
+    "decode/image": {"base", "decode/shape", "decode/bytes", "decode/resize"},
+    "decode/audio": {"base", "decode/shape", "decode/bytes"},
+    "decode/video": {"base", "decode/shape", "decode/bytes", "decode/resize"},
+    "decode/prepare": {"base", "decode/shape", "decode/bytes", "decode/resize", "decode/image", "decode/audio",
+                       "decode/video"},
+    "decode/recipes": {"base", "decode/shape", "decode/bytes", "decode/resize", "decode/audio", "decode/video",
+                       "decode/prepare"},
+    "decode": {"base", "decode/shape", "decode/bytes", "decode/image", "decode/audio", "decode/video", "decode/prepare",
+               "decode/recipes"},
+    "decode/isolation": {"base", "decode/shape", "decode"},
     "transport": {"base"},
-    "loader/dataset": {"base", "decode"},
+    "loader/dataset": {"base", "decode/shape", "decode/bytes", "decode", "decode/isolation"},
     "loader/plan": {"base", "costmodel", "decode", "transport", "loader/dataset"} | BALANCER,
     "loader/metrics": {"base", "costmodel", "transport"},
-    "loader/report": {"base", "costmodel", "decode", "transport", "loader/dataset", "loader/plan"} | BALANCER,
+    "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport", "loader/dataset", "loader/plan"}
+                     | BALANCER,
     "loader/node": {"base", "costmodel", "decode", "transport", "loader/dataset", "loader/plan", "loader/metrics",
                     "loader/report"} | BALANCER,
     "loader/config": {"base", "loader/dataset", "loader/plan", "loader/node"},
     "trainer_adapter": {"base", "transport"},
     "trainer_adapter/torch": {"base", "costmodel", "transport", "trainer_adapter"},
 }
+INSIDE_DECODE = {room for room in ROOMS if room.startswith("decode/")} - {"decode/shape", "decode/isolation"}
 LOADER = {room for room in ROOMS if room.startswith("loader/")}
 ROOMS["trainer_adapter/python"] = {"base", "costmodel", "decode", "transport", "trainer_adapter"} | BALANCER | LOADER
-ROOMS["cli"] = set(ROOMS) - {"trainer_adapter/python", "trainer_adapter/torch"}
+ROOMS["cli"] = set(ROOMS) - {"trainer_adapter/python", "trainer_adapter/torch"} - INSIDE_DECODE
 ROOMS["cli/lab"] = ROOMS["cli"] | {"cli"}
 # These may include any room, and nobody includes them but those after them.
 LEAVES = ["examples", "tests", "bench"]

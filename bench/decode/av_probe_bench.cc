@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "decode/internal/audio.h"
-#include "decode/internal/log_mel.h"
-#include "decode/internal/video.h"
+#include "decode/audio/audio.h"
+#include "decode/audio/log_mel.h"
+#include "decode/video/video.h"
 #include "tests/support/av_media.h"
 
 namespace isocost {

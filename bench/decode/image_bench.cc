@@ -10,10 +10,10 @@
 
 #include "base/buffer.h"
 #include "base/byte_source.h"
-#include "decode/internal/patch_grid.h"
-#include "decode/internal/patchify.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
+#include "decode/resize/patch_grid.h"
+#include "decode/resize/patchify.h"
 #include "tests/support/media.h"
 
 namespace isocost {

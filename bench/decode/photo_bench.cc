@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "decode/internal/exact_image.h"
-#include "decode/internal/image_codecs.h"
-#include "decode/internal/orientation.h"
-#include "decode/internal/patchify.h"
+#include "decode/image/image_codecs.h"
+#include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
+#include "decode/resize/orientation.h"
+#include "decode/resize/patchify.h"
 #include "trainer_adapter/normalise.h"
 
 namespace isocost {

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "decode/internal/image_codecs.h"
-#include "decode/internal/plain_png.h"
+#include "decode/image/image_codecs.h"
+#include "decode/image/internal/plain_png.h"
 
 namespace isocost {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "decode/internal/audio.h"
+#include "decode/audio/audio.h"
 #include "decode/probe.h"
 #include "tests/support/av_media.h"
 

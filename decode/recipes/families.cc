@@ -1,6 +1,6 @@
 // The table of families. A new one is a file beside this one, an entry here and a page in docs.
 
-#include "decode/internal/families.h"
+#include "decode/recipes/families.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "decode/internal/model_files.h"
+#include "decode/prepare/model_files.h"
 
 namespace isocost {
 namespace {

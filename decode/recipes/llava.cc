@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "base/result.h"
-#include "decode/internal/exact_image.h"
-#include "decode/internal/families.h"
-#include "decode/internal/media_model.h"
-#include "decode/internal/model_files.h"
-#include "decode/internal/patch_grid.h"
-#include "decode/internal/pixel_settings.h"
-#include "decode/internal/recipe_family.h"
+#include "decode/prepare/exact_image.h"
+#include "decode/prepare/media_model.h"
+#include "decode/prepare/model_files.h"
+#include "decode/prepare/pixel_settings.h"
+#include "decode/prepare/recipe_family.h"
+#include "decode/recipes/families.h"
+#include "decode/resize/patch_grid.h"
 
 namespace isocost {
 namespace {

@@ -19,16 +19,16 @@
 #include <vector>
 
 #include "base/result.h"
-#include "decode/internal/exact_image.h"
-#include "decode/internal/exact_video.h"
-#include "decode/internal/families.h"
-#include "decode/internal/frame_sampling.h"
-#include "decode/internal/media_model.h"
-#include "decode/internal/model_files.h"
-#include "decode/internal/patch_grid.h"
-#include "decode/internal/pixel_settings.h"
-#include "decode/internal/recipe_family.h"
-#include "decode/internal/video_settings.h"
+#include "decode/prepare/exact_image.h"
+#include "decode/prepare/exact_video.h"
+#include "decode/prepare/frame_sampling.h"
+#include "decode/prepare/media_model.h"
+#include "decode/prepare/model_files.h"
+#include "decode/prepare/pixel_settings.h"
+#include "decode/prepare/recipe_family.h"
+#include "decode/prepare/video_settings.h"
+#include "decode/recipes/families.h"
+#include "decode/resize/patch_grid.h"
 
 namespace isocost {
 namespace {

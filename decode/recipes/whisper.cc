@@ -12,12 +12,12 @@
 
 #include "base/counted.h"
 #include "base/result.h"
-#include "decode/internal/audio.h"
-#include "decode/internal/families.h"
-#include "decode/internal/media_model.h"
-#include "decode/internal/model_files.h"
-#include "decode/internal/recipe_family.h"
-#include "decode/internal/whisper_extractor.h"
+#include "decode/audio/audio.h"
+#include "decode/prepare/media_model.h"
+#include "decode/prepare/model_files.h"
+#include "decode/prepare/recipe_family.h"
+#include "decode/prepare/whisper_extractor.h"
+#include "decode/recipes/families.h"
 
 namespace isocost {
 namespace {

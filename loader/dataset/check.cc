@@ -17,7 +17,7 @@
 #include "base/mutex.h"
 #include "base/range.h"
 #include "base/watched_source.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/decoding_memory.h"
 
 namespace isocost {

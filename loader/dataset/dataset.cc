@@ -17,7 +17,7 @@
 #include "base/counted.h"
 #include "base/fingerprint.h"
 #include "base/mutex.h"
-#include "decode/tokens.h"
+#include "decode/shape/tokens.h"
 #include "loader/dataset/internal/checked_shard.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/read_ahead_ranges.h"

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "decode/probe.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 
 namespace isocost {
 

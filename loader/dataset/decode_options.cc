@@ -5,7 +5,7 @@
 
 #include "base/freed_memory.h"
 #include "base/range.h"
-#include "decode/isolated_decoder.h"
+#include "decode/isolation/isolated_decoder.h"
 #include "loader/dataset/decoding_memory.h"
 
 namespace isocost {

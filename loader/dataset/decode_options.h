@@ -25,7 +25,7 @@ struct DecodeOptions {
   std::chrono::milliseconds io_timeout{120'000};
   /// CPU time that decoding one sample may take.
   std::chrono::milliseconds decode_timeout{60'000};
-  /// Decode in worker processes; see decode/isolated_decoder.h.
+  /// Decode in worker processes; see decode/isolation/isolated_decoder.h.
   bool isolate = false;
   std::filesystem::path decode_program;  ///< The isocost program; empty: this process's.
 

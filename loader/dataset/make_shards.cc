@@ -18,7 +18,7 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/internal/file_source.h"
 #include "loader/dataset/internal/member_name.h"
 #include "loader/dataset/internal/sample_input.h"

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/output_file.h"
+#include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
-#include "decode/sample_json.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/shard_file.h"
 #include "loader/dataset/internal/token_file.h"

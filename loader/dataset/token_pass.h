@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/sample_part.h"
-#include "decode/tokens.h"
+#include "decode/shape/tokens.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/tokenizer_identity.h"
 

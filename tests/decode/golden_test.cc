@@ -17,14 +17,14 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
-#include "decode/internal/exact_image.h"
-#include "decode/internal/image_codecs.h"
-#include "decode/internal/image_decoder.h"
-#include "decode/internal/media_bytes.h"
-#include "decode/internal/patch_grid.h"
-#include "decode/internal/video.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/image/image_codecs.h"
+#include "decode/image/image_decoder.h"
+#include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
-#include "decode/sample_shape.h"
+#include "decode/resize/patch_grid.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/video/video.h"
 
 namespace isocost {
 namespace {

@@ -1,5 +1,5 @@
 #include "decode/probe.h"
-#include "decode/sample_json.h"
+#include "decode/bytes/sample_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

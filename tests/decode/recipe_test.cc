@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "decode/internal/patch_grid.h"
 #include "decode/probe.h"
+#include "decode/resize/patch_grid.h"
 #include "tests/support/media.h"
 
 namespace isocost {

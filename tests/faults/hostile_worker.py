@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A decode worker that somebody has taken over: it does what its mode (HOSTILE_WORKER) says. decode/internal/
-worker_protocol.h has the messages."""
+"""A decode worker that somebody has taken over: it does what its mode (HOSTILE_WORKER) says.
+decode/isolation/internal/worker_protocol.h has the messages."""
 
 import mmap
 import os

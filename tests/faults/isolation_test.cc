@@ -22,7 +22,7 @@
 #include "base/sanitized.h"
 #include "base/scratch_directory.h"
 #include "base/units.h"
-#include "decode/isolated_decoder.h"
+#include "decode/isolation/isolated_decoder.h"
 #include "decode/probe.h"
 #include "tests/support/media.h"
 

@@ -30,7 +30,7 @@ if not MISSING:
     # The processors that take videos are torchvision's, for pictures, too.
     IN_ORDER = dataclasses.replace(IN_ORDER_OF_PILLOW, resize_order="width-first")
 
-VIDEOS = pathlib.Path(__file__).parents[1] / "decode" / "golden_videos"
+VIDEOS = pathlib.Path(__file__).parents[1] / "decode" / "video" / "golden_videos"
 FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "llava_onevision")
 ROPE_FAMILIES = FAMILIES[:3]
 # The media of each sample, in their order: videos by name, pictures by size.

@@ -19,11 +19,11 @@
 #include "base/result.h"
 #include "base/scratch_directory.h"
 #include "base/tensor.h"
-#include "decode/decode_limit.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
-#include "decode/sample_shape.h"
-#include "decode/tokens.h"
+#include "decode/shape/decode_limit.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/shape/tokens.h"
 #include "tests/support/media.h"
 
 // What the tests of recipes that are read from a model's directory share.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/watched_source.h"
-#include "decode/sample_json.h"
+#include "decode/bytes/sample_json.h"
 #include "loader/dataset/internal/member_name.h"
 #include "loader/dataset/internal/read_windows.h"
 #include "loader/dataset/internal/tar_listing.h"

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "decode/probe.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/internal/shard_file.h"
 
 namespace isocost {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/utf8.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 
 namespace isocost {
 namespace {

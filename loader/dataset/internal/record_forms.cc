@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/internal/conversation_media.h"
 #include "loader/dataset/internal/media_reference.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/internal/json_records.h"
 #include "loader/dataset/internal/member_name.h"
 #include "loader/dataset/internal/record_forms.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "decode/sample_shape.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/internal/guarded_mapping.h"
 #include "loader/dataset/internal/index_format.h"
 #include "loader/dataset/token_pass.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "decode/tokens.h"
+#include "decode/shape/tokens.h"
 #include "loader/dataset/internal/token_file.h"
 #include "tests/support/memory_scratch.h"
 

@@ -15,7 +15,7 @@
 #include "base/byte_source.h"
 #include "base/random.h"
 #include "base/scratch_directory.h"
-#include "decode/tokens.h"
+#include "decode/shape/tokens.h"
 #include "loader/dataset/dataset.h"
 #include "tests/support/tar_files.h"
 

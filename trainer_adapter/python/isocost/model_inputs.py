@@ -22,7 +22,7 @@ LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 _MEL = "audio_mel"
-_CLIP_FRAMES, _FRAMES_BEHIND = 3000, 3  # As in decode/internal/audio.h.
+_CLIP_FRAMES, _FRAMES_BEHIND = 3000, 3  # As in decode/audio/audio.h.
 
 
 class Medium(NamedTuple):

@@ -1,0 +1,137 @@
+#include "decode/audio/internal/audio_decoder.h"
+
+#include <sndfile.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/bytes/media_bytes.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kChunkValues = std::size_t{32} << 10;
+
+/// What libsndfile's callbacks see: a position, and the first error of the source.
+struct Stream {
+  const ByteSource* source = nullptr;
+  std::int64_t position = 0;
+  std::optional<Error> error;
+};
+
+Stream& stream_of(void* user) { return *static_cast<Stream*>(user); }
+
+sf_count_t length_of(void* user) { return stream_of(user).source->size(); }
+sf_count_t tell(void* user) { return stream_of(user).position; }
+
+sf_count_t seek(sf_count_t offset, int whence, void* user) {
+  Stream& stream = stream_of(user);
+  const std::int64_t base =
+      whence == SEEK_SET ? 0 : (whence == SEEK_CUR ? stream.position : stream.source->size());
+  std::int64_t target = 0;
+  if (__builtin_add_overflow(base, offset, &target) || target < 0) return -1;
+  stream.position = target;
+  return target;
+}
+
+sf_count_t read_bytes(void* to, sf_count_t count, void* user) {
+  Stream& stream = stream_of(user);
+  if (count <= 0 || stream.error) return 0;
+  auto got = stream.source->read_at(
+      stream.position, std::span(static_cast<std::byte*>(to), static_cast<std::size_t>(count)));
+  if (!got.has_value()) {
+    stream.error = std::move(got).error();
+    return 0;
+  }
+  stream.position += static_cast<std::int64_t>(*got);
+  return static_cast<sf_count_t>(*got);
+}
+
+sf_count_t refuse_write(const void*, sf_count_t, void*) { return 0; }
+
+struct CloseFile {
+  void operator()(SNDFILE* file) const { sf_close(file); }
+};
+
+bool is_ours(int format) {
+  switch (format & SF_FORMAT_TYPEMASK) {
+    case SF_FORMAT_WAV:
+    case SF_FORMAT_WAVEX:
+    case SF_FORMAT_RF64:
+    case SF_FORMAT_FLAC:
+    case SF_FORMAT_OGG:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class SoundFile final : public AudioDecoder {
+ public:
+  static Result<std::unique_ptr<AudioDecoder>> open(const ByteSource& source) {
+    auto sound = std::make_unique<SoundFile>();
+    sound->stream_.source = &source;
+    SF_VIRTUAL_IO io{length_of, seek, read_bytes, refuse_write, tell};
+    sound->file_.reset(sf_open_virtual(&io, SFM_READ, &sound->info_, &sound->stream_));
+    if (auto& error = sound->stream_.error) return *error;
+    if (!sound->file_) {
+      return corrupt("its audio does not open: " + std::string(sf_strerror(nullptr)));
+    }
+    const SF_INFO& info = sound->info_;
+    if (!is_ours(info.format) || info.channels < 1 || info.channels > 255 || info.samplerate < 1) {
+      return corrupt("its audio is not what its header says");
+    }
+    const auto channels = static_cast<std::size_t>(info.channels);
+    // At most four seconds a chunk, so that audio of a few Hz does not swell in the resampler.
+    const std::size_t frames = std::min(kChunkValues / channels,
+                                        std::size_t{4} * static_cast<std::size_t>(info.samplerate));
+    sound->mono_.resize(frames);
+    sound->values_.resize(frames * channels);
+    return sound;
+  }
+
+  std::int32_t sample_rate() const override { return info_.samplerate; }
+  std::int32_t channels() const override { return info_.channels; }
+
+  Result<std::span<const float>> read() override {
+    const auto channels = static_cast<std::size_t>(info_.channels);
+    const sf_count_t got =
+        sf_readf_float(file_.get(), values_.data(), static_cast<sf_count_t>(mono_.size()));
+    if (stream_.error) return *stream_.error;
+    if (sf_error(file_.get()) != SF_ERR_NO_ERROR) {
+      return corrupt("its audio does not decode: " + std::string(sf_strerror(file_.get())));
+    }
+    const auto frames = static_cast<std::size_t>(std::max<sf_count_t>(0, got));
+    ISOCOST_TRY(mix_to_mono(
+        frames, channels, position_, mono_.data(),
+        [&](std::size_t frame, std::size_t c) { return values_[frame * channels + c]; }));
+    position_ += static_cast<std::int64_t>(frames);
+    return std::span<const float>(mono_.data(), frames);
+  }
+
+ private:
+  Stream stream_;
+  SF_INFO info_{};
+  std::vector<float> values_;  ///< Interleaved.
+  std::vector<float> mono_;
+  std::int64_t position_ = 0;                 ///< Samples handed out.
+  std::unique_ptr<SNDFILE, CloseFile> file_;  // closed before what its callbacks see goes
+};
+
+}  // namespace
+
+Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format) {
+  return format == MediaFormat::kMp3 ? open_mp3(source) : SoundFile::open(source);
+}
+
+}  // namespace isocost

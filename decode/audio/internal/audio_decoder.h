@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+
+/// Streams the samples of an audio source, mixed to mono. Single-thread.
+class AudioDecoder {
+ public:
+  virtual ~AudioDecoder() = default;
+  virtual std::int32_t sample_rate() const = 0;
+  virtual std::int32_t channels() const = 0;
+
+  /// The next mono samples, none at the end; valid until the next call. Errors: kCorrupt (a sample
+  /// that is NaN, infinite or beyond 1e12, bytes that do not decode), kIo.
+  virtual Result<std::span<const float>> read() = 0;
+};
+
+/// Through libsndfile (WAV, FLAC, Ogg Vorbis, Opus) or libavcodec (MP3: libsndfile's decoder steps
+/// over damage and prints about it). The source must outlive it. Errors: kCorrupt where the bytes
+/// make no sense, kIo.
+Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format);
+Result<std::unique_ptr<AudioDecoder>> open_mp3(const ByteSource& source);
+
+/// The mean over channels of `frames` frames; `value(frame, channel)` gives a sample. `position`
+/// counts frames, for the error: kCorrupt where a sample is NaN, infinite or beyond 1e12.
+template <typename Value>
+Status mix_to_mono(std::size_t frames, std::size_t channels, std::int64_t position, float* mono,
+                   const Value& value) {
+  constexpr float kLargest = 1e12F;  // its power still fits a float
+  const float scale = 1.0F / static_cast<float>(channels);
+  for (std::size_t i = 0; i < frames; ++i) {
+    float sum = 0;
+    for (std::size_t c = 0; c < channels; ++c) {
+      const float sample = value(i, c);
+      if (!(std::abs(sample) <= kLargest)) {
+        return corrupt("its audio sample " +
+                       std::to_string(position + static_cast<std::int64_t>(i)) +
+                       (std::isnan(sample) ? " is NaN" : " is infinite or beyond 1e12"));
+      }
+      sum += sample;
+    }
+    mono[i] = sum * scale;
+  }
+  return {};
+}
+
+/// Mono floats of any rate to 16 kHz, through libswresample. Single-thread.
+class Resampler {
+ public:
+  static Result<Resampler> create(std::int32_t sample_rate);
+  Resampler(Resampler&&) noexcept;
+  Resampler& operator=(Resampler&&) noexcept;
+  ~Resampler();
+
+  /// Takes samples and gives those that are ready; an empty span flushes, until none come. Valid
+  /// until the next call.
+  Result<std::span<const float>> convert(std::span<const float> samples);
+
+ private:
+  struct State;
+  explicit Resampler(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace isocost

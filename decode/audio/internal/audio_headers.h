@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+
+/// What an audio header says. `frames` < 0: the header does not know.
+struct AudioHeader {
+  MediaFormat format = MediaFormat::kWav;
+  std::int64_t sample_rate = 0;
+  std::int64_t channels = 0;
+  std::int64_t frames = -1;
+};
+
+/// RIFF/WAVE and RF64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain or extensible. The
+/// data chunk must lie within the source.
+Result<AudioHeader> read_wav_header(const ByteSource& source);
+
+/// The STREAMINFO block of a native FLAC stream.
+Result<AudioHeader> read_flac_header(const ByteSource& source);
+
+/// An Ogg stream with one logical Vorbis or Opus stream: its identification header and the granule
+/// position of its last page, which must end where the source ends.
+Result<AudioHeader> read_ogg_header(const ByteSource& source);
+
+/// Checks the pages that the first `samples` samples need, one after the other, with their
+/// checksums: a decoder would leave out a page that is broken without a word.
+Status check_ogg_pages(const ByteSource& source, std::int64_t samples);
+
+/// MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are walked.
+Result<AudioHeader> read_mp3_header(const ByteSource& source);
+
+}  // namespace isocost

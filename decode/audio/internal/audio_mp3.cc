@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/audio/internal/audio_headers.h"
+#include "decode/audio/internal/mp3_frames.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kMaxFrame = 2881;  ///< 320 kbit/s at 16 kHz, with padding.
+constexpr std::size_t kMinFrame = 24;
+
+struct Mp3Frame {
+  std::int64_t sample_rate = 0;
+  std::int64_t channels = 0;
+  std::int64_t samples = 0;
+  std::size_t bytes = 0;
+  std::size_t side_info = 0;
+  bool operator==(const Mp3Frame&) const = default;
+};
+
+std::int64_t bit_rate(bool mpeg1, std::size_t index) {
+  constexpr std::array<std::int16_t, 16> kMpeg1 = {0,   32,  40,  48,  56,  64,  80,  96,
+                                                   112, 128, 160, 192, 224, 256, 320, 0};
+  constexpr std::array<std::int16_t, 16> kMpeg2 = {0,  8,  16, 24,  32,  40,  48,  56,
+                                                   64, 80, 96, 112, 128, 144, 160, 0};
+  return 1000 * std::int64_t{mpeg1 ? kMpeg1[index] : kMpeg2[index]};
+}
+
+/// A layer III frame header (ISO/IEC 11172-3, 13818-3, and the 2.5 extension), or nothing.
+std::optional<Mp3Frame> parse_frame(ByteView bytes, std::size_t at) {
+  if (at > bytes.size() || bytes.size() - at < 4) return std::nullopt;
+  if (bytes[at] != 0xFF || (bytes[at + 1] & 0xE0) != 0xE0) return std::nullopt;
+  const unsigned version = (bytes[at + 1] >> 3) & 3U;  // 3: MPEG-1, 2: MPEG-2, 0: 2.5
+  const unsigned layer = (bytes[at + 1] >> 1) & 3U;    // 1: layer III
+  const unsigned rate_index = (bytes[at + 2] >> 2) & 3U;
+  if (version == 1 || layer != 1 || rate_index == 3) return std::nullopt;
+  const bool mpeg1 = version == 3;
+  const std::int64_t bits = bit_rate(mpeg1, bytes[at + 2] >> 4);
+  if (bits == 0) return std::nullopt;
+  constexpr std::array<std::int64_t, 3> kRates = {44'100, 48'000, 32'000};
+  Mp3Frame frame;
+  frame.sample_rate = kRates[rate_index] / (mpeg1 ? 1 : (version == 2 ? 2 : 4));
+  frame.channels = (bytes[at + 3] >> 6) == 3 ? 1 : 2;
+  frame.samples = mpeg1 ? 1152 : 576;
+  const std::int64_t padding = (bytes[at + 2] >> 1) & 1;
+  frame.bytes = static_cast<std::size_t>(frame.samples / 8 * bits / frame.sample_rate + padding);
+  const bool mono = frame.channels == 1;
+  frame.side_info = mpeg1 ? (mono ? 17 : 32) : (mono ? 9 : 17);
+  return frame;
+}
+
+bool same_stream(const Mp3Frame& a, const Mp3Frame& b) {
+  return a.sample_rate == b.sample_rate && a.samples == b.samples;
+}
+
+struct Located {
+  std::int64_t offset = 0;
+  Mp3Frame frame;
+  std::vector<std::uint8_t> bytes;  ///< From `offset` on.
+};
+
+/// The first frame that is followed by another one (or by the end): chance bytes seldom are.
+Result<Located> first_frame(const ByteSource& source) {
+  ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
+  if (start >= source.size()) return corrupt("cut off: nothing follows its ID3 tag");
+  for (const std::size_t window : {std::size_t{4} << 10, std::size_t{64} << 10}) {
+    ISOCOST_ASSIGN(auto bytes, read_some(source, start, window));
+    const bool whole = start + static_cast<std::int64_t>(bytes.size()) >= source.size();
+    for (std::size_t at = 0; at + 4 <= bytes.size(); ++at) {
+      const auto frame = parse_frame(bytes, at);
+      if (!frame || frame->bytes < kMinFrame) continue;
+      const auto next = parse_frame(bytes, at + frame->bytes);
+      const bool last = whole && at + frame->bytes == bytes.size();
+      if (!last && !(next && same_stream(*frame, *next))) continue;
+      bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
+      return Located{start + static_cast<std::int64_t>(at), *frame, std::move(bytes)};
+    }
+  }
+  return corrupt("it has no MPEG layer III frames");
+}
+
+struct VbrTag {
+  std::int64_t frames = 0;
+  std::int64_t bytes = 0;  ///< From the tag's own frame on; 0 where it does not say.
+  std::int64_t delay = 0;  ///< Samples before the first one that is heard.
+  std::int64_t trim = 0;   ///< Those, and the padding behind the last.
+};
+
+/// Encoder delay and padding that a LAME-style tag behind the Xing fields gives. A decoder adds 529
+/// samples at the start, at the cost of the padding.
+void parse_gapless(ByteView bytes, std::size_t at, VbrTag& tag) {
+  constexpr std::int64_t kDecoderDelay = 529;
+  if (bytes.size() < at + 24 || bytes[at] == 0) return;
+  const std::uint64_t packed = big_endian(bytes, at + 21, 3);
+  tag.delay = static_cast<std::int64_t>(packed >> 12) + kDecoderDelay;
+  tag.trim = static_cast<std::int64_t>((packed >> 12) + (packed & 0xFFF));
+}
+
+std::optional<VbrTag> parse_xing(ByteView bytes, std::size_t at) {
+  if (!has_tag(bytes, at, "Xing") && !has_tag(bytes, at, "Info")) return std::nullopt;
+  if (bytes.size() < at + 120 + 24) return std::nullopt;
+  const std::uint64_t flags = big_endian(bytes, at + 4, 4);
+  if ((flags & 1) == 0) return std::nullopt;
+  VbrTag tag;
+  std::size_t next = at + 8;
+  tag.frames = static_cast<std::int64_t>(big_endian(bytes, next, 4));
+  next += 4;
+  if ((flags & 2) != 0) {
+    tag.bytes = static_cast<std::int64_t>(big_endian(bytes, next, 4));
+    next += 4;
+  }
+  if ((flags & 4) != 0) next += 100;
+  if ((flags & 8) != 0) next += 4;
+  parse_gapless(bytes, next, tag);
+  return tag;
+}
+
+std::optional<VbrTag> parse_vbri(ByteView bytes) {
+  constexpr std::size_t kAt = 36;
+  if (!has_tag(bytes, kAt, "VBRI") || bytes.size() < kAt + 18) return std::nullopt;
+  VbrTag tag;
+  tag.bytes = static_cast<std::int64_t>(big_endian(bytes, kAt + 10, 4));
+  tag.frames = static_cast<std::int64_t>(big_endian(bytes, kAt + 14, 4));
+  return tag;
+}
+
+std::optional<VbrTag> parse_vbr_tag(const Located& first) {
+  const std::size_t at = 4 + first.frame.side_info;
+  if (auto tag = parse_xing(first.bytes, at)) return tag;
+  if (auto tag = parse_xing(first.bytes, at + 2)) return tag;  // behind a checksum
+  return parse_vbri(first.bytes);
+}
+
+bool is_trailing_tag(ByteView bytes, std::size_t at) {
+  if (has_tag(bytes, at, "TAG") || has_tag(bytes, at, "APETAGEX") ||
+      has_tag(bytes, at, "LYRICSBEGIN") || has_tag(bytes, at, "3DI")) {
+    return true;
+  }
+  return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(),
+                     [](std::uint8_t b) { return b == 0; });
+}
+
+}  // namespace
+
+Result<Mp3Frames> Mp3Frames::open(const ByteSource& source) {
+  ISOCOST_ASSIGN(const Located first, first_frame(source));
+  Mp3Frames frames(source, first.offset);
+  frames.sample_rate_ = first.frame.sample_rate;
+  frames.channels_ = first.frame.channels;
+  frames.samples_a_frame_ = first.frame.samples;
+  if (const auto tag = parse_vbr_tag(first)) {
+    frames.offset_ += static_cast<std::int64_t>(first.frame.bytes);  // it holds no audio
+    frames.skip_ = tag->delay;
+  }
+  return frames;
+}
+
+Result<ByteView> Mp3Frames::next() {
+  constexpr std::size_t kBlock = std::size_t{32} << 10;
+  if (block_.size() - at_ < kMaxFrame && offset_ < source_->size()) {
+    block_.erase(block_.begin(), block_.begin() + static_cast<std::ptrdiff_t>(at_));
+    at_ = 0;
+    ISOCOST_ASSIGN(const auto more, read_some(*source_, offset_, kBlock));
+    offset_ += static_cast<std::int64_t>(more.size());
+    block_.insert(block_.end(), more.begin(), more.end());
+  }
+  if (block_.size() - at_ < 4) return ByteView();
+  const auto frame = parse_frame(block_, at_);
+  if (!frame || frame->sample_rate != sample_rate_ || frame->samples != samples_a_frame_) {
+    if (is_trailing_tag(block_, at_)) return ByteView();
+    const std::int64_t where = offset_ - static_cast<std::int64_t>(block_.size() - at_);
+    return corrupt("its MP3 frame at byte " + std::to_string(where) + " is broken");
+  }
+  if (frame->bytes > block_.size() - at_) return ByteView();  // incomplete, does not count
+  at_ += frame->bytes;
+  return ByteView(block_).subspan(at_ - frame->bytes, frame->bytes);
+}
+
+Result<AudioHeader> read_mp3_header(const ByteSource& source) {
+  ISOCOST_ASSIGN(const Located first, first_frame(source));
+  AudioHeader header;
+  header.format = MediaFormat::kMp3;
+  header.sample_rate = first.frame.sample_rate;
+  header.channels = first.frame.channels;
+  if (const auto tag = parse_vbr_tag(first)) {
+    const std::int64_t there = source.size() - first.offset;
+    if (tag->bytes > there) {
+      return corrupt("cut off: its MP3 header says " + std::to_string(tag->bytes) + " bytes, " +
+                     std::to_string(there) + " are there");
+    }
+    if (tag->frames > there / static_cast<std::int64_t>(kMinFrame)) {
+      return corrupt("its MP3 header says more frames than its bytes can hold");
+    }
+    header.frames = std::max<std::int64_t>(0, tag->frames * first.frame.samples - tag->trim);
+    return header;
+  }
+  ISOCOST_ASSIGN(Mp3Frames frames, Mp3Frames::open(source));
+  header.frames = 0;
+  for (;;) {
+    ISOCOST_ASSIGN(const ByteView frame, frames.next());
+    if (frame.empty()) return header;
+    header.frames += first.frame.samples;
+  }
+}
+
+}  // namespace isocost

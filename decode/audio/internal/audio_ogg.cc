@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/audio/internal/audio_headers.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kPageHeader = 27;
+constexpr std::size_t kMaxPage = kPageHeader + 255 + std::size_t{255} * 255;
+
+/// A page as its header tells: RFC 3533.
+struct OggPage {
+  std::uint64_t granule = 0;
+  std::uint64_t serial = 0;
+  std::size_t header_bytes = 0;
+  std::size_t bytes = 0;
+};
+
+std::optional<OggPage> parse_page(ByteView bytes, std::size_t at) {
+  if (!has_tag(bytes, at, "OggS") || bytes.size() - at < kPageHeader) return std::nullopt;
+  if (bytes[at + 4] != 0) return std::nullopt;
+  const std::size_t segments = bytes[at + 26];
+  if (bytes.size() - at < kPageHeader + segments) return std::nullopt;
+  OggPage page;
+  page.granule = little_endian(bytes, at + 6, 8);
+  page.serial = little_endian(bytes, at + 14, 4);
+  page.header_bytes = kPageHeader + segments;
+  page.bytes = page.header_bytes;
+  for (std::size_t i = 0; i < segments; ++i) page.bytes += bytes[at + kPageHeader + i];
+  return page;
+}
+
+/// The page that ends exactly where the source does. Its header is looked for backwards in a small
+/// tail first, then in one as large as a page can be.
+Result<OggPage> last_page(const ByteSource& source) {
+  for (const std::size_t tail : {std::size_t{6} << 10, kMaxPage}) {
+    const std::int64_t start =
+        std::max<std::int64_t>(0, source.size() - static_cast<std::int64_t>(tail));
+    ISOCOST_ASSIGN(const auto bytes, read_some(source, start, tail));
+    for (std::size_t at = bytes.size(); at-- > 0;) {
+      if (bytes[at] != 'O') continue;
+      const auto page = parse_page(bytes, at);
+      if (page && page->bytes == bytes.size() - at) return *page;
+    }
+  }
+  return corrupt("cut off: no Ogg page ends where the file ends");
+}
+
+struct Identification {
+  AudioHeader header;
+  std::uint64_t skipped = 0;  ///< Samples at the start that are decoded but not heard.
+};
+
+Result<Identification> parse_identification(ByteView packet) {
+  Identification id;
+  if (has_tag(packet, 0, "\x01vorbis")) {
+    if (packet.size() < 30) return corrupt("cut off within its Vorbis header");
+    id.header.format = MediaFormat::kOggVorbis;
+    id.header.channels = packet[11];
+    id.header.sample_rate = static_cast<std::int64_t>(little_endian(packet, 12, 4));
+    return id;
+  }
+  if (has_tag(packet, 0, "OpusHead")) {
+    if (packet.size() < 19) return corrupt("cut off within its Opus header");
+    if (packet[8] >= 16) return Error(ErrorCode::kUnsupported, "an Opus version of the future");
+    id.header.format = MediaFormat::kOpus;
+    id.header.channels = packet[9];
+    id.header.sample_rate = 48'000;  // Opus granules always count at 48 kHz
+    id.skipped = little_endian(packet, 10, 2);
+    return id;
+  }
+  return Error(ErrorCode::kUnsupported, "its Ogg stream is neither Vorbis nor Opus");
+}
+
+constexpr std::array<std::uint32_t, 256> make_checksum_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < table.size(); ++i) {
+    std::uint32_t r = i << 24;
+    for (int bit = 0; bit < 8; ++bit) r = (r << 1) ^ ((r >> 31) != 0 ? 0x04C11DB7U : 0U);
+    table[i] = r;
+  }
+  return table;
+}
+constexpr auto kChecksumTable = make_checksum_table();
+
+/// The page checksum: CRC-32 of polynomial 0x04C11DB7, most significant bit first, from 0.
+std::uint32_t page_checksum(ByteView page) {
+  std::uint32_t crc = 0;
+  for (std::size_t i = 0; i < page.size(); ++i) {
+    const std::uint8_t byte = i >= 22 && i < 26 ? 0 : page[i];  // its own field counts as zero
+    crc = (crc << 8) ^ kChecksumTable[(crc >> 24) ^ byte];
+  }
+  return crc;
+}
+
+}  // namespace
+
+Status check_ogg_pages(const ByteSource& source, std::int64_t samples) {
+  std::vector<std::uint8_t> block;
+  std::size_t at = 0;
+  std::int64_t offset = 0;
+  while (offset < source.size()) {
+    auto page = parse_page(block, at);
+    if (!page || page->bytes > block.size() - at) {
+      ISOCOST_ASSIGN(block, read_some(source, offset, kMaxPage));
+      at = 0;
+      page = parse_page(block, at);
+    }
+    const auto where = std::to_string(offset);
+    if (!page || page->bytes > block.size() - at) {
+      return corrupt("its Ogg page at byte " + where + " is broken or cut off");
+    }
+    const ByteView bytes = ByteView(block).subspan(at, page->bytes);
+    if (page_checksum(bytes) != little_endian(bytes, 22, 4)) {
+      return corrupt("its Ogg page at byte " + where + " does not fit its checksum");
+    }
+    at += page->bytes;
+    offset += static_cast<std::int64_t>(page->bytes);
+    const auto granule = static_cast<std::int64_t>(page->granule);
+    if (granule > samples) return {};  // -1 stands for a page on which no packet ends
+  }
+  return {};
+}
+
+Result<AudioHeader> read_ogg_header(const ByteSource& source) {
+  ISOCOST_ASSIGN(const auto head, read_some(source, 0, 512));
+  if (!has_tag(head, 0, "OggS")) return corrupt("it is no Ogg stream");
+  const auto first = parse_page(head, 0);
+  if (!first || first->bytes > static_cast<std::uint64_t>(source.size())) {
+    return corrupt("cut off within its first Ogg page");
+  }
+  const std::size_t packet_end = std::min(first->bytes, head.size());
+  ISOCOST_ASSIGN(Identification id, parse_identification(ByteView(head).subspan(
+                                        first->header_bytes, packet_end - first->header_bytes)));
+  ISOCOST_ASSIGN(const OggPage last, last_page(source));
+  if (last.serial != first->serial) {
+    return Error(ErrorCode::kUnsupported, "it holds several Ogg streams; give one a file");
+  }
+  if (last.granule > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    return corrupt("cut off: its last Ogg page ends within a packet");
+  }
+  id.header.frames = static_cast<std::int64_t>(last.granule > id.skipped ? last.granule - id.skipped
+                                                                         : std::uint64_t{0});
+  return id.header;
+}
+
+}  // namespace isocost

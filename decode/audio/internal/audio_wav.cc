@@ -1,0 +1,141 @@
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/audio/internal/audio_headers.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::uint64_t kPcm = 1;
+constexpr std::uint64_t kFloat = 3;
+constexpr std::uint64_t kALaw = 6;
+constexpr std::uint64_t kMuLaw = 7;
+constexpr std::uint64_t kExtensible = 0xFFFE;
+
+struct WavFormat {
+  std::int64_t channels = 0;
+  std::int64_t sample_rate = 0;
+  std::int64_t bytes_a_frame = 0;
+};
+
+bool known_width(std::uint64_t tag, std::uint64_t bits) {
+  switch (tag) {
+    case kPcm:
+      return bits == 8 || bits == 16 || bits == 24 || bits == 32;
+    case kFloat:
+      return bits == 32 || bits == 64;
+    default:
+      return (tag == kALaw || tag == kMuLaw) && bits == 8;
+  }
+}
+
+Result<WavFormat> parse_format(ByteView chunk) {
+  if (chunk.size() < 16) return corrupt("its WAV 'fmt ' chunk is cut off");
+  std::uint64_t tag = little_endian(chunk, 0, 2);
+  if (tag == kExtensible) {
+    if (chunk.size() < 26) return corrupt("its extensible WAV 'fmt ' chunk is cut off");
+    tag = little_endian(chunk, 24, 2);  // the sub-format's GUID starts with the plain tag
+  }
+  const std::uint64_t bits = little_endian(chunk, 14, 2);
+  if (!known_width(tag, bits)) {
+    return Error(ErrorCode::kUnsupported, "WAV encoding " + std::to_string(tag) + " of " +
+                                              std::to_string(bits) +
+                                              " bits is not read; use PCM or float");
+  }
+  WavFormat format;
+  format.channels = static_cast<std::int64_t>(little_endian(chunk, 2, 2));
+  format.sample_rate = static_cast<std::int64_t>(little_endian(chunk, 4, 4));
+  format.bytes_a_frame = static_cast<std::int64_t>(little_endian(chunk, 12, 2));
+  if (format.channels == 0 ||
+      format.bytes_a_frame != format.channels * static_cast<std::int64_t>(bits / 8)) {
+    return corrupt("its WAV block size does not fit its channels and bits");
+  }
+  return format;
+}
+
+/// Walks the chunks; the first block of the file is read once, what lies beyond in small reads.
+class WavChunks {
+ public:
+  explicit WavChunks(const ByteSource& source) : source_(source) {}
+
+  Result<AudioHeader> run() {
+    ISOCOST_ASSIGN(block_, read_some(source_, 0, kBlock));
+    const bool wide = has_tag(block_, 0, "RF64");
+    if ((!wide && !has_tag(block_, 0, "RIFF")) || !has_tag(block_, 8, "WAVE")) {
+      return corrupt("it is no RIFF/WAVE file");
+    }
+    std::int64_t at = 12;
+    for (int i = 0; i < kMaxChunks; ++i) {
+      ISOCOST_ASSIGN(const auto head, bytes_at(at, 8));
+      if (head.size() < 8) return corrupt("cut off: it has no WAV data chunk");
+      const auto length = static_cast<std::int64_t>(little_endian(head, 4, 4));
+      if (has_tag(head, 0, "data")) return finish(at + 8, wide && wide_ ? *wide_ : length);
+      ISOCOST_TRY(take_chunk(head, at + 8, length));
+      at += 8 + length + (length & 1);
+    }
+    return corrupt("it has too many WAV chunks before its data");
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 512;
+  static constexpr int kMaxChunks = 1000;
+
+  Result<std::vector<std::uint8_t>> bytes_at(std::int64_t at, std::size_t size) const {
+    const auto end = static_cast<std::size_t>(at) + size;
+    if (end <= block_.size()) {
+      return std::vector<std::uint8_t>(block_.begin() + at,
+                                       block_.begin() + static_cast<std::ptrdiff_t>(end));
+    }
+    return read_some(source_, at, size);
+  }
+
+  Status take_chunk(ByteView head, std::int64_t body, std::int64_t length) {
+    if (has_tag(head, 0, "fmt ")) {
+      ISOCOST_ASSIGN(const auto chunk,
+                     bytes_at(body, static_cast<std::size_t>(std::min<std::int64_t>(length, 40))));
+      ISOCOST_ASSIGN(format_, parse_format(chunk));
+    } else if (has_tag(head, 0, "ds64")) {
+      ISOCOST_ASSIGN(const auto chunk, bytes_at(body, 16));
+      if (chunk.size() < 16 || length < 16) return corrupt("its RF64 'ds64' chunk is cut off");
+      const std::uint64_t size = little_endian(chunk, 8, 8);
+      if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        return corrupt("its RF64 data size is out of range");
+      }
+      wide_ = static_cast<std::int64_t>(size);
+    }
+    return {};
+  }
+
+  Result<AudioHeader> finish(std::int64_t body, std::int64_t length) const {
+    if (!format_) return corrupt("its WAV data comes before a 'fmt ' chunk");
+    if (length > source_.size() - body) {
+      return corrupt("cut off: its WAV header says " + std::to_string(length) +
+                     " bytes of audio, " + std::to_string(source_.size() - body) + " are there");
+    }
+    AudioHeader header;
+    header.format = MediaFormat::kWav;
+    header.sample_rate = format_->sample_rate;
+    header.channels = format_->channels;
+    header.frames = length / format_->bytes_a_frame;
+    return header;
+  }
+
+  const ByteSource& source_;
+  std::vector<std::uint8_t> block_;
+  std::optional<WavFormat> format_;
+  std::optional<std::int64_t> wide_;
+};
+
+}  // namespace
+
+Result<AudioHeader> read_wav_header(const ByteSource& source) { return WavChunks(source).run(); }
+
+}  // namespace isocost

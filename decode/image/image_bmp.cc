@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "base/result.h"
+#include "decode/bytes/ffmpeg_input.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/image/image_codecs.h"
+
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavutil/frame.h>
+#include <libavutil/pixfmt.h>
+#include <libswscale/swscale.h>
+}
+
+namespace isocost {
+namespace {
+
+struct FreeScaler {
+  void operator()(SwsContext* scaler) const { sws_freeContext(scaler); }
+};
+
+Result<AvFrame> decode_frame(ByteView file, std::int64_t max_pixels) {
+  take_over_ffmpeg_log();
+  const AVCodec* decoder = avcodec_find_decoder(AV_CODEC_ID_BMP);
+  if (decoder == nullptr) {
+    return Error(ErrorCode::kUnsupported, "this libavcodec does not decode BMP");
+  }
+  const AvCodec codec(avcodec_alloc_context3(decoder));
+  if (!codec) throw std::bad_alloc();
+  codec->thread_count = 1;
+  codec->max_pixels = max_pixels;
+  codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_EXPLODE;
+  const AvPacket packet = make_av_packet();
+  if (avcodec_open2(codec.get(), decoder, nullptr) < 0 || file.size() > INT32_MAX / 2 ||
+      av_new_packet(packet.get(), static_cast<int>(file.size())) < 0) {
+    return corrupt("its BMP picture is too large");
+  }
+  std::copy(file.begin(), file.end(), packet->data);
+  AvFrame frame = make_av_frame();
+  if (avcodec_send_packet(codec.get(), packet.get()) < 0 ||
+      avcodec_receive_frame(codec.get(), frame.get()) < 0) {
+    return corrupt("its BMP picture is cut off or damaged");
+  }
+  return frame;
+}
+
+}  // namespace
+
+Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+  constexpr std::int64_t kRoom = 64;
+  ISOCOST_ASSIGN(const AvFrame frame, decode_frame(file, (width + kRoom) * (height + kRoom)));
+  if (frame->width != width || frame->height != height) {
+    return corrupt("its BMP header has changed since it was probed");
+  }
+  const std::unique_ptr<SwsContext, FreeScaler> scaler(
+      sws_getContext(width, height, static_cast<AVPixelFormat>(frame->format), width, height,
+                     AV_PIX_FMT_RGBA, SWS_POINT, nullptr, nullptr, nullptr));
+  if (!scaler) return Error(ErrorCode::kUnsupported, "its BMP pixel format is not converted");
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, 4));
+  Pixels pixels{width, height, {}};
+  constexpr std::size_t kSlack = 64;  // libswscale may write a little beyond a row
+  pixels.rgb.resize(bytes + kSlack);
+  const std::array<std::uint8_t*, 4> to = {pixels.rgb.data(), nullptr, nullptr, nullptr};
+  const std::array<int, 4> strides = {4 * width, 0, 0, 0};
+  if (sws_scale(scaler.get(), frame->data, frame->linesize, 0, height, to.data(), strides.data()) !=
+      height) {
+    return Error(ErrorCode::kInternal, "libswscale failed");
+  }
+  pixels.rgb.resize(bytes);
+  make_opaque(pixels.rgb, alpha);
+  return pixels;
+}
+
+}  // namespace isocost

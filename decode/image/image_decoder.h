@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/shape/decode_limit.h"
+#include "decode/shape/recipe_options.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+
+/// Decoded pixels as stored, without EXIF orientation: [height, width, 3] uint8 RGB, packed.
+struct Pixels {
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  std::vector<std::uint8_t> rgb;
+};
+
+/// How a JPEG is decoded.
+struct JpegDecoding {
+  std::int32_t divisor = 1;  ///< 1, 2, 4 or 8: by how much it is scaled down, sides rounded up.
+  /// If fast: with a coarser inverse transform, and colours that are repeated where the file has
+  /// fewer of them than pixels, not interpolated.
+  Exactness exactness = Exactness::kExact;
+};
+
+/// Returns by how much JPEG's inverse transform may scale down without falling below the target: 1,
+/// 2, 4 or 8. Sides are those stored.
+std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
+                          std::int32_t target_height);
+
+/// Decodes an image; `jpeg` is for the files of that format. Computes on the calling thread.
+/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo; of
+/// JPEG, those of DecodeLimit::check. Other files are decoded to their end: by the limits of
+/// pixels, that takes seconds at most.
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
+                            Alpha alpha, const DecodeLimit& limit);
+/// Returns an upper bound of the memory of decode_image, its result and the file included.
+std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
+
+/// The file of an image. Errors: kCorrupt (another size than the shape's), kIo.
+Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const PartShape& shape);
+/// Returns an upper bound of the memory in which a JPEG's rows are decoded, the file included.
+std::int64_t jpeg_rows_bytes(const PartShape& shape);
+
+}  // namespace isocost

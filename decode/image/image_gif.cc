@@ -1,0 +1,149 @@
+// GIF, its 89a specification: the first picture, laid on its canvas.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/image/image_codecs.h"
+#include "decode/image/internal/gif_lzw.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kScreenBytes = 13;
+constexpr std::size_t kPictureBytes = 10;
+
+struct GifPicture {
+  std::size_t left = 0, top = 0, width = 0, height = 0;
+  ByteView colours;  ///< RGB.
+  std::optional<std::uint8_t> transparent;
+  bool interlaced = false;
+  int literal_bits = 0;
+  std::size_t data = 0;  ///< Where its sub-blocks begin.
+};
+
+/// A table's bytes, by the flags of the block before it.
+std::size_t table_bytes(std::uint8_t flags) {
+  return (flags & 0x80) != 0 ? std::size_t{3} << ((flags & 7) + 1) : 0;
+}
+
+/// The block at `at`, which must be there with `n` bytes.
+Result<ByteView> block(ByteView file, std::size_t at, std::size_t n) {
+  if (at > file.size() || file.size() - at < n) return corrupt("its GIF picture is cut off");
+  return file.subspan(at, n);
+}
+
+Result<std::size_t> skip_extension(ByteView file, std::size_t at) {
+  at += 2;
+  for (;;) {
+    ISOCOST_ASSIGN(const ByteView length, block(file, at, 1));
+    at += std::size_t{1} + length[0];
+    if (length[0] == 0) return at;
+  }
+}
+
+Result<GifPicture> read_picture(ByteView file, std::size_t at, GifPicture picture) {
+  ISOCOST_ASSIGN(const ByteView head, block(file, at, kPictureBytes));
+  picture.left = little_endian(head, 1, 2);
+  picture.top = little_endian(head, 3, 2);
+  picture.width = little_endian(head, 5, 2);
+  picture.height = little_endian(head, 7, 2);
+  picture.interlaced = (head[9] & 0x40) != 0;
+  const std::size_t colours = table_bytes(head[9]);
+  if (colours > 0) {
+    ISOCOST_ASSIGN(picture.colours, block(file, at + kPictureBytes, colours));
+  }
+  ISOCOST_ASSIGN(const ByteView bits, block(file, at + kPictureBytes + colours, 1));
+  picture.literal_bits = bits[0];
+  picture.data = at + kPictureBytes + colours + 1;
+  if (picture.colours.empty() || picture.literal_bits < 1 || picture.literal_bits > 8) {
+    return corrupt("its GIF picture is damaged");
+  }
+  return picture;
+}
+
+Result<GifPicture> find_picture(ByteView file) {
+  ISOCOST_ASSIGN(const ByteView screen, block(file, 0, kScreenBytes));
+  GifPicture picture;
+  const std::size_t colours = table_bytes(screen[10]);
+  ISOCOST_ASSIGN(picture.colours, block(file, kScreenBytes, colours));
+  std::size_t at = kScreenBytes + colours;
+  for (;;) {
+    ISOCOST_ASSIGN(const ByteView kind, block(file, at, 1));
+    if (kind[0] == 0x2C) return read_picture(file, at, picture);
+    if (kind[0] != 0x21) return corrupt("its GIF blocks are damaged");
+    ISOCOST_ASSIGN(const ByteView label, block(file, at, 2));
+    if (label[1] == 0xF9) {  // graphic control
+      ISOCOST_ASSIGN(const ByteView control, block(file, at, 8));
+      picture.transparent.reset();
+      if ((control[3] & 1) != 0) picture.transparent = control[6];
+    }
+    ISOCOST_ASSIGN(at, skip_extension(file, at));
+  }
+}
+
+/// Where each row of the stream stands: interlaced pictures come in four passes.
+std::vector<std::size_t> row_order(std::size_t height, bool interlaced) {
+  struct Pass {
+    std::size_t first, step;
+  };
+  constexpr std::array<Pass, 4> kPasses = {{{0, 8}, {4, 8}, {2, 4}, {1, 2}}};
+  std::vector<std::size_t> order;
+  order.reserve(height);
+  if (!interlaced) {
+    for (std::size_t y = 0; y < height; ++y) order.push_back(y);
+    return order;
+  }
+  for (const Pass& pass : kPasses) {
+    for (std::size_t y = pass.first; y < height; y += pass.step) order.push_back(y);
+  }
+  return order;
+}
+
+void paint(const GifPicture& picture, std::span<const std::uint8_t> indices, Pixels& canvas) {
+  const auto order = row_order(picture.height, picture.interlaced);
+  const auto canvas_width = static_cast<std::size_t>(canvas.width);
+  for (std::size_t y = 0; y < picture.height; ++y) {
+    const auto row = indices.subspan(y * picture.width, picture.width);
+    std::uint8_t* to = &canvas.rgb[3 * ((picture.top + order[y]) * canvas_width + picture.left)];
+    for (const std::uint8_t index : row) {
+      if (picture.transparent != index) {
+        const std::size_t colour = std::size_t{3} * index;
+        const bool known = colour + 3 <= picture.colours.size();  // others show as black
+        for (std::size_t c = 0; c < 3; ++c) to[c] = known ? picture.colours[colour + c] : 0;
+      }
+      to += 3;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+  ISOCOST_ASSIGN(const ByteView screen, block(file, 0, kScreenBytes));
+  if (little_endian(screen, 6, 2) != static_cast<std::uint64_t>(width) ||
+      little_endian(screen, 8, 2) != static_cast<std::uint64_t>(height)) {
+    return corrupt("its GIF header has changed since it was probed");
+  }
+  ISOCOST_ASSIGN(GifPicture picture, find_picture(file));
+  if (alpha == Alpha::kDrop) picture.transparent.reset();
+  if (picture.width == 0 || picture.height == 0 ||
+      picture.left + picture.width > static_cast<std::size_t>(width) ||
+      picture.top + picture.height > static_cast<std::size_t>(height)) {
+    return corrupt("its GIF picture does not lie within its canvas");
+  }
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, 3));
+  Pixels canvas{width, height, {}};
+  canvas.rgb.assign(bytes, 0xFF);
+  std::vector<std::uint8_t> indices(picture.width * picture.height);
+  ISOCOST_TRY(GifLzw(file, picture.data, picture.literal_bits).fill(indices));
+  paint(picture, indices, canvas);
+  return canvas;
+}
+
+}  // namespace isocost

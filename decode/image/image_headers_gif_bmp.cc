@@ -1,0 +1,132 @@
+// GIF (its 89a specification) and BMP (the headers of Windows and of OS/2 1.x).
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "base/result.h"
+#include "decode/bytes/header_window.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/image/image_headers.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+/// Behind a chain of sub-blocks.
+Result<std::int64_t> skip_sub_blocks(HeaderWindow& window, std::int64_t at) {
+  for (;;) {
+    ISOCOST_ASSIGN(const ByteView length, window.all(at, 1, "its GIF blocks"));
+    at += 1 + length[0];
+    if (length[0] == 0) return at;
+  }
+}
+
+/// There must be a picture behind colours and extensions.
+Status find_gif_picture(HeaderWindow& window, std::int64_t at) {
+  for (;;) {
+    ISOCOST_ASSIGN(const ByteView kind, window.all(at, 1, "its GIF blocks, before a picture"));
+    if (kind[0] == 0x2C) return {};
+    if (kind[0] == 0x3B) return corrupt("it has no picture");
+    if (kind[0] != 0x21) return corrupt("its GIF blocks are damaged");
+    ISOCOST_ASSIGN(at, skip_sub_blocks(window, at + 2));
+  }
+}
+
+struct BmpLayout {
+  std::uint64_t data_offset = 0;
+  std::uint64_t header_bytes = 0;
+  std::uint64_t bits = 0;
+  std::uint64_t compression = 0;
+  std::uint64_t data_bytes = 0;  ///< Said; 0 where the rows tell.
+  std::int64_t width = 0;
+  std::int64_t height = 0;  ///< Negative: rows from the top.
+};
+
+Result<BmpLayout> read_bmp_layout(HeaderWindow& window) {
+  constexpr std::uint64_t kOs2Header = 12;
+  constexpr std::uint64_t kInfoHeader = 40;
+  ISOCOST_ASSIGN(ByteView bytes, window.all(0, 26, "its BMP header"));
+  BmpLayout layout;
+  layout.data_offset = little_endian(bytes, 10, 4);
+  layout.header_bytes = little_endian(bytes, 14, 4);
+  if (layout.header_bytes == kOs2Header) {
+    layout.width = static_cast<std::int64_t>(little_endian(bytes, 18, 2));
+    layout.height = static_cast<std::int64_t>(little_endian(bytes, 20, 2));
+    layout.bits = little_endian(bytes, 24, 2);
+    return layout;
+  }
+  if (layout.header_bytes < kInfoHeader) return corrupt("its BMP header is damaged");
+  ISOCOST_ASSIGN(bytes, window.all(0, 54, "its BMP header"));
+  layout.width = static_cast<std::int32_t>(little_endian(bytes, 18, 4));
+  layout.height = static_cast<std::int32_t>(little_endian(bytes, 22, 4));
+  layout.bits = little_endian(bytes, 28, 2);
+  layout.compression = little_endian(bytes, 30, 4);
+  layout.data_bytes = little_endian(bytes, 34, 4);
+  return layout;
+}
+
+Status check_bmp_kind(const BmpLayout& layout) {
+  const std::uint64_t bits = layout.bits;
+  switch (layout.compression) {
+    case 0:
+      if (bits == 1 || bits == 4 || bits == 8 || bits == 16 || bits == 24 || bits == 32) return {};
+      break;
+    case 1:
+      if (bits == 8) return {};
+      break;
+    case 2:
+      if (bits == 4) return {};
+      break;
+    case 3:
+    case 6:
+      if (bits == 16 || bits == 32) return {};
+      break;
+    default:
+      break;
+  }
+  return Error(ErrorCode::kUnsupported, "BMP of " + std::to_string(bits) +
+                                            " bits a pixel and compression " +
+                                            std::to_string(layout.compression) + " is not decoded");
+}
+
+/// Rows are plain, and so their bytes are known; run lengths say how many they take.
+Status check_bmp_size(const BmpLayout& layout, std::int64_t size) {
+  const bool runs = layout.compression == 1 || layout.compression == 2;
+  __extension__ using Wide = unsigned __int128;
+  const auto row = (static_cast<std::uint64_t>(layout.width) * layout.bits + 31) / 32 * 4;
+  const Wide plain = static_cast<Wide>(row) * static_cast<std::uint64_t>(std::abs(layout.height));
+  const Wide end = layout.data_offset + (runs ? static_cast<Wide>(layout.data_bytes) : plain);
+  if (layout.data_offset < 26) return corrupt("its BMP header is damaged");
+  if (end <= static_cast<Wide>(size)) return {};
+  return corrupt("cut off: its pixels need more than the " + std::to_string(size) +
+                 " bytes that are there");
+}
+
+}  // namespace
+
+Result<PartShape> read_gif_header(HeaderWindow& window) {
+  ISOCOST_ASSIGN(const ByteView bytes, window.all(0, 13, "its GIF header"));
+  PartShape shape;
+  shape.width = static_cast<std::int32_t>(little_endian(bytes, 6, 2));
+  shape.height = static_cast<std::int32_t>(little_endian(bytes, 8, 2));
+  const bool colours = (bytes[10] & 0x80) != 0;
+  const std::int64_t table = colours ? std::int64_t{3} << ((bytes[10] & 7) + 1) : 0;
+  ISOCOST_TRY(find_gif_picture(window, 13 + table));
+  return shape;
+}
+
+Result<PartShape> read_bmp_header(HeaderWindow& window) {
+  ISOCOST_ASSIGN(const BmpLayout layout, read_bmp_layout(window));
+  if (layout.width <= 0 || layout.height == 0 || layout.height == INT32_MIN) {
+    return corrupt("its BMP header says an impossible size");
+  }
+  ISOCOST_TRY(check_bmp_kind(layout));
+  PartShape shape;
+  shape.width = static_cast<std::int32_t>(layout.width);
+  shape.height = static_cast<std::int32_t>(std::abs(layout.height));
+  ISOCOST_TRY(check_bmp_size(layout, window.size()));
+  return shape;
+}
+
+}  // namespace isocost

@@ -1,0 +1,66 @@
+#include <cstdint>
+
+#include "base/units.h"
+#include "decode/image/image_decoder.h"
+#include "decode/resize/orientation.h"
+#include "decode/resize/resample_kernels.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+// Without its pixels.
+std::int64_t jpeg_decoder_bytes(const PartShape& shape) {
+  const bool exchanged = exchanges_sides(shape.orientation);
+  const std::int32_t width = exchanged ? shape.height : shape.width;
+  const std::int32_t height = exchanged ? shape.width : shape.height;
+  // Coefficients of 16 bits, sides rounded up to blocks: all of a progressive file, else some rows.
+  constexpr std::int64_t kBlocks = 32;
+  const std::int64_t held = shape.channels * (width + kBlocks) * (height + kBlocks) * 2;
+  const std::int64_t rows = (std::int64_t{width} + kBlocks) * 4 * 64;
+  // Those that are read together, and one with four channels.
+  constexpr auto kRows = static_cast<std::int64_t>(kResampleBatch);
+  constexpr auto kSlack = static_cast<std::int64_t>(kResampleSlack);
+  const std::int64_t read = (std::int64_t{width} * 3 + kSlack) * kRows + std::int64_t{width} * 4;
+  return held + rows + read;
+}
+
+std::int64_t jpeg_bytes(const PartShape& shape, std::int64_t divisor) {
+  return jpeg_decoder_bytes(shape) + (shape.width / divisor + 1) * (shape.height / divisor + 1) * 3;
+}
+
+}  // namespace
+
+std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
+                          std::int32_t target_height) {
+  for (const std::int32_t divisor : {8, 4, 2}) {
+    if (width / divisor >= target_width && height / divisor >= target_height) return divisor;
+  }
+  return 1;
+}
+
+std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) {
+  const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
+  const std::int64_t common = shape.encoded_bytes + kMiB;
+  switch (shape.format) {
+    case MediaFormat::kJpeg:
+      return common + jpeg_bytes(shape, divisor);
+    case MediaFormat::kPng:
+      // Its chunks put together; RGBA with filters, or RGBA; rows of 16 bits.
+      return common + shape.encoded_bytes + pixels * 4 +
+             (std::int64_t{shape.width} + shape.height) * 8 * 4;
+    case MediaFormat::kWebp:
+      return common + pixels * (4 + 4 + 4 + 2) +
+             std::int64_t{shape.width} * 64;  // animated: two canvases
+    case MediaFormat::kGif:
+      return common + pixels * (3 + 1);  // and colour indices
+    default:
+      return common + shape.encoded_bytes + pixels * (4 + 4);  // BMP: packet, frame, RGBA
+  }
+}
+
+std::int64_t jpeg_rows_bytes(const PartShape& shape) {
+  return shape.encoded_bytes + kMiB + jpeg_decoder_bytes(shape);
+}
+
+}  // namespace isocost

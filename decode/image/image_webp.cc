@@ -1,0 +1,63 @@
+#include <webp/decode.h>
+#include <webp/demux.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/result.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/image/image_codecs.h"
+
+namespace isocost {
+namespace {
+
+struct DeleteAnimation {
+  void operator()(WebPAnimDecoder* decoder) const { WebPAnimDecoderDelete(decoder); }
+};
+
+Error not_decoded() { return corrupt("its WebP picture is cut off or damaged"); }
+
+Result<Pixels> first_of_animation(ByteView file, Pixels pixels, Alpha alpha) {
+  WebPAnimDecoderOptions options;
+  if (WebPAnimDecoderOptionsInit(&options) == 0) return not_decoded();
+  options.use_threads = 0;
+  const WebPData data{file.data(), file.size()};
+  const std::unique_ptr<WebPAnimDecoder, DeleteAnimation> decoder(
+      WebPAnimDecoderNew(&data, &options));
+  std::uint8_t* canvas = nullptr;
+  int timestamp = 0;
+  if (!decoder || WebPAnimDecoderGetNext(decoder.get(), &canvas, &timestamp) == 0) {
+    return not_decoded();
+  }
+  std::copy_n(canvas, pixels.rgb.size(), pixels.rgb.begin());
+  make_opaque(pixels.rgb, alpha);
+  return pixels;
+}
+
+}  // namespace
+
+Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+  WebPBitstreamFeatures features;
+  if (WebPGetFeatures(file.data(), file.size(), &features) != VP8_STATUS_OK) return not_decoded();
+  if (features.width != width || features.height != height) {
+    return corrupt("its WebP picture has another size than its header says");
+  }
+  const int channels = features.has_alpha != 0 || features.has_animation != 0 ? 4 : 3;
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, channels));
+  Pixels pixels{width, height, {}};
+  pixels.rgb.resize(bytes);
+  if (features.has_animation != 0) return first_of_animation(file, std::move(pixels), alpha);
+  std::uint8_t* to = pixels.rgb.data();
+  const bool decoded =
+      (channels == 4
+           ? WebPDecodeRGBAInto(file.data(), file.size(), to, bytes, 4 * width)
+           : WebPDecodeRGBInto(file.data(), file.size(), to, bytes, 3 * width)) != nullptr;
+  if (!decoded) return not_decoded();
+  if (channels == 4) make_opaque(pixels.rgb, alpha);
+  return pixels;
+}
+
+}  // namespace isocost

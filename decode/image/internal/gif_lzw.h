@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "decode/bytes/media_bytes.h"
+
+namespace isocost {
+
+/// The colour indices of a GIF picture: LZW codes of growing width in a chain of sub-blocks.
+/// Single-thread; `file` must outlive it.
+class GifLzw {
+ public:
+  /// `at` is the chain's first length byte; 1 <= `literal_bits` <= 8.
+  GifLzw(ByteView file, std::size_t at, int literal_bits);
+
+  /// Fills all of `indices`. Errors: kCorrupt where the chain ends before, or a code means nothing.
+  Status fill(std::span<std::uint8_t> indices);
+
+ private:
+  static constexpr std::size_t kCodes = 4096;
+  static constexpr int kMaxBits = 12;
+
+  std::size_t clear_code() const { return std::size_t{1} << literal_bits_; }
+  void clear();
+  bool next_code(std::size_t& code);
+  void remember(std::size_t previous, std::size_t code);
+  std::size_t emit(std::size_t code, std::span<std::uint8_t> to) const;
+
+  ByteView file_;
+  std::size_t at_;
+  std::size_t left_ = 0;  ///< Bytes of the present sub-block.
+  std::uint32_t pool_ = 0;
+  int held_ = 0;  ///< Bits in the pool.
+  int literal_bits_;
+  int bits_ = 0;          ///< Of the next code.
+  std::size_t size_ = 0;  ///< Codes with a meaning.
+  std::array<std::uint16_t, kCodes> prefix_{};
+  std::array<std::uint16_t, kCodes> length_{};
+  std::array<std::uint8_t, kCodes> first_{};
+  std::array<std::uint8_t, kCodes> last_{};
+};
+
+}  // namespace isocost

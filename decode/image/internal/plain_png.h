@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "decode/bytes/media_bytes.h"
+#include "decode/image/image_decoder.h"
+#include "decode/shape/recipe_options.h"
+
+namespace isocost {
+
+/// The most that deflate makes of so many bytes: 258 bytes of two bits. A picture that needs more
+/// than its whole file can make is refused before it has memory.
+constexpr std::size_t most_inflated_bytes(std::size_t deflated) { return 1032 * deflated; }
+
+/// Decodes a PNG of the usual kind: 8 bits a channel or palette index, not interlaced, without a
+/// colour key, and without any fault. Returns nothing for every other file, for libspng to decode
+/// or to refuse; what it returns are libspng's pixels. Computes on the calling thread.
+///
+/// Chunks other than the pixels' are checked by libspng itself, in a copy of the file with one
+/// black pixel. Of the pixels' chunks, CRCs and Adler-32 must be right, and they must inflate to
+/// exactly the bytes that the header promises.
+std::optional<Pixels> decode_plain_png(ByteView file, std::int32_t width, std::int32_t height,
+                                       Alpha alpha);
+
+}  // namespace isocost

@@ -1,0 +1,248 @@
+#include "decode/image/jpeg_rows.h"
+
+// jpeglib.h wants stdio.h before it.
+#include <cstdio>
+// clang-format off
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
+constexpr int kMostScans = 500;  // as many as libjpeg-turbo's own tools decode
+
+// What libjpeg-turbo warns of although every pixel is there.
+bool is_harmless(int warning) {
+  return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_ADOBE_XFORM ||
+         warning == JWRN_JFIF_MAJOR;
+}
+
+// libjpeg's callbacks find it behind the decoder's pointer to its first member.
+struct Errors {
+  jpeg_error_mgr manager;
+  std::jmp_buf escape;
+  std::array<char, JMSG_LENGTH_MAX> message;
+  bool is_memory;
+};
+
+// Finds what it belongs to as Errors does.
+struct Progress {
+  jpeg_progress_mgr manager;
+  const DecodeLimit* limit;
+  std::int64_t calls;
+  bool is_over;
+};
+
+[[noreturn]] void give_up(j_common_ptr jpeg) {
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  errors->is_memory = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
+  jpeg->err->format_message(jpeg, errors->message.data());
+  std::longjmp(errors->escape, 1);
+}
+
+// Below 0: a warning, that the file is damaged.
+void take_message(j_common_ptr jpeg, int level) {
+  if (level < 0 && !is_harmless(jpeg->err->msg_code)) give_up(jpeg);
+}
+
+void ignore_message(j_common_ptr /*jpeg*/) {}
+
+// Called for a row of blocks of each scan that is read, and when rows are asked for.
+void keep_limits(j_common_ptr jpeg) {
+  constexpr int kCallsForEach = 16;  // a look at the clock takes 0.3 us
+  auto* progress = reinterpret_cast<Progress*>(jpeg->progress);
+  if (progress->calls++ % kCallsForEach == 0 && !progress->limit->check({}, 0).has_value()) {
+    progress->is_over = true;
+    std::longjmp(reinterpret_cast<Errors*>(jpeg->err)->escape, 1);
+  }
+  // A small file may ask for any number of passes over a large picture.
+  const auto* decoder = reinterpret_cast<j_decompress_ptr>(jpeg);
+  if (decoder->input_scan_number <= kMostScans) return;
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  std::snprintf(errors->message.data(), errors->message.size(), "more than %d scans", kMostScans);
+  std::longjmp(errors->escape, 1);
+}
+
+// Adobe's way, in which all such files come: 255 is no ink.
+void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb) {
+  for (std::size_t i = 0; i < pixels; ++i, cmyk += 4) {
+    const unsigned key = cmyk[3];
+    for (std::size_t c = 0; c < 3; ++c) {
+      *rgb++ = static_cast<std::uint8_t>((cmyk[c] * key + 127) / 255);
+    }
+  }
+}
+
+}  // namespace
+
+struct JpegRows::Decoder {
+  jpeg_decompress_struct jpeg{};
+  DecodeLimit limit;
+  Progress progress{};
+  Errors errors{};
+  std::int32_t width = 0;          // of the picture, also where columns are left out
+  std::vector<std::uint8_t> rows;  // kResampleBatch of them, each with slack
+  std::size_t stride = 0;
+  std::vector<std::uint8_t> cmyk;  // a row, where the file has four channels
+
+  explicit Decoder(DecodeLimit allowed) : limit(std::move(allowed)) {
+    progress.manager.progress_monitor = keep_limits;
+    progress.limit = &limit;
+    jpeg.err = jpeg_std_error(&errors.manager);
+    errors.manager.error_exit = give_up;
+    errors.manager.emit_message = take_message;
+    errors.manager.output_message = ignore_message;
+  }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+
+  // Runs calls of libjpeg, which leaves them by a jump where it fails: `work` must own nothing.
+  template <typename Work>
+  Status run(const Work& work) {
+    if (setjmp(errors.escape) == 0) {  // NOLINT(cert-err52-cpp): libjpeg knows no other way
+      work();
+      return {};
+    }
+    if (errors.is_memory) throw std::bad_alloc();
+    if (progress.is_over) return limit.check({}, 0);  // neither time nor a stop is taken back
+    return corrupt(std::string("its JPEG does not decode: ") + errors.message.data());
+  }
+
+  Status start(ByteView file, JpegDecoding how) {
+    return run([&] {
+      jpeg_create_decompress(&jpeg);
+      jpeg.progress = &progress.manager;
+      jpeg_mem_src(&jpeg, file.data(), static_cast<unsigned long>(file.size()));
+      jpeg_read_header(&jpeg, TRUE);
+      const bool has_ink = jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
+      jpeg.out_color_space = has_ink ? JCS_CMYK : JCS_RGB;
+      jpeg.scale_num = 1;
+      jpeg.scale_denom = static_cast<unsigned>(how.divisor);
+      if (how.exactness == Exactness::kFast) {
+        jpeg.dct_method = JDCT_IFAST;
+        jpeg.do_fancy_upsampling = FALSE;
+      }
+      jpeg_calc_output_dimensions(&jpeg);
+    });
+  }
+
+  void make_room() {
+    width = static_cast<std::int32_t>(jpeg.output_width);
+    stride = std::size_t{jpeg.output_width} * 3 + kResampleSlack;
+    rows.resize(kResampleBatch * stride);
+    if (jpeg.out_color_space == JCS_CMYK) cmyk.resize(std::size_t{jpeg.output_width} * 4);
+  }
+
+  std::int32_t height() const { return static_cast<std::int32_t>(jpeg.output_height); }
+  std::int32_t next() const { return static_cast<std::int32_t>(jpeg.output_scanline); }
+
+  // How many columns at the sides of what is decoded may differ from those of the whole picture:
+  // colours are interpolated with the next sample's, and where a progressive file ends early,
+  // blocks are smoothed with the two before them.
+  std::int32_t inexact_columns() {
+    const std::int32_t sample = jpeg.max_h_samp_factor;
+    const std::int32_t block = sample * jpeg.min_DCT_scaled_size;
+    return sample + (jpeg_has_multiple_scans(&jpeg) != FALSE ? 2 * block : 0);
+  }
+
+  // Passes over the rows before `end`.
+  Status pass_rows(std::int32_t end) {
+    // Whole rows of blocks, as libjpeg-turbo miscounts others where colours are not interpolated;
+    // and never all that are left, as it would not read the rest of the file then.
+    const std::int32_t block = jpeg.max_v_samp_factor * jpeg.min_DCT_scaled_size;
+    ISOCOST_TRY(drop_rows(std::min(end, (next() + block - 1) / block * block)));
+    const std::int32_t at_once = 512 / block * block;  // some milliseconds
+    for (;;) {
+      const std::int32_t left = std::min(end, height() - 1) / block * block - next();
+      if (left <= 0) return drop_rows(end);
+      ISOCOST_TRY(limit.check({}, 0));
+      const auto skipped = static_cast<JDIMENSION>(std::min(left, at_once));
+      ISOCOST_TRY(run([&] { jpeg_skip_scanlines(&jpeg, skipped); }));
+    }
+  }
+
+  Status drop_rows(std::int32_t end) {
+    while (next() < end) ISOCOST_TRY(read_rows(std::min(kBatch, end - next())));
+    return {};
+  }
+
+  // The next `count` rows to the first places.
+  Status read_rows(std::int32_t count) {
+    return run([&] {
+      std::array<JSAMPROW, kResampleBatch> into{};
+      for (std::size_t i = 0; i < kResampleBatch; ++i) into[i] = rows.data() + i * stride;
+      for (std::int32_t done = 0; done < count;) {
+        if (cmyk.empty()) {
+          done += static_cast<std::int32_t>(jpeg_read_scanlines(
+              &jpeg, into.data() + done, static_cast<JDIMENSION>(count - done)));
+          continue;
+        }
+        JSAMPROW row = cmyk.data();
+        done += static_cast<std::int32_t>(jpeg_read_scanlines(&jpeg, &row, 1));
+        cmyk_to_rgb(cmyk.data(), jpeg.output_width, into[static_cast<std::size_t>(done - 1)]);
+      }
+    });
+  }
+};
+
+JpegRows::JpegRows(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decoder)) {}
+JpegRows::~JpegRows() = default;
+
+Result<std::unique_ptr<JpegRows>> JpegRows::open(ByteView file, std::int32_t width,
+                                                 std::int32_t height, JpegDecoding how,
+                                                 DecodeLimit limit) {
+  auto decoder = std::make_unique<Decoder>(std::move(limit));
+  ISOCOST_TRY(decoder->start(file, how));
+  const jpeg_decompress_struct& jpeg = decoder->jpeg;
+  if (std::cmp_not_equal(jpeg.image_width, width) ||
+      std::cmp_not_equal(jpeg.image_height, height)) {
+    return corrupt("its JPEG header has changed since it was probed");
+  }
+  decoder->make_room();
+  ISOCOST_TRY(decoder->run([&] { jpeg_start_decompress(&decoder->jpeg); }));
+  return std::unique_ptr<JpegRows>(new JpegRows(std::move(decoder)));
+}
+
+std::int32_t JpegRows::width() const { return decoder_->width; }
+std::int32_t JpegRows::height() const { return decoder_->height(); }
+
+Result<std::int32_t> JpegRows::restrict_columns(std::int32_t first, std::int32_t end) {
+  const std::int32_t inexact = decoder_->inexact_columns();
+  const std::int32_t left = std::max(first - inexact, 0);
+  auto begin = static_cast<JDIMENSION>(left);  // and then of the block that has it
+  auto count = static_cast<JDIMENSION>(std::min(end + inexact, width()) - left);
+  ISOCOST_TRY(decoder_->run([&] { jpeg_crop_scanline(&decoder_->jpeg, &begin, &count); }));
+  return static_cast<std::int32_t>(begin);
+}
+
+Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) {
+  ISOCOST_TRY(decoder_->pass_rows(first));
+  const std::int32_t count = std::min(kBatch, height() - first);
+  ISOCOST_TRY(decoder_->read_rows(count));
+  for (std::int32_t i = 0; i < kBatch; ++i) {
+    const auto at = static_cast<std::size_t>(std::min(i, count - 1));
+    rows[static_cast<std::size_t>(i)] = decoder_->rows.data() + at * decoder_->stride;
+  }
+  return {};
+}
+
+Status JpegRows::finish() {
+  ISOCOST_TRY(decoder_->pass_rows(height()));
+  return decoder_->run([this] { jpeg_finish_decompress(&decoder_->jpeg); });
+}
+
+}  // namespace isocost

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "decode/resize/patch_grid.h"
+
+namespace isocost {
+
+/// Positions of M-RoPE (Qwen2-VL, section 2.1), token after token: time, row and column. Text
+/// counts on in all three. The tokens of a picture share a time and have its row and column; what
+/// follows a medium counts on from the largest of its positions.
+class RopePositions {
+ public:
+  /// The next rows.size() / 3 tokens are text.
+  void text(std::span<std::int32_t> rows);
+  /// The next ones are `pictures` pictures of a grid, whose times are `interval` apart, rounded
+  /// down in float arithmetic as transformers does.
+  void pictures(std::span<std::int32_t> rows, std::int64_t pictures, PatchGrid grid,
+                float interval);
+
+ private:
+  std::int32_t next_ = 0;
+};
+
+}  // namespace isocost

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/load.h"
+#include "base/result.h"
+#include "decode/audio/audio.h"
+#include "decode/resize/patch_grid.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/shape/tensor_plan.h"
+
+namespace isocost {
+
+/// A recipe's plan of one part. Only the fields of its modality are set.
+struct PartPlan {
+  Modality modality = Modality::kText;  ///< Set by models in directories.
+  PatchGrid grid;                       ///< Of each picture.
+  /// Pictures for the encoder: 1, an image's tiles or a video's frames (groups of `depth` frames).
+  std::int64_t images = 0;
+  std::int32_t depth = 1;         ///< Frames that a patch spans; each is a row of vision.patches.
+  std::int64_t media = 0;         ///< Rows of vision.media: 1, or 0 for recipes without them.
+  std::int64_t placeholders = 1;  ///< In the text, for as many equal shares of tokens and pictures.
+  float rope_interval = 1;        ///< From a picture to the next in the times of M-RoPE.
+  AudioPlan audio;
+  std::int64_t tokens = 0;  ///< What the part adds to the LLM's sequence.
+  std::int64_t label_tokens = 0;
+  bool weighted = false;  ///< Tokens have weights of turns.
+
+  std::int64_t mel_frames() const;
+  /// What the part adds to the load; of the LLM, whose sequence is the sample, tokens alone.
+  Load load() const;
+};
+
+/// A recipe's plan of a sample. Loads and tensors are both computed from it, so they agree.
+struct SamplePlan {
+  std::vector<PartPlan> parts;
+  std::int64_t images = 0;
+  std::int64_t patch_rows = 0;   ///< Of vision.patches.
+  std::int64_t patch_bytes = 0;  ///< Of each of them.
+  std::int64_t media = 0;
+  std::int64_t windows = 0;
+  std::int64_t mel_frames = 0;
+  std::int64_t mel_bins = 0;  ///< Values of each of them.
+  std::int64_t tokens = 0;
+  std::int64_t label_tokens = 0;
+  bool rope = false;      ///< The model has positions of M-RoPE.
+  bool weighted = false;  ///< Turns have weights.
+
+  Load load() const;
+  std::int64_t tensor_bytes() const;
+  /// The tensors that the sample has, in the order in which they are delivered.
+  std::vector<TensorPlan> tensors() const;
+
+  /// Adds a part. Errors: kResourceExhausted (sums of squared token counts, or positions of M-RoPE,
+  /// would overflow). After an error the plan must not be used.
+  Status add(PartPlan part);
+
+ private:
+  double rope_times_ = 0;
+};
+
+/// Checks that a picture's size is within what keeps sums of bytes far from overflow. Errors:
+/// kInvalidArgument.
+Status check_picture(const PartShape& shape);
+/// Errors: kInvalidArgument, "image part without `what`".
+Error impossible_part(const PartShape& shape, const char* what);
+
+}  // namespace isocost

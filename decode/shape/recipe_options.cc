@@ -1,0 +1,56 @@
+#include "decode/shape/recipe_options.h"
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::string_view kName = "native28";
+
+std::string number(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+/// NaN lies in no range.
+Status check(std::string_view field, double value, double least, double most) {
+  if (value >= least && value <= most) return {};
+  return Error(ErrorCode::kInvalidArgument, "recipe: " + std::string(field) + " is " +
+                                                number(value) + "; it must be " + number(least) +
+                                                " to " + number(most));
+}
+
+}  // namespace
+
+Status RecipeOptions::validate() const {
+  if (!model.empty()) {
+    RecipeOptions alone;
+    alone.model = model;
+    alone.resize_order = resize_order;
+    alone.exactness = exactness;
+    alone.alpha = alpha;
+    if (*this == alone) return {};
+    return Error(ErrorCode::kInvalidArgument,
+                 "model and recipe are both given: the model's directory " + model.string() +
+                     " says how media are prepared, so leave recipe out");
+  }
+  if (name != kName) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "recipe: there is none called '" + name +
+                     "'; use native28, or give a model's directory as model");
+  }
+  constexpr double kMostPatches = 1 << 20;
+  ISOCOST_TRY(check("max_image_patches", max_image_patches, 4, kMostPatches));
+  ISOCOST_TRY(check("max_frame_patches", max_frame_patches, 4, kMostPatches));
+  ISOCOST_TRY(check("video_fps", video_fps, 0.001, 1000));
+  ISOCOST_TRY(check("max_video_frames", max_video_frames, 1, 1 << 16));
+  ISOCOST_TRY(check("max_audio_seconds", max_audio_seconds, 0.01, 86'400));
+  return check("max_text_tokens", max_text_tokens, 1, 1 << 24);
+}
+
+}  // namespace isocost

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/sample_part.h"
+
+namespace isocost {
+
+/// Container or codec of a part, as its bytes show it. A file name of another format is an error of
+/// the sample.
+enum class MediaFormat : std::uint8_t {
+  kUtf8 = 0,
+  kJson = 1,
+  kJpeg = 2,
+  kPng = 3,
+  kWebp = 4,
+  kGif = 5,
+  kBmp = 6,
+  kWav = 7,
+  kFlac = 8,
+  kOggVorbis = 9,
+  kOpus = 10,
+  kMp3 = 11,
+  kMp4 = 12,
+  kMatroska = 13,  ///< MKV and WebM
+  kAvi = 14,
+  kTokens = 15,  ///< A sample's text as a model's tokenizer made it: decode/shape/tokens.h.
+};
+
+/// Properties of one part of a sample that its header tells, without decoding pixels or audio.
+struct PartShape {
+  Modality modality = Modality::kText;
+  MediaFormat format = MediaFormat::kUtf8;
+  std::uint8_t orientation =
+      1;                    ///< EXIF orientation 1..8; width and height are already as displayed.
+  std::int32_t width = 0;   ///< Image, video: pixels as displayed.
+  std::int32_t height = 0;  ///< Image, video: pixels as displayed.
+  std::int32_t sample_rate = 0;  ///< Audio: Hz. Video: numerator of the mean frames a second.
+  std::int32_t channels = 0;     ///< Audio. Video: denominator of the mean frames a second. JPEG:
+                                 ///< components, where its scans are decoded together
+                                 ///< (progressive), which takes their memory; other images: 0.
+  std::int64_t frames = 0;       ///< Audio: samples per channel. Video: frames that are shown.
+  std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
+  std::int64_t text_bytes =
+      0;  ///< Text: UTF-8 bytes. JSON: those of its "text" string, 0 without one.
+  std::int64_t text_tokens = 0;    ///< Tokens: their number without the placeholders of media.
+  std::int64_t label_tokens = 0;   ///< Tokens: those whose prediction counts in the loss.
+  bool weighted = false;           ///< Tokens: some have a weight in the loss other than 1.
+  std::int64_t encoded_bytes = 0;  ///< The member's size.
+  bool operator==(const PartShape&) const = default;
+};
+
+/// The parts that a model reads, in their order in the shard.
+struct SampleShape {
+  std::vector<PartShape> parts;
+  float weight = 1.0F;  ///< From the sample's JSON ("weight"), finite and >= 0; scales its loss.
+  bool operator==(const SampleShape&) const = default;
+};
+
+/// The bytes and the shape of one part.
+struct PartBytes {
+  const PartShape* shape = nullptr;
+  const ByteSource* source = nullptr;
+};
+
+std::string_view format_name(MediaFormat format);
+
+/// Returns the format of a WebDataset part name ("jpg", "0.png", "caption.txt", "json") by its last
+/// extension, ignoring case. Returns nothing for extensions that Isocost does not read.
+std::optional<MediaFormat> format_from_extension(std::string_view part_name);
+Modality modality_of(MediaFormat format);
+
+}  // namespace isocost

@@ -1,0 +1,144 @@
+#include "decode/video/internal/shown_packets.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+extern "C" {
+#include <libavcodec/codec_id.h>
+#include <libavcodec/codec_par.h>
+#include <libavcodec/packet.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
+}
+
+namespace isocost {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+// Types of HEVC's units (ITU-T H.265, table 7-1).
+constexpr int kFirstLeading = 6;
+constexpr int kRaslN = 8;
+constexpr int kRaslR = 9;
+constexpr int kFirstLink = 16;  // broken links: 16 to 18
+constexpr int kLastLink = 18;
+constexpr int kCleanRandomAccess = 21;
+constexpr int kLastKey = 23;
+constexpr int kLastPicture = 31;
+constexpr int kEndOfSequence = 36;
+constexpr int kEndOfStream = 37;
+
+int type_of(std::uint8_t header) { return header >> 1 & 0x3F; }
+
+/// Calls `visit` with the first byte of each unit of a packet.
+template <typename Visit>
+void for_each_unit(Bytes bytes, int length_bytes, const Visit& visit) {
+  if (length_bytes == 0) {
+    for (std::size_t i = 0; i + 3 < bytes.size(); ++i) {
+      const bool starts = bytes[i] == 0 && bytes[i + 1] == 0 && bytes[i + 2] == 1;
+      if (starts) visit(bytes[i + 3]);
+    }
+    return;
+  }
+  const auto head = static_cast<std::size_t>(length_bytes);
+  while (bytes.size() > head) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < head; ++i) length = length << 8 | bytes[i];
+    visit(bytes[head]);
+    bytes = bytes.subspan(std::min(bytes.size(), head + length));
+  }
+}
+
+/// The length of the lengths before units, which the configuration in MP4 and Matroska has: of
+/// HEVC at byte 21, of H.264 at byte 4.
+int nal_length_bytes(const AVCodecParameters& codec) {
+  const int at = codec.codec_id == AV_CODEC_ID_HEVC ? 21 : 4;
+  if (codec.extradata_size <= at + 1 || codec.extradata[0] != 1) return 0;
+  return (codec.extradata[at] & 3) + 1;
+}
+
+Bytes bytes_of(const AVPacket& packet) {
+  return {packet.data, static_cast<std::size_t>(std::max(packet.size, 0))};
+}
+
+}  // namespace
+
+bool loses_leading_pictures(int codec_id) {
+  return codec_id == AV_CODEC_ID_H264 || codec_id == AV_CODEC_ID_MPEG4;
+}
+
+bool begins_in_open_group(const AVStream& stream, const AVPacket& packet) {
+  constexpr int kPicture = 1;
+  constexpr int kIdr = 5;
+  if (stream.codecpar->codec_id != AV_CODEC_ID_H264) return false;
+  int picture = 0;
+  for_each_unit(bytes_of(packet), nal_length_bytes(*stream.codecpar), [&](std::uint8_t header) {
+    const int type = header & 0x1F;
+    if (picture == 0 && type >= kPicture && type <= kIdr) picture = type;
+  });
+  return picture != 0 && picture != kIdr;
+}
+
+bool is_never_referred_to(const AVStream& stream, const AVPacket& packet) {
+  constexpr int kPicture = 1;
+  constexpr std::uint8_t kReferred = 0x60;  // nal_ref_idc
+  if (stream.codecpar->codec_id != AV_CODEC_ID_H264) return false;
+  bool has_picture = false;
+  bool only_such = true;
+  for_each_unit(bytes_of(packet), nal_length_bytes(*stream.codecpar), [&](std::uint8_t header) {
+    const int type = header & 0x1F;
+    // Parameter sets, and pictures in partitions or of references.
+    has_picture |= type == kPicture;
+    only_such &= (header & kReferred) == 0 && type != 0;
+  });
+  return has_picture && only_such;
+}
+
+ShownPackets::ShownPackets(const AVStream& stream)
+    : stream_(stream), nal_length_bytes_(nal_length_bytes(*stream.codecpar)) {}
+
+bool ShownPackets::is_shown(const AVPacket& packet) {
+  constexpr std::uint8_t kVp8Shown = 0x10;
+  const AVCodecID codec = stream_.codecpar->codec_id;
+  // Pictures that an edit list cuts away are decoded all the same.
+  const bool decodable = is_decodable(packet);
+  if ((packet.flags & AV_PKT_FLAG_DISCARD) != 0) return false;
+  if (codec == AV_CODEC_ID_VP8) return packet.size < 1 || (packet.data[0] & kVp8Shown) != 0;
+  return decodable;
+}
+
+bool ShownPackets::is_decodable(const AVPacket& packet) {
+  const AVCodecID codec = stream_.codecpar->codec_id;
+  if (codec == AV_CODEC_ID_HEVC) return is_decodable_hevc(packet);
+  if (!loses_leading_pictures(codec) || packet.pts == AV_NOPTS_VALUE) return true;
+  if (!first_key_ && (packet.flags & AV_PKT_FLAG_KEY) != 0) first_key_ = packet.pts;
+  if (first_key_ && packet.pts > *first_key_) in_leading_ = false;
+  return !in_leading_ || !first_key_ || packet.pts >= *first_key_;
+}
+
+bool ShownPackets::is_decodable_hevc(const AVPacket& packet) {
+  constexpr int kNone = -1;
+  int picture = kNone;
+  bool ends = false;
+  for_each_unit(bytes_of(packet), nal_length_bytes_, [&](std::uint8_t header) {
+    const int type = type_of(header);
+    const bool is_end = type == kEndOfSequence || type == kEndOfStream;
+    if (is_end && picture == kNone) after_end_ = true;
+    ends |= is_end && picture != kNone;
+    if (type <= kLastPicture && picture == kNone) picture = type;
+  });
+  if (picture >= kFirstLink && picture <= kLastKey) {
+    const bool is_link = picture <= kLastLink;
+    skips_rasl_ = is_link || (picture == kCleanRandomAccess && after_end_);
+    in_leading_ = skips_rasl_;
+    after_end_ = false;
+  } else if (picture >= 0 && picture < kFirstLeading) {
+    in_leading_ = false;  // leading pictures all come before the first other one
+  }
+  if (ends) after_end_ = true;
+  return !(skips_rasl_ && (picture == kRaslN || picture == kRaslR));
+}
+
+}  // namespace isocost

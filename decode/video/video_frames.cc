@@ -1,0 +1,334 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/bytes/ffmpeg_input.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/video/internal/frame_reader.h"
+#include "decode/video/internal/frame_scaler.h"
+#include "decode/video/internal/shown_packets.h"
+#include "decode/video/internal/video_container.h"
+#include "decode/video/video.h"
+
+extern "C" {
+#include <libavcodec/packet.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
+#include <libavutil/frame.h>
+#include <libavutil/mathematics.h>
+#include <libavutil/rational.h>
+}
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kEarlyToleranceUs = 500'000;
+
+/// The frame on screen at a time, for times that only grow. One frame is decoded ahead: only the
+/// next one tells how long a frame stays.
+class FrameFinder {
+ public:
+  explicit FrameFinder(FrameReader& reader)
+      : reader_(reader), current_(make_av_frame()), next_(make_av_frame()) {}
+
+  Status start() {
+    ISOCOST_TRY(fetch());
+    if (!has_next_) return corrupt("its video has no frames");
+    first_ = true;
+    return {};
+  }
+
+  /// True where the frame differs from the one found before.
+  Result<bool> find(std::int64_t time_us) {
+    bool changed = std::exchange(first_, false);
+    if (!ended_ && next_us_ < time_us) ISOCOST_TRY(try_seek(time_us));
+    while (has_next_ && (next_us_ <= time_us || !has_current_)) {
+      std::swap(current_, next_);
+      current_us_ = next_us_;
+      has_current_ = changed = true;
+      ISOCOST_TRY(fetch());
+    }
+    if (!has_current_ || (ended_ && time_us > end_us_ + kEarlyToleranceUs)) return ends_early();
+    return changed;
+  }
+
+  /// Finds the frame that is shown at this very time, the one after `before` others of that time.
+  Status find_exact(std::int64_t time_us, std::int64_t before, bool is_alone) {
+    // A key frame of that time may come after the first of several.
+    if (!ended_ && next_us_ < time_us) ISOCOST_TRY(try_seek(is_alone ? time_us : time_us - 1));
+    while (has_next_ && (next_us_ < time_us || (next_us_ == time_us && before_next() <= before))) {
+      before_current_ = before_next();
+      std::swap(current_, next_);
+      current_us_ = next_us_;
+      has_current_ = true;
+      ISOCOST_TRY(fetch());
+    }
+    if (has_current_ && current_us_ == time_us && before_current_ == before) return {};
+    return corrupt("its video does not show all frames that its container has");
+  }
+
+  const AVFrame& frame() const { return *current_; }
+
+ private:
+  /// Frames of the next one's time before it, since the last jump.
+  std::int64_t before_next() const {
+    return has_current_ && current_us_ == next_us_ ? before_current_ + 1 : 0;
+  }
+
+  Status fetch() {
+    ISOCOST_ASSIGN(has_next_, reader_.next(next_.get()));
+    if (has_next_) {
+      next_us_ = reader_.time_us();
+    } else {
+      ended_ = true;
+      end_us_ = reader_.time_us() + reader_.interval_us();
+    }
+    return {};
+  }
+
+  Status try_seek(std::int64_t time_us) {
+    ISOCOST_ASSIGN(const bool jumped, reader_.seek(time_us));
+    if (!jumped) return {};
+    has_current_ = false;
+    return fetch();
+  }
+
+  Error ends_early() const {
+    char text[64];
+    std::snprintf(text, sizeof text, "its video ends early, at %.2f s",
+                  static_cast<double>(end_us_) / 1e6);
+    return corrupt(text);
+  }
+
+  FrameReader& reader_;
+  AvFrame current_;
+  AvFrame next_;
+  bool has_current_ = false;
+  bool has_next_ = false;
+  bool first_ = false;
+  bool ended_ = false;
+  std::int64_t current_us_ = 0;
+  std::int64_t next_us_ = 0;
+  std::int64_t end_us_ = 0;
+  std::int64_t before_current_ = 0;  ///< Frames of its time before it.
+};
+
+/// The frame with room for the blocks and edges to which decoders round it up.
+std::int64_t padded_pixels(const PartShape& shape, std::int64_t room) {
+  return (shape.width + room) * (shape.height + room);
+}
+
+/// What a decoder is allowed: its smallest scratch buffer, about 280 lines, counts as a frame.
+constexpr std::int64_t kDecoderRoom = 320;
+
+Status check_arguments(const PartShape& shape, std::span<const std::int64_t> times_us,
+                       std::int32_t target_width, std::int32_t target_height) {
+  constexpr std::int32_t kMaxSide = 1 << 15;
+  const bool sides = target_width > 0 && target_height > 0 && target_width <= kMaxSide &&
+                     target_height <= kMaxSide && shape.width > 0 && shape.height > 0;
+  const bool ascending = std::is_sorted(times_us.begin(), times_us.end());
+  if (sides && ascending && (times_us.empty() || times_us.front() >= 0)) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "video_frames: sizes must be positive and times ascend");
+}
+
+/// video_frames, with a scaler for the target size.
+Status scaled_frames(const ByteSource& source, const PartShape& shape,
+                     std::span<const std::int64_t> times_us, FrameScaler& scaler,
+                     const VideoFrameSink& sink, const DecodeLimit& limit) {
+  if (times_us.empty()) return {};
+  ISOCOST_TRY(check_video_container(source, shape.format));
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
+  ISOCOST_ASSIGN(AvCodec codec,
+                 open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
+  FrameReader reader(input, std::move(codec), {&limit, times_us.back()});
+  FrameFinder finder(reader);
+  ISOCOST_TRY(finder.start());
+  std::span<const std::uint8_t> rgb;
+  for (std::size_t i = 0; i < times_us.size(); ++i) {
+    ISOCOST_ASSIGN(const bool changed, finder.find(times_us[i]));
+    if (changed) {
+      ISOCOST_ASSIGN(rgb, scaler.convert(finder.frame()));
+    }
+    ISOCOST_TRY(sink(i, rgb));
+  }
+  return {};
+}
+
+/// Decodes from the first frame to the last index.
+Status counted_frames(FrameReader& reader, std::span<const std::int64_t> indices,
+                      FrameScaler& scaler, const VideoFrameSink& sink) {
+  const AvFrame frame = make_av_frame();
+  std::int64_t decoded = 0;
+  std::span<const std::uint8_t> rgb;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const bool is_other = decoded <= indices[i];
+    while (decoded <= indices[i]) {
+      ISOCOST_ASSIGN(const bool more, reader.next(frame.get()));
+      if (!more) return corrupt("its video does not show all frames that its container has");
+      ++decoded;
+    }
+    if (is_other) {
+      ISOCOST_ASSIGN(rgb, scaler.convert(*frame));
+    }
+    ISOCOST_TRY(sink(i, rgb));
+  }
+  return {};
+}
+
+/// A video whose frames are asked for by number.
+struct NumberedVideo {
+  const ByteSource& source;
+  const PartShape& shape;
+  const VideoFrameTimes& times;
+  const DecodeLimit& limit;
+};
+
+/// Opens the video anew and calls `read` with a reader that is to go up to frame `last`.
+template <typename Read>
+Status with_reader(const NumberedVideo& video, std::int64_t last, FramesGiven given,
+                   const Read& read) {
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(video.source, video.shape.format));
+  ISOCOST_ASSIGN(AvCodec codec,
+                 open_video_decoder(*input.video(), padded_pixels(video.shape, kDecoderRoom)));
+  const std::int64_t until_us = video.times.us[static_cast<std::size_t>(last)];
+  FrameReader reader(input, std::move(codec), {&video.limit, until_us}, video.times.origin, given);
+  return read(reader);
+}
+
+/// Jumps to the frames' times. `done`: how many of the indices the sink has had, counted on here.
+Status timed_frames(FrameReader& reader, const std::vector<std::int64_t>& times_us,
+                    std::span<const std::int64_t> indices, FrameScaler& scaler,
+                    const VideoFrameSink& sink, std::size_t& done) {
+  const auto time_of = [&](std::size_t i) {
+    return times_us.at(static_cast<std::size_t>(indices[i]));
+  };
+  reader.need_from(time_of(done));
+  FrameFinder finder(reader);
+  ISOCOST_TRY(finder.start());
+  std::span<const std::uint8_t> rgb;
+  for (const std::size_t first = done; done < indices.size(); ++done) {
+    if (done == first || indices[done] != indices[done - 1]) {
+      const auto same = std::ranges::equal_range(times_us, time_of(done));
+      const std::int64_t number = indices[done] - (same.begin() - times_us.begin());
+      reader.need_from(same.front());
+      ISOCOST_TRY(finder.find_exact(same.front(), number, same.size() == 1));
+      ISOCOST_ASSIGN(rgb, scaler.convert(finder.frame()));
+    }
+    ISOCOST_TRY(sink(done, rgb));
+  }
+  return {};
+}
+
+/// Leaves out frames between those that are wanted where that works, which it does not where a
+/// group of pictures refers to what comes before it.
+Status timed_frames(const NumberedVideo& video, std::span<const std::int64_t> indices,
+                    FrameScaler& scaler, const VideoFrameSink& sink) {
+  std::size_t done = 0;
+  const auto read = [&](FrameReader& reader) {
+    return timed_frames(reader, video.times.us, indices, scaler, sink, done);
+  };
+  Status sparse = with_reader(video, indices.back(), FramesGiven::kSome, read);
+  if (sparse || sparse.error().code() != ErrorCode::kCorrupt) return sparse;
+  return with_reader(video, indices.back(), FramesGiven::kEvery, read);
+}
+
+bool are_frames_of(std::span<const std::int64_t> indices, const PartShape& shape) {
+  return std::ranges::is_sorted(indices) &&
+         (indices.empty() || (indices.front() >= 0 && indices.back() < shape.frames));
+}
+
+}  // namespace
+
+Status video_frames(const ByteSource& source, const PartShape& shape,
+                    std::span<const std::int64_t> times_us, std::int32_t target_width,
+                    std::int32_t target_height, const VideoFrameSink& sink,
+                    const DecodeLimit& limit) {
+  ISOCOST_TRY(check_arguments(shape, times_us, target_width, target_height));
+  FrameScaler scaler(target_width, target_height, shape.orientation, FrameColours::kOwn);
+  return scaled_frames(source, shape, times_us, scaler, sink, limit);
+}
+
+Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
+                                          const DecodeLimit& limit) {
+  ISOCOST_TRY(check_video_container(source, format));
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
+  const AvPacket packet = make_av_packet();
+  ShownPackets shown(*input.video());
+  const auto begun = limit.used();
+  VideoFrameTimes result;
+  std::vector<std::int64_t>& times = result.us;
+  for (;;) {
+    ISOCOST_TRY(limit.check(begun, 0));
+    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+    if (!more) break;
+    const std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
+    if (!shown.is_shown(*packet) || at == AV_NOPTS_VALUE) continue;
+    times.push_back(at);
+    result.all_told &= packet->pts != AV_NOPTS_VALUE;
+  }
+  if (times.empty()) return corrupt("its video has no frames");
+  std::ranges::sort(times);
+  const std::int64_t first = result.origin = times.front();
+  const AVRational time_base = input.video()->time_base;
+  constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;
+  if (first < -kMostTicks || times.back() > kMostTicks) {
+    return corrupt("its video has impossible times");
+  }
+  for (std::int64_t& time : times) {
+    time = av_rescale_q_rnd(time - first, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
+  }
+  return result;
+}
+
+Status exact_video_frames(const ByteSource& source, const PartShape& shape,
+                          std::span<const std::int64_t> indices, const VideoFrameSink& sink,
+                          const DecodeLimit& limit) {
+  ISOCOST_TRY(check_arguments(shape, {}, shape.width, shape.height));
+  ISOCOST_ASSIGN(const VideoFrameTimes all, video_frame_times(source, shape.format, limit));
+  if (std::ssize(all.us) != shape.frames) {
+    return corrupt("its frames are not those that were counted");
+  }
+  if (!are_frames_of(indices, shape)) {
+    return Error(ErrorCode::kInvalidArgument, "exact_video_frames: no such frame, or not in order");
+  }
+  if (indices.empty()) return {};
+  FrameScaler scaler(shape.width, shape.height, shape.orientation, FrameColours::kAsTransformers);
+  const NumberedVideo video{source, shape, all, limit};
+  // AVI tells when pictures are decoded, and passes it off as when they are shown.
+  const bool is_timed = all.all_told && shape.format != MediaFormat::kAvi;
+  if (is_timed) return timed_frames(video, indices, scaler, sink);
+  return with_reader(video, indices.back(), FramesGiven::kEvery, [&](FrameReader& reader) {
+    return counted_frames(reader, indices, scaler, sink);
+  });
+}
+
+std::int64_t exact_video_working_set_bytes(const PartShape& shape) {
+  constexpr std::int64_t kTimes =
+      std::int64_t{3} * 8;  // of a vector that grows, and of the sampled frames
+  return video_working_set_bytes(shape, shape.width, shape.height) + kTimes * shape.frames;
+}
+
+std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target_width,
+                                     std::int32_t target_height) {
+  // A decoder may hold as many reference frames as its level allows (that of H.264 level 5.2, at
+  // least 6, at most 16), three that are being reordered or shown, and one beside each of ours.
+  constexpr std::int64_t kReferencePixels = std::int64_t{184'320} * 256;
+  constexpr std::int64_t kBytesAPixel = 3;  // 4:2:0 in 10 bits
+  const std::int64_t pixels = padded_pixels(shape, 128);
+  const std::int64_t frames = std::clamp<std::int64_t>(kReferencePixels / pixels, 6, 16) + 4;
+  const std::int64_t target = (std::int64_t{target_width} + 64) * (target_height + 64) * 3;
+  constexpr std::int64_t kFixed = std::int64_t{8} << 20;  // tables, packets, scaler
+  return frames * pixels * kBytesAPixel + 2 * target +
+         std::min<std::int64_t>(shape.encoded_bytes, kFixed) + kFixed;
+}
+
+}  // namespace isocost

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/checked.h"
+#include "base/result.h"
+#include "decode/bytes/ffmpeg_input.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/resize/orientation.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/video/internal/shown_packets.h"
+#include "decode/video/internal/video_container.h"
+#include "decode/video/video.h"
+
+extern "C" {
+#include <libavcodec/packet.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
+#include <libavutil/dict.h>
+#include <libavutil/mathematics.h>
+#include <libavutil/rational.h>
+}
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kMaxDurationUs = std::int64_t{1'000'000'000} * 1'000'000;
+
+std::int64_t to_us(std::int64_t ticks, AVRational time_base) {
+  return av_rescale_q(ticks, time_base, AV_TIME_BASE_Q);
+}
+
+/// EXIF's numbers for a display matrix, which holds a quarter turn and perhaps a mirroring.
+Result<std::uint8_t> orientation_of(const AVStream& stream) {
+  std::size_t size = 0;
+  const std::uint8_t* bytes = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
+  if (bytes == nullptr || size < 9 * sizeof(std::int32_t)) return std::uint8_t{1};
+  const auto* m = reinterpret_cast<const std::int32_t*>(bytes);
+  const auto [a, b, c, d] = std::array<std::int64_t, 4>{m[0], m[1], m[3], m[4]};
+  if (b == 0 && c == 0 && a != 0 && d != 0) {
+    return static_cast<std::uint8_t>(a > 0 ? (d > 0 ? 1 : 4) : (d > 0 ? 2 : 3));
+  }
+  if (a == 0 && d == 0 && b != 0 && c != 0) {
+    return static_cast<std::uint8_t>(b > 0 ? (c > 0 ? 5 : 6) : (c > 0 ? 8 : 7));
+  }
+  return Error(ErrorCode::kUnsupported, "it is displayed turned by no multiple of 90 degrees");
+}
+
+/// Matroska keeps a stream's duration as a tag, "00:00:08.120000000".
+std::optional<std::int64_t> tagged_duration_us(const AVStream& stream) {
+  const AVDictionaryEntry* tag = av_dict_get(stream.metadata, "DURATION", nullptr, 0);
+  if (tag == nullptr) return std::nullopt;
+  int hours = 0;
+  int minutes = 0;
+  double seconds = 0;
+  if (std::sscanf(tag->value, "%3d:%2d:%lf", &hours, &minutes, &seconds) != 3) return std::nullopt;
+  if (hours < 0 || minutes < 0 || !(seconds >= 0 && seconds < 60)) return std::nullopt;
+  return (std::int64_t{hours} * 60 + minutes) * 60'000'000 +
+         static_cast<std::int64_t>(seconds * 1e6);
+}
+
+/// Reads packets (and decodes none) from the last known key frame on: the end of the last frame.
+Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
+  const AvPacket packet = make_av_packet();
+  const AVStream& stream = *input.video();
+  std::optional<std::int64_t> first;
+  std::int64_t last = 0;
+  std::int64_t end = 0;
+  std::int64_t gap = 0;
+  for (;;) {
+    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+    if (!more) break;
+    const std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
+    if (at == AV_NOPTS_VALUE || (packet->flags & AV_PKT_FLAG_DISCARD) != 0) continue;
+    // av_rescale_q returns INT64_MIN where the result does not fit.
+    const std::int64_t at_us = to_us(at, stream.time_base);
+    if (at_us > kMaxDurationUs || at_us < -kMaxDurationUs) {
+      return corrupt("its video has impossible times");
+    }
+    if (!first) {
+      first = last = at;
+      const std::int64_t far = input.context()->duration;
+      if (seek_near_end && far > 0 && far < kMaxDurationUs) {
+        const auto moved = input.seek(av_rescale_q(far, AV_TIME_BASE_Q, stream.time_base));
+        // Without an index it does not move; then all packets are read.
+        if (!moved.has_value() && moved.error().code() == ErrorCode::kIo) return moved.error();
+      }
+    } else if (at > last) {
+      gap = gap == 0 ? at - last : std::min(gap, at - last);
+      last = at;
+    }
+    const std::int64_t length = packet->duration > 0 ? packet->duration : gap;
+    end = std::max(end, at + std::clamp<std::int64_t>(length, 0, INT32_MAX));
+  }
+  if (!first) return corrupt("its video has no frames");
+  return to_us(end - *first, stream.time_base);
+}
+
+/// Nothing where the container does not say.
+std::optional<std::int64_t> declared_us(const FfmpegInput& input, MediaFormat format) {
+  const AVStream& stream = *input.video();
+  if (stream.duration > 0) return to_us(stream.duration, stream.time_base);
+  if (format != MediaFormat::kMatroska) return std::nullopt;
+  if (const auto tagged = tagged_duration_us(stream)) return tagged;
+  // Of several streams the longest counts, which need not be the video.
+  const bool alone = input.context()->nb_streams == 1 && input.context()->duration > 0;
+  return alone ? std::optional(input.context()->duration) : std::nullopt;
+}
+
+/// An index that is not empty will do; without one, a first packet must come.
+Status check_has_frames(FfmpegInput& input) {
+  if (avformat_index_get_entries_count(input.video()) > 0) return {};
+  const AvPacket packet = make_av_packet();
+  ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+  return more ? Status{} : Status(corrupt("its video has no frames"));
+}
+
+Result<std::int64_t> duration_us(FfmpegInput& input, MediaFormat format, bool fragmented) {
+  const auto declared = fragmented ? std::nullopt : declared_us(input, format);
+  if (!declared) return measure_us(input, format == MediaFormat::kMatroska);
+  ISOCOST_TRY(check_has_frames(input));
+  return *declared;
+}
+
+Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
+  const AVCodecParameters& codec = *input.video()->codecpar;
+  if (codec.width <= 0 || codec.height <= 0) {
+    input.context()->probesize = 256 << 10;
+    input.context()->max_analyze_duration = AV_TIME_BASE;
+    if (avformat_find_stream_info(input.context(), nullptr) < 0 || codec.width <= 0 ||
+        codec.height <= 0) {
+      return corrupt("its video has no size");
+    }
+  }
+  const auto pixels = checked_product(codec.width, codec.height);
+  if (!pixels || *pixels > max_pixels) {
+    return Error(ErrorCode::kResourceExhausted,
+                 "its video of " + std::to_string(codec.width) + "x" +
+                     std::to_string(codec.height) + " is over the limit of " +
+                     std::to_string(max_pixels) + " pixels: raise max_pixels");
+  }
+  return {};
+}
+
+/// The frames that the index of an MP4 lists, but those that an edit list cuts away.
+std::int64_t indexed_frames(AVStream* stream) {
+  std::int64_t frames = 0;
+  const int entries = avformat_index_get_entries_count(stream);
+  for (int i = 0; i < entries; ++i) {
+    const AVIndexEntry* entry = avformat_index_get_entry(stream, i);
+    frames += (entry->flags & AVINDEX_DISCARD_FRAME) == 0 ? 1 : 0;
+  }
+  return frames;
+}
+
+/// The pictures at the start that the index of an MP4 lists, but that no decoder shows, as they
+/// refer to ones before the start.
+Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
+  const AVCodecParameters& codec = *input.video()->codecpar;
+  const bool may_have_some = codec.codec_id == AV_CODEC_ID_HEVC ||
+                             (loses_leading_pictures(codec.codec_id) && codec.video_delay > 0);
+  const AVIndexEntry* first = avformat_index_get_entry(input.video(), 0);
+  if (!may_have_some || first == nullptr) return 0;
+  ISOCOST_TRY(input.seek(first->timestamp));
+  const AvPacket packet = make_av_packet();
+  ShownPackets shown(*input.video());
+  std::int64_t frames = 0;
+  while (shown.in_leading()) {
+    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+    if (!more) break;
+    const bool is_cut_away = (packet->flags & AV_PKT_FLAG_DISCARD) != 0;
+    frames += !shown.is_shown(*packet) && !is_cut_away ? 1 : 0;
+  }
+  return frames;
+}
+
+struct FrameCount {
+  std::int64_t frames = 0;
+  std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read.
+};
+
+/// The index of an MP4 in one piece will do, unless its codec has packets that are never shown;
+/// elsewhere all packets are read, from the start and so by an input of their own.
+Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
+                                bool fragmented) {
+  const bool shows_all = input.video()->codecpar->codec_id != AV_CODEC_ID_VP8;
+  if (format == MediaFormat::kMp4 && !fragmented && shows_all) {
+    const std::int64_t frames = indexed_frames(input.video());
+    if (frames > 0) {
+      ISOCOST_ASSIGN(const std::int64_t leading, undecodable_leading_frames(input));
+      if (leading < frames) return FrameCount{frames - leading};
+    }
+  }
+  ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
+  return FrameCount{std::ssize(times.us), times.us.back()};
+}
+
+/// The rate that the container tells; otherwise that of the frames' times, or frames over duration,
+/// which some containers count from zero and not from the first frame.
+AVRational frame_rate(const AVStream& stream, const PartShape& shape,
+                      std::int64_t first_to_last_us) {
+  constexpr std::int64_t kMost = INT32_MAX;
+  AVRational rate = stream.avg_frame_rate;
+  if (rate.num > 0 && rate.den > 0) return rate;
+  if (first_to_last_us > 0) {
+    av_reduce(&rate.num, &rate.den, (shape.frames - 1) * AV_TIME_BASE, first_to_last_us, kMost);
+  } else if (shape.duration_us > 0) {
+    av_reduce(&rate.num, &rate.den, shape.frames * AV_TIME_BASE, shape.duration_us, kMost);
+  }
+  return rate.num > 0 && rate.den > 0 ? rate : AVRational{kUnknownFrameRate, 1};
+}
+
+}  // namespace
+
+Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
+                              std::int64_t max_pixels) {
+  if (source.size() == 0) return corrupt("it has zero bytes");
+  ISOCOST_ASSIGN(const VideoContainer container, check_video_container(source, format));
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
+  ISOCOST_TRY(check_video_codec(*input.video()));
+  ISOCOST_TRY(check_size(input, max_pixels));
+  PartShape shape;
+  shape.modality = Modality::kVideo;
+  shape.format = format;
+  ISOCOST_ASSIGN(shape.orientation, orientation_of(*input.video()));
+  ISOCOST_ASSIGN(shape.duration_us, duration_us(input, format, container.fragmented));
+  if (shape.duration_us < 0 || shape.duration_us > kMaxDurationUs) {
+    return corrupt("its video has an impossible duration");
+  }
+  ISOCOST_ASSIGN(const FrameCount count, count_frames(input, source, format, container.fragmented));
+  shape.frames = count.frames;
+  const AVRational rate = frame_rate(*input.video(), shape, count.first_to_last_us);
+  shape.sample_rate = rate.num;
+  shape.channels = rate.den;
+  shape.width = input.video()->codecpar->width;
+  shape.height = input.video()->codecpar->height;
+  if (exchanges_sides(shape.orientation)) std::swap(shape.width, shape.height);
+  shape.encoded_bytes = source.size();
+  return shape;
+}
+
+}  // namespace isocost

@@ -1,0 +1,136 @@
+// Frames by number against PyAV: make_video_goldens.py made video_goldens.txt and golden_videos.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <ios>
+#include <iterator>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "decode/probe.h"
+#include "decode/shape/sample_shape.h"
+#include "decode/video/video.h"
+#include "tests/support/test_pattern.h"
+
+namespace isocost {
+namespace {
+
+constexpr const char* kFolder = ISOCOST_SOURCE_DIR "/tests/decode/video/";
+
+struct Golden {
+  std::string name;
+  std::int64_t frames = 0;
+  std::int32_t numerator = 0;
+  std::int32_t denominator = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  std::uint64_t hash = 0;
+};
+
+std::vector<Golden> goldens() {
+  std::ifstream lines(std::string(kFolder) + "video_goldens.txt");
+  std::vector<Golden> all;
+  Golden one;
+  while (lines >> one.name >> one.frames >> one.numerator >> one.denominator >> one.width >>
+         one.height >> std::hex >> one.hash >> std::dec) {
+    all.push_back(one);
+  }
+  return all;
+}
+
+std::vector<std::byte> read(const std::string& name) {
+  std::ifstream file(kFolder + std::string("golden_videos/") + name, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+using Frames = std::vector<std::vector<std::uint8_t>>;
+
+Frames frames_of(const ByteSource& source, const PartShape& shape,
+                 const std::vector<std::int64_t>& indices) {
+  Frames frames;
+  const auto keep = [&](std::size_t, std::span<const std::uint8_t> rgb) -> Status {
+    frames.emplace_back(rgb.begin(), rgb.end());
+    return {};
+  };
+  const Status status = exact_video_frames(source, shape, indices, keep);
+  EXPECT_TRUE(status.has_value()) << status.error().to_string();
+  return frames;
+}
+
+TEST(VideoGolden, FramesAndRatesAreThoseOfPyAv) {
+  const auto all = goldens();
+  ASSERT_EQ(all.size(), 99U);
+  for (const Golden& golden : all) {
+    SCOPED_TRACE(golden.name);
+    const auto bytes = read(golden.name);
+    const MemoryByteSource source(bytes);
+    const auto shape = probe(source, golden.name, {});
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    EXPECT_EQ(shape->frames, golden.frames);
+    EXPECT_EQ(shape->width, golden.width);
+    EXPECT_EQ(shape->height, golden.height);
+    EXPECT_EQ(shape->sample_rate, golden.numerator);
+    EXPECT_EQ(shape->channels, golden.denominator);
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(shape->frames));
+    std::iota(indices.begin(), indices.end(), 0);
+    const Frames frames = frames_of(source, *shape, indices);
+    std::vector<std::uint8_t> rgb;
+    for (const auto& frame : frames) rgb.insert(rgb.end(), frame.begin(), frame.end());
+    if (golden.hash != 0) {
+      EXPECT_EQ(test::fnv1a(rgb), golden.hash);
+    }
+  }
+}
+
+// Seeking to key frames does not miscount, whatever frames are asked for.
+TEST(VideoGolden, AFrameIsTheSameAloneAndAmongOthers) {
+  for (const Golden& golden : goldens()) {
+    SCOPED_TRACE(golden.name);
+    const auto bytes = read(golden.name);
+    const MemoryByteSource source(bytes);
+    const PartShape shape = probe(source, golden.name, {}).value();
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(shape.frames));
+    std::iota(indices.begin(), indices.end(), 0);
+    const Frames all = frames_of(source, shape, indices);
+    ASSERT_EQ(all.size(), indices.size());
+    for (const std::int64_t step : {1, 7, 20}) {
+      std::vector<std::int64_t> some;
+      for (std::int64_t i = shape.frames - 1; i >= 0; i -= step) some.insert(some.begin(), i);
+      some.push_back(some.back());  // the same twice
+      const Frames found = frames_of(source, shape, some);
+      ASSERT_EQ(found.size(), some.size());
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        EXPECT_EQ(found[i], all[static_cast<std::size_t>(some[i])]) << some[i];
+      }
+    }
+    for (std::int64_t i = 0; i < shape.frames; i += 5) {
+      const Frames alone = frames_of(source, shape, {i});
+      ASSERT_EQ(alone.size(), 1U);
+      EXPECT_EQ(alone.front(), all[static_cast<std::size_t>(i)]) << i;
+    }
+  }
+}
+
+TEST(VideoGolden, AFileThatHasChangedIsCorrupt) {
+  const auto bytes = read("nine.mp4");
+  const MemoryByteSource source(bytes);
+  PartShape shape = probe(source, "nine.mp4", {}).value();
+  const auto ignore = [](std::size_t, std::span<const std::uint8_t>) -> Status { return {}; };
+  const std::vector<std::int64_t> beyond = {9};
+  EXPECT_EQ(exact_video_frames(source, shape, beyond, ignore).error().code(),
+            ErrorCode::kInvalidArgument);
+  ++shape.frames;
+  EXPECT_EQ(exact_video_frames(source, shape, beyond, ignore).error().code(), ErrorCode::kCorrupt);
+}
+
+}  // namespace
+}  // namespace isocost

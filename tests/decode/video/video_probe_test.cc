@@ -1,0 +1,247 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "decode/video/video.h"
+#include "tests/support/av_media.h"
+
+namespace isocost::test {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kManyPixels = 178'956'970;
+
+Result<PartShape> probe_bytes(std::span<const std::byte> bytes, MediaFormat format) {
+  return probe_video(MemoryByteSource(bytes), format, kManyPixels);
+}
+
+struct Combination {
+  MediaFormat container;
+  const char* encoder;
+  int b_frames;
+};
+
+constexpr Combination kCombinations[] = {
+    {MediaFormat::kMp4, "libx264", 0},      {MediaFormat::kMp4, "libx264", 2},
+    {MediaFormat::kMp4, "libx265", 2},      {MediaFormat::kMp4, "mpeg4", 0},
+    {MediaFormat::kMp4, "libvpx-vp9", 0},   {MediaFormat::kMatroska, "libx264", 2},
+    {MediaFormat::kMatroska, "libx265", 0}, {MediaFormat::kMatroska, "libvpx-vp9", 0},
+    {MediaFormat::kMatroska, "libvpx", 0},  {MediaFormat::kAvi, "mpeg4", 0},
+    {MediaFormat::kAvi, "libx264", 0},
+};
+
+TEST(VideoProbe, TellsSizeAndDurationOfEveryContainerAndCodec) {
+  for (const Combination& c : kCombinations) {
+    VideoSpec spec;
+    spec.container = c.container;
+    spec.encoder = c.encoder;
+    spec.b_frames = c.b_frames;
+    spec.frames = 23;
+    const Bytes bytes = make_video(spec);
+    const auto shape = probe_bytes(bytes, c.container);
+    ASSERT_TRUE(shape.has_value()) << c.encoder << ' ' << shape.error().to_string();
+    EXPECT_EQ(shape->modality, Modality::kVideo);
+    EXPECT_EQ(shape->format, c.container);
+    EXPECT_EQ(shape->width, 96);
+    EXPECT_EQ(shape->height, 64);
+    EXPECT_EQ(shape->orientation, 1);
+    EXPECT_NEAR(static_cast<double>(shape->duration_us), 2.3e6, 1e3) << c.encoder;
+    EXPECT_EQ(shape->encoded_bytes, static_cast<std::int64_t>(bytes.size()));
+  }
+}
+
+TEST(VideoProbe, FindsTheIndexAtEitherEndWithFewReads) {
+  for (const bool at_start : {false, true}) {
+    VideoSpec spec;
+    spec.frames = 300;
+    spec.moov_at_start = at_start;
+    spec.encoder = "mpeg4";
+    spec.width = spec.height = 320;
+    const Bytes bytes = make_video(spec);
+    const MemoryByteSource memory(bytes);
+    const CountingByteSource source(memory);
+    const auto shape = probe_video(source, MediaFormat::kMp4, kManyPixels);
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    EXPECT_EQ(shape->duration_us, 30'000'000);
+    EXPECT_LT(source.bytes_read(), source.size() / 2);
+  }
+}
+
+TEST(VideoProbe, MeasuresWhereTheContainerDoesNotSay) {
+  VideoSpec fragmented;
+  fragmented.fragmented = true;
+  fragmented.frames = 57;
+  VideoSpec live;
+  live.container = MediaFormat::kMatroska;
+  live.live = true;
+  live.frames = 57;
+  for (const VideoSpec& spec : {fragmented, live}) {
+    const auto shape = probe_bytes(make_video(spec), spec.container);
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    EXPECT_NEAR(static_cast<double>(shape->duration_us), 5.7e6, 101e3);
+  }
+}
+
+// A live Matroska file whose first cluster begins near the end of 64 bits, in milliseconds.
+Bytes far_in_the_future(const VideoSpec& live) {
+  const Bytes file = make_video(live);
+  constexpr std::array<std::uint8_t, 4> kCluster{0x1F, 0x43, 0xB6, 0x75};
+  const auto as_byte = [](std::uint8_t value) { return static_cast<std::byte>(value); };
+  const auto cluster =
+      std::ranges::search(file, kCluster, {}, {}, as_byte).begin() - file.begin() + 4;
+  const auto at = static_cast<std::size_t>(cluster);
+  // Its size, to be given in eight bytes as unknown, and its time: E7, one byte, 0.
+  const auto size_bytes =
+      static_cast<std::size_t>(std::countl_zero(static_cast<std::uint8_t>(file.at(at)))) + 1;
+  Bytes out(file.begin(), file.begin() + cluster);
+  for (const std::uint8_t value : {0x01, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,  //
+                                   0xE7, 0x88, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x00, 0x00}) {
+    out.push_back(as_byte(value));
+  }
+  constexpr std::size_t kChecksum = 6;  // which is left out
+  const std::size_t time = at + size_bytes + kChecksum;
+  EXPECT_EQ(file.at(time), as_byte(0xE7));
+  EXPECT_EQ(file.at(time + 1), as_byte(0x81));
+  out.insert(out.end(), file.begin() + static_cast<std::ptrdiff_t>(time) + 3, file.end());
+  return out;
+}
+
+TEST(VideoProbe, RefusesTimesThatDoNotFit) {
+  VideoSpec live;
+  live.container = MediaFormat::kMatroska;
+  live.live = true;
+  const auto shape = probe_bytes(far_in_the_future(live), MediaFormat::kMatroska);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt);
+  EXPECT_THAT(shape.error().message(), HasSubstr("impossible times"));
+}
+
+TEST(VideoProbe, TellsTheVideosDurationNotTheSounds) {
+  for (const MediaFormat container :
+       {MediaFormat::kMp4, MediaFormat::kMatroska, MediaFormat::kAvi}) {
+    VideoSpec spec;
+    spec.container = container;
+    spec.encoder = "mpeg4";
+    spec.silence_s = 9;
+    const auto shape = probe_bytes(make_video(spec), container);
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    EXPECT_NEAR(static_cast<double>(shape->duration_us), 2e6, 101e3);
+  }
+}
+
+TEST(VideoProbe, TurnsWidthAndHeightAsDisplayed) {
+  constexpr std::pair<int, int> kTurns[] = {{90, 6}, {180, 3}, {270, 8}};
+  for (const auto& [degrees, orientation] : kTurns) {
+    VideoSpec spec;
+    spec.clockwise_degrees = degrees;
+    const auto shape = probe_bytes(make_video(spec), MediaFormat::kMp4);
+    ASSERT_TRUE(shape.has_value());
+    EXPECT_EQ(shape->orientation, orientation);
+    EXPECT_EQ(shape->width, degrees == 180 ? 96 : 64);
+  }
+}
+
+TEST(VideoProbe, RefusesAVideoWithoutVideoStream) {
+  for (const MediaFormat container :
+       {MediaFormat::kMp4, MediaFormat::kMatroska, MediaFormat::kAvi}) {
+    const auto shape = probe_bytes(make_video_without_video(container), container);
+    ASSERT_FALSE(shape.has_value());
+    EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(shape.error().message(), HasSubstr("no video stream"));
+  }
+}
+
+TEST(VideoProbe, RefusesAVideoWithoutFrames) {
+  for (const MediaFormat container :
+       {MediaFormat::kMp4, MediaFormat::kMatroska, MediaFormat::kAvi}) {
+    VideoSpec spec;
+    spec.container = container;
+    spec.encoder = "mpeg4";
+    spec.frames = 0;
+    const auto shape = probe_bytes(make_video(spec), container);
+    ASSERT_FALSE(shape.has_value());
+    EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(shape.error().message(),
+                AnyOf(HasSubstr("no frames"), HasSubstr("no video stream")));
+  }
+}
+
+TEST(VideoProbe, NamesACodecThatIsNotDecoded) {
+  VideoSpec spec;
+  spec.container = MediaFormat::kAvi;
+  spec.encoder = "mpeg2video";
+  spec.fps = 25;
+  const auto shape = probe_bytes(make_video(spec), MediaFormat::kAvi);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(shape.error().message(), HasSubstr("mpeg2video"));
+}
+
+TEST(VideoProbe, RefusesMorePixelsThanTheLimit) {
+  const Bytes bytes = make_video({});
+  const auto shape = probe_video(MemoryByteSource(bytes), MediaFormat::kMp4, 96 * 64 - 1);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kResourceExhausted);
+}
+
+TEST(VideoProbe, RefusesEveryCut) {
+  for (const MediaFormat container :
+       {MediaFormat::kMp4, MediaFormat::kMatroska, MediaFormat::kAvi}) {
+    for (const bool at_start : {false, true}) {
+      VideoSpec spec;
+      spec.container = container;
+      spec.encoder = "mpeg4";
+      spec.moov_at_start = at_start;
+      const Bytes bytes = make_video(spec);
+      for (std::size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 211) {
+        const auto shape = probe_bytes(std::span(bytes).first(cut), container);
+        ASSERT_FALSE(shape.has_value()) << cut << " of " << bytes.size();
+        EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt) << shape.error().to_string();
+      }
+    }
+  }
+}
+
+TEST(VideoProbe, RefusesForeignBytes) {
+  const Bytes junk(4096, std::byte{0x5A});
+  const Bytes mp4 = make_video({});
+  EXPECT_EQ(probe_bytes(junk, MediaFormat::kMp4).error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(probe_bytes(mp4, MediaFormat::kMatroska).error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(probe_bytes(mp4, MediaFormat::kAvi).error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(VideoProbe, RefusesATableThatClaimsMoreThanTheFile) {
+  Bytes bytes = make_video({});
+  for (std::size_t i = 0; i + 16 < bytes.size(); ++i) {
+    if (std::memcmp(&bytes[i], "stsz", 4) != 0) continue;
+    std::memset(&bytes[i + 8], 0x01, 4);   // every sample of 16 MB
+    std::memset(&bytes[i + 12], 0x7F, 4);  // two thousand million of them
+  }
+  const auto shape = probe_bytes(bytes, MediaFormat::kMp4);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_THAT(shape.error().message(), HasSubstr("cut off"));
+}
+
+TEST(VideoProbe, PassesOnTheSourcesError) {
+  const Bytes bytes = make_video({});
+  const MemoryByteSource memory(bytes);
+  for (const std::int64_t from : {std::int64_t{0}, std::int64_t{40}, memory.size() - 100}) {
+    const auto shape = probe_video(FailingByteSource(memory, from), MediaFormat::kMp4, kManyPixels);
+    ASSERT_FALSE(shape.has_value());
+    EXPECT_EQ(shape.error().code(), ErrorCode::kIo);
+  }
+}
+
+}  // namespace
+}  // namespace isocost::test
