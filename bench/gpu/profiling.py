@@ -11,8 +11,9 @@ import time
 import types
 
 # What the benchmark uses of the package, by module.
-USED = {"profile": ("hardware", "profile_model", "versions", "write"), "profiled_module": ("ProfiledModule",),
-        "module_profiler": ("backward",), "profile_clock": ("CudaClock", "HostClock", "is_out_of_memory"),
+USED = {"hardware": ("hardware", "versions"), "profile": ("profile_model", "write"),
+        "profiled_module": ("ProfiledModule",), "module_profiler": ("backward",),
+        "profile_clock": ("CudaClock", "HostClock", "is_out_of_memory"),
         "largest_load": ("Trial", "largest_load"), "device_memory": ("free_bytes",)}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "trainer_adapter" / "python" / "isocost"

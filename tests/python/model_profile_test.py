@@ -19,7 +19,7 @@ from isocost.model_architecture import architecture, layer_parameters  # noqa: E
 from isocost.model_loads import module_loads, patch_grid  # noqa: E402
 from isocost.model_profile import Settings, profile_directory  # noqa: E402
 from isocost.model_skeleton import Skeleton, first_layers, places, unique_parameters  # noqa: E402
-from isocost.outputs import tensors_of  # noqa: E402
+from isocost.modules import tensors_of  # noqa: E402
 from support import PROGRAM, TIMEOUT, main  # noqa: E402
 
 NEEDED = ("torch", "transformers", "tokenizers")

@@ -13,8 +13,8 @@ import weakref
 import torch
 
 import isocost
+from isocost.hardware import hardware
 from isocost.module_profiler import ModuleProfiler
-from isocost.profile import hardware
 from support import PROGRAM, TIMEOUT, ShardTest, main, torchrun
 
 

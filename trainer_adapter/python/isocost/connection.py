@@ -8,10 +8,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from isocost import _isocost
 from isocost.errors import ClosedError
+from isocost.hardware import hardware
 from isocost.logs import log
 from isocost.microbatch import Microbatch, moved, torch_tensors
 from isocost.model_inputs import ModelInputs
-from isocost.profile import hardware
 from isocost.replicas import Replicas
 from isocost.resources import Resources
 from isocost.state import State

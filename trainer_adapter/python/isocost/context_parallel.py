@@ -1,12 +1,9 @@
 """Parts of a packed microbatch for context-parallel ranks, which share the tokens of each sequence."""
 
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from isocost.loss import IGNORED_LABEL
-from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
-
-if TYPE_CHECKING:
-    from isocost.microbatch import Microbatch
+from isocost.microbatch import Microbatch
+from isocost.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 
 SPLITS = ("zigzag", "contiguous")
 _OF_TOKENS = {INPUT_IDS: 0, POSITION_IDS: 0, LABELS: IGNORED_LABEL, LOSS_WEIGHTS: 0}
@@ -52,7 +49,7 @@ class ContextPart(NamedTuple):
         return (losses * self.next_weights).sum() / max(1, self.global_label_tokens)
 
 
-def context_part(microbatch: "Microbatch", rank: int, size: int, split: str = "zigzag") -> ContextPart:
+def context_part(microbatch: Microbatch, rank: int, size: int, split: str = "zigzag") -> ContextPart:
     """Returns the part of a packed microbatch that a context-parallel rank computes. All ranks of a replica group
     receive the same microbatch (`topology=`), and each takes its own part; parts are equally long.
 

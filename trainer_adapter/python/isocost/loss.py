@@ -1,19 +1,14 @@
 """The loss of a global batch, which does not depend on the plan."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from isocost import _isocost
 from isocost.counted import counted
 from isocost.decoder_rows import decoder_rows
-from isocost.tensor_names import LABELS, LENGTHS, LOSS_WEIGHTS
-
-if TYPE_CHECKING:
-    from isocost.microbatch import Microbatch
-
-IGNORED_LABEL = _isocost.ignored_label
+from isocost.microbatch import Microbatch
+from isocost.tensor_names import IGNORED_LABEL, LABELS, LENGTHS, LOSS_WEIGHTS
 
 
-def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
+def token_loss(logits: Any, microbatch: Microbatch) -> Any:
     """Returns the next-token loss of a microbatch: the sum of weight x cross entropy over its label tokens, divided by
     the label tokens of the whole global batch.
 
@@ -55,7 +50,7 @@ def pipeline_loss(logits: Any, target: Any) -> Any:
     return weighted_sum(logits, target[:, 0].long(), target[:, 1])
 
 
-def _decoder_sum(logits: Any, microbatch: "Microbatch") -> Any:
+def _decoder_sum(logits: Any, microbatch: Microbatch) -> Any:
     labels = microbatch[LABELS]
     if logits.dim() != 3 or logits.shape[:-1] != labels.shape:
         raise ValueError(f"logits of shape {list(logits.shape)} for labels of shape {list(labels.shape)}: they must be "

@@ -6,9 +6,9 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Pro
 
 from isocost import _isocost
 from isocost.decoder_rows import decoder_rows
-from isocost.loss import IGNORED_LABEL
 from isocost.tensor_names import (
     CU_SEQLENS,
+    IGNORED_LABEL,
     INPUT_IDS,
     LABELS,
     LENGTHS,

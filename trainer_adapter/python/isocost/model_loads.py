@@ -4,8 +4,9 @@ import itertools
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Protocol, Tuple
 
-from isocost.loss import IGNORED_LABEL, weighted_cross_entropy, weighted_sum
+from isocost.loss import weighted_cross_entropy, weighted_sum
 from isocost.model_skeleton import Skeleton
+from isocost.tensor_names import IGNORED_LABEL
 
 _GROUP = 28  # pixels along a side
 _QWEN_VALUES = 6  # of a pixel in a patch: 3 colours, 2 times

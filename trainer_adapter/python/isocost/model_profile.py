@@ -10,10 +10,11 @@ from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from isocost.counted import counted
+from isocost.hardware import versions
 from isocost.model_loads import module_loads
 from isocost.model_modules import How, Measured, measure
 from isocost.model_skeleton import Skeleton
-from isocost.profile import check_writable, document_of, versions, write
+from isocost.profile import check_writable, document_of, write
 
 DTYPES = ("bfloat16", "float16", "float32")
 FROZEN = ("vision", "audio")

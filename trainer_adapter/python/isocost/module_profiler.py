@@ -5,7 +5,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from isocost import _isocost
-from isocost.outputs import tensors_of
+from isocost.modules import tensors_of
 from isocost.profile_clock import Clock, clock_of_device, is_out_of_memory
 from isocost.profiled_module import Forward, ProfiledModule
 

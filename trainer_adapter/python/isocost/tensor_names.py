@@ -1,4 +1,5 @@
-"""The names of a microbatch's tensors, as keyword arguments of a model. They come from base/tensor_schema.h."""
+"""The names of a microbatch's tensors, as keyword arguments of a model, and the label that does not count. They come
+from base/tensor_schema.h."""
 
 from isocost import _isocost
 
@@ -13,6 +14,8 @@ ROPE_POSITIONS = _NAMES["llm", "rope"]
 LOSS_WEIGHTS = _NAMES["llm", "loss_weights"]
 LENGTHS = _NAMES["llm", "lengths"]
 CU_SEQLENS = _NAMES["llm", "cu_seqlens"]
+
+IGNORED_LABEL = _isocost.ignored_label
 
 # By module.
 MODULE_LENGTHS = {module: name for (module, role), name in _NAMES.items() if role == "lengths"}

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from isocost.outputs import tensors_of
+from isocost.modules import tensors_of
 from isocost.own_work import OwnWork
 from isocost.stopwatch import Stretch
 from isocost.tensor_names import CU_SEQLENS

@@ -7,11 +7,11 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 
 from isocost import _isocost
 from isocost.counted import counted
-from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import torch_tensors
 from isocost.modules import MODULES
 from isocost.tensor_names import (
     DERIVED,
+    IGNORED_LABEL,
     INPUT_IDS,
     LABELS,
     LENGTHS,
