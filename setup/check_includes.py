@@ -41,13 +41,14 @@ ROOMS = {
 }
 INSIDE_DECODE = {room for room in ROOMS if room.startswith("decode/")} - {"decode/shape", "decode/isolation"}
 LOADER = {room for room in ROOMS if room.startswith("loader/")}
-ROOMS["trainer_adapter/python"] = {"base", "costmodel", "decode", "transport", "trainer_adapter"} | BALANCER | LOADER
-ROOMS["cli"] = set(ROOMS) - {"trainer_adapter/python", "trainer_adapter/torch"} - INSIDE_DECODE
+EXTENSION = "trainer_adapter/python/extension"
+ROOMS[EXTENSION] = {"base", "costmodel", "decode", "transport", "trainer_adapter"} | BALANCER | LOADER
+ROOMS["cli"] = set(ROOMS) - {EXTENSION, "trainer_adapter/torch"} - INSIDE_DECODE
 ROOMS["cli/lab"] = ROOMS["cli"] | {"cli"}
 # These may include any room, and nobody includes them but those after them.
 LEAVES = ["examples", "tests", "bench"]
 # Nobody includes the programs and the Python module but their own tests.
-PROGRAMS = {"cli", "cli/lab", "trainer_adapter/python"}
+PROGRAMS = {"cli", "cli/lab", EXTENSION}
 # Libraries for trainers: their users are outside of this repository.
 FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_adapter/replicas.h",
              "trainer_adapter/torch/loader.h", "trainer_adapter/torch/profiler.h"}

@@ -18,8 +18,8 @@ USED = {"hardware": ("hardware", "versions"), "profile": ("profile_model", "writ
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "trainer_adapter" / "python" / "isocost"
 # The profiler's method is C++. These files are all of it; they need headers of pybind11 and tl::expected, no library.
-SOURCES = ("bench/gpu/profiling_module.cc", "trainer_adapter/python/profiling.cc", "costmodel/profiling_method.cc",
-           "base/counted.cc", "base/statistics.cc", "base/result.cc")
+SOURCES = ("bench/gpu/profiling_module.cc", "trainer_adapter/python/extension/profiling.cc",
+           "costmodel/profiling_method.cc", "base/counted.cc", "base/statistics.cc", "base/result.cc")
 COMPILE_S = 300  # time-out of the compiler
 MOST_UNITS = 1 << 17
 PROBED_UNITS = 4096
@@ -63,7 +63,7 @@ def compiled_method():
     """Returns the extension of the profiler's method for this interpreter, compiled once below build/gpu."""
     file = ROOT / "build" / "gpu" / f"_isocost{sysconfig.get_config_var('EXT_SUFFIX')}"
     read = [ROOT / source for source in SOURCES]
-    for folder in ("base", "costmodel", "costmodel/internal", "trainer_adapter/python"):
+    for folder in ("base", "costmodel", "costmodel/internal", "trainer_adapter/python/extension"):
         read += (ROOT / folder).glob("*.h")
     if file.exists() and file.stat().st_mtime >= max(source.stat().st_mtime for source in read):
         return file

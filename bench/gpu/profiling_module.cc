@@ -3,6 +3,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include "trainer_adapter/python/profiling.h"
+#include "trainer_adapter/python/extension/profiling.h"
 
 PYBIND11_MODULE(_isocost, module) { isocost::python::bind_profiling(module); }

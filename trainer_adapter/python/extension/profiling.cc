@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/profiling.h"
+#include "trainer_adapter/python/extension/profiling.h"
 
 #include <pybind11/stl.h>
 

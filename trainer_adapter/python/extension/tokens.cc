@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/tokens.h"
+#include "trainer_adapter/python/extension/tokens.h"
 
 #include <pybind11/stl.h>
 
@@ -12,8 +12,8 @@
 
 #include "decode/recipe.h"
 #include "loader/dataset/token_pass.h"
-#include "trainer_adapter/python/errors.h"
-#include "trainer_adapter/python/log_sink.h"
+#include "trainer_adapter/python/extension/errors.h"
+#include "trainer_adapter/python/extension/log_sink.h"
 
 namespace isocost::python {
 namespace {

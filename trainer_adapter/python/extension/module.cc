@@ -3,13 +3,13 @@
 
 #include <pybind11/pybind11.h>
 
-#include "trainer_adapter/python/client.h"
-#include "trainer_adapter/python/layout.h"
-#include "trainer_adapter/python/node.h"
-#include "trainer_adapter/python/pixels.h"
-#include "trainer_adapter/python/profiling.h"
-#include "trainer_adapter/python/tensor.h"
-#include "trainer_adapter/python/tokens.h"
+#include "trainer_adapter/python/extension/client.h"
+#include "trainer_adapter/python/extension/layout.h"
+#include "trainer_adapter/python/extension/node.h"
+#include "trainer_adapter/python/extension/pixels.h"
+#include "trainer_adapter/python/extension/profiling.h"
+#include "trainer_adapter/python/extension/tensor.h"
+#include "trainer_adapter/python/extension/tokens.h"
 
 PYBIND11_MODULE(_isocost, module) {
   module.attr("version") = ISOCOST_VERSION;

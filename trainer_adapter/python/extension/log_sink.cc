@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/log_sink.h"
+#include "trainer_adapter/python/extension/log_sink.h"
 
 #include <string>
 #include <string_view>

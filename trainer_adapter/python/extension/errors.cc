@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/errors.h"
+#include "trainer_adapter/python/extension/errors.h"
 
 #include <string>
 

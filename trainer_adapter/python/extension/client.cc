@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/client.h"
+#include "trainer_adapter/python/extension/client.h"
 
 #include <pybind11/stl.h>
 
@@ -21,10 +21,10 @@
 #include "base/sample_part.h"
 #include "base/tensor_schema.h"
 #include "trainer_adapter/client.h"
-#include "trainer_adapter/python/errors.h"
-#include "trainer_adapter/python/log_sink.h"
-#include "trainer_adapter/python/tensor.h"
-#include "trainer_adapter/python/waiting.h"
+#include "trainer_adapter/python/extension/errors.h"
+#include "trainer_adapter/python/extension/log_sink.h"
+#include "trainer_adapter/python/extension/tensor.h"
+#include "trainer_adapter/python/extension/waiting.h"
 
 namespace isocost::python {
 namespace {

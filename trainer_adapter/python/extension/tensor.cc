@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/tensor.h"
+#include "trainer_adapter/python/extension/tensor.h"
 
 #include <dlpack/dlpack.h>
 #include <pybind11/stl.h>

@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/pixels.h"
+#include "trainer_adapter/python/extension/pixels.h"
 
 #include <dlpack/dlpack.h>
 #include <pybind11/stl.h>
@@ -16,7 +16,7 @@
 #include "base/tensor.h"
 #include "base/units.h"
 #include "trainer_adapter/normalise.h"
-#include "trainer_adapter/python/tensor.h"
+#include "trainer_adapter/python/extension/tensor.h"
 
 namespace isocost::python {
 namespace {

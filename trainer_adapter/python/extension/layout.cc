@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/layout.h"
+#include "trainer_adapter/python/extension/layout.h"
 
 #include <pybind11/stl.h>
 
@@ -13,7 +13,7 @@
 #include "balancer/layout/place.h"
 #include "balancer/pipeline/pipeline_model.h"
 #include "balancer/pipeline/schedule.h"
-#include "trainer_adapter/python/errors.h"
+#include "trainer_adapter/python/extension/errors.h"
 
 namespace isocost::python {
 namespace {

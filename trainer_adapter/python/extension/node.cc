@@ -1,4 +1,4 @@
-#include "trainer_adapter/python/node.h"
+#include "trainer_adapter/python/extension/node.h"
 
 #include <pybind11/stl.h>
 
@@ -16,8 +16,8 @@
 #include "loader/config/option_table.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
-#include "trainer_adapter/python/errors.h"
-#include "trainer_adapter/python/log_sink.h"
+#include "trainer_adapter/python/extension/errors.h"
+#include "trainer_adapter/python/extension/log_sink.h"
 
 namespace isocost::python {
 namespace {
