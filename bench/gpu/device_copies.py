@@ -15,8 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "transport"
 import handover  # noqa: E402
 import torch  # noqa: E402
 
-from isocost.device_copies import moved_tensors  # noqa: E402
-from isocost.microbatch import torch_tensors  # noqa: E402
+from isocost.microbatches.device_copies import moved_tensors  # noqa: E402
+from isocost.microbatches.microbatch import torch_tensors  # noqa: E402
 
 MICROBATCHES = 100
 WARM = 10

@@ -138,7 +138,7 @@ class Session:
         self.kind = {"device": arguments.device, "dtype": torch.float32 if arguments.tiny else torch.bfloat16}
         self.dtype = str(self.kind["dtype"]).partition(".")[2]
         if arguments.device == "cuda":
-            torch.cuda.init()  # isocost.profile measures by events from here on
+            torch.cuda.init()  # isocost.profile_model measures by events from here on
         torch.manual_seed(SEEDS["weights"])
         self.isocost_profile, self.profiler = profiling.profiler()
         self.clock = profiling.clock_for(self.isocost_profile, arguments.device)

@@ -11,10 +11,10 @@ import time
 import types
 
 # What the benchmark uses of the package, by module.
-USED = {"hardware": ("hardware", "versions"), "profile": ("profile_model", "write"),
-        "profiled_module": ("ProfiledModule",), "module_profiler": ("backward",),
-        "profile_clock": ("CudaClock", "HostClock", "is_out_of_memory"),
-        "largest_load": ("Trial", "largest_load"), "device_memory": ("free_bytes",)}
+USED = {"hardware": ("hardware", "versions"), "profiling.profile_model": ("profile_model", "write"),
+        "profiling.descriptions": ("ProfiledModule",), "profiling.profiler": ("backward",),
+        "profiling.clock": ("CudaClock", "HostClock", "is_out_of_memory"),
+        "profiling.largest_load": ("Trial", "largest_load"), "profiling.device_memory": ("free_bytes",)}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "trainer_adapter" / "python" / "isocost"
 # The profiler's method is C++. These files are all of it; they need headers of pybind11 and tl::expected, no library.

@@ -21,7 +21,7 @@ import handover  # noqa: E402
 import torch  # noqa: E402
 
 import isocost  # noqa: E402
-from isocost.microbatch import torch_tensors  # noqa: E402
+from isocost.microbatches.microbatch import torch_tensors  # noqa: E402
 
 MICROBATCHES = 200
 WARM = 20

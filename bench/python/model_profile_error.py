@@ -36,12 +36,12 @@ sys.path.append(str(BUILD / "python"))
 import torch  # noqa: E402
 
 import model_directories  # noqa: E402
-from isocost import profile_clock  # noqa: E402
-from isocost.model_loads import module_loads  # noqa: E402
-from isocost.model_modules import BuiltModule, How, measure  # noqa: E402
-from isocost.model_skeleton import Skeleton  # noqa: E402
-from isocost.module_profiler import backward  # noqa: E402
-from isocost.profile import document_of, write  # noqa: E402
+from isocost.profiling.built_modules import BuiltModule, How, measure  # noqa: E402
+from isocost.profiling.clock import HostClock, clock_of_device  # noqa: E402
+from isocost.profiling.profile_model import document_of, write  # noqa: E402
+from isocost.profiling.profiler import backward  # noqa: E402
+from isocost.profiling.random_loads import module_loads  # noqa: E402
+from isocost.profiling.skeleton import Skeleton  # noqa: E402
 
 LAYERS, WIDTH, HEADS = 4, 256, 8
 MOST = {"vision": 4096, "audio": 9000, "llm": 1024}  # patches, positions and tokens of the largest microbatch
@@ -153,7 +153,7 @@ def held_out(rng, family, module, loads):
 def run_passes(skeleton, module, loads, how, microbatches, passes, runs):
     """Adds the seconds of each pass to the microbatches' runs."""
     built = BuiltModule(skeleton, module, loads, how)
-    clock = profile_clock.clock_of_device()
+    clock = clock_of_device()
     for i in range(passes):
         for (_lengths, prepare), own in zip(microbatches, runs):
             forward = prepare(built._model)  # noqa: SLF001 (no user calls a module with grids)
@@ -214,7 +214,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write results, with every microbatch")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    profile_clock.HostClock.mark = lambda _clock: time.process_time()
+    HostClock.mark = lambda _clock: time.process_time()
     results = []
     print(f"{'module':22}{'points':>8}{'median':>9}{'mean':>9}{'95 %':>9}{'bias':>9}{'passes differ':>15}")
     with tempfile.TemporaryDirectory(prefix="isocost-bench-") as temporary:

@@ -181,7 +181,7 @@ class BadInput(ShardTest):
                             ("profile", "a.json"), ("recipe", "native28"), ("node", isocost.NodeOptions())):
             with warnings.catch_warnings(record=True) as notes:
                 warnings.simplefilter("always", isocost.KeywordNote)
-                with unittest.mock.patch.object(isocost.keywords, "_noted", set()):  # none was said before
+                with unittest.mock.patch.object(isocost.options.keywords, "_noted", set()):  # none was said before
                     self.assertRefused(ValueError, f"^{name}: the node decides", source="tcp://127.0.0.1:1",
                                        global_batch_size=None, microbatches=None, **{name: value})
             self.assertEqual(notes, [])  # that it is used, say

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from isocost.conversation import ConversationOptions, check_options, conversation
+from isocost.tokens.conversation import ConversationOptions, check_options, conversation
 from support import main
 
 OPTIONS = ConversationOptions(placeholders={"image": "<|image_pad|>", "video": "<|video_pad|>"})

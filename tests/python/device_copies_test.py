@@ -7,8 +7,8 @@ from typing import Any, List, Optional
 
 import torch
 
-from isocost.device_copies import DeviceCopies, moved_tensors
-from isocost.microbatch import Description, Microbatch
+from isocost.microbatches.device_copies import DeviceCopies, moved_tensors
+from isocost.microbatches.microbatch import Description, Microbatch
 
 
 class Tensor:
@@ -157,7 +157,7 @@ class MicrobatchOnADevice(unittest.TestCase):
     def setUp(self) -> None:
         self.log: List[str] = []
         for patch in (unittest.mock.patch.object(torch, "cuda", Cuda(self.log)),
-                      unittest.mock.patch("isocost.device_copies._BY_DEVICE", {})):
+                      unittest.mock.patch("isocost.microbatches.device_copies._BY_DEVICE", {})):
             patch.start()
             self.addCleanup(patch.stop)
 

@@ -8,12 +8,12 @@ import tempfile
 import threading
 import unittest
 
-from isocost.directory_lock import DirectoryLock
+from isocost.tokens.directory_lock import DirectoryLock
 from support import main
 
 HOLD = """
 import sys
-from isocost.directory_lock import DirectoryLock
+from isocost.tokens.directory_lock import DirectoryLock
 with DirectoryLock(sys.argv[1], "lock"):
     print("held", flush=True)
     sys.stdin.read()

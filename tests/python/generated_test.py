@@ -8,7 +8,8 @@ import pickle
 import unittest
 
 import isocost
-from isocost import _isocost, arguments
+from isocost import _isocost
+from isocost.options import arguments
 from support import PROGRAM, ShardTest, main
 
 GENERATORS = pathlib.Path(__file__).parents[2] / "trainer_adapter" / "python" / "generate"

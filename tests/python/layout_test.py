@@ -321,7 +321,7 @@ class Measuring(LayoutTest):
     def setUp(self):
         self.now = 0.0
         clock = types.SimpleNamespace(perf_counter=lambda: self.now)
-        patch = unittest.mock.patch.object(isocost.stopwatch, "time", clock)
+        patch = unittest.mock.patch.object(isocost.timing.stopwatch, "time", clock)
         patch.start()
         self.addCleanup(patch.stop)
 

@@ -19,7 +19,7 @@ import torch
 import torch.utils.checkpoint
 
 import isocost
-from isocost import keywords
+from isocost.options import keywords
 from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest, main, png, png_rows
 
 
@@ -118,8 +118,9 @@ class Iterating(ShardTest):
         self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[2])
 
     def test_a_microbatch_that_could_not_be_handed_out_is_tried_again(self):
-        for failing, options in (("isocost.connection.moved", {"device": "meta"}), ("isocost.connection.finished", {}),
-                                 ("isocost.connection.moved", {"device": "meta", "collate": lambda made: made})):
+        for failing, options in (("isocost.job.connection.moved", {"device": "meta"}),
+                                 ("isocost.job.connection.finished", {}),
+                                 ("isocost.job.connection.moved", {"device": "meta", "collate": lambda made: made})):
             for at in (0, 1):
                 loader = self.loader(**options)
                 len(loader)  # Connects, from when on the state has a cursor.
@@ -464,7 +465,7 @@ class Measuring(ShardTest):
     def test_a_module_that_a_checkpoint_computes_again_is_measured_once(self):
         clock = types.SimpleNamespace(now=0.0)
         clock.perf_counter = lambda: clock.now
-        patch = unittest.mock.patch.object(isocost.stopwatch, "time", clock)
+        patch = unittest.mock.patch.object(isocost.timing.stopwatch, "time", clock)
         patch.start()
         self.addCleanup(patch.stop)
         model = CheckpointedModel(clock)

@@ -13,13 +13,13 @@ import unittest.mock
 
 os.environ.update(HF_HUB_OFFLINE="1", KINETO_LOG_LEVEL="99")
 
-from isocost.fewer_layers import extrapolate, layers_that_fit  # noqa: E402
-from isocost.largest_load import Trial, largest_load  # noqa: E402
-from isocost.model_architecture import architecture, layer_parameters  # noqa: E402
-from isocost.model_loads import module_loads, patch_grid  # noqa: E402
 from isocost.model_profile import Settings, profile_directory  # noqa: E402
-from isocost.model_skeleton import Skeleton, first_layers, places, unique_parameters  # noqa: E402
 from isocost.modules import tensors_of  # noqa: E402
+from isocost.profiling.architecture import architecture, layer_parameters  # noqa: E402
+from isocost.profiling.fewer_layers import extrapolate, layers_that_fit  # noqa: E402
+from isocost.profiling.largest_load import Trial, largest_load  # noqa: E402
+from isocost.profiling.random_loads import module_loads, patch_grid  # noqa: E402
+from isocost.profiling.skeleton import Skeleton, first_layers, places, unique_parameters  # noqa: E402
 from support import PROGRAM, TIMEOUT, main  # noqa: E402
 
 NEEDED = ("torch", "transformers", "tokenizers")

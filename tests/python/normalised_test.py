@@ -5,7 +5,7 @@ import unittest
 
 import torch
 
-from isocost.model_inputs import Normalised, pictures_by_torch, rows_by_torch
+from isocost.microbatches.model_inputs import Normalised, pictures_by_torch, rows_by_torch
 from support import main
 
 # Of Qwen2-VL and CLIP.

@@ -14,7 +14,7 @@ import torch
 
 import isocost
 from isocost.hardware import hardware
-from isocost.module_profiler import ModuleProfiler
+from isocost.profiling.profiler import ModuleProfiler
 from support import PROGRAM, TIMEOUT, ShardTest, main, torchrun
 
 

@@ -22,9 +22,9 @@ from support import PROGRAM, TIMEOUT, main, png
 HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
 if HAS_NEEDED:
     import model_directories as models
-    from isocost.model_tokenizer import ModelTokenizer
-    from isocost.token_workers import Settings
-    from isocost.tokenize import make_missing
+    from isocost.tokens.model_tokenizer import ModelTokenizer
+    from isocost.tokens.token_pass import make_missing
+    from isocost.tokens.workers import Settings
 
 SHARDS = 3
 PICTURE = png(28, 28, 0)
@@ -157,7 +157,7 @@ class TokenPass(unittest.TestCase):
         self.assertEqual({shard[2:4] for shard in stale}, {(False, False)})
 
     def test_a_setting_that_no_node_takes_replaces_no_tokens(self):
-        with unittest.mock.patch("isocost.tokenize.make_missing") as made, \
+        with unittest.mock.patch("isocost.tokens.token_pass.make_missing") as made, \
                 self.assertRaisesRegex(ValueError, "on_long: 'cut' is not one of"):
             isocost.DataLoader(self.data, model=self.changed_model(), global_batch_size=1, on_long="cut")
         made.assert_not_called()
@@ -244,12 +244,12 @@ class TokenPass(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             self.assertIsNone(process.poll())
             time.sleep(0.02)
-            workers = [child for child in children(process.pid) if "token_workers.work" in command_line(child)]
+            workers = [child for child in children(process.pid) if "workers.work" in command_line(child)]
         return process, workers
 
     def ended(self, processes):
         deadline = time.monotonic() + BLOCKED_S
-        while any("token_workers.work" in command_line(process) for process in processes):
+        while any("workers.work" in command_line(process) for process in processes):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 
@@ -290,7 +290,7 @@ class TokenPass(unittest.TestCase):
 @contextlib.contextmanager
 def silent(test):
     """The block logs nothing."""
-    with unittest.mock.patch("isocost.tokenize._LOG") as log:
+    with unittest.mock.patch("isocost.tokens.token_pass._LOG") as log:
         yield
     test.assertEqual(log.mock_calls, [])
 

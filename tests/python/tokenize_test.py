@@ -14,11 +14,11 @@ import unittest.mock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from isocost.chat_template import ChatTemplate, TemplateFile, find_template  # noqa: E402
-from isocost.conversation import Conversation  # noqa: E402
-from isocost.model_tokenizer import ModelTokenizer  # noqa: E402
-from isocost.transcript_tokenizer import Transcript, TranscriptTokenizer  # noqa: E402
-from isocost.whisper_languages import LANGUAGES, language_code  # noqa: E402
+from isocost.tokens.chat_template import ChatTemplate, TemplateFile, find_template  # noqa: E402
+from isocost.tokens.conversation import Conversation  # noqa: E402
+from isocost.tokens.model_tokenizer import ModelTokenizer  # noqa: E402
+from isocost.tokens.transcript_tokenizer import Transcript, TranscriptTokenizer  # noqa: E402
+from isocost.tokens.whisper_languages import LANGUAGES, language_code  # noqa: E402
 from support import main  # noqa: E402
 
 NEEDED = ("tokenizers", "jinja2")
@@ -641,7 +641,7 @@ class Directories(DirectoryTest):
     def test_missing_packages(self):
         with unittest.mock.patch.dict("sys.modules", {"tokenizers": None}):
             self.check(ImportError, "pip install tokenizers jinja2", self.make())
-        with unittest.mock.patch.dict("sys.modules", {"isocost.template_environment": None}), \
+        with unittest.mock.patch.dict("sys.modules", {"isocost.tokens.template_environment": None}), \
                 self.assertRaisesRegex(ImportError, "pip install tokenizers jinja2"):
             ChatTemplate(TemplateFile("", "file"), {}, [])
 

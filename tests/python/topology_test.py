@@ -5,8 +5,8 @@ import types
 import unittest
 
 import isocost
-from isocost.rendezvous import Process
-from isocost.topology import resolve
+from isocost.job.rendezvous import Process
+from isocost.options.topology import resolve
 from support import ShardTest, main, torchrun
 
 FORMS = "DeviceMesh .*process group .*isocost.Place, or the pair"
@@ -70,7 +70,7 @@ class Groups(ShardTest):
 import sys
 import torch.distributed as dist
 import isocost
-from isocost.topology import resolve
+from isocost.options.topology import resolve
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 pair, own = dist.new_group([0, 1]), [dist.new_group([0]), dist.new_group([1])]

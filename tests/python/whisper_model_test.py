@@ -13,7 +13,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import isocost  # noqa: E402
 from audio_model_test import IN_FLOAT32, IN_FLOAT64, IN_ORDER, MISSING, RATE, sound, wav  # noqa: E402
-from isocost.token_workers import Settings  # noqa: E402
+from isocost.tokens.workers import Settings  # noqa: E402
 from support import main  # noqa: E402
 
 if not MISSING:

@@ -12,9 +12,9 @@
 namespace isocost {
 
 /// Copies tensors to one device on a stream of its own, beside what the device computes: the twin
-/// of Python's isocost.device_copies. A source is kept until it has been copied: a block's next
-/// microbatch would otherwise overwrite it. Works with every device whose backend in libtorch has
-/// streams and events; nothing here depends on CUDA. Single-thread.
+/// of Python's isocost.microbatches.device_copies. A source is kept until it has been copied: a
+/// block's next microbatch would otherwise overwrite it. Works with every device whose backend in
+/// libtorch has streams and events; nothing here depends on CUDA. Single-thread.
 class DeviceCopies {
  public:
   /// Takes a stream from the device's pool. Throws c10::Error for a device that libtorch cannot

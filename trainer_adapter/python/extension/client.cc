@@ -269,9 +269,9 @@ py::dict convert(const Microbatch& microbatch, const py::function& from_dlpack) 
   return result;
 }
 
-// The fields of Part in isocost/transform.py, with a grid of two numbers.
+// The fields of Part in isocost/microbatches/transform.py, with a grid of two numbers.
 using PartTuple = std::tuple<std::string, std::uint32_t, std::uint32_t, std::vector<double>>;
-// The fields of RawSample in isocost/transform.py.
+// The fields of RawSample in isocost/microbatches/transform.py.
 using SampleTuple =
     std::tuple<std::uint64_t, float, std::uint32_t, std::string, py::bytes, std::vector<PartTuple>>;
 
@@ -337,7 +337,7 @@ PositionTuple position(const Microbatch& microbatch) {
   return {at.epoch, at.step, at.microbatch};
 }
 
-// The fields of Description in isocost/microbatch.py.
+// The fields of Description in isocost/microbatches/microbatch.py.
 using DescriptionTuple =
     std::tuple<PositionTuple, std::vector<std::uint64_t>, std::vector<std::string>,
                std::vector<float>, bool, std::vector<std::int64_t>, bool, py::dict, std::int64_t,

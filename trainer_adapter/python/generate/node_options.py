@@ -1,4 +1,4 @@
-"""Writes isocost/node_options.py from the node's option table. Run it with the built package on PYTHONPATH:
+"""Writes isocost/options/node_options.py from the node's option table. Run it with the built package on PYTHONPATH:
 
     PYTHONPATH=build/release/python python3 trainer_adapter/python/generate/node_options.py
 """
@@ -9,7 +9,7 @@ from typing import List, NamedTuple, Tuple
 
 from isocost import _isocost
 
-FILE = pathlib.Path(__file__).parents[1] / "isocost" / "node_options.py"
+FILE = pathlib.Path(__file__).parents[1] / "isocost" / "options" / "node_options.py"
 WIDTH = 120
 
 # Settings that are keywords of isocost.DataLoader itself, or that the loader decides.
@@ -79,7 +79,7 @@ import dataclasses
 import os
 from typing import Literal, Sequence, Union
 
-from isocost.given_fields import remember_given
+from isocost.options.given_fields import remember_given
 
 Path = Union[str, os.PathLike[str]]
 '''

@@ -22,21 +22,21 @@ try:
 except ImportError as error:
     raise explained(error) from None
 
-from isocost.context_parallel import ContextPart, context_part
 from isocost.dataset import Dataset
 from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, ProtocolError, ShardError
-from isocost.keywords import KeywordNote
 from isocost.layout import Layout, Place
 from isocost.loader import DataLoader
-from isocost.loss import pipeline_loss, token_loss
-from isocost.microbatch import Microbatch, Route
-from isocost.model_inputs import Padded
-from isocost.node_options import NodeOptions, RecipeOptions
+from isocost.microbatches.context_parallel import ContextPart, context_part
+from isocost.microbatches.loss import pipeline_loss, token_loss
+from isocost.microbatches.microbatch import Microbatch, Route
+from isocost.microbatches.model_inputs import Padded
+from isocost.microbatches.transform import Part, Sample
+from isocost.options.keywords import KeywordNote
+from isocost.options.node_options import NodeOptions, RecipeOptions
 from isocost.pipelines import stage_iterators
-from isocost.profile import profile_model
-from isocost.profiled_module import Architecture, Cut, ProfiledModule
+from isocost.profiling.descriptions import Architecture, Cut, ProfiledModule
+from isocost.profiling.profile_model import profile_model
 from isocost.schedules import ScheduleStep, packed_stage, schedule_steps
-from isocost.transform import Part, Sample
 
 __version__ = _isocost.version
 

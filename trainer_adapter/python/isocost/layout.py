@@ -3,8 +3,9 @@
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from isocost import _isocost, rendezvous
+from isocost import _isocost
 from isocost.counted import counted
+from isocost.job import rendezvous
 
 
 class Place(NamedTuple):

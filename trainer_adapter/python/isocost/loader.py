@@ -7,22 +7,24 @@ import os
 import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
-from isocost import _isocost, arguments, keywords, rendezvous
-from isocost.connection import Address, Connection, Preparation
-from isocost.conversation import DEFAULT_LABELS, MEDIA_MARK
+from isocost import _isocost
 from isocost.dataset import Dataset
+from isocost.job import rendezvous
+from isocost.job.connection import Address, Connection, Preparation
+from isocost.job.resources import Resources
+from isocost.job.socket_directory import SocketDirectory
+from isocost.job.state import State
 from isocost.layout import Layout, Place, resolve_place
 from isocost.logs import log
-from isocost.microbatch import Microbatch
-from isocost.model_inputs import ModelInputs, Padded
-from isocost.node_options import NodeOptions, RecipeOptions
-from isocost.recorder import Part, Recorder, Timed, module_timers
-from isocost.resources import Resources
-from isocost.socket_directory import SocketDirectory
-from isocost.state import State
-from isocost.timing import ModuleTimers
-from isocost.topology import resolve
-from isocost.transform import Transform
+from isocost.microbatches.microbatch import Microbatch
+from isocost.microbatches.model_inputs import ModelInputs, Padded
+from isocost.microbatches.transform import Transform
+from isocost.options import arguments, keywords
+from isocost.options.node_options import NodeOptions, RecipeOptions
+from isocost.options.topology import resolve
+from isocost.timing.recorder import Part, Recorder, Timed, module_timers
+from isocost.timing.timers import ModuleTimers
+from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 
 _LOG = logging.getLogger("isocost")
 _GRACE_S = 10.0  # In which a closing host lets the other ranks finish.
@@ -532,8 +534,9 @@ class DataLoader:
         else:
             settings["layout"] = self._in_layout.layout.file
         if settings["model"]:
-            from isocost.token_workers import Settings
-            from isocost.tokenize import make_missing  # Here, since it runs as a program, too.
+            # These are imported here, since only a model needs them.
+            from isocost.tokens.token_pass import make_missing
+            from isocost.tokens.workers import Settings
 
             _isocost.check_settings(settings)  # Before tokens, which may take long, replace others.
             make_missing(Settings(self._data, settings["index_dir"], settings["model"], DEFAULT_LABELS, MEDIA_MARK),

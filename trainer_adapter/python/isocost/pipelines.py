@@ -4,7 +4,7 @@ import itertools
 from typing import Any, Iterator, List, Union
 
 from isocost.loader import DataLoader
-from isocost.microbatch import Microbatch
+from isocost.microbatches.microbatch import Microbatch
 
 
 def stage_iterators(loader: DataLoader) -> Union[Iterator[Any], List[Iterator[Any]]]:

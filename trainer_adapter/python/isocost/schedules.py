@@ -5,9 +5,9 @@ import inspect
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Union
 
 from isocost.loader import DataLoader
-from isocost.microbatch import Microbatch
+from isocost.microbatches.microbatch import Microbatch
 from isocost.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
-from isocost.timing import StageTimers
+from isocost.timing.timers import StageTimers
 
 _LOSS_TENSORS = (LABELS, LOSS_WEIGHTS)
 

@@ -1,0 +1,1 @@
+"""A process among those that train together: its rank, its node, its connection to it, and the state of the job."""

@@ -1,0 +1,222 @@
+"""A loader's connection to its node, and the way of a microbatch from there to the loop."""
+
+import functools
+import json
+import os
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from isocost import _isocost
+from isocost.errors import ClosedError
+from isocost.hardware import hardware
+from isocost.job.replicas import Replicas
+from isocost.job.resources import Resources
+from isocost.job.state import State
+from isocost.logs import log
+from isocost.microbatches.microbatch import Microbatch, moved, torch_tensors
+from isocost.microbatches.model_inputs import ModelInputs
+from isocost.microbatches.transform import Transform, TransformQueue
+
+
+class Preparation(NamedTuple):
+    """What is done to a microbatch before the loop has it.
+
+    Attributes:
+        transform, collate: the user's functions, or None.
+        whole: whether this rank has the samples as a whole, not only what its stage consumes.
+        pin: whether tensors go to pinned memory.
+        ahead: number of microbatches that wait ready for the loop.
+        device: the torch device to which they are moved, or None.
+        model: makes a model's arguments of the tensors, or None.
+    """
+
+    transform: Optional[Transform]
+    collate: Optional[Callable[[Microbatch], Any]]
+    whole: bool
+    pin: bool
+    ahead: int
+    device: Any
+    model: Optional[ModelInputs] = None
+
+
+class Address(NamedTuple):
+    """Where the node listens, and as whom this process connects.
+
+    Attributes:
+        endpoint: of the node; "" at members of a replica group that do not connect.
+        rank, world_size: the receiver that this process is, and how many there are.
+        layout: the layout's fingerprint; 0: there is none.
+        connect_timeout: in seconds.
+        curve_server_key, curve_secret_key: key files, or "".
+    """
+
+    endpoint: str
+    rank: int
+    world_size: int
+    layout: int
+    connect_timeout: float
+    curve_server_key: str
+    curve_secret_key: str
+
+
+class Connection:
+    """Connects when it is first used, and again after `restart`. Only the thread that uses the loader calls it.
+
+    Attributes:
+        start: where the connection begins; its cursor is the node's once it is connected.
+    """
+
+    def __init__(self, resources: Resources, address: Address, replica_group: Any, preparation: Preparation):
+        self.start = State(0, 0, 0)
+        self._resources = resources
+        self._address = address
+        self._replica_group = replica_group
+        self._preparation = preparation
+        # What could not be handed out is tried again: the client counts it as in use.
+        self._taken: Optional[Tuple[Any, Any]] = None
+
+    def check_process(self) -> None:
+        """Raises RuntimeError in a process that was forked from the one that made the loader."""
+        if self._resources.pid != os.getpid():
+            raise RuntimeError("this isocost.DataLoader was made before the process forked: make it in the process "
+                               "that uses it")
+
+    def check_open(self) -> None:
+        """Raises ClosedError once the loader is closed, and what check_process raises."""
+        self.check_process()
+        if self._resources.closed:
+            raise ClosedError("the loader is closed")
+
+    def client(self) -> Any:
+        """Returns the client. Blocks until it is connected."""
+        self.check_open()
+        if self._resources.client is None:
+            client = self._connect() if self._replica_group is None else Replicas(self._replica_group, self._connect)
+            self._check_recipe(client.welcome()["recipe_fingerprint"])
+            self.start = self.start._replace(cursor=client.welcome()["cursor"])
+            self._resources.pipeline = self._pipeline(client)
+            self._resources.client = client  # Last, so that an interrupt before begins again.
+        return self._resources.client
+
+    def _check_recipe(self, fingerprint: int) -> None:
+        model = self._preparation.model
+        if model is not None and fingerprint not in model.fingerprints:
+            raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: "
+                             "give it the same directory, as `isocost serve --model`")
+
+    def welcome(self) -> Dict[str, Any]:
+        """Returns the node's welcome message. Blocks until the client is connected."""
+        welcome: Dict[str, Any] = self.client().welcome()
+        return welcome
+
+    def counts(self) -> Dict[str, Any]:
+        """Bytes copied from the socket into tensors, and bytes of tensors that are held; "node" has the summary of a
+        node in this process."""
+        self.check_process()
+        client, node = self._resources.client, self._resources.node
+        counts: Dict[str, Any] = {"bytes_copied": client.bytes_copied() if client is not None else 0,
+                                  "bytes_in_use": client.bytes_in_use() if client is not None else 0}
+        if node is not None:
+            counts["node"] = json.loads(node.summary())
+        return counts
+
+    @property
+    def state(self) -> str:
+        """For people: "closed", "connected" or "not connected"."""
+        if self._resources.closed:
+            return "closed"
+        return "not connected" if self._resources.client is None else "connected"
+
+    def restart(self, start: State) -> None:
+        """Leaves the node. The next use connects again, and begins at `start`."""
+        self.check_process()
+        self.start = start
+        self._taken = None
+        self._resources.leave()
+
+    def receive(self) -> Tuple[Optional[Microbatch], Any]:
+        """Returns a microbatch and what is handed out for it, or None and the end of an epoch. Blocks until it is
+        there."""
+        client = self.client()
+        asked = time.perf_counter()
+        if self._taken is None:
+            self._taken = self._take(client, self._resources.pipeline)
+        microbatch, item = self._taken
+        if microbatch is not None:
+            if not isinstance(microbatch, Microbatch):
+                microbatch, item = finished(self._preparation, microbatch, item)
+            microbatch.waited_s = time.perf_counter() - asked
+            if self._preparation.device is not None:
+                item = moved(item, self._preparation.device)
+        self._taken = None
+        return microbatch, item
+
+    def _take(self, client: Any, pipeline: Optional[TransformQueue]) -> Tuple[Any, Any]:
+        """A microbatch that a thread has finished and what is handed out for it, a raw one and its tensors, or None and
+        the end of an epoch."""
+        if self._replica_group is not None:
+            result: Tuple[Any, Any] = client.next(lambda: _next(client.client) if pipeline is None else
+                                                  _prepared(client.client, pipeline))
+            return result
+        return _next(client) if pipeline is None else _prepared(client, pipeline)
+
+    def report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
+        """Sends measured seconds, in the order of MODULES."""
+        self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward)
+
+    @property
+    def _prepares_ahead(self) -> bool:
+        """Whether threads run the user's functions ahead of the loop. The first member of a replica group transforms
+        for all, and each calls `collate` itself."""
+        collates = self._preparation.collate is not None and self._replica_group is None
+        return self._preparation.transform is not None or collates
+
+    def _connect(self) -> Any:
+        address = self._address
+        return _isocost.Client(endpoint=address.endpoint, rank=address.rank, world_size=address.world_size,
+                               layout=address.layout, prefetch=self._preparation.ahead,
+                               prepares_ahead=self._prepares_ahead,
+                               connect_timeout_s=address.connect_timeout, start=(*self.start,),
+                               server_key_file=address.curve_server_key, secret_key_file=address.curve_secret_key,
+                               hardware=hardware(), on_log=log)
+
+    def _pipeline(self, client: Any) -> Optional[TransformQueue]:
+        transform, whole, ahead = self._preparation.transform, self._preparation.whole, self._preparation.ahead
+        if self._replica_group is not None:
+            if not self._prepares_ahead or client.client is None:
+                return None
+            return TransformQueue(client.client, transform, whole, lambda raw, tensors: (raw, tensors), ahead)
+        if not self._prepares_ahead:
+            return None
+        return TransformQueue(client, transform, whole, functools.partial(finished, self._preparation), ahead)
+
+
+def _next(client: Any) -> Tuple[Optional[Any], Dict[str, Any]]:
+    """A raw microbatch and its tensors, or None and the end of an epoch."""
+    raw = client.next()
+    return (None, client.epoch_end()) if raw is None else (raw, torch_tensors(raw))
+
+
+def _prepared(client: Any, pipeline: TransformQueue) -> Tuple[Any, Any]:
+    """What the queue holds next. It runs ahead of the loop, so the client is told here which microbatch the loop is
+    done with and which it begins: a report of the former comes in time, and one that was prepared and never trained on
+    is delivered again."""
+    client.acknowledge()
+    asked = time.perf_counter()
+    microbatch, item = pipeline.next()
+    if microbatch is not None:
+        client.use(*microbatch.position, time.perf_counter() - asked)
+    return microbatch, item
+
+
+def finished(preparation: Preparation, raw: Any, tensors: Dict[str, Any]) -> Tuple[Microbatch, Any]:
+    """The microbatch and what is handed out for it."""
+    if preparation.pin:
+        tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+    microbatch = Microbatch(raw, tensors, preparation.model)
+    if preparation.collate is None:
+        return microbatch, microbatch
+    try:
+        return microbatch, preparation.collate(microbatch)
+    except Exception as error:
+        raise RuntimeError(f"collate= failed for {microbatch!r}: {type(error).__name__}: {error}") from error

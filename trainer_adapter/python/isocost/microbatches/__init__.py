@@ -1,0 +1,1 @@
+"""Microbatches as the training loop has them: tensors, arguments of models, losses, and the user's functions."""

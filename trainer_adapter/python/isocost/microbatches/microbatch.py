@@ -1,0 +1,240 @@
+"""The microbatches that the loader hands out."""
+
+from collections.abc import Mapping
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from isocost.counted import counted
+from isocost.microbatches.device_copies import moved_tensors
+from isocost.microbatches.model_inputs import ModelInputs
+from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, MODULE_CU_SEQLENS
+
+
+class Route(NamedTuple):
+    """A sample's encoder output on its way between an encoder microbatch and the LLM microbatch that it enters; its
+    gradient comes back the same way. Units are patches ("vision") and 20 ms positions ("audio") along the packed
+    sequences of all samples of a microbatch. An encoder that merges k units into one output divides by k.
+
+    Attributes:
+        module: "vision" or "audio".
+        sample: index into sample_ids.
+        first_unit, units: where the sample's units begin in this microbatch, and how many there are.
+        replica, microbatch: data index and microbatch on the other side: the LLM's for an encoder, the encoder's for
+            the LLM.
+        peer_first_unit: where the sample's units begin there.
+    """
+
+    module: str
+    sample: int
+    first_unit: int
+    units: int
+    replica: int
+    microbatch: int
+    peer_first_unit: int
+
+
+class Description(NamedTuple):
+    """What the extension module says of its Microbatch in one call: the attributes of Microbatch that follow from no
+    tensor, and the number of each sample's images. Picklable."""
+
+    position: Tuple[int, int, int]
+    sample_ids: List[int]
+    sample_keys: List[str]
+    sample_weights: List[float]
+    weighted: bool  # Whether some token may have another weight in the loss than 1.
+    sample_images: List[int]
+    last_of_step: bool
+    predicted: Dict[str, float]
+    label_tokens: int
+    global_label_tokens: int
+    plan_hash: int
+    profile_wanted: bool
+    cost_model_state: bytes
+    routes: List[Tuple[str, int, int, int, int, int, int]]
+
+
+class Microbatch(Mapping[str, Any]):
+    """One rank's share of one part of a step: a mapping of names to torch tensors, and what the loader knows of them.
+
+    The tensors are packed without padding, and their names are a model's keyword arguments: `model(**microbatch)`.
+    Those of the recipe native28, where a modality that no sample has is left out:
+
+        input_ids, labels, position_ids    int64 [tokens]; labels as transformers takes them, not shifted
+        loss_weights                       float32 [tokens]
+        lengths, cu_seqlens                int32 [samples], [samples + 1]
+        vision_patches                     uint8 [patches, 588], 14 x 14 pixels of RGB
+        vision_grids                       int32 [images, 2], rows and columns of patches
+        vision_lengths, vision_cu_seqlens  int32 [images], [images + 1]
+        audio_mel                          float32 [frames, 128]
+        audio_lengths, audio_cu_seqlens    int32 [windows], [windows + 1]
+
+    On the CPU they share the memory that the client received into, without a copy: do not write into them. A tensor
+    that is kept stays valid after the microbatch, and gives its memory back when it is dropped; in a process that is
+    forked meanwhile it stays valid as long as in this one. With a layout, a stage has the tensors that it consumes:
+    media, input_ids and position_ids where they are embedded, labels and loss_weights on the last stage, lengths and
+    cu_seqlens on every stage of their module.
+
+    Two microbatches are equal only if they are the same object.
+
+    Attributes:
+        sample_ids: list of int, the samples' numbers in the data set, in the order of their rows.
+        sample_keys: list of str, "SHARD/KEY" of each sample: the shard's file name, and the name that the sample's
+            members share in it.
+        sample_weights: list of float; 0 for a repeat that keeps a rank busy and does not count in the loss.
+        cu_seqlens: {module: cumulative sequence lengths, int32 [sequences + 1]}.
+        epoch, step, index: int. The step counts from 0 in each epoch, the index counts this rank's microbatches from 0
+            in each step.
+        last_of_step: bool; True where the optimizer is to step after this microbatch.
+        predicted: {module: seconds} that the cost model expects, forward and backward.
+        tokens: int, rows of the LLM's sequences without padding; 0 on a stage without LLM layers.
+        label_tokens: int, label tokens of this microbatch.
+        global_label_tokens: int, label tokens of the whole global batch, over all ranks.
+        waited_s: float, seconds that the loop was blocked for this microbatch.
+        plan_hash: int, the hash of the step's plan, equal on all ranks.
+        routes: list of Route, where a layout's encoder has ranks of its own.
+        profile_wanted: bool; True where the node asks for a new model profile (see DataLoader's reprofile).
+        cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
+    """
+
+    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "_pin", "_row", "cost_model_state",
+                 "epoch", "global_label_tokens", "index", "label_tokens", "last_of_step", "plan_hash", "predicted",
+                 "profile_wanted", "routes", "sample_ids", "sample_keys", "sample_weights", "step", "tokens",
+                 "waited_s")
+
+    def __init__(self, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None):
+        self._packed = tensors
+        self._pin: Optional[Callable[[], bool]] = raw.pin
+        self._model = model
+        self._arguments: Optional[Dict[str, Any]] = None  # Of the model, once they are asked for.
+        self.tokens = _tokens(tensors)
+        self.waited_s = 0.0  # Set when it is handed out.
+        described = Description._make(raw.description)
+        self._row = None if model is None else model.row(tensors, described.sample_images, described.weighted)
+        self.sample_ids = described.sample_ids
+        self.sample_keys = described.sample_keys
+        self.sample_weights = described.sample_weights
+        self.epoch, self.step, self.index = described.position
+        self.last_of_step = described.last_of_step
+        self.predicted = described.predicted
+        self.label_tokens = described.label_tokens
+        self.global_label_tokens = described.global_label_tokens
+        self.plan_hash = described.plan_hash
+        self.profile_wanted = described.profile_wanted
+        self.cost_model_state = described.cost_model_state
+        self.routes = list(map(Route._make, described.routes))
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise KeyError(f"{name}: this microbatch has no such tensor; it has {', '.join(self.tensors)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    # A mapping's equality would compare tensors, which has no one answer.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def position(self) -> Tuple[int, int, int]:
+        """Epoch, step and index."""
+        return self.epoch, self.step, self.index
+
+    @property
+    def cu_seqlens(self) -> Dict[str, Any]:
+        sums = {module: self.packed.get(name) for module, name in MODULE_CU_SEQLENS.items()}
+        return {module: tensor for module, tensor in sums.items() if tensor is not None}
+
+    @property
+    def tensors(self) -> Dict[str, Any]:
+        """The dict that this mapping shows: the tensors by the names above. With `model=` the arguments of that model's
+        `forward`, some of which are no tensors; they are made on the device to which the microbatch was moved, so that
+        pixels go there as bytes."""
+        if self._model is None or self._row is None:
+            return self._packed
+        if self._arguments is None:
+            self._arguments = self._model.arguments(self._packed, self._row, self.sample_keys, self.sample_weights,
+                                                    self.global_label_tokens)
+        return self._arguments
+
+    @property
+    def packed(self) -> Dict[str, Any]:
+        """The tensors by the names above: those of `tensors`, or with `model=` what they are made of."""
+        return self._packed
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether `labels` are those of a decoder, [samples, longest], beside whose logits each of them is; elsewhere
+        the logits of a position are those of the next one's label."""
+        return self._model is not None and self._model.has_decoder
+
+    def to(self, device: Any, non_blocking: bool = True) -> "Microbatch":
+        """Moves the tensors to a torch device, in place, and returns the microbatch.
+
+        To a CUDA device they are copied on a stream of its own, so that the copy overlaps with the computation: from
+        shared memory directly, which is registered with the CUDA runtime for that, and otherwise through pinned memory.
+        The current stream waits for the copy. Tensors taken from the microbatch before stay where they are; whoever
+        copies one of them with `non_blocking=True` keeps it until that is done. Not yet run on a GPU.
+        """
+        self._packed = _all_moved(self._packed, device, non_blocking, self._pin)
+        self._pin = None  # It keeps the memory mapped.
+        if self._row is not None and self._row.position_ids is not None:
+            [position_ids] = moved_tensors([self._row.position_ids], device, non_blocking)
+            self._row = self._row._replace(position_ids=position_ids)
+        if self._arguments is not None:
+            self._arguments = _all_moved(self._arguments, device, non_blocking)
+        return self
+
+    def __getstate__(self) -> Tuple[Optional[Dict[str, Any]], Dict[str, Any]]:
+        """What is pickled and copied, of a subclass too: not the pin, which is of this process's memory."""
+        names = {name for each in type(self).__mro__ for name in getattr(each, "__slots__", ())} - {"__weakref__"}
+        slots = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return getattr(self, "__dict__", None), {**slots, "_pin": None}
+
+    def __repr__(self) -> str:
+        return (f"<isocost.Microbatch: epoch {self.epoch}, step {self.step}, index {self.index}"
+                f"{' (the last of the step)' if self.last_of_step else ''}, "
+                f"{counted(len(self.sample_ids), 'sample')}, {counted(self.tokens, 'token')}, "
+                f"{counted(self.label_tokens, 'label token')}>")
+
+
+def _tokens(tensors: Dict[str, Any]) -> int:
+    for name in (INPUT_IDS, LABELS):
+        if name in tensors:
+            return int(tensors[name].numel())
+    return int(tensors[CU_SEQLENS][-1]) if CU_SEQLENS in tensors else 0
+
+
+def _all_moved(tensors: Dict[str, Any], device: Any, non_blocking: bool,
+               pin: Optional[Callable[[], bool]] = None) -> Dict[str, Any]:
+    names = [name for name, tensor in tensors.items() if hasattr(tensor, "to")]
+    copies = moved_tensors([tensors[name] for name in names], device, non_blocking, pin)
+    return {**tensors, **dict(zip(names, copies))}
+
+
+def moved(item: Any, device: Any) -> Any:
+    """A microbatch, a tensor, or a dict, list or tuple of such, on the device. Returns anything else as it is."""
+    import torch
+
+    if isinstance(item, Microbatch):
+        return item.to(device)
+    if isinstance(item, torch.Tensor):
+        return moved_tensors([item], device)[0]
+    if isinstance(item, dict):
+        return {name: moved(value, device) for name, value in item.items()}
+    if type(item) in (list, tuple):
+        return type(item)(moved(value, device) for value in item)
+    return item
+
+
+def torch_tensors(raw: Any) -> Dict[str, Any]:
+    """The raw microbatch's tensors as torch tensors over the same memory."""
+    import torch
+
+    # The public function first looks for a protocol that capsules do not have, which takes a third of its time.
+    public = torch.utils.dlpack.from_dlpack
+    tensors: Dict[str, Any] = raw.convert(getattr(torch._C, "_from_dlpack", public))  # noqa: SLF001
+    return tensors

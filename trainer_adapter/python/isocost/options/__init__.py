@@ -1,0 +1,1 @@
+"""What isocost.DataLoader is called with, checked, as settings of the node."""

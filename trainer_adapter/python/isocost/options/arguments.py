@@ -1,0 +1,239 @@
+"""Checks what isocost.DataLoader is called with, and turns it into settings of the node."""
+
+import dataclasses
+import os
+import reprlib
+import shutil
+import sysconfig
+import typing
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Union
+
+from isocost.counted import counted
+from isocost.options.given_fields import given_fields
+from isocost.options.node_options import NodeOptions, RecipeOptions
+
+# Keywords of torch's DataLoader that an embedded node's settings follow from.
+NODE_KEYWORDS = ("batch_size", "num_workers", "drop_last", "generator", "timeout")
+
+_EXAMPLES = {"memory": '"512MiB"', "max_memory": '"40GiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
+# Settings that limit a microbatch: where one is given, each step chooses its number of microbatches.
+LIMITS = ("max_tokens", "max_vision_tokens", "max_memory", "microbatch_memory")
+
+
+def require_torch() -> None:
+    """Raises ImportError where PyTorch, whose tensors the loader hands out, cannot be imported."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError("isocost.DataLoader hands out torch tensors, and PyTorch cannot be imported "
+                          f"({error}): install it (pip install torch, or apt install python3-torch)",
+                          name="torch") from error
+
+
+def data(given: Any) -> str:
+    """The directory or endpoint as text. Raises TypeError where it is neither text nor a path, ValueError where it is
+    empty."""
+    try:
+        text = os.fsdecode(given)
+    except TypeError:
+        raise TypeError(f"data = {reprlib.repr(given)}: must be a directory of WebDataset shards or the endpoint of a "
+                        "node, as text or a path; `isocost make-shards` writes shards from files") from None
+    if not text:
+        raise ValueError("data= is missing: give a directory of WebDataset shards, or the endpoint of a node")
+    return text
+
+
+def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
+    """Raises ValueError where any of `given` is not None: keywords that the node at `endpoint` decides."""
+    names = sorted(name for name, value in given.items() if value is not None)
+    if names:
+        raise ValueError(f"{', '.join(names)}: the node decides; say so to `isocost serve`, not to a loader that "
+                         f"connects to {endpoint}")
+
+
+def refuse_with_model(given: Mapping[str, Any]) -> None:
+    """Raises ValueError where any of `given` is not None: keywords that do not know a model's tensors yet."""
+    names = sorted(name for name, value in given.items() if value is not None)
+    if names:
+        raise ValueError(f"{', '.join(names)}: not supported together with model= yet; collate= takes whole "
+                         "microbatches")
+
+
+def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dict[str, str]:
+    """The settings of an embedded node as text, by the names of docs/config.md.
+
+    `direct` holds fields of NodeOptions that were given to the loader itself; None: not given. Raises TypeError for a
+    node or recipe of another type, ValueError for a field that is given in both places.
+    """
+    if node is not None and not isinstance(node, NodeOptions):
+        raise TypeError(f"node = {node!r}: must be an isocost.NodeOptions")
+    options = node or NodeOptions()
+    for name, value in direct.items():
+        if value is None:
+            continue
+        if name in given_fields(options):
+            raise ValueError(f"{name}= and node=isocost.NodeOptions({name}=...) say the same thing twice: give one of "
+                             "them")
+    options = dataclasses.replace(options, **{name: value for name, value in direct.items() if value is not None})
+    recipe = RecipeOptions(options.recipe) if isinstance(options.recipe, str) else options.recipe
+    if not isinstance(recipe, RecipeOptions):
+        raise TypeError(f"recipe = {recipe!r}: must be a recipe's name or an isocost.RecipeOptions")
+    kinds = typing.get_type_hints(NodeOptions)
+    settings = {field.name: _setting(field.name, getattr(options, field.name), kinds[field.name])
+                for field in dataclasses.fields(options) if field.name != "recipe"}
+    for field in dataclasses.fields(recipe):
+        settings[f"recipe.{field.name}"] = setting_text(getattr(recipe, field.name))
+    if options.isolate and not settings["decode_program"]:
+        settings["decode_program"] = _program()
+    return settings
+
+
+def recipe_or_model(settings: Dict[str, str], given: FrozenSet[str]) -> None:
+    """Takes the recipe out of the settings of a model. Raises ValueError where both were given, even if the recipe says
+    what is the default."""
+    if not settings["model"]:
+        return
+    if "recipe" in given:
+        raise ValueError(f"model and recipe are both given: the model's directory {settings['model']} says how media "
+                         "are prepared, so leave recipe out")
+    for name in [name for name in settings if name.startswith("recipe.")]:
+        del settings[name]
+
+
+def _program() -> str:
+    """The program isocost, which decode workers run. Raises FileNotFoundError where there is none."""
+    beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))
+    found = beside or shutil.which("isocost")
+    if found is None:
+        raise FileNotFoundError("isolate = True: decode workers run the program isocost, which is neither on PATH nor "
+                                "beside this Python: install it, or give decode_program=")
+    return found
+
+
+def given_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> FrozenSet[str]:
+    """Names of the settings that were given in `node` or directly."""
+    return given_fields(node or NodeOptions()) | {name for name, value in direct.items() if value is not None}
+
+
+def padding(node: Optional[NodeOptions], multiple: int) -> Dict[str, Any]:
+    """The settings by which plans count the padding of samples as rows, unless `node` says otherwise."""
+    given = given_settings(node, {})
+    settings: Dict[str, Any] = {} if "padded" in given else {"padded": ("llm",)}
+    pads_llm = "padded" not in given or (node is not None and "llm" in node.padded)
+    if multiple > 1 and pads_llm and "padded_multiple" not in given:
+        settings["padded_multiple"] = multiple
+    return settings
+
+
+def _setting(name: str, value: Any, kind: Any) -> str:
+    """A field of NodeOptions as text. Raises TypeError and ValueError where its kind does not have this value."""
+    if kind is bool:
+        flag(name, value)
+    elif kind == Union[int, str] and not isinstance(value, str):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ValueError(f"{name} = {value!r}: must be a whole number, or text such as {_EXAMPLES[name]}")
+        value = value.__index__()
+    return setting_text(value)
+
+
+def setting_text(value: Any) -> str:
+    """A setting as docs/config.md has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
+                 torch_options: Mapping[str, Any], data_ranks: int, limited: bool) -> Dict[str, str]:
+    """The settings that decide the global batches, where they were given. `limited`: microbatches have a limit."""
+    numbers: Dict[str, str] = {}
+    batch_size = torch_options.get("batch_size")
+    if microbatches is None and batch_size is not None and not limited:
+        microbatches = 1
+    if batch_size is not None:
+        of_step = 1 if microbatches is None else whole("microbatches", microbatches, 1)
+        global_batch_size = _from_batch_size(batch_size, global_batch_size, of_step, data_ranks)
+    if seed is None and "generator" in torch_options:
+        if not hasattr(torch_options["generator"], "initial_seed"):
+            raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
+        seed = torch_options["generator"].initial_seed() % 2**64
+    for name, number, least in (("global_batch_size", global_batch_size, 1), ("microbatches", microbatches, 1),
+                                ("seed", seed, 0)):
+        if number is not None:
+            numbers[name] = str(whole(name, number, least, 2**64))
+    return numbers
+
+
+def _from_batch_size(batch_size: Any, global_batch_size: Optional[int], microbatches: int, data_ranks: int) -> int:
+    samples = whole("batch_size", batch_size, 1) * data_ranks * microbatches
+    if global_batch_size not in (None, samples):
+        raise ValueError(f"global_batch_size = {global_batch_size} and batch_size = {batch_size} contradict each "
+                         f"other: {batch_size} x {counted(data_ranks, 'rank')} x {microbatches} (microbatches=) is "
+                         f"{samples}; leave one of them out")
+    return samples
+
+
+def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, str], given: FrozenSet[str],
+                        heartbeat_timeout: Optional[float]) -> None:
+    """Adds what torch's keywords say to the settings, of which those in `given` were given. Raises ValueError where
+    these say something else."""
+    if torch_options.get("num_workers"):  # 0 is torch's default
+        if "workers" in given:
+            raise ValueError("num_workers= and workers= say the same thing twice: give one of them")
+        settings["workers"] = str(whole("num_workers", torch_options["num_workers"], 0))
+    if flag("drop_last", torch_options.get("drop_last", False)):
+        if "tail" in given and settings["tail"] != "drop":
+            raise ValueError(f"drop_last=True and tail={settings['tail']!r} contradict each other: give one of them")
+        settings["tail"] = "drop"
+    if torch_options.get("timeout"):  # 0 is torch's default
+        if heartbeat_timeout is not None:
+            raise ValueError("timeout= and heartbeat_timeout= say the same thing twice: give one of them")
+        settings["heartbeat_timeout"] = str(seconds("timeout", torch_options["timeout"]))
+    if heartbeat_timeout is not None:
+        settings["heartbeat_timeout"] = str(seconds("heartbeat_timeout", heartbeat_timeout))
+
+
+def whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
+    """The number as an int. Raises ValueError where it is none from `least` to below `beyond`."""
+    if isinstance(number, bool) or not hasattr(number, "__index__") or not least <= number.__index__() < beyond:
+        raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}, below {beyond}")
+    return int(number.__index__())
+
+
+def flag(name: str, value: Any) -> bool:
+    """The value. Raises TypeError where it is no bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} = {value!r}: must be True or False")
+    return value
+
+
+def seconds(name: str, number: Any) -> float:
+    """The number as a float. Raises ValueError where it is no positive number of seconds."""
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
+        raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0, below a million")
+    return float(number)
+
+
+def function(name: str, value: Any) -> Any:
+    """The value. Raises TypeError where it is neither None nor callable."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} = {value!r}: must be a function")
+    return value
+
+
+def device(device: Any) -> Any:
+    """The torch.device with its number. Raises ValueError where this machine has no such device."""
+    if device is None:
+        return None
+    import torch
+
+    try:
+        found = torch.device(device)
+        return torch.empty(0, device=found).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"device = {device!r}: {reason}") from error

@@ -1,0 +1,1 @@
+"""Model profiles: the measured cost of a model's modules over a grid of loads."""

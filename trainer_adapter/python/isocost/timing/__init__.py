@@ -1,0 +1,1 @@
+"""Measured seconds of microbatches, from hooks and stopwatches to reports."""

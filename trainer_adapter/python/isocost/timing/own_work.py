@@ -1,0 +1,269 @@
+"""A rank's own work, told apart from its waiting for the communication of data-parallel training."""
+
+import functools
+import logging
+import sys
+import threading
+from types import FrameType
+from typing import Any, Callable, Iterator, List, Literal, Optional, Sequence
+
+from isocost.timing.stopwatch import Stopwatch, Stretch, cuda
+
+_LOG = logging.getLogger("isocost")
+
+# Where a wait is seen: a collective's `wait`; DistributedDataParallel's broadcast of buffers; a stream's wait for
+# another stream.
+Wait = Literal["collective", "buffers", "stream"]
+
+
+class OwnWork:
+    """A stretch of the calling thread's work, from here to `stop`, without the waits for communication in it.
+
+    What is left out:
+    - DistributedDataParallel reduces gradients while a backward pass computes them, and `backward` returns when they
+      are reduced: when the slowest rank is done. What the rank computes itself ends before that: the autograd engine
+      then runs the callbacks that were queued during the pass, in their order. The first one is queued here, when the
+      pass begins; DDP's, which waits, is queued when the last gradient is computed. Buffers are broadcast in the
+      forward pass.
+    - FullyShardedDataParallel and `fully_shard` gather parameters and scatter gradients within both passes. They wait
+      for a collective or, on a CUDA device, have the stream wait for another one.
+    - Other collectives that the thread waits for.
+
+    Args:
+        shared: whether other processes (of tensor or context parallelism) train on the same microbatch. Collectives
+            are then work, except those of the wrappers above.
+    Attributes:
+        communication: the waits, which `seconds` leaves out.
+        unclear: whether a backward pass was run whose end, where waiting begins, cannot be seen.
+    """
+
+    def __init__(self, shared: bool = False) -> None:
+        if not _installed:
+            _install()
+        self.unclear = False
+        self._shared = shared
+        self._thread = threading.get_ident()
+        self._stream = _current_stream()
+        self.communication = Total()
+        self._is_waiting = False
+        self._whole = Stopwatch()
+        _open.append(self)
+
+    def stop(self) -> "OwnWork":
+        self._whole.stop()
+        if self in _open:
+            _open.remove(self)
+        return self
+
+    def seconds(self) -> Optional[float]:
+        whole, waited = self._whole.seconds(), self.communication.seconds()
+        return None if whole is None or waited is None else whole - waited
+
+    def is_of(self, thread: int) -> bool:
+        return self._thread == thread
+
+    def leaves_out(self, wait: Wait, asker: str) -> bool:
+        """Whether a wait that the named module asks for is not the rank's own work."""
+        if self._is_waiting or self._stream != _current_stream():  # Work goes on beside another stream's wait.
+            return False
+        return (asker.startswith("torch.distributed.fsdp") or wait == "buffers"
+                or (wait == "collective" and not self._shared))
+
+    def begin_wait(self, watch: Stopwatch) -> None:
+        self._is_waiting = True
+        self.communication.add(watch)
+
+    def end_wait(self) -> None:
+        self._is_waiting = False
+
+
+class Total:
+    """Stretches that are added one after the other, as one. It keeps those that the device has not finished."""
+
+    def __init__(self) -> None:
+        self._finished_s = 0.0
+        self._others: List[Stretch] = []
+
+    def add(self, stretch: Stretch) -> None:
+        self._settle()
+        self._others.append(stretch)
+
+    def seconds(self) -> Optional[float]:
+        self._settle()
+        return None if self._others else self._finished_s
+
+    def _settle(self) -> None:
+        while self._others:
+            seconds = self._others[0].seconds()
+            if seconds is None:
+                return
+            self._finished_s += seconds
+            del self._others[0]
+
+
+_open: List[OwnWork] = []
+_backward_threads: List[int] = []  # Those that run a backward pass which is watched.
+_installing = threading.Lock()
+_installed = False
+_warned = False
+
+
+def warn_unclear() -> None:
+    """Logs, once, that seconds are not reported."""
+    global _warned
+    if not _warned:
+        _warned = True
+        _LOG.warning("not reported: where compiled autograd runs a backward pass, this rank's own work cannot be told "
+                     "from its waiting for other ranks; this is logged once")
+
+
+def _install() -> None:
+    """Has torch tell when a backward pass runs and when it waits. Once, and for good: where nothing is measured, it
+    then costs a look at a list."""
+    global _installed
+    with _installing:
+        if _installed:
+            return
+        import torch
+        from torch import distributed
+
+        torch.autograd.backward = _watching_backward(torch.autograd.backward)
+        stream: Any = torch.cuda.Stream
+        stream.wait_event = _left_out("stream", stream.wait_event)
+        stream.wait_stream = _left_out("stream", stream.wait_stream)
+        if distributed.is_available():
+            work: Any = distributed.distributed_c10d.Work
+            work.wait = _left_out("collective", work.wait)
+            distributed._broadcast_coalesced = _left_out("buffers", distributed._broadcast_coalesced)  # noqa: SLF001
+        _installed = True
+
+
+def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that waits as `original` does, and is no part of the stretches that it is in."""
+
+    @functools.wraps(original)
+    def wait(*arguments: Any, **keywords: Any) -> Any:
+        stretches = list(_stretches_here()) if _open else []
+        if stretches:
+            asker = _asker()
+            stretches = [stretch for stretch in stretches if stretch.leaves_out(kind, asker)]
+        if not stretches:
+            return original(*arguments, **keywords)
+        watch = Stopwatch()
+        for stretch in stretches:
+            stretch.begin_wait(watch)
+        try:
+            return original(*arguments, **keywords)
+        finally:
+            watch.stop()
+            for stretch in stretches:
+                stretch.end_wait()
+
+    return wait
+
+
+def _stretches_here() -> Iterator[OwnWork]:
+    """Those that this thread has begun. On a thread of the autograd engine also those of the threads whose backward
+    pass may run here."""
+    thread = threading.get_ident()
+    engines = isinstance(threading.current_thread(), threading._DummyThread)  # noqa: SLF001
+    for stretch in list(_open):
+        if stretch.is_of(thread) or (engines and any(stretch.is_of(other) for other in _backward_threads)):
+            yield stretch
+
+
+def _asker() -> str:
+    """The name of the module that has torch.distributed, or a stream, wait."""
+    frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if not name.startswith(("torch.distributed.distributed_c10d", "torch.distributed.c10d_logger",
+                                "torch.cuda.streams", "typing_extensions", __name__)):
+            return name
+        frame = frame.f_back
+    return ""
+
+
+def _watching_backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns torch.autograd.backward, which every Tensor.backward calls, and which tells stretches when it waits."""
+
+    @functools.wraps(original)
+    def backward(tensors: Any, *arguments: Any, **keywords: Any) -> Any:
+        thread = threading.get_ident()
+        stretches = [stretch for stretch in _open if stretch.is_of(thread)]
+        if not stretches or thread in _backward_threads:  # A pass within a pass is that of a checkpoint's computation.
+            return original(tensors, *arguments, **keywords)
+        if isinstance(tensors, Iterator):
+            tensors = tuple(tensors)
+        end = _End(stretches)
+        hook = end.follow(tensors)
+        _backward_threads.append(thread)
+        try:
+            result = original(tensors, *arguments, **keywords)
+            end.check()
+            return result
+        finally:
+            _backward_threads.remove(thread)
+            if hook is not None:
+                hook.remove()
+            end.stop()
+
+    return backward
+
+
+class _End:
+    """The end of a backward pass: from where its last gradient is computed to where `backward` returns."""
+
+    def __init__(self, stretches: Sequence[OwnWork]):
+        self._stretches = stretches
+        self._watch: Optional[Stopwatch] = None
+
+    def follow(self, tensors: Any) -> Any:
+        """Returns the hook that finds the end of the pass that begins with these tensors; None: there is none."""
+        import torch
+
+        if _compiles_backward():
+            return None
+        roots = (tensors,) if isinstance(tensors, torch.Tensor) else tensors
+        root = next((root for root in roots if isinstance(root, torch.Tensor) and root.requires_grad), None)
+        return None if root is None else root.register_hook(self._queue)
+
+    def check(self) -> None:
+        if self._watch is None:
+            for stretch in self._stretches:
+                stretch.unclear = True
+
+    def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+            for stretch in self._stretches:
+                stretch.end_wait()
+
+    def _queue(self, _gradient: Any) -> None:
+        import torch
+
+        # torch has no public way to run a function at the end of what a backward pass computes.
+        torch.autograd.Variable._execution_engine.queue_callback(self._begin)  # noqa: SLF001
+
+    def _begin(self) -> None:
+        self._watch = Stopwatch()
+        for stretch in self._stretches:
+            stretch.begin_wait(self._watch)
+
+
+def _compiles_backward() -> bool:
+    """Whether compiled autograd runs backward passes. It has no callbacks at their end, and may wait within them."""
+    module = sys.modules.get("torch._dynamo.compiled_autograd")
+    return bool(getattr(module, "compiled_autograd_enabled", False))
+
+
+def several_ranks() -> bool:
+    from torch import distributed
+
+    return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
+
+
+def _current_stream() -> Any:
+    """The CUDA stream on which this thread's work runs; None: it runs on the CPU."""
+    device = cuda()
+    return None if device is None else device.current_stream()

@@ -1,0 +1,203 @@
+"""Collects the measured seconds of a loader's microbatches, and reports them once the device has finished them."""
+
+import logging
+import reprlib
+from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Sequence, Tuple, Union
+
+from isocost.microbatches.microbatch import Microbatch
+from isocost.timing.own_work import OwnWork, several_ranks, warn_unclear
+from isocost.timing.reports import NOT_MEASURED, by_module, checked_seconds
+from isocost.timing.stopwatch import Stretch
+from isocost.timing.timers import Measured, ModuleTimers, Stretches
+
+_LOG = logging.getLogger("isocost")
+
+Part = Literal["forward", "backward"]
+# Sends one report: the microbatch, its seconds in the order of MODULES, and the seconds of its forward passes.
+# -1 stands for seconds that were not measured.
+Send = Callable[[Microbatch, List[float], float], None]
+
+
+# The names under which wrappers of torch keep the module that they wrap.
+_WRAPPED = ("_checkpoint_wrapped_module", "_fsdp_wrapped_module", "_orig_mod")
+
+
+class Recorder:
+    """The measured seconds of one loader. Only the thread that uses the loader calls it.
+
+    Attributes:
+        current: the microbatch that is in use, whose seconds attached modules measure; None: none is.
+        sent: number of reports that were sent.
+        communication_s: seconds of waiting for communication that they leave out.
+        shared: whether other processes train on the same microbatches.
+    """
+
+    def __init__(self, chunks: int, send: Send, shared: bool = False):
+        self.current: Optional[Microbatch] = None
+        self.sent = 0
+        self.communication_s = 0.0
+        self.shared = shared
+        self._chunks = chunks  # Of the model on this stage, each with a backward pass of its own.
+        self._send = send
+        self._timers: Optional[ModuleTimers] = None
+        self._waiting: List[Tuple[Microbatch, Stretches]] = []
+        self._step: Optional[Tuple[int, int]] = None  # Whose passes these are:
+        self._passes: Dict[int, Dict[Part, List[OwnWork]]] = {}  # by the microbatch's index.
+
+    def add(self, microbatch: Microbatch, stretches: Stretches) -> None:
+        """Reports the stretches as soon as the device has finished them and those that were added before."""
+        if stretches:
+            self._waiting.append((microbatch, stretches))
+
+    def add_work(self, microbatch: Microbatch, works: Sequence[OwnWork], forward: Sequence[OwnWork] = ()) -> None:
+        """Reports the sum of these, as `add` does, unless they cannot be told from waiting for other ranks."""
+        unclear = any(work.unclear for work in works) and several_ranks()
+        self._add(microbatch, unclear, Stretches(whole=works, forward=forward, communication=_communication(works)))
+
+    def check_pass(self, part: Part, microbatch: Microbatch) -> None:
+        """Raises ValueError for a backward pass without a forward pass."""
+        at = (microbatch.epoch, microbatch.step)
+        if part == "backward" and (at != self._step or microbatch.index not in self._passes):
+            raise ValueError(f"timed: no forward pass of {microbatch!r} was measured whose backward pass this would "
+                             f"be: measure it with part=\"forward\" first; each is reported after {self._chunks} of "
+                             "part=\"backward\", and dropped where the next step begins before")
+
+    def add_pass(self, part: Part, microbatch: Microbatch, watch: OwnWork) -> None:
+        """Adds a pass. A microbatch is complete with the backward pass of its last chunk."""
+        at = (microbatch.epoch, microbatch.step)
+        if self._step != at:  # What has no backward pass by now (evaluation) is not reported.
+            self._passes.clear()
+            self._step = at
+        passes = self._passes.setdefault(microbatch.index, {"forward": [], "backward": []})
+        passes[part].append(watch)
+        if len(passes["backward"]) == self._chunks:
+            del self._passes[microbatch.index]
+            self.add_work(microbatch, passes["forward"] + passes["backward"], passes["forward"])
+
+    def attach(self, timers: ModuleTimers) -> None:
+        """Has these timers measure the microbatch in use. Removes those that were attached before."""
+        if self._timers is not None:
+            self._timers.remove()
+        self._timers = timers
+        if self.current is not None:
+            timers.begin_microbatch()
+
+    def begin(self, microbatch: Microbatch) -> None:
+        """Begins the use of a microbatch."""
+        self.current = microbatch
+        if self._timers is not None:
+            self._timers.begin_microbatch()
+
+    def advance(self) -> None:
+        """Ends the microbatch in use, and reports what the device has finished."""
+        if self._timers is not None and self.current is not None:
+            modules, all_of_it = self._timers.take()
+            if modules and all_of_it is not None:
+                self._add(self.current, all_of_it.unclear,
+                          Stretches(modules=dict(modules), communication=_communication([all_of_it])))
+        self.current = None
+        while self._waiting:
+            microbatch, stretches = self._waiting[0]
+            measured = stretches.measured()
+            if measured is None:
+                return
+            self._waiting.pop(0)
+            self.send(microbatch, measured)
+
+    def clear(self) -> None:
+        """Forgets what has not been reported."""
+        if self._timers is not None:
+            self._timers.take()
+        self.current = None
+        self._waiting.clear()
+        self._passes.clear()
+
+    def send(self, microbatch: Microbatch, measured: Measured) -> None:
+        """Reports seconds. Impossible ones, for example after a stop in a debugger, are logged and do not end
+        training."""
+        seconds = measured.modules if measured.whole is None else measured.whole
+        try:
+            spread = by_module(microbatch, seconds)
+        except ValueError as error:
+            _LOG.warning("not reported: %s", error)
+            return
+        forward = NOT_MEASURED if measured.forward is None else measured.forward
+        if forward >= sum(value for value in spread if value > 0):  # Of a microbatch without work, for example.
+            forward = NOT_MEASURED
+        self._count(microbatch, spread, forward)
+        self.communication_s += measured.communication
+
+    def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
+               forward: Optional[float]) -> None:
+        """Reports seconds that the caller has measured; see DataLoader.report."""
+        if self.current is None:
+            raise ValueError(f"report: {microbatch!r} is stale: no microbatch is in use; report it before the next one "
+                             "is asked for")
+        current = (self.current.epoch, self.current.step)
+        at = (microbatch.epoch, microbatch.step)
+        if at > current or at < (current[0] - (current[1] == 0), max(0, current[1] - 1)):
+            raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
+                             f"{current[1]}; report a microbatch before the next step ends")
+        self._count(microbatch, by_module(microbatch, seconds),
+                    NOT_MEASURED if forward is None else checked_seconds("forward", forward))
+
+    def _add(self, microbatch: Microbatch, unclear: bool, stretches: Stretches) -> None:
+        if unclear:
+            warn_unclear()
+        else:
+            self.add(microbatch, stretches)
+
+    def _count(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
+        self._send(microbatch, seconds, forward)
+        self.sent += 1
+
+
+def _communication(works: Sequence[OwnWork]) -> List[Stretch]:
+    return [work.communication for work in works]
+
+
+class Timed:
+    """The context manager of DataLoader.timed."""
+
+    def __init__(self, recorder: Recorder, microbatch: Microbatch, part: Optional[Part]):
+        self._recorder = recorder
+        self._microbatch = microbatch
+        self._part = part
+        self._work: Optional[OwnWork] = None
+
+    def __enter__(self) -> None:
+        self._work = OwnWork(self._recorder.shared)
+
+    def __exit__(self, kind: Any, *_exception: Any) -> None:
+        work = self._work
+        if work is None:
+            return
+        work.stop()
+        if kind is not None:
+            return
+        if self._part is None:
+            self._recorder.add_work(self._microbatch, [work])
+        else:
+            self._recorder.add_pass(self._part, self._microbatch, work)
+
+
+def module_timers(model: Any, modules: Mapping[str, str], active: Callable[[], bool], shared: bool) -> ModuleTimers:
+    """Hooks on the named submodules of a torch.nn.Module. Raises TypeError where the model is none,
+    ValueError for names that it does not have."""
+    if not modules:
+        raise ValueError("attach: name a submodule, e.g. llm='language_model'")
+    if not hasattr(model, "named_modules"):
+        raise TypeError(f"attach: model = {reprlib.repr(model)}: must be a torch.nn.Module")
+    known: Dict[str, Any] = {}
+    for path, part in getattr(model, "module", model).named_modules():
+        known.setdefault(".".join(name for name in path.split(".") if name not in _WRAPPED), part)
+    for name, path in modules.items():
+        if path not in known:
+            raise ValueError(f"attach: {name}='{path}': the model has no such submodule; it has: "
+                             + ", ".join(sorted(part for part in known if part and "." not in part)))
+    timers = ModuleTimers(active, shared)
+    for name, path in modules.items():
+        timers.watch(known[path], name)
+    return timers
+
+

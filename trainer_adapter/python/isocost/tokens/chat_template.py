@@ -1,0 +1,318 @@
+"""The chat template of a model directory: what it writes, and which of it are assistant turns."""
+
+import bisect
+import json
+import os
+import re
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from isocost.tokens.conversation import Conversation, Message, strings
+
+Span = Tuple[int, int]  # first character, and the one after the last
+
+_GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_PROBE = "isocost-probe"
+_MOST_SHAPES = 10000  # of conversations; a bound for what is remembered
+
+
+class TemplateFile(NamedTuple):
+    """A chat template and the file that it is from."""
+
+    text: str
+    file: str
+
+
+def find_template(directory: str) -> TemplateFile:
+    """Returns the template of a model directory. Raises FileNotFoundError where it has none, and ValueError where a
+    file is not what it should be."""
+    file = os.path.join(directory, "chat_template.jinja")
+    if os.path.exists(file):
+        with open(file, encoding="utf-8") as lines:
+            return TemplateFile(lines.read(), file)
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        file = os.path.join(directory, name)
+        given = read_json(file).get("chat_template") if os.path.exists(file) else None
+        if isinstance(given, list):  # several, with their names
+            given = next((entry.get("template") for entry in given
+                          if isinstance(entry, dict) and entry.get("name") == "default"), None)
+        if isinstance(given, str):
+            return TemplateFile(given, file)
+    raise FileNotFoundError(f"{directory}: there is no chat template: neither chat_template.jinja, nor 'chat_template' "
+                            "in chat_template.json or tokenizer_config.json. A model that was not trained on "
+                            "conversations has none: write its format as chat_template.jinja")
+
+
+def read_json(file: str) -> Dict[str, Any]:
+    """Returns the object in a JSON file. Raises OSError where it cannot be read, and ValueError that names the file."""
+    with open(file, encoding="utf-8") as lines:
+        try:
+            document = json.load(lines)
+        except ValueError as error:
+            raise ValueError(f"{file}: this is no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{file}: must hold a JSON object")
+    return document
+
+
+class Rendering(NamedTuple):
+    """A conversation as text, the parts of it whose tokens are labelled, and all that the assistant writes; for
+    conversations with weights also the number of the assistant's message, from 0, that each of the latter is of."""
+
+    text: str
+    spans: List[Span]
+    turns: List[Span]
+    messages: Sequence[int] = ()
+
+
+class _Markers(NamedTuple):
+    """What surrounds the assistant's turns in conversations of one shape."""
+
+    begin: str  # the generation prompt
+    end: str  # the special token that ends a turn
+    turns: int  # of the assistant
+    ends: int  # how often `end` occurs
+
+    def spans(self, text: str) -> Optional[List[Span]]:
+        """Returns the assistant's turns; None where a text of the conversation contains a marker."""
+        if text.count(self.begin) != self.turns or text.count(self.end) != self.ends:
+            return None
+        spans: List[Span] = []
+        after = 0
+        for _turn in range(self.turns):
+            start = text.index(self.begin, after) + len(self.begin)
+            end = text.find(self.end, start)
+            if end < 0:
+                return None
+            after = end + len(self.end)
+            spans.append((start, after))
+        return spans
+
+
+class ChatTemplate:
+    """Renders conversations as transformers' apply_chat_template does.
+
+    The assistant's turns are what the template has in `{% generation %}` blocks. Without such blocks a turn begins
+    where the generation prompt ends, and ends with the special token that the template puts there, or with all that
+    the template writes for the turn where there is none. These turns are found by rendering parts of the conversation;
+    how they are surrounded is remembered for conversations of the same shape (roles, kinds of content), and looked up
+    in them. Not thread-safe.
+
+    Args:
+        template: the template and its file.
+        variables: what the template may use beside the conversation: `bos_token`, `eos_token` and so on.
+        special_tokens: the tokenizer's special tokens.
+
+    Raises: ImportError without jinja2, and ValueError where the text is no template.
+    """
+
+    def __init__(self, template: TemplateFile, variables: Mapping[str, Any], special_tokens: Sequence[str]):
+        try:
+            from isocost.tokens.template_environment import CompiledTemplate
+        except ImportError as error:
+            raise ImportError(f"chat templates need jinja2 ({error}): pip install tokenizers jinja2") from None
+        self.file = template.file
+        self._writes_calls = "tool_calls" in template.text
+        self._has_blocks = bool(_GENERATION.search(template.text))
+        self._variables = dict(variables)
+        self._special_tokens = tuple(sorted(special_tokens, key=len, reverse=True))
+        self._forms: Dict[str, Tuple[bool, bool]] = {}
+        self._markers: Dict[Any, Optional[_Markers]] = {}
+        self._prompt: Optional[str] = None
+        try:
+            self._template = CompiledTemplate(template.text)
+        except Exception as error:
+            raise self._error(error) from None
+
+    def render(self, conversation: Conversation, add_generation_prompt: bool = False) -> str:
+        """Returns the conversation as text. Raises ValueError with what the template objects to."""
+        return self._render(self._adapted(conversation.messages), conversation.tools, add_generation_prompt)
+
+    def render_with_spans(self, conversation: Conversation, last: bool = False) -> Rendering:
+        """Returns the conversation as text, with the assistant's turns.
+
+        last: whether only the last one counts.
+        Raises: ValueError with what the template objects to, and where the assistant's turns cannot be told.
+        """
+        messages, tools = self._adapted(conversation.messages), conversation.tools
+        weighted = bool(conversation.weights)
+        if self._has_blocks:
+            result = self._render_blocks(messages, tools)
+            skipped = self._blocks_before_last(messages, tools, result.spans) if last else 0
+            numbers = self._messages_of_blocks(messages, tools, result.spans) if weighted else ()
+            return result._replace(spans=result.spans[skipped:], messages=numbers)
+        text = self._render(messages, tools, False)
+        spans = self._turns(text, messages, tools)
+        return Rendering(text, spans[-1:] if last else spans, spans, range(len(spans)) if weighted else ())
+
+    # What templates write.
+
+    def _render(self, messages: List[Message], tools: Optional[List[Any]], prompt: bool) -> str:
+        try:
+            return self._template.render(self._arguments(messages, tools, prompt)).text
+        except Exception as error:
+            raise self._error(error) from None
+
+    def _render_blocks(self, messages: List[Message], tools: Optional[List[Any]]) -> Rendering:
+        try:
+            text, generated = self._template.render(self._arguments(messages, tools, False))
+        except Exception as error:
+            raise self._error(error) from None
+        if not all(text.startswith(written, start) for start, written in generated):
+            raise ValueError(f"{self.file}: a {{% generation %}} block is within a macro or a set block, where its "
+                             "place in the conversation is not known: write the block around what the template prints")
+        spans = [(start, start + len(written)) for start, written in generated]
+        return Rendering(text, spans, spans)
+
+    def _blocks_before_last(self, messages: List[Message], tools: Optional[List[Any]], spans: List[Span]) -> int:
+        """The number of generation blocks before the last assistant turn."""
+        index = max((i for i, message in enumerate(messages) if message["role"] == "assistant"), default=0)
+        return self._blocks_of_first(index, messages, tools, spans) if index else 0
+
+    def _blocks_of_first(self, count: int, messages: List[Message], tools: Optional[List[Any]],
+                         spans: List[Span]) -> int:
+        """The number of generation blocks of the first messages."""
+        before = self._render_blocks(messages[:count], tools).spans
+        if spans[:len(before)] != before:
+            raise self._no_prefix(count)
+        return len(before)
+
+    def _messages_of_blocks(self, messages: List[Message], tools: Optional[List[Any]],
+                            spans: List[Span]) -> List[int]:
+        """The assistant's message of each generation block."""
+        own = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        if len(own) == len(spans):
+            return list(range(len(spans)))
+        ends = [self._blocks_of_first(i + 1, messages, tools, spans) for i in own[:-1]]
+        return [bisect.bisect_right(ends, block) for block in range(len(spans))]
+
+    def _arguments(self, messages: List[Message], tools: Optional[List[Any]], prompt: bool) -> Dict[str, Any]:
+        return {**self._variables, "messages": messages, "tools": tools, "documents": None,
+                "add_generation_prompt": prompt}
+
+    def _error(self, error: Exception) -> ValueError:
+        kind = type(error)
+        name = "" if kind.__module__.startswith("jinja2") else f"{kind.__name__}: "
+        line = getattr(error, "lineno", None)
+        return ValueError(f"{self.file}{'' if line is None else f':{line}'}: the template says: {name}{error}")
+
+    # Whether a template takes content as a string, as a list of parts, or both.
+
+    def _adapted(self, messages: List[Message]) -> List[Message]:
+        """Returns the messages with contents that the template can read; as given where it can."""
+        return [self._adapted_message(message) for message in messages]
+
+    def _adapted_message(self, message: Message) -> Message:
+        content, role = message.get("content"), message["role"]
+        if message.get("tool_calls") and not self._writes_calls:
+            raise ValueError(f"{self.file}: the template does not write calls of tools (tool_calls), so the model "
+                             "would learn an empty turn: add them to the template, or write the call as content")
+        if content is None:
+            return message
+        if role not in self._forms:
+            self._forms[role] = (self._takes(role, _PROBE), self._takes(role, [{"type": "text", "text": _PROBE}]))
+        strings_, lists = self._forms[role]
+        if isinstance(content, str):
+            return message if strings_ or not lists else {**message, "content": [{"type": "text", "text": content}]}
+        if lists or not strings_:
+            return message
+        if any(part["type"] != "text" for part in content):
+            raise ValueError(f"{self.file}: the template takes turns of role '{role}' as text alone, and this one has "
+                             "media: it is no template of a model that takes media there")
+        return {**message, "content": "".join(part["text"] for part in content)}
+
+    def _takes(self, role: str, content: Any) -> bool:
+        """Whether the template writes content of this form, and writes it as text."""
+        turn = {"role": role, "content": content}
+        for other in ("x", [{"type": "text", "text": "x"}]):
+            user, answer = {"role": "user", "content": other}, {"role": "assistant", "content": other}
+            messages = {"user": [turn], "assistant": [user, turn], "tool": [user, answer, turn]}.get(
+                role, [turn, user, answer])
+            try:
+                text = self._render(messages, None, False)
+            except ValueError:
+                continue
+            if _PROBE in text and f"'{_PROBE}'" not in text and f'"{_PROBE}"' not in text:
+                return True
+        return False
+
+    # The assistant's turns, for templates that do not mark them.
+
+    def _turns(self, text: str, messages: List[Message], tools: Optional[List[Any]]) -> List[Span]:
+        shape = _shape(messages, tools)
+        markers = self._markers.get(shape)
+        spans = None if markers is None else markers.spans(text)
+        if spans is not None:
+            return spans
+        spans = self._turns_by_prefixes(text, messages, tools)
+        if shape not in self._markers:
+            self._remember(shape, text, spans, [messages, tools])
+        return spans
+
+    def _turns_by_prefixes(self, text: str, messages: List[Message], tools: Optional[List[Any]]) -> List[Span]:
+        spans = []
+        for i, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            start = self._start(text, messages[:i], tools)
+            through = text if i + 1 == len(messages) else self._render(messages[:i + 1], tools, False)
+            if len(through) < start or not text.startswith(through):
+                raise self._no_prefix(i + 1)
+            spans.append((start, self._end(text, start, len(through))))
+        return spans
+
+    def _start(self, text: str, before: List[Message], tools: Optional[List[Any]]) -> int:
+        """Where the generation prompt ends that follows these turns."""
+        if before:
+            prefix = self._render(before, tools, True)
+            if not text.startswith(prefix):
+                raise self._no_prefix(len(before))
+            return len(prefix)
+        prompt = self._generation_prompt()  # Many templates cannot render a conversation without turns.
+        if not prompt or prompt not in text:
+            raise self._no_prefix(0)
+        return text.index(prompt) + len(prompt)
+
+    def _end(self, text: str, start: int, end: int) -> int:
+        """Where the special token ends with which the turn's text ends."""
+        turn = text[start:end].rstrip()
+        return start + len(turn) if turn.endswith(self._special_tokens) else end
+
+    def _generation_prompt(self) -> str:
+        if self._prompt is None:
+            user = self._adapted([{"role": "user", "content": "x"}])
+            without = self._render(user, None, False)
+            with_prompt = self._render(user, None, True)
+            self._prompt = with_prompt[len(without):] if with_prompt.startswith(without) else ""
+        return self._prompt
+
+    def _remember(self, shape: Any, text: str, spans: List[Span], texts: Any) -> None:
+        """Remembers what surrounds the turns, if looking it up finds the same turns."""
+        if not spans:
+            return
+        if len(self._markers) >= _MOST_SHAPES:
+            self._markers.clear()
+        begin = self._generation_prompt()
+        last = text[:spans[-1][1]]
+        end = next((token for token in self._special_tokens if last.endswith(token)), "")
+        if not begin or not end:
+            self._markers[shape] = None
+        elif not any(begin in found or end in found for found in strings(texts)):
+            markers = _Markers(begin, end, len(spans), text.count(end))
+            self._markers[shape] = markers if markers.spans(text) == spans else None
+
+    def _no_prefix(self, turns: int) -> ValueError:
+        return ValueError(f"{self.file}: what the template writes for the first {turns} turns is no prefix of what it "
+                          "writes for the whole conversation, so its assistant turns cannot be told: put "
+                          "{% generation %} and {% endgeneration %} around what the assistant writes, or label all "
+                          "tokens (--labels all)")
+
+
+def _shape(messages: List[Message], tools: Optional[List[Any]]) -> Any:
+    """Equal for conversations that a template writes with the same text around the turns."""
+    return (bool(tools), *((message["role"], _form(message.get("content")),
+                            None if len(message) == 2 else tuple(name for name in message if message[name]))
+                           for message in messages))
+
+
+def _form(content: Any) -> Any:
+    return tuple(part["type"] for part in content) if isinstance(content, list) else bool(content)

@@ -1,0 +1,219 @@
+"""Tokenizes a data set for a model, once, before training: python3 -m isocost.tokenize DATA --model DIR."""
+
+import argparse
+import collections
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
+
+from isocost import _isocost
+from isocost.counted import counted
+from isocost.tokens.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
+from isocost.tokens.directory_lock import DirectoryLock
+from isocost.tokens.workers import Counts, Settings, TokenWorkers
+
+_LOG = logging.getLogger("isocost")
+LOCK = "tokenize.lock"
+_SHOWN_REASONS = 10
+_BAR_S = 0.1  # between drawings
+_BAR = 30  # characters
+
+_EPILOG = """\
+Each sample's text becomes token ids with the model's own tokenizer.json and chat template. Text is JSON with `messages`
+or `conversations`, or a caption; for Whisper the transcript of a sound. The ids are kept beside the index of the
+shards; shards whose tokens are current are skipped, so a pass that was interrupted goes on where it was. A sample that
+cannot be tokenized is written with the reason, and counts as bad when it is loaded.
+
+examples:
+  {program} data/shards --model Qwen2-VL-2B-Instruct
+  {program} data/shards --model DIR --labels last --index-dir /fast/index
+  {program} data/captions --model DIR --caption-template '<media>Describe this in one sentence.'
+  {program} data/shards --model DIR --json | jq .bad_samples
+
+exit status: 0 all shards have tokens; 1 an error, or no usable sample; 2 wrong arguments; 130 interrupted
+"""
+
+
+class Outcome(NamedTuple):
+    """What a pass did.
+
+    Attributes:
+        shards: number of shards of the data set.
+        tokenized_shards: number of those that were tokenized; the others were current.
+        counts: of those that were tokenized.
+        usable_samples: number of samples of the data set that have tokens.
+        directory: where the tokens are.
+        fingerprint: of the tokenizer, 64 bits.
+        about: a line for people on what the tokens are.
+        seconds: float.
+    """
+
+    shards: int
+    tokenized_shards: int
+    counts: Counts
+    usable_samples: int
+    directory: str
+    fingerprint: int
+    about: str
+    seconds: float
+
+    def to_json(self) -> Dict[str, Any]:
+        counts = self.counts._asdict()
+        counts["reasons"] = list(self.counts.reasons[:_SHOWN_REASONS])
+        return {"shards": self.shards, "tokenized_shards": self.tokenized_shards, **counts,
+                "directory": self.directory, "fingerprint": f"{self.fingerprint:016x}", "about": self.about,
+                "seconds": round(self.seconds, 3)}
+
+    def __str__(self) -> str:
+        counts = self.counts
+        lines = [f"tokenized {self.tokenized_shards} of {counted(self.shards, 'shard')}; the others were current"
+                 if self.tokenized_shards < self.shards else f"tokenized {counted(self.shards, 'shard')}"]
+        lines.append(f"{counted(counts.samples, 'sample')}, {counted(counts.tokens, 'token')}, "
+                     f"{counted(counts.label_tokens, 'label token')} in {self.seconds:.1f} s")
+        lines.append(f"in {self.directory} for {self.about}")
+        if counts.bad_samples:
+            lines.append(f"{counted(counts.bad_samples, 'bad sample')}:")
+            lines += [f"  {reason}" for reason in counts.reasons[:_SHOWN_REASONS]]
+            if counts.bad_samples > min(len(counts.reasons), _SHOWN_REASONS):
+                lines.append("  ...")
+        return "\n".join(lines)
+
+
+class _Bar:
+    """Progress on stderr, where that is a terminal: a line that is redrawn."""
+
+    def __init__(self, total: int):
+        self._total = total
+        self._done = 0
+        self._drawn = 0.0
+        self._shown = sys.stderr.isatty()
+
+    def add(self, samples: int) -> None:
+        self._done += samples
+        now = time.monotonic()
+        if self._shown and (now - self._drawn >= _BAR_S or self._done == self._total):
+            self._drawn = now
+            filled = _BAR * self._done // max(1, self._total)
+            line = f"[{'#' * filled}{'.' * (_BAR - filled)}] {self._done}/{self._total} samples"
+            print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._shown and self._drawn:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def tokenize(settings: Settings, workers: int) -> Outcome:
+    """Tokenizes the shards whose tokens are not current.
+
+    Raises: BlockingIOError where another process tokenizes the same data set, OSError, ValueError and ImportError where
+        the data set or the model directory cannot be used, RuntimeError where a tokenizing process fails.
+    """
+    begin = time.monotonic()
+    tokenizer = settings.tokenizer()
+    _isocost.recipe_description(settings.model)  # Refuses a directory that no loader could use.
+    directory = settings.open().directory
+    with DirectoryLock(directory, LOCK):
+        # Opened again: until now another process may have written.
+        opened = settings.open()
+        shards = opened.shards
+        pending = [i for i, (_name, _samples, current, _usable, _stale) in enumerate(shards) if not current]
+        pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end together.
+        counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
+        usable = sum(opened.tokenized(i) for i in range(len(shards)))
+    return Outcome(len(shards), len(pending), counts, usable, directory, tokenizer.fingerprint, tokenizer.about,
+                   time.monotonic() - begin)
+
+
+def make_missing(settings: Settings, workers: int) -> None:
+    """Tokenizes the shards that have no tokens of the model, and logs why those that have some are tokenized anew.
+    Raises what `tokenize` raises, and ValueError where others have tokens that were made with other options: it is not
+    for a loader to choose between them."""
+    settings.tokenizer()  # Its files may contradict each other.
+    shards = settings.open().shards
+    missing = [name for name, _samples, _current, usable, _stale in shards if not usable]
+    others = [name for name, _samples, current, usable, _stale in shards if usable and not current]
+    if missing and others:
+        raise ValueError(f"{settings.data}: {missing[0]} has no tokens of {settings.model}, and those of {others[0]} "
+                         "were made with options of their own: isocost tokenize makes the missing ones with the same")
+    stale = collections.Counter(why for _name, _samples, _current, _usable, why in shards if why)
+    for why, count in stale.items():
+        _LOG.warning("%s: the tokens of %d of %s %s; they are made anew for %s, with the default options",
+                     settings.data, count, counted(len(shards), "shard"), why, settings.model)
+    if missing:
+        tokenize(settings, workers)
+
+
+def _run(settings: Settings, workers: int, shards: List[int], samples: int) -> Counts:
+    processes = min(workers, len(shards))
+    counts = Counts()
+    bar = _Bar(samples)
+    try:
+        with TokenWorkers(settings, processes, max(1, workers // processes)) as running:
+            for told in running.run(shards):
+                if isinstance(told, Counts):
+                    counts = counts.plus(told)
+                else:
+                    bar.add(told)
+    finally:
+        bar.clear()
+    return counts
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program, description="Tokenizes a data set for a model, once, before training.",
+        epilog=_EPILOG.format(program=program), formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False)
+    parser.add_argument("data", metavar="DATA", help="directory of shards")
+    parser.add_argument("--model", metavar="DIR", required=True,
+                        help="the model's directory: config.json, tokenizer.json, chat_template.jinja")
+    parser.add_argument("--labels", choices=LABELS, default=DEFAULT_LABELS,
+                        help="what the model learns to write: the assistant's turns, its last turn, or all "
+                             "(default: %(default)s)")
+    parser.add_argument("--caption-template", metavar="TEXT", default=MEDIA_MARK,
+                        help=f"the user's turn before a caption; {MEDIA_MARK} stands for the media "
+                             "(default: %(default)s)")
+    parser.add_argument("--index-dir", metavar="DIR", default="",
+                        help="where indexes and tokens are kept (default: .isocost beside the shards)")
+    parser.add_argument("--workers", metavar="N", type=int, default=len(os.sched_getaffinity(0)),
+                        help="number of processes (default: one for each core, here %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    return parser
+
+
+def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocost.tokenize") -> int:
+    """Runs the command, whose messages begin with the program's name. Returns the exit status."""
+    parser = _parser(program)
+    given = parser.parse_args(argv)
+    try:
+        check_options(ConversationOptions(given.labels, given.caption_template))
+    except ValueError as error:
+        parser.error(str(error))
+    if given.workers < 1:
+        parser.error(f"--workers {given.workers}: must be 1 or more")
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        outcome = tokenize(Settings(given.data, given.index_dir, given.model, given.labels, given.caption_template),
+                           given.workers)
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
+    if outcome.usable_samples == 0:
+        print(f"{program}: {given.data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _end(number: int, _frame: Optional[FrameType]) -> NoReturn:
+    """Ends this process, and with it the processes that it started."""
+    sys.exit(128 + number)

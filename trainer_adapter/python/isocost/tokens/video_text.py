@@ -1,0 +1,78 @@
+"""How models write videos in their text: each sampled frame, or pair of frames, with its time or number."""
+
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from isocost.counted import counted
+from isocost.tokens.chat_template import Rendering, Span
+
+_PAIR = 2  # Frames that a patch spans.
+
+
+class VideoText(NamedTuple):
+    """How a family writes videos.
+
+    Attributes:
+        mark: what its chat template writes for a video, in which `{}` stands for the video's placeholder.
+        write: the text in its place, of the placeholder and the seconds of the sampled frames.
+        token: name in tokenizer_config.json of the placeholder, where config.json names none.
+    """
+
+    mark: str
+    write: Callable[[str, Sequence[float]], str]
+    token: Optional[str] = None
+
+
+def find_video_text(config: Mapping[str, Any]) -> Optional[VideoText]:
+    """That of a model, by its config.json; None where a video has one placeholder and no text of its own."""
+    return _FAMILIES.get(config.get("model_type", ""))
+
+
+def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
+                videos: Sequence[Sequence[float]]) -> Rendering:
+    """The rendering with each video's frames in its place, and the assistant's turns where they are then.
+
+    videos: seconds of the sampled frames of each.
+    Raises: ValueError where the template did not write each video once.
+    """
+    mark = text.mark.format(placeholder)
+    found = rendering.text.count(mark)
+    if found != len(videos) or rendering.text.count(placeholder) != found:
+        raise ValueError(f"the text has {counted(found, 'video')} {mark} as the template wrote it, and the sample has "
+                         f"{counted(len(videos), 'video part')}")
+    pieces = rendering.text.split(mark)
+    written = pieces[0]
+    shifts = []  # Where a video ends in the old text, and how much longer the text is from there on.
+    end = len(pieces[0])
+    for seconds, piece in zip(videos, pieces[1:]):
+        written += text.write(placeholder, seconds)
+        end += len(mark)
+        shifts.append((end, len(written) - end))
+        written += piece
+        end += len(piece)
+
+    def moved(at: int) -> int:
+        return at + next((more for place, more in reversed(shifts) if place <= at), 0)
+
+    def all_moved(spans: Sequence[Span]) -> List[Span]:
+        return [(moved(first), moved(last)) for first, last in spans]
+
+    return rendering._replace(text=written, spans=all_moved(rendering.spans), turns=all_moved(rendering.turns))
+
+
+def _with_times(placeholder: str, seconds: Sequence[float]) -> str:
+    """Qwen3-VL's: the middle of each pair, of which an incomplete one has its last frame twice."""
+    padded = list(seconds) + list(seconds[-1:]) * (-len(seconds) % _PAIR)
+    pairs = zip(padded[::_PAIR], padded[1::_PAIR])
+    return "".join(f"<{(first + last) / 2:.1f} seconds><|vision_start|>{placeholder}<|vision_end|>"
+                   for first, last in pairs)
+
+
+def _with_numbers(placeholder: str, seconds: Sequence[float]) -> str:
+    """InternVL's."""
+    return "\n".join(f"Frame{i + 1}: {placeholder}" for i in range(len(seconds)))
+
+
+_FAMILIES: Dict[str, VideoText] = {
+    "internvl": VideoText("{}", _with_numbers, token="video_token"),
+    "qwen3_vl": VideoText("<|vision_start|>{}<|vision_end|>", _with_times),
+}
