@@ -1,9 +1,12 @@
 """Checks the arrows between rooms: who may include whom, that nobody includes another room's internal/, and that a
-public header is one that another room includes."""
+public header is one that another room includes. Likewise the imports between the rooms of the Python package."""
 
+import ast
+import graphlib
 import pathlib
 import re
 import sys
+from collections.abc import Container
 
 # Room -> rooms whose public headers it may include, besides its own. Arrows run one way: a room names only rooms above
 # it in this table. A path belongs to the longest room that it starts with.
@@ -52,6 +55,25 @@ PROGRAMS = {"cli", "cli/lab", EXTENSION}
 # Libraries for trainers: their users are outside of this repository.
 FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_adapter/replicas.h",
              "trainer_adapter/torch/loader.h", "trainer_adapter/torch/profiler.h"}
+
+# The Python package: room -> rooms whose modules it may import, besides its own. A module of the package's root that is
+# not a row of its own belongs to the row "isocost". Imports in functions and under TYPE_CHECKING count.
+PACKAGE = pathlib.Path("trainer_adapter/python/isocost")
+COMMON = {f"isocost.{name}" for name in ("_isocost", "counted", "errors", "hardware", "logs", "modules",
+                                         "tensor_names")}
+PYTHON_ROOMS = {
+    "isocost._isocost": set(),
+    **{name: {"isocost._isocost"} for name in sorted(COMMON - {"isocost._isocost"})},
+    "isocost.microbatches": COMMON,
+    "isocost.job": COMMON | {"isocost.microbatches"},
+    "isocost.timing": COMMON | {"isocost.microbatches"},
+    "isocost.profiling": COMMON | {"isocost.microbatches", "isocost.job"},
+    "isocost.tokens": COMMON,
+    "isocost.layout": COMMON | {"isocost.job"},
+    "isocost.options": COMMON | {"isocost.job", "isocost.layout"},
+}
+PYTHON_ROOMS["isocost"] = set(PYTHON_ROOMS)
+
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -80,23 +102,72 @@ def arrow_problem(path: str, include: str) -> str | None:
     return None if target in ROOMS[room] else f"{room}/ may not include {target}/"
 
 
+def upward_arrows(rooms: dict[str, set[str]]) -> list[str]:
+    """Rooms that name one which stands below them in the table."""
+    return [f"{room} names {', '.join(sorted(later))}, which stands below it" for i, room in enumerate(rooms)
+            if (later := rooms[room] & set(list(rooms)[i:]))]
+
+
 def main() -> int:
-    upward = [f"{room} names {', '.join(sorted(later))}, which stands below it" for i, room in enumerate(ROOMS)
-              if (later := set(ROOMS[room]) & set(list(ROOMS)[i:]))]
-    if upward:
+    if upward := upward_arrows(ROOMS) + upward_arrows(PYTHON_ROOMS):
         print("check_includes: the table: " + "; ".join(upward), file=sys.stderr)
         return 1
     folders = {room.split("/")[0] for room in ROOMS}.union(LEAVES)
     paths = [p for f in sorted(folders) for p in pathlib.Path(f).rglob("*") if p.suffix in (".h", ".cc")]
-    if not paths:
+    modules = {module_of(p): p for p in sorted(PACKAGE.rglob("*.py*")) if p.suffix in (".py", ".pyi")}
+    if not paths or not modules:
         print("check_includes: no sources here; run it from the repository root", file=sys.stderr)
         return 1
     includes = {p.as_posix(): INCLUDE.findall(p.read_text(encoding="utf-8")) for p in paths}
     found = [f"{path}: {include}: {problem}" for path, names in includes.items() for include in names
              if (problem := arrow_problem(path, include)) is not None]
-    found += private_headers(includes)
+    found += private_headers(includes) + import_problems(modules)
     print("\n".join(found), file=sys.stderr, end="\n" if found else "")
     return 1 if found else 0
+
+
+def module_of(path: pathlib.Path) -> str:
+    """The name by which a file of the package is imported."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def parent_of(name: str, known: Container[str]) -> str:
+    """The longest of the known names that a dotted name is or lies in."""
+    while name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def imported(module: str, path: pathlib.Path) -> set[str]:
+    """What a module of the package imports of the package, wherever the import stands."""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[:len(package) + 1 - node.level] if node.level else []
+            source = ".".join([*start, *([node.module] if node.module else [])])
+            names.update(f"{source}.{alias.name}" for alias in node.names)
+    return {name for name in names if name.split(".")[0] == PACKAGE.name}
+
+
+def import_problems(modules: dict[str, pathlib.Path]) -> list[str]:
+    """What is wrong with the imports between the package's modules: arrows that the table lacks, and circles."""
+    found = []
+    graph = {}
+    for module, path in modules.items():
+        graph[module] = {parent_of(name, modules) for name in imported(module, path)}
+        room = parent_of(module, PYTHON_ROOMS)
+        for target in sorted(graph[module]):
+            other = parent_of(target, PYTHON_ROOMS)
+            if other != room and other not in PYTHON_ROOMS[room]:
+                found.append(f"{path}: {target}: {room} may not import {other}")
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as circle:
+        found.append(f"{PACKAGE}: a circle: {' imports '.join(reversed(circle.args[1]))}")
+    return found
 
 
 def private_headers(includes: dict[str, list[str]]) -> list[str]:
