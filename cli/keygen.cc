@@ -4,7 +4,7 @@
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
-#include "transport/keys.h"
+#include "transport/zmq/keys.h"
 
 namespace isocost::cli {
 namespace {

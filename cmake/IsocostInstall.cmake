@@ -41,7 +41,8 @@ function(isocost_export component)
 endfunction()
 
 set_target_properties(isocost_trainer_adapter PROPERTIES EXPORT_NAME client)
-isocost_export(client isocost_base isocost_transport isocost_trainer_adapter)
+isocost_export(client isocost_base isocost_transport_wire isocost_transport_shared_memory isocost_transport_zmq
+               isocost_trainer_adapter)
 # A wheel's libtorch below this folder, as in `./run test --torch2`, has no place in an installed package.
 cmake_path(IS_PREFIX CMAKE_SOURCE_DIR "${ISOCOST_TORCH_ROOT}" torch_is_ours)
 if(ISOCOST_BUILD_TORCH AND NOT torch_is_ours)

@@ -10,6 +10,7 @@ from collections.abc import Container
 
 # Room -> rooms whose public headers it may include, besides its own. Arrows run one way: a room names only rooms above
 # it in this table. A path belongs to the longest room that it starts with.
+TRANSPORT = {"transport/wire", "transport/shared_memory", "transport/zmq"}
 BALANCER = {"balancer/partition", "balancer/pipeline", "balancer/layout"}
 ROOMS = {
     "base": set(),
@@ -30,22 +31,24 @@ ROOMS = {
     "decode": {"base", "decode/shape", "decode/bytes", "decode/image", "decode/audio", "decode/video", "decode/prepare",
                "decode/recipes"},
     "decode/isolation": {"base", "decode/shape", "decode"},
-    "transport": {"base"},
+    "transport/wire": {"base"},
+    "transport/shared_memory": {"base", "transport/wire"},
+    "transport/zmq": {"base", "transport/wire", "transport/shared_memory"},
     "loader/dataset": {"base", "decode/shape", "decode/bytes", "decode", "decode/isolation"},
-    "loader/plan": {"base", "costmodel", "decode", "transport", "loader/dataset"} | BALANCER,
-    "loader/metrics": {"base", "costmodel", "transport"},
-    "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport", "loader/dataset", "loader/plan"}
+    "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset"} | BALANCER,
+    "loader/metrics": {"base", "costmodel", "transport/wire"},
+    "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset", "loader/plan"}
                      | BALANCER,
-    "loader/node": {"base", "costmodel", "decode", "transport", "loader/dataset", "loader/plan", "loader/metrics",
-                    "loader/report"} | BALANCER,
+    "loader/node": {"base", "costmodel", "decode", "transport/wire", "transport/zmq", "loader/dataset", "loader/plan",
+                    "loader/metrics", "loader/report"} | BALANCER,
     "loader/config": {"base", "loader/dataset", "loader/plan", "loader/node"},
-    "trainer_adapter": {"base", "transport"},
-    "trainer_adapter/torch": {"base", "costmodel", "transport", "trainer_adapter"},
+    "trainer_adapter": {"base"} | TRANSPORT,
+    "trainer_adapter/torch": {"base", "costmodel", "transport/wire", "trainer_adapter"},
 }
 INSIDE_DECODE = {room for room in ROOMS if room.startswith("decode/")} - {"decode/shape", "decode/isolation"}
 LOADER = {room for room in ROOMS if room.startswith("loader/")}
 EXTENSION = "trainer_adapter/python/extension"
-ROOMS[EXTENSION] = {"base", "costmodel", "decode", "transport", "trainer_adapter"} | BALANCER | LOADER
+ROOMS[EXTENSION] = {"base", "costmodel", "decode", "trainer_adapter"} | BALANCER | LOADER
 ROOMS["cli"] = set(ROOMS) - {EXTENSION, "trainer_adapter/torch"} - INSIDE_DECODE
 ROOMS["cli/lab"] = ROOMS["cli"] | {"cli"}
 # These may include any room, and nobody includes them but those after them.

@@ -18,8 +18,8 @@
 #include "trainer_adapter/internal/assembly.h"
 #include "trainer_adapter/internal/block_sessions.h"
 #include "trainer_adapter/internal/pin_failures.h"
-#include "transport/block_receiver.h"
-#include "transport/connection.h"
+#include "transport/shared_memory/block_receiver.h"
+#include "transport/zmq/connection.h"
 
 namespace isocost {
 namespace {

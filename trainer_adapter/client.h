@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/tensor.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

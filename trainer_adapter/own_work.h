@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/load.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

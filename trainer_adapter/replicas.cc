@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "trainer_adapter/internal/assembly.h"
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 namespace {

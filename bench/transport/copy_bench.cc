@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/statistics.h"
-#include "transport/copy_bytes.h"
-#include "transport/internal/memory_block.h"
+#include "transport/shared_memory/memory_block.h"
+#include "transport/wire/copy_bytes.h"
 
 namespace isocost {
 namespace {

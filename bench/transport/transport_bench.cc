@@ -30,8 +30,8 @@
 #include "base/scratch_directory.h"
 #include "base/statistics.h"
 #include "trainer_adapter/client.h"
-#include "transport/keys.h"
-#include "transport/server.h"
+#include "transport/zmq/keys.h"
+#include "transport/zmq/server.h"
 
 namespace {
 

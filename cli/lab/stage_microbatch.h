@@ -8,7 +8,7 @@
 #include "base/load.h"
 #include "cli/lab/replica_timeline.h"
 #include "costmodel/sample_cost.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost::cli {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 

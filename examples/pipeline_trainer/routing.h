@@ -8,7 +8,7 @@
 
 #include "base/load.h"
 #include "base/result.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

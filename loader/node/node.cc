@@ -35,7 +35,7 @@
 #include "loader/node/internal/training_meter.h"
 #include "loader/plan/served_layout.h"
 #include "loader/report/timeline.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 namespace {

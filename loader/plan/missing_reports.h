@@ -11,7 +11,7 @@
 #include "base/load.h"
 #include "base/units.h"
 #include "loader/plan/step_plan.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "loader/plan/cursor.h"
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 

@@ -8,7 +8,7 @@
 #include "base/load.h"
 #include "costmodel/cost_model.h"
 #include "loader/plan/served_layout.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -12,7 +12,7 @@
 #include "loader/plan/missing_reports.h"
 #include "loader/plan/served_layout.h"
 #include "loader/plan/step_plan.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -20,7 +20,7 @@
 #include "costmodel/cost_model.h"
 #include "loader/config/node_config.h"
 #include "loader/report/data_profile.h"
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 namespace {

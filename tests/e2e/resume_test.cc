@@ -19,7 +19,7 @@
 #include "base/random.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
-#include "tests/transport/raw_peer.h"
+#include "tests/transport/zmq/raw_peer.h"
 
 namespace isocost {
 namespace {

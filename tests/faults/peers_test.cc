@@ -24,8 +24,8 @@
 #include "base/mutex.h"
 #include "base/sanitized.h"
 #include "tests/support/admit_ranks.h"
-#include "transport/connection.h"
-#include "transport/server.h"
+#include "transport/zmq/connection.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 namespace {

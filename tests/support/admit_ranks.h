@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

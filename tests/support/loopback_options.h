@@ -7,7 +7,7 @@
 #include "base/memory_budget.h"
 #include "tests/support/reserve_from.h"
 #include "trainer_adapter/client.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

@@ -14,7 +14,7 @@
 
 #include "base/buffer.h"
 #include "trainer_adapter/internal/assembly.h"
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 namespace {

@@ -19,8 +19,8 @@
 #include "tests/support/admit_ranks.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
-#include "transport/keys.h"
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
+#include "transport/zmq/keys.h"
 
 namespace isocost {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/mutex.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

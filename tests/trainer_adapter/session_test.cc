@@ -27,7 +27,7 @@
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
 #include "trainer_adapter/client.h"
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/checked.h"
 #include "base/load.h"
 #include "base/tensor_schema.h"
-#include "transport/copy_bytes.h"
+#include "transport/wire/copy_bytes.h"
 
 namespace isocost {
 namespace {

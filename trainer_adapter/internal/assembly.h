@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "trainer_adapter/client.h"
-#include "transport/messages.h"
-#include "transport/row_places.h"
+#include "transport/wire/messages.h"
+#include "transport/wire/row_places.h"
 
 namespace isocost {
 

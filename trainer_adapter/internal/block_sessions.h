@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "transport/block_receiver.h"
-#include "transport/messages.h"
+#include "transport/shared_memory/block_receiver.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -19,7 +19,7 @@
 #include "base/units.h"
 #include "trainer_adapter/client.h"
 #include "trainer_adapter/torch/device_copies.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

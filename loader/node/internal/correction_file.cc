@@ -5,7 +5,7 @@
 
 #include "base/output_file.h"
 #include "base/read_file.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 namespace {

@@ -18,8 +18,8 @@
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/internal/stall_watch.h"
-#include "transport/messages.h"
-#include "transport/server.h"
+#include "transport/wire/messages.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

@@ -16,7 +16,7 @@
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/step_decoder.h"
 #include "loader/node/internal/training_meter.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

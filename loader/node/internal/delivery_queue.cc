@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 

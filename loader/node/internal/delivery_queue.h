@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "loader/metrics/snapshot.h"
 #include "loader/node/internal/sealed_step.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "loader/node/internal/delivery_queue.h"
-#include "transport/messages.h"
-#include "transport/server.h"
+#include "transport/wire/messages.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

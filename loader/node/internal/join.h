@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "loader/node/internal/job.h"
 #include "loader/node/node_options.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

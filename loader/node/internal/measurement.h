@@ -4,7 +4,7 @@
 
 #include "costmodel/cost_model.h"
 #include "loader/plan/step_plan.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

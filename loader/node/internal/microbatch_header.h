@@ -7,7 +7,7 @@
 
 #include "base/tensor.h"
 #include "loader/node/internal/sealed_step.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

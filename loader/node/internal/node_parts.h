@@ -17,7 +17,7 @@
 #include "loader/plan/cursor.h"
 #include "loader/plan/microbatch_limits.h"
 #include "loader/plan/served_layout.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

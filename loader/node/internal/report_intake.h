@@ -11,7 +11,7 @@
 #include "loader/node/internal/training_meter.h"
 #include "loader/plan/missing_reports.h"
 #include "loader/report/timeline.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "loader/node/internal/online_model.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 

@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "loader/dataset/dataset.h"
 #include "loader/plan/step_plan.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -10,7 +10,7 @@
 #include "base/machine_error.h"
 #include "base/random.h"
 #include "loader/dataset/decoding_memory.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 namespace {

@@ -8,7 +8,7 @@
 #include "loader/metrics/snapshot.h"
 #include "loader/plan/missing_reports.h"
 #include "loader/plan/step_plan.h"
-#include "transport/messages.h"
+#include "transport/wire/messages.h"
 
 namespace isocost {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/loader/node/node_support.h"
-#include "transport/wire.h"
+#include "transport/wire/wire.h"
 
 namespace isocost {
 namespace {

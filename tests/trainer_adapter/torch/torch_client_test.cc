@@ -27,7 +27,7 @@
 #include "tests/trainer_adapter/torch/hand_made.h"
 #include "trainer_adapter/replicas.h"
 #include "trainer_adapter/torch/loader.h"
-#include "transport/server.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 namespace {

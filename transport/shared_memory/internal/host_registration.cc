@@ -1,0 +1,140 @@
+#include "transport/shared_memory/internal/host_registration.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+// https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+using Register = int (*)(void* address, std::size_t size, unsigned flags);
+using Unregister = int (*)(void* address);
+using GetLastError = int (*)();
+// https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+using GetDevice = int (*)(int* device);
+using SetDevice = int (*)(int device);
+constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: for all devices
+constexpr int kSuccess = 0;
+
+// Files of libraries that the process has loaded and whose name begins so: a wheel may have put a
+// hash into it (libcudart-d0da41ae.so.11.0).
+std::vector<std::string> loaded_libraries(std::string_view prefix) {
+  struct Search {
+    std::string_view prefix;
+    std::vector<std::string> found;
+  } search{prefix, {}};
+  const auto look = [](dl_phdr_info* info, std::size_t, void* data) {
+    auto& wanted = *static_cast<Search*>(data);
+    const std::string_view path = info->dlpi_name;
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    if (name.starts_with(wanted.prefix)) wanted.found.emplace_back(path);
+    return 0;
+  };
+  dl_iterate_phdr(look, &search);
+  return std::move(search.found);
+}
+
+// Of the runtime, whether its symbols are visible to all or not.
+void* find_symbol(const char* name) {
+  if (void* const symbol = dlsym(RTLD_DEFAULT, name)) return symbol;
+  for (const std::string& library : loaded_libraries("libcudart")) {
+    void* const loaded = dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (loaded == nullptr) continue;
+    void* const symbol = dlsym(loaded, name);
+    dlclose(loaded);  // whoever has loaded it keeps it
+    if (symbol != nullptr) return symbol;
+  }
+  return nullptr;
+}
+
+// The runtime keeps the error of a call that failed; the next caller of cudaGetLastError would take
+// it for its own.
+void forget_error() {
+  const auto get_last_error = reinterpret_cast<GetLastError>(find_symbol("cudaGetLastError"));
+  if (get_last_error != nullptr) get_last_error();
+}
+
+// The calling thread's; that of a thread that has set none is 0.
+std::optional<int> current_device() {
+  const auto get_device = reinterpret_cast<GetDevice>(find_symbol("cudaGetDevice"));
+  int device = 0;
+  if (get_device == nullptr || get_device(&device) != kSuccess) return std::nullopt;
+  return device;
+}
+
+void unregister(void* address) {
+  // The runtime may be gone at the end of the process, and the registration with it.
+  const auto unregister_memory = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
+  if (unregister_memory != nullptr && unregister_memory(address) != kSuccess) forget_error();
+}
+
+// The runtime uses the calling thread's device, and makes a context there if there is none:
+// hundreds of megabytes of a device that is perhaps another process's. It does so, too, when a
+// device is set (CUDA 12), so that the calling thread's could not be set back: a thread of its own
+// has nothing to set back. It looks nothing up, as the calling thread may have the loader's lock.
+void unregister_on(int device, void* address) {
+  const auto set_device = reinterpret_cast<SetDevice>(find_symbol("cudaSetDevice"));
+  const auto unregister_memory = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
+  if (set_device == nullptr || unregister_memory == nullptr || current_device() == device) {
+    unregister(address);
+    return;
+  }
+  try {
+    std::jthread([=] {
+      if (set_device(device) == kSuccess) unregister_memory(address);
+    }).join();
+  } catch (const std::system_error&) {  // no further thread
+    unregister(address);
+  }
+}
+
+}  // namespace
+
+Result<HostRegistration> HostRegistration::of(std::span<std::byte> bytes) {
+  const auto register_memory = reinterpret_cast<Register>(find_symbol("cudaHostRegister"));
+  if (register_memory == nullptr || find_symbol("cudaHostUnregister") == nullptr) {
+    if (loaded_libraries("libcuda.so").empty()) {
+      return Error(ErrorCode::kNotFound, "this process does not use CUDA");
+    }
+    return Error(ErrorCode::kUnsupported,
+                 "this process uses CUDA, but has loaded no library libcudart");
+  }
+  const int code = register_memory(bytes.data(), bytes.size(), kPortable);
+  if (code != kSuccess) {
+    forget_error();
+    return Error(ErrorCode::kUnavailable,
+                 "cudaHostRegister failed with error " + std::to_string(code));
+  }
+  return HostRegistration(bytes.data(), current_device().value_or(0));
+}
+
+HostRegistration::HostRegistration(void* address, int device)
+    : process_(getpid()), address_(address), device_(device) {}
+
+HostRegistration::HostRegistration(HostRegistration&& other) noexcept
+    : process_(other.process_),
+      address_(std::exchange(other.address_, nullptr)),
+      device_(other.device_) {}
+
+HostRegistration& HostRegistration::operator=(HostRegistration&& other) noexcept {
+  std::swap(process_, other.process_);
+  std::swap(address_, other.address_);
+  std::swap(device_, other.device_);
+  return *this;
+}
+
+HostRegistration::~HostRegistration() {
+  if (address_ == nullptr || getpid() != process_) return;  // a child of fork has no CUDA
+  unregister_on(device_, address_);
+}
+
+}  // namespace isocost

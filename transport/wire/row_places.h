@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/wire/messages.h"
+
+namespace isocost {
+
+/// Where the rows of each sample lie in a tensor of a microbatch.
+struct RowPlaces {
+  std::int64_t row_bytes = 0;
+  std::vector<std::int64_t>
+      first_row;  ///< [samples + 1]: first row of each, and the number of all.
+
+  std::int64_t bytes() const { return first_row.back() * row_bytes; }
+};
+
+/// Returns the places in the tensor at an index of the header. Pure. Errors: kCorrupt if the
+/// samples' rows are not those of the tensor, or its size is impossible.
+Result<RowPlaces> row_places(const MicrobatchHeader& header, std::size_t tensor);
+
+/// Whether a sample's part of a microbatch's tensor has `rows` rows of it.
+bool is_part_of(const TensorSpec& whole, DType dtype, const std::vector<std::int64_t>& shape,
+                std::int64_t rows);
+
+}  // namespace isocost

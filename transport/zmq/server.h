@@ -1,0 +1,138 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "transport/wire/messages.h"
+
+namespace isocost {
+
+struct ServerOptions {
+  std::string bind = "tcp://127.0.0.1:5800";  ///< ZeroMQ endpoint; port * picks a free one.
+  /// Lets clients in without any key. Otherwise a node that listens on tcp://LOOPBACK without CURVE
+  /// writes a job key, which clients of the same user find by themselves, and addresses beyond
+  /// loopback need CURVE keys.
+  bool insecure = false;
+  std::string curve_key;      ///< File with the node's secret key; empty: no CURVE.
+  std::string curve_clients;  ///< File with the public keys of admitted clients, one per line;
+                              ///< empty: every client that has the node's public key.
+  /// Threads that move the sockets' bytes, at least 1. Each connection is served by one of them.
+  int io_threads = 1;
+  std::chrono::milliseconds heartbeat{1000};
+  /// A client that sent nothing for this long is considered lost.
+  std::chrono::milliseconds heartbeat_timeout{30000};
+  /// Returns the name of a rank for messages; called from any thread. Empty: "rank 3".
+  std::function<std::string(std::int32_t rank)> rank_name = {};
+  /// Reserves memory for a block of shared memory, in which a client on this host receives a
+  /// microbatch. Returns what holds the reservation until it is dropped, on any thread; null if
+  /// there is no memory now, and the microbatch then goes over the socket. Called by `begin`, on
+  /// its thread; must not block. Empty: no memory is shared.
+  std::function<std::shared_ptr<const void>(std::int64_t bytes)> reserve_block = {};
+};
+
+/// A client's hello, with what the server knows about the rank it asks for.
+struct JoinRequest {
+  const Hello& hello;
+  bool same_client;  ///< The client holds the rank already and has reconnected.
+  /// Returns a refusal if another client holds the rank: kAlreadyExists if that one is known to be
+  /// alive, kUnavailable (ask again) until it has answered or is considered lost.
+  std::function<std::optional<Refusal>()> check_rank_is_free;
+  /// Whether no other client is alive. Sends a message to each of them.
+  std::function<bool()> is_only_client;
+};
+
+/// Decides who may join, and with which welcome. The server itself ensures that one live client
+/// holds a rank, and fills in the welcome's node id, session, heartbeat and time-out.
+using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest& request)>;
+
+/// Returns a refusal if a client cannot be one of `ranks`: its number is out of range, or it
+/// expects another world size.
+std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
+
+/// Events of clients, for the server's owner.
+struct ClientJoined {
+  std::int32_t rank = 0;
+  bool same_client = false;          ///< The client that had this rank has reconnected.
+  std::optional<Position> received;  ///< The last microbatch that is complete at the client.
+  std::uint64_t session = 0;         ///< Number of this join, never 0 and never used again.
+};
+struct ClientLeft {
+  std::int32_t rank = 0;
+  bool finished = false;  ///< It sent a leave message; otherwise it is considered lost.
+};
+struct CreditGranted {
+  std::int32_t rank = 0;
+  std::uint32_t microbatches = 0;
+};
+struct Acknowledged {
+  std::int32_t rank = 0;
+  Position position;
+};
+struct Reported {
+  std::int32_t rank = 0;
+  Report report;
+};
+struct ProfileReceived {
+  std::int32_t rank = 0;
+  std::string profile;  ///< ProfileUpdate::profile, not parsed yet.
+};
+using ServerEvent =
+    std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileReceived>;
+
+/// The node's socket on a thread of its own: admits one client per rank, sends and expects
+/// heartbeats, and sends microbatches. A client is refused, with the reason, if it uses another
+/// protocol version, if another client holds its rank, or if `admit` refuses it. A client counts as
+/// alive while its connection is up and the heartbeat time-out has not passed since its last
+/// message. A client that reconnects must join again, and begins without credit. Clients on this
+/// host may receive microbatches in shared memory. Thread-safe.
+class Server {
+ public:
+  /// Binds and starts the thread. `admit` and `on_event` are called on that thread; they must not
+  /// block, and may call the functions that send. Errors: kAlreadyExists for an address that is in
+  /// use; kInvalidArgument for an invalid endpoint, an address beyond loopback without keys, or
+  /// unreadable keys.
+  static Result<std::unique_ptr<Server>> create(const ServerOptions& options, Admission admit,
+                                                std::function<void(const ServerEvent&)> on_event,
+                                                LogSink log);
+  /// Waits up to a second for queued messages to leave, releases every `keep` and joins the thread.
+  virtual ~Server() = default;
+
+  /// Returns the endpoint that clients connect to, with the port filled in.
+  virtual const std::string& endpoint() const = 0;
+
+  /// The functions below queue a message and return at once. Tensors are sent without a copy;
+  /// `keep` is released on any thread when ZeroMQ no longer needs them. Where `begin` has found a
+  /// block of shared memory for a microbatch, `fragment` copies its tensors into that instead. A
+  /// message to a rank without a client is dropped. `session` is ClientJoined::session of the join
+  /// that the decision to send is based on: if the rank has been joined again since, the message is
+  /// dropped, because the new client is served from another position, and a microbatch sent too
+  /// early would make it skip the ones before. 0 sends to whichever client holds the rank; the
+  /// caller then ensures that order.
+  virtual void begin(std::int32_t rank, const MicrobatchHeader& header,
+                     std::uint64_t session = 0) = 0;
+  virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
+                        std::uint64_t session = 0) = 0;
+  virtual void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session = 0) = 0;
+  /// Tells a client that nothing more will be sent, and why. It keeps the rank until it leaves.
+  virtual void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session = 0) = 0;
+  /// Passes a message on to every client.
+  virtual void notify_all(const Notice& notice) = 0;
+  /// Tells every client, including those that join later, why the node stops.
+  virtual void fail(const Error& error) = 0;
+
+  /// Returns the number of microbatches that went in shared memory.
+  virtual std::uint64_t microbatches_shared() const = 0;
+};
+
+/// Checks whether a server can be created with these options, without binding the address. Errors:
+/// those of Server::create, except for an address that another program uses.
+Status check_server(const ServerOptions& options);
+
+}  // namespace isocost
