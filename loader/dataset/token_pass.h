@@ -11,8 +11,8 @@
 
 #include "base/result.h"
 #include "base/sample_part.h"
-#include "decode/shape/tokens.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/tokenized_sample.h"
 #include "loader/dataset/tokenizer_identity.h"
 
 namespace isocost {
@@ -24,11 +24,6 @@ struct SampleText {
   std::string json;                ///< The first JSON part; empty: there is none.
   std::vector<std::string> texts;  ///< Its text parts, and the "text" of its JSON.
   std::string reason;              ///< Why the model cannot take its media; empty: it can.
-};
-
-struct TokenizedSample {
-  Tokens tokens;       ///< With a placeholder for each of the sample's media.
-  std::string reason;  ///< Why it has no tokens; empty: it has.
 };
 
 /// Writes the tokens of a data set, a file for each shard beside its index. The tokenizer is the

@@ -13,7 +13,8 @@
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/internal/guarded_mapping.h"
 #include "loader/dataset/internal/index_format.h"
-#include "loader/dataset/token_pass.h"
+#include "loader/dataset/tokenized_sample.h"
+#include "loader/dataset/tokenizer_identity.h"
 
 namespace isocost {
 
