@@ -1,4 +1,4 @@
-#include "loader/dataset/make_shards.h"
+#include "loader/dataset/shard_writing/make_shards.h"
 
 #include <cstddef>
 #include <cstdio>

@@ -23,7 +23,7 @@
 
 #include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
-#include "loader/dataset/make_shards.h"
+#include "loader/dataset/shard_writing/make_shards.h"
 #include "tests/support/media.h"
 #include "trainer_adapter/client.h"
 

@@ -31,7 +31,7 @@
 #include "base/statistics.h"
 #include "decode/recipe.h"
 #include "loader/dataset/dataset.h"
-#include "loader/dataset/make_shards.h"
+#include "loader/dataset/shard_writing/make_shards.h"
 #include "loader/node/node_thread.h"
 #include "trainer_adapter/client.h"
 

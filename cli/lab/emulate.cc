@@ -22,7 +22,7 @@
 #include "cli/sampled_batches.h"
 #include "cli/signal_stop.h"
 #include "loader/config/option_table.h"
-#include "loader/dataset/make_shards.h"
+#include "loader/dataset/shard_writing/make_shards.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
 

@@ -18,11 +18,11 @@
 #include "base/fingerprint.h"
 #include "base/mutex.h"
 #include "decode/shape/tokens.h"
-#include "loader/dataset/internal/checked_shard.h"
-#include "loader/dataset/internal/index_file.h"
-#include "loader/dataset/internal/read_ahead_ranges.h"
-#include "loader/dataset/internal/shard_file.h"
-#include "loader/dataset/internal/token_file.h"
+#include "loader/dataset/index/checked_shard.h"
+#include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/read_ahead_ranges.h"
+#include "loader/dataset/stores/shard_file.h"
+#include "loader/dataset/tokens/token_file.h"
 
 namespace isocost {
 namespace fs = std::filesystem;

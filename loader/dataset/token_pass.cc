@@ -6,9 +6,9 @@
 #include "base/output_file.h"
 #include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
-#include "loader/dataset/internal/index_file.h"
-#include "loader/dataset/internal/shard_file.h"
-#include "loader/dataset/internal/token_file.h"
+#include "loader/dataset/index/index_file.h"
+#include "loader/dataset/stores/shard_file.h"
+#include "loader/dataset/tokens/token_file.h"
 
 namespace isocost {
 namespace {

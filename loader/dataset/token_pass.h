@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "base/sample_part.h"
 #include "loader/dataset/dataset.h"
-#include "loader/dataset/tokenized_sample.h"
-#include "loader/dataset/tokenizer_identity.h"
+#include "loader/dataset/tokens/tokenized_sample.h"
+#include "loader/dataset/tokens/tokenizer_identity.h"
 
 namespace isocost {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "loader/dataset/make_shards.h"
+#include "loader/dataset/shard_writing/make_shards.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
 #include "tests/support/media.h"

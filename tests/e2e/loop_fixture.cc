@@ -10,7 +10,7 @@
 
 #include "balancer/layout/layout.h"
 #include "decode/recipe.h"
-#include "loader/dataset/make_shards.h"
+#include "loader/dataset/shard_writing/make_shards.h"
 #include "tests/support/media.h"
 
 namespace isocost {

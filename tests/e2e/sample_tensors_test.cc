@@ -18,7 +18,7 @@
 #include "base/mutex.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
-#include "loader/dataset/make_shards.h"
+#include "loader/dataset/shard_writing/make_shards.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
 #include "tests/support/media.h"

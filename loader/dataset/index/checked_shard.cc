@@ -1,0 +1,41 @@
+#include "loader/dataset/index/checked_shard.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+
+#include "base/output_file.h"
+
+namespace isocost {
+namespace {
+
+struct Record {
+  FileStamp stamp;
+  std::uint64_t hash = 0;
+};
+
+// Nothing if there is no record, or it is no record.
+std::optional<Record> read_record(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  Record record;
+  if (file >> record.stamp.bytes >> record.stamp.mtime_ns >> std::hex >> record.hash) return record;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<bool> is_as_last_checked(const ShardFile& shard, const std::filesystem::path& record,
+                                const std::stop_token& stop) {
+  ISOCOST_ASSIGN(const std::uint64_t hash, shard.whole_hash(stop));
+  const FileStamp stamp = shard.state().stamp;
+  const std::optional<Record> last = read_record(record);
+  if (last && last->stamp == stamp) return last->hash == hash;
+  // Without a record the next check has nothing to compare with, as this one.
+  static_cast<void>(
+      replace_file(record, fmt::format("{} {} {:016x}\n", stamp.bytes, stamp.mtime_ns, hash)));
+  return true;
+}
+
+}  // namespace isocost

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "decode/probe.h"
+#include "loader/dataset/index/guarded_mapping.h"
+#include "loader/dataset/index/index_format.h"
+#include "loader/dataset/stores/shard_file.h"
+
+namespace isocost {
+
+/// An index, mapped from its file, or held in memory if it could not be written. Immutable.
+class ShardIndex {
+ public:
+  /// Errors: kNotFound, kIo, those of IndexView::parse.
+  static Result<std::unique_ptr<ShardIndex>> map(const std::filesystem::path& path);
+  /// `kept_in` is the file with the same bytes; empty: there is none.
+  static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes,
+                                                       std::filesystem::path kept_in);
+  ShardIndex(const ShardIndex&) = delete;
+  ShardIndex& operator=(const ShardIndex&) = delete;
+
+  const IndexView& view() const { return view_; }
+  /// Returns whether the index is in a file, where the next run finds it.
+  bool kept() const { return !file_.empty(); }
+  /// Returns whether the file has been cut: what `view` told since then is wrong in places, but
+  /// within its bounds. Asks the file system.
+  bool damaged() const { return mapping_.damaged(); }
+  const std::filesystem::path& file() const { return file_; }
+  /// Removes the file, if there is one; the index stays valid. Thread-safe.
+  void remove_file() const;
+
+ private:
+  ShardIndex() = default;
+  std::vector<std::byte> memory_;
+  GuardedMapping mapping_;
+  IndexView view_;
+  std::filesystem::path file_;  // empty: in no file
+};
+
+/// Returns the directories that may hold the indexes of a directory of shards, preferred first: a
+/// folder in `index_dir` if that is given; else ".isocost" beside the shards, then the user's cache
+/// for shards in a directory that cannot be written.
+std::vector<std::filesystem::path> index_directories(const std::filesystem::path& shards,
+                                                     const std::filesystem::path& index_dir);
+
+struct IndexRequest {
+  std::filesystem::path shard;
+  std::vector<std::filesystem::path> directories;
+  ProbeLimits limits;
+  LogSink log;
+  std::stop_token stop = {};
+};
+
+/// Returns the shard's index: the first current one in `directories`, or else a new one, written to
+/// the first directory that can be written. Errors: kNotFound, kIo if the shard cannot be read;
+/// kCancelled.
+Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request);
+
+}  // namespace isocost

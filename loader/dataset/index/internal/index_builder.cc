@@ -1,0 +1,245 @@
+#include "loader/dataset/index/internal/index_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/watched_source.h"
+#include "decode/bytes/sample_json.h"
+#include "loader/dataset/formats/member_name.h"
+#include "loader/dataset/formats/tar_listing.h"
+#include "loader/dataset/stores/read_windows.h"
+
+namespace isocost {
+namespace {
+
+// A sample whose members are being read. After its first fault, later parts are skipped.
+struct OpenSample {
+  IndexedSample sample;
+  std::vector<std::string> names;  // of all parts that Isocost reads
+  std::optional<IndexedBad> bad;
+};
+
+class Builder {
+ public:
+  Builder(const std::shared_ptr<const ShardFile>& shard, std::string name,
+          const ProbeLimits& limits, const LogSink& log)
+      : shard_(shard),
+        bytes_(std::make_shared<const WatchedSource>(std::make_unique<ReadWindows>(
+            std::make_unique<MemberSource>(shard, 0, shard->size())))),
+        name_(std::move(name)),
+        limits_(limits),
+        log_(log) {}
+
+  Result<IndexContents> run(const std::stop_token& stop);
+
+ private:
+  void add(const TarMember& member);
+  void add_nameless(const TarMember& member);
+  void add_part(const TarMember& member, const std::string& part);
+  void add_json(const TarMember& member, IndexedPart part);
+  void refuse(std::string_view part, std::string reason);
+  void ignore(std::string_view part);
+  void open_sample(const std::string& key);
+  void close_sample();
+  void end(const std::string& problem, bool broke_off);
+  void add_bad_shard(std::string reason);
+
+  const std::shared_ptr<const ShardFile> shard_;
+  const std::shared_ptr<const WatchedSource> bytes_;
+  const std::string name_;
+  const ProbeLimits limits_;
+  const LogSink& log_;
+  IndexContents contents_;
+  std::unique_ptr<OpenSample> current_;
+  std::unordered_set<std::string> keys_;
+  std::set<std::string, std::less<>> ignored_;
+};
+
+Result<IndexContents> Builder::run(const std::stop_token& stop) {
+  contents_.identity = {shard_->state().stamp, limits_};
+  contents_.tar_bytes = shard_->size();
+  ISOCOST_ASSIGN(contents_.content_hash, shard_->content_hash());
+  ISOCOST_ASSIGN(TarListing listing, TarListing::open(*bytes_));
+  while (const auto member = listing.next()) {
+    add(*member);
+    if (bytes_->failure()) break;
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
+  }
+  if (auto failure = bytes_->failure()) return *std::move(failure);
+  end(listing.problem(), listing.broke_off());
+  return std::move(contents_);
+}
+
+void Builder::add(const TarMember& member) {
+  const auto [key, part] = split_member_name(member.name);
+  if (key.empty() || key.ends_with('/') || part.empty()) {
+    add_nameless(member);
+    return;
+  }
+  if (!current_ || current_->sample.key != key) {
+    close_sample();
+    open_sample(std::string(key));
+  }
+  if (!member.problem.empty()) {
+    refuse(part, member.problem);
+  } else if (format_from_extension(part)) {
+    add_part(member, std::string(part));
+  } else {
+    ignore(part);
+  }
+}
+
+// A file without a dot, or a hidden one, names no sample.
+void Builder::add_nameless(const TarMember& member) {
+  if (member.problem.empty()) {
+    ignore(member.name);
+    return;
+  }
+  close_sample();
+  contents_.bad.push_back({member.name, "", member.problem});
+}
+
+void Builder::open_sample(const std::string& key) {
+  current_ = std::make_unique<OpenSample>();
+  current_->sample.key = key;
+  if (keys_.insert(key).second) return;
+  refuse("", fmt::format("the key '{}' occurs earlier in {}; give each sample its own key, and "
+                         "keep its parts together (tar --sort=name)",
+                         key, name_));
+}
+
+void Builder::add_part(const TarMember& member, const std::string& part) {
+  if (current_->bad) return;
+  if (std::find(current_->names.begin(), current_->names.end(), part) != current_->names.end()) {
+    refuse(part, fmt::format("the part name '{}' occurs twice in the sample; rename one (as in "
+                             "1.{})",
+                             part, part));
+    return;
+  }
+  current_->names.push_back(part);
+  IndexedPart indexed{part, member.offset, {}};
+  const MemberSource source(bytes_, member.offset, member.size);
+  if (format_from_extension(part) == MediaFormat::kJson) {
+    add_json(member, std::move(indexed));
+    return;
+  }
+  auto shape = probe(source, part, limits_);
+  if (!shape) {
+    refuse(part, shape.error().message());
+    return;
+  }
+  indexed.shape = *shape;
+  current_->sample.parts.push_back(std::move(indexed));
+}
+
+// JSON is read whole, because its weight is part of the index. Without a text or a conversation no
+// model sees it.
+void Builder::add_json(const TarMember& member, IndexedPart part) {
+  if (member.size > limits_.max_json_bytes) {
+    refuse(part.name, fmt::format("{} bytes of JSON are more than the limit of {}", member.size,
+                                  limits_.max_json_bytes));
+    return;
+  }
+  std::string text(static_cast<std::size_t>(member.size), '\0');
+  const auto read =
+      bytes_->read_at(member.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
+  if (!read) {
+    refuse(part.name, read.error().message());
+    return;
+  }
+  text.resize(*read);
+  auto json = parse_sample_json(text);
+  if (!json) {
+    refuse(part.name, json.error().message());
+    return;
+  }
+  if (current_->sample.json_bytes == 0) {
+    current_->sample.json_offset = member.offset;
+    current_->sample.json_bytes = member.size;
+  }
+  // With several JSON parts, their weights multiply.
+  current_->sample.weight *= json->weight;
+  if (json->text.empty() && !json->is_conversation) return;
+  part.shape.modality = Modality::kText;
+  part.shape.format = MediaFormat::kJson;
+  part.shape.text_bytes = static_cast<std::int64_t>(json->text.size());
+  part.shape.encoded_bytes = member.size;
+  current_->sample.parts.push_back(std::move(part));
+}
+
+void Builder::refuse(std::string_view part, std::string reason) {
+  if (current_->bad) return;
+  current_->bad = IndexedBad{current_->sample.key, std::string(part), std::move(reason)};
+}
+
+void Builder::ignore(std::string_view part) {
+  const std::size_t dot = part.rfind('.');
+  const std::string_view extension = dot == std::string_view::npos ? part : part.substr(dot + 1);
+  if (!ignored_.emplace(extension).second) return;
+  isocost::log(
+      log_, LogLevel::kInfo,
+      fmt::format("{}: ignoring members like '{}', which Isocost does not read", name_, extension));
+}
+
+void Builder::close_sample() {
+  if (!current_) return;
+  if (!current_->bad && current_->sample.parts.empty()) {
+    refuse("", current_->names.empty()
+                   ? "no part that Isocost reads; add an image, audio, video or text"
+                   : "no part that a model sees, only JSON without \"text\", \"messages\" or "
+                     "\"conversations\"");
+  }
+  if (!current_->bad && !std::isfinite(current_->sample.weight)) {
+    refuse("", "the product of its JSON weights is beyond the largest number");
+  }
+  if (auto& bad = current_->bad) {
+    contents_.bad.push_back(*std::move(bad));
+  } else {
+    contents_.samples.push_back(std::move(current_->sample));
+  }
+  current_.reset();
+}
+
+void Builder::end(const std::string& problem, bool broke_off) {
+  // Damage in the gzip stream is why the tar in it breaks off.
+  const std::string& why = shard_->problem().empty() ? problem : shard_->problem();
+  if (broke_off && current_) {
+    std::string earlier;
+    if (const auto& bad = current_->bad) earlier = bad->reason;
+    refuse("", why);
+    close_sample();
+    // An earlier fault must not hide that the rest of the shard is missing.
+    if (!earlier.empty() && earlier != why && earlier != problem) add_bad_shard(why);
+    return;
+  }
+  close_sample();
+  if (!why.empty()) {
+    add_bad_shard(why);
+  } else if (contents_.samples.empty() && contents_.bad.empty()) {
+    add_bad_shard("no samples; members are named key.extension");
+  }
+}
+
+void Builder::add_bad_shard(std::string reason) {
+  contents_.bad.push_back({"", "", std::move(reason)});
+}
+
+}  // namespace
+
+Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
+                                  const std::string& name, const ProbeLimits& limits,
+                                  const LogSink& log, const std::stop_token& stop) {
+  return Builder(shard, name, limits, log).run(stop);
+}
+
+}  // namespace isocost

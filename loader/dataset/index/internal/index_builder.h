@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "base/log.h"
+#include "decode/probe.h"
+#include "loader/dataset/index/index_format.h"
+#include "loader/dataset/stores/shard_file.h"
+
+namespace isocost {
+
+/// Reads the shard's tar headers, groups members into samples and probes each part in place. Faults
+/// of the shard become bad entries; reads that the machine refuses do not, since the next pass may
+/// succeed. `name` is the shard's name, for messages. Blocks on reads; runs on the calling thread.
+/// Errors: kIo, kCancelled.
+Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
+                                  const std::string& name, const ProbeLimits& limits,
+                                  const LogSink& log, const std::stop_token& stop);
+
+}  // namespace isocost

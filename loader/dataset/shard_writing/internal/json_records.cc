@@ -1,0 +1,175 @@
+#include "loader/dataset/shard_writing/internal/json_records.h"
+
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kBuffer = std::size_t{1} << 18;
+constexpr int kEnd = -1;
+
+bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+Error corrupt(std::string what) { return {ErrorCode::kCorrupt, std::move(what)}; }
+
+Error too_long() {
+  return corrupt("longer than " + std::to_string(JsonRecords::kMaxBytes >> 20) + " MiB");
+}
+
+// Follows JSON's strings and brackets, to find where a value ends.
+class Nesting {
+ public:
+  // Returns whether `c` is a separator or closing bracket outside of the value.
+  bool ends_before(char c) const { return !in_string_ && depth_ == 0 && (c == ',' || c == ']'); }
+
+  void take(char c) {
+    if (in_string_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (c == '\\') {
+        escaped_ = true;
+      } else if (c == '"') {
+        in_string_ = false;
+      }
+    } else if (c == '"') {
+      in_string_ = true;
+    } else if (c == '{' || c == '[') {
+      ++depth_;
+    } else if ((c == '}' || c == ']') && depth_ > 0) {
+      --depth_;
+    }
+  }
+
+ private:
+  std::uint64_t depth_ = 0;
+  bool in_string_ = false;
+  bool escaped_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<JsonRecords>> JsonRecords::open(const std::filesystem::path& path) {
+  std::unique_ptr<JsonRecords> records(new JsonRecords(path));
+  ISOCOST_ASSIGN(records->file_, FileSource::open(path));
+  records->detect();
+  if (auto& failure = records->failure_) return *std::move(failure);
+  return records;
+}
+
+void JsonRecords::detect() {
+  // A byte order mark is no part of the first record.
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  peek();
+  if (std::string_view(buffer_.data(), buffer_.size()).starts_with(kMark)) {
+    at_ = kMark.size();
+    done_ = kMark.size();
+  }
+  std::size_t ahead = at_;
+  while (ahead < buffer_.size() && is_space(buffer_[ahead])) ++ahead;
+  is_array_ = ahead < buffer_.size() && buffer_[ahead] == '[';
+  if (!is_array_) return;
+  skip_spaces();
+  get();
+}
+
+int JsonRecords::peek() {
+  if (at_ == buffer_.size()) {
+    buffer_.resize(kBuffer);
+    at_ = 0;
+    const auto read = file_->read_at(static_cast<std::int64_t>(done_),
+                                     std::as_writable_bytes(std::span(buffer_)));
+    if (!read) failure_ = read.error();
+    buffer_.resize(read ? *read : 0);
+  }
+  return buffer_.empty() ? kEnd : static_cast<unsigned char>(buffer_[at_]);
+}
+
+int JsonRecords::get() {
+  const int c = peek();
+  if (c == kEnd) return c;
+  ++at_;
+  ++done_;
+  if (c == '\n') ++line_;
+  return c;
+}
+
+void JsonRecords::skip_spaces() {
+  while (is_space(peek())) get();
+}
+
+Result<std::optional<std::string>> JsonRecords::next() {
+  if (ended_) return std::optional<std::string>();
+  auto record = is_array_ ? next_element() : next_line();
+  if (!failure_) return record;
+  ended_ = true;
+  return *failure_;
+}
+
+Result<std::optional<std::string>> JsonRecords::next_line() {
+  while (peek() != kEnd) {
+    number_ = record_line_ = line_;
+    std::string text;
+    bool fits = true;
+    bool blank = true;
+    for (int c = get(); c != kEnd && c != '\n'; c = get()) {
+      blank = blank && is_space(c);
+      fits = fits && text.size() < kMaxBytes;
+      if (fits) text += static_cast<char>(c);
+    }
+    if (blank) continue;
+    if (!fits) return too_long();
+    return std::optional(std::move(text));
+  }
+  ended_ = true;
+  return std::optional<std::string>();
+}
+
+Result<std::optional<std::string>> JsonRecords::next_element() {
+  if (array_ended_) return behind_array();
+  skip_spaces();
+  record_line_ = line_;
+  if (number_ == 0 && peek() == ']') {
+    get();
+    array_ended_ = true;
+    return behind_array();
+  }
+  ++number_;
+  std::string text;
+  bool fits = true;
+  Nesting nesting;
+  for (;;) {
+    const int c = get();
+    if (c == kEnd) {
+      ended_ = true;
+      return corrupt("the array does not end: the file may be cut off");
+    }
+    if (nesting.ends_before(static_cast<char>(c))) {
+      array_ended_ = c == ']';
+      break;
+    }
+    nesting.take(static_cast<char>(c));
+    fits = fits && text.size() < kMaxBytes;
+    if (fits) text += static_cast<char>(c);
+  }
+  if (!fits) return too_long();
+  while (!text.empty() && is_space(text.back())) text.pop_back();
+  return std::optional(std::move(text));
+}
+
+Result<std::optional<std::string>> JsonRecords::behind_array() {
+  ended_ = true;
+  skip_spaces();
+  if (peek() == kEnd) return std::optional<std::string>();
+  record_line_ = line_;
+  return corrupt("something follows the end of the array");
+}
+
+std::string JsonRecords::place() const {
+  std::string place = path_.string() + ":" + std::to_string(record_line_);
+  if (is_array_) place += ", element " + std::to_string(number_);
+  return place;
+}
+
+}  // namespace isocost

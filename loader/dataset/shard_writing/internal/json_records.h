@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "loader/dataset/stores/file_source.h"
+
+namespace isocost {
+
+/// The records of a JSON file, one at a time: the lines of JSON Lines, or the elements of an array
+/// if the file begins with '['. Holds one record, never the file. Single-thread.
+class JsonRecords {
+ public:
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  ///< Of one record.
+
+  /// Errors: kNotFound, kIo.
+  static Result<std::unique_ptr<JsonRecords>> open(const std::filesystem::path& path);
+
+  /// Returns the text of the next record, which need not be JSON, or nothing at the end. Blank
+  /// lines are skipped. Errors: kCorrupt for a record beyond kMaxBytes and for an array that does
+  /// not end or that something follows; the next call reads on. kIo.
+  Result<std::optional<std::string>> next();
+
+  /// Returns the line of the last record, or the number of the last element, from 1.
+  std::uint64_t number() const { return number_; }
+  /// Returns the position of the last record: "a.jsonl:17", or "a.json:17, element 3".
+  std::string place() const;
+
+  std::uint64_t done() const { return done_; }
+  std::uint64_t total() const { return static_cast<std::uint64_t>(file_->size()); }
+
+ private:
+  explicit JsonRecords(std::filesystem::path path) : path_(std::move(path)) {}
+  void detect();
+  int peek();
+  int get();
+  void skip_spaces();
+  Result<std::optional<std::string>> next_line();
+  Result<std::optional<std::string>> next_element();
+  Result<std::optional<std::string>> behind_array();
+
+  std::filesystem::path path_;
+  std::unique_ptr<FileSource> file_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0;
+  std::uint64_t done_ = 0;  // bytes taken by get()
+  std::uint64_t line_ = 1;  // of the next byte
+  std::uint64_t record_line_ = 0;
+  std::uint64_t number_ = 0;
+  bool is_array_ = false;
+  bool array_ended_ = false;
+  bool ended_ = false;
+  std::optional<Error> failure_;
+};
+
+}  // namespace isocost

@@ -1,0 +1,194 @@
+#include "loader/dataset/shard_writing/internal/sample_input.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "base/counted.h"
+#include "base/utf8.h"
+#include "decode/shape/sample_shape.h"
+#include "loader/dataset/formats/member_name.h"
+#include "loader/dataset/shard_writing/internal/json_records.h"
+#include "loader/dataset/shard_writing/internal/record_forms.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Records final : public SampleInput {
+ public:
+  Records(std::unique_ptr<JsonRecords> records, fs::path root, bool number_keys)
+      : records_(std::move(records)), forms_(std::move(root), number_keys) {}
+
+  Result<std::optional<InputSample>> next() override {
+    ISOCOST_ASSIGN(std::optional<std::string> record, records_->next());
+    if (!record) return std::optional<InputSample>();
+    ISOCOST_ASSIGN(InputSample sample, forms_.read(*std::move(record), records_->number()));
+    return std::optional(std::move(sample));
+  }
+  std::string place() const override { return records_->place(); }
+  const std::map<std::string, std::uint64_t>& files_left_out() const override { return none_; }
+  std::uint64_t done() const override { return records_->done(); }
+  std::uint64_t total() const override { return records_->total(); }
+
+ private:
+  std::unique_ptr<JsonRecords> records_;
+  RecordForms forms_;
+  std::map<std::string, std::uint64_t> none_;
+};
+
+Result<std::unique_ptr<SampleInput>> open_records(const fs::path& source,
+                                                  const SampleInputOptions& options) {
+  if (options.class_from_directory) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "class_from_directory: " + source.string() + " is no directory");
+  }
+  fs::path root = options.media_root.empty() ? source.parent_path() : options.media_root;
+  std::error_code error;
+  if (!options.media_root.empty() && !fs::is_directory(root, error)) {
+    return Error(ErrorCode::kNotFound,
+                 "media_root: " + root.string() + " is no directory: name that of the media files");
+  }
+  ISOCOST_ASSIGN(auto records, JsonRecords::open(source));
+  return std::unique_ptr<SampleInput>(
+      std::make_unique<Records>(std::move(records), std::move(root), options.number_keys));
+}
+
+class Tree final : public SampleInput {
+ public:
+  static Result<std::unique_ptr<SampleInput>> open(const fs::path& root,
+                                                   const SampleInputOptions& options);
+
+  Result<std::optional<InputSample>> next() override;
+  std::string place() const override { return root_.string(); }
+  const std::map<std::string, std::uint64_t>& files_left_out() const override { return left_out_; }
+  std::uint64_t done() const override { return at_; }
+  std::uint64_t total() const override { return samples_.size(); }
+
+ private:
+  Status add_class(InputSample& sample) const;
+  void add(InputSample sample);
+
+  fs::path root_;
+  bool class_from_directory_ = false;
+  std::vector<InputSample> samples_;
+  std::map<std::string, std::uint64_t> left_out_;
+  std::size_t at_ = 0;
+};
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+bool is_read(const InputPart& part) { return format_from_extension(part.name).has_value(); }
+
+Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root,
+                                                const SampleInputOptions& options) {
+  std::map<std::string, std::map<std::string, fs::path>> found;
+  std::size_t ignored = 0;
+  std::error_code error;
+  auto entry = fs::recursive_directory_iterator(root, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (is_hidden(entry->path())) {
+      entry.disable_recursion_pending();
+      continue;
+    }
+    std::error_code unreadable;
+    const bool is_file = entry->is_regular_file(unreadable);
+    if (unreadable)
+      return Error(ErrorCode::kIo, entry->path().string() + ": " + unreadable.message());
+    if (!is_file) continue;
+    if (entry->path().filename() == "metadata.jsonl") {
+      return Error(ErrorCode::kInvalidArgument,
+                   entry->path().string() +
+                       " may hold the captions of its directory: make shards of that file, or move "
+                       "it away");
+    }
+    const std::string name = entry->path().lexically_relative(root).generic_string();
+    const MemberName split = split_member_name(name);
+    if (split.part.empty()) {
+      ++ignored;
+      continue;
+    }
+    found[std::string(split.key)][std::string(split.part)] = entry->path();
+  }
+  if (error) return Error(ErrorCode::kIo, root.string() + ": " + error.message());
+  if (ignored > 0) {
+    log(options.log, LogLevel::kWarning,
+        root.string() + ": " + counted(ignored, "file") + " without an extension left out");
+  }
+  auto tree = std::make_unique<Tree>();
+  tree->root_ = root;
+  tree->class_from_directory_ = options.class_from_directory;
+  for (auto& [key, parts] : found) {
+    InputSample sample;
+    sample.key = key;
+    for (auto& [part, path] : parts) sample.parts.push_back({part, std::move(path)});
+    tree->add(std::move(sample));
+  }
+  return std::unique_ptr<SampleInput>(std::move(tree));
+}
+
+// Files that stand by themselves and that no model could see are no samples.
+void Tree::add(InputSample sample) {
+  if (std::any_of(sample.parts.begin(), sample.parts.end(), is_read)) {
+    samples_.push_back(std::move(sample));
+    return;
+  }
+  for (const InputPart& part : sample.parts) {
+    left_out_[part.name.substr(part.name.rfind('.') + 1)] += 1;
+  }
+}
+
+Result<std::optional<InputSample>> Tree::next() {
+  if (at_ == samples_.size()) return std::optional<InputSample>();
+  InputSample sample = std::move(samples_[at_++]);
+  if (class_from_directory_) ISOCOST_TRY_CONTEXT(add_class(sample), printable_utf8(sample.key));
+  return std::optional(std::move(sample));
+}
+
+Status Tree::add_class(InputSample& sample) const {
+  const fs::path directory = fs::path(sample.key).parent_path().filename();
+  if (directory.empty()) {
+    return Error(ErrorCode::kCorrupt, "lies in no directory that could be its class");
+  }
+  if (!is_utf8(directory.string())) {
+    return Error(ErrorCode::kCorrupt, "the name of its directory is not UTF-8");
+  }
+  const bool has_json = std::any_of(
+      sample.parts.begin(), sample.parts.end(),
+      [](const InputPart& part) { return format_from_extension(part.name) == MediaFormat::kJson; });
+  if (has_json) {
+    return Error(ErrorCode::kCorrupt, "has JSON of its own: write the class there");
+  }
+  sample.parts.push_back({"json", nlohmann::json{{"class", directory.string()}}.dump()});
+  return {};
+}
+
+Result<std::unique_ptr<SampleInput>> open_tree(const fs::path& source,
+                                               const SampleInputOptions& options) {
+  if (options.number_keys) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "number_keys: " + source.string() + " is a directory, whose files tell the keys");
+  }
+  if (options.media_root.empty()) return Tree::open(source, options);
+  return Error(ErrorCode::kInvalidArgument,
+               "media_root: " + source.string() + " is a directory, whose files are the media");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SampleInput>> SampleInput::open(const fs::path& source,
+                                                       const SampleInputOptions& options) {
+  std::error_code error;
+  if (fs::is_directory(source, error)) return open_tree(source, options);
+  if (fs::is_regular_file(source, error)) return open_records(source, options);
+  return Error(ErrorCode::kNotFound,
+               source.string() + (fs::exists(source, error)
+                                      ? " is neither a file of JSON records nor a directory"
+                                      : " does not exist: name a file of JSON records (a manifest, "
+                                        "conversations, captions) or a directory"));
+}
+
+}  // namespace isocost

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "loader/dataset/shard_writing/make_shards.h"
+
+namespace isocost {
+
+/// Counts what no model sees, by kind and name. Single-thread.
+class UnreadCounts {
+ public:
+  static constexpr std::size_t kMaxNames = 1000;  ///< Further names are counted together.
+
+  void add(std::string kind, std::string_view name, std::uint64_t count = 1);
+  /// Returns the counts in the order of kind and name.
+  std::vector<Unread> take();
+
+ private:
+  std::map<std::pair<std::string, std::string>, std::uint64_t> counts_;
+};
+
+/// Returns the top-level keys of a JSON object that no recipe reads: all but "text", "weight",
+/// "language" and "task" and, if it has a conversation, what goes with it. Those of `own_keys` are
+/// left out. Returns nothing for other text.
+std::set<std::string> unread_json_keys(std::string_view json,
+                                       std::span<const std::string_view> own_keys);
+
+}  // namespace isocost

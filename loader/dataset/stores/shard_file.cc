@@ -1,0 +1,247 @@
+#include "loader/dataset/stores/shard_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "loader/dataset/stores/internal/inflate.h"
+
+namespace isocost {
+namespace {
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+FileStamp stamp_from(const struct stat& status) {
+  return {status.st_size, nanoseconds(status.st_mtim)};
+}
+
+FileState state_from(const struct stat& status) {
+  return {stamp_from(status), nanoseconds(status.st_ctim), status.st_dev, status.st_ino};
+}
+
+// Asks the operating system to read a range ahead, which a file system may ignore.
+void advise(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes) {
+  // Linux silently cuts what one call asks for down to the device's read-ahead, often 128 KiB.
+  constexpr std::int64_t kPiece = std::int64_t{128} << 10;
+  for (const std::int64_t end = offset + bytes; offset < end; offset += kPiece) {
+    static_cast<void>(
+        posix_fadvise(file.get(), offset, std::min(kPiece, end - offset), POSIX_FADV_WILLNEED));
+  }
+}
+
+// Of the blocks by which a file's content is known: the first, the last, and 14 between them.
+constexpr std::int64_t kBlockBytes = 4096;
+std::array<std::int64_t, 16> block_offsets(std::int64_t file_bytes) {
+  const std::int64_t last = std::max<std::int64_t>(file_bytes - kBlockBytes, 0);
+  std::array<std::int64_t, 16> offsets{};
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    offsets.at(i) =
+        last * static_cast<std::int64_t>(i) / static_cast<std::int64_t>(offsets.size() - 1);
+  }
+  return offsets;
+}
+
+}  // namespace
+
+Result<FileStamp> stamp_of(const std::filesystem::path& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return last_file_error(path, "stat");
+  return stamp_from(status);
+}
+
+Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::path& path,
+                                                         std::int64_t max_inflated_bytes,
+                                                         const std::stop_token& stop) {
+  std::shared_ptr<ShardFile> file(new ShardFile());
+  file->file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file->file_.is_open()) return last_file_error(path, "open");
+  struct stat status{};
+  if (fstat(file->file_.get(), &status) != 0) return last_file_error(path, "stat");
+  file->state_ = state_from(status);
+  file->bytes_ = status.st_size;
+  std::array<std::byte, 2> magic{};
+  ISOCOST_ASSIGN(const std::size_t read, file->read_at(0, magic));
+  if (read == magic.size() && magic[0] == std::byte{0x1F} && magic[1] == std::byte{0x8B}) {
+    ISOCOST_TRY(file->inflate(path, max_inflated_bytes, stop));
+  }
+  return std::shared_ptr<const ShardFile>(std::move(file));
+}
+
+Status ShardFile::inflate(const std::filesystem::path& path, std::int64_t max_bytes,
+                          const std::stop_token& stop) {
+  ISOCOST_ASSIGN(Inflated plain, inflate_to_temporary(*this, path.string(), max_bytes, stop));
+  plain_ = std::move(plain.file);
+  bytes_ = plain.bytes;
+  problem_ = std::move(plain.problem);
+  return {};
+}
+
+bool ShardFile::changed() const {
+  struct stat status{};
+  return fstat(file_.get(), &status) != 0 || state_from(status) != state_;
+}
+
+Result<std::uint64_t> ShardFile::content_hash() const {
+  std::array<std::byte, kBlockBytes> block{};
+  const auto offsets = block_offsets(state_.stamp.bytes);
+  // All at once: a disk or a network is waited for once.
+  for (const std::int64_t offset : offsets) advise(file_, offset, kBlockBytes);
+  Fingerprint hash;
+  for (const std::int64_t offset : offsets) {
+    ISOCOST_ASSIGN(const std::size_t read, file_.read_at(offset, block));
+    hash.add(std::string_view(reinterpret_cast<const char*>(block.data()), read));
+  }
+  return hash.value();
+}
+
+Result<std::uint64_t> ShardFile::whole_hash(const std::stop_token& stop) const {
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  Fingerprint hash;
+  for (std::int64_t at = 0;;) {
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while hashing");
+    ISOCOST_ASSIGN(const std::size_t read, file_.read_at(at, block));
+    hash.add(std::string_view(reinterpret_cast<const char*>(block.data()), read));
+    if (read < block.size()) return hash.value();
+    at += static_cast<std::int64_t>(read);
+  }
+}
+
+Result<std::size_t> ShardFile::read_at(std::int64_t offset,
+                                       std::span<std::byte> destination) const {
+  auto read = (inflated() ? plain_ : file_).read_at(offset, destination);
+  if (!read) return std::move(read).error().with_context("reading a shard");
+  return read;
+}
+
+void ShardFile::read_ahead(std::span<const ByteRange> ranges) const {
+  for (const auto [begin, end] : ranges) advise(file_, begin, end - begin);
+}
+
+void ShardFile::read_ahead(const std::filesystem::path& path, std::int64_t bytes,
+                           std::span<const ByteRange> ranges) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return;
+  for (const std::int64_t offset : block_offsets(bytes)) advise(file, offset, kBlockBytes);
+  for (const auto [begin, end] : ranges) advise(file, begin, end - begin);
+}
+
+MemberSource::MemberSource(std::shared_ptr<const ByteSource> shard, std::int64_t offset,
+                           std::int64_t bytes)
+    : shard_(std::move(shard)), offset_(offset), bytes_(bytes) {}
+
+Result<std::size_t> MemberSource::read_at(std::int64_t offset,
+                                          std::span<std::byte> destination) const {
+  if (offset < 0) return Error(ErrorCode::kInvalidArgument, "negative read offset");
+  if (offset >= bytes_) return std::size_t{0};
+  const auto rest = static_cast<std::size_t>(bytes_ - offset);
+  return shard_->read_at(offset_ + offset, destination.first(std::min(rest, destination.size())));
+}
+
+std::size_t default_max_open() {
+  constexpr std::size_t kMost = 256;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return kMost;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 1, kMost));
+}
+
+ShardCache::ShardCache(std::size_t max_open, std::int64_t max_inflated_bytes)
+    : max_open_(std::max<std::size_t>(max_open, 1)),
+      max_inflated_bytes_(max_inflated_bytes),
+      opening_(64) {}
+
+Result<std::shared_ptr<const ShardFile>> ShardCache::get(const std::filesystem::path& path,
+                                                         const ShardIdentity& identity) {
+  const std::string name = path.string();
+  if (auto file = find(name)) return file;
+  const MutexLock opening(opening_[std::hash<std::string>{}(name) % opening_.size()]);
+  if (auto file = find(name)) return file;
+  ISOCOST_ASSIGN(auto file, ShardFile::open(path));
+  ISOCOST_TRY(compare(name, *file, identity));
+  insert(name, file);
+  return file;
+}
+
+void ShardCache::read_ahead(const std::filesystem::path& path, const ShardIdentity& identity,
+                            std::span<const ByteRange> ranges) {
+  if (const auto file = find(path.string())) {
+    file->read_ahead(ranges);
+    return;
+  }
+  // Before it is opened: a disk or a network is waited for once, and not for one after another.
+  ShardFile::read_ahead(path, identity.stamp.bytes, ranges);
+  static_cast<void>(get(path, identity));
+}
+
+Status ShardCache::compare(const std::string& name, const ShardFile& file,
+                           const ShardIdentity& identity) {
+  const Error changed(ErrorCode::kUnavailable,
+                      fmt::format("{}: has changed since it was indexed: put it back, or start "
+                                  "again with what it is now",
+                                  name));
+  if (file.state().stamp != identity.stamp) return changed;
+  {
+    const MutexLock lock(mutex_);
+    const auto compared = compared_.find(name);
+    if (compared != compared_.end() && compared->second == file.state()) return {};
+  }
+  ISOCOST_ASSIGN(const std::uint64_t hash, file.content_hash());
+  if (hash != identity.content_hash) return changed;
+  const MutexLock lock(mutex_);
+  compared_[name] = file.state();
+  return {};
+}
+
+// Returns the open file if it is still what it was; one that is not is closed.
+std::shared_ptr<const ShardFile> ShardCache::find(const std::string& name) {
+  std::shared_ptr<const ShardFile> file;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return nullptr;
+    files_.splice(files_.begin(), files_, found->second);
+    file = found->second->second;
+  }
+  if (!file->changed()) return file;
+  const MutexLock lock(mutex_);
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end() && found->second->second == file) take(found->second);
+  return nullptr;
+}
+
+void ShardCache::insert(const std::string& name, std::shared_ptr<const ShardFile> file) {
+  Files evicted;  // closed after the lock is given back
+  const MutexLock lock(mutex_);
+  inflated_bytes_ += file->inflated() ? file->size() : 0;
+  files_.emplace_front(name, std::move(file));
+  by_name_[name] = files_.begin();
+  while (files_.size() > 1 &&
+         (files_.size() > max_open_ || inflated_bytes_ > max_inflated_bytes_)) {
+    // Only evicting inflated files frees inflated bytes.
+    auto victim = std::prev(files_.end());
+    while (files_.size() <= max_open_ && !victim->second->inflated()) --victim;
+    if (victim == files_.begin()) break;
+    evicted.splice(evicted.begin(), take(victim));
+  }
+}
+
+// Takes a file out of the cache; it is closed with the list that is returned.
+ShardCache::Files ShardCache::take(Files::iterator file) {
+  inflated_bytes_ -= file->second->inflated() ? file->second->size() : 0;
+  by_name_.erase(file->first);
+  Files taken;
+  taken.splice(taken.begin(), files_, file);
+  return taken;
+}
+
+}  // namespace isocost

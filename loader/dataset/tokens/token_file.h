@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/shape/sample_shape.h"
+#include "loader/dataset/index/guarded_mapping.h"
+#include "loader/dataset/index/index_format.h"
+#include "loader/dataset/tokens/tokenized_sample.h"
+#include "loader/dataset/tokens/tokenizer_identity.h"
+
+namespace isocost {
+
+/// What the tokens of a shard depend on.
+struct TokenFileIdentity {
+  std::uint64_t content_hash = 0;  ///< Of the shard: ShardFile::content_hash.
+  std::uint64_t samples = 0;       ///< Of the shard's index.
+  std::uint64_t keys = 0;          ///< Hash of their keys: limits decide which are in the index.
+  TokenizerIdentity tokenizer;
+  bool operator==(const TokenFileIdentity&) const = default;
+
+  /// Returns what differs but for the options, as what goes on "its tokens ...". Empty: nothing.
+  std::string difference(const TokenFileIdentity& wanted) const;
+  static TokenFileIdentity of(const IndexView& index, TokenizerIdentity tokenizer);
+};
+
+/// Returns the file that holds the tokens of a shard: beside its index.
+std::filesystem::path token_file_name(const std::filesystem::path& index);
+
+/// Returns the bytes of the file, as docs/token_format.md describes them. `media`: of each sample,
+/// the placeholders among its tokens.
+std::vector<std::byte> encode_token_file(const TokenFileIdentity& identity,
+                                         std::span<const TokenizedSample> samples,
+                                         std::span<const std::uint32_t> media);
+
+/// The tokens of a shard, mapped from their file: an entry for each sample of the shard's index.
+/// Opening reads the counts, not the tokens. Immutable; const-safe.
+class TokenFile {
+ public:
+  /// Errors: kNotFound, kIo; kCorrupt; kUnsupported (another version).
+  static Result<std::shared_ptr<const TokenFile>> map(const std::filesystem::path& path);
+
+  const TokenFileIdentity& identity() const { return identity_; }
+  /// Why a sample has no tokens; empty: it has.
+  std::string_view reason(std::uint64_t sample) const;
+  /// The part that takes the place of the sample's text.
+  PartShape shape(std::uint64_t sample) const;
+  std::span<const std::byte> entry(std::uint64_t sample) const;
+  /// Returns whether the file has been cut since it was opened.
+  bool damaged() const { return mapping_.damaged(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  TokenFile() = default;
+  Status parse();
+  template <typename T>
+  T load(std::uint64_t column, std::uint64_t i) const;
+
+  std::filesystem::path path_;
+  GuardedMapping mapping_;
+  TokenFileIdentity identity_;
+  std::uint64_t entry_ends_ = 0;  // positions of the columns in the file
+  std::uint64_t text_tokens_ = 0;
+  std::uint64_t label_tokens_ = 0;
+  std::uint64_t weights_ = 0;
+  std::uint64_t reason_ends_ = 0;
+  std::uint64_t reasons_ = 0;
+  std::uint64_t entries_ = 0;
+};
+
+}  // namespace isocost

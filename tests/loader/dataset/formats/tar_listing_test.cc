@@ -1,0 +1,214 @@
+#include "loader/dataset/formats/tar_listing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+// Counts what is read, to show that bodies are not.
+class StringSource final : public ByteSource {
+ public:
+  explicit StringSource(std::string bytes) : bytes_(std::move(bytes)) {}
+  std::int64_t size() const override { return static_cast<std::int64_t>(bytes_.size()); }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override {
+    const MemoryByteSource memory(std::as_bytes(std::span(bytes_)));
+    auto read = memory.read_at(offset, to);
+    if (read) read_bytes_ += *read;
+    return read;
+  }
+  std::size_t read_bytes() const { return read_bytes_; }
+  std::string at(const TarMember& member) const {
+    return bytes_.substr(static_cast<std::size_t>(member.offset),
+                         static_cast<std::size_t>(member.size));
+  }
+
+ private:
+  std::string bytes_;
+  mutable std::atomic<std::size_t> read_bytes_ = 0;
+};
+
+struct Listed {
+  std::vector<TarMember> members;
+  std::string problem;
+  bool broke_off = false;
+};
+
+Listed list(const ByteSource& source) {
+  Listed listed;
+  auto listing = TarListing::open(source);
+  EXPECT_TRUE(listing.has_value());
+  while (auto member = listing->next()) listed.members.push_back(*member);
+  listed.problem = listing->problem();
+  listed.broke_off = listing->broke_off();
+  return listed;
+}
+
+std::vector<TarFile> assorted() {
+  const std::string deep = "a-rather-long-directory-name/";
+  std::string long_name;
+  for (int i = 0; i < 12; ++i) long_name += deep;
+  return {{"plain.txt", "first"},
+          {"empty.txt", ""},
+          {"dir", "", 'd'},
+          {"dir/block.bin", std::string(512, 'b')},
+          {long_name + "image.jpg", std::string(3000, 'j')},
+          {"gr\xC3\xBC\xC3\x9F"
+           "e.txt",
+           "name beyond ASCII"},
+          {std::string(140, 'n') + ".json", "{}"}};
+}
+
+TEST(TarListing, OffsetsPointAtTheMembersBytesInEveryFormat) {
+  for (const char* format : {"ustar", "pax", "gnutar"}) {
+    auto files = assorted();
+    if (format == std::string("ustar")) files = {files.begin(), files.begin() + 4};
+    const StringSource source(make_tar(files, format));
+    const Listed listed = list(source);
+    EXPECT_EQ(listed.problem, "") << format;
+    std::erase_if(files, [](const TarFile& file) { return file.type == 'd'; });
+    ASSERT_EQ(listed.members.size(), files.size()) << format;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      EXPECT_EQ(listed.members[i].name, files[i].name) << format;
+      EXPECT_EQ(listed.members[i].problem, "") << files[i].name;
+      EXPECT_EQ(source.at(listed.members[i]), files[i].bytes) << format << files[i].name;
+    }
+  }
+}
+
+// GNU tar writes sizes beyond octal in base 256; here a small one is written so.
+TEST(TarListing, ReadsBase256Sizes) {
+  std::string tar = make_tar({{"a.txt", "hello"}, {"b.txt", "next"}}, "gnutar");
+  std::memset(&tar[124], 0, 12);
+  tar[124] = '\x80';
+  tar[135] = 5;
+  std::memset(&tar[148], ' ', 8);
+  unsigned sum = 0;
+  for (std::size_t i = 0; i < 512; ++i) sum += static_cast<unsigned char>(tar[i]);
+  std::snprintf(&tar[148], 8, "%06o", sum);
+  const StringSource source(tar);
+  const Listed listed = list(source);
+  ASSERT_EQ(listed.members.size(), 2U);
+  EXPECT_EQ(source.at(listed.members[0]), "hello");
+  EXPECT_EQ(source.at(listed.members[1]), "next");
+}
+
+TEST(TarListing, JumpsOverBodies) {
+  std::vector<TarFile> files;
+  for (int i = 0; i < 16; ++i)
+    files.push_back({std::to_string(i) + ".bin", std::string(1 << 20, 'x')});
+  const StringSource source(make_tar(files));
+  EXPECT_EQ(list(source).members.size(), 16U);
+  EXPECT_LT(source.read_bytes(), 16U * 16384U);
+}
+
+TEST(TarListing, NamesThatLeaveTheDirectoryAreBad) {
+  const StringSource source(make_tar({{"../up.txt", "x"},
+                                      {"a/../b.txt", "x"},
+                                      {"/etc/passwd.txt", "x"},
+                                      {"./here.txt", "x"},
+                                      {"a..b/c...txt", "x"},
+                                      {"not\xFFutf8.txt", "x"}},
+                                     "gnutar"));
+  const Listed listed = list(source);
+  ASSERT_EQ(listed.members.size(), 6U);
+  EXPECT_THAT(listed.members[0].problem, HasSubstr(".."));
+  EXPECT_THAT(listed.members[1].problem, HasSubstr(".."));
+  EXPECT_THAT(listed.members[2].problem, HasSubstr("absolute"));
+  EXPECT_EQ(listed.members[3].problem, "");
+  EXPECT_EQ(listed.members[3].name, "here.txt");
+  EXPECT_EQ(listed.members[4].problem, "");
+  EXPECT_THAT(listed.members[5].problem, HasSubstr("UTF-8"));
+  EXPECT_EQ(listed.members[5].name, "not?utf8.txt");
+}
+
+TEST(TarListing, LinksAndSparseFilesAreBadAndTheRestIsNot) {
+  const StringSource source(make_tar({{"link.txt", "plain.txt", 's'},
+                                      {"hard.txt", "plain.txt", 'h'},
+                                      {"sparse.bin", std::string(8192, 's'), 'p'},
+                                      {"plain.txt", "good"}}));
+  const Listed listed = list(source);
+  ASSERT_EQ(listed.members.size(), 4U);
+  EXPECT_THAT(listed.members[0].problem, HasSubstr("symbolic link"));
+  EXPECT_THAT(listed.members[1].problem, HasSubstr("hard link"));
+  EXPECT_NE(listed.members[2].problem, "");
+  EXPECT_EQ(listed.members[3].problem, "");
+  EXPECT_EQ(source.at(listed.members[3]), "good");
+}
+
+TEST(TarListing, ACutInABodyNamesTheMemberAndTheNumbers) {
+  const std::string tar = make_tar({{"a.txt", "good"}, {"b.bin", std::string(4000, 'b')}}, "ustar");
+  const StringSource source(tar.substr(0, 512 + 512 + 512 + 1000));
+  const Listed listed = list(source);
+  ASSERT_EQ(listed.members.size(), 2U);
+  EXPECT_EQ(listed.members[0].problem, "");
+  EXPECT_THAT(listed.members[1].problem, HasSubstr("1000 of 4000 bytes"));
+  EXPECT_THAT(listed.members[1].problem, HasSubstr("copy the shard again"));
+  EXPECT_TRUE(listed.broke_off);
+}
+
+TEST(TarListing, ACutInAHeaderSaysWhere) {
+  const std::string tar = make_tar({{"a.txt", "good"}, {"b.bin", "more"}}, "ustar");
+  const StringSource source(tar.substr(0, 1024 + 100));
+  const Listed listed = list(source);
+  ASSERT_EQ(listed.members.size(), 1U);
+  EXPECT_EQ(listed.members[0].problem, "");
+  EXPECT_THAT(listed.problem, HasSubstr("after 'a.txt'"));
+  EXPECT_TRUE(listed.broke_off);
+}
+
+TEST(TarListing, ACutBetweenMembersIsNoticed) {
+  const std::string tar = make_tar({{"a.txt", "good"}, {"b.bin", "more"}}, "ustar");
+  const StringSource source(tar.substr(0, 1024));
+  const Listed listed = list(source);
+  ASSERT_EQ(listed.members.size(), 1U);
+  EXPECT_EQ(listed.members[0].problem, "");
+  EXPECT_THAT(listed.problem, HasSubstr("without the mark"));
+  EXPECT_FALSE(listed.broke_off);
+}
+
+TEST(TarListing, EveryCutKeepsWhatStandsBeforeIt) {
+  const std::vector<TarFile> files = {
+      {"a.txt", "one"}, {"b.bin", std::string(700, 'b')}, {"c.txt", "three"}};
+  const std::string tar = make_tar(files, "pax");
+  const Listed whole = list(StringSource(tar));
+  for (std::size_t cut = 1; cut < tar.size(); cut += 37) {
+    const StringSource source(tar.substr(0, cut));
+    std::size_t good = 0;
+    for (const TarMember& member : list(source).members) {
+      if (!member.problem.empty()) continue;
+      EXPECT_EQ(source.at(member), files[good].bytes) << cut;
+      ++good;
+    }
+    std::size_t whole_before = 0;
+    for (const TarMember& member : whole.members) {
+      if (static_cast<std::size_t>(member.offset + member.size) <= cut) ++whole_before;
+    }
+    EXPECT_EQ(good, whole_before) << cut;
+  }
+}
+
+TEST(TarListing, WhatIsNoTarSaysSo) {
+  EXPECT_THAT(list(StringSource("")).problem, HasSubstr("empty"));
+  EXPECT_THAT(list(StringSource("this is no tar")).problem, HasSubstr("not a tar file"));
+  EXPECT_THAT(list(StringSource(std::string(100000, 'z'))).problem, HasSubstr("not a tar file"));
+}
+
+TEST(TarListing, AnEmptyTarHasNoMembersAndNoProblem) {
+  const Listed listed = list(StringSource(std::string(1024, '\0')));
+  EXPECT_TRUE(listed.members.empty());
+  EXPECT_EQ(listed.problem, "");
+}
+
+}  // namespace
+}  // namespace isocost

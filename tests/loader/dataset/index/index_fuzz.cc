@@ -1,0 +1,78 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "loader/dataset/index/index_format.h"
+#include "loader/dataset/index/internal/index_layout.h"
+
+namespace {
+
+using isocost::IndexHeader;
+using isocost::IndexView;
+
+// Adds up all bytes, so that each is read.
+std::uint64_t sum_of(std::string_view text) {
+  std::uint64_t sum = 0;
+  for (const char c : text) sum += static_cast<unsigned char>(c);
+  return sum;
+}
+
+std::uint64_t read_everything(const IndexView& view) {
+  std::uint64_t sum = static_cast<std::uint64_t>(view.identity().stamp.bytes);
+  for (std::uint64_t i = 0; i < view.samples(); ++i) {
+    sum += sum_of(view.key(i));
+    if (!(view.weight(i) >= 0)) std::abort();
+    if (view.json_offset(i) < 0 || view.json_bytes(i) < 0 ||
+        view.json_offset(i) > view.tar_bytes() - view.json_bytes(i)) {
+      std::abort();
+    }
+    if (view.first_part(i) >= view.first_part(i + 1)) std::abort();
+    if (view.first_part(i + 1) > view.parts()) std::abort();
+  }
+  for (std::uint64_t i = 0; i < view.parts(); ++i) {
+    const isocost::PartShape shape = view.part_shape(i);
+    sum += sum_of(view.part_name(i));
+    const std::int64_t offset = view.part_offset(i);
+    if (offset < 0 || shape.encoded_bytes < 0 || offset > view.tar_bytes() ||
+        shape.encoded_bytes > view.tar_bytes() - offset) {
+      std::abort();
+    }
+    if (isocost::modality_of(shape.format) != shape.modality) std::abort();
+  }
+  for (std::uint64_t i = 0; i < view.bad(); ++i) {
+    sum += sum_of(view.bad_key(i)) + sum_of(view.bad_part(i)) + sum_of(view.bad_reason(i));
+  }
+  return sum;
+}
+
+void open_index(std::span<const std::byte> bytes) {
+  const auto view = IndexView::parse(bytes);
+  if (!view) return;
+  volatile std::uint64_t sum = read_everything(*view);
+  static_cast<void>(sum);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // Of a vector's own bytes, so that they are aligned, and a read beyond them is seen.
+  const auto given = std::as_bytes(std::span(data, size));
+  std::vector<std::byte> bytes(given.begin(), given.end());
+  open_index(bytes);
+  if (bytes.size() < sizeof(IndexHeader)) return 0;
+  // With size and checksum mended the columns behind them are looked at.
+  IndexHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  header.magic = isocost::kIndexMagic;
+  header.version = IndexView::kVersion;
+  header.file_bytes = bytes.size();
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  header.crc = isocost::index_crc(bytes);
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  open_index(bytes);
+  return 0;
+}

@@ -1,0 +1,286 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/scratch_directory.h"
+#include "loader/dataset/dataset.h"
+#include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/index_format.h"
+#include "loader/dataset/index/internal/index_layout.h"
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+IndexContents some_contents() {
+  IndexContents contents;
+  contents.identity.stamp = {123456, 789};
+  contents.identity.limits.max_pixels = 1000;
+  contents.tar_bytes = 100000;
+  PartShape image;
+  image.modality = Modality::kImage;
+  image.format = MediaFormat::kJpeg;
+  image.orientation = 6;
+  image.width = 640;
+  image.height = 480;
+  image.encoded_bytes = 5000;
+  PartShape audio;
+  audio.modality = Modality::kAudio;
+  audio.format = MediaFormat::kOpus;
+  audio.sample_rate = 48000;
+  audio.channels = 2;
+  audio.frames = std::int64_t{1} << 40;
+  audio.encoded_bytes = 99;
+  PartShape video;
+  video.modality = Modality::kVideo;
+  video.format = MediaFormat::kMp4;
+  video.duration_us = 12'345'678;
+  video.frames = 370;
+  video.sample_rate = 30'000;
+  video.channels = 1001;
+  PartShape text;
+  text.text_bytes = 77;
+  contents.samples = {
+      {"dir/a", 1.0F, {{"jpg", 512, image}, {"txt", 6144, text}}},
+      {"gr\xC3\xBC\xC3\x9F", 0.25F, {{"0.opus", 7168, audio}, {"jpg", 8192, image}}, 15360, 40},
+      {"c", 3.0F, {{"mp4", 20480, video}}}};
+  contents.bad = {{"x", "png", "cut off"}, {"", "", "ends early"}};
+  return contents;
+}
+
+TEST(IndexFormat, GivesBackWhatWasWritten) {
+  const IndexContents contents = some_contents();
+  const auto bytes = encode_index(contents);
+  const auto view = IndexView::parse(bytes);
+  ASSERT_TRUE(view.has_value()) << view.error().to_string();
+  EXPECT_TRUE(same_identity(view->identity(), contents.identity));
+  EXPECT_EQ(view->tar_bytes(), contents.tar_bytes);
+  ASSERT_EQ(view->samples(), contents.samples.size());
+  std::uint64_t part = 0;
+  for (std::uint64_t i = 0; i < view->samples(); ++i) {
+    const IndexedSample& sample = contents.samples[i];
+    EXPECT_EQ(view->key(i), sample.key);
+    EXPECT_EQ(view->weight(i), sample.weight);
+    EXPECT_EQ(view->first_part(i), part);
+    EXPECT_EQ(view->json_offset(i), sample.json_offset);
+    EXPECT_EQ(view->json_bytes(i), sample.json_bytes);
+    for (const IndexedPart& expected : sample.parts) {
+      EXPECT_EQ(view->part_name(part), expected.name);
+      EXPECT_EQ(view->part_offset(part), expected.offset);
+      EXPECT_EQ(view->part_shape(part), expected.shape);
+      ++part;
+    }
+  }
+  EXPECT_EQ(view->parts(), part);
+  ASSERT_EQ(view->bad(), 2U);
+  EXPECT_EQ(view->bad_key(0), "x");
+  EXPECT_EQ(view->bad_part(0), "png");
+  EXPECT_EQ(view->bad_reason(0), "cut off");
+  EXPECT_EQ(view->bad_key(1), "");
+  EXPECT_EQ(view->bad_reason(1), "ends early");
+}
+
+TEST(IndexFormat, OneContentGivesOneFile) {
+  EXPECT_EQ(encode_index(some_contents()), encode_index(some_contents()));
+}
+
+TEST(IndexFormat, AnEmptyIndexIsWhole) {
+  const auto bytes = encode_index(IndexContents{});
+  EXPECT_EQ(IndexView::parse(bytes).value().samples(), 0U);
+}
+
+TEST(IndexFormat, EveryCutAndEveryFlippedByteIsNoticed) {
+  const auto bytes = encode_index(some_contents());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_FALSE(IndexView::parse(std::span(bytes).first(i)).has_value()) << i;
+    auto flipped = bytes;
+    flipped[i] ^= std::byte{0x10};
+    EXPECT_FALSE(IndexView::parse(flipped).has_value()) << i;
+  }
+}
+
+// The checksum finds accidents; what a hostile file says is checked one by one.
+TEST(IndexFormat, AHostileFileWithAGoodChecksumCannotLeadAstray) {
+  const auto bytes = encode_index(some_contents());
+  std::size_t accepted = 0;
+  for (std::size_t i = 16; i + 8 <= bytes.size(); i += 4) {
+    for (const std::uint64_t value :
+         {~std::uint64_t{0}, std::uint64_t{1} << 62, std::uint64_t{200}}) {
+      auto changed = bytes;
+      std::memcpy(changed.data() + i, &value, sizeof(value));
+      const std::uint32_t crc = index_crc(changed);
+      std::memcpy(changed.data() + offsetof(IndexHeader, crc), &crc, sizeof(crc));
+      const auto view = IndexView::parse(changed);
+      if (!view) continue;
+      ++accepted;
+      for (std::uint64_t s = 0; s < view->samples(); ++s) {
+        EXPECT_LE(view->key(s).size(), bytes.size());
+        EXPECT_LE(view->json_offset(s) + view->json_bytes(s), view->tar_bytes());
+        for (std::uint64_t p = view->first_part(s); p < view->first_part(s + 1); ++p) {
+          EXPECT_LE(view->part_offset(p) + view->part_shape(p).encoded_bytes, view->tar_bytes());
+          EXPECT_LE(view->part_name(p).size(), bytes.size());
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0U) << "a shape's numbers are free";
+}
+
+TEST(IndexDirectories, KeepShardsOfOneNameApart) {
+  EXPECT_EQ(index_directories("train", "").front(), fs::path("train") / ".isocost");
+  const auto train = index_directories("train", "indexes");
+  const auto valid = index_directories("valid", "indexes");
+  ASSERT_EQ(train.size(), 1U);
+  EXPECT_NE(train, valid);
+  EXPECT_EQ(train.front().parent_path(), "indexes");
+}
+
+class IndexReuse : public testing::Test {
+ protected:
+  IndexReuse() {
+    options_.log = [this](LogLevel, std::string_view text) {
+      const MutexLock lock(mutex_);
+      log_.emplace_back(text);
+    };
+    write_shard({{"a.txt", "x"}, {"b.png", tiny_png(28, 28)}, {"bad.png", "no picture"}});
+  }
+  void write_shard(const std::vector<TarFile>& files) {
+    write_file(shards() / "s.tar", make_tar(files));
+  }
+  fs::path shards() const { return scratch_ / "shards"; }
+  fs::path index() const { return shards() / ".isocost" / "s.tar.idx"; }
+  std::unique_ptr<Dataset> open() {
+    log_.clear();
+    return Dataset::open(shards(), options_).value();
+  }
+
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+  DatasetOptions options_;
+  Mutex mutex_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(IndexReuse, AnIndexIsBuiltOnceAndUsedAgain) {
+  const auto first = open();
+  ASSERT_TRUE(fs::exists(index()));
+  // A shard of the same size and time, but other bytes: whoever reads it would notice.
+  const auto time = fs::last_write_time(shards() / "s.tar");
+  const auto size = fs::file_size(shards() / "s.tar");
+  write_file(shards() / "s.tar", std::string(size, 'z'));
+  fs::last_write_time(shards() / "s.tar", time);
+  const auto second = open();
+  EXPECT_EQ(second->size(), 2U);
+  EXPECT_EQ(second->fingerprint(), first->fingerprint());
+  ASSERT_EQ(second->bad().size(), 1U);
+  EXPECT_EQ(second->bad()[0].key, "bad");
+  EXPECT_EQ(second->bad()[0].reason, first->bad()[0].reason);
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+TEST_F(IndexReuse, AChangedShardIsIndexedAgainAndThatIsSaid) {
+  (void)open();
+  write_shard({{"a.txt", "x"}, {"b.txt", "y"}, {"c.txt", "z"}});
+  EXPECT_EQ(open()->size(), 3U);
+  EXPECT_THAT(log_, Contains(HasSubstr("indexing again")));
+  EXPECT_EQ(open()->size(), 3U);
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+TEST_F(IndexReuse, ATouchedShardIsIndexedAgain) {
+  (void)open();
+  fs::last_write_time(shards() / "s.tar",
+                      fs::last_write_time(shards() / "s.tar") + std::chrono::seconds(1));
+  EXPECT_EQ(open()->size(), 2U);
+  EXPECT_THAT(log_, Contains(HasSubstr("indexing again")));
+}
+
+TEST_F(IndexReuse, OtherLimitsNeedAnotherIndex) {
+  EXPECT_EQ(open()->size(), 2U);
+  options_.limits.max_pixels = 100;
+  EXPECT_EQ(open()->size(), 1U);
+  EXPECT_THAT(log_, Contains(HasSubstr("indexing again")));
+}
+
+TEST_F(IndexReuse, ABrokenIndexIsBuiltAgain) {
+  (void)open();
+  const std::string good = read_file(index());
+  std::string flipped = good;
+  flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
+  for (const std::string& broken :
+       {std::string(), std::string("junk"), good.substr(0, good.size() - 3), flipped}) {
+    write_file(index(), broken);
+    EXPECT_EQ(open()->size(), 2U);
+    EXPECT_THAT(log_, Contains(HasSubstr("indexing again")));
+    EXPECT_EQ(read_file(index()), good);
+  }
+}
+
+TEST_F(IndexReuse, AnIndexDirectoryIsUsedInstead) {
+  options_.index_dir = scratch_ / "indexes";
+  EXPECT_EQ(open()->size(), 2U);
+  EXPECT_FALSE(fs::exists(index()));
+  EXPECT_FALSE(fs::is_empty(scratch_ / "indexes"));
+  EXPECT_EQ(open()->size(), 2U);
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+// A file in the directory's place refuses writing even to root, as a read-only disk would.
+TEST_F(IndexReuse, WhereTheShardsCannotBeWrittenBesideTheUsersCacheServes) {
+  write_file(shards() / ".isocost", "in the way");
+  const std::string cache = (scratch_ / "cache").string();
+  ASSERT_EQ(setenv("XDG_CACHE_HOME", cache.c_str(), 1), 0);
+  EXPECT_EQ(open()->size(), 2U);
+  EXPECT_TRUE(fs::exists(scratch_ / "cache" / "isocost"));
+  EXPECT_EQ(open()->size(), 2U);
+  EXPECT_THAT(log_, Not(Contains(HasSubstr("memory"))));
+  unsetenv("XDG_CACHE_HOME");
+}
+
+TEST_F(IndexReuse, WhereNothingCanBeWrittenTheIndexIsKeptInMemory) {
+  write_file(scratch_ / "file", "in the way");
+  options_.index_dir = scratch_ / "file";
+  EXPECT_EQ(open()->size(), 2U);
+  EXPECT_THAT(log_, Contains(HasSubstr("index_dir")));
+}
+
+// docs/compatibility.md: the index that 0.1 wrote.
+TEST(IndexFormat, IsReadAs0_1WroteIt) {
+  std::ifstream file(fs::path(ISOCOST_SOURCE_DIR) / "tests/compatibility/0.1/shard.idx",
+                     std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);  // as an index must be
+  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  const auto index = IndexView::parse(std::as_bytes(std::span(aligned)).first(bytes.size()));
+  ASSERT_TRUE(index) << index.error().to_string();
+  ASSERT_EQ(index->samples(), 7U);
+  EXPECT_EQ(index->key(3), "3");
+  EXPECT_EQ(index->part_name(index->first_part(3)), "png");
+  const PartShape picture = index->part_shape(index->first_part(3));
+  EXPECT_EQ(picture.modality, Modality::kImage);
+  EXPECT_EQ(picture.width, 64);
+  EXPECT_EQ(picture.height, 48);
+  ASSERT_EQ(index->bad(), 1U);
+  EXPECT_EQ(index->bad_key(0), "7");
+}
+
+}  // namespace
+}  // namespace isocost
