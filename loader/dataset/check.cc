@@ -12,13 +12,13 @@
 
 #include "base/buffer.h"
 #include "base/executor.h"
-#include "base/machine_error.h"
 #include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "base/range.h"
-#include "base/watched_source.h"
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/decoding_memory.h"
+#include "loader/dataset/stores/machine_error.h"
+#include "loader/dataset/stores/watched_source.h"
 
 namespace isocost {
 namespace {

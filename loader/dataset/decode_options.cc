@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/freed_memory.h"
 #include "base/range.h"
 #include "decode/isolation/isolated_decoder.h"
 #include "loader/dataset/decoding_memory.h"
+#include "loader/dataset/internal/freed_memory.h"
 
 namespace isocost {
 

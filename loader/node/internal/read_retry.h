@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/machine_error.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "loader/dataset/stores/machine_error.h"
 
 namespace isocost {
 

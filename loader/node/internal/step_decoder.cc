@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/byte_source.h"
-#include "base/machine_error.h"
 #include "base/random.h"
 #include "loader/dataset/decoding_memory.h"
+#include "loader/dataset/stores/machine_error.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/watched_source.h"
 #include "decode/bytes/sample_json.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/tar_listing.h"
 #include "loader/dataset/stores/read_windows.h"
+#include "loader/dataset/stores/watched_source.h"
 
 namespace isocost {
 namespace {

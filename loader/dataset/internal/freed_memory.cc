@@ -1,4 +1,4 @@
-#include "base/freed_memory.h"
+#include "loader/dataset/internal/freed_memory.h"
 
 #include <cstddef>
 #include <cstdlib>
