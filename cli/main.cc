@@ -1,7 +1,10 @@
 // The program `isocost`: what a training job needs.
 
-#include "cli/commands.h"
-#include "cli/program.h"
+#include "cli/common/program.h"
+#include "cli/data/commands.h"
+#include "cli/model/commands.h"
+#include "cli/plan/commands.h"
+#include "cli/service/commands.h"
 
 int main(int argc, char** argv) {
   namespace cli = isocost::cli;

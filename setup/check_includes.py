@@ -57,12 +57,19 @@ INSIDE_DECODE = {room for room in ROOMS if room.startswith("decode/")} - {"decod
 LOADER = {room for room in ROOMS if room.startswith("loader/")}
 EXTENSION = "trainer_adapter/python/extension"
 ROOMS[EXTENSION] = {"base", "costmodel", "decode", "trainer_adapter"} | BALANCER | LOADER
-ROOMS["cli"] = set(ROOMS) - {EXTENSION, "trainer_adapter/torch"} - INSIDE_DECODE
-ROOMS["cli/lab"] = ROOMS["cli"] | {"cli"}
+LIBRARIES = set(ROOMS) - {EXTENSION, "trainer_adapter/torch"} - INSIDE_DECODE
+ROOMS["cli/common"] = LIBRARIES
+ROOMS["cli/trace"] = LIBRARIES | {"cli/common"}
+ROOMS["cli/data"] = LIBRARIES | {"cli/common"}
+ROOMS["cli/model"] = LIBRARIES | {"cli/common"}
+ROOMS["cli/plan"] = LIBRARIES | {"cli/common", "cli/trace"}
+ROOMS["cli/service"] = LIBRARIES | {"cli/common"}
+ROOMS["cli"] = {"cli/common", "cli/data", "cli/model", "cli/plan", "cli/service"}
+ROOMS["cli/lab"] = LIBRARIES | {"cli/common", "cli/trace"}
 # These may include any room, and nobody includes them but those after them.
 LEAVES = ["examples", "tests", "bench"]
 # Nobody includes the programs and the Python module but their own tests.
-PROGRAMS = {"cli", "cli/lab", EXTENSION}
+PROGRAMS = {room for room in ROOMS if room.startswith("cli")} | {EXTENSION}
 # Libraries for trainers: their users are outside of this repository.
 FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_adapter/replicas.h",
              "trainer_adapter/torch/loader.h", "trainer_adapter/torch/profiler.h"}

@@ -15,11 +15,11 @@
 #include "base/clock.h"
 #include "base/counted.h"
 #include "base/read_file.h"
-#include "cli/cost_csv.h"
-#include "cli/exit_status.h"
-#include "cli/json_output.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_output.h"
+#include "cli/common/number_range.h"
 #include "cli/lab/commands.h"
-#include "cli/number_range.h"
+#include "cli/trace/cost_csv.h"
 #include "loader/config/option_table.h"
 
 namespace isocost::cli {

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/program.h"
+#include "cli/common/program.h"
 
 namespace isocost::cli {
 

@@ -1,7 +1,7 @@
 #include "cli/lab/emulate_arguments.h"
 
+#include "cli/common/number_range.h"
 #include "cli/lab/layout_flags.h"
-#include "cli/number_range.h"
 #include "loader/config/option_table.h"
 
 namespace isocost::cli {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/lab/emulated_disturbance.h"
-#include "cli/trace_options.h"
+#include "cli/trace/trace_options.h"
 
 namespace isocost::cli {
 

@@ -5,7 +5,7 @@
 
 #include "balancer/layout/place.h"
 #include "base/counted.h"
-#include "cli/exit_status.h"
+#include "cli/common/exit_status.h"
 
 namespace isocost::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "balancer/layout/place.h"
 #include "balancer/pipeline/simulator.h"
 #include "base/counted.h"
-#include "cli/json_output.h"
+#include "cli/common/json_output.h"
 
 namespace isocost::cli {
 namespace {

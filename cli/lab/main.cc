@@ -1,7 +1,7 @@
 // The program `isocost-lab`: experiments on balancing and pipelines, without a training job.
 
+#include "cli/common/program.h"
 #include "cli/lab/commands.h"
-#include "cli/program.h"
 
 int main(int argc, char** argv) {
   namespace cli = isocost::cli;

@@ -8,14 +8,14 @@
 
 #include "balancer/layout/layout_model.h"
 #include "base/counted.h"
-#include "cli/exit_status.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/overwrite.h"
 #include "cli/lab/commands.h"
 #include "cli/lab/simulate_arguments.h"
 #include "cli/lab/simulate_layout.h"
 #include "cli/lab/simulate_output.h"
 #include "cli/lab/simulate_steps.h"
-#include "cli/overwrite.h"
-#include "cli/sampled_batches.h"
+#include "cli/trace/sampled_batches.h"
 #include "loader/config/option_table.h"
 
 namespace isocost::cli {

@@ -1,7 +1,7 @@
 #include "cli/lab/simulate_arguments.h"
 
+#include "cli/common/number_range.h"
 #include "cli/lab/layout_flags.h"
-#include "cli/number_range.h"
 
 namespace isocost::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "balancer/pipeline/pipeline_plan.h"
-#include "cli/trace_options.h"
+#include "cli/trace/trace_options.h"
 
 namespace isocost::cli {
 

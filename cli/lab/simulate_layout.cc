@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/exit_status.h"
+#include "cli/common/exit_status.h"
 
 namespace isocost::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/counted.h"
 #include "base/output_file.h"
-#include "cli/gib.h"
-#include "cli/json_output.h"
+#include "cli/common/gib.h"
+#include "cli/common/json_output.h"
 #include "loader/report/pipeline_svg.h"
 
 namespace isocost::cli {

@@ -9,9 +9,9 @@
 #include "balancer/partition/lookahead.h"
 #include "balancer/pipeline/decoupled_plan.h"
 #include "base/clock.h"
-#include "cli/console.h"
-#include "cli/gib.h"
-#include "cli/trace_csv.h"
+#include "cli/common/console.h"
+#include "cli/common/gib.h"
+#include "cli/trace/trace_csv.h"
 
 namespace isocost::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/result.h"
 #include "cli/lab/simulate_arguments.h"
-#include "cli/sampled_batches.h"
+#include "cli/trace/sampled_batches.h"
 #include "loader/report/pipeline_svg.h"
 
 namespace isocost::cli {

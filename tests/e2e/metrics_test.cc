@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/http_get.h"
+#include "cli/service/http_get.h"
 #include "loader/metrics/status_json.h"
 #include "tests/e2e/loop_fixture.h"
 

@@ -1,0 +1,48 @@
+#include "cli/common/dataset_flags.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <system_error>
+
+#include "cli/common/console.h"
+#include "cli/common/number_range.h"
+
+namespace isocost::cli {
+
+Status check_shard_directory(const std::string& directory) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(directory, failed)) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               directory +
+                   " is a file; give the directory that holds the shards (*.tar, *.tar.gz, "
+                   "*.tgz). 'isocost make-shards' writes shards from a manifest");
+}
+
+void DatasetFlags::add_to(CLI::App& command) {
+  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz, *.tgz)")->required();
+  command
+      .add_option("--index-dir", index_dir,
+                  "Where indexes are kept; empty: .isocost beside the shards")
+      ->type_name("DIR");
+  command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
+      ->capture_default_str();
+  command
+      .add_option("--workers", workers,
+                  "Worker threads; 0: one per core, at least 8 to index plain tars")
+      ->check(number_range(0, 1024))
+      ->capture_default_str();
+  command.add_flag("--json", json, "Print JSON instead of text");
+  command.add_flag("--verbose", verbose, "Log debug messages as well");
+}
+
+DatasetOptions DatasetFlags::options() const {
+  DatasetOptions options;
+  options.limits.max_pixels = max_pixels;
+  options.index_dir = index_dir;
+  options.workers = static_cast<std::size_t>(workers);
+  options.progress = progress_bar();
+  options.log = console_log(verbose);
+  return options;
+}
+
+}  // namespace isocost::cli

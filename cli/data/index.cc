@@ -1,0 +1,67 @@
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+
+#include "base/counted.h"
+#include "cli/common/console.h"
+#include "cli/common/dataset_flags.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_output.h"
+#include "cli/data/bad_sample_list.h"
+#include "cli/data/commands.h"
+#include "loader/dataset/dataset.h"
+
+namespace isocost::cli {
+namespace {
+
+// Called first: reading all headers takes long, and their indexes would be lost.
+Status check_index_dir(const std::string& directory) {
+  std::error_code failure;
+  if (!directory.empty()) std::filesystem::create_directories(directory, failure);
+  if (!failure) return {};
+  return Error(ErrorCode::kInvalidArgument, "--index-dir: cannot make " + directory + ": " +
+                                                failure.message() + "; name another directory");
+}
+
+// Returns kFailed if something is bad, or if an index could not be written; a warning has said why.
+Result<int> index(const DatasetFlags& flags) {
+  ISOCOST_TRY(check_shard_directory(flags.directory));
+  ISOCOST_TRY(check_index_dir(flags.index_dir));
+  const auto started = std::chrono::steady_clock::now();
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(flags.directory, flags.options()));
+  finish_progress();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  if (flags.json) {
+    print_json({{"shards", dataset->shards()},
+                {"samples", dataset->size()},
+                {"not_kept", dataset->indexes_not_kept()},
+                {"seconds", seconds.count()},
+                {"bad", bad_samples_json(dataset->bad())}});
+  } else {
+    print_bad_samples(dataset->bad());
+    std::printf("%s, %s, %zu bad, %.2f s\n", counted(dataset->shards(), "shard").c_str(),
+                counted(dataset->size(), "sample").c_str(), dataset->bad().size(), seconds.count());
+  }
+  return dataset->bad().empty() && dataset->indexes_not_kept() == 0 ? kDone : kFailed;
+}
+
+constexpr const char* kFooter =
+    "Examples:\n  isocost index data/shards\n"
+    "  isocost index data/shards --index-dir /fast/index --json\n"
+    "An index is kept as long as its shard's size and modification time are those it was made\n"
+    "from. 'isocost serve' makes missing indexes.";
+
+}  // namespace
+
+void add_index(CLI::App& app, Run& run) {
+  add_command<DatasetFlags>(app, run,
+                            {.name = "index",
+                             .description = "Index shards: read the headers, skip the bodies.",
+                             .footer = kFooter},
+                            index);
+}
+
+}  // namespace isocost::cli

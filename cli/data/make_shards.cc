@@ -1,0 +1,139 @@
+#include "loader/dataset/shard_writing/make_shards.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/counted.h"
+#include "cli/common/console.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_output.h"
+#include "cli/common/signal_stop.h"
+#include "cli/data/bad_sample_list.h"
+#include "cli/data/commands.h"
+#include "loader/config/option_table.h"
+
+namespace isocost::cli {
+namespace {
+
+struct MakeShardsArguments {
+  std::string source;
+  std::string output;
+  std::string shard_size = "1GiB";
+  MakeShardsOptions options;
+  bool json = false;
+
+  void add_to(CLI::App& command);
+};
+
+// Prints what no model sees, a line each. Free-form records may have thousands of keys.
+void print_unread(const std::vector<Unread>& unread) {
+  constexpr std::size_t kMost = 20;
+  for (std::size_t i = 0; i < unread.size() && i < kMost; ++i) {
+    const auto& [kind, name, count] = unread[i];
+    if (kind == "file") {
+      std::printf("left out: %s with the extension '%s', which Isocost does not read\n",
+                  counted(count, "file").c_str(), name.c_str());
+    } else {
+      std::printf("not read by any recipe: %s '%s' in %s\n", kind.c_str(), name.c_str(),
+                  counted(count, "sample").c_str());
+    }
+  }
+  if (unread.size() > kMost) {
+    std::printf("and %zu more that are not read; --json lists all\n", unread.size() - kMost);
+  }
+}
+
+nlohmann::ordered_json unread_json(const std::vector<Unread>& unread) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [kind, name, count] : unread) {
+    list.push_back({{"kind", kind}, {"name", name}, {"count", count}});
+  }
+  return list;
+}
+
+Result<int> make_shards_command(MakeShardsArguments arguments) {
+  const SignalStop signals;
+  MakeShardsOptions& options = arguments.options;
+  ISOCOST_ASSIGN(options.bytes_per_shard, parse_bytes(arguments.shard_size));
+  options.stop = signals.token();
+  options.progress = progress_bar();
+  options.log = console_log(false);
+  auto made_shards = make_shards(arguments.source, arguments.output, options);
+  finish_progress();
+  ISOCOST_ASSIGN(const MadeShards made, std::move(made_shards));
+  if (arguments.json) {
+    print_json({{"shards", made.shards},
+                {"samples", made.samples},
+                {"bytes", made.bytes},
+                {"bad", bad_samples_json(made.bad)},
+                {"unread", unread_json(made.unread)}});
+  } else {
+    print_bad_samples(made.bad);
+    print_unread(made.unread);
+    std::printf("%s, %.1f MB in %s\n", counted(made.samples, "sample").c_str(),
+                static_cast<double>(made.bytes) / 1e6, counted(made.shards, "shard").c_str());
+  }
+  return kDone;
+}
+
+void MakeShardsArguments::add_to(CLI::App& command) {
+  command.add_option("SOURCE", source, "File of JSON records, or a directory")->required();
+  command.add_option("DIR", output, "Directory for the shards; made if it is missing")->required();
+  command.add_option("--name", options.name, "Shards are called NAME-000000.tar, ...")
+      ->capture_default_str();
+  command.add_option("--samples-per-shard", options.samples_per_shard, "Most samples of a shard")
+      ->capture_default_str();
+  command
+      .add_option("--shard-size", shard_size,
+                  "Most bytes of a shard, unless a single sample is larger")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command
+      .add_option("--media-root", options.media_root,
+                  "Where relative paths of a file of records start, instead of its directory")
+      ->type_name("DIR");
+  command.add_flag("--number-keys", options.number_keys,
+                   "Name samples by line or array element instead of by id or key");
+  command.add_flag("--class-from-directory", options.class_from_directory,
+                   "Add the name of a file's directory to its sample, as JSON {\"class\": NAME}");
+  command.add_flag("--gzip", options.gzip, "Write .tar.gz");
+  command.add_flag("--force", options.force, "Replace shards of the same name");
+  command.add_flag("--skip-bad", options.skip_bad, "Leave bad samples out instead of stopping");
+  command.add_flag("--json", json, "Print JSON instead of text");
+}
+
+constexpr const char* kFooter =
+    "A file of records has one object a line (JSON Lines) or is one array of objects, in a form "
+    "that\n"
+    "its first object tells:\n"
+    R"(  {"id": 7, "image": "b.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}, ...]})"
+    "\n"
+    R"(  {"messages": [{"role": "user", "content": [{"type": "image", "image": "b.jpg"}, ...]}, ...]})"
+    "\n"
+    R"(  {"file_name": "b.jpg", "text": "a caption"})"
+    "\n"
+    R"(  {"key": "a/b", "parts": [{"name": "jpg", "file": "b.jpg"}, {"name": "txt", "text": "a caption"}]})"
+    "\nThe last is a manifest, whose parts are listed in the order in which a model sees them.\n"
+    "Relative paths start at the directory of the file. Files of a directory are grouped by their\n"
+    "name up to the first dot.\n"
+    "Examples:\n  isocost make-shards manifest.jsonl data/shards\n"
+    "  isocost make-shards llava_v1_5_mix665k.json data/shards --media-root images --number-keys\n"
+    "  isocost make-shards photos/metadata.jsonl data/shards --skip-bad\n"
+    "  isocost make-shards imagenet/train data/shards --class-from-directory\n"
+    "  isocost make-shards photos/ data/shards --samples-per-shard 500";
+
+}  // namespace
+
+void add_make_shards(CLI::App& app, Run& run) {
+  add_command<MakeShardsArguments>(app, run,
+                                   {.name = "make-shards",
+                                    .description = "Write WebDataset shards from files.",
+                                    .footer = kFooter},
+                                   make_shards_command);
+}
+
+}  // namespace isocost::cli

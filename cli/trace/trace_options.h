@@ -1,0 +1,29 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "balancer/layout/layout_model.h"
+#include "base/result.h"
+#include "cli/common/exit_status.h"
+#include "cli/trace/trace_csv.h"
+
+namespace isocost::cli {
+
+/// The flags of every command that draws samples: from traces, or from a data profile.
+struct TraceOptions {
+  std::string traces;
+  std::string weights;
+  std::string data_profile;
+  std::string profile;
+
+  /// Adds --trace and --data-profile, of which one is required, --weights and --profile.
+  void add_to(CLI::App& command);
+  /// Reads the traces or the data profile. Errors: those of read_traces and load_profiled_loads, as
+  /// usage errors.
+  Result<TraceMix> read() const;
+  /// Reads the model profile. Errors: those of JobModel::load, as usage errors.
+  Result<JobModel> job() const { return as_usage_error(JobModel::load(profile)); }
+};
+
+}  // namespace isocost::cli
