@@ -1,22 +1,45 @@
 #!/usr/bin/env bash
-# Runs benchmarks: ./run bench [NAME ...]; without names all but those of bench/python, whose packages ./run test --torch2
-# installs, and peers, whose arguments follow its name: ./run bench peers --quick. Each checks its answers before it times.
+# Runs benchmarks: ./run bench [NAME ...], or ./run bench NAME OPTIONS, as ./run bench peers --quick. Each checks its
+# answers before it times. Without names, all run but peers and those of bench/python, whose packages
+# ./run test --torch2 installs.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
+
+. setup/functions.sh
+
+# Names of the benchmarks that need nothing else: programs that were built, and scripts of bench/loader.
+plain_names() {
+  {
+    [ ! -d build/release/bench ] || find build/release/bench -maxdepth 1 -type f -executable -printf '%f\n'
+    find bench/loader -name '*_bench.py' -printf '%f\n' | sed 's/\.py$//'
+  } | sort
+}
+torch_names() { find bench/python -name '*.py' -printf '%f\n' | sed 's/\.py$//' | sort; }
 
 if [ "${1:-}" = peers ]; then
   shift
   exec bench/peers/run.sh "$@"
 fi
-names=("$@")
+names=()
+while [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; do
+  names+=("$1")
+  shift
+done
+options=("$@")
 if [ ${#names[@]} -eq 0 ]; then
-  mapfile -t names < <({
-    find build/release/bench -maxdepth 1 -type f -executable -printf '%f\n'
-    find bench/loader -name '*_bench.py' -printf '%f\n' | sed 's/\.py$//'
-  } | sort)
+  if asks_for_help "${options[@]}"; then
+    head_of bench/run.sh
+    printf 'Names: peers %s\n' "$({ plain_names; torch_names; } | tr '\n' ' ')"
+    exit
+  fi
+  mapfile -t names < <(plain_names)
+fi
+if [ ${#options[@]} -gt 0 ] && [ ${#names[@]} -ne 1 ]; then
+  echo "bench: options such as '${options[0]}' follow the name of one benchmark" >&2
+  exit 2
 fi
 # The demo's data set is real media of every kind.
-case " ${names[*]} " in
+asks_for_help "${options[@]}" || case " ${names[*]} " in
   *" prediction_error "* | *" node_memory "* | *" isolation_bench "* | *" vlm_finetune "* | \
     *" photo_bench "* | *" node_overhead "* | *" slow_storage_bench "*)
     python3 examples/demo/demo.py --media-only >&2
@@ -26,7 +49,7 @@ for name in "${names[@]}"; do
   program=build/release/bench/$name
   if [ -e "bench/loader/$name.py" ]; then
     printf '\n== %s\n' "$name"
-    /usr/bin/python3 -B "bench/loader/$name.py"
+    /usr/bin/python3 -B "bench/loader/$name.py" "${options[@]}"
     continue
   fi
   if [ -e "bench/python/$name.py" ]; then
@@ -37,13 +60,13 @@ for name in "${names[@]}"; do
       exit 2
     }
     printf '\n== %s\n' "$name"
-    "$python" -B "bench/python/$name.py"
+    "$python" -B "bench/python/$name.py" "${options[@]}"
     continue
   fi
-  [ -x "$program" ] || {
-    echo "bench: no benchmark '$name'; there are: peers $(ls build/release/bench 2>/dev/null | tr '\n' ' ')" >&2
+  [ -f "$program" ] && [ -x "$program" ] || {
+    echo "bench: no benchmark '$name'; there are: peers $({ plain_names; torch_names; } | tr '\n' ' ')" >&2
     exit 2
   }
   printf '\n== %s\n' "$name"
-  "$program"
+  "$program" "${options[@]}"
 done

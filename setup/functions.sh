@@ -1,5 +1,17 @@
 # What the project's scripts share; to be sourced.
 
+# head_of SCRIPT: the comment at its head, which is its help.
+head_of() { sed -n '1d;/^#/!q;s/^# \{0,1\}//p' "$1"; }
+
+# asks_for_help ARGUMENTS...
+asks_for_help() {
+  local argument
+  for argument in "$@"; do
+    case "$argument" in -h | --help) return 0 ;; esac
+  done
+  return 1
+}
+
 say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
 
 # index_answers VENV NAME: whether a package index has NAME, known within nine seconds.

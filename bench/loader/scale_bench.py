@@ -68,7 +68,7 @@ def write_tokens(shards, model):
     opened = _isocost.TokenPass(str(shards), str(model), "", "", lambda level, text: None)
     sample = (array.array("I", range(100, 112)).tobytes(), bytes([0] * 6 + [1] * 6), "")
     began = time.monotonic()
-    for i, (_name, samples, _current, _usable) in enumerate(opened.shards):
+    for i, (_name, samples, _current, _usable, _stale) in enumerate(opened.shards):
         opened.write(i, [sample] * samples)
     return time.monotonic() - began
 
