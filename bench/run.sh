@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs benchmarks: ./run bench [NAME ...], or ./run bench NAME OPTIONS, as ./run bench peers --quick. Each checks its
-# answers before it times. Without names, all run but peers and those of bench/python, whose packages
+# Runs benchmarks: ./run bench [NAME ...], or ./run bench NAME OPTIONS, as ./run bench peers --quick; -- stands before
+# arguments that do not begin with "-", as ./run bench photo_bench -- DIR. Each benchmark checks its answers before it
+# times. Without names, all run but peers and those of bench/python, whose packages
 # ./run test --torch2 installs.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -25,6 +26,7 @@ while [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; do
   names+=("$1")
   shift
 done
+[ "${1:-}" != -- ] || shift
 options=("$@")
 if [ ${#names[@]} -eq 0 ]; then
   if asks_for_help "${options[@]}"; then
@@ -34,12 +36,26 @@ if [ ${#names[@]} -eq 0 ]; then
   fi
   mapfile -t names < <(plain_names)
 fi
+
+# The comment or docstring at the head of a benchmark's source.
+head_of_benchmark() {
+  local source
+  source=$(find bench -name "$1.py" -o -name "$1.cc" | head -1)
+  case "$source" in
+    *.py) python3 -c 'import ast, sys; print(ast.get_docstring(ast.parse(open(sys.argv[1]).read())))' "$source" ;;
+    *.cc) sed -n '/^\/\//!q;s/^\/\/ \{0,1\}//p' "$source" ;;
+    *) return 1 ;;
+  esac
+}
+if asks_for_help "${options[@]}" && [ ${#names[@]} -eq 1 ] && head_of_benchmark "${names[0]}"; then
+  exit
+fi
 if [ ${#options[@]} -gt 0 ] && [ ${#names[@]} -ne 1 ]; then
   echo "bench: options such as '${options[0]}' follow the name of one benchmark" >&2
   exit 2
 fi
 # The demo's data set is real media of every kind.
-asks_for_help "${options[@]}" || case " ${names[*]} " in
+case " ${names[*]} " in
   *" prediction_error "* | *" node_memory "* | *" isolation_bench "* | *" vlm_finetune "* | \
     *" photo_bench "* | *" node_overhead "* | *" slow_storage_bench "*)
     python3 examples/demo/demo.py --media-only >&2
@@ -63,7 +79,7 @@ for name in "${names[@]}"; do
     "$python" -B "bench/python/$name.py" "${options[@]}"
     continue
   fi
-  [ -f "$program" ] && [ -x "$program" ] || {
+  { [ -f "$program" ] && [ -x "$program" ]; } || {
     echo "bench: no benchmark '$name'; there are: peers $({ plain_names; torch_names; } | tr '\n' ' ')" >&2
     exit 2
   }
