@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, include rules, ruff and mypy over every tracked file; clang-tidy and include-cleaner (no include without a
-# use) over what changed and what includes it.
+# Formatting, include rules, links of the pages, ruff and mypy over every tracked file; clang-tidy and include-cleaner
+# (no include without a use) over what changed and what includes it.
 #   --all          over everything, and clang-tidy with the static analyzer's checks, which take most of the time
 #   --since COMMIT what changed since then (default: where the branch left origin/main, else the last ten commits)
 #   --fix          format in place
@@ -53,6 +53,7 @@ else
   }
 fi
 python3 setup/check_includes.py
+python3 setup/check_links.py
 setup/python_lint.sh || [ $? = 77 ] # skipped, and said so
 
 # base_commit: the newest commit that somebody else has looked at.

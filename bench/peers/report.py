@@ -87,7 +87,7 @@ def factors(work, ours, which):
 
 
 def markdown(record):
-    """README's table: a row for each work, and for each form of Isocost that does it."""
+    """The table of docs/benchmarks.md: a row for each work, and for each form of Isocost that does it."""
     lines = ["| | samples/s | times as fast as | CPU time a sample, times as little as |", "|---|---|---|---|"]
     for work in record["works"]:
         for ours in work["contenders"]:
