@@ -10,7 +10,8 @@ if(DEFINED SKBUILD)
   set(python_folder .)
 else()
   set(program_folder ${CMAKE_INSTALL_BINDIR})
-  set(python_folder lib/python3/dist-packages)
+  # The prefix is known when this is installed: `cmake --install --prefix`, and CPack's /usr.
+  set(python_folder "\${isocost_python_folder}")
   # Each component is a Debian package, and two packages cannot hold one file.
   foreach(place program:isocost development:libisocost-dev python:python3-isocost)
     string(REPLACE ":" ";" place ${place})
@@ -25,6 +26,12 @@ endif()
 install(TARGETS isocost isocost-lab RUNTIME DESTINATION ${program_folder} COMPONENT program)
 
 if(ISOCOST_BUILD_PYTHON)
+  # Debian's Python finds packages in another folder below /usr/local than below /usr.
+  install(CODE "
+    set(isocost_python_folder lib/python3/dist-packages)
+    if(CMAKE_INSTALL_PREFIX MATCHES \"^/usr/local/*$\")
+      set(isocost_python_folder lib/python3.${Python_VERSION_MINOR}/dist-packages)
+    endif()" COMPONENT python)
   install(TARGETS isocost_python DESTINATION ${python_folder}/isocost COMPONENT python)
   install(DIRECTORY trainer_adapter/python/isocost DESTINATION ${python_folder} COMPONENT python
           PATTERN __pycache__ EXCLUDE)

@@ -100,6 +100,13 @@ class Installed(unittest.TestCase):
         output = self.train(trainer, "--endpoint", "ENDPOINT")
         self.assertEqual(len(output.splitlines()), len(TEXTS) // 8, output)
 
+    def test_below_usr_local_the_python_package_is_where_debians_python_looks(self):
+        staged = DIRECTORY / "staged"
+        run("cmake", "--install", BUILD, "--prefix", "/usr/local", "--component", "python",
+            env={**os.environ, "DESTDIR": str(staged)})
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        self.assertTrue((staged / f"usr/local/lib/python{version}/dist-packages/isocost/__init__.py").is_file())
+
     def test_the_python_package_has_the_programs_version(self):
         version = run(self.program, "--version").split()[-1]
         installed = PREFIX / "lib/python3/dist-packages"
