@@ -57,7 +57,8 @@ def parse():
                         help="where every run is written (default: build/peers/peers.json)")
     parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", default=ROOT / "build/peers/peers.svg",
                         help="where bars are drawn (default: build/peers/peers.svg)")
-    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="also write the table of docs/benchmarks.md there")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
+                        help="also write the table of docs/benchmarks.md there")
     parser.add_argument("--demo", type=pathlib.Path, default=ROOT / "build" / "demo", metavar="DIR",
                         help="the demo's media (default: build/demo)")
     arguments = parser.parse_args()
