@@ -66,7 +66,8 @@ def write_tokens(shards, model):
     from isocost import _isocost
 
     opened = _isocost.TokenPass(str(shards), str(model), "", "", lambda level, text: None)
-    sample = (array.array("I", range(100, 112)).tobytes(), bytes([0] * 6 + [1] * 6), "")
+    # Ids, label marks, ends of turns and weights (none), and no reason why the sample is bad.
+    sample = (array.array("I", range(100, 112)).tobytes(), bytes([0] * 6 + [1] * 6), b"", b"", "")
     began = time.monotonic()
     for i, (_name, samples, _current, _usable, _stale) in enumerate(opened.shards):
         opened.write(i, [sample] * samples)
