@@ -60,10 +60,10 @@ unpack() { # FILE
   flags=(-std=c++20 -O2 -fPIC -fvisibility=hidden "-DISOCOST_VERSION=\"$(version)\"" -I. -isystem "$build/include"
     -isystem "$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')"
     -isystem "$torch/include" -isystem "$torch/include/torch/csrc/api/include")
-  for source in trainer_adapter/python/*.cc trainer_adapter/torch/{device_copies,loader}.cc bench/gpu/torch_loader.cc; do
+  for source in trainer_adapter/python/extension/*.cc trainer_adapter/torch/{device_copies,loader}.cc bench/gpu/torch_loader.cc; do
     printf '%s\0' "$source"
   done | xargs -0 -P "$(nproc)" -I{} sh -c 'o=$0/$(echo "$1" | tr / _).o; shift; c++ "$@" -c {} -o "$o"' "$objects" {} "${flags[@]}"
-  c++ -shared -o "$package/_isocost$suffix" "$objects"/trainer_adapter_python_*.o -L"$build/lib" -lisocost_core \
+  c++ -shared -o "$package/_isocost$suffix" "$objects"/trainer_adapter_python_extension_*.o -L"$build/lib" -lisocost_core \
     -Wl,-rpath,"$PWD/$build/lib"
   c++ -o "$build/torch_loader" "$objects"/{trainer_adapter_torch,bench_gpu}_*.o -L"$build/lib" -lisocost_core \
     -L"$torch/lib" -Wl,--no-as-needed -ltorch -ltorch_cpu -lc10 -Wl,-rpath,"$PWD/$build/lib:$torch/lib"

@@ -225,7 +225,7 @@ class Checks:
     def isocost_copies_forget(self):
         """The next copy lets go of what earlier ones kept."""
         if self.is_cuda:
-            from isocost import device_copies
+            from isocost.microbatches import device_copies
 
             device_copies.moved_tensors([self.torch.zeros(1)], self.device)
 

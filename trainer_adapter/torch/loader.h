@@ -64,7 +64,7 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 ///
 /// For a device other than the CPU, microbatches are copied there while it computes: from shared
 /// memory directly, which is registered with the CUDA runtime for that. Wait for the device before
-/// measured seconds are taken (own_work.h). Not yet run on a GPU.
+/// measured seconds are taken (own_work.h).
 ///
 /// Blocking, errors and threads as for Client. Move-only.
 class TorchLoader {

@@ -177,7 +177,7 @@ class Microbatch(Mapping[str, Any]):
         To a CUDA device they are copied on a stream of its own, so that the copy overlaps with the computation: from
         shared memory directly, which is registered with the CUDA runtime for that, and otherwise through pinned memory.
         The current stream waits for the copy. Tensors taken from the microbatch before stay where they are; whoever
-        copies one of them with `non_blocking=True` keeps it until that is done. Not yet run on a GPU.
+        copies one of them with `non_blocking=True` keeps it until that is done.
         """
         self._packed = _all_moved(self._packed, device, non_blocking, self._pin)
         self._pin = None  # It keeps the memory mapped.
