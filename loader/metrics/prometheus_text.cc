@@ -157,6 +157,12 @@ std::vector<Row> sample_rows() {
         {},
         "Samples repeated with weight 0 because a step has fewer samples than ranks."},
        [](N n, Series& s) { s.add(n.summary.repeated); }},
+      {{"isocost_samples_over_limit_total",
+        kCounter,
+        {},
+        "Samples alone in a microbatch beyond its limit, by a model profile that came after the "
+        "start."},
+       [](N n, Series& s) { s.add(n.summary.over_limit); }},
       {{"isocost_samples_dropped_total", kCounter, {}, "Samples dropped at the end of an epoch."},
        [](N n, Series& s) { s.add(n.summary.dropped); }},
       {{"isocost_samples_decoded_again_total",

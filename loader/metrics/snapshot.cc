@@ -33,6 +33,7 @@ std::string NodeSummary::to_json() const {
                                          {"bad", bad},
                                          {"replaced", replaced},
                                          {"repeated", repeated},
+                                         {"over_limit", over_limit},
                                          {"dropped", dropped},
                                          {"decoded_again", decoded_again}}},
                                        {"planning_seconds_mean", plan_seconds_mean},

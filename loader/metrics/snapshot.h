@@ -24,6 +24,7 @@ struct NodeSummary {
   std::uint64_t bad = 0;            ///< Samples found bad by indexing or decoding.
   std::uint64_t replaced = 0;       ///< Bad samples that were replaced by another sample.
   std::uint64_t repeated = 0;       ///< Samples repeated with weight 0.
+  std::uint64_t over_limit = 0;     ///< Samples alone in a microbatch beyond its limit.
   std::uint64_t dropped = 0;        ///< Samples dropped at the end of an epoch.
   std::uint64_t decoded_again = 0;  ///< Samples decoded twice: memory was short, or a rank
                                     ///< reconnected.

@@ -183,6 +183,7 @@ void visit_node(Visitor& at, Metrics& node) {
   at.count("samples_bad_total", node.summary.bad);
   at.count("samples_replaced_total", node.summary.replaced);
   at.count("samples_repeated_total", node.summary.repeated);
+  at.count("samples_over_limit_total", node.summary.over_limit);
   at.count("samples_dropped_total", node.summary.dropped);
   at.count("samples_decoded_again_total", node.summary.decoded_again);
   at.count("decoded_bytes_total", node.decoded_bytes);

@@ -92,6 +92,19 @@ void MicrobatchLimits::append_sizes(const Load& load, std::vector<std::int64_t>&
   for (const Limit& limit : limits_) sizes.push_back(size(load, limit.measure));
 }
 
+void MicrobatchLimits::append_room_taken(const Load& load, std::vector<std::int64_t>& sizes) const {
+  for (const Limit& limit : limits_)
+    sizes.push_back(std::min(size(load, limit.measure), limit.cap));
+}
+
+bool MicrobatchLimits::keeps(const std::vector<Load>& run) const {
+  return std::all_of(limits_.begin(), limits_.end(), [&](const Limit& limit) {
+    std::int64_t largest = 0;
+    for (const Load& load : run) largest = std::max(largest, size(load, limit.measure));
+    return sum(run, limit.measure) <= std::max(limit.cap, largest);
+  });
+}
+
 std::optional<std::string> MicrobatchLimits::why_too_large(const Load& load) const {
   for (const Limit& limit : limits_) {
     const std::int64_t held = size(load, limit.measure);

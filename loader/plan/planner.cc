@@ -53,7 +53,7 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
     problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
   }
   problem.resources = limits.resources();
-  for (const Load& load : input.loads) limits.append_sizes(load, problem.sizes);
+  for (const Load& load : input.loads) limits.append_room_taken(load, problem.sizes);
   return problem;
 }
 
@@ -183,7 +183,7 @@ std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks, cons
                                 const MicrobatchLimits& limits) {
   const std::vector<Resource> resources = limits.resources();
   std::vector<std::int64_t> sizes;
-  for (const Load& load : input.loads) limits.append_sizes(load, sizes);
+  for (const Load& load : input.loads) limits.append_room_taken(load, sizes);
   const auto per_rank = [ranks](std::int64_t bins) { return (bins + ranks - 1) / ranks; };
   std::int64_t least =
       per_rank((std::ssize(input.loads) + kMostMeanSamples - 1) / kMostMeanSamples);
@@ -263,15 +263,15 @@ Result<Division> divide_within(const PlanInput& input, const CostModel& model,
   }
 }
 
-// Errors: kResourceExhausted for a sample that no microbatch can hold.
-Status check_each(const PlanInput& input, const MicrobatchLimits& limits) {
+std::vector<SampleOverLimit> samples_over_limit(const PlanInput& input,
+                                                const MicrobatchLimits& limits) {
+  std::vector<SampleOverLimit> found;
   for (std::size_t i = 0; i < input.loads.size(); ++i) {
-    const auto reason = limits.why_too_large(input.loads[i]);
-    if (!reason) continue;
-    return Error(ErrorCode::kResourceExhausted,
-                 "sample " + std::to_string(input.ids[i]) + " of the data set " + *reason);
+    if (auto reason = limits.why_too_large(input.loads[i])) {
+      found.push_back({static_cast<std::uint32_t>(i), *std::move(reason)});
+    }
   }
-  return {};
+  return found;
 }
 
 // Fills in the loads and predictions of a microbatch whose samples are known.
@@ -349,8 +349,8 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
                            const PlanOptions& options, const ServedLayout* layout) {
   if (input.loads.empty()) return Error(ErrorCode::kInvalidArgument, "a step without samples");
   ISOCOST_ASSIGN(const auto limits, MicrobatchLimits::create(options, model.profile()));
-  ISOCOST_TRY(check_each(input, limits));
   StepPlan plan;
+  plan.over_limit = samples_over_limit(input, limits);
   Division division;
   if (std::ssize(input.loads) < options.ranks) {
     division = one_each(input, options);

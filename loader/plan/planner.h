@@ -38,14 +38,15 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 ///
 /// Where the trainer pads the LLM, samples of like length share a microbatch (see plan_padded).
 ///
-/// Every microbatch keeps the limits of the options. Where the number of microbatches is not fixed,
-/// it is the smallest for which a division is found; where each sample needs one of its own and not
-/// all ranks have equally many, the others get a repeat of weight 0. A smaller last batch has as
-/// many as it needs, up to the fixed number.
+/// Every microbatch keeps the limits of the options, but for those of StepPlan::over_limit: a
+/// sample that exceeds a limit alone shares its microbatch with nothing that the limit counts.
+/// Where the number of microbatches is not fixed, it is the smallest for which a division is found;
+/// where each sample needs one of its own and not all ranks have equally many, the others get a
+/// repeat of weight 0. A smaller last batch has as many as it needs, up to the fixed number.
 ///
 /// Errors: kInvalidArgument if there are no samples, or the model profile cannot tell what
-/// max_memory limits; kResourceExhausted if a sample alone exceeds a limit, or no division into a
-/// fixed number of microbatches keeps the limits, with the numbers.
+/// max_memory limits; kResourceExhausted if no division into a fixed number of microbatches keeps
+/// the limits, with the numbers.
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
                            const PlanOptions& options, const ServedLayout* layout = nullptr);
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/load.h"
@@ -27,6 +28,13 @@ struct PlannedMicrobatch {
   std::vector<Route> routes;  ///< Empty unless the encoder has ranks of its own.
 };
 
+/// A sample that exceeds a limit of a microbatch alone, by the model profile in use: its index
+/// among the step's samples, and its numbers with the remedy.
+struct SampleOverLimit {
+  std::uint32_t index = 0;
+  std::string reason;
+};
+
 /// Which sample of a global batch goes to which microbatch, and which receiver takes it. Receivers
 /// are data-parallel ranks, which take whole microbatches, or the receivers of a layout.
 struct StepPlan {
@@ -37,6 +45,9 @@ struct StepPlan {
   std::vector<std::vector<PlannedMicrobatch>> encoder;
   /// Receivers of the layout, which must outlive the plan; empty without a layout.
   std::span<const Receiver> layout_receivers;
+  /// Samples that share no microbatch, since no limit holds them. By the starting profile they are
+  /// bad samples; a later one must not decide which samples are trained on.
+  std::vector<SampleOverLimit> over_limit;
   std::vector<double> slowdowns;          ///< [receivers]; those beyond its end are 1.
   std::uint64_t global_label_tokens = 0;  ///< Samples of weight 0 excluded.
   double makespan_s = 0;                  ///< Predicted value of the policy's objective.

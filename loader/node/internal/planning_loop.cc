@@ -87,6 +87,7 @@ Status PlanningLoop::push(const JobTerms& job, const EpochEnd& end) {
 
 void PlanningLoop::count(const SealedStep& step) {
   meter_.planned(step.plan);
+  if (!step.plan.over_limit.empty()) warn_over_limit(step);
   std::size_t placed = 0;
   for (const PlannedMicrobatch& bin : step.plan.bins) placed += bin.samples.size();
   const double gap =
@@ -95,10 +96,21 @@ void PlanningLoop::count(const SealedStep& step) {
   totals_.steps += 1;
   totals_.planned += step.samples.size();
   totals_.repeated += placed - step.samples.size();
+  totals_.over_limit += step.plan.over_limit.size();
   // Running means over steps.
   const auto n = static_cast<double>(totals_.steps);
   totals_.plan_seconds_mean += (step.plan_seconds - totals_.plan_seconds_mean) / n;
   totals_.gap_mean += (gap - totals_.gap_mean) / n;
+}
+
+void PlanningLoop::warn_over_limit(const SealedStep& step) const {
+  const SampleOverLimit& first = step.plan.over_limit.front();
+  log(log_, LogLevel::kWarning,
+      "epoch " + std::to_string(step.epoch) + ", step " + std::to_string(step.step) + ": " +
+          counted(step.plan.over_limit.size(), "sample") +
+          " in a microbatch beyond its limit, by a model profile that came after the start; "
+          "sample " +
+          std::to_string(step.samples[first.index].id) + " of the data set " + first.reason);
 }
 
 void PlanningLoop::add_to(NodeSummary& summary) const {
@@ -107,6 +119,7 @@ void PlanningLoop::add_to(NodeSummary& summary) const {
   summary.steps = totals_.steps;
   summary.planned = totals_.planned;
   summary.repeated = totals_.repeated;
+  summary.over_limit = totals_.over_limit;
   summary.dropped = totals_.dropped;
   summary.plan_seconds_mean = totals_.plan_seconds_mean;
   summary.gap_mean = totals_.gap_mean;

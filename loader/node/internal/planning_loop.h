@@ -61,6 +61,7 @@ class PlanningLoop {
   Status push(const JobTerms& job, const EpochEnd& end) ISOCOST_EXCLUDES(mutex_);
   Error all_bad(std::uint32_t epoch) const;
   void count(const SealedStep& step) ISOCOST_EXCLUDES(mutex_);
+  void warn_over_limit(const SealedStep& step) const;
 
   const PlanningInput input_;
   const Options options_;
@@ -73,6 +74,7 @@ class PlanningLoop {
     std::uint64_t steps = 0;
     std::uint64_t planned = 0;
     std::uint64_t repeated = 0;
+    std::uint64_t over_limit = 0;
     std::uint64_t dropped = 0;
     double plan_seconds_mean = 0;
     double gap_mean = 0;

@@ -133,7 +133,7 @@ class LengthOrder {
     Load load = loads_[order_[i]];
     load[Module::kLlm] = padded_to(load[Module::kLlm], length);
     std::vector<std::int64_t> sizes;
-    limits_.append_sizes(load, sizes);
+    limits_.append_room_taken(load, sizes);
     for (std::size_t r = 0; r < caps_.size(); ++r) {
       if (sizes[r] > caps_[r] - held[r]) return false;
       held[r] += sizes[r];
@@ -239,9 +239,7 @@ bool keeps_limits(const std::vector<Load>& loads,
                   const std::vector<std::vector<std::uint32_t>>& bins, const CostModel& model,
                   const MicrobatchLimits& limits) {
   return limits.empty() || std::all_of(bins.begin(), bins.end(), [&](const auto& bin) {
-           Load all;
-           for (const Load& load : model.as_run(loads_of(loads, bin))) all += load;
-           return !limits.why_too_large(all);
+           return limits.keeps(model.as_run(loads_of(loads, bin)));
          });
 }
 

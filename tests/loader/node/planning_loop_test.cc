@@ -44,7 +44,9 @@ class PlanningLoopTest : public testing::Test {
                            const std::stop_token&) -> Result<std::shared_ptr<SealedStep>> {
               if (failure_) return *failure_;
               if (all_bad_) return std::shared_ptr<SealedStep>();
-              return make_step(epoch, step, 1, 2);
+              auto sealed = make_step(epoch, step, 1, 2);
+              if (step == 1) sealed->plan.over_limit = over_limit_;
+              return sealed;
             },
             .bad = [] { return std::uint64_t{3}; },
             .last_bad = [this] { return last_bad_; }};
@@ -93,6 +95,7 @@ class PlanningLoopTest : public testing::Test {
   bool all_bad_ = false;
   std::optional<BadSample> last_bad_;
   std::optional<Error> failure_;
+  std::vector<SampleOverLimit> over_limit_;  // of the second step of each epoch
   std::vector<std::uint64_t> began_;
   int ended_ = 0;
   EpochEnd last_end_;
@@ -103,6 +106,21 @@ class PlanningLoopTest : public testing::Test {
   TrainingMeter meter_;
   LogLines log_;
 };
+
+TEST_F(PlanningLoopTest, SamplesBeyondALimitAreToldAndCountedAndTrainingGoesOn) {
+  over_limit_ = {{1, "has 9 LLM tokens, and max_tokens allows 8"}};
+  const JobTerms job = begin();
+  PlanningLoop planning = loop(2);
+  planning.run(job, {});
+  EXPECT_EQ(planned(job).back(), "end 1/2 last");
+  EXPECT_THAT(log_.lines(),
+              ElementsAre(HasSubstr("epoch 0, step 1: 1 sample in a microbatch beyond its limit"),
+                          HasSubstr("sample 1 of the data set has 9 LLM tokens")));
+  NodeSummary summary;
+  planning.add_to(summary);
+  EXPECT_EQ(summary.over_limit, 2U);
+  EXPECT_THAT(summary.to_json(), HasSubstr("\"over_limit\": 2"));
+}
 
 TEST_F(PlanningLoopTest, PlansEveryStepOfEveryEpoch) {
   const JobTerms job = begin();

@@ -325,13 +325,6 @@ TEST(PlanStep, AFixedNumberThatDoesNotFitIsRefusedWithTheNumbers) {
                                default_model(), options);
   ASSERT_FALSE(apart);
   EXPECT_THAT(apart.error().message(), testing::HasSubstr("the largest sample has 600"));
-  // One that fits into no microbatch is named.
-  const auto alone =
-      plan_step(text_input({10, 2'000, 10, 10, 10, 10, 10, 10}), default_model(), options);
-  ASSERT_FALSE(alone);
-  EXPECT_THAT(alone.error().message(),
-              testing::HasSubstr("sample 1 of the data set has 2,000 LLM tokens, and max_tokens "
-                                 "allows 1,500"));
 }
 
 TEST(PlanStep, ChoosesTheFewestMicrobatchesThatFit) {
@@ -642,14 +635,38 @@ TEST(PlanStep, APaddedStepKeepsEveryLimitInTheFewestMicrobatches) {
   }
 }
 
+TEST(PlanStep, ASampleBeyondALimitGoesAloneAndIsTold) {
+  PlanOptions options = make_options(2, 0, 8);
+  options.max_tokens = 1'500;
+  const PlanInput input = text_input({10, 2'000, 10, 10, 700, 800, 10, 10});
+  for (const CostModel& model : {default_model(), padding_model()}) {
+    const StepPlan plan = plan_step(input, model, options).value();
+    ASSERT_EQ(plan.over_limit.size(), 1U);
+    EXPECT_EQ(plan.over_limit[0].index, 1U);
+    EXPECT_THAT(plan.over_limit[0].reason,
+                testing::HasSubstr("has 2,000 LLM tokens, and max_tokens allows 1,500"));
+    std::size_t placed = 0;
+    for (const PlannedMicrobatch& bin : plan.bins) {
+      placed += bin.samples.size();
+      const bool holds_it = std::any_of(bin.samples.begin(), bin.samples.end(),
+                                        [](const PlannedSample& s) { return s.index == 1; });
+      EXPECT_TRUE(holds_it ? bin.samples.size() == 1 : bin.run_load[Module::kLlm].units <= 1'500);
+    }
+    EXPECT_GE(placed, input.loads.size());
+  }
+}
+
 TEST(PlanStep, ASampleIsTooLargeIfItsPaddingIs) {
   PlanOptions options = make_options(1, 0, 2);
   options.max_tokens = 1'000;
   const PlanInput input = text_input({970, 10});
-  EXPECT_TRUE(plan_step(input, padding_model(), options));
+  EXPECT_TRUE(plan_step(input, padding_model(), options).value().over_limit.empty());
   options.padded_multiple = 64;
-  EXPECT_THAT(plan_step(input, padding_model(64), options).error().message(),
-              testing::HasSubstr("sample 0 of the data set has 1,024 LLM tokens, and max_tokens"));
+  const StepPlan plan = plan_step(input, padding_model(64), options).value();
+  ASSERT_EQ(plan.over_limit.size(), 1U);
+  EXPECT_EQ(plan.over_limit[0].index, 0U);
+  EXPECT_THAT(plan.over_limit[0].reason,
+              testing::HasSubstr("has 1,024 LLM tokens, and max_tokens"));
 }
 
 TEST(PlanStep, RefusesAStepWithoutSamples) {
