@@ -33,7 +33,7 @@ BlockFilling::BlockFilling(BlockLayout layout, std::size_t samples, std::span<st
   for (const BlockLayout::Tensor& tensor : layout_.tensors) missing_bytes_ += tensor.rows.bytes();
 }
 
-// The index of the tensor of which these are the sample's rows.
+// Returns the index of the tensor in which `named` is the rows of this sample.
 std::optional<std::size_t> BlockFilling::find(const NamedTensor& named, std::size_t sample) const {
   for (std::size_t t = 0; t < layout_.tensors.size(); ++t) {
     const auto& [spec, rows, offset] = layout_.tensors[t];

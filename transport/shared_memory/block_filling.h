@@ -13,7 +13,7 @@
 
 namespace isocost {
 
-/// Where a microbatch's tensors lie in a block of memory, one behind the other.
+/// Offsets of a microbatch's tensors in a block of memory, in which they follow each other.
 struct BlockLayout {
   static constexpr std::int64_t kAlignment = 64;
 
@@ -22,10 +22,10 @@ struct BlockLayout {
     RowPlaces rows;
     std::int64_t offset = 0;  ///< A multiple of kAlignment.
   };
-  std::vector<Tensor> tensors;  ///< Those of the header, in its order.
+  std::vector<Tensor> tensors;  ///< The header's tensors, in their order.
   std::int64_t bytes = 0;
 
-  /// Pure. Errors: those of row_places.
+  /// Computes the layout. Pure. Errors: those of row_places.
   static Result<BlockLayout> of(const MicrobatchHeader& header);
   std::vector<std::int64_t> offsets() const;
 };
@@ -34,13 +34,13 @@ struct BlockLayout {
 /// several threads.
 class BlockFilling {
  public:
-  /// `bytes` must have room for the layout, and outlive this object.
+  /// `bytes` must have room for the layout and outlive this object.
   BlockFilling(BlockLayout layout, std::size_t samples, std::span<std::byte> bytes);
 
   enum class Progress { kRefused, kAdded, kComplete };
-  /// Copies the rows of one sample. A sample that comes again is not copied. kComplete: all rows of
-  /// all samples are there; one call alone returns it. kRefused: the tensors are not those that the
-  /// header announced, and nothing was copied.
+  /// Copies the rows of one sample. A sample that comes again is not copied. Returns kComplete to
+  /// one call alone, when all rows of all samples are there; kRefused, without having copied
+  /// anything, if the tensors are not those that the header announced.
   Progress add(const Fragment& fragment);
 
   const BlockLayout& layout() const { return layout_; }

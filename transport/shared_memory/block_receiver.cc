@@ -20,7 +20,7 @@
 namespace isocost {
 namespace {
 
-// Packets that one call of receive reads, so that its thread has other work done between them.
+// Most packets that one call of receive reads, so that its thread can do other work in between.
 constexpr int kPacketsAtOnce = 16;
 
 // Tells the node which blocks are released. It outlives the receiver, as tensors may.
@@ -39,7 +39,7 @@ class Releases {
     send();
   }
 
-  // Sends what waits. What the node does not take now waits further.
+  // Sends the waiting numbers. Those that the node does not take now wait for the next call.
   void send() {
     for (;;) {
       ReleaseBlocks some;
@@ -59,7 +59,7 @@ class Releases {
     }
   }
 
-  // Nobody listens any more.
+  // Ends the sending: the receiver, and its socket, are gone.
   void close() {
     const MutexLock lock(mutex_);
     socket_ = nullptr;
@@ -78,7 +78,7 @@ struct Block {
   std::atomic<bool> in_use = false;
   std::once_flag pinned;
   Status registered;
-  std::optional<HostRegistration> registration;  // after the mapping: it ends first
+  std::optional<HostRegistration> registration;  // declared after the mapping, so it ends first
 };
 
 Status pin(const std::weak_ptr<Block>& kept) {

@@ -13,21 +13,22 @@
 
 namespace isocost {
 
-/// A client's half of delivery by shared memory: maps the blocks that the node passes, once each,
-/// and tells the node when one may be filled again. What the node says is checked as if it were
-/// hostile. Single-thread; the owner of a block may be released on any thread, also after this
-/// object is gone.
+/// A client's half of delivery by shared memory: maps each block that the node passes once, and
+/// tells the node when one may be filled again. Checks what the node says as if it were hostile.
+/// Single-thread; the owner of a block may be released on any thread, also after this object is
+/// gone.
 class BlockReceiver {
  public:
-  /// Connects to the node, for the session that the offer is of. Never blocks. Errors: kNotFound if
-  /// the node is on another host, or in a container with a network of its own; kUnsupported if it
-  /// is of another user; kUnavailable if it may succeed later, with what the system says.
+  /// Connects to the node, for the session that the offer belongs to. Never blocks. Errors:
+  /// kNotFound if the node is on another host, or in a container with a network of its own;
+  /// kUnsupported if it runs as another user; kUnavailable if a later try may succeed, with what
+  /// the system says.
   static Result<std::unique_ptr<BlockReceiver>> attach(const SharedMemoryOffer& offer);
   virtual ~BlockReceiver() = default;
 
   /// A microbatch of which all samples have come. The node does not write to the block while
-  /// `owner` lives, and never reads it: this process may write to it.
-  /// After a fork the bytes are the parent's as much as the child's.
+  /// `owner` lives, and never reads it, so this process may write to it.
+  /// After a fork, parent and child share the bytes.
   struct Delivered {
     Position position;
     std::vector<std::int64_t> offsets;  ///< MicrobatchInBlock::offsets, not checked.
@@ -44,7 +45,7 @@ class BlockReceiver {
   /// kUnavailable if the node has closed the connection, or this process can map no more; kCorrupt.
   virtual Result<std::optional<Delivered>> receive() = 0;
 
-  /// Readable when `receive` has something to do.
+  /// Returns a descriptor that is readable when `receive` has something to do.
   virtual int descriptor() const = 0;
 };
 

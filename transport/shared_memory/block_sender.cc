@@ -20,16 +20,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Token = std::array<std::uint8_t, 16>;
 
-// Connections that one pass accepts, and packets that it reads from each: whoever floods the
-// sockets must not keep the server's thread from its other work.
+// Most connections that one pass accepts, and most packets that it reads from each: a client that
+// floods the sockets must not keep the server's thread from its other work.
 constexpr int kAtOnce = 16;
-// Connections that have not attached; for one more, another of them is closed.
+// Most connections that have not attached; for one more, the oldest of them is closed.
 constexpr std::ptrdiff_t kMaxUnattached = 64;
-// A session keeps this many free blocks more than it has in use: a script that lets go of many
+// Free blocks that a session keeps beyond as many as it has in use: a script that lets go of many
 // microbatches at once does not need them all again.
 constexpr std::size_t kSpareBlocks = 2;
 constexpr std::chrono::minutes kBetweenLines{1};
-// Until connections are accepted again where the system lacked something for one.
+// Time after which connections are accepted again where the system lacked something for one.
 constexpr std::chrono::seconds kListenAgain{1};
 
 Token random_token() {
@@ -49,14 +49,15 @@ std::string random_name() {
   return name;
 }
 
-// In a time that does not tell how much of it is right.
+// Compares in constant time.
 bool is_same(const Token& a, const Token& b) {
   unsigned differences = 0;
   for (std::size_t i = 0; i < a.size(); ++i) differences |= a.at(i) ^ b.at(i);
   return differences == 0;
 }
 
-// The four leading bits of the size, rounded up: microbatches of nearly equal size share blocks.
+// Rounds up to the four leading bits of the size, so that microbatches of nearly equal size can use
+// the same blocks.
 std::int64_t capacity_for(std::int64_t bytes) {
   bytes = std::max(bytes, 64 * kKiB);
   const int shift = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bytes - 1))) - 4;
@@ -110,7 +111,7 @@ void BlockSender::forget(std::int32_t rank) {
   drop_blocks(rank);
 }
 
-// They go outside of the lock: unmapping them takes a while.
+// Drops a rank's blocks. The lock is released before the blocks are unmapped, which takes a while.
 void BlockSender::drop_blocks(std::int32_t rank) {
   std::map<std::int32_t, Client>::node_type dropped;
   const MutexLock lock(mutex_);
@@ -143,7 +144,8 @@ void BlockSender::accept_some() {
   for (int i = 0; i < kAtOnce; ++i) {
     auto accepted = listener_.accept();
     if (!accepted) {
-      // The connection still waits, so the listener would be readable all the time.
+      // Removed from the epoll, since the connection still waits and the listener would always be
+      // readable.
       epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.descriptor(), nullptr);
       listen_again_ = Clock::now() + kListenAgain;
       tell(Obstacle::kNotAccepted, std::nullopt,
@@ -160,7 +162,8 @@ void BlockSender::accept_some() {
   }
 }
 
-// Makes room for one more connection that has not attached: the oldest had the longest time.
+// Makes room for one more connection that has not attached, by closing the oldest of them: it had
+// the longest time to attach.
 void BlockSender::limit_strangers() {
   auto strangers = connections_ | std::views::filter([](const auto& entry) {
                      return !entry.second.rank.has_value();
@@ -189,7 +192,7 @@ void BlockSender::receive_some(int descriptor) {
   }
 }
 
-// Returns false for what a client never says.
+// Returns false for a packet that no client sends.
 bool BlockSender::handle(Connection& connection, const PacketSocket::Packet& packet) {
   const auto message = decode(packet.bytes);
   if (!message) return false;
@@ -242,7 +245,7 @@ BlockSender::Client* BlockSender::find(std::int32_t rank, std::uint64_t session)
   return session == 0 || found->second.session == session ? &found->second : nullptr;
 }
 
-// The smallest one that is large enough.
+// Returns the smallest free block that is large enough.
 std::optional<BlockSender::Block> BlockSender::take_free(Client& client, std::int64_t bytes) {
   auto best = client.free.end();
   for (auto block = client.free.begin(); block != client.free.end(); ++block) {
@@ -263,7 +266,7 @@ std::optional<BlockSender::Block> BlockSender::take_smallest(std::int32_t rank,
   return client == nullptr ? std::nullopt : take_free(*client, 0);
 }
 
-// Gives up free blocks, which are too small, for a larger one.
+// Reserves memory for a new block; gives up free blocks, which are too small, until there is room.
 std::shared_ptr<const void> BlockSender::reserve(std::int32_t rank, std::uint64_t session,
                                                  const PacketSocket& socket, std::int64_t bytes) {
   for (;;) {
@@ -271,7 +274,7 @@ std::shared_ptr<const void> BlockSender::reserve(std::int32_t rank, std::uint64_
     const auto unused = take_smallest(rank, session);
     if (!unused) return nullptr;
     if (socket.send(encode(DropBlock{unused->number}))) continue;
-    // It would keep the memory, which nobody counts any more.
+    // The client would keep the memory of the block, which no longer counts in the budget.
     socket.shut_down();
     return nullptr;
   }
@@ -343,7 +346,7 @@ bool BlockSender::add(std::int32_t rank, const Fragment& fragment, std::uint64_t
   }
   switch (microbatch->filling.add(fragment)) {
     case BlockFilling::Progress::kRefused:
-      return false;  // the client says what is wrong with it
+      return false;  // the client reports what is wrong with it
     case BlockFilling::Progress::kAdded:
       break;
     case BlockFilling::Progress::kComplete:
@@ -367,13 +370,13 @@ void BlockSender::complete(std::int32_t rank, std::uint64_t session, const Posit
   }
   microbatches_ += 1;
   const MicrobatchInBlock filled{position, number, microbatch.filling.layout().offsets()};
-  // A client that takes no packet has not read for long. It is sent the microbatch again when it
-  // notices the end of the connection.
+  // A client that takes no packet has not read for long. The microbatch is sent again when the
+  // client notices the end of the connection.
   if (!socket->send(encode(filled))) socket->shut_down();
 }
 
-// Each obstacle of each rank now and then: one must not hide another, nor fill the log. What a user
-// can mend is a warning once.
+// Logs each obstacle of each rank at most once in kBetweenLines, so that one does not hide another
+// and none fills the log. What a user can mend is a warning the first time.
 void BlockSender::tell(Obstacle obstacle, std::optional<std::int32_t> rank,
                        const std::string& text) {
   const bool wants_memory = obstacle == Obstacle::kNoBudget || obstacle == Obstacle::kNoMemory;

@@ -31,30 +31,30 @@ namespace isocost {
 /// `begin` and `add` may be called from any thread, the other functions from the server's thread.
 class BlockSender {
  public:
-  /// See ServerOptions::reserve_block.
+  /// The type of ServerOptions::reserve_block.
   using Reserve = std::function<std::shared_ptr<const void>(std::int64_t bytes)>;
 
   /// Returns the name of a rank for messages; called from any thread.
   using NameOf = std::function<std::string(std::int32_t rank)>;
 
-  /// Errors: kUnavailable with what the system says.
+  /// Listens under a random name. Errors: kUnavailable with what the system says.
   static Result<std::unique_ptr<BlockSender>> create(Reserve reserve, NameOf name_of, LogSink log);
 
-  /// A client has taken a rank. Returns how it attaches. Blocks of the rank's last client are
-  /// dropped.
+  /// Registers the session of a client that has taken a rank, and drops the blocks of the rank's
+  /// last client. Returns how the client attaches.
   SharedMemoryOffer offer(std::int32_t rank, std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
-  /// A rank's client has left.
+  /// Drops the blocks of a rank whose client has left.
   void forget(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
 
-  /// Readable when `serve` has something to do.
+  /// Returns a descriptor that is readable when `serve` has something to do.
   int descriptor() const { return events_.get(); }
-  /// Takes new connections and packets; never blocks. Takes no more than some of each at once, and
-  /// `descriptor` then stays readable.
+  /// Takes new connections and packets; never blocks. Takes a limited number of each per call,
+  /// after which `descriptor` stays readable.
   void serve() ISOCOST_EXCLUDES(mutex_);
 
   /// Finds a block for a microbatch, once for each position of a session; never blocks. Returns the
-  /// client's session, or nothing if the microbatch goes another way: its client does not share
-  /// memory, or there is none now. `session` 0 stands for whichever session the rank has.
+  /// client's session, or nothing if the microbatch goes over the socket because its client shares
+  /// no memory, or there is none now. `session` 0 stands for whichever session the rank has.
   std::optional<std::uint64_t> begin(std::int32_t rank, const MicrobatchHeader& header,
                                      std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
   /// Copies a sample of a microbatch that has a block and, once all samples are there, tells the
@@ -134,16 +134,16 @@ class BlockSender {
   const std::string name_;
   PacketSocket listener_;
   FileDescriptor events_;                  // an epoll of the listener and all connections
-  std::map<int, Connection> connections_;  // by descriptor; used by the server's thread only
-  std::uint64_t accepted_ = 0;             // likewise
+  std::map<int, Connection> connections_;  // by descriptor; server's thread only
+  std::uint64_t accepted_ = 0;             // server's thread only
   std::optional<std::chrono::steady_clock::time_point>
-      listen_again_;  // likewise; empty: it listens
+      listen_again_;  // empty: the listener is watched; server's thread only
   std::atomic<std::uint64_t> blocks_made_ = 0;
   std::atomic<std::uint64_t> microbatches_ = 0;
 
   Mutex mutex_;
   std::map<std::int32_t, Client> clients_ ISOCOST_GUARDED_BY(mutex_);  // by rank
-  // When each is told next.
+  // Times from which each obstacle may be logged again.
   std::map<std::pair<Obstacle, std::optional<std::int32_t>>, std::chrono::steady_clock::time_point>
       next_line_ ISOCOST_GUARDED_BY(mutex_);
 };

@@ -32,7 +32,8 @@ std::size_t page_size() {
   return size;
 }
 
-// Memory that cannot be executed, for systems that demand to be told; others do not know the flag.
+// Makes a memfd that cannot be executed, as some systems demand; older kernels do not know the
+// flag.
 FileDescriptor make_memory() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   constexpr unsigned kNoExec = 8;  // MFD_NOEXEC_SEAL, which glibc 2.36 does not name
@@ -68,7 +69,8 @@ Result<MemoryBlock> MemoryBlock::create(std::int64_t size) {
   MemoryBlock block;
   block.file_ = make_memory();
   if (!block.file_.is_open()) return last_error("cannot make shared memory");
-  // A write to memory that the system lacks would end the process; asked for here, it is an error.
+  // Writing to pages that the system cannot provide would end the process; allocating them here
+  // returns an error instead.
   const int file = block.descriptor();
   int code = EINTR;
   while (code == EINTR) code = posix_fallocate(file, 0, static_cast<off_t>(whole));
@@ -77,7 +79,7 @@ Result<MemoryBlock> MemoryBlock::create(std::int64_t size) {
     return last_error("no shared memory");
   }
   ISOCOST_ASSIGN(block.mapping_, map_file(file, whole));
-  // A child would keep the memory.
+  // Without this, a child process would keep the memory.
   if (madvise(block.bytes().data(), whole, MADV_DONTFORK) != 0) {
     return last_error("cannot keep shared memory from children of fork");
   }

@@ -32,15 +32,15 @@ class Mapping {
 /// Move-only; single-thread, but its bytes may be written from several.
 class MemoryBlock {
  public:
-  /// `size`: bytes, which may be rounded up to whole pages. Its pages are there at once. Errors:
+  /// Allocates at least `size` bytes, rounded up to whole pages, all of them at once. Errors:
   /// kUnavailable with what the system says, such as that it has no memory left.
   static Result<MemoryBlock> create(std::int64_t size);
 
   std::span<std::byte> bytes() const { return mapping_.bytes(); }
   std::int64_t size() const { return static_cast<std::int64_t>(mapping_.bytes().size()); }
-  /// -1 once it has been closed.
+  /// Returns the descriptor; -1 once it has been closed.
   int descriptor() const { return file_.get(); }
-  /// For a block that has been passed on and is not to be passed again: one descriptor less.
+  /// Closes the descriptor of a block that has been passed on and is not to be passed again.
   void close_descriptor() { file_ = FileDescriptor(); }
 
  private:
@@ -49,8 +49,8 @@ class MemoryBlock {
 };
 
 /// Maps the memory of another process's MemoryBlock, whose descriptor that process has passed.
-/// Errors: kCorrupt unless it has the seals that MemoryBlock gives it (else it could shrink, and
-/// reading it end this process); kUnavailable with what the system says.
+/// Errors: kCorrupt unless it has the seals that MemoryBlock gives it (without them it could
+/// shrink, and reading it would end this process); kUnavailable with what the system says.
 Result<Mapping> map_block(const FileDescriptor& file);
 
 }  // namespace isocost

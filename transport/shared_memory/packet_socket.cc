@@ -15,7 +15,7 @@ namespace isocost {
 namespace {
 
 constexpr int kType = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC;
-// Connections that one call of accept looks at.
+// Most connections that one call of accept looks at.
 constexpr int kTriesAtOnce = 16;
 
 Error last_error(const char* action) {
@@ -29,7 +29,7 @@ struct Address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-// An abstract name begins with a NUL and has no end of its own.
+// Returns the address of an abstract name, which begins with a NUL and has no terminator.
 Address abstract_address(const std::string& name) {
   Address address;
   address.name.sun_family = AF_UNIX;
@@ -39,7 +39,7 @@ Address abstract_address(const std::string& name) {
   return address;
 }
 
-// The descriptor that came with a message; all but the first are closed.
+// Returns the first descriptor that came with a message, and closes the others.
 FileDescriptor take_descriptor(msghdr& message) {
   FileDescriptor first;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
@@ -141,7 +141,8 @@ Result<std::optional<PacketSocket::Packet>> PacketSocket::receive() {
   message.msg_controllen = control.size();
   constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
   ssize_t size = recvmsg(descriptor(), &message, kFlags);
-  // Where the other end has left packets unread, that is told once, before those that it sent.
+  // If the other end was closed with packets unread, recvmsg reports that once, before the packets
+  // that it sent.
   if (size < 0 && errno == ECONNRESET) size = recvmsg(descriptor(), &message, kFlags);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::optional<Packet>();
   if (size < 0) return last_error("the Unix socket failed");

@@ -17,33 +17,35 @@ namespace isocost {
 /// functions from one at a time.
 class PacketSocket {
  public:
-  /// Larger packets are not sent, and are corrupt.
+  /// Most bytes of a packet. Larger packets are not sent, and count as corrupt on receipt.
   static constexpr std::size_t kMaxPacketBytes = std::size_t{16} << 10;
 
-  /// Errors: kUnavailable with what the system says.
+  /// Listens under an abstract name. Errors: kUnavailable with what the system says.
   static Result<PacketSocket> listen(const std::string& name);
-  /// Errors: kNotFound if nobody listens under that name on this host, kUnsupported if it is a
-  /// process of another user; kUnavailable with what the system says, such as that this process can
-  /// open no more files, or that too many connections wait.
+  /// Connects. Errors: kNotFound if nobody listens under that name on this host, kUnsupported if a
+  /// process of another user does; kUnavailable with what the system says, such as that this
+  /// process can open no more files, or that too many connections wait.
   static Result<PacketSocket> connect(const std::string& name);
-  /// Returns the next connection of a process of this user, and closes those of others; nothing if
-  /// none waits, or only others' are among the next few. Errors: kUnavailable with what the system
-  /// says, such as that this process can open no more files; the connection then still waits.
+  /// Returns the next connection of a process of this user, and closes those of others; returns
+  /// nothing if none waits, or only others' are among the next few. Errors: kUnavailable with what
+  /// the system says, such as that this process can open no more files; the connection then still
+  /// waits.
   Result<std::optional<PacketSocket>> accept();
 
-  /// Returns false if the other end does not take the packet now, or is gone. It then has nothing
-  /// of it. `descriptor` is passed with it unless it is negative.
+  /// Returns false, without having sent any part of the packet, if the other end does not take it
+  /// now or is gone. `descriptor` is passed with the packet unless it is negative.
   bool send(std::span<const std::byte> packet, int descriptor = -1) const;
 
-  /// Ends the connection; either end is told of it after the packets that were sent before.
+  /// Ends the connection; either end learns of it after the packets that were sent before.
   void shut_down() const;
 
   struct Packet {
     std::vector<std::byte> bytes;
-    FileDescriptor descriptor;  ///< Not open if none came, or this process may open no more files.
+    FileDescriptor
+        descriptor;  ///< Not open if none came, or if this process may open no more files.
   };
-  /// Returns the next packet; nothing if none has arrived. Errors: kUnavailable if the other end is
-  /// gone, kCorrupt for a packet that is too large.
+  /// Returns the next packet, or nothing if none has arrived. Errors: kUnavailable if the other end
+  /// is gone, kCorrupt for a packet that is too large.
   Result<std::optional<Packet>> receive();
 
   int descriptor() const { return socket_.get(); }

@@ -11,7 +11,8 @@
 namespace isocost {
 namespace {
 
-// A share of a processor's last cache, which other cores fill as well.
+// Size from which bytes have left the caches: a core's share of the last cache, which other cores
+// fill as well.
 constexpr std::int64_t kBeyondCaches = std::int64_t{8} << 20;
 
 void copy(std::byte* to, const std::byte* from, std::size_t size) {
@@ -20,10 +21,11 @@ void copy(std::byte* to, const std::byte* from, std::size_t size) {
 
 #ifdef __SSE2__
 
-constexpr std::size_t kLine = 64;    // bytes of a cache line
-constexpr std::size_t kAhead = 512;  // bytes; nearer is too late, and farther gained nothing
+constexpr std::size_t kLine = 64;  // bytes of a cache line
+constexpr std::size_t kAhead =
+    512;  // bytes; a shorter distance is too late, and a longer one gained nothing
 
-// `to` is at the beginning of a line.
+// Copies one line; `to` is at the beginning of a line.
 void copy_line(std::byte* to, const std::byte* from) {
   const auto* in = reinterpret_cast<const __m128i*>(from);
   auto* out = reinterpret_cast<__m128i*>(to);
@@ -37,7 +39,7 @@ void copy_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(out + 3, d);
 }
 
-// Returns the number of bytes copied: whole lines, from where a line begins.
+// Copies the whole lines, from the first byte that begins one. Returns the number of bytes copied.
 std::size_t copy_lines(std::byte* to, const std::byte* from, std::size_t size) {
   const std::size_t whole = size / kLine * kLine;
   for (std::size_t at = 0; at < whole; at += kLine) {
@@ -45,7 +47,7 @@ std::size_t copy_lines(std::byte* to, const std::byte* from, std::size_t size) {
     _mm_prefetch(reinterpret_cast<const char*>(from) + at + kAhead, _MM_HINT_NTA);
     copy_line(to + at, from + at);
   }
-  _mm_sfence();  // what was streamed comes before all that this thread writes later
+  _mm_sfence();  // orders the streamed bytes before all that this thread writes later
   return whole;
 }
 

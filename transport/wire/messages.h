@@ -19,7 +19,8 @@ namespace isocost {
 /// versions. See docs/wire_format.md.
 inline constexpr std::uint16_t kProtocolVersion = 3;
 
-/// Which microbatch of a rank it is. Positions are ordered as microbatches are delivered.
+/// Position of a microbatch in a rank's sequence. Positions are ordered as microbatches are
+/// delivered.
 struct Position {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;        ///< Global batch within the epoch.
@@ -32,11 +33,12 @@ inline constexpr std::size_t kMaxCostModelStateBytes = kMaxProfileBytes + (std::
 
 /// Where a job begins, and the content of a saved state: the first step that is not trained on yet.
 struct StartPoint {
-  /// Fingerprint of what steps are counted in (data set, seed, shuffle, global batch size, tail);
-  /// 0 accepts the node's.
+  /// Fingerprint of all that determines the steps (data set, seed, shuffle, global batch size,
+  /// tail); 0 accepts the node's.
   std::uint64_t cursor = 0;
   std::uint32_t epoch = 0;
-  /// May equal the number of steps of the epoch: the job then begins with the end of that epoch.
+  /// The first step. May equal the number of steps of the epoch: the job then begins with the end
+  /// of that epoch.
   std::uint32_t step = 0;
   /// The last MicrobatchHeader::cost_model_state that was received; empty if there was none. A node
   /// without measurements of its own plans with it from its next step on.
@@ -67,7 +69,7 @@ struct Hello {
 /// Where a client on the node's host asks for blocks of shared memory. See docs/wire_format.md.
 struct SharedMemoryOffer {
   std::string socket;  ///< Abstract name of a Unix socket; empty: the node shares no memory.
-  std::array<std::uint8_t, 16> token{};  ///< Shows which session the client is of.
+  std::array<std::uint8_t, 16> token{};  ///< Shows to which session the client belongs.
 };
 
 /// The node's answer to a hello.
@@ -84,28 +86,28 @@ struct Welcome {
   std::uint32_t steps_per_epoch = 0;
   std::uint32_t epochs = 1;             ///< 0: endless.
   std::uint32_t global_batch_size = 0;  ///< Samples of a full step.
-  std::uint32_t microbatches = 1;       ///< Per rank of a full step; 0: each step decides.
-  std::uint32_t heartbeat_ms = 1000;    ///< Both sides send a message at least this often.
-  /// A peer that sent nothing for this long is considered lost, on both sides.
+  std::uint32_t microbatches = 1;  ///< Microbatches per rank of a full step; 0: each step decides.
+  std::uint32_t heartbeat_ms = 1000;  ///< Both sides send a message at least this often.
+  /// Time without a message after which a peer is considered lost, on both sides.
   std::uint32_t heartbeat_timeout_ms = 30000;
   SharedMemoryOffer shared_memory;
 };
 
-/// Limits of what a microbatch header tells about its samples. A key, a JSON text or a list of
-/// parts that would exceed one of them is left empty.
+/// Limits of a microbatch header's descriptions of samples. A key, a JSON text or a list of parts
+/// that would exceed one of them is left empty.
 inline constexpr std::size_t kMaxSampleKeyBytes = std::size_t{8} << 10;
 inline constexpr std::size_t kMaxSampleJsonBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxSampleParts = 4096;
-/// All keys, JSON texts and parts of one header, as they are encoded.
+/// Limit for all keys, JSON texts and parts of one header together, as encoded.
 inline constexpr std::size_t kMaxSampleDescriptionBytes = std::size_t{16} << 20;
 
 /// One sample of a microbatch, in the order of its rows.
 struct SampleEntry {
   std::uint64_t id = 0;
-  float weight = 1.0F;  ///< 0: a repeat, for a rank that would have no sample.
+  float weight = 1.0F;  ///< Weight in the loss; 0: a repeat, for a rank that would have no sample.
   std::uint32_t label_tokens = 0;
-  /// "shard/key", with the file name of the shard; printable UTF-8. It names the sample in the data
-  /// set whatever the seed, and every receiver gets it.
+  /// "shard/key", with the file name of the shard; printable UTF-8. It identifies the sample in the
+  /// data set whatever the seed, and every receiver gets it.
   std::string key = {};
   /// The sample's first JSON part, as it is in the shard. Empty if there is none or it is larger
   /// than kMaxSampleJsonBytes, and for receivers that neither embed tokens nor predict.
@@ -124,7 +126,7 @@ struct TensorSpec {
 };
 
 /// One entry of a routing table: a sample's encoder output on its way between an encoder microbatch
-/// and the LLM microbatch that it enters; its gradient comes back the same way. Units are those of
+/// and the LLM microbatch that it enters; its gradient returns the same way. Units are those of
 /// ModuleLoad (patches, audio positions), counted along the packed sequences of all samples of a
 /// microbatch. An encoder that merges k of them into one output divides by k.
 struct Route {
@@ -188,7 +190,7 @@ struct Fragment {
 struct EpochEnd {
   std::uint32_t epoch = 0;
   std::uint32_t steps = 0;
-  /// Samples planned for all ranks, without repeats; from the job's first step on.
+  /// Samples planned for all ranks since the job's first step, without repeats.
   std::uint64_t planned = 0;
   std::uint64_t bad = 0;      ///< Samples that were left out because they are bad.
   std::uint64_t dropped = 0;  ///< Samples of the last step that option `tail` left out.
@@ -200,7 +202,7 @@ struct Report {
   Position position;
   /// Forward and backward, or kNotMeasured.
   std::array<double, kModules> seconds{kNotMeasured, kNotMeasured, kNotMeasured};
-  /// Seconds of these that forward passes took, over all modules, or kNotMeasured.
+  /// Forward seconds within `seconds`, over all modules, or kNotMeasured.
   double forward_s = kNotMeasured;
   /// Seconds that the trainer was blocked for microbatches since its last report, or kNotMeasured.
   /// Client::report fills it in.
@@ -235,12 +237,12 @@ struct Failure {
   std::string message;
 };
 
-/// Something that whoever watches the training should know, such as why no data comes. One line.
+/// One line for whoever watches the training, such as why no data comes.
 struct Notice {
   std::string text;
 };
 
-// The messages of the Unix socket, of which each is a packet.
+// Messages of the Unix socket; each is one packet.
 
 /// First packet of a client.
 struct AttachMemory {
@@ -257,7 +259,7 @@ struct MicrobatchInBlock {
   Position position;
   std::uint64_t block = 0;  ///< PassBlock::block.
   std::vector<std::int64_t>
-      offsets;  ///< Of MicrobatchHeader::tensors: bytes from the block's start.
+      offsets;  ///< Offsets of MicrobatchHeader::tensors, in bytes from the block's start.
 };
 
 /// The client no longer reads what these blocks hold; the node may write to them again.

@@ -9,11 +9,11 @@
 
 namespace isocost {
 
-/// Where the rows of each sample lie in a tensor of a microbatch.
+/// Places of each sample's rows in a tensor of a microbatch.
 struct RowPlaces {
   std::int64_t row_bytes = 0;
   std::vector<std::int64_t>
-      first_row;  ///< [samples + 1]: first row of each, and the number of all.
+      first_row;  ///< [samples + 1]: first row of each sample, then the number of all rows.
 
   std::int64_t bytes() const { return first_row.back() * row_bytes; }
 };
@@ -22,7 +22,7 @@ struct RowPlaces {
 /// samples' rows are not those of the tensor, or its size is impossible.
 Result<RowPlaces> row_places(const MicrobatchHeader& header, std::size_t tensor);
 
-/// Whether a sample's part of a microbatch's tensor has `rows` rows of it.
+/// Returns whether a tensor of `dtype` and `shape` is a sample's part of `whole` with `rows` rows.
 bool is_part_of(const TensorSpec& whole, DType dtype, const std::vector<std::int64_t>& shape,
                 std::int64_t rows);
 

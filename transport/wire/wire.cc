@@ -17,7 +17,7 @@ namespace isocost {
 namespace {
 
 constexpr std::array<std::uint8_t, 4> kMagic = {'I', 'S', 'O', 'C'};
-constexpr double kMostTimestampSeconds = 1e12;  // beyond any media
+constexpr double kMostTimestampSeconds = 1e12;  // longer than any media
 
 // Types below 64 go from client to node, the others from node to client. Both sides send
 // heartbeats.
@@ -114,7 +114,7 @@ T get_error(ByteReader& in) {
   return error;
 }
 
-// A state that is too long is left out, since a truncated one would be useless.
+// Leaves out a state that is too long, since a truncated one would be useless.
 void put_cost_model_state(ByteWriter& out, const std::string& cost_model_state) {
   out.put_text<std::uint32_t>(cost_model_state.size() > kMaxCostModelStateBytes ? std::string_view()
                                                                                 : cost_model_state);
@@ -136,7 +136,7 @@ StartPoint get_start(ByteReader& in) {
   return start;
 }
 
-// One `put` and one `get` a message, in the order of docs/wire_format.md.
+// One `put` and one `get` per message, in the order of docs/wire_format.md.
 
 Type put(ByteWriter& out, const Hello& hello) {
   out.put(hello.rank);
@@ -163,7 +163,7 @@ Hello get_hello(ByteReader& in) {
   hello.has_start = in.get<std::uint8_t>() != 0;
   hello.start = get_start(in);
   hello.hardware = in.get_text<std::uint8_t>(kMaxHardwareBytes);
-  // It is printed: control characters would reach a terminal.
+  // The name is printed, and control characters would reach a terminal.
   for (char& c : hello.hardware) c = c >= ' ' && c < 127 ? c : '?';
   hello.layout = in.get<std::uint64_t>();
   return hello;
@@ -198,7 +198,7 @@ Type put(ByteWriter& out, const Report& report) {
   return Type::kReport;
 }
 
-// The cost model refuses and counts impossible seconds, so they are read as they are.
+// Reads seconds without a check, since the cost model refuses and counts impossible ones.
 Report get_report(ByteReader& in) {
   Report report;
   report.position = get_position(in);
@@ -319,11 +319,11 @@ Type put(ByteWriter& out, const Notice& notice) {
   return Type::kNotice;
 }
 
-// Limits what keys, JSON texts and parts of a header take together. Both sides count alike, so the
+// Limits the total size of a header's keys, JSON texts and parts. Both sides count alike, so the
 // writer never makes a header that a reader refuses.
 class DescriptionRoom {
  public:
-  /// Whether `bytes`, at most `most`, still fit; then they are taken.
+  /// Counts `bytes` if they are at most `most` and still fit. Returns whether they do.
   bool take(std::size_t bytes, std::size_t most) {
     if (bytes > std::min(most, left_)) return false;
     left_ -= bytes;
@@ -373,7 +373,7 @@ SamplePart get_part(ByteReader& in) {
   part.columns = in.get<std::uint32_t>();
   part.frames = in.get<std::uint32_t>();
   const auto timestamps = in.get<std::uint32_t>();
-  // A trainer pairs frames with their times.
+  // Trainers pair frames with their times, so the counts must agree.
   if (timestamps != 0 && timestamps != part.frames) in.fail();
   for (std::size_t i = 0; in.ok() && i < timestamps; ++i) {
     const auto seconds = in.get<double>();
@@ -398,7 +398,7 @@ SampleEntry get_sample(ByteReader& in, DescriptionRoom& room) {
   sample.weight = in.get<float>();
   if (!(sample.weight >= 0 && sample.weight <= 3e38F)) in.fail();
   sample.label_tokens = in.get<std::uint32_t>();
-  // Keys are printed: control characters would reach a terminal.
+  // Keys are printed, and control characters would reach a terminal.
   sample.key = printable_utf8(in.get_text<std::uint16_t>(kMaxSampleKeyBytes));
   if (!room.take(sample.key.size(), kMaxSampleKeyBytes)) in.fail();
   const auto parts = in.get<std::uint16_t>();
@@ -478,7 +478,7 @@ void get_routes(ByteReader& in, MicrobatchHeader& header) {
     if (!in.ok()) return;
     route.module = static_cast<Module>(module);
     const std::int64_t end = std::int64_t{route.first_unit} + route.units;
-    if (end > header.load[route.module].units) in.fail();  // a trainer cuts tensors with it
+    if (end > header.load[route.module].units) in.fail();  // a trainer slices tensors with it
     route.replica = in.get<std::uint32_t>();
     route.microbatch = in.get<std::uint32_t>();
     route.peer_first_unit = in.get<std::uint32_t>();
@@ -581,7 +581,8 @@ EpochEnd get_epoch_end(ByteReader& in) {
   return end;
 }
 
-// Read on either side, since a node sends it in a refusal.
+// The error for another protocol version. Either side may need it, since a node also sends it in a
+// refusal.
 Error wrong_version(std::uint16_t version) {
   const auto [older, newer] = std::minmax(version, kProtocolVersion);
   return {ErrorCode::kUnsupported,

@@ -85,17 +85,17 @@ class ConnectionImpl final : public Connection {
   std::string endpoint_;
   bool has_curve_ = false;
   std::atomic<bool> up_ = false;
-  // Used by the thread only. Both times are the clock's.
+  // Used by the connection's thread only. Both times are those of `clock_`.
   RunningClock clock_{2 * kLongestPoll};
   Clock::time_point heard_ = clock_.now();
   Clock::time_point hello_sent_;
   Clock::time_point next_beat_;
-  std::string job_key_;     // found for the endpoint; empty: none
-  bool shows_key_ = false;  // the socket's last try
-  bool refused_ = false;    // libzmq does not try again after a handshake that failed
+  std::string job_key_;     // the key found for the endpoint; empty: none
+  bool shows_key_ = false;  // whether the socket's last try showed it
+  bool refused_ = false;    // libzmq does not try again after a failed handshake
   Clock::time_point next_try_;
   std::once_flag stopped_;
-  std::jthread thread_;  // last: joined first
+  std::jthread thread_;  // declared last, so it is joined first
 };
 
 void ConnectionImpl::stop() {
@@ -117,9 +117,10 @@ Status ConnectionImpl::start(const ConnectionOptions& options) {
   dealer_.set(zmq::sockopt::linger, kLingerMs);
   dealer_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   dealer_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
-  // The default: the node's own comes with its welcome, too late for the socket.
+  // Uses the default time-out, since the node's own comes with its welcome, too late for the
+  // socket.
   close_lost_connections(dealer_, std::chrono::milliseconds(Welcome{}.heartbeat_timeout_ms));
-  // Without `immediate`: with it, libzmq drops unread frames of a lost connection even in the
+  // `immediate` is not set: with it, libzmq drops unread frames of a lost connection even in the
   // middle of a message, and then aborts (fq.cpp, "!_more"). As a consequence, messages sent into a
   // lost connection arrive before the hello of the next one, and the node drops them.
   dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
@@ -151,15 +152,16 @@ Status ConnectionImpl::secure(const ConnectionOptions& options) {
   return {};
 }
 
-// With the job key of the node at the endpoint, if there is one that it has not just refused: a
-// node that was killed leaves its key, and what listens on its port next may ask for none.
+// Connects with the job key of the node at the endpoint, unless there is none or the node has just
+// refused it: a node that was killed leaves its key, and what listens on its port next may ask for
+// none.
 void ConnectionImpl::connect() {
   if (!has_curve_) {
     const std::string found = find_job_key(endpoint_).value_or("");
     const bool refused_with_it = refused_ && shows_key_ && found == job_key_;
     job_key_ = found;
     shows_key_ = !found.empty() && !refused_with_it;
-    // A name is what chooses the mechanism PLAIN.
+    // Setting a name selects the mechanism PLAIN.
     zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_USERNAME, shows_key_ ? "isocost" : nullptr,
                    shows_key_ ? std::strlen("isocost") : 0);
     zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_PASSWORD, shows_key_ ? job_key_.data() : nullptr,
@@ -169,13 +171,15 @@ void ConnectionImpl::connect() {
   dealer_.connect(endpoint_);
 }
 
-// A node that starts later, or again, has another key.
+// Connects again if the node refused the connection or has another key, as one that was started
+// later or again has.
 void ConnectionImpl::connect_again() {
   if (Clock::now() < next_try_) return;
   next_try_ = Clock::now() + kBetweenTries;
   const bool other_key = !has_curve_ && find_job_key(endpoint_).value_or("") != job_key_;
   if (!refused_ && !other_key) return;
-  // It fails if libzmq has given the connection up already, and then there is nothing to do.
+  // Disconnecting fails if libzmq has given up the connection already; nothing needs to be done
+  // then.
   zmq_disconnect(dealer_.handle(), endpoint_.c_str());
   connect();
 }
@@ -280,7 +284,8 @@ void ConnectionImpl::send_hello() {
   send_now(encode(handlers_.hello()));
 }
 
-// A message into a connection that is already lost, but not yet reported so, is lost with it.
+// Sends at once. A message into a connection that is lost, but not yet reported so, is lost with
+// it.
 void ConnectionImpl::send_now(std::span<const std::byte> bytes) {
   std::vector<zmq::message_t> frames;
   frames.push_back(copied_frame(bytes));

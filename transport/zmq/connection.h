@@ -17,8 +17,8 @@ struct ConnectionOptions {
   std::string endpoint;
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< The client's key pair; empty: a fresh one.
-  /// A node that sends a larger frame is disconnected for good, before the frame is stored: on_tick
-  /// then tells of growing silence.
+  /// Most bytes of a frame. A node that sends a larger one is disconnected for good, before the
+  /// frame is stored, and on_tick then reports growing silence.
   std::int64_t max_frame_bytes = kMaxMessageBytes;
 };
 
@@ -38,7 +38,7 @@ struct ConnectionHandlers {
   std::function<void(std::chrono::nanoseconds silence)> on_tick;
   /// Returns a further descriptor to wait for, or -1.
   std::function<int()> descriptor;
-  /// That descriptor is readable.
+  /// Called when that descriptor is readable.
   std::function<void()> on_readable;
 };
 
@@ -46,8 +46,8 @@ struct ConnectionHandlers {
 /// sends heartbeats. Thread-safe.
 class Connection {
  public:
-  /// Returns at once; the node may start later. Errors: kInvalidArgument for an invalid endpoint or
-  /// key file.
+  /// Starts the thread and returns at once; the node may start later. Errors: kInvalidArgument for
+  /// an invalid endpoint or key file.
   static Result<std::unique_ptr<Connection>> open(const ConnectionOptions& options,
                                                   ConnectionHandlers handlers);
   virtual ~Connection() = default;  ///< Calls stop().
@@ -58,9 +58,9 @@ class Connection {
   /// Waits up to 200 ms for queued messages to leave, and joins the thread. Idempotent. May be
   /// called from any thread except the connection's own.
   virtual void stop() = 0;
-  /// Has hello sent again, to begin another session on the same connection. Returns at once.
+  /// Sends hello again, to begin another session on the same connection. Returns at once.
   virtual void join_again() = 0;
-  /// Sets the time between heartbeats, which the node's welcome tells.
+  /// Sets the time between heartbeats, which comes with the node's welcome.
   virtual void set_heartbeat(std::chrono::milliseconds interval) = 0;
 };
 

@@ -17,15 +17,16 @@ namespace {
 
 constexpr std::size_t kKeyCharacters = 40;
 
-// libzmq decodes up to the first NUL, and takes any multiple of five characters.
+// Returns whether `text` has the length and characters of a key: libzmq decodes up to the first
+// NUL, and takes any multiple of five characters.
 bool is_key(const std::string& text) {
   std::array<std::uint8_t, 32> raw{};
   return text.size() == kKeyCharacters && text.find('\0') == std::string::npos &&
          zmq_z85_decode(raw.data(), text.c_str()) != nullptr;
 }
 
-// Lines that are neither blank nor comments. A comment starts with '# '; '#' alone is a character
-// of Z85.
+// Returns the lines that are neither blank nor comments. A comment starts with '# '; '#' alone is a
+// character of Z85.
 Result<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in) return Error(ErrorCode::kInvalidArgument, file.string() + ": cannot be read");
@@ -66,7 +67,8 @@ Status write_file(const std::filesystem::path& file, const std::string& text, mo
   const bool written = count == static_cast<ssize_t>(text.size());
   const int failure = written ? 0 : count < 0 ? errno : ENOSPC;
   if (close(descriptor) == 0 && written) return {};
-  // A part of a key would be refused as a key, and as a file that must not be overwritten.
+  // A partly written key is removed: it would be refused as a key, and then as a file that must not
+  // be overwritten.
   const int cause = failure != 0 ? failure : errno;
   unlink(file.c_str());
   return not_written(file, cause);
@@ -99,7 +101,7 @@ Status write_keys(const KeyPair& keys, const std::filesystem::path& name) {
   auto written =
       write_file(name.string() + ".public",
                  "# Isocost public key: give it to peers\npublic " + keys.public_key + "\n", 0644);
-  if (!written) std::filesystem::remove(secret, ignored);  // half a pair is of no use
+  if (!written) std::filesystem::remove(secret, ignored);  // half a pair is useless
   return written;
 }
 

@@ -21,7 +21,7 @@ Result<KeyPair> generate_keys();
 /// exists, kInvalidArgument for a directory's name, kIo.
 Status write_keys(const KeyPair& keys, const std::filesystem::path& name);
 
-/// Read the files of write_keys. Errors: kInvalidArgument with the file's name.
+/// Reads a file that write_keys wrote. Errors: kInvalidArgument with the file's name.
 Result<KeyPair> read_secret_key(const std::filesystem::path& file);
 Result<std::string> read_public_key(const std::filesystem::path& file);
 

@@ -40,11 +40,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Clients send small messages, except for a profile, and for a saved state in a hello.
+// Most bytes of a client's message. Clients send small messages, except for a profile, and for a
+// saved state in a hello.
 constexpr std::int64_t kLargestRequest =
     std::int64_t{kMaxCostModelStateBytes} + (std::int64_t{64} << 10);
 constexpr std::chrono::milliseconds kLinger{1000};
-// A peer that has not authenticated by then is disconnected.
+// Time within which a peer must authenticate; otherwise it is disconnected.
 constexpr std::chrono::milliseconds kHandshake{5000};
 constexpr std::int32_t kEveryRank = -1;
 constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill the log
@@ -84,7 +85,7 @@ Result<Security> read_security(const ServerOptions& options) {
     }
     if (options.insecure) return security;
     if (local) {
-      // Who may use an ipc:// path is the file system's business.
+      // Permissions of the path decide who may use an ipc:// endpoint.
       if (options.bind.starts_with("tcp://")) security.job_key = make_job_key();
       return security;
     }
@@ -129,7 +130,7 @@ class ServerImpl final : public Server {
     std::string address;  // ZeroMQ's routing id; empty: no client holds the rank
     std::array<std::uint8_t, 16> id{};
     std::uint64_t session = 0;
-    Clock::time_point heard;                      // by clock_, as the next
+    Clock::time_point heard;                      // time by clock_, as is `challenged`
     std::optional<Clock::time_point> challenged;  // when another client first asked for the rank
   };
 
@@ -183,7 +184,7 @@ class ServerImpl final : public Server {
   RunningClock clock_{options_.heartbeat + std::chrono::milliseconds(100)};
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
-  std::jthread thread_;  // last: joined first
+  std::jthread thread_;  // declared last, so it is joined first
 };
 
 ServerImpl::~ServerImpl() {
@@ -203,7 +204,7 @@ Status ServerImpl::start() {
   return {};
 }
 
-// A node without shared memory serves as well, more slowly.
+// Sets up shared memory. A node without it works as well, more slowly.
 void ServerImpl::share_memory() {
   if (!options_.reserve_block) return;
   auto blocks = BlockSender::create(
@@ -232,7 +233,7 @@ void ServerImpl::secure(const Security& security) {
   router_.set(zmq::sockopt::curve_secretkey, security.keys->secret_key);
 }
 
-// ZeroMQ binds to addresses and interfaces, not to names.
+// Returns an endpoint that ZeroMQ can bind to: it takes addresses and interfaces, not names.
 std::string bindable(const std::string& endpoint) {
   constexpr std::string_view kByName = "tcp://localhost:";
   if (!endpoint.starts_with(kByName)) return endpoint;
@@ -246,7 +247,7 @@ Status ServerImpl::bind(const Security& security) {
   router_.set(zmq::sockopt::maxmsgsize, kLargestRequest);
   router_.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
   router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(kHandshake.count()));
-  // It frees what is queued for a stopped or vanished peer; our heartbeats only free its rank.
+  // Frees what is queued for a stopped or vanished peer; our heartbeats only free its rank.
   close_lost_connections(router_, options_.heartbeat_timeout);
   router_.set(zmq::sockopt::ipv6, options_.bind.find('[') != std::string::npos);
   try {
@@ -299,7 +300,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
 }
 
 void ServerImpl::receive_all() {
-  // Bounded, so that a flood of requests cannot delay microbatches without end.
+  // The number is bounded so that a flood of requests cannot delay microbatches without end.
   for (int i = 0; i < 1000; ++i) {
     const std::vector<zmq::message_t> frames = receive_frames(router_);
     if (frames.empty()) return;
@@ -320,7 +321,7 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
     return;
   }
   // Messages that a client sent before it noticed a lost connection come from an address that holds
-  // no rank. It sends hello again, and repeats its last acknowledgement.
+  // no rank. The client sends hello again, and repeats its last acknowledgement.
   const auto holder = addresses_.find(address);
   if (holder == addresses_.end()) return;
   const std::int32_t rank = holder->second;
@@ -369,9 +370,9 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   send_to(address, welcome);
 }
 
-// The client that holds the rank may have stopped, or its machine may be gone with the connection
-// left open. It is known to be alive only if it sends something after another client asked for the
-// rank.
+// Refuses while another client holds the rank. That client may have stopped, or its machine may be
+// gone with the connection left open, so it is known to be alive only if it sends something after
+// another client asked for the rank.
 std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
   const auto found = clients_.find(hello.rank);
   if (found == clients_.end() || found->second.id == hello.client_id) return std::nullopt;
@@ -390,8 +391,8 @@ std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
                      "nothing for the heartbeat time-out"};
 }
 
-// The rank of a killed trainer is free as soon as its connection is gone, without waiting for the
-// time-out.
+// Returns whether the client's connection is gone: the rank of a killed trainer is then free at
+// once, without waiting for the time-out.
 bool ServerImpl::has_left(std::int32_t rank, Client& client) {
   if (client.address.empty()) return true;
   if (send_to(client.address, Heartbeat{})) return false;
@@ -409,7 +410,7 @@ bool ServerImpl::is_only_client(const Hello& hello) {
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {
   if (const auto* credit = std::get_if<Credit>(&message)) {
-    // The client granted it before it received the welcome of this session.
+    // The client granted this credit before it received the welcome of this session.
     if (credit->session != clients_[rank].session) return;
     // A client attaches before it grants the first credit, and gives back blocks before the next.
     if (blocks_) blocks_->serve();
@@ -451,7 +452,7 @@ void ServerImpl::leave(std::int32_t rank, bool finished) {
   on_event_(ClientLeft{rank, finished});
 }
 
-// Returns false if the connection with that address is gone.
+// Sends a message. Returns false if the connection with that address is gone.
 bool ServerImpl::send_to(const std::string& address, const Message& message) {
   std::vector<zmq::message_t> frames;
   frames.emplace_back(address);
@@ -459,7 +460,8 @@ bool ServerImpl::send_to(const std::string& address, const Message& message) {
   return send_frames(router_, frames);
 }
 
-// Answers to peers that never read them would pile up.
+// Refuses a peer without a rank, at a limited rate: answers to peers that never read them would
+// pile up.
 void ServerImpl::refuse_stranger(const std::string& address, const Refusal& refusal) {
   if (answers_.may_answer(address, Clock::now())) send_to(address, refusal);
 }
@@ -505,8 +507,8 @@ void ServerImpl::send_queued() {
   }
 }
 
-// Messages of one call stay together: pieces of a fragment must not mix with those of another copy
-// of it.
+// Queues messages for a rank. Those of one call stay together, because pieces of a fragment must
+// not mix with those of another copy of it.
 void ServerImpl::queue(std::int32_t rank, std::uint64_t session, Messages messages) {
   bool first = false;
   {
@@ -518,7 +520,7 @@ void ServerImpl::queue(std::int32_t rank, std::uint64_t session, Messages messag
 }
 
 void ServerImpl::begin(std::int32_t rank, const MicrobatchHeader& header, std::uint64_t session) {
-  // The header goes to the client that has the block, if any: another one would wait for it.
+  // The header goes to the client that has the block, if any: another client would wait for it.
   if (blocks_) session = blocks_->begin(rank, header, session).value_or(session);
   queue(rank, session, one_message(header));
 }

@@ -26,25 +26,25 @@ struct ServerOptions {
   /// Threads that move the sockets' bytes, at least 1. Each connection is served by one of them.
   int io_threads = 1;
   std::chrono::milliseconds heartbeat{1000};
-  /// A client that sent nothing for this long is considered lost.
+  /// Time without a message after which a client is considered lost.
   std::chrono::milliseconds heartbeat_timeout{30000};
   /// Returns the name of a rank for messages; called from any thread. Empty: "rank 3".
   std::function<std::string(std::int32_t rank)> rank_name = {};
   /// Reserves memory for a block of shared memory, in which a client on this host receives a
-  /// microbatch. Returns what holds the reservation until it is dropped, on any thread; null if
-  /// there is no memory now, and the microbatch then goes over the socket. Called by `begin`, on
-  /// its thread; must not block. Empty: no memory is shared.
+  /// microbatch. Returns an object that holds the reservation until it is dropped, on any thread;
+  /// null if there is no memory now, and the microbatch then goes over the socket. Called by
+  /// `begin`, on its thread; must not block. Empty: no memory is shared.
   std::function<std::shared_ptr<const void>(std::int64_t bytes)> reserve_block = {};
 };
 
 /// A client's hello, with what the server knows about the rank it asks for.
 struct JoinRequest {
   const Hello& hello;
-  bool same_client;  ///< The client holds the rank already and has reconnected.
+  bool same_client;  ///< Whether the client holds the rank already and has reconnected.
   /// Returns a refusal if another client holds the rank: kAlreadyExists if that one is known to be
   /// alive, kUnavailable (ask again) until it has answered or is considered lost.
   std::function<std::optional<Refusal>()> check_rank_is_free;
-  /// Whether no other client is alive. Sends a message to each of them.
+  /// Returns whether no other client is alive. Sends a message to each of them.
   std::function<bool()> is_only_client;
 };
 
@@ -59,13 +59,13 @@ std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
 /// Events of clients, for the server's owner.
 struct ClientJoined {
   std::int32_t rank = 0;
-  bool same_client = false;          ///< The client that had this rank has reconnected.
+  bool same_client = false;          ///< Whether the client that had this rank has reconnected.
   std::optional<Position> received;  ///< The last microbatch that is complete at the client.
   std::uint64_t session = 0;         ///< Number of this join, never 0 and never used again.
 };
 struct ClientLeft {
   std::int32_t rank = 0;
-  bool finished = false;  ///< It sent a leave message; otherwise it is considered lost.
+  bool finished = false;  ///< Whether it sent a leave message; otherwise it is considered lost.
 };
 struct CreditGranted {
   std::int32_t rank = 0;
@@ -107,14 +107,14 @@ class Server {
   /// Returns the endpoint that clients connect to, with the port filled in.
   virtual const std::string& endpoint() const = 0;
 
-  /// The functions below queue a message and return at once. Tensors are sent without a copy;
-  /// `keep` is released on any thread when ZeroMQ no longer needs them. Where `begin` has found a
-  /// block of shared memory for a microbatch, `fragment` copies its tensors into that instead. A
-  /// message to a rank without a client is dropped. `session` is ClientJoined::session of the join
-  /// that the decision to send is based on: if the rank has been joined again since, the message is
-  /// dropped, because the new client is served from another position, and a microbatch sent too
-  /// early would make it skip the ones before. 0 sends to whichever client holds the rank; the
-  /// caller then ensures that order.
+  /// Announces a microbatch. This function and those below queue a message and return at once.
+  /// Tensors are sent without a copy; `keep` is released on any thread when ZeroMQ no longer needs
+  /// them. Where `begin` has found a block of shared memory for a microbatch, `fragment` copies its
+  /// tensors into the block instead. A message to a rank without a client is dropped. `session` is
+  /// ClientJoined::session of the join that the decision to send is based on: if the rank has been
+  /// joined again since, the message is dropped, because the new client is served from another
+  /// position, and a microbatch sent too early would make it skip the ones before. 0 sends to
+  /// whichever client holds the rank; the caller then ensures that order.
   virtual void begin(std::int32_t rank, const MicrobatchHeader& header,
                      std::uint64_t session = 0) = 0;
   virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,

@@ -22,11 +22,11 @@ using GetLastError = int (*)();
 // https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 using GetDevice = int (*)(int* device);
 using SetDevice = int (*)(int device);
-constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: for all devices
+constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: registers for all devices
 constexpr int kSuccess = 0;
 
-// Files of libraries that the process has loaded and whose name begins so: a wheel may have put a
-// hash into it (libcudart-d0da41ae.so.11.0).
+// Returns the paths of loaded libraries whose file name begins with `prefix`: a wheel may have put
+// a hash into the name (libcudart-d0da41ae.so.11.0).
 std::vector<std::string> loaded_libraries(std::string_view prefix) {
   struct Search {
     std::string_view prefix;
@@ -43,27 +43,27 @@ std::vector<std::string> loaded_libraries(std::string_view prefix) {
   return std::move(search.found);
 }
 
-// Of the runtime, whether its symbols are visible to all or not.
+// Returns a symbol of the CUDA runtime, even if the library was loaded with local symbols.
 void* find_symbol(const char* name) {
   if (void* const symbol = dlsym(RTLD_DEFAULT, name)) return symbol;
   for (const std::string& library : loaded_libraries("libcudart")) {
     void* const loaded = dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (loaded == nullptr) continue;
     void* const symbol = dlsym(loaded, name);
-    dlclose(loaded);  // whoever has loaded it keeps it
+    dlclose(loaded);  // the library stays loaded by whoever loaded it
     if (symbol != nullptr) return symbol;
   }
   return nullptr;
 }
 
-// The runtime keeps the error of a call that failed; the next caller of cudaGetLastError would take
-// it for its own.
+// Clears the runtime's last error after a call of ours failed: otherwise the next caller of
+// cudaGetLastError would take it for its own.
 void forget_error() {
   const auto get_last_error = reinterpret_cast<GetLastError>(find_symbol("cudaGetLastError"));
   if (get_last_error != nullptr) get_last_error();
 }
 
-// The calling thread's; that of a thread that has set none is 0.
+// Returns the calling thread's device, which is 0 if the thread has set none.
 std::optional<int> current_device() {
   const auto get_device = reinterpret_cast<GetDevice>(find_symbol("cudaGetDevice"));
   int device = 0;
@@ -72,15 +72,16 @@ std::optional<int> current_device() {
 }
 
 void unregister(void* address) {
-  // The runtime may be gone at the end of the process, and the registration with it.
+  // At the end of the process the runtime may be gone, and the registration with it.
   const auto unregister_memory = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
   if (unregister_memory != nullptr && unregister_memory(address) != kSuccess) forget_error();
 }
 
-// The runtime uses the calling thread's device, and makes a context there if there is none:
-// hundreds of megabytes of a device that is perhaps another process's. It does so, too, when a
-// device is set (CUDA 12), so that the calling thread's could not be set back: a thread of its own
-// has nothing to set back. It looks nothing up, as the calling thread may have the loader's lock.
+// Unregisters `address` on `device`, on a thread of its own. The runtime makes a context on the
+// calling thread's device if there is none, which takes hundreds of megabytes of a device that may
+// belong to another process. CUDA 12 does so even when a device is set, so the calling thread's
+// device could not be restored. The new thread looks no symbols up, because the calling thread may
+// hold the dynamic loader's lock.
 void unregister_on(int device, void* address) {
   const auto set_device = reinterpret_cast<SetDevice>(find_symbol("cudaSetDevice"));
   const auto unregister_memory = reinterpret_cast<Unregister>(find_symbol("cudaHostUnregister"));
@@ -92,7 +93,7 @@ void unregister_on(int device, void* address) {
     std::jthread([=] {
       if (set_device(device) == kSuccess) unregister_memory(address);
     }).join();
-  } catch (const std::system_error&) {  // no further thread
+  } catch (const std::system_error&) {  // the system has no further thread
     unregister(address);
   }
 }
@@ -133,7 +134,7 @@ HostRegistration& HostRegistration::operator=(HostRegistration&& other) noexcept
 }
 
 HostRegistration::~HostRegistration() {
-  if (address_ == nullptr || getpid() != process_) return;  // a child of fork has no CUDA
+  if (address_ == nullptr || getpid() != process_) return;  // a child of fork cannot use CUDA
   unregister_on(device_, address_);
 }
 

@@ -11,14 +11,14 @@ namespace isocost {
 
 /// Memory that is registered with this process's CUDA runtime, so that copies between it and a
 /// device need no staging and do not block. Unregistered on destruction, on the device that was
-/// current then; this must come before the memory is unmapped, and may be on any thread. Move-only.
-/// The runtime is found at run time: nothing links against it.
+/// current at registration; destroy it before the memory is unmapped, on any thread. Move-only. The
+/// runtime is found at run time: nothing links against it.
 class HostRegistration {
  public:
   /// Registers memory for all devices, which pins its pages: some milliseconds for 128 MiB. Uses
   /// the calling thread's current device. Errors: kNotFound if this process does not use CUDA;
-  /// kUnsupported if it does, and no runtime is found among its libraries; kUnavailable if the
-  /// runtime refuses, for example where too much memory is locked.
+  /// kUnsupported if it uses CUDA, but no runtime is found among its libraries; kUnavailable if the
+  /// runtime refuses, for example because too much memory is locked.
   static Result<HostRegistration> of(std::span<std::byte> bytes);
 
   HostRegistration(HostRegistration&& other) noexcept;

@@ -82,7 +82,7 @@ class ByteReader {
   void fail() { ok_ = false; }
   bool ok() const { return ok_; }
   bool at_end() const { return ok_ && rest_.empty(); }
-  /// Bytes not read yet: an upper bound on how many elements can follow.
+  /// Returns the number of bytes not read yet: an upper bound on how many elements can follow.
   std::size_t left() const { return rest_.size(); }
 
  private:

@@ -19,8 +19,8 @@ namespace {
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kIpc = "ipc://";
 
-// The endpoint's socket file; empty if it has none with a known name ('*' lets ZeroMQ choose one,
-// '@' begins a name without a file).
+// Returns the endpoint's socket file; empty if it has none with a known name ('*' lets ZeroMQ
+// choose one, '@' begins a name without a file).
 std::optional<std::string> path_of(std::string_view endpoint) {
   if (!endpoint.starts_with(kIpc)) return std::nullopt;
   std::string path(endpoint.substr(kIpc.size()));
@@ -34,7 +34,7 @@ bool has_listener(const std::string& path) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return true;  // unknown: leave the file
+  if (descriptor < 0) return true;  // not known, so the file is left alone
   const bool refused =
       connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
       errno == ECONNREFUSED;
@@ -42,7 +42,8 @@ bool has_listener(const std::string& path) {
   return !refused;
 }
 
-// '*' or a number of 16 bits: ZeroMQ would use a larger one modulo 65,536.
+// Returns whether `text` is '*' or a number of 16 bits: ZeroMQ would use a larger one modulo
+// 65,536.
 bool is_port(std::string_view text) {
   if (text == "*") return true;
   std::uint16_t port = 0;

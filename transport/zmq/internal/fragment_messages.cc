@@ -53,7 +53,7 @@ class Packer {
   void open() {
     header_ = {position_, sample_, {}};
     frames_.clear();
-    frames_.emplace_back();  // the header's place
+    frames_.emplace_back();  // placeholder for the header
     held_ = 0;
   }
 

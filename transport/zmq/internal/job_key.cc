@@ -23,19 +23,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kKeyBytes = 32;
-// A node touches its key at this age; one of this age is a dead node's.
+// A node touches its key at the first age; a key of the second age belongs to a dead node.
 constexpr std::chrono::hours kYoung{1};
 constexpr std::chrono::hours kOfTheDead{24};
 
-// Whether it is a directory that nobody but this user can change or read.
+// Returns whether nobody but this user can change or read the directory.
 bool is_private(const fs::path& directory) {
   struct stat status{};
   return lstat(directory.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
          status.st_uid == geteuid() && (status.st_mode & 077) == 0;
 }
 
-// Where keys may be, the best place first. It does not depend on the environment, which a node and
-// its trainers may not share.
+// Returns the directories where keys may be, the best one first. They do not depend on the
+// environment, which a node and its trainers may not share.
 std::vector<fs::path> directories() {
   const std::string user = std::to_string(geteuid());
   std::vector<fs::path> found;
@@ -44,7 +44,8 @@ std::vector<fs::path> directories() {
   return found;
 }
 
-// "127.0.0.1:5800.key"; nothing for an endpoint that other machines reach, or without a port.
+// Returns a name like "127.0.0.1:5800.key"; nothing for an endpoint that other machines reach, or
+// without a port.
 std::optional<std::string> file_name(std::string_view endpoint) {
   constexpr std::string_view kTcp = "tcp://";
   constexpr std::string_view kByName = "localhost:";
@@ -93,7 +94,7 @@ Result<JobKeyFile> JobKeyFile::write(std::string_view endpoint, const std::strin
 
 Status JobKeyFile::save() const {
   ISOCOST_TRY(replace_file(path_, key_ + "\n"));
-  chmod(path_.c_str(), 0600);  // nobody else can enter the directory anyway
+  chmod(path_.c_str(), 0600);  // only this user can enter the directory in any case
   return {};
 }
 
@@ -103,7 +104,7 @@ void JobKeyFile::keep() const {
   const fs::file_time_type written = fs::last_write_time(path_, missing);
   const auto now = fs::file_time_type::clock::now();
   if (!missing && now - written < kYoung) return;
-  // What fails now is tried again at the next beat.
+  // If this fails, the next beat tries again.
   if (!missing) {
     fs::last_write_time(path_, now, missing);
   } else if (make_private(path_.parent_path())) {

@@ -9,22 +9,23 @@
 
 namespace isocost {
 
-/// The key that clients of a node on loopback show, so that other users of the machine get nothing.
-/// It is a file of the node, named by its endpoint, which only this user can read: in
+/// The key that clients of a node on loopback show, so that other users of the machine cannot
+/// connect. The node keeps it in a file named after its endpoint, which only this user can read: in
 /// /run/user/UID/isocost, or in /tmp/isocost-UID where the system has no such directory. Move-only;
 /// the destructor removes the file.
 class JobKeyFile {
  public:
   JobKeyFile() = default;  ///< No file.
-  /// Writes the key of a node that listens on `endpoint`, with its port, in the place of an earlier
-  /// node's. Errors: kInvalidArgument with the directory that cannot be made or written.
+  /// Writes the key of a node that listens on `endpoint`, port included, over an earlier node's.
+  /// Errors: kInvalidArgument with the directory that cannot be made or written.
   static Result<JobKeyFile> write(std::string_view endpoint, const std::string& key);
   JobKeyFile(JobKeyFile&& other) noexcept;
   JobKeyFile& operator=(JobKeyFile&& other) noexcept;
   JobKeyFile(const JobKeyFile&) = delete;
   JobKeyFile& operator=(const JobKeyFile&) = delete;
   ~JobKeyFile() { remove(); }
-  /// Writes the file again if it is gone, and keeps it young: cleaners of /tmp remove what is old.
+  /// Writes the file again if it is gone, and renews its time, since cleaners of /tmp remove old
+  /// files.
   void keep() const;
 
  private:
@@ -43,7 +44,8 @@ std::string make_job_key();
 /// this user can read.
 std::optional<std::string> find_job_key(std::string_view endpoint);
 
-/// Removes what nodes that were killed have left: at this endpoint, and anywhere a day ago.
+/// Removes keys that killed nodes have left: the one of this endpoint, and those more than a day
+/// old.
 void remove_old_job_keys(std::string_view endpoint);
 
 }  // namespace isocost

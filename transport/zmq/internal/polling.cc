@@ -7,7 +7,8 @@ namespace isocost {
 void block_signals() {
   sigset_t all;
   sigfillset(&all);
-  // These tell of an instruction of this thread; blocked, they would end the process.
+  // These signals report faults of this thread's own instructions; blocked, they would end the
+  // process.
   for (const int fault : {SIGBUS, SIGFPE, SIGILL, SIGSEGV}) sigdelset(&all, fault);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }

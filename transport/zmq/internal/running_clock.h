@@ -5,9 +5,9 @@
 
 namespace isocost {
 
-/// Time in which its thread could run. A process that was stopped (SIGSTOP, a suspended or migrated
-/// machine) or starved must not take its own absence for its peer's silence: the time between two
-/// calls counts as `most` at most. Single-thread.
+/// Measures time in which its thread could run. A process that was stopped (SIGSTOP, a suspended or
+/// migrated machine) or starved must not mistake its own absence for its peer's silence, so the
+/// time between two calls counts as `most` at most. Single-thread.
 class RunningClock {
  public:
   using Clock = std::chrono::steady_clock;
@@ -15,7 +15,7 @@ class RunningClock {
   explicit RunningClock(std::chrono::nanoseconds most) : most_(most) {}
 
   Clock::time_point now() { return at(Clock::now()); }
-  /// The same where the machine's clock shows `real`.
+  /// Returns the time at which the machine's clock shows `real`.
   Clock::time_point at(Clock::time_point real) {
     time_ += std::clamp<std::chrono::nanoseconds>(real - last_, std::chrono::nanoseconds(0), most_);
     last_ = real;

@@ -8,14 +8,15 @@
 
 namespace isocost {
 
-/// How often peers without a rank are answered: a hundred times a second all together, after a
-/// first thousand, and a thousand times each. What is refused costs no memory then, even if the
-/// peer never reads it. Single-thread.
+/// Limits answers to peers without a rank: a thousand at first and then a hundred per second for
+/// all of them together, and a thousand for each. A peer that never reads its refusals therefore
+/// costs little memory. Single-thread.
 class StrangerAnswers {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Counts an answer to the peer at `address`, if there may be one.
+  /// Counts an answer to the peer at `address`. Returns false, without counting, if a limit is
+  /// reached.
   bool may_answer(const std::string& address, Time now) {
     constexpr double kMost = 1000;
     constexpr double kEachSecond = 100;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kAddress = "inproc://zeromq.zap.01";
 
-// In a time that does not tell how much of it is right.
+// Compares in constant time.
 bool is_same(std::string_view shown, std::string_view key) {
   unsigned differences = shown.size() == key.size() ? 0 : 1;
   for (std::size_t i = 0; i < std::min(shown.size(), key.size()); ++i) {
@@ -37,8 +37,8 @@ KeyGate::KeyGate(zmq::context_t& context, std::string job_key)
   socket_.bind(kAddress);
 }
 
-// version, request id, domain, address, identity, mechanism, credentials: the raw public key, or a
-// name and a password
+// Frames of a request: version, request id, domain, address, identity, mechanism, credentials (the
+// raw public key, or a name and a password).
 bool KeyGate::admits(const std::vector<zmq::message_t>& request) const {
   const std::string_view mechanism = request.size() > 5 ? request[5].to_string_view() : "";
   if (mechanism == "PLAIN") {

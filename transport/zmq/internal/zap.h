@@ -9,8 +9,8 @@
 namespace isocost {
 
 /// Answers ZeroMQ's requests whether a client with a given public key, or with the job key, may
-/// connect (ZAP, https://rfc.zeromq.org/spec/27/). It must be bound before the socket that it
-/// guards, and is bound while it lives. Single-thread.
+/// connect (ZAP, https://rfc.zeromq.org/spec/27/). Create it before the socket that it guards is
+/// bound, and keep it while the socket is bound. Single-thread.
 class KeyGate {
  public:
   /// Admits clients with one of these public keys.
@@ -18,7 +18,8 @@ class KeyGate {
   /// Admits clients that show the job key, as a password of ZeroMQ's PLAIN mechanism.
   KeyGate(zmq::context_t& context, std::string job_key);
   zmq::socket_t& socket() { return socket_; }
-  /// Answers one request that has arrived. Returns why and from where a client was refused.
+  /// Answers one request that has arrived. Returns the reason and the address if a client was
+  /// refused.
   std::optional<std::string> answer();
 
  private:
