@@ -40,9 +40,10 @@
 namespace isocost {
 namespace {
 
-// How long a node that has ended waits for its clients to leave.
+// Time that a node that has ended waits for its clients to leave.
 constexpr std::chrono::seconds kDrainTimeout{5};
-// How long ranks have for the steps that they have begun; less than what Kubernetes waits for.
+// Time that ranks have for the steps that they have begun; less than Kubernetes waits before it
+// kills.
 constexpr std::chrono::seconds kLongestDrain{20};
 
 // Calls a function after some time, unless it is destroyed before.
@@ -58,7 +59,7 @@ class Timer {
  private:
   Mutex mutex_;
   ConditionVariable never_;
-  std::jthread thread_;  // last: joined first
+  std::jthread thread_;  // declared last, so it is joined first
 };
 
 Error drained(const Position& at) {
@@ -72,8 +73,8 @@ JoinRequirements requirements_of(const NodeParts& parts, std::uint64_t cursor) {
           parts.layout && parts.layout->pipelined(), cursor};
 }
 
-// Owns the pieces and their threads, and passes between them and the socket. What the pieces do is
-// said in their headers.
+// Owns the parts and their threads, and passes values between them and the socket. The headers of
+// the parts say what each does.
 class NodeImpl final : public Node {
  public:
   explicit NodeImpl(NodeParts parts)
@@ -112,8 +113,8 @@ class NodeImpl final : public Node {
   PageText health() const;
   PageText readiness() const;
 
-  // First, because samples hold grants: those of the job's queue, and those of steps whose reports
-  // wait for the cost model, which is one of the parts.
+  // Declared first, because samples hold grants: those of the job's queue, and those of steps whose
+  // reports wait for the cost model, which is one of the parts.
   MemoryBudget budget_;
   BufferPool pool_;
   NodeParts parts_;
@@ -126,12 +127,12 @@ class NodeImpl final : public Node {
   bool hardware_compared_ = false;  // used on the socket's thread only
   TrainingMeter meter_;
   PlanningLoop planning_;
-  std::unique_ptr<Timeline> timeline_;  // where metrics are served
+  std::unique_ptr<Timeline> timeline_;  // null where no metrics are served
   std::unique_ptr<ReportIntake> reports_;
   std::unique_ptr<DeliveryLoop> delivery_;
 
-  // Destroyed in reverse: the metrics first, since they ask all others; then the workers, since
-  // they decode and send; then the socket, which holds samples.
+  // Destroyed in reverse order: the metrics first, since they ask all others; then the workers,
+  // since they decode and send; then the socket, which holds samples.
   std::unique_ptr<BlockMemory> block_memory_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<StepDecoder> decoder_;
@@ -143,7 +144,7 @@ class NodeImpl final : public Node {
 Status NodeImpl::start() {
   const NodeOptions& options = parts_.options;
   ServerOptions server = server_options(options);
-  // Where the receivers are known, planning does not wait for the first of them.
+  // Where the receivers are known, planning need not wait for the first of them.
   if (parts_.receivers() > 0) {
     if (auto job = job_.begin(Hello{}, true); !job) {
       return Error(job.error().code, job.error().message);
@@ -221,12 +222,12 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
   if (auto refusal = check_start(hello, epochs, parts_.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
-  // These two ask the other clients, and those that turn out to have left are reported meanwhile.
+  // The next two checks ask the other clients, and report those that turn out to have left.
   if (evaluation->decision == JoinDecision::kBeginAgain) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
   }
   const bool alone = request.is_only_client();
-  // Before the job begins, since planning begins with it.
+  // Stored before the job begins, since planning begins with it.
   steps_.receive_state(hello.start.cost_model_state);
   const auto job = job_.begin(hello, alone);
   if (!job) {
@@ -236,7 +237,8 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   return welcome(*job);
 }
 
-// A model profile of other hardware is a poor start, which correction improves: one warning.
+// Logs one warning if the model profile is of other hardware: it is then a poor start, which
+// correction improves.
 void NodeImpl::compare_hardware(const Hello& hello) {
   const std::string& profiled = parts_.profile.hardware;
   if (hardware_compared_ || profiled.empty() || hello.hardware.empty()) return;
@@ -270,10 +272,10 @@ void NodeImpl::on_event(const ServerEvent& event) {
     steps_.receive_profile(*received);
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     job_.join(*joined);
-    block_memory_->give_up();  // it may have been for the client that had the rank
+    block_memory_->give_up();  // the request may have been for the client that had the rank
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
     job_.leave(left->rank, !left->finished);
-    block_memory_->give_up();  // it may have been for this client
+    block_memory_->give_up();  // the request may have been for this client
   } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
     job_.grant(credit->rank, credit->microbatches);
   } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
@@ -302,16 +304,16 @@ std::string NodeImpl::name_of(std::int32_t rank) const {
                                      : "receiver " + std::to_string(rank);
 }
 
-// Whoever waits for data should know why.
+// Logs a line and sends it to the clients, so that users who wait for data see the reason.
 void NodeImpl::announce(LogLevel level, std::string_view text) {
   log(parts_.log, level, text);
   server_->notify_all({std::string(text)});
 }
 
-// What training waits for, as far as this node can tell.
+// Returns what training waits for, as far as this node can tell.
 std::string NodeImpl::obstacle() const {
   if (retry_.paused_s() > 0) return "shards cannot be read, or decode workers cannot start";
-  constexpr double kLong = 10;  // seconds that a decode takes at most, usually
+  constexpr double kLong = 10;  // seconds; decodes rarely take longer
   const double timeout_s =
       std::chrono::duration<double>(parts_.options.service.stall_timeout).count();
   const auto decode = decoder_->oldest_decode();
@@ -344,7 +346,7 @@ PageText NodeImpl::readiness() const {
 }
 
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_token& drain) {
-  std::stop_source serving;  // samples that are decoded again stop with it
+  std::stop_source serving;  // samples that are decoded again for sending stop with it
   const std::stop_callback stop_serving(stop, [&serving] { serving.request_stop(); });
   std::optional<Timer> deadline;
   const std::stop_callback begin_draining(drain, [&] {
@@ -366,13 +368,13 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_t
     wait_until_left(kDrainTimeout);
     return summary();
   }
-  // A failure in the first step comes before slow trainers have joined. They should learn the
-  // reason rather than time out.
+  // The first step may fail before slow trainers have joined. Waiting for them lets them learn the
+  // reason instead of timing out.
   if (!was_stopped) job_.wait_until_joined(kDrainTimeout);
   return status.error();
 }
 
-// Serves job after job, until one ends.
+// Serves one job after the other, until one ends.
 Status NodeImpl::serve(const std::stop_token& stop, const std::stop_token& drain) {
   for (;;) {
     ISOCOST_ASSIGN(const JobTerms job, job_.wait_for_job(stop));

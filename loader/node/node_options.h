@@ -18,11 +18,12 @@ namespace isocost {
 struct CostModelOptions {
   std::filesystem::path profile;          ///< Model profile; empty: the built-in profile.
   std::array<bool, kModules> padded{};    ///< Modules whose sequences the trainer pads.
-  bool correct = true;                    ///< Correct the cost model from measured seconds.
-  std::filesystem::path correction_file;  ///< Keeps the cost model's state; empty: not kept.
+  bool correct = true;                    ///< Whether measured seconds correct the cost model.
+  std::filesystem::path correction_file;  ///< File that keeps the cost model's state; empty: none.
 };
 
-/// How a node is reached and observed, and when it considers a trainer lost. See docs/config.md.
+/// Options for how a node is reached and observed, and when it considers a trainer lost. See
+/// docs/config.md.
 struct ServiceOptions {
   std::int64_t plan_ahead = 2;  ///< Steps that are decoded and planned ahead of training.
   std::string bind = "tcp://127.0.0.1:5800";
@@ -32,14 +33,14 @@ struct ServiceOptions {
   std::int64_t io_threads = 1;  ///< Threads of ZeroMQ, each for some of the trainers.
   bool shared_memory = true;    ///< Trainers on this host receive microbatches in shared memory.
   std::chrono::milliseconds heartbeat_timeout{30000};
-  /// How long ranks may train without anything planned, sent or acknowledged before somebody is
-  /// told; 0: nobody is.
+  /// Time that ranks may train without anything planned, sent or acknowledged before the node
+  /// announces it; 0: never.
   std::chrono::milliseconds stall_timeout{1'800'000};
   std::string
       metrics;  ///< Address of the metrics endpoint, see parse_metrics_address; empty: none.
   std::filesystem::path summary;  ///< JSON written at the end; empty: none.
 
-  /// Errors: kInvalidArgument with field, value and what is allowed.
+  /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
 
@@ -52,7 +53,7 @@ struct NodeOptions {
   BadSampleOptions bad_samples;
   ServiceOptions service;
 
-  /// Errors: kInvalidArgument with field, value and what is allowed.
+  /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
 

@@ -26,15 +26,15 @@ class NodeThread {
   const Node& node() const { return *node_; }
   const std::string& endpoint() const { return node_->endpoint(); }
 
-  /// Blocks until Node::run has returned, or until `limit` has passed. Returns what Node::run
-  /// returned; nothing where it is still serving.
+  /// Blocks until Node::run has returned, or until `limit` has passed. Returns the result of
+  /// Node::run; nothing where it is still serving.
   std::optional<Result<NodeSummary>> wait(std::chrono::milliseconds limit) ISOCOST_EXCLUDES(mutex_);
 
   /// Blocks until every rank has left (see Node::wait_until_left), but no longer than `grace`; then
   /// asks the node to stop and blocks until it has, which takes as long as the sample that is being
   /// decoded and the step that is being planned. Returns the node's counters. May be called again:
-  /// the node is stopped once. Errors: those of Node::run but kCancelled, as a node that was asked
-  /// to stop has not failed.
+  /// the node is stopped once. Errors: those of Node::run except kCancelled, since a node that was
+  /// asked to stop has not failed.
   Result<NodeSummary> stop(std::chrono::milliseconds grace = {}) ISOCOST_EXCLUDES(mutex_);
 
  private:

@@ -14,27 +14,27 @@
 
 namespace isocost {
 
-/// The batches of a node's steps in their order: that of the present step, and those after it as
-/// far as somebody has asked. Each is composed once and in this order, so a composer that keeps one
-/// window composes no window twice. Single-thread.
+/// Batches of a node's steps in their order: that of the present step, and those after it as far as
+/// a caller has asked. Each is composed once and in this order, so a composer that keeps one window
+/// composes no window twice. Single-thread.
 class BatchSequence {
  public:
   struct Context {
     /// See BatchComposer::batch.
     std::function<Result<std::vector<SampleId>>(std::uint64_t epoch, std::uint64_t step)> compose;
-    std::function<std::uint64_t(std::uint64_t epoch)> steps;  ///< Steps of an epoch.
-    std::uint64_t epochs = 1;                                 ///< 0: without end.
-    std::size_t ahead = 0;  ///< Steps that may be looked at after the present one.
+    std::function<std::uint64_t(std::uint64_t epoch)>
+        steps;                 ///< Returns the number of steps of an epoch.
+    std::uint64_t epochs = 1;  ///< 0: without end.
+    std::size_t ahead = 0;     ///< Most steps after the present one that `following` may look at.
   };
   explicit BatchSequence(Context context) : context_(std::move(context)) {}
 
-  /// Makes a step the present one, and returns its samples; the view is valid until the next call.
+  /// Makes a step the present one. Returns its samples; the view is valid until the next call.
   /// Errors: those of `compose`.
   Result<std::span<const SampleId>> move_to(std::uint64_t epoch, std::uint64_t step);
 
-  /// Returns the sample at an index of those of the following steps; nothing after the last step
-  /// that may be looked at, at the end of the last epoch, or from a batch on that cannot be
-  /// composed.
+  /// Returns the sample at `index` within all following steps; nothing beyond `ahead` steps, after
+  /// the last epoch, or from a batch on that cannot be composed.
   std::optional<SampleId> following(std::size_t index);
 
  private:
@@ -46,7 +46,7 @@ class BatchSequence {
   bool extend();
 
   const Context context_;
-  std::deque<Batch> batches_;  // the present one first; empty before the first
+  std::deque<Batch> batches_;  // the present one first; empty before the first move_to
 };
 
 }  // namespace isocost

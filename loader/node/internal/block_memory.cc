@@ -6,7 +6,7 @@ namespace isocost {
 namespace {
 
 struct Reservation {
-  std::shared_ptr<MemoryBudget> waiting_budget;  // first: its grant is returned to it
+  std::shared_ptr<MemoryBudget> waiting_budget;  // declared first: its grant is returned to it
   MemoryBudget::Grant waiting;
   MemoryBudget::Grant granted;
 };

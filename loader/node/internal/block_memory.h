@@ -9,9 +9,9 @@
 
 namespace isocost {
 
-/// Memory for blocks of shared memory, in which trainers hold microbatches for as long as they
-/// like. It counts in the node's budget, and within the half of it that decoded samples may hold
-/// while they wait: the other half stays free for decoding, whatever trainers do.
+/// Memory for blocks of shared memory, in which trainers may hold microbatches for any time. It
+/// counts in the node's budget, and within the half of it that decoded samples may hold while they
+/// wait: the other half stays free for decoding, whatever trainers do.
 /// Internally synchronised.
 class BlockMemory {
  public:
@@ -19,10 +19,11 @@ class BlockMemory {
   BlockMemory(std::shared_ptr<MemoryBudget> waiting, MemoryBudget* budget)
       : waiting_(std::move(waiting)), budget_(budget) {}
 
-  /// Returns what holds `bytes` until it is dropped; null if there is no memory now. Never blocks.
-  /// Where decoding has the whole budget, it waits in the budget's queue for a later call.
+  /// Reserves `bytes`. Returns an object that holds them until it is dropped, or null if there is
+  /// no memory now. Never blocks. Where decoding has the whole budget, the request waits in the
+  /// budget's queue for a later call.
   std::shared_ptr<const void> reserve(std::int64_t bytes) ISOCOST_EXCLUDES(mutex_);
-  /// Gives up what waits for a later call.
+  /// Withdraws the request that waits for a later call.
   void give_up() ISOCOST_EXCLUDES(mutex_);
 
  private:

@@ -10,7 +10,7 @@
 namespace isocost {
 namespace {
 
-// What was set aside before is kept.
+// Returns a name that no file has, so that files that were set aside before are kept.
 std::filesystem::path free_name(const std::string& wanted) {
   std::error_code failure;
   std::string name = wanted;

@@ -133,7 +133,7 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   if (!serves(job)) return superseded();
   if (!delivery) return Next(Finished{});
   ++changes_;
-  changed_.notify_all();  // less waits to be sent: planning may go on
+  changed_.notify_all();  // fewer steps wait to be sent, so planning may go on
   const std::uint64_t session = job_->session(delivery->rank);
   return Next(Outgoing{*std::move(delivery), session});
 }
@@ -213,8 +213,7 @@ CurrentJob::Depth CurrentJob::depth() const {
 
 StallWatch::Activity CurrentJob::activity() const {
   const MutexLock lock(mutex_);
-  // Ranks that are lost should come back; those that said that they leave have done what they had
-  // to.
+  // Lost ranks are expected back; ranks that announced that they leave have done their part.
   const bool begun = job_ && (job_->present() > 0 || job_->any_lost());
   return {begun && !draining_ && !failure_ && !job_->queue().finished(), changes_};
 }

@@ -23,7 +23,7 @@
 
 namespace isocost {
 
-/// Which job it is. A plain value.
+/// Identity and start of a job. A plain value.
 struct JobTerms {
   std::uint64_t id = 0;
   std::int32_t ranks = 0;
@@ -38,16 +38,16 @@ class CurrentJob {
  public:
   struct Options {
     JoinRequirements requirements;
-    std::size_t plan_ahead = 2;  ///< Steps that may be planned and not yet sent to every rank.
+    std::size_t plan_ahead = 2;  ///< Most steps that may be planned and not yet sent to every rank.
     MonotonicClock clock = steady_clock();
   };
   explicit CurrentJob(Options options) : options_(std::move(options)) {}
 
-  // Joining, on the socket's thread.
+  // Functions for joining, on the socket's thread.
 
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;
-    JobTerms job;  ///< Where the decision is kJoin.
+    JobTerms job;  ///< Valid where the decision is kJoin.
   };
   /// See evaluate_join.
   tl::expected<Evaluation, Refusal> evaluate(const Hello& hello, bool same_client) const
@@ -56,7 +56,8 @@ class CurrentJob {
   /// of new_job, and retry_later where a job has other clients.
   tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone) ISOCOST_EXCLUDES(mutex_);
 
-  // What clients say, on the socket's thread. Ranks that the job does not have are ignored.
+  // Functions for what clients say, on the socket's thread. Ranks that the job does not have are
+  // ignored.
 
   void join(const ClientJoined& joined) ISOCOST_EXCLUDES(mutex_);
   void leave(std::int32_t rank, bool lost = false) ISOCOST_EXCLUDES(mutex_);
@@ -67,32 +68,32 @@ class CurrentJob {
     std::uint64_t job = 0;
     std::shared_ptr<const SealedStep> step;
   };
-  /// The step of a rank's microbatch while it is held; a null step otherwise.
+  /// Returns the step of a rank's microbatch while it is held; a null step otherwise.
   HeldStep find(std::int32_t rank, const Position& position) const ISOCOST_EXCLUDES(mutex_);
 
-  // Planning.
+  // Functions for planning.
 
   /// Blocks until there is a job. Errors: kCancelled.
   Result<JobTerms> wait_for_job(const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
-  /// Blocks until no more than `plan_ahead` steps wait for the slowest rank. Errors: kCancelled,
-  /// also where another job has begun.
+  /// Blocks until at most `plan_ahead` steps wait for the slowest rank. Errors: kCancelled, also
+  /// where another job has begun.
   Status wait_for_room(std::uint64_t job, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
-  /// Errors: kCancelled where another job has begun.
+  /// Adds a step. Errors: kCancelled where another job has begun.
   Status push(std::uint64_t job, std::shared_ptr<SealedStep> step) ISOCOST_EXCLUDES(mutex_);
   Status push(std::uint64_t job, const EpochEnd& end) ISOCOST_EXCLUDES(mutex_);
 
-  // Delivery.
+  // Functions for delivery.
 
   struct Outgoing {
     DeliveryQueue::Delivery delivery;
-    std::uint64_t session = 0;  ///< Of the client that holds the rank.
+    std::uint64_t session = 0;  ///< Session of the client that holds the rank.
   };
   struct NothingToSend {};
   struct Finished {};
   using Next = std::variant<Outgoing, NothingToSend, Finished>;
-  /// Blocks until something may be sent, and counts it as sent; NothingToSend after `limit`,
-  /// Finished when every rank has acknowledged the last epoch. Errors: what `fail` was given;
-  /// kCancelled, also where another job has begun.
+  /// Blocks until something may be sent, and counts it as sent. Returns NothingToSend after
+  /// `limit`, and Finished when every rank has acknowledged the last epoch. Errors: the one that
+  /// `fail` was given; kCancelled, also where another job has begun.
   Result<Next> next(std::uint64_t job, std::chrono::nanoseconds limit, const std::stop_token& stop)
       ISOCOST_EXCLUDES(mutex_);
 
@@ -102,30 +103,31 @@ class CurrentJob {
   };
   /// Ranks that cannot go on because another one has no client.
   struct BlockedRanks {
-    std::int32_t absent = 0;     ///< The rank without a client: planning waits for it.
-    bool joined_before = false;  ///< It had a client.
+    std::int32_t absent = 0;     ///< The rank without a client, for which planning waits.
+    bool joined_before = false;  ///< Whether it had a client.
     std::vector<Waiting> waiting;
   };
-  /// Nothing where no rank is blocked, they have waited for less than `least` or the rank that they
-  /// wait for has been away for less, or another job has begun. Waiting begins with the first call
-  /// that finds it.
+  /// Returns the blocked ranks; nothing where no rank is blocked, where they have waited for less
+  /// than `least` or the rank that they wait for has been away for less, or where another job has
+  /// begun. Waiting begins with the first call that finds it.
   std::optional<BlockedRanks> blocked_ranks(std::uint64_t job, std::chrono::nanoseconds least)
       ISOCOST_EXCLUDES(mutex_);
 
-  /// The rank that alone keeps the job from its end: see DeliveryQueue::unfinished_absent_rank.
-  /// Nothing where it has been away for less than `least`, or another job has begun.
+  /// Returns the rank that alone keeps the job from its end: see
+  /// DeliveryQueue::unfinished_absent_rank. Returns nothing where it has been away for less than
+  /// `least`, or another job has begun.
   std::optional<std::int32_t> missing_rank(std::uint64_t job, std::chrono::nanoseconds least) const
       ISOCOST_EXCLUDES(mutex_);
 
-  // Any thread.
+  // Functions for any thread.
 
-  /// Begins no further step: `next` is finished when ranks have acknowledged the steps of which one
-  /// was sent anything, or none has a client. No other job begins.
+  /// Begins no further step: `next` returns Finished when ranks have acknowledged every step of
+  /// which anything was sent, or when no rank has a client. No other job begins.
   void drain() ISOCOST_EXCLUDES(mutex_);
-  /// The first step that was not delivered, once `drain` was called; nothing without a job.
+  /// Returns the first step that was not delivered, once `drain` was called; nothing without a job.
   std::optional<Position> drained_at() const ISOCOST_EXCLUDES(mutex_);
   bool draining() const ISOCOST_EXCLUDES(mutex_);
-  /// Ends `next` with this error. The first failure counts.
+  /// Makes `next` fail with this error. The first failure counts.
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
   /// Blocks until every rank has joined, or `limit` has passed. Returns whether all have.
   bool wait_until_joined(std::chrono::nanoseconds limit) ISOCOST_EXCLUDES(mutex_);
@@ -139,12 +141,12 @@ class CurrentJob {
     QueueDepth queue;
   };
   Depth depth() const ISOCOST_EXCLUDES(mutex_);
-  /// Whether ranks train, and a number that grows whenever a step is planned, a microbatch is sent
-  /// or a rank acknowledges one.
+  /// Returns whether ranks train, and a number that grows whenever a step is planned, a microbatch
+  /// is sent or a rank acknowledges one.
   StallWatch::Activity activity() const ISOCOST_EXCLUDES(mutex_);
   /// See DeliveryQueue::behind; empty without a job.
   std::vector<DeliveryQueue::Behind> behind() const ISOCOST_EXCLUDES(mutex_);
-  /// Returns what ranks of all jobs so far have acknowledged.
+  /// Returns the number of steps and samples that ranks of all jobs so far have acknowledged.
   DeliveryCounts delivered() const ISOCOST_EXCLUDES(mutex_);
 
  private:
@@ -154,7 +156,7 @@ class CurrentJob {
   bool has_rank(std::int32_t rank) const ISOCOST_REQUIRES(mutex_) {
     return job_ && rank >= 0 && rank < job_->ranks();
   }
-  // Nobody is left to deliver to.
+  // Returns whether no client is left to deliver to while draining.
   bool drained() const ISOCOST_REQUIRES(mutex_) { return draining_ && job_->all_left(); }
   bool has_room() const ISOCOST_REQUIRES(mutex_) {
     return job_->queue().ahead() <= options_.plan_ahead;

@@ -22,7 +22,8 @@ DecodeTasks::TaskHandle DecodeTasks::submit(std::function<void()> run) {
   return task;
 }
 
-// Wakes the waiting thread only where its wait may be over: a step has thousands of tasks.
+// Ends a task. Wakes the waiting thread only where its wait may be over, since a step has thousands
+// of tasks.
 void DecodeTasks::end(Task& task) {
   const MutexLock lock(mutex_);
   task.ended_ = true;

@@ -10,11 +10,12 @@
 
 namespace isocost {
 
-/// Runs decoding tasks on the workers, and knows which have ended and whether a worker has none.
-/// The destructor blocks until all have ended. Thread-safe, but only one thread at a time may wait.
+/// Runs decoding tasks on the workers, and knows which have ended and whether a worker is idle. The
+/// destructor blocks until all have ended. Thread-safe, but only one thread at a time may wait.
 class DecodeTasks {
  public:
-  /// `executor` must run every task; it may be destroyed first, since it then has.
+  /// `executor` must run every task; it may be destroyed before this object, since all tasks have
+  /// then run.
   explicit DecodeTasks(Executor& executor) : executor_(executor), workers_(executor.workers()) {}
   ~DecodeTasks();
   DecodeTasks(const DecodeTasks&) = delete;
@@ -31,8 +32,8 @@ class DecodeTasks {
   /// `run` must neither throw nor wait for another task. It is destroyed before the task ends.
   TaskHandle submit(std::function<void()> run) ISOCOST_EXCLUDES(mutex_);
 
-  /// Blocks until all of `tasks` have ended; with `or_idle`, at most until fewer tasks than workers
-  /// are left. Returns whether all of `tasks` have ended.
+  /// Blocks until all of `tasks` have ended; with `or_idle`, at most until a worker is idle,
+  /// because fewer tasks than workers are left. Returns whether all of `tasks` have ended.
   bool wait(std::span<const TaskHandle> tasks, bool or_idle) ISOCOST_EXCLUDES(mutex_);
 
  private:
@@ -42,8 +43,8 @@ class DecodeTasks {
   const std::size_t workers_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::size_t left_ ISOCOST_GUARDED_BY(mutex_) = 0;     // tasks that have not ended ...
-  std::size_t awaited_ ISOCOST_GUARDED_BY(mutex_) = 0;  // ... and those of them that `wait` is for
+  std::size_t left_ ISOCOST_GUARDED_BY(mutex_) = 0;     // tasks that have not ended
+  std::size_t awaited_ ISOCOST_GUARDED_BY(mutex_) = 0;  // tasks among them that `wait` waits for
 };
 
 }  // namespace isocost

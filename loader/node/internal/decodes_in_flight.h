@@ -11,7 +11,8 @@
 
 namespace isocost {
 
-/// The samples that are being decoded, and since when. Internally synchronised.
+/// The samples that are being decoded, and the time at which each decode began. Internally
+/// synchronised.
 class DecodesInFlight {
  public:
   /// One decode, from its construction to the end of its scope.

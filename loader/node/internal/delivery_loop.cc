@@ -40,7 +40,7 @@ Status DeliveryLoop::deliver(const CurrentJob::Outgoing& outgoing, const std::st
   return {};
 }
 
-// The sample at an index of the microbatch.
+// Sends the sample at an index of the microbatch.
 Status DeliveryLoop::send_sample(const CurrentJob::Outgoing& outgoing, std::uint32_t index,
                                  const std::stop_token& stop) {
   const DeliveryQueue::Delivery& delivery = outgoing.delivery;
@@ -88,8 +88,8 @@ void DeliveryLoop::send_decoded(
                             session);
 }
 
-// Planning waits for the slowest rank. If that rank has no client, the others would wait forever:
-// they are told, so that all can start again together.
+// Tells ranks that wait for one without a client. Planning waits for the slowest rank, so they
+// would wait forever; once told, all can start again together.
 void DeliveryLoop::fail_blocked_ranks(std::uint64_t job) {
   const auto blocked = context_.job->blocked_ranks(job, context_.blocked_timeout);
   if (!blocked) return;

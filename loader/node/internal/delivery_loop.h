@@ -33,7 +33,7 @@ class DeliveryLoop {
     TrainingMeter* meter;
     std::function<std::string(std::int32_t rank)> name;
     LogSink log;
-    /// Ranks that wait for one without a client fail when it has been away for this time.
+    /// Time after which ranks that wait for one without a client fail.
     std::chrono::nanoseconds blocked_timeout;
   };
   explicit DeliveryLoop(Context context) : context_(std::move(context)) {}
@@ -56,7 +56,7 @@ class DeliveryLoop {
   void fail_blocked_ranks(std::uint64_t job);
 
   const Context context_;
-  std::set<std::uint64_t> told_;  // sessions of ranks that were told of an absent one
+  std::set<std::uint64_t> told_;  // sessions that were told of an absent rank
   std::atomic<std::uint64_t> decoded_again_ = 0;
 };
 

@@ -31,8 +31,8 @@ const DeliveryQueue::Entry* DeliveryQueue::entry_at(std::uint64_t number) const 
   return &entries_[static_cast<std::size_t>(number - first_)];
 }
 
-// Sets the rank's cursor to the first microbatch after `position`, or, without one, to the oldest
-// that is held.
+// Sets the rank's cursor to the first microbatch after `position`; without a position, to the
+// oldest one that is held.
 void DeliveryQueue::seek_after(std::size_t number, const std::optional<Position>& position) {
   Rank& rank = ranks_[number];
   rank.entry = first_;
@@ -40,7 +40,8 @@ void DeliveryQueue::seek_after(std::size_t number, const std::optional<Position>
   if (!position) return;
   for (; const Entry* entry = entry_at(rank.entry); ++rank.entry) {
     if (entry->step == nullptr) {
-      // The end of a past epoch was received before anything of a later one.
+      // The end of an earlier epoch than `position` was received, since it comes before anything of
+      // a later epoch.
       if (entry->end.epoch >= position->epoch) return;
       continue;
     }
@@ -57,9 +58,9 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
   state.present = true;
   state.credit = 0;
-  // What was acknowledged is no longer held, even if a client claims to have received less.
+  // Acknowledged microbatches are no longer held, even if a client claims to have received less.
   std::optional<Position> after = state.acknowledged;
-  // A client cannot have received what was never sent.
+  // A client cannot have received more than was sent.
   const bool possible = received && state.sent && *received <= *state.sent;
   if (possible && (!after || *after < *received)) after = received;
   seek_after(static_cast<std::size_t>(rank), after);
@@ -83,7 +84,7 @@ void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {
   drop_finished();
 }
 
-// Adds the microbatches after `before` up to `now`, which the receiver has acknowledged. Their
+// Counts the microbatches after `before` up to `now`, which the receiver has acknowledged. Their
 // steps are still held.
 void DeliveryQueue::count_delivered(std::size_t receiver, const std::optional<Position>& before,
                                     const Position& now) {
@@ -221,7 +222,7 @@ std::size_t DeliveryQueue::ahead() const {
   return steps;
 }
 
-// Microbatches of the step that the rank has acknowledged.
+// Returns the number of microbatches of the step that the rank has acknowledged.
 std::uint32_t DeliveryQueue::acknowledged_of(std::size_t receiver, const SealedStep& step) const {
   const Rank& rank = ranks_[receiver];
   if (!rank.acknowledged || *rank.acknowledged < Position{step.epoch, step.step, 0}) return 0;

@@ -14,9 +14,9 @@
 
 namespace isocost {
 
-/// What ranks have acknowledged.
+/// Steps and samples that ranks have acknowledged.
 struct DeliveryCounts {
-  std::uint64_t steps = 0;    ///< By every rank.
+  std::uint64_t steps = 0;    ///< Acknowledged by every rank.
   std::uint64_t samples = 0;  ///< See StepPlan::samples_counted.
 };
 
@@ -26,7 +26,8 @@ struct DeliveryCounts {
 /// receivers of a plan. A pure state machine without socket, clock or lock. Single-thread.
 class DeliveryQueue {
  public:
-  /// Steps whose reports are accepted after every rank has acknowledged them.
+  /// Finished steps that are still held for reports: reports on them are accepted after every rank
+  /// has acknowledged them.
   static constexpr std::size_t kReportSteps = 4;
 
   /// `start`: the position of the first step that will be pushed.
@@ -36,13 +37,13 @@ class DeliveryQueue {
   void push(std::shared_ptr<SealedStep> step);
   void push(const EpochEnd& end);
 
-  /// A client takes the rank, with no credit. Delivery goes on after `received`, or, without it,
+  /// Gives the rank to a client, with no credit. Delivery goes on after `received`, or, without it,
   /// after the last microbatch that was acknowledged.
   void join(std::int32_t rank, const std::optional<Position>& received);
   void leave(std::int32_t rank);
   void grant(std::int32_t rank, std::uint32_t microbatches);
-  /// The rank has trained on everything up to `position`. Positions that were acknowledged before
-  /// or never sent are ignored.
+  /// Records that the rank has trained on everything up to `position`. Ignores positions that were
+  /// acknowledged before or never sent.
   void acknowledge(std::int32_t rank, const Position& position);
 
   struct Delivery {
@@ -55,44 +56,45 @@ class DeliveryQueue {
   /// it as sent. An end of epoch needs no credit.
   std::optional<Delivery> next();
 
-  /// Whether the rank was sent a microbatch.
+  /// Returns whether the rank was sent a microbatch.
   bool begun(std::int32_t rank) const { return ranks_.at(static_cast<std::size_t>(rank)).begun; }
-  /// Returns the rank that was sent least if it has no client and another rank waits for data, else
-  /// nothing.
+  /// Returns the rank that was sent least, if it has no client and another rank waits for data;
+  /// else nothing.
   std::optional<std::int32_t> absent_rank() const;
-  /// Whether the rank is present and has credit, but there is nothing left to send it.
+  /// Returns whether the rank is present and has credit, but nothing is left to send it.
   bool waits_for_data(std::int32_t rank) const {
     return waits_for_data(ranks_.at(static_cast<std::size_t>(rank)));
   }
-  /// Whether any rank has trained on a microbatch.
+  /// Returns whether any rank has trained on a microbatch.
   bool acknowledged_any() const;
 
-  /// Steps that the slowest rank was not sent completely: how far planning is ahead.
+  /// Returns how many steps the slowest rank was not sent completely: how far planning is ahead.
   std::size_t ahead() const;
-  /// Returns how much it holds.
+  /// Returns the numbers of what it holds.
   QueueDepth depth() const;
-  /// Returns what was acknowledged so far.
+  /// Returns the counts of what was acknowledged so far.
   const DeliveryCounts& delivered() const { return delivered_; }
   /// Drops the steps of which no rank was sent anything, and ends with the others. Nothing more may
   /// be pushed. Returns the position of the first step that is not delivered.
   Position end_early();
   /// Returns a rank without a client that has not acknowledged everything, if nothing more will be
-  /// pushed, some rank has acknowledged everything, and so have all that have a client: then
-  /// nothing more will happen without that rank.
+  /// pushed, some rank has acknowledged everything, and so has every rank that has a client:
+  /// nothing more can then happen without the returned rank.
   std::optional<std::int32_t> unfinished_absent_rank() const;
-  /// A rank that keeps the oldest step from its end.
+  /// A rank that has not acknowledged all of the oldest step.
   struct Behind {
     std::int32_t rank = 0;
     bool present = false;
-    bool received = false;  ///< It was sent all of the step.
+    bool received = false;  ///< Whether it was sent all of the step.
     Position step;
   };
-  /// Empty where no step is held.
+  /// Returns the ranks that keep the oldest step held; empty where no step is held.
   std::vector<Behind> behind() const;
-  /// Whether every rank was sent the end of the last epoch and has acknowledged every microbatch.
+  /// Returns whether every rank was sent the end of the last epoch and has acknowledged every
+  /// microbatch.
   bool finished() const;
-  /// The step while it is held, and for kReportSteps further steps, since a device may finish what
-  /// is reported after the loop has moved on; null otherwise.
+  /// Returns the step of a position while it is held, and for kReportSteps further steps, since a
+  /// device may finish what is reported after the loop has moved on; null otherwise.
   std::shared_ptr<const SealedStep> find(const Position& position) const;
 
  private:
@@ -104,9 +106,9 @@ class DeliveryQueue {
     bool present = false;
     bool begun = false;
     std::uint32_t credit = 0;
-    std::uint64_t entry = 0;       // number of the entry to send next ...
-    std::uint32_t microbatch = 0;  // ... and the microbatch in it
-    std::optional<Position> sent;  // the last one; no client can have received more
+    std::uint64_t entry = 0;       // number of the entry to send next
+    std::uint32_t microbatch = 0;  // index of the microbatch to send next in that entry
+    std::optional<Position> sent;  // the last position sent; no client can have received more
     std::optional<Position> acknowledged;
   };
 
@@ -126,7 +128,7 @@ class DeliveryQueue {
   std::deque<Entry> entries_;
   std::uint64_t first_ = 0;  // number of entries_.front(), counted from the start of the job
   std::deque<std::shared_ptr<const SealedStep>> past_;  // the last kReportSteps that were dropped
-  bool complete_ = false;                               // nothing more is pushed
+  bool complete_ = false;                               // whether nothing more will be pushed
   Position next_step_;
   DeliveryCounts delivered_;
 };

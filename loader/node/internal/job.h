@@ -13,8 +13,8 @@
 namespace isocost {
 
 /// A training job: a number of ranks that train from a starting point on. A node serves one job at
-/// a time. It begins the next one after all clients of the last one have left and new clients ask
-/// for another start or number of ranks, as after a restart from a checkpoint. Single-thread.
+/// a time. The next job begins after all clients of this one have left and new clients ask for
+/// another start or number of ranks, as after a restart from a checkpoint. Single-thread.
 class Job {
  public:
   Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now);
@@ -26,26 +26,26 @@ class Job {
   DeliveryQueue& queue() { return queue_; }
   const DeliveryQueue& queue() const { return queue_; }
 
-  /// A client takes a rank, or leaves it. Ranks that the job does not have are ignored.
+  /// Gives a rank to a client. This function and `leave` ignore ranks that the job does not have.
   void join(const ClientJoined& joined);
-  /// `lost`: without a word.
+  /// Takes the rank from its client. `lost`: the client did not say that it leaves.
   void leave(std::int32_t rank, bool lost, MonotonicTime now);
 
-  /// Session of the rank's present or last client; 0 if it never had one.
+  /// Returns the session of the rank's present or last client; 0 if it never had one.
   std::uint64_t session(std::int32_t rank) const { return at(rank).session; }
   bool joined_before(std::int32_t rank) const { return at(rank).joined_before; }
-  /// When the rank's last client left, or the job began, whichever is later.
+  /// Returns when the rank's last client left, or when the job began, whichever is later.
   MonotonicTime absent_since(std::int32_t rank) const { return at(rank).absent_since; }
-  /// Whether every rank has had a client. One that left before it joined counts, too.
+  /// Returns whether every rank has had a client. A client that left before it joined counts, too.
   bool all_joined() const;
   bool all_left() const;
-  /// Whether a rank's client is lost, and none has taken its place.
+  /// Returns whether a rank's client is lost, and no other has taken its place.
   bool any_lost() const;
-  /// Ranks that have a client now.
+  /// Returns the number of ranks that have a client now.
   std::int64_t present() const;
 
-  /// When a client first asked for another job while this one still had clients; `now` on the first
-  /// call.
+  /// Returns when a client first asked for another job while this one still had clients; `now` on
+  /// the first call.
   MonotonicTime disputed_since(MonotonicTime now);
 
  private:

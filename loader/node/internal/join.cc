@@ -8,7 +8,7 @@
 namespace isocost {
 namespace {
 
-// Within this time the connections of killed processes are found to be closed.
+// Time within which the connections of killed processes are found to be closed.
 constexpr std::chrono::seconds kDisconnectDelay{2};
 
 std::string describe(std::int32_t ranks, const StartPoint& start) {
@@ -16,7 +16,8 @@ std::string describe(std::int32_t ranks, const StartPoint& start) {
          std::to_string(start.step);
 }
 
-// A client that names no number of ranks accepts the job's; without a job it is the only rank.
+// Returns the number of ranks that the client asks for. A client that names none accepts the job's;
+// without a job it is the only rank.
 std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& requirements,
                              const Job* job) {
   if (requirements.receivers > 0) return static_cast<std::int32_t>(requirements.receivers);
@@ -29,7 +30,8 @@ StartPoint requested_start(const Hello& hello, const Job* job) {
   return job == nullptr ? StartPoint{} : job->start();
 }
 
-// A trainer with another layout would compute on tensors that are meant for another stage.
+// Refuses a trainer with another layout, which would compute on tensors that are meant for another
+// stage.
 std::optional<Refusal> check_layout(const Hello& hello, const JoinRequirements& requirements) {
   const bool no_stages = hello.layout == 0 && !requirements.staged;
   if (hello.layout == requirements.layout || no_stages) return std::nullopt;

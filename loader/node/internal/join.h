@@ -14,16 +14,18 @@ namespace isocost {
 /// What a node requires of clients that join it.
 struct JoinRequirements {
   const NodeOptions& options;
-  std::int64_t receivers = 0;  ///< Ranks, or receivers of a layout; 0: as many as the clients say.
-  std::uint64_t layout = 0;    ///< Fingerprint of the layout; 0: none.
-  bool staged = false;         ///< The layout has pipeline stages, which receive different tensors.
-  std::uint64_t cursor = 0;    ///< Fingerprint of the order of samples: see StartPoint.
+  std::int64_t receivers =
+      0;  ///< Ranks, or receivers of a layout; 0: as many as the first client names.
+  std::uint64_t layout = 0;  ///< Fingerprint of the layout; 0: no layout.
+  bool staged =
+      false;  ///< Whether the layout has pipeline stages, which receive different tensors.
+  std::uint64_t cursor = 0;  ///< Fingerprint of the order of samples: see StartPoint.
 };
 
 enum class JoinDecision : std::uint8_t {
-  kJoin,        ///< The client belongs to the job.
-  kNewJob,      ///< It asks for another job, which may begin when no other client is connected.
-  kBeginAgain,  ///< The same, but for the start of this job, where its rank was already served.
+  kJoin,    ///< The client belongs to the job.
+  kNewJob,  ///< The client asks for another job, which may begin when no other client is connected.
+  kBeginAgain,  ///< The client asks for the start of this job, where its rank was already served.
 };
 
 /// Decides whether a client that says hello belongs to `job` (null: there is none yet). Pure.
@@ -37,12 +39,14 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
 /// start.
 std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std::uint64_t steps);
 
-/// The answer to a client that asks for another job while clients of this one are connected: to ask
-/// again later. If none of these has trained on anything since the first such request, the ranks
-/// disagree about the job, waiting would not help, and the refusal is final.
+/// Returns the refusal for a client that asks for another job while clients of this one are
+/// connected: it tells the client to ask again later. If no client has trained on anything since
+/// the first such request, the ranks disagree about the job, waiting would not help, and the
+/// refusal is final.
 Refusal retry_later(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
 
-/// The job that a client asks for. Errors: those of NodeOptions::validate for that many ranks.
+/// Returns the job that a client asks for. Errors: those of NodeOptions::validate for that many
+/// ranks.
 Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements,
                     MonotonicTime now);
 

@@ -28,8 +28,8 @@ bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view name)
   return false;
 }
 
-// The microbatch's tensors: those of its samples that the receiver consumes, rows added up, in the
-// order of first appearance.
+// Returns the specifications of the microbatch's tensors: those of its samples that the receiver
+// consumes, with their rows added up, in the order of first appearance.
 std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicrobatch& bin,
                                        std::size_t receiver) {
   std::vector<TensorSpec> specs;
@@ -56,7 +56,7 @@ std::uint32_t rows_of(const StepSample& sample, const std::string& tensor) {
   return 0;
 }
 
-// JSON texts and parts go to receivers with a use for them.
+// Returns the header's entry of a sample, with JSON text and parts for receivers that use them.
 SampleEntry entry_of(const SealedStep& step, const PlannedSample& planned, std::size_t receiver) {
   const StepSample& sample = step.samples[planned.index];
   SampleEntry entry{sample.id, planned.weight, static_cast<std::uint32_t>(sample.load.label_tokens),

@@ -50,8 +50,8 @@ Result<std::unique_ptr<OnlineModel>> model_from(const NodeOptions& options,
   return model;
 }
 
-// Returns why a sample of this shape fits into no microbatch; empty if it fits one. Empty, too, if
-// the recipe refuses the shape: decoding says why.
+// Returns why a sample of this shape fits into no microbatch; empty if it fits. Also empty if the
+// recipe refuses the shape, since decoding then gives the reason.
 std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
                           const MicrobatchLimits& limits) {
   const auto load = recipe.load(shape);
@@ -71,7 +71,8 @@ Error no_usable_sample(const std::filesystem::path& data, const DatasetOptions& 
                                    "` lists the reasons"};
 }
 
-// Loads of samples from all over the data set; none without a layout, which alone needs them.
+// Returns the loads of samples from all over the data set; none without a layout, which alone needs
+// them.
 std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& dataset,
                                 const Recipe& recipe) {
   constexpr std::uint64_t kLoads = 1024;
@@ -95,7 +96,7 @@ std::uint64_t NodeParts::steps(std::uint64_t epoch) const {
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook,
                                   const std::stop_token& stop, const MonotonicClock& clock) {
-  // A layout's counts are compared before the checks of values that follow from them.
+  // Compares a layout's counts before checking the values that follow from them.
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
   ISOCOST_TRY(check_layout(options.plan, profile));
   ISOCOST_TRY(options.validate());
@@ -115,7 +116,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;
-  // A hook's loads are known when a step is planned.
+  // A hook's loads are known only when a step is planned.
   if (!limits.empty() && !load_hook) {
     dataset_options.why_unusable = [&](const SampleShape& shape) {
       return why_too_large(shape, recipe, limits);

@@ -21,7 +21,7 @@
 
 namespace isocost {
 
-/// What a node is made of before it has a socket or a thread.
+/// The objects that make up a node before it has a socket or a thread.
 struct NodeParts {
   NodeOptions options;
   LogSink log;
@@ -29,32 +29,33 @@ struct NodeParts {
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
   std::unique_ptr<SampleDecoder> decoder;
-  CostProfile profile;                         ///< The starting profile.
-  MicrobatchLimits limits;                     ///< By the starting profile.
-  std::unique_ptr<OnlineModel> model;          ///< With the state of `correction_file`.
+  CostProfile profile;                 ///< The starting profile.
+  MicrobatchLimits limits;             ///< Limits by the starting profile.
+  std::unique_ptr<OnlineModel> model;  ///< The cost model, with the state of `correction_file`.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
   LoadHook load_hook;
 
-  /// Ranks, or receivers of the layout, that data is delivered to; 0: the first job determines it.
+  /// Returns the number of ranks, or receivers of the layout, that data is delivered to; 0: the
+  /// first job determines it.
   std::int64_t receivers() const {
     return layout ? static_cast<std::int64_t>(layout->receivers().size()) : options.plan.ranks;
   }
-  /// Steps of an epoch, with the limit of the option `steps` applied.
+  /// Returns the number of steps of an epoch, with the limit of the option `steps` applied.
   std::uint64_t steps(std::uint64_t epoch) const;
 };
 
 /// Checks the options, reads the files that they name and indexes the data set, in this order, so
 /// that a wrong option is reported before a long wait. Errors: those of Node::create, except for an
-/// address that is in use. `clock` measures what planning and correction take.
+/// address that is in use. `clock` measures the time of planning and correction.
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook,
                                   const std::stop_token& stop = {},
                                   const MonotonicClock& clock = steady_clock());
 
-/// Logs a warning where a model is served without a profile of its own: what is assumed instead,
-/// and what measures one.
+/// Logs a warning where a model is served without a profile of its own: which profile is assumed
+/// instead, and which command measures one.
 void warn_of_assumed_profile(const NodeOptions& options, const CostProfile& profile,
                              const LogSink& log);
 

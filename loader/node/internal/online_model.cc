@@ -10,10 +10,10 @@
 namespace isocost {
 namespace {
 
-// More than ranks report between two plans.
+// Most queued measurements: more than ranks report between two plans.
 constexpr std::size_t kMostObservations = 65'536;
 
-// A state begins with this: the name of the format and its version.
+// Beginning of a state: the format's name, and the name with the present version.
 constexpr std::string_view kFormatName = "isocost cost model state ";
 constexpr std::string_view kFormat = "isocost cost model state 2 ";
 
@@ -43,7 +43,8 @@ void OnlineModel::observe_reported(Messages& messages) {
     if (one.step->plan.profile != generation_) continue;
     const Status observed = model_->observe(one.measurement);
     if (observed) continue;
-    // A trainer that errs once errs on every microbatch: the 1st, 2nd, 4th, 8th ... are logged.
+    // Logs the 1st, 2nd, 4th, 8th ... rejected measurement, since a trainer that errs once errs on
+    // every microbatch.
     const std::int64_t rejected = rejected_before_ + model_->rejected();
     if ((rejected & (rejected - 1)) != 0) continue;
     messages.push_back({LogLevel::kWarning,
@@ -159,8 +160,8 @@ bool OnlineModel::has_measurements() {
   return any;
 }
 
-// The format; the starting profile's fingerprint as 16 hexadecimal digits; the adopted profile's
-// JSON, which may be empty; a zero byte; CostModel's state.
+// Writes the format; the starting profile's fingerprint as 16 hexadecimal digits; the adopted
+// profile's JSON, which may be empty; a zero byte; CostModel's state.
 std::string OnlineModel::save_state() {
   const MutexLock lock(model_mutex_);
   if (!restored_ && measurements() == 0) return {};

@@ -31,15 +31,15 @@ class OnlineModel {
   bool report(const Measurement& measurement, std::shared_ptr<const SealedStep> step)
       ISOCOST_EXCLUDES(queue_mutex_);
 
-  /// Learns from what was reported, then calls `plan` with the model, without a lock. Logs refused
-  /// measurements and model drift.
+  /// Learns from queued measurements, then calls `plan` with the model, without a lock. Logs
+  /// refused measurements and model drift.
   Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan)
       ISOCOST_EXCLUDES(model_mutex_);
 
-  /// See CostModel.
+  /// See CostModel::begin_job.
   void begin_job() ISOCOST_EXCLUDES(model_mutex_);
 
-  /// Goes on from another model profile (JSON), with nothing learned. Errors: those of
+  /// Adopts another model profile (JSON), and forgets what was learned. Errors: those of
   /// CostProfile::parse; the model is unchanged then.
   Status adopt(std::string profile) ISOCOST_EXCLUDES(model_mutex_);
 
@@ -50,16 +50,17 @@ class OnlineModel {
     std::int64_t rejected = 0;
     std::uint32_t profiles = 0;  ///< Model profiles adopted.
   };
-  /// What was learned so far. While a step is being planned: up to its start. Otherwise it learns
-  /// from everything reported first.
+  /// Returns what was learned so far: while a step is being planned, up to its start; otherwise
+  /// from all queued measurements, which it learns from first.
   Progress progress() ISOCOST_EXCLUDES(model_mutex_);
 
-  /// Whether this node has measured anything itself. Learns from everything reported first.
+  /// Returns whether this node has measured anything itself. Learns from all queued measurements
+  /// first.
   bool has_measurements() ISOCOST_EXCLUDES(model_mutex_);
-  /// CostModel's state, and the model profile that it rests on where one was adopted; at most
+  /// Returns CostModel's state and, where a model profile was adopted, that profile; at most
   /// kMaxCostModelStateBytes. Empty where nothing was measured or restored.
   std::string save_state() ISOCOST_EXCLUDES(model_mutex_);
-  /// Goes on from a saved state. Errors: kInvalidArgument for the state of another model profile;
+  /// Restores a saved state. Errors: kInvalidArgument for the state of another model profile;
   /// kUnsupported for a state of another version; those of CostModel and CostProfile::parse. The
   /// model is unchanged then.
   Status restore_state(std::string_view state) ISOCOST_EXCLUDES(model_mutex_);
@@ -91,15 +92,16 @@ class OnlineModel {
   Mutex model_mutex_;  // taken before queue_mutex_
   // Null while `plan` has it.
   std::unique_ptr<CostModel> model_ ISOCOST_GUARDED_BY(model_mutex_);
-  Progress before_plan_ ISOCOST_GUARDED_BY(model_mutex_);  // of the plan that has the model
+  Progress before_plan_
+      ISOCOST_GUARDED_BY(model_mutex_);  // progress as of the plan that has the model
   // JSON of the profile in use; empty: the starting profile.
   std::string adopted_ ISOCOST_GUARDED_BY(model_mutex_);
   bool restored_ ISOCOST_GUARDED_BY(model_mutex_) = false;
   std::uint32_t profiles_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
-  // Of models and jobs: measurements of steps of an earlier generation are ignored.
+  // Grows with each model and job: measurements of steps of an earlier generation are ignored.
   std::uint32_t generation_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
   std::array<std::uint64_t, kModules> drifts_logged_ ISOCOST_GUARDED_BY(model_mutex_){};
-  // By the models before this one.
+  // Counts of the models before this one.
   std::int64_t measured_before_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
   std::int64_t rejected_before_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
 

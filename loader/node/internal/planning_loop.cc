@@ -30,7 +30,8 @@ Status PlanningLoop::plan_epochs(const JobTerms& job, const std::stop_token& sto
   for (; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
     ISOCOST_TRY(plan_epoch(job, epoch, stop));
   }
-  // A job that was saved after its last epoch has nothing left to train on, and is told so.
+  // A job that was saved after its last epoch has nothing left to train on; its ranks receive the
+  // end of that epoch.
   if (epoch != job.start.epoch) return {};
   EpochEnd end;
   end.epoch = epoch;
@@ -69,7 +70,8 @@ Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
 Error PlanningLoop::all_bad(std::uint32_t epoch) const {
   const std::string& file = options_.bad_samples_file;
   const std::optional<BadSample> last = input_.last_bad();
-  // A limit that no sample keeps is the caller's to raise; anything else is wrong with the data.
+  // If no sample keeps a limit, the user must raise it; any other reason means that the data is
+  // damaged.
   const bool over_limit = last && last->over_limit;
   return {over_limit ? ErrorCode::kResourceExhausted : ErrorCode::kCorrupt,
           "every sample of epoch " + std::to_string(epoch) + " is bad" +
@@ -97,7 +99,7 @@ void PlanningLoop::count(const SealedStep& step) {
   totals_.planned += step.samples.size();
   totals_.repeated += placed - step.samples.size();
   totals_.over_limit += step.plan.over_limit.size();
-  // Running means over steps.
+  // Computes running means over steps.
   const auto n = static_cast<double>(totals_.steps);
   totals_.plan_seconds_mean += (step.plan_seconds - totals_.plan_seconds_mean) / n;
   totals_.gap_mean += (gap - totals_.gap_mean) / n;

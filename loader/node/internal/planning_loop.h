@@ -18,20 +18,21 @@
 
 namespace isocost {
 
-/// Where a PlanningLoop takes its steps from. Called on the planning thread, without a lock.
+/// Functions from which a PlanningLoop takes its steps. Called on the planning thread, without a
+/// lock.
 struct PlanningInput {
-  /// The next steps are this job's.
+  /// Called before the first step of a job is sealed.
   std::function<void(const JobTerms& job)> begin_job;
-  /// No further step of the job is needed.
+  /// Called when no further step of the job is needed.
   std::function<void()> end_job;
-  /// Steps of an epoch, and samples of its tail that are dropped.
+  /// Return the steps of an epoch, and the samples of its tail that are dropped.
   std::function<std::uint64_t(std::uint32_t epoch)> steps;
   std::function<std::uint64_t(std::uint32_t epoch)> dropped;
-  /// The step, decoded and planned; null where all of its samples are bad.
+  /// Returns the step, decoded and planned; null where all of its samples are bad.
   std::function<Result<std::shared_ptr<SealedStep>>(std::uint32_t epoch, std::uint32_t step,
                                                     const std::stop_token& stop)>
       seal;
-  /// Bad samples so far, and the last of them.
+  /// Return the number of bad samples so far, and the last of them.
   std::function<std::uint64_t()> bad;
   std::function<std::optional<BadSample>()> last_bad;
 };
@@ -42,7 +43,7 @@ class PlanningLoop {
  public:
   struct Options {
     std::uint64_t epochs = 1;      ///< 0: without end.
-    std::string bad_samples_file;  ///< Named where all samples are bad; empty: none.
+    std::string bad_samples_file;  ///< Named in the error where all samples are bad; empty: none.
   };
   /// `job` and `meter` must outlive it.
   PlanningLoop(PlanningInput input, Options options, CurrentJob& job, TrainingMeter& meter,
@@ -52,7 +53,7 @@ class PlanningLoop {
   /// error becomes the job's failure: see CurrentJob::fail. One call at a time.
   void run(const JobTerms& job, const std::stop_token& stop);
 
-  /// Fills in what was planned since the start. Thread-safe.
+  /// Fills in the counters of what was planned since the start. Thread-safe.
   void add_to(NodeSummary& summary) const ISOCOST_EXCLUDES(mutex_);
 
  private:

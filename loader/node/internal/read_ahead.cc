@@ -5,15 +5,16 @@
 namespace isocost {
 namespace {
 
-// At 5 ms a read, 12,000 samples a second of shards that are open; at 100 MB a second, what comes
-// in 0.3 s.
+// Limits of what is read ahead. With reads of 5 ms, the samples suffice for 12,000 samples a second
+// of shards that are open; at 100 MB a second, the bytes take 0.3 s.
 constexpr std::size_t kMostSamples = 64;
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
 constexpr int kMostAtOnce = 2;
 
 }  // namespace
 
-// Each may be in a shard of its own, and those in use are to stay open.
+// Reads ahead at most a quarter as many samples as shards stay open: each may be in a shard of its
+// own, and the shards in use are to stay open.
 ReadAhead::ReadAhead(const Dataset& dataset, Executor& threads)
     : dataset_(dataset),
       threads_(threads),
@@ -29,7 +30,7 @@ void ReadAhead::decoding_begins(SampleId id, const Upcoming& upcoming) {
 }
 
 void ReadAhead::leave(SampleId id) {
-  if (!asked_.empty() && asked_.front().id != id) {  // others come than were told
+  if (!asked_.empty() && asked_.front().id != id) {  // other samples come than were announced
     asked_.clear();
     bytes_ = 0;
   }

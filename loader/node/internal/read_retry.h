@@ -23,14 +23,15 @@ class ReadRetry {
   struct Options {
     std::chrono::nanoseconds timeout{0};
     std::chrono::nanoseconds first_interval = std::chrono::milliseconds(50);
-    std::chrono::nanoseconds quiet = std::chrono::seconds(1);  ///< Shorter pauses are not told.
-    LogSink announce = {};  ///< Told of a pause, of its cause every ten seconds, and of its end.
+    std::chrono::nanoseconds quiet =
+        std::chrono::seconds(1);  ///< Shorter pauses are not announced.
+    LogSink announce = {};        ///< Receives a pause, its cause every ten seconds, and its end.
   };
   explicit ReadRetry(Options options) : options_(std::move(options)) {}
 
   /// Calls `read`, which returns a Result, until it returns something other than a machine error.
   /// Blocks. Errors: others of `read`; kIo with the last machine error once reads have failed for
-  /// the time-out, from then on at the first try; kCancelled.
+  /// the time-out (later calls then fail at their first try); kCancelled.
   template <typename Read>
   auto run(const std::stop_token& stop, Read read) -> decltype(read()) {
     Pause pause(*this);
@@ -42,11 +43,11 @@ class ReadRetry {
     }
   }
 
-  /// Seconds since reads began to fail; 0: they do not. Thread-safe.
+  /// Returns the seconds since reads began to fail; 0: they do not fail. Thread-safe.
   double paused_s() const ISOCOST_EXCLUDES(mutex_);
 
  private:
-  // One call of `run`. Reads fail as long as one of them waits.
+  // One call of `run`. The node counts as paused while any call waits after a failed read.
   class Pause {
    public:
     explicit Pause(ReadRetry& retry) : retry_(retry), interval_(retry.options_.first_interval) {}

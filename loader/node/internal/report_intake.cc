@@ -8,7 +8,7 @@
 
 namespace isocost {
 
-// Null for a report that was passed on.
+// Passes a report on. Returns null, or why it was dropped instead.
 const char* ReportIntake::why_dropped(std::int32_t rank, const Report& report) {
   CurrentJob::HeldStep held = context_.job->find(rank, report.position);
   if (held.step == nullptr) return "the step is no longer held";

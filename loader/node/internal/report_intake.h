@@ -15,10 +15,10 @@
 
 namespace isocost {
 
-/// Passes trainers' reports on to whatever learns from them, and drops those that make no sense: of
-/// a step that is no longer held, of seconds that were reported before, or more than the cost model
-/// can queue. `take` belongs to the socket's thread and never waits for planning; `dropped` may be
-/// called from any thread.
+/// Passes trainers' reports on to the cost model, the meter and the timeline. Drops a report on a
+/// step that is no longer held, one whose seconds were reported before, and any beyond what the
+/// cost model can queue. `take` belongs to the socket's thread and never waits for planning;
+/// `dropped` may be called from any thread.
 class ReportIntake {
  public:
   /// All but the sink and the name must outlive it.
@@ -26,13 +26,14 @@ class ReportIntake {
     const CurrentJob* job;
     OnlineModel* model;
     TrainingMeter* meter;
-    Timeline* timeline;  ///< Null: none is drawn.
+    Timeline* timeline;  ///< Null: no timeline is drawn.
     std::function<std::string(std::int32_t rank)> name;
     LogSink log;
   };
   explicit ReportIntake(Context context) : context_(std::move(context)) {}
 
-  /// A report of a client that holds the rank. The 1st, 2nd, 4th, 8th ... dropped report is logged.
+  /// Takes a report of a client that holds the rank. Logs the 1st, 2nd, 4th, 8th ... dropped
+  /// report.
   void take(std::int32_t rank, const Report& report) ISOCOST_EXCLUDES(mutex_);
 
   std::int64_t dropped() const ISOCOST_EXCLUDES(mutex_);

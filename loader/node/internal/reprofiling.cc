@@ -6,7 +6,7 @@
 namespace isocost {
 namespace {
 
-// An answer may take this many steps. Another drift meanwhile is no reason to ask again, because
+// Most steps that an answer may take. Another drift within them is no reason to ask again, because
 // all modules are measured together.
 constexpr std::uint32_t kStepsForAnswer = 64;
 

@@ -30,10 +30,10 @@ struct StepSample {
   float weight = 1.0F;
   std::string key;                ///< "shard/key".
   std::string json;               ///< See SampleEntry::json.
-  std::vector<SamplePart> parts;  ///< What the recipe makes of each part.
+  std::vector<SamplePart> parts;  ///< The parts as the recipe describes them.
   std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
   std::shared_ptr<const DecodedSample> decoded;
-  std::uint32_t readers = 0;  ///< Times that it is still to be sent; then it is released.
+  std::uint32_t readers = 0;  ///< Deliveries that are left; the sample is released after the last.
 };
 
 /// A planned global batch. All of its samples were decoded once before planning, so bad ones are
@@ -44,14 +44,15 @@ struct SealedStep {
   std::uint32_t step = 0;
   std::vector<StepSample> samples;
   StepPlan plan;
-  double plan_seconds = 0;       ///< Spent on planning.
-  bool profile_wanted = false;   ///< Asks the first rank to measure a new model profile.
+  double plan_seconds = 0;       ///< Time that planning took.
+  bool profile_wanted = false;   ///< Whether it asks the first rank to measure a new model profile.
   std::string cost_model_state;  ///< For trainers' saved states; empty: not with this step.
 
   Position last_position(std::size_t receiver) const {
     return {epoch, step, plan.microbatches_of(receiver) - 1};
   }
-  /// Sets every sample's `readers`: each receiver of each microbatch that holds the sample.
+  /// Sets every sample's `readers` to the number of receivers of all microbatches that hold the
+  /// sample.
   void count_readers();
 };
 

@@ -34,7 +34,8 @@ void StallWatch::watch(const std::stop_token& stop) {
       never_.wait_for(mutex_, stop, interval, [] { return false; });
     }
     const MonotonicTime now = clock();
-    // A process that was stopped finds that far more time has passed than it waited for.
+    // After a stop of the process, far more time has passed than the wait was for; at most twice
+    // the interval counts.
     if (!stop.stop_requested()) look(std::min<nanoseconds>(now - last, 2 * interval));
     last = now;
   }

@@ -12,29 +12,29 @@
 namespace isocost {
 
 /// Watches whether training goes on: a node that serves plans, sends, or hears that a rank has
-/// trained. Where it does not for the time-out, it announces what is in the way, again when that
-/// changes, and when training goes on. Time in which this process did not run does not count. Has a
-/// thread of its own; the destructor joins it.
+/// trained. If none of these happens for the time-out, it announces the obstacle, announces it
+/// again when it changes, and announces when training goes on. Time in which this process did not
+/// run does not count. Has a thread of its own; the destructor joins it.
 class StallWatch {
  public:
   struct Activity {
-    bool expected = false;      ///< Ranks train, or are lost: something should happen.
-    std::uint64_t changes = 0;  ///< Grows with everything that happens.
+    bool expected = false;      ///< Ranks train, or are lost, so something should happen.
+    std::uint64_t changes = 0;  ///< Grows whenever something happens.
   };
   struct Options {
     std::chrono::nanoseconds timeout{};  ///< 0: nothing is watched.
     std::function<Activity()> activity;
-    std::function<std::string()> obstacle;  ///< What is in the way.
+    std::function<std::string()> obstacle;  ///< Returns what training waits for.
     LogSink announce;
   };
   /// The functions are called on the watch's thread.
   explicit StallWatch(Options options);
 
   struct Stall {
-    double seconds = 0;  ///< Since something happened last; 0: nothing is in the way.
+    double seconds = 0;  ///< Seconds since something happened last; 0: training goes on.
     std::string obstacle;
   };
-  /// Thread-safe.
+  /// Returns the present stall. Thread-safe.
   Stall stall() const ISOCOST_EXCLUDES(mutex_);
 
  private:
@@ -50,8 +50,8 @@ class StallWatch {
   // Used on the watch's thread only:
   std::uint64_t changes_ = 0;
   std::chrono::nanoseconds still_{0};
-  std::string told_;     // the obstacle that was told last; empty: none
-  std::jthread thread_;  // last: joined first
+  std::string told_;     // the obstacle that was announced last; empty: none
+  std::jthread thread_;  // declared last, so it is joined first
 };
 
 }  // namespace isocost

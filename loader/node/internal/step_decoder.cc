@@ -30,10 +30,11 @@ std::vector<TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
   return specs;
 }
 
-// A pool's block may be an eighth larger than what was asked for.
+// Returns the most bytes that tensors of this size may hold: a pool's block may be an eighth larger
+// than requested.
 std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tensor_bytes / 8; }
 
-// Whether an error says nothing of the sample.
+// Returns whether an error tells nothing about the sample.
 bool is_error_of_the_attempt(ErrorCode code) {
   return is_machine_error(code) || code == ErrorCode::kOutOfMemory || code == ErrorCode::kCancelled;
 }
@@ -84,7 +85,7 @@ Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleI
 
 Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
     SampleId id, const ReadAhead::Upcoming& upcoming, const std::stop_token& stop) {
-  // Another sample than the next of those begun: other steps come than were expected.
+  // If the sample is not the first of those begun, other steps come than were expected.
   if (!begun_.empty() && begun_.front()->sample.id != id) drop_begun();
   if (begun_.empty()) {
     read_ahead_.decoding_begins(id, upcoming);
@@ -95,7 +96,7 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
   return attempt;
 }
 
-// Blocks while memory is short.
+// Begins to decode a sample. Blocks while memory is short.
 Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::begin(SampleId id,
                                                                  const std::stop_token& stop) {
   auto attempt = std::make_shared<Attempt>(id);
@@ -106,17 +107,18 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::begin(SampleId id,
   return attempt;
 }
 
-// Begins the next of the following samples. Does not block. Returns false where there is none or
-// no room for it, and where it fails: its own step will report that.
+// Begins the next of the following samples. Never blocks. Returns false where there is no such
+// sample or no room for it, and where beginning fails: the sample's own step will report that
+// error.
 bool StepDecoder::begin_ahead(const Following& following, const std::stop_token& stop) {
   if (!following || stop.stop_requested()) return false;
   const std::optional<SampleId> id = following(begun_.size());
   if (!id) return false;
   const auto needed = context_.recipe->working_set_bytes(context_.dataset->shape(*id));
   if (!needed) return false;
-  // Within the half of the samples that wait, which it will join: the other half is for those that
-  // are needed now. A quarter of that half is left for blocks of shared memory, which would
-  // otherwise find none.
+  // Stays within the half of the budget for waiting samples, which this one will join: the other
+  // half is for samples that are needed now. Leaves a quarter of the first half for blocks of
+  // shared memory, which would otherwise find no room.
   auto grant = context_.budget->try_acquire(*needed, context_.budget->limit() / 8 * 3);
   if (!grant) return false;
   read_ahead_.decoding_begins(
@@ -135,8 +137,8 @@ void StepDecoder::start(const std::shared_ptr<Attempt>& attempt, MemoryBudget::G
       tasks_.submit([this, attempt, shared, stop] { finish(*attempt, std::move(*shared), stop); });
 }
 
-// Blocks until the attempts have ended, which they do: their tasks wait for reads alone, up to
-// their time-out or `stop`. Meanwhile idle workers begin what follows.
+// Blocks until the attempts have ended. Their tasks wait for nothing but reads, up to the reads'
+// time-out or `stop`. Meanwhile idle workers begin samples of the following steps.
 Status StepDecoder::end(const Attempts& attempts, const Following& following,
                         const std::stop_token& stop) {
   std::vector<DecodeTasks::TaskHandle> tasks;
@@ -152,12 +154,13 @@ Status StepDecoder::end(const Attempts& attempts, const Following& following,
   return {};
 }
 
-// Finds out what can be told of a sample before it is decoded. Errors: those of the load hook and
-// of Dataset::check_index.
+// Checks what is known of a sample before it is decoded. Errors: those of the load hook and of
+// Dataset::check_index.
 Status StepDecoder::examine(Attempt& attempt) const {
   const SampleId id = attempt.sample.id;
   attempt.bad = check_shape(attempt.sample);
-  // Of a good sample `prepare` asks: each question is a system call. A hook sees no damage either.
+  // `prepare` checks the index of a good sample, and each check is a system call. It is therefore
+  // checked here only for a bad sample, and before a hook, which must see no damage.
   if (attempt.bad || context_.load_hook) ISOCOST_TRY(context_.dataset->check_index(id));
   if (attempt.bad) return {};
   ISOCOST_TRY(apply_hook(attempt.sample));
@@ -170,7 +173,8 @@ BadSample StepDecoder::bad_sample(SampleId id, std::string reason) const {
           std::move(reason)};
 }
 
-// Finds samples whose shape alone rules them out; fills in what the shape tells of the others.
+// Checks a sample's shape. Returns a bad sample if the shape alone rules it out; otherwise fills in
+// what follows from the shape.
 std::optional<BadSample> StepDecoder::check_shape(StepSample& sample) const {
   const SampleShape shape = context_.dataset->shape(sample.id);
   auto load = context_.recipe->load(shape);
@@ -197,7 +201,7 @@ Status StepDecoder::apply_hook(StepSample& sample) const {
   return {};
 }
 
-// Finds samples that a microbatch or a pipeline stage could not hold, whatever the plan.
+// Returns a bad sample if no microbatch or pipeline stage could hold it, whatever the plan.
 std::optional<BadSample> StepDecoder::check_load(const StepSample& sample) const {
   if (context_.limits != nullptr) {
     if (auto reason = context_.limits->why_too_large(sample.load)) {
@@ -218,7 +222,7 @@ Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_toke
   return context_.budget->acquire(bytes, stop);
 }
 
-// See SampleEntry::json.
+// Returns the text of SampleEntry::json.
 Result<std::string> StepDecoder::read_json(SampleId id) const {
   ISOCOST_ASSIGN(const auto source, context_.dataset->open_json(id));
   const auto limit = static_cast<std::int64_t>(kMaxSampleJsonBytes);
@@ -261,8 +265,8 @@ Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(
   return OrBad<std::vector<NamedTensor>>(*std::move(tensors));
 }
 
-// A read that failed, or a shard that is overwritten or cut while it is read, looks like damage to
-// the decoder.
+// Finds errors of reading that look like damage to the decoder: a read that failed, or a shard that
+// was overwritten or cut while it was read.
 Status StepDecoder::check_reads(SampleId id,
                                 std::span<const std::unique_ptr<WatchedSource>> sources) const {
   for (const auto& source : sources) {
@@ -285,7 +289,7 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> 
 Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::decode(
     SampleId id, MemoryBudget::Grant grant, const std::stop_token& stop) const {
   const DecodesInFlight::Scope in_flight(in_flight_, id);
-  // It was good, so the memory that it needs is only lacking for a while.
+  // The sample was decoded before, so the memory that it needs is lacking only for a while.
   const auto prepare_again = [&] {
     auto tensors = prepare(id, stop);
     if (!tensors && tensors.error().code() == ErrorCode::kOutOfMemory) {
@@ -306,7 +310,7 @@ void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant, const std:
 Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop) {
   const SampleId id = attempt.sample.id;
   const DecodesInFlight::Scope in_flight(in_flight_, id);
-  // `prepare` finds out whether the shard changed while either was read.
+  // `prepare` checks whether the shard changed while the JSON text or the sample was read.
   const auto read = [&]() -> decltype(prepare(id, stop)) {
     ISOCOST_ASSIGN(attempt.sample.json, read_json(id));
     return prepare(id, stop);

@@ -56,9 +56,9 @@ class StepDecoder {
     BufferPool* pool;
     BadSampleList* bad;
     LoadHook load_hook;          ///< Empty: the recipe's loads are used.
-    const ServedLayout* layout;  ///< Whose stages must hold each sample; null: none.
+    const ServedLayout* layout;  ///< Layout whose stages must hold each sample; null: none.
     ReadRetry* retry;            ///< Repeats reads that the machine refuses.
-    /// Of a microbatch, which every sample alone must keep; null: none.
+    /// Limits of a microbatch, which every sample must keep alone; null: none.
     const MicrobatchLimits* limits = nullptr;
   };
   StepDecoder(const Context& context, const NodeOptions& options)
@@ -70,7 +70,8 @@ class StepDecoder {
         read_ahead_(*context.dataset, *reading_),
         tasks_(*context.executor) {}
 
-  /// The sample at an index of those that follow a step; nothing where no more may be begun.
+  /// Returns the sample at an index of those that follow a step; nothing where no more may be
+  /// begun.
   using Following = std::function<std::optional<SampleId>(std::size_t index)>;
 
   /// Returns the good samples of `ids` in their order, each decoded once. With the policy `replace`
@@ -91,7 +92,7 @@ class StepDecoder {
   /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled.
   Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const;
 
-  /// A value, or why the sample is bad.
+  /// A value, or the reason why the sample is bad.
   template <typename T>
   using OrBad = tl::expected<T, BadSample>;
 
@@ -100,21 +101,24 @@ class StepDecoder {
   Result<OrBad<std::shared_ptr<const DecodedSample>>> decode(SampleId id, MemoryBudget::Grant grant,
                                                              const std::stop_token& stop) const;
 
-  /// The half of the budget that what waits may hold; also for what waits elsewhere.
+  /// Returns the half of the budget for samples and blocks that wait, also those that wait
+  /// elsewhere.
   std::shared_ptr<MemoryBudget> waiting_budget() const { return {waiting_, &waiting_->budget}; }
 
-  /// Bad samples replaced so far.
+  /// Returns the number of bad samples replaced so far.
   std::uint64_t replaced() const { return replaced_; }
-  /// Samples that are kept until they are sent, and the bytes granted for them.
+  /// Return the number of samples that are kept until they are sent, and the bytes granted for
+  /// them.
   std::int64_t waiting_bytes() const { return waiting_->bytes; }
   std::int64_t waiting_samples() const { return waiting_->samples; }
-  /// Tensor bytes of all samples decoded so far; a sample decoded again counts again.
+  /// Returns the tensor bytes of all samples decoded so far; a sample that was decoded again counts
+  /// again.
   std::int64_t decoded_bytes() const { return decoded_bytes_; }
-  /// The sample that has been decoded, or read, for the longest time, if any is.
+  /// Returns the sample that has been decoded, or read, for the longest time, if any is.
   std::optional<DecodesInFlight::Oldest> oldest_decode() const { return in_flight_.oldest(); }
 
  private:
-  // They wait for files to be opened.
+  // Threads of `reading_`; they wait for files to be opened.
   static constexpr std::size_t kReadingThreads = 8;
 
   struct Waiting {
@@ -128,7 +132,7 @@ class StepDecoder {
     StepSample sample;
     std::optional<BadSample> bad;
     std::optional<Error> failed;
-    DecodeTasks::TaskHandle task;  // null: nothing to decode
+    DecodeTasks::TaskHandle task;  // null: nothing is to be decoded
   };
   using Attempts = std::vector<std::shared_ptr<Attempt>>;
 
@@ -146,7 +150,7 @@ class StepDecoder {
   std::optional<BadSample> check_load(const StepSample& sample) const;
   BadSample bad_sample(SampleId id, std::string reason) const;
   Result<std::string> read_json(SampleId id) const;
-  // Errors: those of the machine; kOutOfMemory; kCancelled.
+  // Reads and decodes a sample. Errors: those of the machine; kOutOfMemory; kCancelled.
   Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id, const std::stop_token& stop) const;
   Status check_reads(SampleId id, std::span<const std::unique_ptr<WatchedSource>> sources) const;
   std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
@@ -166,10 +170,10 @@ class StepDecoder {
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
   std::atomic<std::uint64_t> replaced_ = 0;
   mutable DecodesInFlight in_flight_;
-  std::deque<std::shared_ptr<Attempt>> begun_;  // of the following steps, in their order
+  std::deque<std::shared_ptr<Attempt>> begun_;  // attempts of the following steps, in their order
   const std::unique_ptr<Executor> reading_;
   ReadAhead read_ahead_;
-  DecodeTasks tasks_;  // last: waits for its tasks, which use the others
+  DecodeTasks tasks_;  // declared last: its destructor waits for its tasks, which use the others
 };
 
 }  // namespace isocost

@@ -11,7 +11,7 @@
 namespace isocost {
 namespace {
 
-constexpr std::uint64_t kStepsBetweenSaves = 8;  // of the cost model's state
+constexpr std::uint64_t kStepsBetweenSaves = 8;  // between two saves of the cost model's state
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void StepSource::restore_received() {
     const MutexLock lock(mutex_);
     cost_model_state.swap(received_);
   }
-  // Each rank of a job brings the same state.
+  // Every rank of a job brings the same state, which is restored once.
   if (cost_model_state.empty() || cost_model_state == restored_) return;
   if (model_.has_measurements()) return;
   restored_ = cost_model_state;
@@ -98,7 +98,7 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   return sealed;
 }
 
-// A full disk does not end training: the state can be learned again.
+// Logs a failed write instead of ending training, since the state can be learned again.
 void StepSource::save_correction() {
   if (!parts_.options.cost_model.correct) return;
   const Status saved = isocost::save_correction(model_, parts_.options.cost_model.correction_file);

@@ -19,8 +19,8 @@
 
 namespace isocost {
 
-/// Makes a node's steps: names a batch, has it decoded, plans it with what the cost model knows by
-/// then, and saves what the model has learned. Belongs to the planning thread, except where a
+/// Makes a node's steps: composes a batch, has it decoded, plans it with the cost model's present
+/// state, and saves what the model has learned. Belongs to the planning thread, except where a
 /// function says otherwise.
 class StepSource {
  public:
@@ -31,12 +31,12 @@ class StepSource {
   /// planned with it, unless this node has measured something by then, which is newer. A state that
   /// cannot be used is logged. Thread-safe.
   void receive_state(std::string cost_model_state) ISOCOST_EXCLUDES(mutex_);
-  /// Forgets it: the client that brought it was refused. Thread-safe.
+  /// Drops the stored state, because the client that brought it was refused. Thread-safe.
   void drop_received_state() ISOCOST_EXCLUDES(mutex_);
   /// Stores a model profile that a trainer has measured. Thread-safe.
   void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
 
-  /// The steps from here on are those of another job with this number of data-parallel ranks.
+  /// Begins the steps of another job, with this number of data-parallel ranks.
   void begin_job(std::int64_t ranks);
 
   struct Request {
@@ -51,11 +51,11 @@ class StepSource {
   /// are decoded. Errors: those of BatchComposer, StepDecoder and plan_step.
   Result<std::shared_ptr<SealedStep>> seal(const Request& request);
 
-  /// Writes `correction_file`, if there is one. A file that cannot be written is a warning. Not
-  /// while another thread seals.
+  /// Writes `correction_file`, if there is one. A file that cannot be written is a warning. Must
+  /// not be called while another thread seals.
   void save_correction();
 
-  /// See BatchComposer. Thread-safe.
+  /// Returns BatchComposer's fingerprint. Thread-safe.
   std::uint64_t fingerprint() const { return fingerprint_; }
   bool continues(std::uint64_t other, std::uint64_t step) const;
 
@@ -63,7 +63,7 @@ class StepSource {
   void restore_received() ISOCOST_EXCLUDES(mutex_);
 
   const NodeParts& parts_;
-  PlanOptions plan_options_;  // with the job's ranks
+  PlanOptions plan_options_;  // with the job's number of ranks
   BatchComposer composer_;
   BatchSequence batches_;
   const std::uint64_t fingerprint_;

@@ -12,7 +12,7 @@
 
 namespace isocost {
 
-/// Sums what is planned, sent and measured, for metrics. Internally synchronised: each call holds
+/// Sums what was planned, sent and measured, for metrics. Internally synchronised: each call holds
 /// its lock for less than a microsecond, `totals` while it copies.
 class TrainingMeter {
  public:
@@ -23,8 +23,8 @@ class TrainingMeter {
       ISOCOST_EXCLUDES(mutex_);
 
   /// Counts a rank's report on a microbatch of a step that the node holds. Modules for which
-  /// nothing was planned there, and seconds that are not is_module_time, are ignored. A second
-  /// report on a microbatch does not complete a step twice.
+  /// nothing was planned there, and seconds for which is_module_time is false, are ignored. A
+  /// second report on a microbatch does not complete a step twice.
   void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan)
       ISOCOST_EXCLUDES(mutex_);
 
@@ -34,7 +34,7 @@ class TrainingMeter {
   struct OpenStep {
     explicit OpenStep(const StepPlan& plan) : missing(plan), busy(plan.receivers()) {}
     MissingReports missing;
-    std::vector<double> busy;  // [ranks], seconds
+    std::vector<double> busy;  // [ranks], measured seconds
   };
   void close(const OpenStep& step) ISOCOST_REQUIRES(mutex_);
   RankTotals& rank(std::size_t rank) ISOCOST_REQUIRES(mutex_);
