@@ -52,10 +52,11 @@ std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe
   return upper_half(hash.value());
 }
 
-// Composes batches each of which chooses its number of microbatches, so that they need no more of
-// them than as drawn.
+// Composes batches that each choose their number of microbatches. Returns them as drawn if the
+// composed ones would need more microbatches.
 Result<Composition> compose_within(BalanceProblem problem, const std::vector<std::size_t>& sizes) {
-  BalanceProblem free = problem;  // any batch has room, in one microbatch or another
+  BalanceProblem free =
+      problem;  // without limits, since every batch chooses as many microbatches as it needs
   free.resources.clear();
   free.sizes.clear();
   ISOCOST_ASSIGN(Composition composition, compose_batches(free, sizes));
@@ -110,7 +111,8 @@ Result<std::vector<SampleId>> BatchComposer::batch(std::uint64_t epoch, std::uin
   return place < window_.batches.size() ? window_.batches[place] : std::vector<SampleId>();
 }
 
-// A sample that the recipe refuses has no load here; decoding will list it as bad.
+// Returns the load of a sample; an empty one if the recipe refuses the sample, which decoding will
+// then list as bad.
 Load BatchComposer::load_of(SampleId id) const {
   const auto load = context_.recipe->load(context_.dataset->shape(id));
   const bool fits = load && (context_.limits == nullptr || !context_.limits->why_too_large(*load));
@@ -160,7 +162,7 @@ Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
   }
   if (sizes.size() < 2) return window;
   ISOCOST_ASSIGN(const Composition composition, share_out(ids, sizes));
-  // Only an epoch's last batch is smaller, so the full ones come first.
+  // Only an epoch's last batch is smaller, so the full batches come first.
   for (std::size_t b = 0; b < sizes.size(); ++b) {
     std::transform(composition.batches[b].begin(), composition.batches[b].end(),
                    window.batches[b].begin(), [&ids](std::uint32_t item) { return ids[item]; });

@@ -34,12 +34,12 @@ class BatchComposer {
     const Dataset* dataset;
     const Recipe* recipe;
     const ServedLayout* layout = nullptr;      ///< Null: data-parallel ranks only.
-    const MicrobatchLimits* limits = nullptr;  ///< By the starting profile; null: none.
+    const MicrobatchLimits* limits = nullptr;  ///< Limits by the starting profile; null: none.
   };
-  /// Uses lookahead, ranks, microbatches, the limits' options and steps of `options`. A batch is
-  /// composed so that the limits can be kept with the fixed number of microbatches. Where each step
-  /// chooses its number, a window stays as drawn if it would need more of them, and neither counts
-  /// padding.
+  /// Uses lookahead, ranks, microbatches, the limits' options and steps of `options`. With a fixed
+  /// number of microbatches, a batch is composed so that it can keep the limits. Where each step
+  /// chooses its number, a window stays as drawn if the composed one would need more microbatches;
+  /// both are counted without padding.
   BatchComposer(const Context& context, const PlanOptions& options, const CostProfile& starting);
 
   /// Returns the samples of a batch in the order in which the cursor drew them; empty beyond the
@@ -58,7 +58,7 @@ class BatchComposer {
   struct Window {
     std::uint64_t epoch = 0;
     std::uint64_t first = 0;
-    std::vector<std::vector<SampleId>> batches;  ///< Empty: nothing composed yet.
+    std::vector<std::vector<SampleId>> batches;  ///< Empty: no window is composed yet.
   };
   Result<Window> compose(std::uint64_t epoch, std::uint64_t first) const;
   Result<Composition> share_out(const std::vector<SampleId>& ids,

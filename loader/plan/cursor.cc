@@ -17,8 +17,9 @@ Cursor::Cursor(const CursorOptions& options) : options_(options) {
   options_.global_batch_size = std::max<std::uint64_t>(options_.global_batch_size, 1);
 }
 
-// With kCarry all epochs form one stream that is cut into batches; this is the length of the
-// stream before the epoch, modulo the batch.
+// Returns the number of samples that earlier epochs carry into this one. With kCarry all epochs
+// form one stream that is cut into batches; the number is the length of the stream before the
+// epoch, modulo the batch.
 std::uint64_t Cursor::carried_into(std::uint64_t epoch) const {
   if (options_.tail != TailPolicy::kCarry) return 0;
   return static_cast<std::uint64_t>(Wide{epoch} * options_.size % options_.global_batch_size);

@@ -12,10 +12,11 @@
 namespace isocost {
 namespace {
 
-// More than any limit allows, and few enough for a step's sum to stay within 63 bits.
+// Cap on predicted bytes: above any limit, and small enough for a step's sum to stay within 63
+// bits.
 constexpr std::int64_t kMostPredicted = (std::int64_t{1} << 50) + 1;
 
-// "16,384".
+// Returns a number like "16,384".
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
   for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
@@ -64,7 +65,7 @@ std::vector<Resource> MicrobatchLimits::resources() const {
 std::int64_t MicrobatchLimits::units(const Load& load, Module module) const {
   const std::int64_t units = load[module].units;
   if (module != Module::kLlm) return units;
-  // Of several padded samples the sum is such a multiple already.
+  // The sum of several padded samples is such a multiple already.
   return (units + padded_multiple_ - 1) / padded_multiple_ * padded_multiple_;
 }
 
@@ -129,7 +130,7 @@ std::int64_t MicrobatchLimits::sum(const std::vector<Load>& loads, Measure measu
 }
 
 Error MicrobatchLimits::too_full(const std::vector<Load>& loads, std::size_t microbatches) const {
-  // The limit of which the samples take the greatest share.
+  // Finds the limit of which the samples take the greatest share.
   const auto share = [&](const Limit& limit) {
     return static_cast<double>(sum(loads, limit.measure)) / static_cast<double>(limit.cap);
   };

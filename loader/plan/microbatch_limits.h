@@ -14,20 +14,20 @@
 
 namespace isocost {
 
-/// What a microbatch may hold at most: max_tokens, max_vision_tokens, max_memory and
+/// Upper limits of a microbatch's contents: max_tokens, max_vision_tokens, max_memory and
 /// microbatch_memory of PlanOptions, as resources of the balancer. Immutable; const-safe.
 class MicrobatchLimits {
  public:
-  /// No limits.
+  /// Makes an object without limits.
   MicrobatchLimits() = default;
   /// Takes the bytes of activations from `profile`. Errors: kInvalidArgument if max_memory is given
-  /// and the profile knows none.
+  /// and the profile does not contain them.
   static Result<MicrobatchLimits> create(const PlanOptions& options, const CostProfile& profile);
 
   bool empty() const { return limits_.empty(); }
   std::vector<Resource> resources() const;
-  /// Appends what a sample holds of each resource, in their order. Its LLM tokens count with the
-  /// padding that brings them to PlanOptions::padded_multiple.
+  /// Appends the amount of each resource that a sample takes, in the order of the resources. Its
+  /// LLM tokens count with the padding that brings them to PlanOptions::padded_multiple.
   void append_sizes(const Load& load, std::vector<std::int64_t>& sizes) const;
   /// Appends the same, but at most the cap of each: what a sample takes of a microbatch's room,
   /// which one beyond the limit fills alone.
@@ -49,17 +49,17 @@ class MicrobatchLimits {
     const char* unit;
     std::int64_t cap;
   };
-  /// Returns what to do about a limit that is too low: `otherwise`, and where the model's memory is
-  /// only assumed, first to measure it.
+  /// Returns advice for a limit that is too low: `otherwise`, preceded by measuring the model's
+  /// memory where that is only assumed.
   std::string remedy(const Limit& limit, const std::string& otherwise) const;
   std::int64_t units(const Load& load, Module module) const;
   std::int64_t size(const Load& load, Measure measure) const;
   std::int64_t sum(const std::vector<Load>& loads, Measure measure) const;
 
   std::vector<Limit> limits_;
-  std::int64_t padded_multiple_ = 1;                 // of the LLM's sequences
-  bool assumes_model_ = false;                       // the profile is the built-in one
-  std::array<double, kModules> activation_bytes_{};  // of a unit, by module
+  std::int64_t padded_multiple_ = 1;                 // for lengths of the LLM's sequences
+  bool assumes_model_ = false;                       // whether the profile is the built-in one
+  std::array<double, kModules> activation_bytes_{};  // per unit, by module
 };
 
 }  // namespace isocost

@@ -78,8 +78,8 @@ class MeasuredModules {
   std::vector<std::vector<std::array<bool, kModules>>> taken_;  // [receivers][microbatches]
 };
 
-/// Steps for which some reports are still missing, by id. At most 16 are kept, the newest ones: a
-/// trainer that never reports some microbatch would leave its steps open forever.
+/// Steps for which some reports are still missing, by id. Keeps the newest 16: if a trainer never
+/// reports some microbatch, its steps would stay open forever.
 template <typename Step>
 class OpenSteps {
  public:

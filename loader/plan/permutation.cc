@@ -18,7 +18,8 @@ Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t 
       half_bits_(std::max(
           kMinHalfBits,
           (static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(size, 1) - 1)) + 1) / 2)) {
-  // Hashed twice, so that neighbouring seeds and epochs share no keys.
+  // The seed is hashed before the epoch is added, so that neighbouring seeds and epochs share no
+  // keys.
   const std::uint64_t seed_hash = Random(seed).next();
   Random keys(Random(seed_hash + epoch).next());
   for (std::uint64_t& key : keys_) key = keys.next();

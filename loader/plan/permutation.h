@@ -6,9 +6,10 @@
 namespace isocost {
 
 /// A keyed permutation of 0 .. size-1 with random access and constant memory: a balanced Feistel
-/// network over the next power of four, and cycle walking back into the range (J. Black, P.
+/// network over the next power of four, with cycle walking back into the range (J. Black, P.
 /// Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). Four rounds suffice against an
-/// observer of few values (M. Luby, C. Rackoff, 1988); eight keep short ranges even. Immutable.
+/// observer of few values (M. Luby, C. Rackoff, 1988); eight make short ranges uniform, too.
+/// Immutable.
 class Permutation {
  public:
   Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t size);

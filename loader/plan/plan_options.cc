@@ -9,7 +9,8 @@
 namespace isocost {
 namespace {
 
-// Batches are composed for a number of ranks, which must be known before the first job.
+// Checks the options of look-ahead. Batches are composed for a number of ranks, which must be known
+// before the first job.
 Status validate_lookahead(const PlanOptions& options) {
   if (options.lookahead == 1) return {};
   const std::string field = "lookahead = " + std::to_string(options.lookahead) + ": ";

@@ -11,10 +11,10 @@
 
 namespace isocost {
 
-/// How the samples of a global batch are shared out.
+/// Rules by which the samples of a global batch are divided among microbatches.
 enum class BalancePolicy : std::uint8_t {
-  kInOrder,  ///< Dealt in the order in which they were drawn.
-  kTokens,   ///< LPT by LLM tokens, what a careful user does without a cost model.
+  kInOrder,  ///< Round robin in the order in which they were drawn.
+  kTokens,   ///< LPT by LLM tokens, as a user without a cost model could do.
   kCost,     ///< Equal predicted cost.
 };
 
@@ -22,21 +22,22 @@ enum class BalancePolicy : std::uint8_t {
 inline constexpr std::array<std::string_view, 3> kBalancePolicyNames = {"in-order", "tokens",
                                                                         "cost"};
 
-/// What becomes of a sample that exceeds a limit of a microbatch alone.
+/// Treatment of a sample that exceeds a limit of a microbatch alone.
 enum class LongPolicy : std::uint8_t {
   kBad,       ///< It is a bad sample.
   kTruncate,  ///< It loses whole turns from its end until it fits.
 };
 
-/// The most samples that a step may have for each microbatch: a plan may put several times the mean
-/// into one, if its samples are small.
+/// Upper limit of a step's mean number of samples per microbatch: a plan may put several times the
+/// mean into one microbatch if its samples are small.
 inline constexpr std::int64_t kMostMeanSamples = std::int64_t{kMaxSamples} / 4;
 
-/// What is drawn for each step, how it is planned, and for whom. See docs/config.md.
+/// Options of which samples each step draws, how it is planned, and for whom. See docs/config.md.
 struct PlanOptions {
-  std::int64_t ranks = 0;  ///< Data-parallel ranks; 0: as many as the first client says.
+  std::int64_t ranks = 0;  ///< Data-parallel ranks; 0: as many as the first client names.
   std::int64_t global_batch_size = 64;
-  /// Per rank and step; 0: as few as the limits allow, chosen for each step, or 4 without a limit.
+  /// Microbatches per rank and step; 0: as few as the limits allow, chosen for each step, or 4
+  /// without a limit.
   std::int64_t microbatches = 0;
   std::filesystem::path layout;  ///< File of `isocost plan`; empty: ranks are data-parallel only.
   std::int64_t epochs = 1;       ///< 0: without end.
@@ -54,7 +55,8 @@ struct PlanOptions {
   LongPolicy on_long = LongPolicy::kBad;
   /// Where the trainer pads the LLM, it pads to a multiple of this length.
   std::int64_t padded_multiple = 1;
-  bool reprofile = false;  ///< Ask a trainer for a new profile once the model has drifted.
+  bool reprofile =
+      false;  ///< Whether a trainer is asked for a new profile once the model has drifted.
 
   /// Returns whether microbatches have a limit.
   bool limited() const {
@@ -65,7 +67,7 @@ struct PlanOptions {
     constexpr std::int64_t kUsual = 4;
     return microbatches > 0 || limited() ? microbatches : kUsual;
   }
-  /// Errors: kInvalidArgument with field, value and what is allowed.
+  /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
 

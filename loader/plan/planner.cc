@@ -17,20 +17,22 @@
 namespace isocost {
 namespace {
 
-constexpr double kLeastForward = 0.05;  // share of a pass; backward has at least as much
+constexpr double kLeastForward =
+    0.05;  // share of a forward and backward pass; backward costs at least as much as forward
 
 double forward_share_of(const CostModel& model) {
   return std::clamp(model.forward_share(), kLeastForward, 1 - kLeastForward);
 }
 
-// Keeps the exact search of a small step within about 20 ms.
+// Returns options that keep the exact search of a small step within about 20 ms.
 BalanceOptions balance_options() {
   BalanceOptions options;
   options.exact_nodes = 200;
   return options;
 }
 
-// Simulator evaluations for the plan of a step: about 10 ms, within a few per mille of more.
+// Simulator evaluations for the plan of a step. They take about 10 ms, and come within a few per
+// mille of what more would find.
 constexpr std::int64_t kPipelineEvaluations = 8'000;
 
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
@@ -82,8 +84,8 @@ Division division_of(MicrobatchBins bins, double step_s, double bound_s, Encoder
   return division;
 }
 
-// Divides a step by LPT over LLM tokens: what a user without a cost model can do, so neither costs
-// nor slowdowns enter.
+// Divides a step by LPT over LLM tokens, as a user without a cost model could do: neither costs nor
+// slowdowns enter.
 Result<BalanceResult> divide_by_tokens(const PlanInput& input, const BalanceProblem& problem) {
   BalanceProblem tokens{
       .ranks = problem.ranks, .microbatches = problem.microbatches, .objective = problem.objective};
@@ -120,7 +122,8 @@ Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
                        std::move(apart.encoder));
   }
   if (options.balance == BalancePolicy::kCost && limited) {
-    // The search against the simulator knows no caps: balance under the caps, then order.
+    // The search against the simulator knows no caps, so the step is first balanced under the caps
+    // and then ordered.
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
     ISOCOST_ASSIGN(plan, order_microbatches(pipeline, samples, balanced.bins, order));
   } else {
@@ -171,14 +174,15 @@ Division one_each(const PlanInput& input, const PlanOptions& options) {
   return division;
 }
 
-// Numbers of microbatches per rank, from the first to try to the last.
+// Numbers of microbatches per rank to try, in ascending order.
 struct MicrobatchRange {
   std::uint32_t first = 1;
   std::uint32_t last = 1;
 };
 
-// A number of microbatches per rank below which the limits cannot be kept: by the sums, since of
-// samples larger than half a limit no two share a microbatch, and by padding.
+// Returns a number of microbatches per rank below which the limits cannot be kept. It follows from
+// the sums, from the samples larger than half a limit (no two of them share a microbatch), and from
+// padding.
 std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks, const CostModel& model,
                                 const MicrobatchLimits& limits) {
   const std::vector<Resource> resources = limits.resources();
@@ -209,7 +213,7 @@ MicrobatchRange microbatch_range(const PlanInput& input, const CostModel& model,
   const bool whole = samples >= options.global_batch_size;
   const bool fixed = options.fixed_microbatches() > 0;
   if (limits.empty() || (fixed && whole)) return {usual, usual};
-  // Stages of a layout are given no repeats to fill a microbatch with.
+  // Stages of a layout receive no repeats that would fill a microbatch.
   const std::int64_t filled = layout != nullptr ? 0 : options.ranks - 1;
   const std::int64_t one_each = (samples + filled) / options.ranks;
   const std::int64_t last = fixed ? std::min(one_each, options.microbatches) : one_each;
@@ -225,8 +229,8 @@ std::size_t smallest_sample(const PlanInput& input) {
   return static_cast<std::size_t>(smallest - input.loads.begin());
 }
 
-// Divides with repeats of the smallest sample in the places that the samples do not fill. They are
-// fewer than the ranks, and each is a microbatch of its own.
+// Divides with repeats of the smallest sample in the slots that the samples do not fill. The
+// repeats are fewer than the ranks, and each is a microbatch of its own.
 Result<Division> divide_with_repeats(const PlanInput& input, std::uint32_t microbatches,
                                      const CostModel& model, const PlanOptions& options,
                                      const MicrobatchLimits& limits) {
@@ -243,7 +247,8 @@ Result<Division> divide_with_repeats(const PlanInput& input, std::uint32_t micro
   return division;
 }
 
-// Divides the step into as few microbatches as the limits allow, and says how many they are.
+// Divides the step into as few microbatches as the limits allow. Sets `microbatches` to their
+// number per rank.
 Result<Division> divide_within(const PlanInput& input, const CostModel& model,
                                const PlanOptions& options, const MicrobatchLimits& limits,
                                const ServedLayout* layout, std::uint32_t& microbatches) {
@@ -253,7 +258,7 @@ Result<Division> divide_within(const PlanInput& input, const CostModel& model,
     Result<Division> division =
         fills ? divide(input, microbatches, model, options, limits, layout)
               : divide_with_repeats(input, microbatches, model, options, limits);
-    // A pipeline's division does not know padding.
+    // A pipeline's division ignores padding, so the limits are checked again.
     const bool full = division ? model.is_padded(Module::kLlm) &&
                                      !keeps_limits(input.loads, division->llm.bins, model, limits)
                                : division.error().code() == ErrorCode::kResourceExhausted;
@@ -274,7 +279,7 @@ std::vector<SampleOverLimit> samples_over_limit(const PlanInput& input,
   return found;
 }
 
-// Fills in the loads and predictions of a microbatch whose samples are known.
+// Fills in the loads and predictions of a microbatch whose samples are set.
 void price(const PlanInput& input, const CostModel& model, PlannedMicrobatch& bin) {
   std::vector<Load> loads;
   for (const PlannedSample& sample : bin.samples) {

@@ -18,7 +18,7 @@ namespace isocost {
 struct PlanInput {
   std::vector<Load> loads;
   std::vector<float> weights;
-  std::vector<std::uint64_t> ids;  ///< Enter the plan's hash only.
+  std::vector<std::uint64_t> ids;  ///< Used only for the plan's hash.
 };
 
 /// Returns the number of microbatches per rank for a step of `samples` samples:
@@ -36,7 +36,7 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 /// partition of its own (see plan_decoupled). With fewer samples than ranks, the remaining ranks
 /// get a repeat of weight 0.
 ///
-/// Where the trainer pads the LLM, samples of like length share a microbatch (see plan_padded).
+/// Where the trainer pads the LLM, samples of similar length share a microbatch (see plan_padded).
 ///
 /// Every microbatch keeps the limits of the options, but for those of StepPlan::over_limit: a
 /// sample that exceeds a limit alone shares its microbatch with nothing that the limit counts.

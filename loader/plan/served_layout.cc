@@ -13,7 +13,7 @@
 namespace isocost {
 namespace {
 
-// `has` says how many the layout has, with the noun.
+// Checks that an option agrees with the layout. `has` says how many the layout has, with the noun.
 Status agree(const char* field, std::int64_t given, std::size_t wanted, const std::string& has,
              const PlanOptions& options) {
   if (given == static_cast<std::int64_t>(wanted)) return {};
@@ -48,7 +48,7 @@ SampleCost mean_price(const CostProfile& profile, std::span<const Load> loads) {
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
 }
 
-// A cap of 0 means none.
+// Returns a message if a chunk's activations exceed the cap; a cap of 0 means none.
 std::optional<std::string> beyond(std::span<const StagePass> passes, std::int64_t cap,
                                   const char* module) {
   for (std::size_t chunk = 0; cap > 0 && chunk < passes.size(); ++chunk) {
@@ -163,12 +163,13 @@ ModuleSeconds Receiver::from_one_rank(const ModuleSeconds& seconds, const Load& 
 
 // Seconds of reductions between tensor ranks do not belong to the module.
 ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
-  constexpr double kLeastWork = 0.1;  // share of the measurement, even if reductions exceed it
+  constexpr double kLeastWork =
+      0.1;  // least share of the measurement that counts as work, even if reductions exceed it
   ModuleSeconds seconds{};
   for (std::size_t m = 0; m < kModules; ++m) {
     const double share = work.shares.at(m);
     seconds.at(m) = share > 0 ? measured.at(m) : kNotMeasured;
-    if (!(seconds.at(m) > 0)) continue;  // not measured; the cost model refuses the rest
+    if (!(seconds.at(m) > 0)) continue;  // not measured; the cost model refuses other values
     const double whole = seconds.at(m) / share;
     const auto units = static_cast<double>(load.modules.at(m).units);
     const double alone = whole - tensor.at(m).seconds_per_unit * units;
@@ -178,7 +179,7 @@ ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& l
 }
 
 Status check_layout(const PlanOptions& options, const CostProfile& starting) {
-  // The mean sample only decides where layers are cut, so any will do.
+  // The mean sample only decides where layers are cut, so any sample will do.
   constexpr SampleCost kAnySample{1, 1, 1, 1};
   if (options.layout.empty()) return {};
   const auto model = model_of(options, starting, kAnySample);

@@ -24,7 +24,7 @@ struct Receiver {
   std::uint32_t replica = 0;
   std::uint32_t stage = 0;
   StageWork work;
-  std::array<TensorCost, kModules> tensor{};  ///< Of each module.
+  std::array<TensorCost, kModules> tensor{};  ///< Tensor-parallel cost of each module.
   std::string name;                           ///< "llm, data 1, stage 0".
 
   /// Returns the seconds that this receiver takes for its part of a load. `seconds` is what one
@@ -48,15 +48,16 @@ class ServedLayout {
 
   /// Returns whether there is more than one stage.
   bool pipelined() const;
-  /// Views live as long as this object.
+  /// Returns the receivers. Views live as long as this object.
   std::span<const Receiver> receivers() const { return receivers_; }
   bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlace::kOwnRanks; }
-  /// See Layout.
+  /// See Layout::coupled.
   bool coupled() const { return layout_.coupled; }
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
-  /// Equal for equal layouts.
+  /// Returns a hash that is equal for equal layouts.
   std::uint64_t fingerprint() const { return layout_.fingerprint(); }
-  /// Returns the pipeline with the receivers' slowdowns; those beyond the end of `slowdowns` are 1.
+  /// Returns the pipeline with the receivers' slowdowns; receivers beyond the end of `slowdowns`
+  /// have 1.
   PipelineModel pipeline(std::span<const double> slowdowns) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
   /// Returns whether the schedule can run this number of microbatches.
@@ -68,7 +69,7 @@ class ServedLayout {
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
   /// Returns why no plan can hold a sample of this load within the caps; nothing if one can.
   std::optional<std::string> beyond_memory(const Load& load) const;
-  /// See Layout.
+  /// See Layout::warnings.
   std::vector<std::string> warnings() const { return layout_.warnings(); }
   /// Returns the cost of a sample that takes `seconds` on one rank.
   SampleCost price(const ModuleSeconds& seconds, const Load& load) const;

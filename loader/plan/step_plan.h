@@ -16,15 +16,15 @@ namespace isocost {
 /// A sample in a microbatch: its index among the step's samples and its weight in the loss.
 struct PlannedSample {
   std::uint32_t index = 0;
-  float weight = 1.0F;  ///< 0: a repeat, for a rank that would have no sample.
+  float weight = 1.0F;  ///< Weight in the loss; 0: a repeat, for a rank that would have no sample.
 };
 
 struct PlannedMicrobatch {
   std::vector<PlannedSample> samples;
-  Load load;                  ///< As delivered, packed.
-  Load run_load;              ///< As the trainer runs it, with padding.
+  Load load;                  ///< The load as delivered, packed.
+  Load run_load;              ///< The load as the trainer runs it, with padding.
   MicrobatchShape shape;      ///< Shape of run_load: see Measurement.
-  ModuleSeconds predicted{};  ///< Whole modules, on a rank of slowdown 1.
+  ModuleSeconds predicted{};  ///< Seconds of whole modules on a rank of slowdown 1.
   std::vector<Route> routes;  ///< Empty unless the encoder has ranks of its own.
 };
 
@@ -38,7 +38,7 @@ struct SampleOverLimit {
 /// Which sample of a global batch goes to which microbatch, and which receiver takes it. Receivers
 /// are data-parallel ranks, which take whole microbatches, or the receivers of a layout.
 struct StepPlan {
-  std::uint32_t microbatches = 1;       ///< Per data-parallel rank or LLM replica.
+  std::uint32_t microbatches = 1;       ///< Microbatches per data-parallel rank or LLM replica.
   std::vector<PlannedMicrobatch> bins;  ///< [replicas × microbatches], replica by replica.
   /// [encoder replicas][microbatches of each, at least one]: the samples of `bins` that have media.
   /// Empty unless the encoder has ranks of its own.
@@ -54,7 +54,7 @@ struct StepPlan {
   double lower_bound_s = 0;
   double forward_share = 1.0 / 3;  ///< Share of forward in a forward and backward pass.
   std::uint64_t hash = 0;          ///< Equal plans have equal hashes.
-  std::uint32_t profile = 0;       ///< Number of the model profile it was priced by, from 0.
+  std::uint32_t profile = 0;       ///< Number of the model profile by which it was priced, from 0.
 
   const PlannedMicrobatch& bin(std::size_t replica, std::uint32_t microbatch) const {
     return bins[replica * microbatches + microbatch];
@@ -73,7 +73,8 @@ struct StepPlan {
   std::uint64_t samples_counted(std::size_t receiver, std::uint32_t microbatch) const;
   /// Returns the seconds predicted for the receiver's part of a microbatch, at its slowdown.
   ModuleSeconds predicted_of(std::size_t receiver, std::uint32_t microbatch) const;
-  /// Returns their sum over the modules; 0 if the receiver has no work in the microbatch.
+  /// Returns the sum of predicted_of over the modules; 0 if the receiver has no work in the
+  /// microbatch.
   double seconds_of(std::size_t receiver, std::uint32_t microbatch) const;
 };
 

@@ -18,7 +18,7 @@ bool has_media(const Load& load) {
 
 using ModuleUnits = std::array<std::uint32_t, kModules>;
 
-// First unit of each sample in the packed sequence of all samples' units, per module.
+// Returns the first unit of each sample in the packed sequence of all samples' units, per module.
 std::vector<ModuleUnits> first_units(std::span<const Load> loads,
                                      const std::vector<PlannedSample>& samples) {
   std::vector<ModuleUnits> firsts;

@@ -28,11 +28,11 @@ using EncoderPartition = std::vector<std::vector<std::vector<BinSample>>>;
 EncoderPartition coupled_partition(const StepPlan& plan, std::span<const Load> loads,
                                    std::size_t encoder_replicas);
 
-/// Returns the partition that plan_decoupled found: its slots hold samples by their index in the
-/// step, each of them in one bin.
+/// Returns the partition that plan_decoupled found. Its slots hold samples by their index in the
+/// step, and each sample is in one bin.
 EncoderPartition decoupled_partition(const StepPlan& plan, const EncoderSlots& slots);
 
-/// Returns the partition as microbatches that hold their samples and nothing else yet.
+/// Returns the partition as microbatches in which only the samples are filled in.
 std::vector<std::vector<PlannedMicrobatch>> encoder_microbatches(const StepPlan& plan,
                                                                  const EncoderPartition& partition);
 

@@ -36,7 +36,7 @@ std::vector<Load> loads_of(const std::vector<Load>& loads, const std::vector<std
   return of_bin;
 }
 
-// Seconds of a microbatch as it is run, without its fixed seconds.
+// Returns the seconds of a microbatch as it is run, without its fixed seconds.
 double seconds_as_run(const std::vector<Load>& loads, const std::vector<std::uint32_t>& bin,
                       const CostModel& model) {
   double seconds = 0;
@@ -84,11 +84,11 @@ class LengthOrder {
   // that many runs cannot keep the limits.
   std::optional<Bins> cut(std::size_t count) const {
     std::vector<double> prices = sequence_s_;
-    // A run must not become cheaper by a longer sample, which corrected prices do not ensure.
+    // A longer sample must not make a run cheaper, which corrected prices do not ensure.
     for (std::size_t i = prices.size(); i-- > 1;)
       prices[i - 1] = std::max(prices[i - 1], prices[i]);
     double low = 0;
-    double high = 2 * run_seconds(0, order_.size(), prices);  // ample for any run
+    double high = 2 * run_seconds(0, order_.size(), prices);  // more than any run costs
     auto best = fill(high, count, prices);
     if (!best) return std::nullopt;
     for (int i = 0; i < kHalvings; ++i) {
@@ -101,7 +101,8 @@ class LengthOrder {
     return bins_of(*best);
   }
 
-  // Returns the least that each sample's LLM can cost, whatever samples it is padded to.
+  // Returns the least seconds that each sample's LLM sequences can cost, whatever length they are
+  // padded to.
   std::vector<double> least_seconds() const {
     std::vector<double> least(order_.size(), 0.0);
     double cheapest = 0;
@@ -114,9 +115,9 @@ class LengthOrder {
   }
 
  private:
-  using Ends = std::vector<std::size_t>;  // of the runs
+  using Ends = std::vector<std::size_t>;  // end of each run in `order_`
 
-  // The seconds of the run [begin, end), whose first sample is its longest.
+  // Returns the seconds of the run [begin, end), whose first sample is its longest.
   double run_seconds(std::size_t begin, std::size_t end, const std::vector<double>& prices) const {
     std::int64_t sequences = 0;
     for (std::size_t i = begin; i < end; ++i) sequences += sequences_at(i);
@@ -127,7 +128,8 @@ class LengthOrder {
     return loads_[order_[i]][Module::kLlm].sequences;
   }
 
-  // Adds the sample at `i`, padded to `length`, to what a run holds. Returns whether it has room.
+  // Adds the sample at `i`, padded to `length`, to the sizes that a run holds. Returns false if it
+  // has no room.
   bool add(std::size_t i, std::int64_t length, std::vector<std::int64_t>& held) const {
     if (caps_.empty()) return true;
     Load load = loads_[order_[i]];
@@ -197,11 +199,13 @@ class LengthOrder {
   std::vector<std::int64_t> caps_;
   std::vector<std::int64_t> lengths_;  // by sample
   std::vector<std::uint32_t> order_;   // samples, longest first
-  std::vector<double> others_;         // prefix sums of the seconds of the other modules
-  std::vector<double> sequence_s_;     // of an LLM sequence as long as that of the place
+  std::vector<double> others_;         // prefix sums of the other modules' seconds
+  std::vector<double>
+      sequence_s_;  // seconds of one LLM sequence as long as the sample at this place in order_
 };
 
-// Gives each rank equally many of the runs, so that the slowest rank is fast.
+// Gives each rank the same number of runs, so that the slowest rank takes as little time as
+// possible.
 Result<Bins> to_ranks(const std::vector<Load>& loads, const BalanceProblem& problem, Bins runs,
                       const BalanceOptions& options, const CostModel& model) {
   BalanceProblem whole{.ranks = problem.ranks,
@@ -215,7 +219,7 @@ Result<Bins> to_ranks(const std::vector<Load>& loads, const BalanceProblem& prob
   return bins;
 }
 
-// Sequences of equal length, and nothing else.
+// Returns a load of LLM sequences of equal length.
 Load sequences_of(std::int64_t count, std::int64_t length) {
   Load load;
   load[Module::kLlm] = padded_to({.sequences = count}, length);
@@ -245,8 +249,8 @@ bool keeps_limits(const std::vector<Load>& loads,
 
 std::int64_t least_padded_microbatches(const std::vector<Load>& loads, const CostModel& model,
                                        const MicrobatchLimits& limits) {
-  // A sequence by itself: a sample with several could be in several microbatches, which only makes
-  // the number smaller.
+  // Each sequence counts on its own. Sequences of one sample share a microbatch in a plan, which
+  // can only raise the number.
   std::vector<std::int64_t> lengths;
   for (const Load& load : loads) {
     const std::int64_t sequences = load[Module::kLlm].sequences;
