@@ -20,16 +20,16 @@ namespace isocost {
 
 struct ClientOptions {
   std::string endpoint = "tcp://127.0.0.1:5800";
-  /// Data-parallel rank; with a layout the number of the receiver: receiver_of
+  /// Data-parallel rank; with a layout, the number of the receiver: receiver_of
   /// (balancer/layout/place.h).
   std::int32_t rank = 0;
   std::int32_t world_size = 0;  ///< Number of ranks or receivers; 0 accepts the node's.
   /// Fingerprint of the layout, which the node must then serve; 0: unknown.
   std::uint64_t layout = 0;
   std::uint32_t prefetch = 2;  ///< Microbatches to receive ahead of the one in use.
-  /// The caller takes microbatches ahead of the training loop, to prepare them, and tells with
-  /// `use` and `acknowledge` where the loop is: `next` and `wait` then neither acknowledge nor
-  /// count the time that they block. A microbatch that was prepared and never trained on is
+  /// Whether the caller takes microbatches ahead of the training loop, to prepare them, and calls
+  /// `use` and `acknowledge` to say where the loop is. `next` and `wait` then neither acknowledge
+  /// nor count the time that they block. A microbatch that was prepared and never trained on is
   /// delivered again.
   bool prepares_ahead = false;
   /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
@@ -39,18 +39,19 @@ struct ClientOptions {
   /// model profile is of another device. Empty: unknown.
   std::string hardware;
   std::chrono::milliseconds connect_timeout{30000};
-  /// Receives what the node has to tell, such as why no data comes. Called on the client's thread,
+  /// Receives messages of the node, such as why no data comes. Called on the client's thread,
   /// without a lock.
   LogSink log;
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< This client's key pair; empty: a fresh one.
-  /// A node that announces a larger microbatch is an error.
+  /// Limit of a microbatch's size. A node that announces a larger one is an error.
   std::int64_t max_microbatch_bytes = std::int64_t{16} << 30;
 };
 
 /// One microbatch, assembled: the input of a trainer's forward pass. Move-only. Its tensors share
 /// their bytes and stay valid after it is gone. Memory that the node shares counts in the node's
-/// budget until the last of them is dropped: while a trainer keeps many, further ones are copied.
+/// budget until the last tensor in it is dropped: while a trainer keeps many, further microbatches
+/// are copied.
 struct Microbatch {
   MicrobatchHeader header;
   /// The announced tensors, with the rows of all samples concatenated in the order of
@@ -58,7 +59,7 @@ struct Microbatch {
   /// the running sums [sequences + 1] of each module's lengths and, if there are labels, each
   /// sample's weight at each of its tokens.
   std::vector<NamedTensor> tensors;
-  std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
+  std::chrono::nanoseconds waited{0};  ///< Time that `next` blocked for it.
   /// Registers the block of shared memory that the announced tensors lie in with this process's
   /// CUDA runtime, if it has loaded one, so that copies from them to a device need no staging and
   /// do not block: the caller keeps the tensors until such a copy is done. Each block is registered
@@ -101,11 +102,12 @@ class Client {
   /// passed. Returns whether `next` would not block. For callers with other work meanwhile.
   virtual bool wait(std::chrono::milliseconds limit) = 0;
 
-  /// For a caller that prepares microbatches ahead (ClientOptions::prepares_ahead): the loop begins
-  /// with the microbatch at this position, for which it was blocked so long; the one before is
-  /// acknowledged.
+  /// Begins the microbatch at this position, for which the loop was blocked for `waited`, and
+  /// acknowledges the one before. For a caller that prepares microbatches ahead
+  /// (ClientOptions::prepares_ahead).
   virtual void use(const Position& position, std::chrono::nanoseconds waited) = 0;
-  /// For the same caller: the loop has moved past the microbatch in use and asks for another one.
+  /// Acknowledges the microbatch in use, because the loop asks for another one. For the same
+  /// caller.
   virtual void acknowledge() = 0;
 
   /// Returns the last end of epoch that `next` reached, if any.
@@ -116,23 +118,23 @@ class Client {
   /// (base/units.h), and for a forward_s beyond their sum.
   virtual Status report(const Report& report) = 0;
 
-  /// Sends a new model profile (JSON, see docs/model_profile.md). To be called for a microbatch
-  /// with profile_wanted, before it is trained on. The node plans with it from a later step on; it
-  /// logs a profile that it cannot read, and keeps the old one. Errors: kInvalidArgument for more
-  /// than kMaxProfileBytes.
+  /// Sends a new model profile (JSON, see docs/model_profile.md). Call it for a microbatch with
+  /// profile_wanted, before training on it. The node plans with it from a later step on; it logs a
+  /// profile that it cannot read, and keeps the old one. Errors: kInvalidArgument for more than
+  /// kMaxProfileBytes.
   virtual Status send_profile(const std::string& profile) = 0;
 
   /// Acknowledges the microbatch in use, tells the node that this client leaves, and joins the
   /// thread. Blocks for up to a second. Idempotent.
   virtual void close() = 0;
 
-  /// Returns the bytes copied from socket buffers into tensors so far; those that came in shared
-  /// memory are not copied. Tests compare them with the bytes delivered.
+  /// Returns the bytes copied from socket buffers into tensors so far; bytes in shared memory are
+  /// not copied. Tests compare them with the bytes delivered.
   virtual std::int64_t bytes_copied() const = 0;
   /// Returns the bytes of memory that tensors of this client hold, shared memory included.
   /// Thread-safe.
   virtual std::int64_t bytes_in_use() const = 0;
-  /// Memory of tensors that were copied or computed here.
+  /// Returns the pool of tensors that were copied or computed here.
   virtual const BufferPool& pool() const = 0;
 };
 

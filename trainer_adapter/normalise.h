@@ -8,12 +8,12 @@
 
 namespace isocost {
 
-/// What each of the 256 values of a channel becomes, red first: made with the arithmetic of a
-/// model's processor, the result is equal to the bit.
+/// Normalised values of the 256 values of each channel, red first. Made with the arithmetic of a
+/// model's processor, they are bit-identical to its results.
 using PixelTable = std::span<const float, std::size_t{3} * 256>;
 
-/// How a processor makes such a table: (value * rescale - mean) / deviation, by channel, in float32
-/// but for the product.
+/// A processor's arithmetic for such a table: (value * rescale - mean) / deviation, by channel, in
+/// float32 except for the product.
 struct PixelArithmetic {
   double rescale = 1;
   std::array<float, 3> mean{};
@@ -23,13 +23,12 @@ struct PixelArithmetic {
 /// Makes float32 values of pixels. Immutable, so thread-safe.
 class PixelValues {
  public:
-  /// Looks values up in a copy of the table. Where the processor's vectors give each of the table's
-  /// values by `arithmetic`, to the bit, it computes them instead, which is faster and gives the
-  /// same.
+  /// Looks values up in a copy of the table. Computes them instead, which is faster, where the
+  /// processor's vectors give each of the table's values by `arithmetic`, bit by bit.
   explicit PixelValues(PixelTable table,
                        const std::optional<PixelArithmetic>& arithmetic = std::nullopt);
 
-  /// Whether they are computed. For tests and benchmarks.
+  /// Returns whether values are computed. For tests and benchmarks.
   bool computes() const { return computes_; }
 
   /// Normalises packed RGB pixels, each channel into a row of its own.
@@ -43,10 +42,10 @@ class PixelValues {
   bool computes_ = false;
 };
 
-/// How many frames a model's patch spans.
+/// Frames that a model's patch spans.
 struct PatchFrames {
-  std::size_t given = 1;   ///< Rows of `vision.patches` that are one patch of a video.
-  std::size_t copies = 1;  ///< How often each is repeated, as a picture stands for several frames.
+  std::size_t given = 1;   ///< Rows of `vision.patches` that form one patch of a video.
+  std::size_t copies = 1;  ///< Repeats of each row, where a picture stands for several frames.
 };
 
 /// Normalises rows of packed RGB pixels, as `vision.patches` has them. `rows` is uint8 [n, given,
@@ -56,8 +55,9 @@ void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
                       const PixelValues& values, PatchFrames frames, std::span<float> into);
 
 /// The size of a picture, and how it is cut into the rows of `vision.patches`: squares of `patch`
-/// pixels, those of a square group of `merge` x `merge` patches one after another, groups row by
-/// row. Where the sides are no multiples of a group's, the last groups reach beyond the picture.
+/// pixels. Patches of a square group of `merge` x `merge` are consecutive, and groups come row by
+/// row. Where the sides are no multiples of a group's side, the last groups reach beyond the
+/// picture.
 struct PictureLayout {
   std::size_t height = 0;
   std::size_t width = 0;
@@ -66,11 +66,11 @@ struct PictureLayout {
 
   std::size_t group_side() const { return patch * merge; }
   std::size_t groups_across() const { return (width + group_side() - 1) / group_side(); }
-  /// Rows of `vision.patches` that are one picture.
+  /// Returns the number of rows of `vision.patches` that form one picture.
   std::size_t patches() const {
     return groups_across() * ((height + group_side() - 1) / group_side()) * merge * merge;
   }
-  /// Bytes of a patch.
+  /// Returns the bytes of a patch.
   std::size_t patch_bytes() const { return patch * patch * 3; }
 };
 

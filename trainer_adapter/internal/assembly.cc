@@ -22,13 +22,13 @@ Error corrupt(const Position& position, const std::string& what) {
                                    std::to_string(position.microbatch) + ": " + what};
 }
 
-// Copied, because a hostile node could change them in shared memory between check and use.
+// Copies lengths, because a hostile node could change them in shared memory between check and use.
 std::vector<std::int32_t> copy_lengths(const SharedTensor& lengths) {
   const auto values = lengths.as<std::int32_t>();
   return {values.begin(), values.end()};
 }
 
-// The running sums [sequences + 1] of a module's lengths [sequences].
+// Returns the running sums [sequences + 1] of a module's lengths [sequences].
 Result<NamedTensor> sum_lengths(const NamedTensor& lengths, const TensorEntry& sums_entry,
                                 BufferPool& pool) {
   const std::vector<std::int32_t> values = copy_lengths(lengths.tensor);
@@ -54,10 +54,10 @@ constexpr const TensorEntry& kLlmLengths = tensor_entry(Module::kLlm, TensorRole
 constexpr const TensorEntry& kLlmLabels = tensor_entry(Module::kLlm, TensorRole::kLabels);
 constexpr const TensorEntry& kLossWeights = tensor_entry(Module::kLlm, TensorRole::kLossWeights);
 
-// Weights of turns, of the samples that have some.
+// Weights of turns, for the samples that have some.
 struct TurnWeights {
   SharedTensor values;
-  std::vector<std::int64_t> first_row;  // of each sample, and of one behind the last
+  std::vector<std::int64_t> first_row;  // first row of each sample, and the end of the last one's
 };
 
 // Multiplies the weights of a sample's tokens by those of its turns.
@@ -75,7 +75,7 @@ Status weigh_turns(std::span<float> weights, const TurnWeights& turns, std::size
   return {};
 }
 
-// Each sample's weight at each of its tokens, times that of its turn.
+// Returns each sample's weight at each of its tokens, times the weight of the token's turn.
 Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedTensor& lengths,
                                    std::int64_t tokens, const std::optional<TurnWeights>& turns,
                                    BufferPool& pool) {
@@ -102,8 +102,8 @@ Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedT
   return NamedTensor{std::string(kLossWeights.name), std::move(made)};
 }
 
-// A trainer indexes other tensors of the module with the sums of its lengths, so these must end at
-// the last row.
+// Checks that the sums of each module's lengths end at its last row, since a trainer indexes other
+// tensors of the module with them.
 Status check_sums(const Microbatch& microbatch) {
   for (const TensorEntry& entry : kTensorSchema) {
     const SharedTensor* rows = entry.is_per_unit() ? microbatch.find(entry.name) : nullptr;
@@ -162,7 +162,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
   return assembly;
 }
 
-// Done late, because a microbatch in a block needs no memory of its own.
+// Allocates as late as possible, because a microbatch in a block needs no memory of its own.
 Status Assembly::allocate() {
   if (memory_ != Memory::kNone) return {};
   try {
@@ -208,7 +208,7 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
     return corrupt(header_.position, spec.name + ": other rows than announced");
   }
   std::int64_t& filled = target->filled[sample];
-  if (piece.offset + size <= filled) return std::int64_t{0};  // again, or empty
+  if (piece.offset + size <= filled) return std::int64_t{0};  // a repeated or empty piece
   if (piece.offset != filled) {
     return corrupt(header_.position, spec.name + ": a gap before a piece");
   }
@@ -231,7 +231,7 @@ Result<std::vector<std::span<std::byte>>> Assembly::expose_all() {
 Status Assembly::use_block(std::span<const std::byte> block,
                            const std::shared_ptr<const void>& owner,
                            std::span<const std::int64_t> offsets, std::function<bool()> pin) {
-  constexpr std::int64_t kAlignment = 8;  // of every dtype
+  constexpr std::int64_t kAlignment = 8;  // sufficient for every dtype
   if (memory_ != Memory::kNone || offsets.size() != targets_.size()) {
     return corrupt(header_.position, "a block with other tensors, or beside fragments");
   }
@@ -257,7 +257,7 @@ Result<SharedTensor> Assembly::take(Target& target) const {
 }
 
 Result<Microbatch> Assembly::finish() {
-  ISOCOST_TRY(allocate());  // one without bytes had no fragment
+  ISOCOST_TRY(allocate());  // a microbatch without bytes has had no fragment
   BufferPool& pool = *pool_;
   Microbatch microbatch;
   microbatch.pin = std::move(pin_);

@@ -17,8 +17,8 @@
 
 namespace isocost {
 
-/// Memory of past microbatches that a client keeps for reuse: fresh pages cost more than the copy
-/// into them.
+/// Memory of past microbatches that a client keeps for reuse, at most: fresh pages cost more than
+/// the copy into them.
 inline constexpr std::int64_t kKeepBytes = kGiB;
 
 /// A microbatch that is being received. Either each piece of a fragment is copied to its place in
@@ -27,8 +27,8 @@ inline constexpr std::int64_t kKeepBytes = kGiB;
 /// handed out that did not arrive. Single-thread.
 class Assembly {
  public:
-  /// `pool` must outlive the assembly. Errors: kCorrupt (tensors that contradict each other or the
-  /// schema, a name twice, more than `max_bytes`).
+  /// Starts a microbatch. `pool` must outlive the assembly. Errors: kCorrupt (tensors that
+  /// contradict each other or the schema, a name twice, more than `max_bytes`).
   static Result<Assembly> begin(MicrobatchHeader header, BufferPool& pool, std::int64_t max_bytes);
 
   const Position& position() const { return header_.position; }
@@ -44,15 +44,15 @@ class Assembly {
   /// The microbatch then counts as complete. Errors: kOutOfMemory.
   Result<std::vector<std::span<std::byte>>> expose_all();
 
-  /// Takes the announced tensors from a block, which `owner` keeps, without a copy; `offsets[i]` is
-  /// that of header.tensors[i], and `pin` becomes Microbatch::pin. The microbatch then counts as
-  /// complete. Errors: kCorrupt for a tensor beyond the block or not aligned, or a microbatch of
-  /// which fragments came.
+  /// Takes the announced tensors from a block, which `owner` keeps alive, without a copy;
+  /// `offsets[i]` is the offset of header.tensors[i], and `pin` becomes Microbatch::pin. The
+  /// microbatch then counts as complete. Errors: kCorrupt for a tensor beyond the block or not
+  /// aligned, or a microbatch of which fragments came.
   Status use_block(std::span<const std::byte> block, const std::shared_ptr<const void>& owner,
                    std::span<const std::int64_t> offsets, std::function<bool()> pin = {});
 
   bool complete() const { return missing_bytes_ == 0; }
-  /// Returns the microbatch, with the tensors that are computed here. To be called once, when
+  /// Returns the microbatch, with the tensors that are computed here. Call it once, when
   /// complete(). Errors: kCorrupt if lengths do not add up to the rows, kOutOfMemory.
   Result<Microbatch> finish();
 
@@ -61,8 +61,8 @@ class Assembly {
     TensorSpec spec;
     RowPlaces places;
     std::vector<std::int64_t> filled;  // [samples]: bytes received of each sample's rows
-    Buffer buffer;                     // of tensors that are copied ...
-    SharedTensor in_block;             // ... and of those that are not
+    Buffer buffer;                     // holds tensors that are copied
+    SharedTensor in_block;             // holds tensors that are not copied
   };
   explicit Assembly(BufferPool& pool) : pool_(&pool) {}
 
@@ -78,7 +78,7 @@ class Assembly {
   std::vector<Target> targets_;
   Memory memory_ = Memory::kNone;
   std::function<bool()> pin_;
-  std::int64_t bytes_ = 0;  // of all announced tensors
+  std::int64_t bytes_ = 0;  // total of all announced tensors
   std::int64_t missing_bytes_ = 0;
 };
 

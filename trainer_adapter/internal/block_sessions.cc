@@ -5,7 +5,8 @@
 namespace isocost {
 namespace {
 
-// A client that loses its Unix socket this often, with no microbatch between, receives over ZeroMQ.
+// A client that loses its Unix socket this many times without a microbatch in between receives over
+// ZeroMQ.
 constexpr int kMaxLosses = 3;
 
 }  // namespace
@@ -42,8 +43,8 @@ Result<std::optional<BlockReceiver::Delivered>> BlockSessions::receive() {
   }
   receiver_ = nullptr;
   if (received.error().code() != ErrorCode::kUnavailable) return received;
-  // A node that begins another session closes the socket of the last one: its welcome, with which
-  // this client attaches again, may be on its way.
+  // The socket may have been closed because the node begins another session, whose welcome is on
+  // its way; the client then attaches again.
   lose(received.error().message());
   return std::optional<BlockReceiver::Delivered>();
 }

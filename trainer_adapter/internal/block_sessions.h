@@ -11,14 +11,14 @@
 
 namespace isocost {
 
-/// A client's delivery by shared memory through all its sessions with a node: attaches in each, and
-/// tells when another one is needed because the Unix socket was lost. Single-thread.
+/// A client's delivery by shared memory across all its sessions with a node: attaches in each
+/// session, and says when another one is needed because the Unix socket was lost. Single-thread.
 class BlockSessions {
  public:
-  /// Begins with a new session; `patience` is how long after a loss another is asked for. What has
-  /// not been received of the last one never is. A socket that cannot be had now counts as lost.
-  /// Returns why this client receives over ZeroMQ for good, where that is so and was not told
-  /// before.
+  /// Attaches for a new session, in which microbatches of the last one that were not received never
+  /// come. After a loss of the socket, another session is asked for once `patience` has passed; a
+  /// socket that cannot be connected now counts as lost. Returns, once, why this client receives
+  /// over ZeroMQ for good, if that is so.
   std::optional<std::string> attach(const SharedMemoryOffer& offer,
                                     std::chrono::milliseconds patience);
 
@@ -26,12 +26,12 @@ class BlockSessions {
   /// kCorrupt.
   Result<std::optional<BlockReceiver::Delivered>> receive();
 
-  /// Readable when `receive` has something to do; -1 without a socket.
+  /// Returns a descriptor that is readable when `receive` has something to do; -1 without a socket.
   int descriptor() const { return receiver_ == nullptr ? -1 : receiver_->descriptor(); }
 
-  /// Returns true once the socket has been lost for as long as `patience`: the node has closed it,
-  /// as that of a client that was stopped for long, or the system lacked something for it. The node
-  /// sends again what is missing when the client joins again. Once for each loss.
+  /// Returns true, once for each loss, when the socket has been lost for `patience`: the node has
+  /// closed it, for example because the client was stopped for long, or the system lacked something
+  /// for it. When the client joins again, the node sends what is missing.
   bool needs_session();
 
  private:
@@ -41,9 +41,9 @@ class BlockSessions {
 
   std::unique_ptr<BlockReceiver> receiver_;  // null: the node shares no memory with this process
   std::chrono::milliseconds patience_{0};
-  std::optional<Clock::time_point> join_again_;  // when; empty: nothing was lost
-  int losses_ = 0;                               // since the last microbatch
-  std::string why_not_;                          // to be told at the next `attach`
+  std::optional<Clock::time_point> join_again_;  // time to join again; empty: nothing was lost
+  int losses_ = 0;                               // number since the last microbatch
+  std::string why_not_;                          // returned by the next `attach`
 };
 
 }  // namespace isocost

@@ -9,15 +9,15 @@
 
 namespace isocost {
 
-/// Why blocks of shared memory cannot be registered with CUDA, told once. A microbatch's `pin`
-/// finds out, on any thread, and may do so after the client is gone; the client's thread tells.
-/// Thread-safe.
+/// The reason why blocks of shared memory cannot be registered with CUDA, to be logged once. A
+/// microbatch's `pin` finds it, on any thread, possibly after the client is gone; the client's
+/// thread logs it. Thread-safe.
 class PinFailures {
  public:
   PinFailures();
 
-  /// Returns a Microbatch::pin that calls a block's `pin` and keeps why it failed. That the process
-  /// does not use CUDA (kNotFound) is no failure.
+  /// Returns a Microbatch::pin that calls a block's `pin` and stores the reason of a failure. A
+  /// process that does not use CUDA (kNotFound) is no failure.
   std::function<bool()> watch(std::function<Status()> pin) const;
   /// Returns the first failure, once.
   std::optional<std::string> take();

@@ -33,9 +33,10 @@ using V = hn::Vec<Floats>;
 
 constexpr std::size_t kBlock = 16;  // pixels
 
-// One channel's arithmetic. Products with the rescaling factor are rounded once, from 48 bits of
-// it. The quotient is that of the division, which would take most of the time: a product with the
-// inverse, corrected by what it leaves (P. Markstein, IA-64 and Elementary Functions, 2000, 8.2).
+// The arithmetic of one channel. Products with the rescaling factor are rounded once, from 48 bits
+// of the factor. The quotient equals that of a division, which would take most of the time: it is a
+// product with the inverse, corrected by the remainder (P. Markstein, IA-64 and Elementary
+// Functions, 2000, 8.2).
 class Channel {
  public:
   Channel(const PixelArithmetic& arithmetic, std::size_t channel)
@@ -97,7 +98,8 @@ bool compute(const std::uint8_t* rgb, std::size_t pixels, const PixelArithmetic&
     return true;
   }
   for (std::size_t i = 0; i < pixels; i += kBlock) {
-    const std::size_t at = std::min(i, pixels - kBlock);  // the last one may overlap the one before
+    const std::size_t at =
+        std::min(i, pixels - kBlock);  // the last block may overlap the one before it
     block(rgb + 3 * at, rows[0] + at, rows[1] + at, rows[2] + at);
   }
   return true;

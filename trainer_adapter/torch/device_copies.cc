@@ -19,7 +19,7 @@ DeviceCopies::~DeviceCopies() {
 void DeviceCopies::finish() noexcept {
   try {
     stream_.synchronize();
-  } catch (...) {  // the device has failed: nothing reads the sources any more
+  } catch (...) {  // the device has failed, so nothing reads the sources any more
   }
 }
 
@@ -30,7 +30,7 @@ std::vector<at::Tensor> DeviceCopies::copy(std::vector<at::Tensor> sources,
   try {
     return begin(under_way_.back(), pin);
   } catch (...) {
-    finish();  // the copies that have begun read their sources
+    finish();  // copies that have begun still read their sources
     under_way_.pop_back();
     throw;
   }
@@ -43,7 +43,7 @@ std::vector<at::Tensor> DeviceCopies::begin(UnderWay& batch, const std::function
   copies.reserve(batch.sources.size());
   {
     const c10::StreamGuard guard(stream_);
-    if (pin) pin();  // where it cannot be, the backend stages the copies
+    if (pin) pin();  // without it, the backend stages the copies
     for (const at::Tensor& source : batch.sources) {
       copies.push_back(
           source.to(at::TensorOptions().device(stream_.device()), /*non_blocking=*/true));
@@ -52,7 +52,7 @@ std::vector<at::Tensor> DeviceCopies::begin(UnderWay& batch, const std::function
   }
   batch.done.block(current);
   for (const at::Tensor& copy : copies) {
-    // Its memory is not used again before what the current stream does with it.
+    // Keeps the copy's memory from reuse before the current stream has finished with it.
     backend.recordDataPtrOnStream(copy.storage().data_ptr(), current);
   }
   return copies;

@@ -11,10 +11,11 @@
 
 namespace isocost {
 
-/// Copies tensors to one device on a stream of its own, beside what the device computes: the twin
-/// of Python's isocost.microbatches.device_copies. A source is kept until it has been copied: a
-/// block's next microbatch would otherwise overwrite it. Works with every device whose backend in
-/// libtorch has streams and events; nothing here depends on CUDA. Single-thread.
+/// Copies tensors to one device on a stream of its own, concurrently with the device's computation:
+/// the counterpart of Python's isocost.microbatches.device_copies. A source is kept until it has
+/// been copied, since a block's next microbatch would otherwise overwrite it. Works with every
+/// device whose backend in libtorch has streams and events; nothing here depends on CUDA.
+/// Single-thread.
 class DeviceCopies {
  public:
   /// Takes a stream from the device's pool. Throws c10::Error for a device that libtorch cannot
@@ -26,10 +27,10 @@ class DeviceCopies {
   DeviceCopies& operator=(const DeviceCopies&) = delete;
 
   /// Returns copies of the CPU tensors on the device, in the same order. The device's current
-  /// stream waits for them; the calling thread does so only where the backend must stage a source,
-  /// as CUDA does from memory that is not pinned. `pin` is called first, with the device current:
-  /// it registers their memory (Microbatch::pin). Throws c10::Error where libtorch cannot allocate
-  /// or copy; copies that had begun are then done, and no source is kept.
+  /// stream waits for them; the calling thread waits only where the backend must stage a source, as
+  /// CUDA does from memory that is not pinned. `pin` is called first, with the device current: it
+  /// registers their memory (Microbatch::pin). Throws c10::Error where libtorch cannot allocate or
+  /// copy; copies that had begun are then done, and no source is kept.
   std::vector<at::Tensor> copy(std::vector<at::Tensor> sources,
                                const std::function<bool()>& pin = {});
 

@@ -81,7 +81,7 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
   const at::Tensor labels = microbatch.find(kLabels);
   const at::Tensor weights = microbatch.find(kLossWeights);
   TORCH_CHECK(labels.defined() && weights.defined(), "a microbatch without ", kLabels);
-  // Labels are moved rather than logits, whose rows take a vocabulary each.
+  // Labels are moved rather than logits, whose rows have a value for each token of the vocabulary.
   const std::int64_t last = std::min<std::int64_t>(1, labels.size(0));
   const at::Tensor next = at::constant_pad_nd(labels.slice(0, 1), {0, last}, kIgnoredLabel);
   const at::Tensor next_weights = at::constant_pad_nd(weights.slice(0, 1), {0, last});
@@ -93,7 +93,7 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 }
 
 Result<TorchLoader> TorchLoader::connect(const ClientOptions& options, at::Device device) {
-  // Before a rank is taken.
+  // Made before a rank is taken, because it may throw.
   std::unique_ptr<DeviceCopies> copies;
   try {
     copies = copies_to(device);

@@ -33,9 +33,10 @@ at::Tensor to_torch(const SharedTensor& tensor);
 struct TorchMicrobatch {
   MicrobatchHeader header;
   std::vector<std::pair<std::string, at::Tensor>> tensors;
-  std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
+  std::chrono::nanoseconds waited{0};  ///< Time that `next` blocked for it.
 
-  /// Returns an undefined tensor if this microbatch has none of this name, for example no audio.
+  /// Returns the tensor; an undefined one if this microbatch has none of this name, for example no
+  /// audio.
   at::Tensor find(std::string_view name) const;
 };
 
@@ -44,9 +45,9 @@ TorchMicrobatch to_torch(const Microbatch& microbatch);
 /// Returns the next-token loss of a microbatch: the sum over its label tokens of weight × cross
 /// entropy, divided by the number of label tokens of the whole global batch. Summed over
 /// microbatches and ranks it is the global batch's weighted mean, whatever the plan, so gradients
-/// must be summed and not averaged. `logits` is [tokens, vocabulary], and those of a position are
-/// compared with the next one's label; the result is a scalar of their dtype. Throws c10::Error if
-/// the shapes disagree, as every libtorch function does.
+/// must be summed and not averaged. `logits` is [tokens, vocabulary], and the logits of a position
+/// are compared with the next position's label; the result is a scalar of their dtype. Throws
+/// c10::Error if the shapes disagree, as every libtorch function does.
 at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatch);
 
 /// A Client with libtorch tensors: one rank's microbatches, in place of a DataLoader.
@@ -69,21 +70,21 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 /// Blocking, errors and threads as for Client. Move-only.
 class TorchLoader {
  public:
-  /// Errors: kUnsupported for a device that libtorch cannot use, before a rank is taken; those of
-  /// Client::connect.
+  /// Connects. Errors: kUnsupported for a device that libtorch cannot use, before a rank is taken;
+  /// those of Client::connect.
   static Result<TorchLoader> connect(const ClientOptions& options, at::Device device = at::kCPU);
   /// Takes a connected client, for example of a replica group (trainer_adapter/replicas.h). Throws
   /// c10::Error for a device that libtorch cannot use.
   explicit TorchLoader(std::unique_ptr<Client> client, at::Device device = at::kCPU);
 
-  /// As Client::next, with the tensors on the device; the device's current stream waits for them.
-  /// Throws c10::Error where they cannot be copied there, for example for want of memory: the next
-  /// call tries the same microbatch again.
+  /// Returns what Client::next does, with the tensors on the device; the device's current stream
+  /// waits for them. Throws c10::Error where they cannot be copied there, for example for lack of
+  /// memory; the next call then tries the same microbatch again.
   Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
 
-  /// Sends the measured seconds of each module, forward and backward, and those of them that
-  /// forward passes took over all modules; kNotMeasured where there are none. They must not contain
-  /// waiting for other ranks: OwnWork leaves it out.
+  /// Sends the measured seconds of each module, forward and backward, and the forward seconds among
+  /// them over all modules; kNotMeasured where there are none. They must not contain waiting for
+  /// other ranks: OwnWork leaves it out.
   Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
                 double forward_s = kNotMeasured);
 
@@ -94,7 +95,7 @@ class TorchLoader {
 
   std::unique_ptr<Client> client_;
   std::unique_ptr<DeviceCopies> copies_;  // null for the CPU
-  std::optional<Microbatch> taken_;       // from the client, and not returned yet
+  std::optional<Microbatch> taken_;       // received from the client, and not returned yet
 };
 
 }  // namespace isocost

@@ -62,7 +62,7 @@ class Driver {
   }
 
  private:
-  // Empty where memory runs out.
+  // Runs and measures; returns nothing where memory runs out.
   std::optional<ProfilingResult> try_measure(const ProfilingRun& run) {
     try {
       return measure(run);
@@ -76,7 +76,7 @@ class Driver {
 
   ProfilingResult measure(const ProfilingRun& run) {
     if (run.new_inputs) {
-      forward_ = nullptr;  // the last inputs go before the next ones are made
+      forward_ = nullptr;  // frees the last inputs before the next ones are made
       const std::vector<std::int64_t> lengths(static_cast<std::size_t>(run.sequences), run.length);
       forward_ = (run.cut ? module_.cuts[*run.cut].prepare : module_.prepare)(lengths);
     }
@@ -117,7 +117,8 @@ class Driver {
   const ProfilerOptions& options_;
   Clock::time_point start_ = Clock::now();
   ProfiledForward forward_;
-  bool on_gpu_ = false;  // where the last output was; weights are many times a GPU's caches
+  bool on_gpu_ = false;  // where the last output was; caches are not overwritten there, since
+                         // weights are many times their size
 };
 
 }  // namespace

@@ -22,15 +22,16 @@ using ProfiledForward = std::function<at::Tensor()>;
 /// returns the forward pass over them.
 using PrepareForward = std::function<ProfiledForward(std::span<const std::int64_t> lengths)>;
 
-/// A module cut otherwise: the part of one of `tensor` ranks that share its layers, each in a
-/// process of its own (see ProfilerOptions::agree), or `layers` of its layers alone.
+/// A part of a module that is measured beside the whole: the part of one of `tensor` ranks that
+/// share its layers, each in a process of its own (see ProfilerOptions::agree), or only `layers` of
+/// its layers.
 struct ProfiledCut {
   PrepareForward prepare;
   std::int64_t tensor = 1;
-  std::int64_t layers = 0;  ///< 0: all.
+  std::int64_t layers = 0;  ///< Layers that run; 0: all.
 };
 
-/// One module to measure: the twin of Python's isocost.ProfiledModule.
+/// One module to measure: the counterpart of Python's isocost.ProfiledModule.
 struct ProfiledModule {
   PrepareForward prepare = {};
   std::int64_t shortest = 1;    ///< Units of the shortest sequence.
@@ -53,12 +54,12 @@ struct ProfilerOptions {
 };
 
 /// Measures forward and backward seconds and peak memory of a module by the method of
-/// costmodel/profiling_method.h, and returns its part of a model profile. Seconds are those of a
-/// monotonic clock around work that the device has finished; peak memory is what libtorch's
-/// allocators report. Gradients are left in the module's parameters. Blocks for the budget.
-/// Errors: kInvalidArgument for limits or cuts that cannot be and for a clock that stands still,
+/// costmodel/profiling_method.h. Returns the module's part of a model profile. Seconds are those of
+/// a monotonic clock around work that the device has finished; peak memory is what libtorch's
+/// allocators report. Leaves gradients in the module's parameters. Blocks for the budget. Errors:
+/// kInvalidArgument for impossible limits or cuts and for a clock that stands still,
 /// kResourceExhausted where the smallest load runs out of memory. Exceptions of `prepare` and of
-/// the module reach the caller, but for running out of memory.
+/// the module reach the caller, except for running out of memory.
 Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModule& module,
                                      const ProfilerOptions& options);
 

@@ -40,8 +40,8 @@ py::dict by_module(const std::array<T, kModules>& values) {
   return result;
 }
 
-// Passes messages of the client's thread, which must not wait for the GIL since it also sends
-// heartbeats, on to the thread that takes microbatches. Holds the first of many. Internally
+// Passes messages of the client's thread on to the thread that takes microbatches: the former must
+// not wait for the GIL, since it also sends heartbeats. Holds the first of many. Internally
 // synchronised.
 class NoticeQueue : public std::enable_shared_from_this<NoticeQueue> {
  public:
@@ -55,7 +55,7 @@ class NoticeQueue : public std::enable_shared_from_this<NoticeQueue> {
     };
   }
 
-  /// With the GIL.
+  /// Logs the messages. Call it with the GIL.
   void pass_on() {
     std::vector<std::pair<LogLevel, std::string>> notices;
     {
@@ -91,7 +91,7 @@ class PyClient {
     Client& client = this->client();
     wait_interruptibly([&](std::chrono::milliseconds limit) { return client.wait(limit); },
                        [this] { notices_->pass_on(); });
-    return value(client.next({}));  // does not block any more
+    return value(client.next({}));  // does not block at this point
   }
 
   void acknowledge() {
@@ -110,7 +110,7 @@ class PyClient {
     const py::gil_scoped_release released;
     if (client_ != nullptr) client_->close();
   }
-  /// For a forked child, whose threads are the parent's: joins and frees nothing.
+  /// Forgets the client in a forked child, whose threads are the parent's: joins and frees nothing.
   void forget() {
     // NOLINTNEXTLINE(bugprone-unused-return-value): leaked on purpose.
     static_cast<void>(client_.release());
@@ -123,7 +123,7 @@ class PyClient {
 
 using Connected = Result<std::unique_ptr<Client>>;
 
-// What one thread's attempt to connect came to, for another thread that waits for it.
+// The outcome of one thread's attempt to connect, for another thread that waits for it.
 class ConnectOutcome {
  public:
   void set(Connected connected) {
@@ -139,7 +139,7 @@ class ConnectOutcome {
     return changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return is_set_; });
   }
 
-  /// Once it is set.
+  /// Returns the outcome. Call it once the outcome is set.
   Connected take() {
     const MutexLock lock(mutex_);
     return std::move(connected_);
@@ -152,8 +152,8 @@ class ConnectOutcome {
   Connected connected_ ISOCOST_GUARDED_BY(mutex_) = Error(ErrorCode::kInternal, "not set");
 };
 
-// Connects on a thread of its own, since that blocks until the node answers, and Ctrl-C is to stop
-// it.
+// Connects on a thread of its own, since connecting blocks until the node answers, and Ctrl-C must
+// stop it.
 std::unique_ptr<PyClient> connect(ClientOptions options, const py::function& on_log) {
   auto notices = std::make_shared<NoticeQueue>(log_sink(on_log));
   options.log = notices->sink();
@@ -260,7 +260,7 @@ NamedTensors tensors(const Microbatch& microbatch) {
   return result;
 }
 
-// All tensors in one call, which takes less time than a call from Python for each.
+// Returns all tensors in one call, which takes less time than a call from Python for each.
 py::dict convert(const Microbatch& microbatch, const py::function& from_dlpack) {
   py::dict result;
   for (const NamedTensor& named : microbatch.tensors) {
@@ -292,7 +292,7 @@ std::vector<SampleTuple> samples(const Microbatch& microbatch) {
   return result;
 }
 
-// What `of` tells of each sample.
+// Returns a list of what `of` returns for each sample.
 template <typename Of>
 auto of_samples(const Microbatch& microbatch, const Of& of) {
   std::vector<std::remove_cvref_t<std::invoke_result_t<Of, const SampleEntry&>>> result;
@@ -321,7 +321,7 @@ std::int64_t images(const SampleEntry& sample) {
   return std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality);
 }
 
-// Whether some token may have another weight in the loss than 1.
+// Returns whether some token may have a weight in the loss other than 1.
 bool is_weighted(const MicrobatchHeader& header) {
   const auto& turns = tensor_entry(Module::kLlm, TensorRole::kTurnWeights);
   return std::ranges::any_of(header.samples,

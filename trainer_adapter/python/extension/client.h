@@ -4,7 +4,7 @@
 
 namespace isocost::python {
 
-/// `_isocost.Client` and `_isocost.Microbatch`: trainer_adapter/client.h for Python.
+/// Binds `_isocost.Client` and `_isocost.Microbatch`: trainer_adapter/client.h for Python.
 void bind_client(pybind11::module_& module);
 
 }  // namespace isocost::python

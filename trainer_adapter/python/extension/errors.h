@@ -8,10 +8,11 @@
 
 namespace isocost::python {
 
-/// Raises the Python exception that isocost/errors.py names for the error's code. With the GIL.
+/// Raises the Python exception that isocost/errors.py names for the error's code. Call it with the
+/// GIL.
 [[noreturn]] void raise(const Error& error);
 
-/// A result's value, or its error as a Python exception. With the GIL.
+/// Returns a result's value, or raises its error as a Python exception. Call it with the GIL.
 template <typename T>
 T value(Result<T> result) {
   if (!result) raise(result.error());

@@ -54,7 +54,7 @@ std::optional<py::dict> caps(const ActivationCaps& caps) {
   return result;
 }
 
-// The file's keys without its version.
+// Binds the file's keys except its version.
 void bind_keys(py::class_<Layout>& layout) {
   const auto own_ranks = [](const Layout& self) {
     return self.encoder_place == EncoderPlace::kOwnRanks;

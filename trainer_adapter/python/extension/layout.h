@@ -4,7 +4,7 @@
 
 namespace isocost::python {
 
-/// `_isocost.Layout`: a layout file, checked, and the places of its ranks
+/// Binds `_isocost.Layout`: a layout file, checked, and the places of its ranks
 /// (balancer/layout/place.h).
 void bind_layout(pybind11::module_& module);
 

@@ -8,11 +8,12 @@
 
 namespace isocost::python {
 
-/// A Python function that threads without the GIL hold, and release with it.
+/// Returns a Python function that threads without the GIL may hold, and that is released with the
+/// GIL.
 std::shared_ptr<pybind11::function> hold(const pybind11::function& function);
 
-/// Calls `on_log(level, text)` with the GIL, which the calling thread must not wait for while it
-/// holds a lock. What the function raises is printed.
+/// Returns a sink that calls `on_log(level, text)` with the GIL. The calling thread must hold no
+/// lock while it waits for the GIL. Prints what the function raises.
 LogSink log_sink(const pybind11::function& on_log);
 
 }  // namespace isocost::python

@@ -24,7 +24,7 @@ namespace {
 
 namespace py = pybind11;
 
-// Settings by the names of docs/config.md, as text: one table for flags, files and Python.
+// Reads settings by the names of docs/config.md, as text: one table serves flags, files and Python.
 Result<NodeOptions> node_options(const std::map<std::string, std::string>& settings) {
   return make_options([&settings](NodeOptions& options) -> Status {
     for (const auto& [name, text] : settings) {
@@ -63,11 +63,12 @@ class PyNode {
   void stop(double grace_s) {
     if (serving_ == nullptr) return;
     const py::gil_scoped_release released;
-    // How the node ended is told to its clients.
+    // The node's clients receive the reason of its end, so the result is ignored.
     static_cast<void>(
         serving_->stop(std::chrono::milliseconds(static_cast<std::int64_t>(grace_s * 1e3))));
   }
-  /// For a forked child, in which the node's threads do not run: leaves everything as it is.
+  /// Forgets the node in a forked child, in which its threads do not run: leaves everything as it
+  /// is.
   void forget() {
     // NOLINTNEXTLINE(bugprone-unused-return-value): what it holds belongs to the parent.
     static_cast<void>(serving_.release());
@@ -126,7 +127,8 @@ py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
   return result;
 }
 
-// The load with what `count_tokens` returned for a sample: {"llm_tokens": n, "label_tokens": m}.
+// Returns the load changed by what `count_tokens` returned for a sample: {"llm_tokens": n,
+// "label_tokens": m}.
 Load changed_load(const py::object& said, Load load) {
   if (said.is_none()) return load;
   std::map<std::string, std::int64_t> counts;
@@ -158,7 +160,7 @@ LoadHook load_hook(const py::object& count_tokens) {
     const py::gil_scoped_acquire acquired;
     try {
       return changed_load((*callback)(describe(id, dataset, load)), load);
-    } catch (const std::exception& error) {  // Python's among them
+    } catch (const std::exception& error) {  // including Python's
       return Error(ErrorCode::kInvalidArgument,
                    "count_tokens= failed for " + std::string(dataset.shard(id)) + ": " +
                        std::string(dataset.key(id)) + ": " + error.what());
@@ -183,7 +185,7 @@ void check_settings(const std::map<std::string, std::string>& settings) {
   static_cast<void>(value(node_options(settings)));
 }
 
-// Name, value, text and default.
+// Name, value, text and default of an option.
 using OptionRow = std::tuple<std::string, std::string, std::string, std::string>;
 
 std::vector<OptionRow> option_table() {

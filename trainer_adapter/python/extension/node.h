@@ -4,7 +4,7 @@
 
 namespace isocost::python {
 
-/// `_isocost.Node`: a loader node on threads of this process, for embedded use.
+/// Binds `_isocost.Node`: a loader node on threads of this process, for embedded use.
 void bind_node(pybind11::module_& module);
 
 }  // namespace isocost::python

@@ -23,10 +23,11 @@ namespace {
 
 namespace py = pybind11;
 
-// Bytes of a row, times two numbers of at most 1024: a shape that fits in 64 bits.
+// Most bytes of a row: with two further factors of at most 1024, a tensor's size fits in 64 bits.
 constexpr std::int64_t kWidest = kGiB;
 
-// The bytes of a capsule, which stays its owner's: uint8 [rows, values], packed, on the CPU.
+// Returns the tensor in a capsule, which stays its owner's. It must be uint8 [rows, values],
+// packed, on the CPU.
 const DLTensor& bytes_of(const py::capsule& capsule) {
   const DLTensor& tensor = capsule.get_pointer<DLManagedTensor>()->dl_tensor;
   const bool packed =
@@ -41,11 +42,11 @@ const DLTensor& bytes_of(const py::capsule& capsule) {
   return tensor;
 }
 
-// Memory of past tensors that is kept for the next ones, at most. Their sizes vary with the
-// pictures, and fresh pages of float32 cost more than what is computed into them.
+// Most memory of past tensors that is kept for the next ones. Their sizes vary with the pictures,
+// and fresh pages of float32 cost more than computing the values in them.
 constexpr std::int64_t kKeptBytes = kGiB;
 
-// Makes what a model takes of pixels, in memory that it uses again. Internally synchronised.
+// Makes a model's pixel values, in memory that it reuses. Internally synchronised.
 class PixelNormaliser {
  public:
   PixelNormaliser(const std::vector<float>& table, double rescale, const std::array<float, 3>& mean,
@@ -97,7 +98,8 @@ class PixelNormaliser {
   template <typename Make>
   py::object made(std::vector<std::int64_t> shape, const Make& make) {
     std::int64_t values = 1;
-    for (const std::int64_t side : shape) values *= side;  // of bytes that exist, times `copies`
+    for (const std::int64_t side : shape)
+      values *= side;  // factors: sizes of tensors that exist, and `copies`
     const auto into =
         std::make_shared<Buffer>(pool_.allocate(values * static_cast<std::int64_t>(sizeof(float))));
     {

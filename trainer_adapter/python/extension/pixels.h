@@ -4,7 +4,7 @@
 
 namespace isocost::python {
 
-/// `_isocost.PixelNormaliser`: makes what a model takes of pixels on the CPU.
+/// Binds `_isocost.PixelNormaliser`, which makes a model's pixel values on the CPU.
 void bind_pixels(pybind11::module_& module);
 
 }  // namespace isocost::python

@@ -16,7 +16,8 @@ namespace {
 
 namespace py = pybind11;
 
-// Everything that the method refuses is the caller's to change.
+// Returns the value, or raises ValueError: the caller must change everything that the method
+// refuses.
 template <typename T>
 T value_or_raise(Result<T> result) {
   if (!result) throw py::value_error("profile_model: " + result.error().message());
@@ -74,7 +75,7 @@ py::list points_list(const std::vector<ProfilePoint>& points) {
   return list;
 }
 
-// The module's part of a profile file, but for its architecture.
+// Returns the module's part of a profile file, without its architecture.
 py::dict module_dict(const ProfilingMethod& method) {
   py::dict dict;
   dict["points"] = points_list(method.points());

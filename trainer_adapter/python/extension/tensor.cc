@@ -17,7 +17,7 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr const char* kFresh = "dltensor";  // renamed to "used_dltensor" by who takes it over
+constexpr const char* kFresh = "dltensor";  // a consumer renames it to "used_dltensor"
 
 DLDataType dlpack_type(DType dtype) {
   switch (dtype) {
@@ -39,8 +39,8 @@ std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape) {
   return strides;
 }
 
-// Shape and strides of the view, and the reference that keeps its bytes alive: freed by the
-// consumer on any thread, with or without the GIL, so it holds nothing of Python's.
+// Shape and strides of the view, and the reference that keeps its bytes alive. The consumer frees
+// it on any thread, with or without the GIL, so it holds no Python object.
 struct Lent {
   SharedTensor tensor;
   std::vector<std::int64_t> strides;
@@ -51,7 +51,7 @@ void give_back(DLManagedTensor* managed) {
   const std::unique_ptr<Lent> lent(static_cast<Lent*>(managed->manager_ctx));
 }
 
-// The capsule was dropped without being taken over.
+// Frees a capsule that no consumer took.
 void drop_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, kFresh) == 0) return;
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
@@ -133,7 +133,7 @@ py::object to_dlpack(const SharedTensor& tensor) {
   lent->tensor = tensor;
   lent->strides = strides_of(tensor.shape);
   DLTensor& view = lent->managed.dl_tensor;
-  // DLPack 0.6 knows no read-only tensors: that nobody writes is the contract.
+  // DLPack 0.6 has no read-only tensors: by contract, consumers do not write.
   view.data = const_cast<std::byte*>(tensor.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   view.device = {kDLCPU, 0};
   view.ndim = static_cast<std::int32_t>(tensor.shape.size());

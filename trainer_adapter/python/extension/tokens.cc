@@ -25,9 +25,9 @@ using MediumRow = std::tuple<std::string, std::vector<double>>;
 // Key, media, the JSON or None, texts, and why the model cannot take the media (empty: it can).
 using TextRow = std::tuple<std::string, std::vector<MediumRow>, std::optional<py::bytes>,
                            std::vector<py::bytes>, std::string>;
-// Ids of 32 bits in this machine's order, a byte for each that is 1 where it is labelled, the ends
-// of turns (TurnEnd, as many words of 32 bits), weights of turns (WeightedIds, likewise), and why
-// there are none (empty: there are).
+// Tokens of a sample: ids of 32 bits in this machine's order, a byte for each id that is 1 where it
+// is labelled, the ends of turns (TurnEnd, as words of 32 bits), weights of turns (WeightedIds, in
+// the same form), and why there are no tokens (empty: there are some).
 using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::string>;
 
 std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
@@ -44,9 +44,9 @@ std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string&
   return value(*std::move(pass));
 }
 
-// Name, number of samples, whether it has the tokens that a pass would write, whether it has some
-// of the model, and why those that it has are not of the model (empty: they are, or there are
-// none).
+// A shard: name, number of samples, whether it has the tokens that a pass would write, whether it
+// has tokens of the model, and why the tokens that it has are not the model's (empty: they are, or
+// there are none).
 using ShardRow = std::tuple<std::string, std::uint64_t, bool, bool, std::string>;
 
 std::vector<ShardRow> shards_of(const TokenPass& pass) {
@@ -132,7 +132,8 @@ RecipeOptions options_of(const std::string& model) {
   return options;
 }
 
-// How a node makes a model's pixels does not matter to its clients.
+// Returns the fingerprints of a model's recipe in all its variants: how a node makes the model's
+// pixels does not matter to its clients.
 std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
   std::vector<std::uint64_t> fingerprints;
   RecipeOptions options = options_of(model);

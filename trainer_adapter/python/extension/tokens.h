@@ -4,8 +4,9 @@
 
 namespace isocost::python {
 
-/// `_isocost.TokenPass`, which reads the texts of a data set and writes their tokens, and
-/// `_isocost.recipe_description` and `recipe_fingerprints`: what a model's directory says of media.
+/// Binds `_isocost.TokenPass`, which reads the texts of a data set and writes their tokens, and
+/// `_isocost.recipe_description` and `recipe_fingerprints`, which tell how a model's directory
+/// treats media.
 void bind_tokens(pybind11::module_& module);
 
 }  // namespace isocost::python

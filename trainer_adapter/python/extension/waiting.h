@@ -7,11 +7,11 @@
 
 namespace isocost::python {
 
-/// How long Python's signals (Ctrl-C) may go unseen.
+/// Longest time that Python's signals (Ctrl-C) may go unhandled.
 inline constexpr std::chrono::milliseconds kSignalInterval{50};
 
 /// Calls `wait(interval)` without the GIL until it returns true, and Python's signal handlers and
-/// `meanwhile` after each. Throws what they raise.
+/// `meanwhile` after each call. Throws what they raise.
 template <typename Wait, typename Meanwhile>
 void wait_interruptibly(Wait&& wait, Meanwhile&& meanwhile) {
   for (;;) {

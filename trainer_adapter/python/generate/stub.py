@@ -12,7 +12,7 @@ from isocost import _isocost
 
 FILE = pathlib.Path(__file__).parents[1] / "isocost" / "_isocost.pyi"
 
-# What pybind11 calls Python's own types, and what type checkers call them.
+# Names of Python's own types: pybind11's, and those of type checkers.
 TYPES = {r"(?:isocost\.)?_isocost\.": "", r"\bList\[float\[3\]\]": "Sequence[float]",
          r"\bdict\b": "Dict[str, Any]", r"\blist\b": "List[Any]", r"\btuple\b": "Tuple[Any, ...]",
          r"\bfunction\b": "Callable[..., Any]", r"\bobject\b": "Any",
@@ -32,7 +32,7 @@ def documented(line: str, docstring: str, indent: str) -> str:
 
 
 def function(name: str, docstring: str, indent: str) -> List[str]:
-    """A function's definitions: one, or one for each overload."""
+    """Returns a function's definitions: one, or one for each overload."""
     overloads = re.findall(rf"^\d+\. {name}(\(.*)$", docstring, re.MULTILINE)
     if overloads:
         return [f"{indent}@overload\n{indent}def {name}{typed(signature)}: ..." for signature in overloads]

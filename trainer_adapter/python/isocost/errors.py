@@ -1,6 +1,6 @@
 """The package's exceptions. Each message begins with what to change.
 
-What the caller got wrong raises Python's own exceptions: ValueError, TypeError, FileNotFoundError, FileExistsError,
+Mistakes of the caller raise Python's own exceptions: ValueError, TypeError, FileNotFoundError, FileExistsError,
 TimeoutError. A machine without memory raises MemoryError. All others derive from `IsocostError`.
 """
 
@@ -44,5 +44,5 @@ _BY_CODE: Dict[str, Type[Exception]] = {
 
 
 def from_code(code: str, message: str) -> Exception:
-    """The exception for an error code of base/result.h."""
+    """Returns the exception for an error code of base/result.h."""
     return _BY_CODE.get(code, IsocostError)(message)

@@ -1,4 +1,4 @@
-"""What this process computes on, and the versions with which it does."""
+"""Names of the hardware that this process computes on, and versions of the software."""
 
 import platform
 import sys
@@ -6,7 +6,7 @@ from typing import Dict
 
 
 def hardware() -> str:
-    """Returns the name of what this process computes on: the GPU where CUDA is initialized, else the CPU."""
+    """Returns the name of the device that this process computes on: the GPU where CUDA is initialized, else the CPU."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return str(torch.cuda.get_device_name())

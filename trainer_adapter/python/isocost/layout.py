@@ -96,12 +96,12 @@ class Layout(_isocost.Layout):
 
     @property
     def whole(self) -> bool:
-        """True where every rank holds the whole model, or a tensor-parallel part of it."""
+        """Whether every rank holds the whole model, or a tensor-parallel part of it."""
         return not self.has_encoder_ranks and self.llm["pipeline"] == 1
 
 
 def _unpickled(json: str, file: str) -> Layout:
-    """Does not need the file."""
+    """Restores a pickled layout without its file."""
     layout = Layout.__new__(Layout)
     _isocost.Layout.__init__(layout, json=json)
     layout.file = file
@@ -125,8 +125,8 @@ class PlaceInLayout(NamedTuple):
 def resolve_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Process, endpoint: bool,
               tensor_group: Any) -> PlaceInLayout:
     """Returns the place of `process`: `place`, else that of its rank. Makes the layout's tensor-parallel groups where
-    they are needed and not given; then every process has to call it. Raises ValueError where place, layout and number
-    of processes do not fit."""
+    they are needed and not given; then every process must call it. Raises ValueError where place, layout and number of
+    processes do not fit."""
     layout = Layout(file)
     alone = endpoint and place is not None and process.world_size == 1
     if process.world_size != layout.ranks and not alone:
@@ -149,7 +149,7 @@ def resolve_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Pro
 def checked_place(given: PlaceLike) -> Place:
     """Returns the place that `given` describes. Raises ValueError if a field is invalid."""
     try:
-        if isinstance(given, (str, bytes)):  # its letters are no fields
+        if isinstance(given, (str, bytes)):  # the characters of a string are no fields
             raise TypeError
         place = Place(**given) if isinstance(given, Mapping) else Place(*given)
     except TypeError:
@@ -178,7 +178,8 @@ def _check_tensor_group(group: Any, place: Place, degree: int) -> None:
 
 
 def _tensor_group(layout: Layout, rank: int) -> Any:
-    """Makes the groups of all stages, since every process has to make all groups in one order; returns this rank's."""
+    """Makes the groups of all stages, since every process must make all groups in the same order. Returns this rank's
+    group."""
     import torch.distributed as distributed
 
     if not distributed.is_initialized():

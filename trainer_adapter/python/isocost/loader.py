@@ -27,7 +27,7 @@ from isocost.timing.timers import ModuleTimers
 from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 
 _LOG = logging.getLogger("isocost")
-_GRACE_S = 10.0  # In which a closing host lets the other ranks finish.
+_GRACE_S = 10.0  # Seconds in which a closing host lets the other ranks finish.
 
 PathLike = Union[str, os.PathLike[str]]
 
@@ -237,7 +237,7 @@ class DataLoader:
         self._recorder = Recorder(self.chunks, self._connection.report, shared=replica_group is not None)
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
         self._iterator: Optional["weakref.ref[_Epoch]"] = None
-        self._is_iterating = False  # An iteration was begun, and has not come to its end.
+        self._is_iterating = False  # Whether an iteration was begun and has not reached its end.
         self._microbatches, self._waited_s = 0, 0.0
 
     def __reduce__(self) -> Any:
@@ -252,7 +252,7 @@ class DataLoader:
 
     @property
     def rank(self) -> int:
-        """Of this process: the data-parallel rank, or with a layout the rank among all its processes."""
+        """The rank of this process: the data-parallel rank, or with a layout the rank among all its processes."""
         return self._process.rank
 
     @property
@@ -300,7 +300,7 @@ class DataLoader:
         isocost.schedule_steps does."""
         return self._recorder
 
-    # Iterating.
+    # Iteration
 
     def __iter__(self) -> Iterator[Any]:
         self._connection.check_open()
@@ -308,7 +308,7 @@ class DataLoader:
         if active is not None and active.under_way:
             raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
                                "loader")
-        if self._is_iterating:  # It was left by break.
+        if self._is_iterating:  # The last iteration was left by break.
             self._restart(self._state()._replace(step=0))
         self._is_iterating = True
         epoch = _Epoch(self._take)
@@ -316,7 +316,7 @@ class DataLoader:
         return epoch
 
     def __len__(self) -> int:
-        """Microbatches of a whole epoch for this rank. Blocks until the node has answered.
+        """Returns the number of this rank's microbatches in a whole epoch. Blocks until the node has answered.
 
         Bad samples that decoding finds may make the last step shorter, limits of a microbatch may make it longer, and
         with tail "carry" later epochs have a step more or less than the first. Raises TypeError where the loader is
@@ -346,7 +346,7 @@ class DataLoader:
         if (self._next.epoch, self._next.step) != (epoch, 0) or self._is_iterating:
             self._restart(self._state()._replace(epoch=epoch, step=0))
 
-    # State.
+    # State
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns the first step that is not trained yet: a small dict, equal at every rank and for any number of
@@ -366,7 +366,7 @@ class DataLoader:
         if loaded != self._state() or self._is_iterating:
             self._restart(loaded)
 
-    # Measuring.
+    # Measurement
 
     def timed(self, microbatch: Microbatch, part: Optional[Part] = None) -> Timed:
         """Returns a context manager that measures its block, and reports the seconds for the microbatch, spread over
@@ -468,7 +468,7 @@ class DataLoader:
         return {"microbatches": self._microbatches, "waited_s": self._waited_s, "reports": self._recorder.sent,
                 "communication_s": self._recorder.communication_s, **self._connection.counts()}
 
-    # The end.
+    # Closing
 
     def close(self) -> None:
         """Leaves the job, and stops what runs in this process. A node that runs here for several ranks first serves the
@@ -481,10 +481,10 @@ class DataLoader:
     def __exit__(self, *_exception: Any) -> None:
         self.close()
 
-    # Inside.
+    # Internals
 
     def _is_first_process(self, replica_group: Any) -> bool:
-        """Whether this is the first of the processes that make the loader."""
+        """Returns whether this is the first of the processes that make the loader."""
         if self._in_layout is not None:
             return self._in_layout.layout.rank_of(self._in_layout.place) == 0
         return self._process.rank == 0 and rendezvous.is_first(replica_group)
@@ -534,11 +534,11 @@ class DataLoader:
         else:
             settings["layout"] = self._in_layout.layout.file
         if settings["model"]:
-            # These are imported here, since only a model needs them.
+            # Imported here, since only a model needs these modules.
             from isocost.tokens.token_pass import make_missing
             from isocost.tokens.workers import Settings
 
-            _isocost.check_settings(settings)  # Before tokens, which may take long, replace others.
+            _isocost.check_settings(settings)  # Checked before the token pass, which takes long and may replace tokens.
             make_missing(Settings(self._data, settings["index_dir"], settings["model"], DEFAULT_LABELS, MEDIA_MARK),
                          int(settings["workers"]) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
@@ -548,7 +548,7 @@ class DataLoader:
         return self._next._replace(cursor=self._connection.start.cursor)
 
     def _restart(self, start: State) -> None:
-        """The next connection begins at `start`."""
+        """Makes the next connection begin at `start`."""
         self._connection.restart(start)
         self._next = start
         self._is_iterating = False
@@ -558,7 +558,8 @@ class DataLoader:
         self._recorder.clear()
 
     def _take(self) -> Tuple[bool, Any]:
-        """Whether the iteration has ended; if not, the next microbatch or what `collate` made of it."""
+        """Returns whether the iteration has ended, and if not, the next microbatch or the result of `collate` for
+        it."""
         self._recorder.advance()
         while True:
             microbatch, item = self._connection.receive()
@@ -585,7 +586,7 @@ class DataLoader:
             return
         try:
             profile = json.dumps(self._reprofile())
-        except Exception as error:  # Correction goes on without it.
+        except Exception as error:  # Correction goes on without a new profile.
             _LOG.warning("reprofile= failed, the old profile stays: %s: %s", type(error).__name__, error)
             return
         self._connection.client().send_profile(profile)
@@ -604,7 +605,7 @@ class _Epoch:
         return not self._finished and not self._cancelled
 
     def cancel(self) -> None:
-        """Ends an iteration that the loader does not go on with."""
+        """Ends an iteration that is not continued."""
         self._cancelled = True
 
     def __iter__(self) -> "_Epoch":

@@ -1,4 +1,4 @@
-"""What the C++ parts log, as messages of the logger "isocost"."""
+"""Messages of the C++ parts, for the logger "isocost"."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The modules of a model that the cost model tells apart, and the tensors that they return."""
+"""The modules of a model that the cost model distinguishes, and the tensors that they return."""
 
 from typing import Any, List
 
@@ -6,7 +6,7 @@ MODULES = ("vision", "audio", "llm")
 
 
 def tensors_of(outputs: Any) -> List[Any]:
-    """The tensors in a module's outputs: a tensor, or a nested sequence or dict of such."""
+    """Returns the tensors in a module's outputs: a tensor, or a nested sequence or dict of such."""
     import torch
 
     if isinstance(outputs, torch.Tensor):

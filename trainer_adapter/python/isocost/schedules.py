@@ -51,8 +51,8 @@ class ScheduleStep:
         if _takes_lists(schedule):
             schedule.step(**self.inputs, losses=losses, return_outputs=False)
             return
-        # Before, `step` could only cut one batch into equal parts, which packed sequences and media are not. What it
-        # calls then, with lists, is private.
+        # In older releases of torch, `step` can only cut one batch into equal parts, which packed sequences and media
+        # are not. The method that it then calls, with lists, is private.
         for stage in stages:
             stage.clear_runtime_states()
         schedule._step_microbatches(**self.inputs, losses=losses)  # noqa: SLF001
@@ -83,9 +83,10 @@ def _packed_class() -> Any:
                            "a newer one, or torch's own stages with max_tokens of isocost.schedule_steps")
 
     class PackedStage(pipelining.PipelineStage):  # type: ignore[misc]
-        rows: List[int] = []  # Of each microbatch.
+        rows: List[int] = []  # One number for each microbatch.
 
-        # These two allocate the buffers, and nothing public does: each buffer is replaced by one of the rows that come.
+        # These two methods allocate the buffers, and no public one does: each buffer is replaced by one with the rows
+        # that come.
         def get_fwd_recv_ops(self, fwd_chunk_id: int) -> List[Any]:
             ops = super().get_fwd_recv_ops(fwd_chunk_id)
             return self._resized(ops, self.args_recv_info[fwd_chunk_id], fwd_chunk_id)
@@ -149,10 +150,10 @@ def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_
 
 
 def stage_modules(timed: Any) -> List[Any]:
-    """The modules that `timed` names. Raises TypeError if one is not a module."""
+    """Returns the modules that `timed` names. Raises TypeError if one is not a module."""
     import torch
 
-    def is_one(module: Any) -> bool:  # A list is none, since nothing calls its hooks.
+    def is_one(module: Any) -> bool:  # A list of modules is no module, since its hooks are never called.
         return (isinstance(module, torch.nn.Module)
                 and getattr(module.forward, "__func__", None) is not torch.nn.Module.forward)
 
@@ -189,7 +190,7 @@ def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
                 for i, timed in enumerate(microbatches):
                     loader.recorder.add(timed, timers.of(i, share_without_padding(timed, step.rows[i])))
             microbatches = []
-            del step  # Before the next step's tensors come.
+            del step  # Freed before the next step's tensors come.
     finally:
         if timers is not None:
             timers.remove()
@@ -219,7 +220,7 @@ def _check(microbatch: Any, stage: int, max_tokens: Optional[int]) -> None:
 
 
 def _padded(tensors: Dict[str, Any], tokens: int, rows: int, pad_token: int) -> Dict[str, Any]:
-    """A microbatch's tensors; those of the LLM have a sequence of padding at the end."""
+    """Returns a microbatch's tensors; those of the LLM have a sequence of padding at the end."""
     import torch
 
     padding = rows - tokens
@@ -237,7 +238,7 @@ def _padded(tensors: Dict[str, Any], tokens: int, rows: int, pad_token: int) -> 
 
 
 def _emptied(tensors: Dict[str, Any]) -> Dict[str, Any]:
-    """The tensors of a microbatch without samples."""
+    """Returns the tensors of a microbatch without samples."""
     llm = (INPUT_IDS, POSITION_IDS, LENGTHS, *_LOSS_TENSORS)
     empty = {name: tensors[name][:0] for name in llm if name in tensors}
     return {**empty, CU_SEQLENS: tensors[CU_SEQLENS].new_zeros(1)}
@@ -249,7 +250,7 @@ def _inputs(padded: List[Dict[str, Any]], stage: int, global_label_tokens: int) 
     arguments = (INPUT_IDS,) if stage == 0 else ()
     targets = None
     if LABELS in padded[0]:
-        # One tensor, since schedules infer shapes from it. float64 holds labels and weights exactly.
+        # One tensor holds both, since schedules infer shapes from it. float64 holds labels and weights exactly.
         label_tokens = max(1, global_label_tokens)
         targets = [torch.stack([tensors[LABELS].double(), tensors[LOSS_WEIGHTS].double() / label_tokens], dim=1)
                    for tensors in padded]
@@ -261,8 +262,8 @@ def _inputs(padded: List[Dict[str, Any]], stage: int, global_label_tokens: int) 
 
 
 def share_without_padding(microbatch: Microbatch, rows: int) -> float:
-    """The fraction of the measured seconds that would have passed without padding, were the LLM's in proportion to
-    rows."""
+    """Returns the fraction of the measured seconds that would have passed without padding, if the LLM's are
+    proportional to rows."""
     llm, whole = microbatch.predicted["llm"], sum(microbatch.predicted.values())
     padded = whole - llm + llm * rows / max(1, microbatch.tokens)
     return whole / padded if padded > 0 else 1.0

@@ -1,17 +1,17 @@
-"""What to say when the extension module's shared libraries are not all there."""
+"""Messages for missing shared libraries of the extension module."""
 
 import pathlib
 import re
 
 
 def debian_packages() -> "list[str]":
-    """The Debian packages that hold the shared libraries which this package and the program `isocost` load."""
+    """Returns the Debian packages that hold the shared libraries which this package and the program `isocost` load."""
     lines = pathlib.Path(__file__).with_name("debian_packages.txt").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def explained(error: ImportError) -> ImportError:
-    """`error`, or, if it says that a shared library is missing, one that says what to install."""
+    """Returns `error`, or, if it says that a shared library is missing, an error that says what to install."""
     missing = re.search(r"(lib\S+\.so\S*): cannot open shared object file", str(error))
     if not missing:
         return error

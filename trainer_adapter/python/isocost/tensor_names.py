@@ -6,7 +6,7 @@ from isocost import _isocost
 _TABLE = _isocost.tensor_table()
 _NAMES = {(module, role): name for module, role, name, _of_recipe in _TABLE}
 
-# Of the LLM.
+# Tensors of the LLM.
 INPUT_IDS = _NAMES["llm", "ids"]
 LABELS = _NAMES["llm", "labels"]
 POSITION_IDS = _NAMES["llm", "positions"]
@@ -17,10 +17,10 @@ CU_SEQLENS = _NAMES["llm", "cu_seqlens"]
 
 IGNORED_LABEL = _isocost.ignored_label
 
-# By module.
+# Names of lengths by module.
 MODULE_LENGTHS = {module: name for (module, role), name in _NAMES.items() if role == "lengths"}
 MODULE_CU_SEQLENS = {module: name for (module, role), name in _NAMES.items() if role == "cu_seqlens"}
 
-# Tensors that the recipe makes, of which samples have rows; the others follow from their weights and lengths.
+# Tensors that the recipe makes, which have rows of each sample; the others follow from weights and lengths.
 RECIPE = frozenset(name for _module, _role, name, of_recipe in _TABLE if of_recipe)
 DERIVED = frozenset(_NAMES.values()) - RECIPE

@@ -21,7 +21,7 @@ using Total = TotalOf<decltype(&c10::MemoryReportingInfoBase::reportMemoryUsage)
 
 }  // namespace
 
-// Libtorch tells whoever stands where its own profiler does of each allocation and release.
+// Receives each allocation and release from libtorch, in the place of its own profiler.
 class PeakMemory::Watcher final : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*ptr*/, std::int64_t alloc_size, Total /*total_allocated*/,

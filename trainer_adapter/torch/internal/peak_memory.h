@@ -13,7 +13,7 @@ class PeakMemory {
  public:
   PeakMemory();
 
-  /// The most that was allocated at once since it was made, above what was allocated before.
+  /// Returns the most bytes allocated at once since construction, above those allocated before.
   std::int64_t bytes() const;
 
  private:

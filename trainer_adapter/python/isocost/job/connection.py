@@ -1,4 +1,4 @@
-"""A loader's connection to its node, and the way of a microbatch from there to the loop."""
+"""A loader's connection to its node, and the path of a microbatch from there to the loop."""
 
 import functools
 import json
@@ -19,7 +19,7 @@ from isocost.microbatches.transform import Transform, TransformQueue
 
 
 class Preparation(NamedTuple):
-    """What is done to a microbatch before the loop has it.
+    """Steps that prepare a microbatch before the loop receives it.
 
     Attributes:
         transform, collate: the user's functions, or None.
@@ -40,7 +40,7 @@ class Preparation(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where the node listens, and as whom this process connects.
+    """The node's address, and the identity with which this process connects.
 
     Attributes:
         endpoint: of the node; "" at members of a replica group that do not connect.
@@ -72,7 +72,7 @@ class Connection:
         self._address = address
         self._replica_group = replica_group
         self._preparation = preparation
-        # What could not be handed out is tried again: the client counts it as in use.
+        # A microbatch that could not be handed out is tried again, since the client counts it as in use.
         self._taken: Optional[Tuple[Any, Any]] = None
 
     def check_process(self) -> None:
@@ -82,7 +82,7 @@ class Connection:
                                "that uses it")
 
     def check_open(self) -> None:
-        """Raises ClosedError once the loader is closed, and what check_process raises."""
+        """Raises ClosedError once the loader is closed, and the error of check_process."""
         self.check_process()
         if self._resources.closed:
             raise ClosedError("the loader is closed")
@@ -95,7 +95,7 @@ class Connection:
             self._check_recipe(client.welcome()["recipe_fingerprint"])
             self.start = self.start._replace(cursor=client.welcome()["cursor"])
             self._resources.pipeline = self._pipeline(client)
-            self._resources.client = client  # Last, so that an interrupt before begins again.
+            self._resources.client = client  # Assigned last, so that the next call begins again after an interrupt.
         return self._resources.client
 
     def _check_recipe(self, fingerprint: int) -> None:
@@ -110,8 +110,8 @@ class Connection:
         return welcome
 
     def counts(self) -> Dict[str, Any]:
-        """Bytes copied from the socket into tensors, and bytes of tensors that are held; "node" has the summary of a
-        node in this process."""
+        """Returns the bytes copied from the socket into tensors, and the bytes of tensors that are held; "node" has the
+        summary of a node in this process."""
         self.check_process()
         client, node = self._resources.client, self._resources.node
         counts: Dict[str, Any] = {"bytes_copied": client.bytes_copied() if client is not None else 0,
@@ -122,7 +122,7 @@ class Connection:
 
     @property
     def state(self) -> str:
-        """For people: "closed", "connected" or "not connected"."""
+        """Returns a state for people: "closed", "connected" or "not connected"."""
         if self._resources.closed:
             return "closed"
         return "not connected" if self._resources.client is None else "connected"
@@ -135,7 +135,7 @@ class Connection:
         self._resources.leave()
 
     def receive(self) -> Tuple[Optional[Microbatch], Any]:
-        """Returns a microbatch and what is handed out for it, or None and the end of an epoch. Blocks until it is
+        """Returns a microbatch and the item to hand out for it, or None and the end of an epoch. Blocks until it is
         there."""
         client = self.client()
         asked = time.perf_counter()
@@ -152,8 +152,8 @@ class Connection:
         return microbatch, item
 
     def _take(self, client: Any, pipeline: Optional[TransformQueue]) -> Tuple[Any, Any]:
-        """A microbatch that a thread has finished and what is handed out for it, a raw one and its tensors, or None and
-        the end of an epoch."""
+        """Returns a microbatch that a thread has finished and its item, a raw one and its tensors, or None and the end
+        of an epoch."""
         if self._replica_group is not None:
             result: Tuple[Any, Any] = client.next(lambda: _next(client.client) if pipeline is None else
                                                   _prepared(client.client, pipeline))
@@ -192,15 +192,15 @@ class Connection:
 
 
 def _next(client: Any) -> Tuple[Optional[Any], Dict[str, Any]]:
-    """A raw microbatch and its tensors, or None and the end of an epoch."""
+    """Returns a raw microbatch and its tensors, or None and the end of an epoch."""
     raw = client.next()
     return (None, client.epoch_end()) if raw is None else (raw, torch_tensors(raw))
 
 
 def _prepared(client: Any, pipeline: TransformQueue) -> Tuple[Any, Any]:
-    """What the queue holds next. It runs ahead of the loop, so the client is told here which microbatch the loop is
-    done with and which it begins: a report of the former comes in time, and one that was prepared and never trained on
-    is delivered again."""
+    """Returns the queue's next entry. The queue runs ahead of the loop, so the client is told here which microbatch the
+    loop is done with and which it begins: a report on the former comes in time, and one that was prepared and never
+    trained on is delivered again."""
     client.acknowledge()
     asked = time.perf_counter()
     microbatch, item = pipeline.next()
@@ -210,7 +210,7 @@ def _prepared(client: Any, pipeline: TransformQueue) -> Tuple[Any, Any]:
 
 
 def finished(preparation: Preparation, raw: Any, tensors: Dict[str, Any]) -> Tuple[Microbatch, Any]:
-    """The microbatch and what is handed out for it."""
+    """Returns the microbatch and the item to hand out for it."""
     if preparation.pin:
         tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
     microbatch = Microbatch(raw, tensors, preparation.model)

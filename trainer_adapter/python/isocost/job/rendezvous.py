@@ -1,5 +1,5 @@
 """Finds this process's rank, and the endpoint of the job's node, from torchrun's environment or the initialised process
-group, so that there is nothing to configure."""
+group, so that nothing needs to be configured."""
 
 import collections
 import datetime
@@ -39,7 +39,7 @@ def _found(group: Any) -> Process:
 
 
 def torch_distributed() -> Any:
-    """torch.distributed, or None where this Python has none."""
+    """Returns torch.distributed, or None where this Python has none."""
     try:
         import torch.distributed
     except ImportError:
@@ -48,16 +48,16 @@ def torch_distributed() -> Any:
 
 
 def is_first(group: Any) -> bool:
-    """Whether this process is the first member of a process group; True without a group."""
+    """Returns whether this process is the first member of a process group; True without a group."""
     return group is None or torch_distributed().get_rank(group) == 0
 
 
 class EndpointExchange:
-    """Tells the processes that make a loader together the endpoint of their node. A process has one object, since it
+    """Tells the processes that make a loader together the endpoint of their node. A process has one exchange, since it
     counts the loaders that were made."""
 
     def __init__(self) -> None:
-        self._made: Counter[str] = collections.Counter()  # By the ranks that made them.
+        self._made: Counter[str] = collections.Counter()  # By the ranks of the processes that made them.
         self._own_store: Any = None  # A store that this process runs stays up for ranks that come late.
 
     def next_key(self, group: Any = None) -> str:
@@ -119,7 +119,7 @@ class EndpointExchange:
 
 
 def _checked_endpoint(told: str, here: Process) -> str:
-    """The endpoint in what rank 0 has told."""
+    """Returns the endpoint from the value that rank 0 has stored."""
     world_size, _, endpoint = told.partition(" ")
     if world_size == "0":
         raise RuntimeError(f"rank 0 could not start the loader node: {endpoint}")
@@ -133,4 +133,4 @@ def _checked_endpoint(told: str, here: Process) -> str:
     return endpoint
 
 
-endpoints = EndpointExchange()  # Of this process.
+endpoints = EndpointExchange()  # One for the process.

@@ -1,5 +1,5 @@
-"""Ranks that need the same microbatch, as those of one tensor- or context-parallel group do: one of them loads and the
-others receive from it."""
+"""Ranks that need the same microbatch, such as those of one tensor- or context-parallel group: one of them loads, and
+the others receive from it."""
 
 import pickle
 from types import SimpleNamespace
@@ -9,8 +9,8 @@ from isocost.job import rendezvous
 
 
 class Replicas:
-    """Takes the place of a client: the group's first member has one, and passes on what it gives. Uses the group from
-    the calling thread, as the training loop does.
+    """Takes the place of a client: the group's first member has a client, and passes its microbatches on. Uses the
+    group from the calling thread, as the training loop does.
 
     Attributes:
         client: the first member's; None at the others.
@@ -36,8 +36,8 @@ class Replicas:
         self._welcome: Dict[str, Any] = shared[0]
 
     def next(self, produce: Callable[[], Tuple[Optional[Any], Dict[str, Any]]]) -> Tuple[Optional[Any], Dict[str, Any]]:
-        """Returns what `produce` returns, which the first member calls: a raw microbatch and its torch tensors, or None
-        and the end of an epoch. Blocks until all members have called it."""
+        """Returns the result of `produce`, which the first member calls: a raw microbatch and its torch tensors, or
+        None and the end of an epoch. Blocks until all members have called it."""
         tensors: Dict[str, Any] = {}
         news: List[Any] = [None, None, None]  # description and specs, end of epoch, error
         if self.client is not None:
@@ -54,7 +54,7 @@ class Replicas:
             return None, end
         description, specs = described
         received = {name: self._broadcast(tensors.get(name), dtype, shape) for name, dtype, shape in specs}
-        # Where they are not in memory of their own, PyTorch's pinned memory serves as well.
+        # No pin is needed: for tensors in a shared block, PyTorch's pinned memory serves as well.
         return SimpleNamespace(pin=None, description=description), received
 
     def welcome(self) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ from isocost.microbatches.transform import TransformQueue
 
 
 class Resources:
-    """What lives until the loader is closed: the client, the node, and the directory of its socket.
+    """Objects that live until the loader is closed: the client, the node, and the directory of its socket.
 
     Attributes:
         pid: the process that these belong to.
@@ -32,8 +32,8 @@ class Resources:
         Resources.live.add(self)
 
     def close(self, grace_s: float) -> None:
-        """Leaves the node, and stops one that runs in this process, after up to `grace_s` seconds in which other ranks
-        may finish. Does nothing in a forked child."""
+        """Leaves the node, and stops a node that runs in this process, after up to `grace_s` seconds in which other
+        ranks may finish. Does nothing in a forked child."""
         if self.pid != os.getpid():
             return
         self.closed = True

@@ -10,7 +10,7 @@ import time
 
 _PREFIX = "isocost-node-"
 _LOCK = "lock"
-_MOST_BYTES = 80  # Of the directory's path; that of a socket has room for some 107.
+_MOST_BYTES = 80  # Longest path of the directory; a socket's path has room for some 107.
 _YOUNG_S = 60.0  # Younger directories are left alone, since a directory is made before it is locked.
 
 
@@ -22,7 +22,7 @@ class SocketDirectory:
         _remove_abandoned()
         self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=_parent())
         self._lock = os.open(os.path.join(self.path, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        with contextlib.suppress(OSError):  # Where there are no locks, none takes it for abandoned.
+        with contextlib.suppress(OSError):  # Without locks, other processes do not take the directory for abandoned.
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
@@ -30,7 +30,7 @@ class SocketDirectory:
         os.close(self._lock)
 
     def forget(self) -> None:
-        """Lets go of the lock in a forked child, which would hold it when the parent has gone."""
+        """Releases the lock in a forked child, which would still hold it after the parent has gone."""
         os.close(self._lock)
 
 
@@ -54,7 +54,8 @@ def _is_abandoned(entry: "os.DirEntry[str]") -> bool:
         if time.time() - status.st_mtime < _YOUNG_S:
             return False
         lock = os.open(os.path.join(entry.path, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:  # Its process was killed before it was locked, or it was removed meanwhile.
+    except FileNotFoundError:  # Its process was killed before it locked the directory, or the directory was removed
+                               # meanwhile.
         return os.path.isdir(entry.path)
     except OSError:
         return False

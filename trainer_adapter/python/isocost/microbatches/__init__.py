@@ -1,1 +1,1 @@
-"""Microbatches as the training loop has them: tensors, arguments of models, losses, and the user's functions."""
+"""Microbatches for the training loop: tensors, arguments of models, losses, and the user's functions."""

@@ -7,11 +7,11 @@ from isocost.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, L
 
 SPLITS = ("zigzag", "contiguous")
 _OF_TOKENS = {INPUT_IDS: 0, POSITION_IDS: 0, LABELS: IGNORED_LABEL, LOSS_WEIGHTS: 0}
-_NEXT_LABELS = "shift_labels"  # as transformers' losses call them
+_NEXT_LABELS = "shift_labels"  # the name in transformers' losses
 
 
 class ContextPart(NamedTuple):
-    """What one context-parallel rank computes of a microbatch.
+    """One context-parallel rank's part of a microbatch.
 
     Attributes:
         arguments: the microbatch's tensors with this rank's tokens in place of all (`input_ids`, `position_ids`,
@@ -33,12 +33,12 @@ class ContextPart(NamedTuple):
     global_label_tokens: int
 
     def take(self, tensor: Any, dim: int = -1, fill: float = 0) -> Any:
-        """This rank's values of a tensor that has one for each token of the packed row along `dim`."""
+        """Returns this rank's values of a tensor that has one value for each token of the packed row along `dim`."""
         return _take(tensor, self.indices, dim, fill)
 
     def token_loss(self, logits: Any) -> Any:
-        """Returns this rank's share of isocost.token_loss: summed over the context-parallel ranks it is the
-        microbatch's.
+        """Returns this rank's share of isocost.token_loss: the sum over the context-parallel ranks is the microbatch's
+        loss.
 
         logits: float [..., local tokens, vocabulary].
         """
@@ -97,7 +97,7 @@ def _take(tensor: Any, indices: Any, dim: int, fill: float) -> Any:
 
 
 def _moved(values: Any, fill: float) -> Any:
-    """Values of the next tokens."""
+    """Returns the values shifted by one, so that each token has its next token's."""
     import torch
 
     return torch.nn.functional.pad(values[..., 1:], (0, 1), value=fill)
@@ -119,7 +119,7 @@ def _zigzag(lengths: Sequence[int], rank: int, size: int) -> Tuple[Any, List[int
 
 
 def _contiguous(lengths: Sequence[int], rank: int, size: int) -> Tuple[Any, List[int]]:
-    """Likewise; the lengths are those of the whole row."""
+    """Returns the indices of the rank's tokens, and the lengths of the whole row with its filling."""
     import torch
 
     total = sum(lengths)
@@ -130,7 +130,7 @@ def _contiguous(lengths: Sequence[int], rank: int, size: int) -> Tuple[Any, List
 
 
 def _lengths(tensors: Any, lengths: Sequence[int], device: Any) -> Dict[str, Any]:
-    """The arguments that say how long the sequences are, by the names that the microbatch has for them."""
+    """Returns the arguments that say how long the sequences are, by the names that the microbatch has for them."""
     import torch
 
     sums = torch.tensor([0, *lengths]).cumsum(0).int().to(device)

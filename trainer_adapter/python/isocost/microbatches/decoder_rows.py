@@ -4,8 +4,8 @@ from typing import Any
 
 
 def decoder_rows(values: Any, lengths: Any, width: int, filling: float) -> Any:
-    """What belongs to the tokens that a decoder writes, a row for each sample: [samples, width]. A decoder reads a
-    sample's tokens but the last, and writes them but the first, so that a row begins with the second.
+    """Returns values of the tokens that a decoder writes, a row for each sample: [samples, width]. A decoder reads all
+    of a sample's tokens but the last, and writes all but the first, so a row begins with the second.
 
     Args:
         values: [tokens], of packed samples.

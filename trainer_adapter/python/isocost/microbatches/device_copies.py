@@ -1,4 +1,4 @@
-"""Copies of tensors to a device, beside what the device computes."""
+"""Copies of tensors to a device, concurrent with the device's computation."""
 import collections
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
@@ -6,8 +6,8 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 class DeviceCopies:
     """Copies tensors to one CUDA device on a stream of its own.
 
-    What lies in pinned memory, as in a block of shared memory that is registered with the CUDA runtime, is copied from
-    there; anything else through PyTorch's own pinned memory. A source is kept until it has been copied: a block's next
+    Tensors in pinned memory, such as a block of shared memory that is registered with the CUDA runtime, are copied from
+    there; others through PyTorch's own pinned memory. A source is kept until it has been copied, since a block's next
     microbatch would otherwise overwrite it. Thread-safe.
 
     Args:
@@ -19,35 +19,36 @@ class DeviceCopies:
         self._device = device
         self._cuda = cuda
         self._stream = cuda.Stream(device)
-        # An event, and what is kept until then. No lock: a deque's ends are safe to use from several threads.
+        # Events, and the tensors that are kept until each. No lock is needed: a deque's ends are safe to use from
+        # several threads.
         self._under_way: Deque[Tuple[Any, List[Any]]] = collections.deque()
 
     def copy(self, tensors: Sequence[Any], pin: Optional[Callable[[], bool]] = None) -> List[Any]:
-        """The CPU tensors on the device, in the same order. The stream that is current now waits for them; the calling
-        thread does not. `pin` is called first, with the device current: it registers their memory."""
+        """Returns the CPU tensors on the device, in the same order. The stream that is current now waits for them; the
+        calling thread does not. `pin` is called first, with the device current: it registers their memory."""
         self.forget_done()
         if not tensors:
             return []
         if pin is not None and not all(tensor.is_pinned() for tensor in tensors):
             with self._cuda.device(self._device):
-                pin()  # Where it cannot be, the tensors are copied to pinned memory.
+                pin()  # Where pinning fails, the tensors are copied to pinned memory.
         sources = [tensor if tensor.is_pinned() else tensor.pin_memory() for tensor in tensors]
         current = self._cuda.current_stream(self._device)
         with self._cuda.stream(self._stream):
             try:
                 copies = [source.to(self._device, non_blocking=True) for source in sources]
             except BaseException:
-                self._stream.synchronize()  # The copies that have begun read their sources.
+                self._stream.synchronize()  # Copies that have begun still read their sources.
                 raise
             done = self._stream.record_event()
         self._under_way.append((done, sources))
         current.wait_event(done)
         for copy in copies:
-            copy.record_stream(current)  # Its memory is not used again before what the current stream does with it.
+            copy.record_stream(current)  # Its memory is not reused before the current stream has finished with it.
         return copies
 
     def forget_done(self) -> None:
-        """Lets go of what has been copied."""
+        """Drops the sources that have been copied."""
         while self._under_way:
             try:
                 done, sources = self._under_way.popleft()
@@ -58,12 +59,12 @@ class DeviceCopies:
                 return
 
 
-_BY_DEVICE: Dict[Any, DeviceCopies] = {}  # Of the process: a copy may outlast the thread that began it.
+_BY_DEVICE: Dict[Any, DeviceCopies] = {}  # One object for the process: a copy may outlast the thread that began it.
 
 
 def moved_tensors(tensors: Sequence[Any], device: Any, non_blocking: bool = True,
                   pin: Optional[Callable[[], bool]] = None) -> List[Any]:
-    """The torch tensors on the device, in the same order. `pin`: as for DeviceCopies.copy."""
+    """Returns the torch tensors on the device, in the same order. `pin` is that of DeviceCopies.copy."""
     import torch
 
     target = torch.device(device)

@@ -34,7 +34,7 @@ def token_loss(logits: Any, microbatch: Microbatch) -> Any:
         return _decoder_sum(logits, microbatch) / max(1, microbatch.global_label_tokens)
     mask = microbatch.get("attention_mask")
     if mask is not None and logits.shape[:-1] == mask.shape:
-        logits = logits[mask.bool()]  # The tokens in their packed order.
+        logits = logits[mask.bool()]  # Restores the packed order of the tokens.
     return weighted_sum(logits, microbatch.packed[LABELS], microbatch.packed[LOSS_WEIGHTS]) / max(
         1, microbatch.global_label_tokens)
 
@@ -60,21 +60,21 @@ def _decoder_sum(logits: Any, microbatch: Microbatch) -> Any:
 
 
 def weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
-    """The weighted sum over labels [tokens] that are not shifted. Raises ValueError as token_loss does."""
+    """Returns the weighted sum over labels [tokens] that are not shifted. Raises ValueError as token_loss does."""
     import torch
 
     if logits.dim() < 2 or logits.shape[:-1].numel() != labels.numel():
         raise ValueError(f"logits of shape {list(logits.shape)} for {counted(labels.numel(), 'label')}: they must be "
                          f"[tokens, vocabulary] with one row for each label, here [{labels.numel()}, vocabulary]")
     logits = logits.reshape(-1, logits.shape[-1])
-    # Labels are moved rather than logits, whose rows take a vocabulary each.
+    # Labels are moved rather than logits, whose rows have a value for each token of the vocabulary.
     labels = torch.nn.functional.pad(labels.reshape(-1)[1:], (0, min(1, labels.numel())), value=IGNORED_LABEL)
     weights = torch.nn.functional.pad(weights.reshape(-1)[1:], (0, min(1, weights.numel())))
     return weighted_cross_entropy(logits, labels, weights)
 
 
 def weighted_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
-    """The weighted sum over rows of logits [rows, vocabulary], each beside its label."""
+    """Returns the weighted sum over rows of logits [rows, vocabulary], each beside its label."""
     import torch
 
     if logits.dtype in (torch.float16, torch.bfloat16):

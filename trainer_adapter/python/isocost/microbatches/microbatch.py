@@ -33,14 +33,14 @@ class Route(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What the extension module says of its Microbatch in one call: the attributes of Microbatch that follow from no
-    tensor, and the number of each sample's images. Picklable."""
+    """The extension module's description of its Microbatch, from one call: the attributes of Microbatch that follow
+    from no tensor, and the number of each sample's images. Picklable."""
 
     position: Tuple[int, int, int]
     sample_ids: List[int]
     sample_keys: List[str]
     sample_weights: List[float]
-    weighted: bool  # Whether some token may have another weight in the loss than 1.
+    weighted: bool  # Whether some token may have a weight in the loss other than 1.
     sample_images: List[int]
     last_of_step: bool
     predicted: Dict[str, float]
@@ -53,7 +53,7 @@ class Description(NamedTuple):
 
 
 class Microbatch(Mapping[str, Any]):
-    """One rank's share of one part of a step: a mapping of names to torch tensors, and what the loader knows of them.
+    """One rank's share of one part of a step: a mapping of names to torch tensors, with attributes that describe it.
 
     The tensors are packed without padding, and their names are a model's keyword arguments: `model(**microbatch)`.
     Those of the recipe native28, where a modality that no sample has is left out:
@@ -104,9 +104,9 @@ class Microbatch(Mapping[str, Any]):
         self._packed = tensors
         self._pin: Optional[Callable[[], bool]] = raw.pin
         self._model = model
-        self._arguments: Optional[Dict[str, Any]] = None  # Of the model, once they are asked for.
+        self._arguments: Optional[Dict[str, Any]] = None  # The model's arguments, once they were asked for.
         self.tokens = _tokens(tensors)
-        self.waited_s = 0.0  # Set when it is handed out.
+        self.waited_s = 0.0  # Set when the microbatch is handed out.
         described = Description._make(raw.description)
         self._row = None if model is None else model.row(tensors, described.sample_images, described.weighted)
         self.sample_ids = described.sample_ids
@@ -134,7 +134,7 @@ class Microbatch(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.tensors)
 
-    # A mapping's equality would compare tensors, which has no one answer.
+    # A mapping's equality would compare tensors, which has no single answer.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -162,13 +162,14 @@ class Microbatch(Mapping[str, Any]):
 
     @property
     def packed(self) -> Dict[str, Any]:
-        """The tensors by the names above: those of `tensors`, or with `model=` what they are made of."""
+        """The tensors by the names above: those of `tensors`, or with `model=` the tensors from which the arguments are
+        made."""
         return self._packed
 
     @property
     def has_decoder(self) -> bool:
-        """Whether `labels` are those of a decoder, [samples, longest], beside whose logits each of them is; elsewhere
-        the logits of a position are those of the next one's label."""
+        """Whether `labels` are those of a decoder, [samples, longest], each beside its own logits; elsewhere the logits
+        of a position are those of the next position's label."""
         return self._model is not None and self._model.has_decoder
 
     def to(self, device: Any, non_blocking: bool = True) -> "Microbatch":
@@ -180,7 +181,7 @@ class Microbatch(Mapping[str, Any]):
         copies one of them with `non_blocking=True` keeps it until that is done.
         """
         self._packed = _all_moved(self._packed, device, non_blocking, self._pin)
-        self._pin = None  # It keeps the memory mapped.
+        self._pin = None  # The pin keeps the memory mapped.
         if self._row is not None and self._row.position_ids is not None:
             [position_ids] = moved_tensors([self._row.position_ids], device, non_blocking)
             self._row = self._row._replace(position_ids=position_ids)
@@ -189,7 +190,8 @@ class Microbatch(Mapping[str, Any]):
         return self
 
     def __getstate__(self) -> Tuple[Optional[Dict[str, Any]], Dict[str, Any]]:
-        """What is pickled and copied, of a subclass too: not the pin, which is of this process's memory."""
+        """Returns the state for pickling and copying, of a subclass too, without the pin, which belongs to this
+        process's memory."""
         names = {name for each in type(self).__mro__ for name in getattr(each, "__slots__", ())} - {"__weakref__"}
         slots = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return getattr(self, "__dict__", None), {**slots, "_pin": None}
@@ -216,7 +218,7 @@ def _all_moved(tensors: Dict[str, Any], device: Any, non_blocking: bool,
 
 
 def moved(item: Any, device: Any) -> Any:
-    """A microbatch, a tensor, or a dict, list or tuple of such, on the device. Returns anything else as it is."""
+    """Returns a microbatch, a tensor, or a dict, list or tuple of such on the device; anything else as it is."""
     import torch
 
     if isinstance(item, Microbatch):
@@ -231,7 +233,7 @@ def moved(item: Any, device: Any) -> Any:
 
 
 def torch_tensors(raw: Any) -> Dict[str, Any]:
-    """The raw microbatch's tensors as torch tensors over the same memory."""
+    """Returns the raw microbatch's tensors as torch tensors over the same memory."""
     import torch
 
     # The public function first looks for a protocol that capsules do not have, which takes a third of its time.

@@ -1,4 +1,4 @@
-"""Microbatches as the models of transformers take them: the names, shapes and dtypes of their `forward`."""
+"""Microbatches in the form that models of transformers take: the names, shapes and dtypes of their `forward`."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 _MEL = "audio_mel"
-_CLIP_FRAMES, _FRAMES_BEHIND = 3000, 3  # As in decode/audio/audio.h.
+_CLIP_FRAMES, _FRAMES_BEHIND = 3000, 3  # The constants of decode/audio/audio.h.
 
 
 class Medium(NamedTuple):
@@ -41,7 +41,7 @@ class Medium(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What the arguments need of a microbatch on the host, before its tensors are elsewhere.
+    """Values on the host from which the arguments are made, before the tensors move elsewhere.
 
     Attributes:
         position_ids: int64 [1, tokens], or [4, 1, tokens] with M-RoPE, of the packed samples; None on a rank without
@@ -82,15 +82,15 @@ class Padded:
 
 
 class ModelInputs:
-    """Makes of a microbatch's packed tensors the keyword arguments of a model in a directory.
+    """Makes the keyword arguments of a model in a directory from a microbatch's packed tensors.
 
     With batching "packed" the samples are one row: `position_ids` begin anew at each of them, which is what keeps their
     attention apart in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
     an `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions. With "padded"
     each sample is a row, and there is an `attention_mask`.
 
-    Of a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
-    The arguments are media and `labels`, from which transformers makes what the decoder reads.
+    For a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
+    The arguments are media and `labels`, from which transformers makes the decoder's input.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
@@ -133,7 +133,8 @@ class ModelInputs:
                              "from isocost.token_loss")
 
     def row(self, tensors: Mapping[str, Any], images: List[int], weighted: bool) -> Row:
-        """Of tensors on the CPU, the number of each sample's images, and whether there are other weights than 1."""
+        """Returns the row of tensors on the CPU. `images`: the number of each sample's images; `weighted`: whether
+        there are weights other than 1."""
         media = _media(tensors)
         if LENGTHS not in tensors:
             return Row(None, [], media, images, weighted)
@@ -143,9 +144,9 @@ class ModelInputs:
 
     def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
                   global_label_tokens: int) -> Dict[str, Any]:
-        """The arguments, on the device where tensors and row are; waits for none of them. A stage of a layout has those
-        that it consumes: media and ids where they are embedded, labels on the last stage, positions and lengths on
-        every stage of the LLM. Raises ValueError for weights that the model's own loss does not know."""
+        """Returns the arguments, on the device where tensors and row are, without waiting for them. A stage of a layout
+        has those that it consumes: media and ids where they are embedded, labels on the last stage, positions and
+        lengths on every stage of the LLM. Raises ValueError for weights that the model's own loss ignores."""
         arguments = self._family.media(tensors, row)
         if row.position_ids is None:
             return arguments
@@ -172,8 +173,8 @@ class ModelInputs:
         return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
 
     def _written(self, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Any:
-        """Labels [samples, longest] of a decoder: what it writes at each position. Those of weight 0 stay, since it
-        also reads them."""
+        """Returns a decoder's labels [samples, longest]: the token that it writes at each position. Tokens of weight 0
+        stay, since the decoder also reads them."""
         multiple = 1 if self.padded is None else self.padded.multiple
         longest = -(-max(0, max(lengths, default=0) - 1) // multiple) * multiple
         width = longest if self._most_positions is None else min(longest, self._most_positions)
@@ -181,7 +182,7 @@ class ModelInputs:
 
 
 def _unknown_weights(tensors: Mapping[str, Any]) -> Dict[int, float]:
-    """Row.unknown_weights, of tensors on the CPU."""
+    """Returns Row.unknown_weights of tensors on the CPU."""
     import torch
 
     weights = tensors[LOSS_WEIGHTS]
@@ -191,18 +192,18 @@ def _unknown_weights(tensors: Mapping[str, Any]) -> Dict[int, float]:
 
 
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
-    """The arguments that have a value for each token as rows of equal length, and the mask of these values."""
+    """Returns the arguments that have a value for each token as rows of equal length, with the mask of these values."""
     import torch
 
     longest = -(-max(lengths, default=0) // how.multiple) * how.multiple
-    # The first row counts within samples, which the mask keeps apart already.
+    # The first row of M-RoPE counts within samples, which the mask separates already.
     positions = _without_text_row(arguments[POSITION_IDS])
     at = torch.arange(longest, device=positions.device)
     own = torch.tensor(lengths, device=positions.device)[:, None]
     mask = at < own if how.side == "right" else at >= longest - own
 
     def rows(packed: Any, value: int) -> Any:
-        """[..., 1, tokens] to [..., samples, longest]."""
+        """Turns [..., 1, tokens] into [..., samples, longest]."""
         padded = packed.new_full((*packed.shape[:-2], *mask.shape), value)
         padded[..., mask] = packed[..., 0, :]
         return padded
@@ -223,7 +224,7 @@ def _attention(cu_seqlens: Any, longest: int) -> Dict[str, Any]:
 
 
 class Family(Protocol):
-    """What models of one family take beside tokens.
+    """Arguments of the models of one family, beside tokens.
 
     Attributes:
         takes_counts: whether the model's own loss heeds num_items_in_batch, and its `forward` takes the lengths that
@@ -233,10 +234,10 @@ class Family(Protocol):
     takes_counts: bool
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
-        """Positions as Row has them, of tensors on the CPU."""
+        """Returns Row.position_ids of tensors on the CPU."""
 
     def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
-        """The arguments for media, on the device of the tensors."""
+        """Returns the arguments for media, on the device of the tensors."""
 
 
 class _QwenVl:
@@ -288,7 +289,7 @@ class _QwenVl:
 
 
 class _PictureSize(NamedTuple):
-    """What becomes of pictures of one size, in pixels."""
+    """Sizes of pictures of one size, in pixels."""
 
     normalised: "Normalised"
     height: int
@@ -371,7 +372,7 @@ class _LlavaOneVision(_OneSize):
 
     @staticmethod
     def _patches_of(chosen: List[int], tensors: Mapping[str, Any], row: Row) -> Any:
-        """Those of the media of these numbers, copied only where there are others."""
+        """Returns the patches of the media with these numbers, copied only where there are other media."""
         import torch
 
         if len(chosen) == len(row.media):
@@ -418,7 +419,8 @@ class _Whisper(_Qwen2Audio):
 
 
 def filled_clips(mel: Any, lengths: Any) -> Tuple[Any, Any]:
-    """Clips filled up with silence: float32 [clips, bins, 3000], and int32 [clips, 3000], 1 for their own frames.
+    """Returns clips filled up with silence, float32 [clips, bins, 3000], and int32 [clips, 3000], 1 for the clips' own
+    frames.
 
     Args:
         mel: float32 [frames, bins], as Isocost delivers them: of each clip its own frames and 3 more, the last of which
@@ -435,7 +437,8 @@ def filled_clips(mel: Any, lengths: Any) -> Tuple[Any, Any]:
 
 
 def _within_samples(tensors: Mapping[str, Any]) -> Any:
-    """Positions within the samples, int64 [tokens], which later stages of a pipeline do not receive."""
+    """Returns positions within the samples, int64 [tokens]; computes them where a later stage of a pipeline did not
+    receive them."""
     if POSITION_IDS in tensors:
         return tensors[POSITION_IDS]
     import torch
@@ -445,7 +448,7 @@ def _within_samples(tensors: Mapping[str, Any]) -> Any:
 
 
 def _media(tensors: Mapping[str, Any]) -> List[Medium]:
-    """Of tensors on the CPU."""
+    """Returns the media of tensors on the CPU."""
     if _MEDIA not in tensors:
         return []
     grids = tensors[_GRIDS].tolist()
@@ -457,9 +460,9 @@ def _media(tensors: Mapping[str, Any]) -> List[Medium]:
 
 
 class Normalised:
-    """Makes of bytes of pixels the values that a model takes, float32, on their device: those of the processor's own
-    arithmetic, bit by bit. On the CPU in one pass, into memory that is used again once its tensor is dropped; elsewhere
-    by torch.
+    """Makes a model's float32 values from bytes of pixels, on the device of the bytes. They are bit-identical to those
+    of the processor's own arithmetic. On the CPU they are made in one pass, in memory that is reused once its tensor is
+    dropped; elsewhere by torch.
 
     Args:
         description: of what a recipe does to pixels: rescale_factor, image_mean and image_std.
@@ -476,14 +479,14 @@ class Normalised:
                                                 mean.reshape(-1).tolist(), std.reshape(-1).tolist())
 
     def rows(self, rows: Any, frames: int, copies: int) -> Any:
-        """Float32 [patches, 3 x frames x copies x pixels] of packed RGB pixels, uint8 [patches x frames, pixels x 3].
-        A picture that stands for several frames has copies."""
+        """Returns float32 [patches, 3 x frames x copies x pixels] of packed RGB pixels, uint8 [patches x frames, pixels
+        x 3]. A picture that stands for several frames has copies."""
         if rows.device.type == "cpu":
             return _taken_over(self._on_cpu.rows(_lent(rows), frames, copies))
         return rows_by_torch(self.table, rows, frames, copies)
 
     def pictures(self, patches: Any, height: int, width: int) -> Any:
-        """Pictures of one size, float32 [pictures, 3, height, width].
+        """Returns pictures of one size, float32 [pictures, 3, height, width].
 
         Args:
             patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. Where the
@@ -496,14 +499,14 @@ class Normalised:
 
 
 def rows_by_torch(table: Any, rows: Any, frames: int, copies: int) -> Any:
-    """Normalised.rows on any device."""
+    """Computes Normalised.rows on any device."""
     patches = len(rows) // frames
     values = _looked_up(table, rows.view(patches, frames, -1, 3).permute(0, 3, 1, 2))
     return values[:, :, :, None].expand(-1, -1, -1, copies, -1).reshape(patches, -1)
 
 
 def pictures_by_torch(table: Any, patches: Any, height: int, width: int) -> Any:
-    """Normalised.pictures on any device."""
+    """Computes Normalised.pictures on any device."""
     side = _PATCH * _MERGE
     rows, columns = -(-height // side), -(-width // side)
     groups = patches.view(-1, rows, columns, _MERGE, _MERGE, _PATCH, _PATCH, 3)
@@ -512,7 +515,7 @@ def pictures_by_torch(table: Any, patches: Any, height: int, width: int) -> Any:
 
 
 def _looked_up(table: Any, values: Any) -> Any:
-    """Of bytes [n, 3, ., .], by channel."""
+    """Returns the table's values for bytes [n, 3, ., .], by channel."""
     import torch
 
     channels = torch.arange(3, device=values.device)[:, None, None]

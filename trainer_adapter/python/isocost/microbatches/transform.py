@@ -94,7 +94,8 @@ Transform = Callable[[Sample], Optional[Mapping[str, Any]]]
 
 
 def cut(raw: Any, tensors: Dict[str, Any]) -> List[Tuple[Sample, int]]:
-    """The samples of a microbatch, as views of its tensors, and the label tokens that the plan counts in each."""
+    """Returns the samples of a microbatch, as views of its tensors, and the label tokens that the plan counts in
+    each."""
     names = [_isocost.argument_name(name) for name, _tensor in raw.tensors[:raw.announced]]
     first = dict.fromkeys(names, 0)
     samples = []
@@ -112,8 +113,9 @@ def cut(raw: Any, tensors: Dict[str, Any]) -> List[Tuple[Sample, int]]:
 
 
 def apply(transform: Transform, sample: Sample, label_tokens: int, whole: bool) -> Dict[str, Any]:
-    """Returns the sample's tensors after the transform. Raises TypeError and ValueError that name the sample where it
-    returned something else, or its lengths contradict each other, the plan, or what other stages have."""
+    """Returns the sample's tensors after the transform. Raises TypeError or ValueError that names the sample where the
+    transform returned something else, or where its lengths contradict each other, the plan, or the tensors of other
+    stages."""
     try:
         changes = transform(sample)
     except Exception as error:
@@ -183,8 +185,8 @@ def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str
 
 
 def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> Dict[str, Any]:
-    """Returns the tensors of several samples, one after the other, and what follows from them. Raises ValueError where
-    a transform adds a tensor to some samples alone: it would be unknown whose rows they are."""
+    """Returns the tensors of several samples, concatenated, and those that follow from them. Raises ValueError where a
+    transform adds a tensor to only some of the samples: it would be unknown whose rows they are."""
     import torch
 
     columns: Dict[str, List[Any]] = {}
@@ -222,29 +224,30 @@ Finish = Callable[[Any, Dict[str, Any]], Tuple[Any, Any]]
 
 
 class TransformQueue:
-    """Takes raw microbatches ahead of the loop, transforms their samples, and has `finish` make of raw microbatch and
-    tensors what is handed out. All of this runs in background threads, in order, from the first `next` on."""
+    """Takes raw microbatches ahead of the loop, transforms their samples, and calls `finish` with the raw microbatch
+    and its tensors to make the item to hand out. All of this runs in background threads, in order, from the first
+    `next` on."""
 
     def __init__(self, client: Any, transform: Optional[Transform], whole: bool, finish: Finish, ahead: int):
         self._client = client
         self._transform = transform
-        self._whole = whole  # Samples are here as a whole, not only what a stage has of them.
+        self._whole = whole  # Whether samples are here as a whole, not only the part of one stage.
         self._finish = finish
         self._workers = Workers("isocost-transform")
         self._started = False
         self._running = threading.Lock()  # Held by the one thread that pulls.
         self._thread: Optional[threading.Thread] = None
         self._closing = False
-        # An entry for each microbatch that may be taken ahead.
+        # One entry for each microbatch that may be taken ahead.
         self._room: "queue.SimpleQueue[None]" = queue.SimpleQueue()
         for _ in range(ahead):
             self._room.put(None)
-        # A chain from which nothing is ever taken out, so that an interrupted wait finds it as it was. Each link holds
-        # what is handed out, as a Result, and the next link.
+        # A chain from which nothing is ever removed, so that an interrupted wait finds it unchanged. Each link holds an
+        # item to hand out, as a Result, and the next link.
         self._link = self._last = Result()
 
     def next(self) -> Tuple[Any, Any]:
-        """Returns a microbatch and what is handed out for it; at the end of an epoch None, and that end. Blocks until
+        """Returns a microbatch and the item to hand out for it; at the end of an epoch None, and that end. Blocks until
         it is there. An interrupt loses nothing, and what failed fails again at the next call."""
         self._start()
         handed_out, link = self._link.get()
@@ -265,14 +268,14 @@ class TransformQueue:
     def _start(self) -> None:
         if not self._started:
             threading.Thread(target=self._run, name="isocost-pipeline", daemon=True).start()
-            self._started = True  # Not where an interrupt met the line above.
+            self._started = True  # Not reached if an interrupt hit the line above.
 
     def _run(self) -> None:
         if not self._running.acquire(blocking=False):
-            return  # It was started a second time, after an interrupt.
+            return  # An interrupt had caused a second start.
         self._thread = threading.current_thread()
         if not self._closing:
-            self._workers.start()  # Here, since interrupts meet the main thread alone.
+            self._workers.start()  # Started on this thread, since only the main thread is interrupted.
             self._pull()
 
     def _pull(self) -> None:
@@ -289,14 +292,14 @@ class TransformQueue:
                 self._append(_set((None, end)))
                 if end["last_epoch"]:
                     return
-        except BaseException as error:  # The loop gets it.
+        except BaseException as error:  # The loop receives it.
             self._append(_failed(error))
 
     def _submit(self, raw: Any) -> Result:
         tensors = torch_tensors(raw)
         if self._transform is None:
             return self._workers.submit(self._finish, raw, tensors)
-        # These begin before `finish`, which waits for them.
+        # These tasks begin before `finish`, which waits for them.
         parts = [(sample, self._workers.submit(apply, self._transform, sample, label_tokens, self._whole))
                  for sample, label_tokens in cut(raw, tensors)]
 

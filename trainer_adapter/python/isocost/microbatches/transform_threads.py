@@ -7,8 +7,8 @@ from typing import Any, Callable, List
 
 
 class Result:
-    """A value that another thread sets, for one waiter. An interrupt may cut a wait short at any point, and the wait
-    can be begun again, which Python's conditions do not promise."""
+    """A value that another thread sets, for one waiter. An interrupt may end a wait at any point, and the wait can be
+    repeated, which Python's conditions do not promise."""
 
     __slots__ = ("_set", "_is_set", "_value", "_error")
 
@@ -28,7 +28,7 @@ class Result:
         self._finish()
 
     def get(self) -> Any:
-        """Blocks until the value is there, and returns it. Raises what failed, each time it is called."""
+        """Blocks until the value is there, and returns it. Raises the stored error, each time it is called."""
         while not self._is_set:
             self._set.acquire(timeout=0.1)  # A signal that comes just before a wait does not end it.
         if self._error is not None:
@@ -81,5 +81,5 @@ class Workers:
             result, function, arguments = task
             try:
                 result.set(function(*arguments))
-            except BaseException as error:  # Whoever waits for the result gets it.
+            except BaseException as error:  # The waiter for the result receives it.
                 result.fail(error)

@@ -1,1 +1,1 @@
-"""What isocost.DataLoader is called with, checked, as settings of the node."""
+"""The arguments of isocost.DataLoader, checked, as settings of the node."""

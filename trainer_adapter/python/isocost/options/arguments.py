@@ -1,4 +1,4 @@
-"""Checks what isocost.DataLoader is called with, and turns it into settings of the node."""
+"""Checks the arguments of isocost.DataLoader, and turns them into settings of the node."""
 
 import dataclasses
 import os
@@ -31,8 +31,8 @@ def require_torch() -> None:
 
 
 def data(given: Any) -> str:
-    """The directory or endpoint as text. Raises TypeError where it is neither text nor a path, ValueError where it is
-    empty."""
+    """Returns the directory or endpoint as text. Raises TypeError where it is neither text nor a path, ValueError where
+    it is empty."""
     try:
         text = os.fsdecode(given)
     except TypeError:
@@ -44,7 +44,7 @@ def data(given: Any) -> str:
 
 
 def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
-    """Raises ValueError where any of `given` is not None: keywords that the node at `endpoint` decides."""
+    """Raises ValueError where any of `given` is not None: the node at `endpoint` decides these keywords."""
     names = sorted(name for name, value in given.items() if value is not None)
     if names:
         raise ValueError(f"{', '.join(names)}: the node decides; say so to `isocost serve`, not to a loader that "
@@ -52,7 +52,7 @@ def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_with_model(given: Mapping[str, Any]) -> None:
-    """Raises ValueError where any of `given` is not None: keywords that do not know a model's tensors yet."""
+    """Raises ValueError where any of `given` is not None: these keywords do not support a model's tensors yet."""
     names = sorted(name for name, value in given.items() if value is not None)
     if names:
         raise ValueError(f"{', '.join(names)}: not supported together with model= yet; collate= takes whole "
@@ -60,7 +60,7 @@ def refuse_with_model(given: Mapping[str, Any]) -> None:
 
 
 def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dict[str, str]:
-    """The settings of an embedded node as text, by the names of docs/config.md.
+    """Returns the settings of an embedded node as text, by the names of docs/config.md.
 
     `direct` holds fields of NodeOptions that were given to the loader itself; None: not given. Raises TypeError for a
     node or recipe of another type, ValueError for a field that is given in both places.
@@ -89,8 +89,8 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dic
 
 
 def recipe_or_model(settings: Dict[str, str], given: FrozenSet[str]) -> None:
-    """Takes the recipe out of the settings of a model. Raises ValueError where both were given, even if the recipe says
-    what is the default."""
+    """Removes the recipe from the settings of a model. Raises ValueError where both were given, even if the recipe
+    equals the default."""
     if not settings["model"]:
         return
     if "recipe" in given:
@@ -101,7 +101,8 @@ def recipe_or_model(settings: Dict[str, str], given: FrozenSet[str]) -> None:
 
 
 def _program() -> str:
-    """The program isocost, which decode workers run. Raises FileNotFoundError where there is none."""
+    """Returns the path of the program isocost, which decode workers run. Raises FileNotFoundError where there is
+    none."""
     beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))
     found = beside or shutil.which("isocost")
     if found is None:
@@ -111,12 +112,12 @@ def _program() -> str:
 
 
 def given_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> FrozenSet[str]:
-    """Names of the settings that were given in `node` or directly."""
+    """Returns the names of the settings that were given in `node` or directly."""
     return given_fields(node or NodeOptions()) | {name for name, value in direct.items() if value is not None}
 
 
 def padding(node: Optional[NodeOptions], multiple: int) -> Dict[str, Any]:
-    """The settings by which plans count the padding of samples as rows, unless `node` says otherwise."""
+    """Returns the settings by which plans count the padding of samples as rows, unless `node` sets them."""
     given = given_settings(node, {})
     settings: Dict[str, Any] = {} if "padded" in given else {"padded": ("llm",)}
     pads_llm = "padded" not in given or (node is not None and "llm" in node.padded)
@@ -126,7 +127,8 @@ def padding(node: Optional[NodeOptions], multiple: int) -> Dict[str, Any]:
 
 
 def _setting(name: str, value: Any, kind: Any) -> str:
-    """A field of NodeOptions as text. Raises TypeError and ValueError where its kind does not have this value."""
+    """Returns a field of NodeOptions as text. Raises TypeError or ValueError where its kind does not allow this
+    value."""
     if kind is bool:
         flag(name, value)
     elif kind == Union[int, str] and not isinstance(value, str):
@@ -137,7 +139,7 @@ def _setting(name: str, value: Any, kind: Any) -> str:
 
 
 def setting_text(value: Any) -> str:
-    """A setting as docs/config.md has it."""
+    """Returns a setting in the notation of docs/config.md."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, (list, tuple)):
@@ -149,7 +151,8 @@ def setting_text(value: Any) -> str:
 
 def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
                  torch_options: Mapping[str, Any], data_ranks: int, limited: bool) -> Dict[str, str]:
-    """The settings that decide the global batches, where they were given. `limited`: microbatches have a limit."""
+    """Returns the settings that decide the global batches, where they were given. `limited`: whether microbatches have
+    a limit."""
     numbers: Dict[str, str] = {}
     batch_size = torch_options.get("batch_size")
     if microbatches is None and batch_size is not None and not limited:
@@ -179,8 +182,8 @@ def _from_batch_size(batch_size: Any, global_batch_size: Optional[int], microbat
 
 def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, str], given: FrozenSet[str],
                         heartbeat_timeout: Optional[float]) -> None:
-    """Adds what torch's keywords say to the settings, of which those in `given` were given. Raises ValueError where
-    these say something else."""
+    """Adds the settings that follow from torch's keywords to `settings`, of which those in `given` were given. Raises
+    ValueError where the two contradict each other."""
     if torch_options.get("num_workers"):  # 0 is torch's default
         if "workers" in given:
             raise ValueError("num_workers= and workers= say the same thing twice: give one of them")
@@ -198,35 +201,35 @@ def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, st
 
 
 def whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
-    """The number as an int. Raises ValueError where it is none from `least` to below `beyond`."""
+    """Returns the number as an int. Raises ValueError unless it is whole, at least `least` and below `beyond`."""
     if isinstance(number, bool) or not hasattr(number, "__index__") or not least <= number.__index__() < beyond:
         raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}, below {beyond}")
     return int(number.__index__())
 
 
 def flag(name: str, value: Any) -> bool:
-    """The value. Raises TypeError where it is no bool."""
+    """Returns the value. Raises TypeError where it is no bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} = {value!r}: must be True or False")
     return value
 
 
 def seconds(name: str, number: Any) -> float:
-    """The number as a float. Raises ValueError where it is no positive number of seconds."""
+    """Returns the number as a float. Raises ValueError where it is no positive number of seconds."""
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
         raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0, below a million")
     return float(number)
 
 
 def function(name: str, value: Any) -> Any:
-    """The value. Raises TypeError where it is neither None nor callable."""
+    """Returns the value. Raises TypeError where it is neither None nor callable."""
     if value is not None and not callable(value):
         raise TypeError(f"{name} = {value!r}: must be a function")
     return value
 
 
 def device(device: Any) -> Any:
-    """The torch.device with its number. Raises ValueError where this machine has no such device."""
+    """Returns the torch.device with its number. Raises ValueError where this machine has no such device."""
     if device is None:
         return None
     import torch

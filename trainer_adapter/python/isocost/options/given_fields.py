@@ -1,4 +1,4 @@
-"""Which fields of an options class its caller named, so that a setting that is given in two places can be refused."""
+"""Fields of an options class that its caller named, so that a setting that is given in two places can be refused."""
 
 import dataclasses
 import difflib
@@ -9,8 +9,8 @@ _Options = TypeVar("_Options")
 
 
 def remember_given(options: Type[_Options]) -> Type[_Options]:
-    """Decorates a dataclass: its objects remember the fields that they were made with, and a field that it does not
-    have raises TypeError with the names that it has."""
+    """Decorates a dataclass: its objects remember the fields that they were made with, and an unknown field raises
+    TypeError with the names of all fields."""
     make = options.__init__
     fields = {field.name: field.default for field in dataclasses.fields(options)}  # type: ignore[arg-type]
 
@@ -36,7 +36,7 @@ def _refuse_unknown(options: str, named: Iterable[str], known: List[str]) -> Non
 
 
 def given_fields(options: Any) -> FrozenSet[str]:
-    """Names of the fields that the object was made with, whatever their values; of a copy with other values
-    (dataclasses.replace) those that differ from the defaults."""
+    """Returns the names of the fields that the object was made with, whatever their values; for a copy with other
+    values (dataclasses.replace), of the fields that differ from the defaults."""
     given: FrozenSet[str] = options._given  # noqa: SLF001 (set above)
     return given

@@ -36,10 +36,10 @@ _REFUSED = {
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 KEYWORDS = frozenset(_USED) | frozenset(_NOT_NEEDED) | frozenset(_REFUSED)
-# What torch's DataLoader does anyway: a script that says so asks for nothing.
+# Defaults of torch's DataLoader: a script that gives one of them asks for nothing.
 _DEFAULTS = {"num_workers": 0, "timeout": 0, "drop_last": False, "pin_memory": False, "persistent_workers": False,
              "in_order": True, "pin_memory_device": "", "snapshot_every_n_steps": 1}
-_noted: Set[str] = set()  # The keywords that this process has warned of: a process has one standard error.
+_noted: Set[str] = set()  # Keywords that this process has warned of: a process has one standard error.
 
 
 class KeywordNote(UserWarning):
@@ -47,7 +47,7 @@ class KeywordNote(UserWarning):
 
 
 def check(given: Mapping[str, Any]) -> None:
-    """Raises ValueError for a keyword that is refused, TypeError for one that neither torch nor Isocost knows."""
+    """Raises ValueError for a keyword that is refused, TypeError for one that is neither torch's nor Isocost's."""
     for name, value in given.items():
         if name not in KEYWORDS:
             raise TypeError(f"isocost.DataLoader has no keyword '{name}'; {_where_it_belongs(name)}")
@@ -56,8 +56,8 @@ def check(given: Mapping[str, Any]) -> None:
 
 
 def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
-    """The keywords of `given` that are used, without those that are None or torch's default. Warns where `note` is
-    True. `check` has accepted them."""
+    """Returns the keywords of `given` that are used, without those that are None or torch's default. Warns where `note`
+    is True. `check` must have accepted them."""
     used = {}
     for name, value in given.items():
         if value is None or is_default(name, value):
@@ -70,13 +70,13 @@ def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
 
 
 def note_shuffling() -> None:
-    """Warns that samples are shuffled though the caller, who uses torch's keywords, did not ask for it."""
+    """Warns that samples are shuffled although the caller, who uses torch's keywords, did not ask for it."""
     _warn("shuffle", "shuffle= is left out: samples are shuffled, which torch's DataLoader would not do; give "
                      "shuffle=True to confirm it, or shuffle=False for the order of the shards")
 
 
 def is_default(name: str, value: Any) -> bool:
-    """Whether torch's DataLoader does the same without this keyword."""
+    """Returns whether torch's DataLoader does the same without this keyword."""
     return name in _DEFAULTS and type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name]
 
 
@@ -96,7 +96,7 @@ def _warn(name: str, text: str) -> None:
 
 
 def _callers_level() -> int:
-    """The `stacklevel` at which warnings.warn, called by this function's caller, names the package's caller."""
+    """Returns the `stacklevel` at which warnings.warn, called by this function's caller, names the package's caller."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001 (documented, but for its name)
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE + os.sep):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Which of a job's microbatches a process receives: `topology=`, `rank=` and `world_size=` of isocost.DataLoader."""
+"""The microbatches of a job that a process receives: `topology=`, `rank=` and `world_size=` of isocost.DataLoader."""
 
 from typing import Any, NamedTuple, Optional, Tuple
 
@@ -28,7 +28,7 @@ class ResolvedTopology(NamedTuple):
 
 
 def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_layout: bool) -> ResolvedTopology:
-    """What the loader's arguments say of this process.
+    """Returns the topology of this process, from the loader's arguments.
 
     Raises TypeError for a topology of none of the four forms. Raises ValueError where the topology and the other
     arguments contradict each other, or this process is in none of the topology's groups.
@@ -51,7 +51,7 @@ def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_l
 
 
 def _parts(topology: Any) -> Tuple[Any, Any]:
-    """The place or data group, and the replica group."""
+    """Returns the place or data group, and the replica group."""
     if topology is None:
         return None, None
     if isinstance(topology, Place):
@@ -88,7 +88,8 @@ def _is_mesh(topology: Any) -> bool:
 
 
 def _in_mesh(mesh: Any) -> Tuple[rendezvous.Process, Optional[Any]]:
-    """Data-parallel rank and size of this process, and the group that shares its samples; None: no group does."""
+    """Returns this process's data-parallel rank and number of ranks, and the group that shares its samples; None: no
+    group does."""
     names = mesh.mesh_dim_names
     if not names:
         raise ValueError("topology: the device mesh has no dimension names: make it with mesh_dim_names, e.g. ('dp', "

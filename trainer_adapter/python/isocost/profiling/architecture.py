@@ -6,19 +6,19 @@ from isocost.profiling.descriptions import Architecture
 from isocost.profiling.skeleton import MERGERS, Skeleton, places
 
 _FLOP_PER_WEIGHT = 2  # a product and a sum
-_POSITIONS_IN_A_VECTOR = 2  # of Qwen2-Audio's encoder, which averages pairs; Whisper's has no projector
+_POSITIONS_IN_A_VECTOR = 2  # merged by Qwen2-Audio's encoder, which averages pairs; Whisper's has no projector
 
 
 def architecture(skeleton: Skeleton, module: str) -> Architecture:
-    """The module's dimensions, from its configuration. `embedding_parameters` are all parameters outside the matrices
-    of the layers: embeddings, output head or projector, norms and biases, and the attention to an encoder that a
-    decoder's layers have beside their own. The sum is the module's exact number."""
+    """Returns the module's dimensions, from its configuration. `embedding_parameters` are all parameters outside the
+    matrices of the layers: embeddings, output head or projector, norms and biases, and a decoder's attention to an
+    encoder beside its own attention. The sum is the module's exact number of parameters."""
     config = skeleton.module_config(module)
     layers = skeleton.layers(module)
-    side = "decoder" if module == "llm" else "encoder"  # of models whose configuration has both
+    side = "decoder" if module == "llm" else "encoder"  # for models whose configuration has both
     width = int(getattr(config, "embed_dim", None) or config.hidden_size)
     heads = int(_first(config, "num_heads", f"{side}_attention_heads", "num_attention_heads"))
-    # Where there is one number for both sides, no heads share keys and values.
+    # Where one number serves both sides, no heads share keys and values.
     shared = None if hasattr(config, f"{side}_attention_heads") else getattr(config, "num_key_value_heads", None)
     key_value_heads = int(shared or heads)
     head_width = int(getattr(config, "head_dim", None) or width // heads)
@@ -32,13 +32,13 @@ def architecture(skeleton: Skeleton, module: str) -> Architecture:
 
 
 def layer_parameters(its: Architecture) -> int:
-    """Of the matrices of one layer, as costmodel/architecture.cc counts them."""
+    """Returns the number of parameters in the matrices of one layer, counted as in costmodel/architecture.cc."""
     key_value_width = its.key_value_width or its.width
     return its.width * (2 * its.width + 2 * key_value_width + (3 if its.gated else 2) * its.mlp)
 
 
 def _first(config: Any, *names: str) -> Any:
-    """The value of the first of these names that a configuration has; None where it has none."""
+    """Returns the value of the first of these names that a configuration has; None where it has none."""
     return next((getattr(config, name) for name in names if getattr(config, name, None)), None)
 
 
@@ -47,7 +47,7 @@ def _mlp(config: Any, side: str, width: int) -> int:
 
 
 def _head_flop(skeleton: Skeleton, module: str) -> int:
-    """Of the output head for a token, or of the projector for a patch or a position."""
+    """Returns the FLOP of the output head for a token, or of the projector for a patch or a position."""
     if module == "llm":
         return _FLOP_PER_WEIGHT * int(skeleton.model.get_output_embeddings().weight.numel())
     tower, *others = places(skeleton.model, module)
@@ -59,7 +59,7 @@ def _head_flop(skeleton: Skeleton, module: str) -> int:
 
 
 def _units_in_a_vector(skeleton: Skeleton) -> int:
-    """Whose values the projector takes together."""
+    """Returns how many units' values the projector takes together."""
     if skeleton.encoder == "audio":
         return _POSITIONS_IN_A_VECTOR
     merged = getattr(skeleton.config.vision_config, "spatial_merge_size", None)

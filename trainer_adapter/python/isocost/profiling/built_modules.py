@@ -13,14 +13,14 @@ from isocost.profiling.profiler import ModuleProfiler, backward
 from isocost.profiling.random_loads import Limits, Loads
 from isocost.profiling.skeleton import Skeleton, first_layers, layer_list
 
-# A profile makes about 60 runs as long as one of the largest microbatch: 15 loads and 5 of a cut, 5 times each, most
-# of them smaller.
+# Number of runs of the largest microbatch whose time a profile takes: 15 loads and 5 of a cut, 5 times each, most of
+# them smaller.
 _RUNS = 60
 _TIMED = 2  # runs of each trial, of which the shorter counts
 
 
 class How(NamedTuple):
-    """How a module is run.
+    """Settings for running a module.
 
     Attributes:
         device: torch.device.
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
 
 
 class BuiltModule:
-    """A module with random weights on a device, the other modules of its model without memory.
+    """A module with random weights on a device; the other modules of its model have no memory.
 
     Args:
         skeleton: of the model, with the layers that are built.
@@ -71,7 +71,7 @@ class BuiltModule:
         self.layers = len(layer_list(self._model, module).get())
 
     def prepare(self, lengths: List[int]) -> Forward:
-        """As ProfiledModule.prepare."""
+        """Makes the inputs, as ProfiledModule.prepare does."""
         forward = self._loads.forward(self._model, lengths, self._how.device)
         if not self._how.frozen:
             return forward
@@ -99,7 +99,8 @@ class BuiltModule:
         return prepare
 
     def largest_load(self, seconds: float) -> int:
-        """Units of the largest microbatch of which a run takes up to `seconds`, and for which there is memory."""
+        """Returns the units of the largest microbatch whose run takes up to `seconds`, and for which there is
+        memory."""
         limits = self._loads.limits
 
         def run(units: int) -> Trial:
@@ -118,14 +119,14 @@ class BuiltModule:
 
 
 def _longest_first(units: int, limits: Limits) -> List[int]:
-    """Lengths of as few sequences as have about that many units."""
+    """Returns the lengths of the fewest sequences that have about `units` units together."""
     length = min(limits.longest, max(limits.multiple, units // limits.multiple * limits.multiple))
     return [length] * max(1, units // length)
 
 
 def measure(skeleton: Skeleton, module: str, loads: Loads, how: How, budget_s: float,
             say: Callable[[str], None]) -> Measured:
-    """Builds a module, measures it, and forgets it. Blocks for the budget, and for as long as weights take.
+    """Builds a module, measures it, and frees it. Blocks for the budget, and while weights are made.
 
     say: receives lines of progress.
     Raises: MemoryError where not even few of the module's layers fit in memory; what ModuleProfiler.run raises.

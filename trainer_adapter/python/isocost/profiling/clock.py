@@ -1,4 +1,4 @@
-"""What the profiler reads on a device: seconds, peak memory, and whether memory ran out."""
+"""Measurements of the profiler on a device: seconds, peak memory, and whether memory ran out."""
 
 import itertools
 import sys
@@ -12,7 +12,7 @@ class Clock(Protocol):
     """Measures runs on one kind of device."""
 
     def overwrite_caches(self) -> None:
-        """Before each half of a run, where the device's caches could hold what the module reads."""
+        """Called before each half of a run, where the device's caches could hold what the module reads."""
 
     def mark(self) -> Any:
         """Returns the present moment, in the order of the device's work."""
@@ -24,7 +24,7 @@ class Clock(Protocol):
         """Blocks until the device has passed all marks."""
 
     def peak_bytes(self, run: Callable[[], Any]) -> int:
-        """Runs, and returns the most bytes that were allocated meanwhile, above what was allocated before."""
+        """Runs, and returns the most bytes that were allocated meanwhile, above those allocated before."""
 
 
 class HostClock:
@@ -95,6 +95,6 @@ def clock_of_device() -> Clock:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this exception means that memory ran out. For the host, torch says so only in the message."""
+    """Returns whether this exception means that memory ran out. For the host, torch says so only in the message."""
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and _isocost.says_out_of_memory(str(error)))

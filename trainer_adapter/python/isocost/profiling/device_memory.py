@@ -1,10 +1,10 @@
-"""Memory that a device has left."""
+"""Free memory of a device."""
 
 from typing import Any
 
 
 def free_bytes(device: Any) -> int:
-    """Bytes that this process may still allocate on a torch device: as CUDA or Linux tells."""
+    """Returns the bytes that this process may still allocate on a torch device, according to CUDA or Linux."""
     import torch
 
     if device.type == "cuda":

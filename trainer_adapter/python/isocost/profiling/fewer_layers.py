@@ -9,8 +9,8 @@ _TERMS = ("sequences", "units", "units_squared")
 
 
 def layers_that_fit(layers: int, period: int, bytes_of: Callable[[int], int], room: int) -> Optional[int]:
-    """The largest number of layers whose weights leave half of the memory to activations: a multiple of two periods,
-    so that half of it can be measured, too. All of them if they fit; None where not even two periods do.
+    """Returns the largest number of layers whose weights leave half of the memory to activations: a multiple of two
+    periods, so that half of it can be measured, too. All layers if they fit; None where not even two periods do.
 
     Args:
         layers: of the whole module.
@@ -25,7 +25,7 @@ def layers_that_fit(layers: int, period: int, bytes_of: Callable[[int], int], ro
 
 
 def extrapolate(measured: Dict[str, Any], some: int, layers: int) -> Dict[str, Any]:
-    """A module's part of a model profile for all of its layers.
+    """Returns a module's part of a model profile for all of its layers.
 
     A layer's share of a load's seconds, and of its bytes, follows from the difference to the cut, which was measured
     with the largest load of several lengths; between these it is interpolated over the logarithm of the length.
@@ -35,8 +35,8 @@ def extrapolate(measured: Dict[str, Any], some: int, layers: int) -> Dict[str, A
         some: layers that ran.
         layers: of the whole module.
 
-    Noise in the shares may make a small load slower than a larger one: such points are left out, as the profiler leaves
-    them out (costmodel/profile.h: contradicts).
+    Noise in the shares may make a small load slower than a larger one: such points are left out, as the profiler does
+    (costmodel/profile.h: contradicts).
     """
     (cut,) = measured["cuts"]
     seconds = _shares(measured["points"], cut, some, _seconds)
@@ -64,7 +64,7 @@ def _without_contradicted(points: List[_Point]) -> List[_Point]:
 
 def _shares(points: Sequence[_Point], cut: _Point, some: int,
             value: Callable[[_Point], float]) -> Callable[[float], float]:
-    """The share of one layer in a value of the whole, as a function of the length."""
+    """Returns the share of one layer in a value of the whole, as a function of the length."""
     whole = {_load(point): value(point) for point in points}
     known: List[Tuple[float, float]] = []
     for point in cut["points"]:

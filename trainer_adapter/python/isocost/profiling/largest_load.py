@@ -2,7 +2,7 @@
 
 from typing import Callable, NamedTuple
 
-_GROWTH = 4  # of seconds and bytes where the load doubles, at most: attention's
+_GROWTH = 4  # most by which seconds or bytes grow where the load doubles; attention reaches it
 
 
 class Trial(NamedTuple):
@@ -13,7 +13,8 @@ class Trial(NamedTuple):
 
 
 def largest_load(run: Callable[[int], Trial], first: int, most: int, seconds: float, room: Callable[[], int]) -> int:
-    """Doubles a load until a run takes too long, or until there may be no memory for the next one.
+    """Returns the largest load, by doubling it until a run takes too long, or until there may be no memory for the next
+    one.
 
     Args:
         run: runs a microbatch of a number of units.

@@ -34,7 +34,7 @@ exit status: 0 done; 1 an error; 2 wrong arguments; 130 interrupted
 
 
 class Settings(NamedTuple):
-    """What is measured, and how.
+    """Settings of the measurement.
 
     Attributes:
         directory: of the model.
@@ -61,7 +61,7 @@ class Settings(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was measured.
+    """Results of the measurement.
 
     Attributes:
         document: the model profile, as docs/model_profile.md describes it.
@@ -165,7 +165,7 @@ def _device(name: str) -> Any:
             raise ValueError("must be cuda, cuda:N or cpu")
         device = torch.empty(0, device=device).device
         if device.type == "cuda":
-            torch.cuda.set_device(device)  # The clock's events are of the current device.
+            torch.cuda.set_device(device)  # The clock's events belong to the current device.
         return device
     except (RuntimeError, AssertionError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
@@ -217,7 +217,7 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         if not 0 <= units <= 1 << 24:
             parser.error(f"--most-{_UNITS[name]} {units}: must be from 0 to {1 << 24}")
     signal.signal(signal.SIGTERM, _end)
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # Everything is in the directory.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # All files are in the directory.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # Torch's profiler, which measures memory, logs each use.
     settings = Settings(given.directory, given.output, given.budget, given.dtype, given.device, given.attention,
                         given.frozen, {name: units for name, units in most.items() if units})

@@ -1,4 +1,4 @@
-"""Measures a model profile: what the modules cost over a grid of loads. docs/model_profile.md describes it."""
+"""Measures a model profile: the cost of the modules over a grid of loads. docs/model_profile.md describes it."""
 
 import json
 import os
@@ -87,7 +87,8 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
 
 
 def document_of(measured: Mapping[str, Any], source: str, dtype: str) -> Dict[str, Any]:
-    """The model profile of measured modules, as docs/model_profile.md describes it. Others cost nothing."""
+    """Returns the model profile of measured modules, as docs/model_profile.md describes it. Other modules cost
+    nothing."""
     nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
     return {"version": 1, "unit": "seconds", "source": source, "hardware": hardware(), "dtype": dtype,
             "versions": versions(), "modules": {name: measured.get(name, nothing) for name in MODULES}}

@@ -84,10 +84,10 @@ class ModuleProfiler:
         return document
 
     def _measure(self, run: _isocost.ProfilingRun) -> Tuple[float, float, int]:
-        """Makes the run. Returns seconds of forward and of backward, and bytes of peak memory; 0 for what the run does
-        not measure."""
+        """Makes the run. Returns its forward seconds, backward seconds and bytes of peak memory; 0 for values that the
+        run does not measure."""
         if run.new_inputs:
-            self._forward = None  # the last inputs go before the next ones are made
+            self._forward = None  # frees the last inputs before the next ones are made
             self._forward = self._prepare(run.cut, [run.length] * run.sequences)
         forward = self._forward
         assert forward is not None
@@ -108,7 +108,7 @@ class ModuleProfiler:
         return forward
 
     def _time(self, forward: Forward, clock: Clock) -> Tuple[float, float]:
-        """Seconds of one forward and of one backward pass."""
+        """Returns the seconds of one forward and of one backward pass."""
         clock.overwrite_caches()
         start = clock.mark()
         outputs = forward()

@@ -9,11 +9,11 @@ from isocost.profiling.skeleton import Skeleton
 from isocost.tensor_names import IGNORED_LABEL
 
 _GROUP = 28  # pixels along a side
-_QWEN_VALUES = 6  # of a pixel in a patch: 3 colours, 2 times
-_POSITIONS, _MEL_FRAMES = 1500, 3000  # of 30 s of sound
-_ASPECT = 4 / 3  # of most pictures
+_QWEN_VALUES = 6  # values of a pixel in a patch: 3 colours, 2 times
+_POSITIONS, _MEL_FRAMES = 1500, 3000  # for 30 s of sound
+_ASPECT = 4 / 3  # usual for pictures
 _MOST_UNITS = 1 << 17
-_MOST_TOKENS = 1 << 15  # of a sample
+_MOST_TOKENS = 1 << 15  # in one sample
 
 
 class Limits(NamedTuple):
@@ -39,13 +39,13 @@ class Loads(Protocol):
     limits: Limits
 
     def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
-        """Makes the inputs of sequences of these lengths. Returns what runs the module on them, and returns the tensor
-        that is differentiated."""
+        """Makes the inputs of sequences of these lengths. Returns a function that runs the module on them and returns
+        the tensor to differentiate."""
 
 
 class Tokens:
     """Packed samples for the language model with its output head and its loss: one row of random ids, positions that
-    begin anew at each sample, and what attention kernels of variable lengths take.
+    begin anew at each sample, and the arguments of attention kernels for variable lengths.
 
     Args:
         position_rows: 1, or the rows of M-RoPE with that of the positions within samples.
@@ -64,7 +64,7 @@ class Tokens:
         return lambda: model(**arguments).loss
 
     def arguments(self, lengths: List[int], device: Any) -> Dict[str, Any]:
-        """Of the model's forward, as model_inputs.py makes them of a microbatch without media."""
+        """Returns the arguments of the model's forward that model_inputs.py makes from a microbatch without media."""
         import torch
 
         ids = torch.randint(self._vocabulary, (1, sum(lengths)), device=device)
@@ -78,7 +78,7 @@ class Tokens:
 
 
 class TokensWithoutLoss(Tokens):
-    """As Tokens, of models whose loss takes no num_items_in_batch: the loss is that of isocost.token_loss."""
+    """Tokens for models whose loss takes no num_items_in_batch: the loss is that of isocost.token_loss."""
 
     def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
         import torch
@@ -91,8 +91,8 @@ class TokensWithoutLoss(Tokens):
 
 
 class TokensWithPictures(Tokens):
-    """As Tokens, of models whose first layers add vectors of the encoder's inner layers to the tokens of pictures, as
-    Qwen3-VL's do. Half of the tokens are a picture's.
+    """Tokens for models, such as Qwen3-VL, whose first layers add vectors of the encoder's inner layers to the tokens
+    of pictures. Half of the tokens are a picture's.
 
     Args:
         added: number of these layers.
@@ -150,7 +150,7 @@ class Transcripts:
         weights = torch.ones(labels.numel(), device=device)
 
         def run() -> Any:
-            # As with the loader: the model also computes its own loss.
+            # The model also computes its own loss, as it does with the loader.
             logits = model(encoder_outputs=(heard,), labels=labels, use_cache=False).logits
             return weighted_cross_entropy(logits.flatten(0, 1), labels.reshape(-1), weights) / sum(lengths)
 
@@ -158,14 +158,14 @@ class Transcripts:
 
 
 class Patches:
-    """Pictures of any size for Qwen's encoders: patches, and the grid that they are from.
+    """Pictures of any size for Qwen's encoders: patches, and the grid that they come from.
 
     Args:
         least, most: pixels of a picture.
         side: pixels along a patch.
     """
 
-    _MULTIPLE = 48  # 12 groups of 2 x 2 patches: their grid is no strip
+    _MULTIPLE = 48  # 12 groups of 2 x 2 patches: the grid of so many patches is no strip
 
     def __init__(self, least: int, most: int, side: int):
         self._values = _QWEN_VALUES * side**2
@@ -176,11 +176,11 @@ class Patches:
 
     def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
         grids = [patch_grid(length) for length in lengths]
-        # Pictures lie and stand in turn.
+        # Pictures alternate between landscape and portrait.
         return self.forward_of_grids(model, [grid[::-1] if i % 2 else grid for i, grid in enumerate(grids)], device)
 
     def forward_of_grids(self, model: Any, grids: List[Tuple[int, int]], device: Any) -> Callable[[], Any]:
-        """As forward, of the rows and columns of patches of each picture."""
+        """Makes the inputs of pictures, given the rows and columns of patches of each, as `forward` does."""
         import torch
 
         patches = sum(rows * columns for rows, columns in grids)
@@ -198,7 +198,7 @@ class Pictures:
 
     def __init__(self, width: int, height: int):
         self._shape = (3, height, width)
-        patches = 4 * (-(-width // _GROUP)) * (-(-height // _GROUP))  # as the recipe counts them
+        patches = 4 * (-(-width // _GROUP)) * (-(-height // _GROUP))  # counted as in the recipe
         self.limits = Limits(patches, patches, patches, patches, max(patches, _MOST_UNITS))
 
     def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
@@ -209,8 +209,8 @@ class Pictures:
 
 
 class Tiles(Pictures):
-    """Pictures of LLaVA-OneVision: of most one that is scaled down and its tiles, of the others the one alone, as of
-    pictures that share a sample.
+    """Pictures of LLaVA-OneVision. Most are a scaled-down picture and its tiles; the others are the scaled-down picture
+    alone, as for pictures that share a sample.
 
     Args:
         side: pixels along a tile.
@@ -236,13 +236,13 @@ class Tiles(Pictures):
         if others == 1 and pictures:
             pictures, others = pictures - 1, others + self._of_picture
         sizes = torch.tensor([self._canvas] * pictures + [list(self._shape[1:])] * others, device=device)
-        # One that is alone in its sample would be cut in tiles: two are.
+        # A picture that is alone in its sample would be cut in tiles, so the sample of a single one counts two.
         samples = torch.tensor([1] * pictures + [max(2, others)] * min(1, others), device=device)
         return lambda: _vectors(model.model.get_image_features(pixels, image_sizes=sizes, batch_num_images=samples))
 
 
 class Sounds:
-    """Sounds for Whisper's encoder, or one like it, which sees 30 s of each.
+    """Sounds for Whisper's encoder, or a similar one, which sees 30 s of each.
 
     Args:
         bins: values of a mel frame.
@@ -266,7 +266,7 @@ class Sounds:
 
 
 def _mask_of(tower: Any, mel: Any, heard: Any) -> Any:
-    """As Qwen2AudioModel makes it."""
+    """Returns the mask that Qwen2AudioModel makes."""
     from transformers.masking_utils import create_bidirectional_mask
 
     return create_bidirectional_mask(config=tower.config, inputs_embeds=mel.new_zeros(*heard.shape, 1),
@@ -274,8 +274,8 @@ def _mask_of(tower: Any, mel: Any, heard: Any) -> Any:
 
 
 def patch_grid(patches: int) -> Tuple[int, int]:
-    """Even numbers of rows and columns whose product is the number of patches, a multiple of 4: of the factors those
-    that are nearest to a usual picture's aspect."""
+    """Returns the rows and columns of a picture with this number of patches, a multiple of 4. Both are even, and of all
+    such factors they are nearest to a usual picture's aspect."""
     groups = patches // 4
     divisors = [rows for rows in range(1, math.isqrt(groups) + 1) if groups % rows == 0]
     rows = min(divisors, key=lambda rows: abs(math.log(groups / rows / rows / _ASPECT)))
@@ -283,7 +283,8 @@ def patch_grid(patches: int) -> Tuple[int, int]:
 
 
 def _vectors(outputs: Any) -> Any:
-    """Those of pictures that the language model takes: since transformers 5 some of several outputs."""
+    """Returns the picture vectors that the language model takes: since transformers 5, the encoder has several
+    outputs."""
     if not hasattr(outputs, "pooler_output"):
         return outputs
     inner = getattr(outputs, "deepstack_features", None)
@@ -291,12 +292,12 @@ def _vectors(outputs: Any) -> Any:
 
 
 def module_loads(skeleton: Skeleton) -> Dict[str, Loads]:
-    """Loads for each module of the model: "vision" or "audio", and "llm"."""
+    """Returns the loads for each module of the model: "vision" or "audio", and "llm"."""
     return _FAMILIES[skeleton.description["family"]](skeleton)
 
 
 def _tokens(skeleton: Skeleton, position_rows: int = 1) -> Tuple[int, int, int]:
-    """Arguments of Tokens."""
+    """Returns the arguments of Tokens."""
     text = skeleton.text_config
     return position_rows, text.vocab_size, text.max_position_embeddings
 

@@ -10,15 +10,15 @@ from typing import Any, Dict, Iterator, List, NamedTuple
 
 from isocost import _isocost
 
-_LLM = ("language_model", "decoder")  # what models call it
+_LLM = ("language_model", "decoder")  # names of it in models
 _HEAD = ("lm_head", "proj_out")
-MERGERS = ("merger", "deepstack_merger_list")  # of Qwen's encoders, which have their projectors inside
-# Of models that transformers' AutoModelForImageTextToText does not know.
+MERGERS = ("merger", "deepstack_merger_list")  # names in Qwen's encoders, which contain their projectors
+# Classes of models that transformers' AutoModelForImageTextToText does not know.
 _CLASSES = {"qwen2_audio": "Qwen2AudioForConditionalGeneration", "whisper": "WhisperForConditionalGeneration"}
 
 
 class Place(NamedTuple):
-    """Where a submodule, or a parameter of none, is: attribute `name` of `parent`."""
+    """The place of a submodule, or of a parameter beside them: attribute `name` of `parent`."""
 
     parent: Any
     name: str
@@ -75,7 +75,7 @@ class Skeleton:
                              "than transformers 5: pip install --upgrade transformers")
 
     def with_layers(self, module: str, layers: int) -> "Skeleton":
-        """The same model with only the first layers of a module."""
+        """Returns the same model with only the first layers of a module."""
         fewer = copy.copy(self)
         fewer.config = copy.deepcopy(self.config)
         own = fewer.module_config(module)
@@ -91,31 +91,31 @@ class Skeleton:
 
     @property
     def encoder(self) -> str:
-        """The name of its other module: "vision" or "audio"."""
+        """The name of the module beside the language model: "vision" or "audio"."""
         return "vision" if hasattr(self.config, "vision_config") else "audio"
 
     @property
     def text_config(self) -> Any:
-        """Of the language model; of a model that is not made of two, its own."""
+        """The configuration of the language model; of a model without separate parts, its own."""
         return getattr(self.config, "text_config", self.config)
 
     def module_config(self, module: str) -> Any:
         return self.text_config if module == "llm" else getattr(self.config, f"{module}_config", self.config)
 
     def layers(self, module: str) -> Any:
-        """The torch.nn.ModuleList of the module's layers."""
+        """Returns the torch.nn.ModuleList of the module's layers."""
         return layer_list(self.model, module).get()
 
     def parameters(self, module: str) -> int:
-        """Number of the module's parameters; those that two of its submodules share count once."""
+        """Returns the number of the module's parameters; those that two of its submodules share count once."""
         return sum(each.numel() for each in unique_parameters(self.model, module))
 
     def attention(self, module: str) -> str:
-        """The name of the module's attention implementation."""
+        """Returns the name of the module's attention implementation."""
         return attention_of(places(self.model, module)[0].get())
 
     def period(self, module: str) -> int:
-        """The first `period` layers have kinds of attention in the same proportion as all of them."""
+        """Returns the number of first layers that have kinds of attention in the same proportion as all layers."""
         full = getattr(self.module_config(module), "fullatt_block_indexes", None)
         count = len(self.layers(module))
         if not full or len(full) == count:
@@ -154,7 +154,7 @@ class Skeleton:
                 return torch.nn.Parameter(torch.randn(empty.shape, dtype=dtype) / empty.shape[-1]**0.5)
             if isinstance(empty, torch.nn.Linear):
                 return torch.nn.Linear(empty.in_features, empty.out_features, empty.bias is not None, dtype=dtype)
-            return type(empty)(self.config).to(dtype)  # The projector between the two.
+            return type(empty)(self.config).to(dtype)  # The projector between encoder and language model.
 
 
 def _empty_model(config: Any, attention: str, dtype: Any = None) -> Any:
@@ -172,7 +172,7 @@ def _empty_model(config: Any, attention: str, dtype: Any = None) -> Any:
 
 
 def places(model: Any, module: str) -> List[Place]:
-    """The submodules of a model that make up a module, and the parameters beside them."""
+    """Returns the submodules of a model that make up a module, and the parameters beside them."""
     inner = model.model
     children = [name for name, _child in inner.named_children()]
     if module == "llm":
@@ -183,12 +183,12 @@ def places(model: Any, module: str) -> List[Place]:
 
 
 def attention_of(model: Any) -> str:
-    """The name of a model's attention implementation."""
+    """Returns the name of a model's attention implementation."""
     return str(model.config._attn_implementation)  # noqa: SLF001 (transformers documents it)
 
 
 def layer_list(model: Any, module: str) -> Place:
-    """The longest list of layers in a module, projectors aside."""
+    """Returns the longest list of layers in a module, projectors aside."""
     import torch
 
     found = [Place(parent, name) for place in places(model, module) if isinstance(place.get(), torch.nn.Module)
@@ -199,7 +199,7 @@ def layer_list(model: Any, module: str) -> Place:
 
 @contextlib.contextmanager
 def first_layers(model: Any, module: str, layers: int) -> Iterator[None]:
-    """The model runs with only the first layers of a module meanwhile."""
+    """Makes the model run with only the first layers of a module, within the block."""
     place = layer_list(model, module)
     config = places(model, module)[0].get().config
     whole = place.get()
@@ -218,13 +218,14 @@ def _layers_key(config: Any, module: str) -> str:
 
 
 def unique_parameters(model: Any, module: str) -> List[Any]:
-    """The parameters of a module, each once."""
+    """Returns the parameters of a module, each once."""
     found = {id(each): each for place in places(model, module) for each in place.parameters()}
     return list(found.values())
 
 
 def _count_features_from_the_end(config: Any) -> None:
-    """The layer whose vectors the language model sees, as a negative number: it holds with fewer layers, too."""
+    """Makes the number of the layer whose vectors the language model sees negative, so that it holds with fewer layers,
+    too."""
     feature: Any = getattr(config, "vision_feature_layer", None)
     if feature is None:
         return
@@ -248,7 +249,7 @@ def _require() -> None:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Without the advice that libraries give on models that are to be used."""
+    """Silences the advice that libraries give on models for real use."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()

@@ -11,13 +11,13 @@ from isocost.timing.stopwatch import Stopwatch, Stretch, cuda
 
 _LOG = logging.getLogger("isocost")
 
-# Where a wait is seen: a collective's `wait`; DistributedDataParallel's broadcast of buffers; a stream's wait for
-# another stream.
+# Kinds of waits: a collective's `wait`; DistributedDataParallel's broadcast of buffers; a stream's wait for another
+# stream.
 Wait = Literal["collective", "buffers", "stream"]
 
 
 class OwnWork:
-    """A stretch of the calling thread's work, from here to `stop`, without the waits for communication in it.
+    """The calling thread's work from construction to `stop`, without the waits for communication in it.
 
     What is left out:
     - DistributedDataParallel reduces gradients while a backward pass computes them, and `backward` returns when they
@@ -63,8 +63,8 @@ class OwnWork:
         return self._thread == thread
 
     def leaves_out(self, wait: Wait, asker: str) -> bool:
-        """Whether a wait that the named module asks for is not the rank's own work."""
-        if self._is_waiting or self._stream != _current_stream():  # Work goes on beside another stream's wait.
+        """Returns whether a wait that the named module asks for is not the rank's own work."""
+        if self._is_waiting or self._stream != _current_stream():  # Work goes on during another stream's wait.
             return False
         return (asker.startswith("torch.distributed.fsdp") or wait == "buffers"
                 or (wait == "collective" and not self._shared))
@@ -78,7 +78,7 @@ class OwnWork:
 
 
 class Total:
-    """Stretches that are added one after the other, as one. It keeps those that the device has not finished."""
+    """The sum of stretches that are added one after the other. It keeps those that the device has not finished."""
 
     def __init__(self) -> None:
         self._finished_s = 0.0
@@ -102,7 +102,7 @@ class Total:
 
 
 _open: List[OwnWork] = []
-_backward_threads: List[int] = []  # Those that run a backward pass which is watched.
+_backward_threads: List[int] = []  # Threads that run a watched backward pass.
 _installing = threading.Lock()
 _installed = False
 _warned = False
@@ -118,8 +118,8 @@ def warn_unclear() -> None:
 
 
 def _install() -> None:
-    """Has torch tell when a backward pass runs and when it waits. Once, and for good: where nothing is measured, it
-    then costs a look at a list."""
+    """Makes torch call this module when a backward pass runs and when it waits. Done once, and for good: where nothing
+    is measured, a call then costs a look at a list."""
     global _installed
     with _installing:
         if _installed:
@@ -139,7 +139,7 @@ def _install() -> None:
 
 
 def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that waits as `original` does, and is no part of the stretches that it is in."""
+    """Returns a function that waits as `original` does, and leaves the wait out of the stretches around it."""
 
     @functools.wraps(original)
     def wait(*arguments: Any, **keywords: Any) -> Any:
@@ -163,8 +163,8 @@ def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _stretches_here() -> Iterator[OwnWork]:
-    """Those that this thread has begun. On a thread of the autograd engine also those of the threads whose backward
-    pass may run here."""
+    """Yields the stretches that this thread has begun. On a thread of the autograd engine, also those of the threads
+    whose backward pass may run here."""
     thread = threading.get_ident()
     engines = isinstance(threading.current_thread(), threading._DummyThread)  # noqa: SLF001
     for stretch in list(_open):
@@ -173,7 +173,7 @@ def _stretches_here() -> Iterator[OwnWork]:
 
 
 def _asker() -> str:
-    """The name of the module that has torch.distributed, or a stream, wait."""
+    """Returns the name of the module that makes torch.distributed, or a stream, wait."""
     frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -185,13 +185,14 @@ def _asker() -> str:
 
 
 def _watching_backward(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns torch.autograd.backward, which every Tensor.backward calls, and which tells stretches when it waits."""
+    """Returns a replacement for torch.autograd.backward, which every Tensor.backward calls; it tells stretches when the
+    pass waits."""
 
     @functools.wraps(original)
     def backward(tensors: Any, *arguments: Any, **keywords: Any) -> Any:
         thread = threading.get_ident()
         stretches = [stretch for stretch in _open if stretch.is_of(thread)]
-        if not stretches or thread in _backward_threads:  # A pass within a pass is that of a checkpoint's computation.
+        if not stretches or thread in _backward_threads:  # A pass within a pass recomputes a checkpoint.
             return original(tensors, *arguments, **keywords)
         if isinstance(tensors, Iterator):
             tensors = tuple(tensors)
@@ -212,7 +213,7 @@ def _watching_backward(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _End:
-    """The end of a backward pass: from where its last gradient is computed to where `backward` returns."""
+    """The end of a backward pass: from the computation of its last gradient to the return of `backward`."""
 
     def __init__(self, stretches: Sequence[OwnWork]):
         self._stretches = stretches
@@ -242,7 +243,7 @@ class _End:
     def _queue(self, _gradient: Any) -> None:
         import torch
 
-        # torch has no public way to run a function at the end of what a backward pass computes.
+        # torch has no public way to run a function at the end of a backward pass's computation.
         torch.autograd.Variable._execution_engine.queue_callback(self._begin)  # noqa: SLF001
 
     def _begin(self) -> None:
@@ -252,7 +253,8 @@ class _End:
 
 
 def _compiles_backward() -> bool:
-    """Whether compiled autograd runs backward passes. It has no callbacks at their end, and may wait within them."""
+    """Returns whether compiled autograd runs backward passes. It has no callbacks at their end, and may wait within
+    them."""
     module = sys.modules.get("torch._dynamo.compiled_autograd")
     return bool(getattr(module, "compiled_autograd_enabled", False))
 
@@ -264,6 +266,6 @@ def several_ranks() -> bool:
 
 
 def _current_stream() -> Any:
-    """The CUDA stream on which this thread's work runs; None: it runs on the CPU."""
+    """Returns the CUDA stream on which this thread's work runs; None: it runs on the CPU."""
     device = cuda()
     return None if device is None else device.current_stream()

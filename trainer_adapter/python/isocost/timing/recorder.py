@@ -37,12 +37,12 @@ class Recorder:
         self.sent = 0
         self.communication_s = 0.0
         self.shared = shared
-        self._chunks = chunks  # Of the model on this stage, each with a backward pass of its own.
+        self._chunks = chunks  # Chunks of the model on this stage, each with a backward pass of its own.
         self._send = send
         self._timers: Optional[ModuleTimers] = None
         self._waiting: List[Tuple[Microbatch, Stretches]] = []
-        self._step: Optional[Tuple[int, int]] = None  # Whose passes these are:
-        self._passes: Dict[int, Dict[Part, List[OwnWork]]] = {}  # by the microbatch's index.
+        self._step: Optional[Tuple[int, int]] = None  # The step of the passes below.
+        self._passes: Dict[int, Dict[Part, List[OwnWork]]] = {}  # By the microbatch's index.
 
     def add(self, microbatch: Microbatch, stretches: Stretches) -> None:
         """Reports the stretches as soon as the device has finished them and those that were added before."""
@@ -50,7 +50,7 @@ class Recorder:
             self._waiting.append((microbatch, stretches))
 
     def add_work(self, microbatch: Microbatch, works: Sequence[OwnWork], forward: Sequence[OwnWork] = ()) -> None:
-        """Reports the sum of these, as `add` does, unless they cannot be told from waiting for other ranks."""
+        """Reports the sum of these, as `add` does, unless they cannot be separated from waiting for other ranks."""
         unclear = any(work.unclear for work in works) and several_ranks()
         self._add(microbatch, unclear, Stretches(whole=works, forward=forward, communication=_communication(works)))
 
@@ -65,7 +65,7 @@ class Recorder:
     def add_pass(self, part: Part, microbatch: Microbatch, watch: OwnWork) -> None:
         """Adds a pass. A microbatch is complete with the backward pass of its last chunk."""
         at = (microbatch.epoch, microbatch.step)
-        if self._step != at:  # What has no backward pass by now (evaluation) is not reported.
+        if self._step != at:  # Passes without a backward pass by now (evaluation) are not reported.
             self._passes.clear()
             self._step = at
         passes = self._passes.setdefault(microbatch.index, {"forward": [], "backward": []})
@@ -75,7 +75,7 @@ class Recorder:
             self.add_work(microbatch, passes["forward"] + passes["backward"], passes["forward"])
 
     def attach(self, timers: ModuleTimers) -> None:
-        """Has these timers measure the microbatch in use. Removes those that were attached before."""
+        """Makes these timers measure the microbatch in use. Removes those that were attached before."""
         if self._timers is not None:
             self._timers.remove()
         self._timers = timers
@@ -105,7 +105,7 @@ class Recorder:
             self.send(microbatch, measured)
 
     def clear(self) -> None:
-        """Forgets what has not been reported."""
+        """Drops what has not been reported."""
         if self._timers is not None:
             self._timers.take()
         self.current = None
@@ -122,7 +122,7 @@ class Recorder:
             _LOG.warning("not reported: %s", error)
             return
         forward = NOT_MEASURED if measured.forward is None else measured.forward
-        if forward >= sum(value for value in spread if value > 0):  # Of a microbatch without work, for example.
+        if forward >= sum(value for value in spread if value > 0):  # The microbatch had no work, for example.
             forward = NOT_MEASURED
         self._count(microbatch, spread, forward)
         self.communication_s += measured.communication

@@ -27,7 +27,7 @@ def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]
 
 
 def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> Dict[str, float]:
-    """Divides one measured sum over those of the modules that have work, in their predicted proportions."""
+    """Divides one measured sum among the modules that have work, in their predicted proportions."""
     predicted = {module: microbatch.predicted[module] for module in modules if microbatch.predicted[module] > 0}
     total = sum(predicted.values())
     return {module: seconds * value / total for module, value in predicted.items()}

@@ -1,4 +1,4 @@
-"""Stretches of time, measured without ever making the host wait for the device."""
+"""Stretches of time, measured without making the host wait for the device."""
 
 import time
 from typing import Any, Optional, Protocol
@@ -44,7 +44,7 @@ class Stopwatch:
 
 
 def cuda() -> Any:
-    """torch.cuda where this process uses it, else None."""
+    """Returns torch.cuda where this process uses it, else None."""
     import torch
 
     return torch.cuda if torch.cuda.is_initialized() else None

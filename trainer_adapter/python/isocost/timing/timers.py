@@ -25,7 +25,7 @@ class Measured(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """The stretches of one microbatch, from which Measured follows: its fields are sums of theirs."""
+    """The stretches of one microbatch. Their sums are the fields of Measured."""
 
     modules: Dict[str, Sequence[Stretch]] = {}
     whole: Sequence[Stretch] = ()
@@ -33,7 +33,7 @@ class Stretches(NamedTuple):
     communication: Sequence[Stretch] = ()
 
     def measured(self) -> Optional[Measured]:
-        """None until the device has finished all of them."""
+        """Returns their sums; None until the device has finished all of them."""
         try:
             return Measured({name: _sum(stretches) for name, stretches in self.modules.items()},
                             _sum(self.whole) if self.whole else None, _sum(self.forward) if self.forward else None,
@@ -46,7 +46,7 @@ class Stretches(NamedTuple):
 
 
 class _UnfinishedError(Exception):
-    """The device has not finished a stretch."""
+    """Raised where the device has not finished a stretch."""
 
 
 def _sum(stretches: Sequence[Stretch]) -> float:
@@ -63,12 +63,12 @@ class ModuleTimers:
     """Hooks that time the modules of a model; see `DataLoader.attach`."""
 
     def __init__(self, active: Callable[[], bool], shared: bool = False):
-        self._active = active  # Whether a microbatch is in use, whose seconds these are.
+        self._active = active  # Returns whether a microbatch is in use, to which the seconds belong.
         self._shared = shared  # Whether other processes train on it, too.
         self._watches: Dict[str, List[OwnWork]] = {}
-        self._running: List[List[Optional[OwnWork]]] = []  # Forward passes under way, by module.
-        self._backward: Optional[OwnWork] = None  # Of the module whose backward pass runs now.
-        self._microbatch: Optional[OwnWork] = None  # From `begin_microbatch` on.
+        self._running: List[List[Optional[OwnWork]]] = []  # Running forward passes, by module.
+        self._backward: Optional[OwnWork] = None  # The module whose backward pass runs now.
+        self._microbatch: Optional[OwnWork] = None  # The stretch since `begin_microbatch`.
         self._handles: List[Any] = []
 
     @property
@@ -101,8 +101,8 @@ class ModuleTimers:
         self._microbatch = OwnWork(self._shared)
 
     def take(self) -> Tuple[Dict[str, List[OwnWork]], Optional[OwnWork]]:
-        """Returns what was measured since the last call, by module, and all that was done with the microbatch."""
-        for running in self._running:  # Of passes that an exception left.
+        """Returns the stretches since the last call, by module, and the stretch of the whole microbatch."""
+        for running in self._running:  # These passes were left by an exception.
             for watch in running:
                 if watch is not None:
                     watch.stop()
@@ -139,7 +139,7 @@ class ModuleTimers:
         if is_compiling is not None and is_compiling():  # Compiled autograd has no such callbacks.
             return
         # Modules run one after the other: where one begins, the one before has ended. The last one ends with the
-        # backward pass; what the training loop does then (gradients' reduction, the optimizer, a checkpoint) is not
+        # backward pass; later work of the training loop (gradients' reduction, the optimizer, a checkpoint) is not
         # counted. torch has no public way to run a function at the end of the backward pass.
         self._end_backward()
         torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)  # noqa: SLF001
@@ -174,7 +174,7 @@ class StageTimers(ModuleTimers):
         self.take()
 
     def of(self, microbatch: int, share: float) -> Stretches:
-        """What was measured of the microbatch's passes, times `share`; nothing where a pass is missing."""
+        """Returns the stretches of the microbatch's passes, times `share`; nothing where a pass is missing."""
         forward, backward = (self._watches.get(f"{way} {microbatch}", []) for way in ("forward", "backward"))
         if not forward or not backward:
             return Stretches()
@@ -204,7 +204,7 @@ class StageTimers(ModuleTimers):
 
 
 class Share:
-    """A part of a stretch."""
+    """A fraction of a stretch."""
 
     def __init__(self, watch: Stretch, share: float):
         self._watch = watch

@@ -1,4 +1,4 @@
-"""The chat template of a model directory: what it writes, and which of it are assistant turns."""
+"""The chat template of a model directory: the text that it writes, and the assistant turns in it."""
 
 import bisect
 import json
@@ -12,11 +12,11 @@ Span = Tuple[int, int]  # first character, and the one after the last
 
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _PROBE = "isocost-probe"
-_MOST_SHAPES = 10000  # of conversations; a bound for what is remembered
+_MOST_SHAPES = 10000  # distinct shapes of conversations that are remembered
 
 
 class TemplateFile(NamedTuple):
-    """A chat template and the file that it is from."""
+    """A chat template and the file that contains it."""
 
     text: str
     file: str
@@ -24,7 +24,7 @@ class TemplateFile(NamedTuple):
 
 def find_template(directory: str) -> TemplateFile:
     """Returns the template of a model directory. Raises FileNotFoundError where it has none, and ValueError where a
-    file is not what it should be."""
+    file is invalid."""
     file = os.path.join(directory, "chat_template.jinja")
     if os.path.exists(file):
         with open(file, encoding="utf-8") as lines:
@@ -32,7 +32,7 @@ def find_template(directory: str) -> TemplateFile:
     for name in ("chat_template.json", "tokenizer_config.json"):
         file = os.path.join(directory, name)
         given = read_json(file).get("chat_template") if os.path.exists(file) else None
-        if isinstance(given, list):  # several, with their names
+        if isinstance(given, list):  # several templates, with their names
             given = next((entry.get("template") for entry in given
                           if isinstance(entry, dict) and entry.get("name") == "default"), None)
         if isinstance(given, str):
@@ -69,8 +69,8 @@ class _Markers(NamedTuple):
 
     begin: str  # the generation prompt
     end: str  # the special token that ends a turn
-    turns: int  # of the assistant
-    ends: int  # how often `end` occurs
+    turns: int  # number of assistant turns
+    ends: int  # number of occurrences of `end`
 
     def spans(self, text: str) -> Optional[List[Span]]:
         """Returns the assistant's turns; None where a text of the conversation contains a marker."""
@@ -144,7 +144,7 @@ class ChatTemplate:
         spans = self._turns(text, messages, tools)
         return Rendering(text, spans[-1:] if last else spans, spans, range(len(spans)) if weighted else ())
 
-    # What templates write.
+    # Text that templates write.
 
     def _render(self, messages: List[Message], tools: Optional[List[Any]], prompt: bool) -> str:
         try:
@@ -164,13 +164,13 @@ class ChatTemplate:
         return Rendering(text, spans, spans)
 
     def _blocks_before_last(self, messages: List[Message], tools: Optional[List[Any]], spans: List[Span]) -> int:
-        """The number of generation blocks before the last assistant turn."""
+        """Returns the number of generation blocks before the last assistant turn."""
         index = max((i for i, message in enumerate(messages) if message["role"] == "assistant"), default=0)
         return self._blocks_of_first(index, messages, tools, spans) if index else 0
 
     def _blocks_of_first(self, count: int, messages: List[Message], tools: Optional[List[Any]],
                          spans: List[Span]) -> int:
-        """The number of generation blocks of the first messages."""
+        """Returns the number of generation blocks of the first messages."""
         before = self._render_blocks(messages[:count], tools).spans
         if spans[:len(before)] != before:
             raise self._no_prefix(count)
@@ -178,7 +178,7 @@ class ChatTemplate:
 
     def _messages_of_blocks(self, messages: List[Message], tools: Optional[List[Any]],
                             spans: List[Span]) -> List[int]:
-        """The assistant's message of each generation block."""
+        """Returns the assistant's message of each generation block."""
         own = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
         if len(own) == len(spans):
             return list(range(len(spans)))
@@ -195,10 +195,10 @@ class ChatTemplate:
         line = getattr(error, "lineno", None)
         return ValueError(f"{self.file}{'' if line is None else f':{line}'}: the template says: {name}{error}")
 
-    # Whether a template takes content as a string, as a list of parts, or both.
+    # Form of content that a template takes: a string, a list of parts, or both.
 
     def _adapted(self, messages: List[Message]) -> List[Message]:
-        """Returns the messages with contents that the template can read; as given where it can."""
+        """Returns the messages with contents that the template can read; unchanged where it can read them."""
         return [self._adapted_message(message) for message in messages]
 
     def _adapted_message(self, message: Message) -> Message:
@@ -221,7 +221,7 @@ class ChatTemplate:
         return {**message, "content": "".join(part["text"] for part in content)}
 
     def _takes(self, role: str, content: Any) -> bool:
-        """Whether the template writes content of this form, and writes it as text."""
+        """Returns whether the template writes content of this form, as text."""
         turn = {"role": role, "content": content}
         for other in ("x", [{"type": "text", "text": "x"}]):
             user, answer = {"role": "user", "content": other}, {"role": "assistant", "content": other}
@@ -235,7 +235,7 @@ class ChatTemplate:
                 return True
         return False
 
-    # The assistant's turns, for templates that do not mark them.
+    # Assistant turns, for templates that do not mark them.
 
     def _turns(self, text: str, messages: List[Message], tools: Optional[List[Any]]) -> List[Span]:
         shape = _shape(messages, tools)
@@ -261,7 +261,7 @@ class ChatTemplate:
         return spans
 
     def _start(self, text: str, before: List[Message], tools: Optional[List[Any]]) -> int:
-        """Where the generation prompt ends that follows these turns."""
+        """Returns where the generation prompt ends that follows these turns."""
         if before:
             prefix = self._render(before, tools, True)
             if not text.startswith(prefix):
@@ -273,7 +273,7 @@ class ChatTemplate:
         return text.index(prompt) + len(prompt)
 
     def _end(self, text: str, start: int, end: int) -> int:
-        """Where the special token ends with which the turn's text ends."""
+        """Returns where the special token ends with which the turn's text ends."""
         turn = text[start:end].rstrip()
         return start + len(turn) if turn.endswith(self._special_tokens) else end
 
@@ -286,7 +286,7 @@ class ChatTemplate:
         return self._prompt
 
     def _remember(self, shape: Any, text: str, spans: List[Span], texts: Any) -> None:
-        """Remembers what surrounds the turns, if looking it up finds the same turns."""
+        """Stores what surrounds the turns, if looking it up finds the same turns."""
         if not spans:
             return
         if len(self._markers) >= _MOST_SHAPES:
@@ -308,7 +308,7 @@ class ChatTemplate:
 
 
 def _shape(messages: List[Message], tools: Optional[List[Any]]) -> Any:
-    """Equal for conversations that a template writes with the same text around the turns."""
+    """Returns a value that is equal for conversations that a template writes with the same text around the turns."""
     return (bool(tools), *((message["role"], _form(message.get("content")),
                             None if len(message) == 2 else tuple(name for name in message if message[name]))
                            for message in messages))

@@ -12,10 +12,10 @@ Message = Dict[str, Any]
 MEDIA = ("image", "video", "audio")
 LABELS = ("assistant", "all", "last")
 DEFAULT_LABELS = "assistant"
-MEDIA_MARK = "<media>"  # in a caption template
+MEDIA_MARK = "<media>"  # the placeholder in a caption template
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
-# Who speaks, by all names that a turn may have for it: Hugging Face's roles, and ShareGPT's.
+# Roles by all names that a turn may have for them: Hugging Face's, and ShareGPT's.
 _SPEAKERS = {**{role: role for role in ROLES}, "human": "user", "gpt": "assistant", "chatgpt": "assistant",
              "bing": "assistant", "bard": "assistant", "function_call": "assistant", "observation": "tool"}
 _PLACEHOLDER = re.compile("<(image|video|audio)>")
@@ -25,12 +25,12 @@ _PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "inp
                "audio_url": ("audio", "audio_url"), "input_audio": ("audio", "input_audio")}
 _TEXT_TYPES = ("text", "input_text", "output_text")
 _UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that tell the type of a part without "type"
-# Hugging Face's names of what an assistant thought before it answered; templates read the first or the second.
+# Hugging Face's names of the assistant's reasoning before an answer; templates read the first or the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 class ConversationOptions(NamedTuple):
-    """How samples become conversations.
+    """Options for how samples become conversations.
 
     Attributes:
         labels: "assistant", "all" or "last": the turns that a model learns to write.
@@ -44,7 +44,7 @@ class ConversationOptions(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """A conversation as chat templates take it.
+    """A conversation in the form that chat templates take.
 
     Attributes:
         key: str, the sample's key.
@@ -66,7 +66,7 @@ class Conversation(NamedTuple):
 
 
 def check_options(options: ConversationOptions) -> None:
-    """Raises ValueError for labels and caption templates that mean nothing."""
+    """Raises ValueError for invalid labels and caption templates."""
     if options.labels not in LABELS:
         raise ValueError(f"labels = {options.labels!r}: must be one of {', '.join(LABELS)}")
     count = options.caption_template.count(MEDIA_MARK)
@@ -103,7 +103,7 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     document = {} if json is None else read_document(json)
     weights: List[float] = []
     system = None
-    # A table of records of both forms has null in the other column.
+    # In a table with records of both forms, the other column is null.
     name = next((name for name in ("messages", "conversations") if document.get(name) is not None), None)
     if name is not None:
         messages = _messages(document[name], name, any(modality in MEDIA for modality in media))
@@ -141,10 +141,10 @@ def read_document(json: bytes) -> Dict[str, Any]:
 
 
 def _messages(given: Any, name: str, has_media: bool) -> List[Message]:
-    """The turns in the list `name`, as Hugging Face writes messages."""
+    """Returns the turns in the list `name`, in Hugging Face's form of messages."""
     messages = [_message(entry, turn) for turn, entry in _turns(given, name)]
     typed = any(part["type"] in MEDIA for message in messages for part in _parts(message))
-    # Text of `messages` may well speak of tags; that of `conversations` can name media in no other way.
+    # Text of `messages` may contain such tags as plain text; that of `conversations` can name media in no other way.
     if not typed and (has_media or name == "conversations"):
         for turn, message in enumerate(messages, 1):
             if "content" in message:
@@ -178,7 +178,7 @@ def _either(entry: Message, name: str, other: str) -> Any:
 
 
 def _calls(text: Any) -> Optional[List[Message]]:
-    """The calls of tools that a text holds, as OpenAI writes them; None where it is anything else."""
+    """Returns the tool calls that a text holds, in OpenAI's form; None where it holds anything else."""
     try:
         given = json_module.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -191,7 +191,7 @@ def _calls(text: Any) -> Optional[List[Message]]:
 
 
 def _system(given: Any, messages: List[Message]) -> Optional[str]:
-    """The text of the turn that stands before all others; None where there is none."""
+    """Returns the text of the turn before all others; None where there is none."""
     if given is None or given == "":
         return None
     if not isinstance(given, str):
@@ -218,7 +218,7 @@ def _weights(given: List[Message], messages: List[Message], labels: str) -> List
 
 
 def _weight(given: Any, turn: int) -> float:
-    """The weight as float32 has it; 1 where none is given."""
+    """Returns the weight as float32 has it; 1 where none is given."""
     if given is None:
         return 1.0
     if isinstance(given, bool) or not isinstance(given, (int, float)):
@@ -238,12 +238,12 @@ def _caption_messages(texts: Sequence[str], media: Sequence[str], template: str)
     user += [{"type": modality} for modality in media if modality in MEDIA]
     user += [_text(after)] if after else []
     caption: Union[str, List[Message]] = texts[0] if len(texts) == 1 else [_text(text) for text in texts]
-    # Templates that want users and assistants to alternate need the user's turn even where it says nothing.
+    # Templates that want users and assistants to alternate need the user's turn even where it is empty.
     return [{"role": "user", "content": user or ""}, {"role": "assistant", "content": caption}]
 
 
 def _turns(given: Any, name: str) -> List[Tuple[int, Message]]:
-    """The turns, with their numbers from 1."""
+    """Yields the turns, with their numbers from 1."""
     if not isinstance(given, list):
         raise ValueError(f"'{name}' is {_kind(given)}, and no list")
     if not given:
@@ -263,13 +263,13 @@ def _content(given: Any, turn: int) -> Union[str, List[Message]]:
 
 
 def _part(given: Any, turn: int, number: int) -> Message:
-    """Returns the part as Hugging Face writes it."""
+    """Returns the part in Hugging Face's form."""
     if isinstance(given, str):
         return _text(given)
     if not isinstance(given, dict):
         raise ValueError(f"turn {turn}, part {number} is {_kind(given)}, and no object with a 'type'")
     part: Message = given
-    if part.get("type") is None:  # {"image": "a.jpg"} and {"text": "..."} tell it by their key.
+    if part.get("type") is None:  # The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
         named = next((name for name in _UNTYPED if part.get(name) is not None), None)
         part = {**part, "type": named}
     kind = part.get("type")
@@ -293,7 +293,7 @@ def _with_reasoning(message: Message) -> Message:
 
 
 def _split_content(content: Union[str, List[Message]]) -> Union[str, List[Message]]:
-    """Returns a content with media parts for its placeholders; the content itself where it has none."""
+    """Returns a content with media parts in place of its placeholders; the content itself where it has none."""
     if isinstance(content, str):
         return _split(content) if _PLACEHOLDER.search(content) else content
     if not any(part["type"] == "text" and _PLACEHOLDER.search(part["text"]) for part in content):
@@ -313,7 +313,8 @@ def _text(text: str) -> Message:
 
 
 def _tools(given: Any) -> Optional[List[Any]]:
-    """The tools as a list. A string in JSON, as ShareGPT has them, may leave out what OpenAI's form has around each."""
+    """Returns the tools as a list. A string in JSON, ShareGPT's form, may leave out the object that OpenAI's form has
+    around each tool."""
     if given is None or given == "":
         return None
     tools = given
@@ -345,7 +346,7 @@ def _check_media(messages: List[Message], media: Sequence[str]) -> None:
 
 def _check_placeholders(messages: List[Message], beside: Dict[str, Any], placeholders: Dict[str, str]) -> None:
     """Raises ValueError where a text spells a media placeholder, which the model would take for a medium. `beside`:
-    what stands beside the turns, by name."""
+    texts beside the turns, by name."""
     everything = "\0".join(strings([messages, *beside.values()]))
     for modality, token in placeholders.items():
         if token not in everything:
@@ -358,7 +359,7 @@ def _check_placeholders(messages: List[Message], beside: Dict[str, Any], placeho
 
 
 def strings(value: Any) -> Iterator[str]:
-    """The strings in a JSON value, at any depth, in no order."""
+    """Yields the strings in a JSON value, at any depth, in no order."""
     stack = [value]
     while stack:
         value = stack.pop()
@@ -372,7 +373,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def _kind(value: Any) -> str:
-    """What JSON calls a value, with its article."""
+    """Returns JSON's name of the kind of a value, with its article."""
     if value is None:
         return "nothing"
     kinds = {bool: "a boolean", dict: "an object", list: "a list", str: "a string"}

@@ -26,7 +26,7 @@ class DirectoryLock:
         while True:
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                # A lock of the open file: one of lockf would be the process's, and lock out no other thread.
+                # A lock of the open file: a lock by lockf would belong to the process, and lock out no other thread.
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip()
@@ -39,7 +39,7 @@ class DirectoryLock:
                 os.truncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
                 return self
-            os.close(self._descriptor)  # Its holder removed it between open and lock.
+            os.close(self._descriptor)  # Its holder removed the file between open and lock.
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:

@@ -22,14 +22,14 @@ from isocost.tokens.conversation import (
 from isocost.tokens.video_text import find_video_text, with_frames
 
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
-# What stands around a sound's placeholder, as Qwen2-Audio's template writes it.
+# Tokens around a sound's placeholder in Qwen2-Audio's template.
 _AROUND_AUDIO = {"audio_bos_token": "<|audio_bos|>", "audio_eos_token": "<|audio_eos|>"}
 _SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
          "model of text alone")
 
 
 class Tokens(NamedTuple):
-    """A conversation as the model sees it, with one placeholder for each medium.
+    """A conversation in the model's tokens, with one placeholder for each medium.
 
     Attributes:
         ids: array of unsigned 32-bit token ids.
@@ -147,10 +147,10 @@ class ModelTokenizer:
         return result
 
     def _render_all(self, given: Conversation) -> Rendering:
-        """A conversation of which every token is labelled."""
+        """Renders a conversation of which every token is labelled."""
         try:
             result = self.template.render_with_spans(given)
-        except ValueError:  # Where turns end cannot be told, or the template objects to the conversation itself.
+        except ValueError:  # The ends of turns cannot be found, or the template objects to the conversation itself.
             if given.weights:
                 raise
             text = self.template.render(given)
@@ -158,7 +158,7 @@ class ModelTokenizer:
         return result._replace(spans=[(0, len(result.text))])
 
     def _turns(self, given: Conversation, turns: Sequence[Span], ids: List[int], encoding: Any) -> "array[int]":
-        """The ends of the assistant's turns, as Tokens has them."""
+        """Returns the ends of the assistant's turns, in the form of Tokens.turns."""
         of_videos = list(itertools.accumulate(self._placeholders_of_videos(given)))
         known = [self.placeholders.get(modality) for modality in _COUNTED]
         counts = [0] * len(known)
@@ -173,7 +173,7 @@ class ModelTokenizer:
         return array("I", ends)
 
     def _placeholders_of_videos(self, given: Conversation) -> List[int]:
-        """How many placeholders each video has in the text."""
+        """Returns the number of placeholders that each video has in the text."""
         if self._video_text is None or "video" not in self.placeholders:
             return [1] * given.media.get("video", 0)
         token = self.placeholders["video"].token
@@ -216,8 +216,8 @@ class ModelTokenizer:
             labels[at] = 0
 
     def _checked_config(self, config: Dict[str, Any], variables: Mapping[str, Any]) -> Dict[str, Placeholder]:
-        """Returns the placeholders that config.json names, or for some families the special tokens `variables`, having
-        compared config.json with the tokenizer."""
+        """Compares config.json with the tokenizer. Returns the placeholders that config.json names or, for some
+        families, the special tokens `variables`."""
         file = os.path.join(self.directory, "config.json")
         placeholders: Dict[str, Placeholder] = {}
         added = self._tokenizer.get_added_tokens_decoder()
@@ -262,7 +262,7 @@ def read_tokenizer(directory: str) -> Tuple[Any, bytes]:
         content = source.read()
     try:
         tokenizer = tokenizers.Tokenizer.from_buffer(content)
-    except Exception as error:  # The package raises nothing more special.
+    except Exception as error:  # The package raises no more specific exception.
         raise ValueError(f"{file}: the package tokenizers {tokenizers.__version__} cannot read it: {error}. A "
                          "newer one may: pip install --upgrade tokenizers") from None
     tokenizer.no_truncation()
@@ -271,7 +271,7 @@ def read_tokenizer(directory: str) -> Tuple[Any, bytes]:
 
 
 def largest_id(tokenizer: Any) -> int:
-    """-1 where the vocabulary is empty."""
+    """Returns the largest token id; -1 where the vocabulary is empty."""
     return max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
 
 
@@ -289,7 +289,7 @@ def check_vocabulary(file: str, key: str, size: Any, largest: int) -> None:
 
 
 def _check_named_tokens(directory: str, placeholders: Mapping[str, Placeholder]) -> None:
-    """Raises ValueError where a processor or tokenizer goes by other tokens of media than the model."""
+    """Raises ValueError where a processor or tokenizer uses other tokens for media than the model."""
     for name in ("processor_config.json", "tokenizer_config.json"):
         file = os.path.join(directory, name)
         settings = read_json(file) if os.path.exists(file) else {}
@@ -309,7 +309,7 @@ def _check_named(file: str, settings: Mapping[str, Any], key: str, token: str, w
 
 
 def _weigh(given: Conversation, rendering: Rendering, encoding: Any, labels: bytearray) -> List[Tuple[int, int, float]]:
-    """Clears the labels of turns of weight 0. Returns the weights of the others, as Tokens has them."""
+    """Clears the labels of turns of weight 0. Returns the weights of the others, in the form of Tokens.weights."""
     weights: List[Tuple[int, int, float]] = []
     for span, message in zip(rendering.turns, rendering.messages):
         first, end = _tokens_within(span, encoding, len(labels))
@@ -328,16 +328,16 @@ def _tokens_within(span: Span, encoding: Any, count: int) -> Tuple[int, int]:
         return 0, 0
     first, after = encoding.char_to_token(start), encoding.char_to_token(end)
     if first is None or (after is None and end < encoding.offsets[-1][1]):
-        # No token holds this character: the tokenizer drops it.
+        # No token holds this character, because the tokenizer drops it.
         inside = [i for i, (begin, stop) in enumerate(encoding.offsets) if start <= begin < end and stop <= end]
         return (inside[0], inside[-1] + 1) if inside else (0, 0)
     while first < count and encoding.token_to_chars(first)[0] < start:
-        first += 1  # It begins before the span.
+        first += 1  # This token begins before the span.
     return first, max(first, count if after is None else after)
 
 
 def _check_files(directory: str) -> None:
-    """Raises OSError that says what is missing, and where it comes from."""
+    """Raises OSError that says what is missing, and where to get it."""
     if not os.path.isdir(directory):
         raise FileNotFoundError(f"{directory}: there is no such directory. A model directory is what "
                                 "save_pretrained writes, or what `hf download MODEL --local-dir DIR` fetches")

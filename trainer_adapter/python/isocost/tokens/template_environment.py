@@ -11,14 +11,14 @@ import jinja2.sandbox
 
 
 class Rendered(NamedTuple):
-    """What a template wrote, and what it wrote in its generation blocks: where each begins, in characters, and text."""
+    """A template's text, and its generation blocks: where each begins, in characters, and its text."""
 
     text: str
     generated: List[Tuple[int, str]]
 
 
 class GenerationBlocks(jinja2.ext.Extension):  # type: ignore[misc]
-    """`{% generation %}` ... `{% endgeneration %}`: what the assistant writes."""
+    """`{% generation %}` ... `{% endgeneration %}`: text that the assistant writes."""
 
     tags = frozenset({"generation"})
 
@@ -40,7 +40,7 @@ class GenerationBlocks(jinja2.ext.Extension):  # type: ignore[misc]
 
 
 class _Dict:
-    """`dict` in a template, without the class behind it."""
+    """Python's `dict` in a template, without access to the class."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Dict[Any, Any]:
         return dict(*arguments, **keywords)
@@ -61,7 +61,7 @@ class CompiledTemplate:
         self._template = environment.from_string(text)
 
     def render(self, variables: Mapping[str, Any]) -> Rendered:
-        """Returns what the template writes. Raises whatever the template raises."""
+        """Returns the text that the template writes. Raises whatever the template raises."""
         pieces = []
         generated: List[Tuple[int, str]] = []
         self._blocks.length, self._blocks.generated = 0, generated
@@ -84,5 +84,5 @@ def _strftime_now(form: str) -> str:
 
 def _to_json(value: Any, ensure_ascii: bool = False, indent: Optional[int] = None,
              separators: Optional[Tuple[str, str]] = None, sort_keys: bool = False) -> str:
-    """jinja2's own filter escapes what is special in HTML."""
+    """Serves as the filter `tojson`, since jinja2's own escapes characters that are special in HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)

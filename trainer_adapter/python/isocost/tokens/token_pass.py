@@ -21,7 +21,7 @@ from isocost.tokens.workers import Counts, Settings, TokenWorkers
 _LOG = logging.getLogger("isocost")
 LOCK = "tokenize.lock"
 _SHOWN_REASONS = 10
-_BAR_S = 0.1  # between drawings
+_BAR_S = 0.1  # seconds between two redraws
 _BAR = 30  # characters
 
 _EPILOG = """\
@@ -41,7 +41,7 @@ exit status: 0 all shards have tokens; 1 an error, or no usable sample; 2 wrong 
 
 
 class Outcome(NamedTuple):
-    """What a pass did.
+    """Results of a pass.
 
     Attributes:
         shards: number of shards of the data set.
@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
 
 
 class _Bar:
-    """Progress on stderr, where that is a terminal: a line that is redrawn."""
+    """A progress bar on stderr, where that is a terminal: a line that is redrawn."""
 
     def __init__(self, total: int):
         self._total = total
@@ -119,11 +119,12 @@ def tokenize(settings: Settings, workers: int) -> Outcome:
     _isocost.recipe_description(settings.model)  # Refuses a directory that no loader could use.
     directory = settings.open().directory
     with DirectoryLock(directory, LOCK):
-        # Opened again: until now another process may have written.
+        # Opened again, because another process may have written until now.
         opened = settings.open()
         shards = opened.shards
         pending = [i for i, (_name, _samples, current, _usable, _stale) in enumerate(shards) if not current]
-        pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end together.
+        pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end at about the same
+                                                        # time.
         counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
         usable = sum(opened.tokenized(i) for i in range(len(shards)))
     return Outcome(len(shards), len(pending), counts, usable, directory, tokenizer.fingerprint, tokenizer.about,
@@ -131,9 +132,9 @@ def tokenize(settings: Settings, workers: int) -> Outcome:
 
 
 def make_missing(settings: Settings, workers: int) -> None:
-    """Tokenizes the shards that have no tokens of the model, and logs why those that have some are tokenized anew.
-    Raises what `tokenize` raises, and ValueError where others have tokens that were made with other options: it is not
-    for a loader to choose between them."""
+    """Tokenizes the shards that have no tokens of the model, and logs why shards with other tokens are tokenized anew.
+    Raises the errors of `tokenize`, and ValueError where some shards have tokens that were made with other options: a
+    loader must not choose between them."""
     settings.tokenizer()  # Its files may contradict each other.
     shards = settings.open().shards
     missing = [name for name, _samples, _current, usable, _stale in shards if not usable]

@@ -15,11 +15,11 @@ from isocost.tokens.whisper_languages import language_code
 
 _START, _END, _NO_TIMES = "<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"
 _TASKS = ("transcribe", "translate")
-_ENGLISH = {"language": "en", "task": "transcribe"}  # what a model that knows nothing else does
+_ENGLISH = {"language": "en", "task": "transcribe"}  # settings of a model without other languages and tasks
 
 
 class Transcript(NamedTuple):
-    """What is said in a sample's sound.
+    """The transcript of a sample's sound.
 
     Attributes:
         key: str, the sample's key.
@@ -35,7 +35,7 @@ class Transcript(NamedTuple):
 
 
 class _Prefix(NamedTuple):
-    """The ids in front of a transcript, behind the first one.
+    """The ids in front of a transcript, after the start token.
 
     Attributes:
         language, task: None where there is none.
@@ -111,7 +111,7 @@ class TranscriptTokenizer:
             raise ValueError(f"the sample has {counted(sounds, 'sound')}, and Whisper takes exactly one")
         document = {} if json is None else read_document(json)
         if not texts and document.get("text") == "":
-            texts = [""]  # In which nothing is said.
+            texts = [""]  # The sound contains no speech.
         if len(texts) != 1:
             raise ValueError(f"the sample has {counted(len(texts), 'text')}, and Whisper takes exactly one, the "
                              "sound's transcript: a text part, or the 'text' of its JSON")
@@ -143,7 +143,7 @@ class TranscriptTokenizer:
         return Tokens(array("I", ids), b"\0" + b"\1" * (len(ids) - 1), array("I"), [])
 
     def _prefix_of(self, given: Transcript) -> List[int]:
-        """The ids in front of a transcript. Raises ValueError for a text, a language or a task that cannot be."""
+        """Returns the ids in front of a transcript. Raises ValueError for an invalid text, language or task."""
         try:
             given.text.encode()
         except UnicodeEncodeError as error:
@@ -159,7 +159,8 @@ class TranscriptTokenizer:
         return [self._start, *prefix.ids()]
 
     def _takes(self, name: str, value: str) -> bool:
-        """Whether transcripts of the model name it. Raises ValueError where the model knows nothing but English."""
+        """Returns whether the model's transcripts have a token for it. Raises ValueError where the model supports only
+        English."""
         if self._is_multilingual:
             return True
         given = language_code(value) if name == "language" else value.lower()
@@ -176,7 +177,8 @@ class TranscriptTokenizer:
         return int(found)
 
     def _is_language(self, token: int) -> bool:
-        """These are between the start token and the tasks in the vocabulary, in any release of Whisper."""
+        """Returns whether a token is a language: in any release of Whisper, these are between the start token and the
+        tasks in the vocabulary."""
         return self._start < token < min(self._tasks.values())
 
     def _id(self, token: str) -> int:
@@ -187,7 +189,7 @@ class TranscriptTokenizer:
         return int(found)
 
     def _check_config(self, start: int) -> None:
-        """Raises ValueError where config.json is of another tokenizer."""
+        """Raises ValueError where config.json belongs to another tokenizer."""
         file = self._file("config.json")
         if start != self._start:
             raise ValueError(f"{file}: decoder_start_token_id is {start}, and {_START} is {self._start} in "
@@ -195,7 +197,8 @@ class TranscriptTokenizer:
         check_vocabulary(file, "vocab_size", read_json(file).get("vocab_size"), largest_id(self._tokenizer))
 
     def _read_prefix(self) -> _Prefix:
-        """What the tokenizer's post-processor puts in front. Raises ValueError where that is not Whisper's."""
+        """Returns the ids that the tokenizer's post-processor puts in front. Raises ValueError where they are not
+        Whisper's."""
         ids: List[int] = self._tokenizer.encode("", add_special_tokens=True).ids
         inner = ids[1:-1]
         language = inner.pop(0) if inner and self._is_language(inner[0]) else None
@@ -208,8 +211,8 @@ class TranscriptTokenizer:
         return _Prefix(language, task, rest)
 
     def _check_settings(self) -> None:
-        """Raises ValueError where tokenizer_config.json, by which transformers 5 goes, says anything else than the
-        post-processor, by which transformers 4 goes."""
+        """Raises ValueError where tokenizer_config.json, which transformers 5 uses, contradicts the post-processor,
+        which transformers 4 uses."""
         file = self._file("tokenizer_config.json")
         settings = read_json(file)
         language, task = settings.get("language"), settings.get("task")

@@ -1,4 +1,4 @@
-"""How models write videos in their text: each sampled frame, or pair of frames, with its time or number."""
+"""The form of videos in models' text: each sampled frame, or pair of frames, with its time or number."""
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -9,7 +9,7 @@ _PAIR = 2  # Frames that a patch spans.
 
 
 class VideoText(NamedTuple):
-    """How a family writes videos.
+    """The form of videos in a family's text.
 
     Attributes:
         mark: what its chat template writes for a video, in which `{}` stands for the video's placeholder.
@@ -23,13 +23,14 @@ class VideoText(NamedTuple):
 
 
 def find_video_text(config: Mapping[str, Any]) -> Optional[VideoText]:
-    """That of a model, by its config.json; None where a video has one placeholder and no text of its own."""
+    """Returns the form for a model, by its config.json; None where a video has one placeholder and no text of its
+    own."""
     return _FAMILIES.get(config.get("model_type", ""))
 
 
 def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
                 videos: Sequence[Sequence[float]]) -> Rendering:
-    """The rendering with each video's frames in its place, and the assistant's turns where they are then.
+    """Returns the rendering with each video's frames in its place, and the assistant's turns at their new positions.
 
     videos: seconds of the sampled frames of each.
     Raises: ValueError where the template did not write each video once.
@@ -41,7 +42,7 @@ def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
                          f"{counted(len(videos), 'video part')}")
     pieces = rendering.text.split(mark)
     written = pieces[0]
-    shifts = []  # Where a video ends in the old text, and how much longer the text is from there on.
+    shifts = []  # End of each video in the old text, and how much longer the text is from there on.
     end = len(pieces[0])
     for seconds, piece in zip(videos, pieces[1:]):
         written += text.write(placeholder, seconds)
@@ -60,7 +61,7 @@ def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
 
 
 def _with_times(placeholder: str, seconds: Sequence[float]) -> str:
-    """Qwen3-VL's: the middle of each pair, of which an incomplete one has its last frame twice."""
+    """Writes Qwen3-VL's form: the middle of each pair; an incomplete pair has its last frame twice."""
     padded = list(seconds) + list(seconds[-1:]) * (-len(seconds) % _PAIR)
     pairs = zip(padded[::_PAIR], padded[1::_PAIR])
     return "".join(f"<{(first + last) / 2:.1f} seconds><|vision_start|>{placeholder}<|vision_end|>"
@@ -68,7 +69,7 @@ def _with_times(placeholder: str, seconds: Sequence[float]) -> str:
 
 
 def _with_numbers(placeholder: str, seconds: Sequence[float]) -> str:
-    """InternVL's."""
+    """Writes InternVL's form."""
     return "\n".join(f"Frame{i + 1}: {placeholder}" for i in range(len(seconds)))
 
 

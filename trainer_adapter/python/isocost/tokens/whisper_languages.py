@@ -2,7 +2,7 @@
 
 from typing import Dict
 
-# Names in English: of the model's paper, and below them others that its tokenizer takes.
+# Names in English: those of the model's paper, and below them others that its tokenizer takes.
 LANGUAGES: Dict[str, str] = {
     "english": "en", "chinese": "zh", "german": "de", "spanish": "es", "russian": "ru", "korean": "ko",
     "french": "fr", "japanese": "ja", "portuguese": "pt", "turkish": "tr", "polish": "pl", "catalan": "ca",

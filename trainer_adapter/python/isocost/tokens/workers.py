@@ -23,10 +23,10 @@ from isocost.tokens.model_tokenizer import ModelTokenizer, Tokens
 from isocost.tokens.transcript_tokenizer import TranscriptTokenizer
 
 _BATCH = 256  # conversations that are in memory as text at once
-_SHOWN_REASONS = 10  # for each shard
+_SHOWN_REASONS = 10  # reasons for each shard
 _LONGEST_REASON = 500  # characters
-_END_S = 5.0  # for a process to end
-# A process of multiprocessing's would run the caller's script once more, which many a training script does not expect.
+_END_S = 5.0  # that a process may take to end
+# A process of multiprocessing would run the caller's script once more, which many training scripts do not expect.
 _PROCESS = ("import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
             "from isocost.tokens import workers; workers.work(int(sys.argv[1]))")
 
@@ -35,7 +35,7 @@ Tokenizer = Union[ModelTokenizer, TranscriptTokenizer]
 
 
 class Settings(NamedTuple):
-    """What every process tokenizes with.
+    """Settings with which every process tokenizes.
 
     Attributes:
         data, index_dir: what is tokenized, and where its index is kept; "" for the usual place.
@@ -60,7 +60,7 @@ class Settings(NamedTuple):
         return _isocost.TokenPass(self.data, self.model, self.chosen(), self.index_dir, log)
 
     def chosen(self) -> str:
-        """The options that are not the defaults, as on a command line; "" where all are."""
+        """Returns the options that are not the defaults, as on a command line; "" where all are."""
         options = [] if self.labels == DEFAULT_LABELS else [f"--labels {self.labels}"]
         if self.caption_template != MEDIA_MARK:  # In quotes, and on one line.
             options.append(f"--caption-template {self.caption_template!r}")
@@ -68,7 +68,7 @@ class Settings(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What was tokenized.
+    """Counts of what was tokenized.
 
     Attributes:
         samples: int, bad ones included.
@@ -140,13 +140,13 @@ def _little_endian(words: "array.array[int]") -> bytes:
 
 
 def _reason(error: ValueError) -> str:
-    """The message, short enough for a list, and without half characters that a sample may contain."""
+    """Returns the message, short enough for a list, and without half characters that a sample may contain."""
     text = str(error).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "..."
 
 
 class TokenWorkers:
-    """Processes that tokenize shards, within a `with` block; all have ended when it ends, however it ends.
+    """Processes that tokenize shards within a `with` block. All of them have ended when it ends, however it ends.
 
     Args:
         settings: what they tokenize with.
@@ -238,11 +238,11 @@ class TokenWorkers:
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """Delivers what would end this process after the block, so that no process is half started. Those that it starts
-    have these signals blocked: interrupted in their imports, they would print a trace."""
+    """Delays signals that would end this process until after the block, so that no process is half started. Processes
+    that it starts have these signals blocked: interrupted in their imports, they would print a trace."""
     received: List[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
-    # A mask alone is not enough: another thread of this process may take the signal. Only the main thread may set
+    # A mask is not sufficient, because another thread of this process may take the signal. Only the main thread may set
     # handlers.
     is_main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.signal(number, lambda given, _frame: received.append(given))
@@ -259,13 +259,13 @@ def _signals_later() -> Iterator[None]:
 
 
 def work(descriptor: int) -> None:
-    """A process: tokenizes the shards that it is told, until the connection of this descriptor closes."""
-    # SIGINT and SIGTERM are blocked since its start; the parent ends it.
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # It does not outlive the parent,
+    """Runs in a process: tokenizes the shards that it receives, until the connection of this descriptor closes."""
+    # SIGINT and SIGTERM are blocked since the start of this process; the parent ends it.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # Ends this process when the parent ends.
     connection = Connection(descriptor)
     try:
         settings, threads, parent = connection.recv()
-        if os.getppid() != parent:  # which may have ended before.
+        if os.getppid() != parent:  # The parent ended before prctl.
             return
         os.environ["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
         os.environ["RAYON_NUM_THREADS"] = str(threads)
