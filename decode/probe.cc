@@ -37,7 +37,7 @@ PartShape text_shape(MediaFormat format, std::int64_t encoded_bytes, std::int64_
   return shape;
 }
 
-/// Reads no further than the first 4 KiB: what lies beyond is checked when it is decoded.
+/// Reads at most the first 4 KiB; later bytes are checked when they are decoded.
 Result<PartShape> probe_text(HeaderWindow& window, std::int64_t max_bytes) {
   ISOCOST_TRY(check_bytes(window.size(), max_bytes));
   ISOCOST_ASSIGN(const ByteView head, window.some(0, HeaderWindow::kBytes));
@@ -89,7 +89,7 @@ Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
     return Error(ErrorCode::kUnsupported,
                  std::string(part_name).append(": files of this extension are not read"));
   }
-  // Of a sound in which nothing is said, an empty text is the transcript.
+  // An empty text is the transcript of a sound that contains no speech.
   if (source.size() == 0 && *claimed == MediaFormat::kUtf8) return text_shape(*claimed, 0, 0);
   if (source.size() <= 0) return corrupt("it has zero bytes");
   if (*claimed == MediaFormat::kJson) return probe_json(source, limits.max_json_bytes);

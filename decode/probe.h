@@ -11,7 +11,7 @@ namespace isocost {
 
 /// Limits that are checked before anything is allocated.
 struct ProbeLimits {
-  std::int64_t max_pixels = 178'956'970;  ///< Of one image or video frame.
+  std::int64_t max_pixels = 178'956'970;  ///< Most pixels of one image or video frame.
   std::int64_t max_json_bytes = std::int64_t{4} << 20;
   std::int64_t max_text_bytes = std::int64_t{16} << 20;
 };

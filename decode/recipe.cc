@@ -28,7 +28,7 @@ tl::unexpected<PartError> failed(Error error, std::size_t part) {
   return tl::make_unexpected(PartError{std::move(error), part});
 }
 
-// An error names the part at fault, or part 0.
+// Plans a sample. An error names the part at fault, or part 0.
 tl::expected<SamplePlan, PartError> plan(const SampleShape& shape, const RecipeFamily& family) {
   if (shape.parts.empty()) {
     return failed({ErrorCode::kInvalidArgument, "a sample needs at least one part"}, 0);
@@ -65,8 +65,8 @@ SamplePart describe(const RecipeFamily& family, const PartShape& shape, const Pa
   return part;
 }
 
-// A directory that cannot be used was given by the caller, whose configuration it is: no peer is of
-// another version, and no sample is broken.
+// Converts an error of a model's directory to kInvalidArgument, because the caller's configuration
+// names the directory: no peer has another version, and no sample is broken.
 Error as_configuration(const Error& error) {
   const bool is_content =
       error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kCorrupt;
@@ -151,7 +151,7 @@ std::string Recipe::text_settings() const { return family_->text_settings(); }
 
 Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
   ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
-  std::int64_t scratch = 0;  // parts are decoded one after another
+  std::int64_t scratch = 0;  // one part at a time is decoded
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
     constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
     if (shape.parts[i].encoded_bytes < 0 || shape.parts[i].encoded_bytes > kMostBytes) {

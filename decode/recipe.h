@@ -24,7 +24,7 @@ namespace isocost {
 
 class RecipeFamily;
 
-/// Why a sample has no tensors, and the index of the part at fault.
+/// The reason why a sample has no tensors, and the index of the part at fault.
 struct PartError {
   Error error;
   std::size_t part = 0;
@@ -80,9 +80,9 @@ struct PartError {
 /// Immutable; const-safe; copies share what they hold.
 class Recipe {
  public:
-  /// Errors: those of RecipeOptions::validate; kNotFound for a directory without the files that are
-  /// needed; kInvalidArgument with file, key and value for a model that Isocost has no recipe for,
-  /// and for a file that is no JSON; kIo.
+  /// Creates a recipe. Errors: those of RecipeOptions::validate; kNotFound for a directory that
+  /// lacks required files; kInvalidArgument with file, key and value for a model that Isocost has
+  /// no recipe for, and for a file that is no JSON; kIo.
   static Result<Recipe> create(const RecipeOptions& options);
   /// Makes the same recipe of its description. Errors: kCorrupt, kInvalidArgument.
   static Result<Recipe> parse(std::string_view description);
@@ -90,20 +90,21 @@ class Recipe {
   /// Returns the load of a sample. Errors: kResourceExhausted (more than 2^28 tokens);
   /// kInvalidArgument for a shape without parts, or a part of impossible size.
   Result<Load> load(const SampleShape& shape) const;
-  /// Returns what each part adds to it; of the LLM, whose sequence is the sample, tokens alone.
+  /// Returns each part's contribution to the load; for the LLM, whose sequence is the sample,
+  /// tokens alone.
   Result<std::vector<Load>> part_loads(const SampleShape& shape) const;
 
-  /// Returns what `tensors` makes of each part: patch grids, numbers of frames and the times of
-  /// sampled video frames. Errors: those of `load`.
+  /// Returns a description of each part as `tensors` makes it: patch grids, numbers of frames and
+  /// the times of sampled video frames. Errors: those of `load`.
   Result<std::vector<SamplePart>> parts(const SampleShape& shape) const;
 
-  /// The same of one part by itself.
+  /// Returns the description of one part alone.
   Result<SamplePart> part(const PartShape& shape) const;
   /// Returns the number of tokens that stand for a medium in its sample's text. Errors: those of
   /// `load`.
   Result<std::int64_t> placeholders(const PartShape& shape) const;
-  /// Returns what the text of a sample depends on beside the tokenizer: models may name the times
-  /// of a video's frames in it. Empty if on nothing.
+  /// Returns the settings on which the text of a sample depends beside the tokenizer: models may
+  /// name the times of a video's frames in it. Empty if there are none.
   std::string text_settings() const;
 
   /// Returns the tensors that `tensors` makes, in their order. Errors: those of `load`.

@@ -10,7 +10,7 @@ class InProcessDecoder final : public SampleDecoder {
   InProcessDecoder(const Recipe& recipe, std::chrono::nanoseconds cpu_time)
       : recipe_(recipe), cpu_time_(cpu_time) {}
 
-  // What takes more memory than there is must not take the process with it.
+  // Returns an error where memory runs out, so that the process survives.
   Tensors tensors(std::span<const PartBytes> parts, BufferPool& pool,
                   const std::stop_token& stop) override {
     try {

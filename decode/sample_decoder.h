@@ -20,13 +20,13 @@ class SampleDecoder {
 
   using Tensors = tl::expected<std::vector<NamedTensor>, PartError>;
 
-  /// Recipe::tensors, within the decoder's limits. Errors: those of Recipe::tensors; kOutOfMemory;
-  /// kUnavailable if this machine cannot start a decoder now.
+  /// Returns Recipe::tensors, within the decoder's limits. Errors: those of Recipe::tensors;
+  /// kOutOfMemory; kUnavailable if this machine cannot start a decoder now.
   virtual Tensors tensors(std::span<const PartBytes> parts, BufferPool& pool,
                           const std::stop_token& stop) = 0;
 };
 
-/// Decodes on the calling thread. A decoder that crashes takes this process with it.
+/// Makes a decoder that decodes on the calling thread. If it crashes, the process crashes.
 /// `cpu_time`: DecodeOptions::decode_timeout.
 std::unique_ptr<SampleDecoder> make_in_process_decoder(const Recipe& recipe,
                                                        std::chrono::nanoseconds cpu_time);

@@ -10,35 +10,36 @@
 
 namespace isocost {
 
-/// All recipes' audio: 16 kHz mono, a log-mel frame each 10 ms, windows of at most 30 s.
+/// Format of audio in all recipes: 16 kHz mono, a log-mel frame each 10 ms, windows of at most 30
+/// s.
 inline constexpr std::int64_t kRecipeSampleRate = 16'000;
 inline constexpr std::int64_t kMelHop = 160;
-inline constexpr std::int64_t kMelBins = 128;  ///< Of native28.
+inline constexpr std::int64_t kMelBins = 128;  ///< Values of a frame in native28.
 inline constexpr std::int64_t kWindowMelFrames = 3000;
-inline constexpr double kClipSeconds = 30.0;  ///< Of a window.
+inline constexpr double kClipSeconds = 30.0;  ///< Length of a window.
 /// Frames behind those of a clip: two that its last samples may reach, and one of silence.
 inline constexpr std::int64_t kFramesBehindClip = 3;
 
-/// Header -> shape for kWav, kFlac, kOggVorbis, kOpus, kMp3: sample_rate, channels, frames. Reads a
-/// few KB; of an MP3 without a length in its header all frame headers are read, and a FLAC stream
-/// of unknown length is decoded once. Const-safe. Errors: kCorrupt (truncated, no samples, out of
-/// range), kUnsupported (another codec in the container), kIo.
+/// Reads the shape from the header for kWav, kFlac, kOggVorbis, kOpus, kMp3: sample_rate, channels,
+/// frames. Reads a few KB; of an MP3 without a length in its header all frame headers are read, and
+/// a FLAC stream of unknown length is decoded once. Const-safe. Errors: kCorrupt (truncated, no
+/// samples, out of range), kUnsupported (another codec in the container), kIo.
 Result<PartShape> probe_audio(const ByteSource& source, MediaFormat format);
 
 /// Returns the number of 16 kHz mono samples that the recipe uses of a shape, cut at `max_seconds`,
 /// in integer arithmetic. At least 1 if the shape has a sample and `max_seconds` > 0.
 std::int64_t audio_samples_16k(const PartShape& shape, double max_seconds);
 
-/// How a shape's audio is cut, for the load and for the tensors.
+/// Division of a shape's audio, used for the load and for the tensors.
 struct AudioPlan {
-  std::vector<std::int32_t> window_frames;  ///< Mel frames that are delivered of each window.
-  std::int64_t samples = 0;                 ///< 16 kHz samples behind them, before padding.
+  std::vector<std::int32_t> window_frames;  ///< Mel frames that are delivered for each window.
+  std::int64_t samples = 0;                 ///< 16 kHz samples in these frames, before padding.
   std::int64_t bins = kMelBins;             ///< Values of a frame: 80 or 128.
   /// Whether the encoder sees each window as 30 s, filled up with silence, and its spectrogram is
-  /// exact: computed in float64. Else there are 128 bins.
+  /// exact: computed in float64. Otherwise there are 128 bins.
   bool filled = false;
 
-  /// Frames that the encoder sees of a window.
+  /// Returns the frames that the encoder sees of a window.
   std::int64_t seen_frames(std::int32_t delivered) const {
     return filled ? kWindowMelFrames : delivered;
   }
@@ -46,9 +47,9 @@ struct AudioPlan {
 /// Plans windows of at most 30 s, each with a multiple of 4 frames.
 AudioPlan plan_audio(const PartShape& shape, double max_seconds);
 /// Plans audio as one window that will be filled up to 30 s: the frames in which the sound begins,
-/// at most 3,000, and kFramesBehindClip more. The last one is silence's, of which all frames behind
-/// are copies. Those beyond 3,000 are silence's too, so that the number of frames always tells the
-/// length of the sound. What is longer than 30 s is cut off.
+/// at most 3,000, and kFramesBehindClip more. The last of these is silence's, and all frames after
+/// it would be copies of it. Frames beyond 3,000 are silence's too, so that the number of frames
+/// always gives the length of the sound. Sound beyond 30 s is cut off.
 AudioPlan plan_clip(const PartShape& shape, std::int64_t bins);
 
 /// Decodes, mixes to mono, resamples and computes the log-mel spectrogram, in float32 rows of

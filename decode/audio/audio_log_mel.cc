@@ -19,7 +19,7 @@
 namespace isocost {
 namespace {
 
-constexpr std::int64_t kTolerance = kRecipeSampleRate / 10;  ///< Zeros that we may add: 0.1 s.
+constexpr std::int64_t kTolerance = kRecipeSampleRate / 10;  ///< Zeros that may be added: 0.1 s.
 
 /// Collects 16 kHz samples; turns each window into mel rows as soon as it is full.
 class WindowWriter {
@@ -47,7 +47,7 @@ class WindowWriter {
     return {};
   }
 
-  /// Zeros to the end of the plan.
+  /// Fills up with zeros to the end of the plan.
   Status finish() {
     while (index_ < plan_.window_frames.size()) ISOCOST_TRY(flush());
     return {};
@@ -88,8 +88,8 @@ Error ends_early(double said_s, double decoded_s) {
   return corrupt(text);
 }
 
-/// A lossless stream has exactly the samples that its header says; coders with a look-ahead may
-/// differ by a block or two.
+/// Checks the number of decoded samples. A lossless stream has exactly as many as its header says;
+/// coders with a look-ahead may differ by a block or two.
 Status check_length(const PartShape& shape, std::int64_t decoded, std::int64_t made,
                     std::int64_t wanted) {
   const bool lossless = shape.format == MediaFormat::kWav || shape.format == MediaFormat::kFlac;

@@ -49,9 +49,9 @@ AudioPlan plan_clip(const PartShape& shape, std::int64_t bins) {
 
 std::int64_t audio_working_set_bytes(const PartShape& shape, double max_seconds) {
   const std::int64_t window = std::min(kWindowSamples, audio_samples_16k(shape, max_seconds) + 640);
-  // One window of samples and its reflected copy; libsndfile's and the codecs' state and their page
-  // buffers; chunks, interleaved, mono and resampled; the resampler's filter, which grows with the
-  // rate.
+  // Counts one window of samples and its reflected copy; libsndfile's and the codecs' state and
+  // their page buffers; chunks, interleaved, mono and resampled; the resampler's filter, which
+  // grows with the rate.
   constexpr std::int64_t kCodecs = std::int64_t{4} << 20;
   constexpr std::int64_t kChunks = std::int64_t{1} << 20;
   return std::int64_t{8} * window + kCodecs + kChunks + std::int64_t{12} * shape.sample_rate;

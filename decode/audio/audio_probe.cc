@@ -32,7 +32,8 @@ Result<AudioHeader> read_header(const ByteSource& source, MediaFormat format) {
   }
 }
 
-/// A FLAC stream written to a pipe does not know its length: decoded once, samples dropped.
+/// Returns the number of samples of a FLAC stream whose header lacks it, as when it was written to
+/// a pipe: decodes it once and drops the samples.
 Result<std::int64_t> measure(const ByteSource& source) {
   ISOCOST_ASSIGN(const auto decoder, open_audio(source, MediaFormat::kFlac));
   std::int64_t frames = 0;

@@ -20,8 +20,9 @@ constexpr std::size_t kFft = kMelFft;
 constexpr std::size_t kHop = kMelHop;
 constexpr std::size_t kSpectrum = kFft / 2 + 1;
 constexpr std::size_t kPad = kFft / 2;
-constexpr double kLeastPower = 1e-10;  ///< Of silence.
-constexpr int kBatch = 32;  ///< Frames a call of the transform: 50 or 100 KB, stays in the cache.
+constexpr double kLeastPower = 1e-10;  ///< power of silence
+constexpr int kBatch =
+    32;  ///< Frames per call of the transform; their 50 or 100 KB stay in the cache.
 
 double mel_to_hz(double mel) {
   constexpr double kLinearEnd = 15.0;  // 1 kHz; logarithmic beyond
@@ -75,7 +76,8 @@ struct Tables {
   }
 };
 
-/// Null for other numbers than those of Whisper's models.
+/// Returns the tables for this number of bins; null for numbers other than those of Whisper's
+/// models.
 const Tables<double>* exact_tables(std::int64_t bins) {
   static const Tables<double> of_80(80);
   static const Tables<double> of_128(128);
@@ -83,7 +85,8 @@ const Tables<double>* exact_tables(std::int64_t bins) {
   return bins == 128 ? &of_128 : nullptr;
 }
 
-/// `samples` with 200 reflected ones before and behind; the edge sample itself is not repeated.
+/// Returns `samples` with 200 reflected ones before and after them; the edge sample itself is not
+/// repeated.
 std::vector<float> reflect(std::span<const float> samples) {
   std::vector<float> padded(samples.size() + 2 * kPad);
   std::copy(samples.begin(), samples.end(), padded.begin() + kPad);

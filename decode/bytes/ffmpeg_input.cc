@@ -37,7 +37,7 @@ namespace {
 
 constexpr int kIoBuffer = 16 << 10;
 
-/// Demuxers step over damage and go on behind it, and tell so in an error message only.
+/// Number of demuxers' error messages: demuxers skip damage, and report it in no other way.
 thread_local std::int64_t demuxer_errors = 0;
 
 bool is_demuxer(void* object) {
@@ -48,7 +48,7 @@ bool is_demuxer(void* object) {
   return category == AV_CLASS_CATEGORY_DEMUXER;
 }
 
-/// Messages go nowhere, but a demuxer's errors are counted.
+/// Drops FFmpeg's messages, but counts a demuxer's errors.
 void take_log(void* object, int level, const char*, va_list) {
   if (level <= AV_LOG_ERROR && is_demuxer(object)) ++demuxer_errors;
 }
@@ -97,7 +97,7 @@ std::int64_t seek_bytes(void* user, std::int64_t offset, int whence) {
   return target;
 }
 
-/// Containers may name other files; none is ever opened.
+/// Refuses to open other files that a container names.
 int refuse_open(AVFormatContext*, AVIOContext**, const char*, int, AVDictionary**) {
   return AVERROR(EACCES);
 }
@@ -207,7 +207,8 @@ Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat form
   raw->pb = s.io.get();
   raw->io_open = refuse_open;
   raw->flags |= AVFMT_FLAG_CUSTOM_IO;
-  const int opened = avformat_open_input(&raw, nullptr, demuxer, nullptr);  // frees raw on failure
+  const int opened =
+      avformat_open_input(&raw, nullptr, demuxer, nullptr);  // frees `raw` on failure
   if (opened == AVERROR_EOF && !s.stream.error) {
     return corrupt("its container ends before a frame: it is cut off, or has no frames");
   }
@@ -264,7 +265,7 @@ Result<AvCodec> open_video_decoder(const AVStream& stream, std::int64_t max_pixe
   if (!codec) throw std::bad_alloc();
   int code = avcodec_parameters_to_context(codec.get(), stream.codecpar);
   codec->pkt_timebase = stream.time_base;
-  codec->thread_count = 1;  // our workers are the parallelism
+  codec->thread_count = 1;  // the workers run in parallel instead
   codec->max_pixels = max_pixels;
   codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_EXPLODE;
   if (code >= 0) code = avcodec_open2(codec.get(), decoder, nullptr);

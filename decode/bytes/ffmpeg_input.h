@@ -31,35 +31,35 @@ using AvFrame = std::unique_ptr<AVFrame, FreeAvFrame>;
 using AvPacket = std::unique_ptr<AVPacket, FreeAvPacket>;
 using AvCodec = std::unique_ptr<AVCodecContext, FreeAvCodec>;
 
-/// Sends FFmpeg's messages nowhere, once for the process.
+/// Drops FFmpeg's messages, once for the process.
 void take_over_ffmpeg_log();
 
 AvFrame make_av_frame();
 AvPacket make_av_packet();
 
 /// A container opened over a ByteSource: libavformat reads only through it, with the demuxer that
-/// `format` names; no protocol, file or reference to another file is followed. Its messages go
-/// nowhere; a damage that it only logs is an error here. Single-thread; the source must outlive it.
+/// `format` names, and follows no protocol, file or reference to another file. Its messages are
+/// dropped; damage that it only logs is an error here. Single-thread; the source must outlive it.
 class FfmpegInput {
  public:
-  /// Errors: kCorrupt where the container does not parse or has no video stream, kIo.
+  /// Opens a container. Errors: kCorrupt where it does not parse or has no video stream, kIo.
   static Result<FfmpegInput> open(const ByteSource& source, MediaFormat format);
   FfmpegInput(FfmpegInput&&) noexcept;
   FfmpegInput& operator=(FfmpegInput&&) noexcept;
   ~FfmpegInput();
 
   AVFormatContext* context() const;
-  /// The video stream that players would choose; all others are discarded.
+  /// Returns the video stream that players would choose; all others are discarded.
   AVStream* video() const;
 
-  /// The next packet of the video stream; false at the end. Errors: kCorrupt (a packet cut off,
-  /// damage that the demuxer stepped over), kIo.
+  /// Reads the next packet of the video stream. Returns false at the end. Errors: kCorrupt (a
+  /// packet cut off, damage that the demuxer skipped), kIo.
   Result<bool> read_packet(AVPacket* packet);
 
   /// Moves to the last key frame at or before `ticks` of the video stream. Errors: kCorrupt, kIo.
   Status seek(std::int64_t ticks);
 
-  /// `code` as an Error, or what the source answered when that was behind it.
+  /// Returns `code` as an Error, or the source's error if that caused it.
   Error error(int code, const std::string& what) const;
 
  private:
@@ -68,12 +68,12 @@ class FfmpegInput {
   std::unique_ptr<State> state_;
 };
 
-/// The decoder for a stream's codec, opened with one thread and strict error detection, which
-/// refuses frames beyond `max_pixels`. Errors: kUnsupported (a codec that we do not decode, or that
-/// this libavcodec lacks), kCorrupt.
+/// Opens the decoder for a stream's codec, with one thread and strict error detection; it refuses
+/// frames beyond `max_pixels`. Errors: kUnsupported (a codec that we do not decode, or that this
+/// libavcodec lacks), kCorrupt.
 Result<AvCodec> open_video_decoder(const AVStream& stream, std::int64_t max_pixels);
 
-/// kUnsupported naming the codec where it is none of those that we decode.
+/// Checks that we decode the stream's codec. Errors: kUnsupported naming the codec.
 Status check_video_codec(const AVStream& stream);
 
 }  // namespace isocost

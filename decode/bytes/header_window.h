@@ -10,8 +10,8 @@
 
 namespace isocost {
 
-/// A look at a source, 4 KiB at a time: headers are read through it without an allocation, and
-/// large segments are stepped over without being read. Single-thread; the source must outlive it.
+/// A window on a source, 4 KiB at a time: headers are read through it without an allocation, and
+/// large segments are skipped without being read. Single-thread; the source must outlive it.
 class HeaderWindow {
  public:
   static constexpr std::size_t kBytes = 4096;
@@ -21,11 +21,12 @@ class HeaderWindow {
 
   std::int64_t size() const { return size_; }
 
-  /// `n` <= kBytes bytes from `offset` >= 0, fewer only at the source's end. Valid until the next
-  /// call. Errors: kIo.
+  /// Returns `n` <= kBytes bytes from `offset` >= 0, fewer only at the source's end. Valid until
+  /// the next call. Errors: kIo.
   Result<ByteView> some(std::int64_t offset, std::size_t n);
 
-  /// As `some`, but kCorrupt "cut off within `what`" where there are fewer.
+  /// Returns the bytes of `some`. Errors: kIo; kCorrupt "cut off within `what`" where there are
+  /// fewer than `n`.
   Result<ByteView> all(std::int64_t offset, std::size_t n, const char* what);
 
  private:

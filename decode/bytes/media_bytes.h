@@ -13,7 +13,7 @@ namespace isocost {
 
 using ByteView = std::span<const std::uint8_t>;
 
-/// Unsigned integers of `n` <= 8 bytes at `at`; the caller has checked that they are there.
+/// Read unsigned integers of `n` <= 8 bytes at `at`; the caller has checked that they are there.
 inline std::uint64_t little_endian(ByteView bytes, std::size_t at, std::size_t n) {
   std::uint64_t value = 0;
   for (std::size_t i = n; i-- > 0;) value = (value << 8) | bytes[at + i];
@@ -26,17 +26,17 @@ inline std::uint64_t big_endian(ByteView bytes, std::size_t at, std::size_t n) {
   return value;
 }
 
-/// Up to `size` bytes from `offset`, fewer only at the source's end.
+/// Reads up to `size` bytes from `offset`, fewer only at the source's end.
 Result<std::vector<std::uint8_t>> read_some(const ByteSource& source, std::int64_t offset,
                                             std::size_t size);
 
-/// True where `tag` stands at `at`, wholly within `bytes`.
+/// Returns whether `tag` stands at `at`, wholly within `bytes`.
 bool has_tag(ByteView bytes, std::size_t at, std::string_view tag);
 
-/// The offset behind ID3v2 tags that some taggers put before FLAC and MP3 streams.
+/// Returns the offset after ID3v2 tags, which some taggers put before FLAC and MP3 streams.
 Result<std::int64_t> skip_id3v2(const ByteSource& source);
 
-/// A kCorrupt error with a message of our own words.
+/// Returns a kCorrupt error with a message in our own words.
 Error corrupt(std::string message);
 
 }  // namespace isocost

@@ -1,4 +1,4 @@
-// A sample's JSON part. Read event by event: members that are the user's cost no memory.
+// Parses a sample's JSON part event by event, so that the user's other members cost no memory.
 
 #include "decode/bytes/sample_json.h"
 
@@ -69,7 +69,7 @@ class SampleReader final : public nlohmann::json_sax<nlohmann::json> {
  private:
   bool at_member(std::string_view name) const { return depth_ == 1 && key_ == name; }
 
-  /// A value that is none of ours: must not stand in the place of one.
+  /// Takes a value that is none of ours, and must not stand in the place of one.
   bool other(bool object = false) {
     if (depth_ == 0 && !object) return fail("is no object");
     if (at_member("text")) return fail("has a 'text' that is no string");

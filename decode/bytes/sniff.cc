@@ -24,7 +24,7 @@ std::optional<MediaFormat> sniff_riff(ByteView head) {
   return std::nullopt;
 }
 
-/// "BM" alone begins many a text.
+/// Returns whether a BMP begins here. "BM" is not sufficient, since many texts begin with it.
 bool is_bmp(ByteView head) {
   if (!has_tag(head, 0, "BM") || head.size() < 18) return false;
   const std::uint64_t header_bytes = little_endian(head, 14, 4);
@@ -38,7 +38,7 @@ bool is_mp4(ByteView head) {
                      [&](std::string_view type) { return has_tag(head, 4, type); });
 }
 
-/// A frame header of MPEG audio with no forbidden value in it.
+/// Returns whether a frame header of MPEG audio, without forbidden values, begins here.
 bool is_mpeg_audio(ByteView head) {
   if (head.size() < 4 || head[0] != 0xFF || (head[1] & 0xE0) != 0xE0) return false;
   const bool version = (head[1] & 0x18) != 0x08;
@@ -49,7 +49,7 @@ bool is_mpeg_audio(ByteView head) {
 
 bool agree(MediaFormat found, MediaFormat claimed, ByteView head) {
   if (found == claimed) return true;
-  // Ogg holds either; tags may stand before FLAC as before MP3.
+  // An Ogg file holds either codec; tags may precede FLAC as well as MP3.
   if (found == MediaFormat::kOpus && claimed == MediaFormat::kOggVorbis) return true;
   return has_tag(head, 0, "ID3") && claimed == MediaFormat::kFlac;
 }

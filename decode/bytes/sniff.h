@@ -9,11 +9,12 @@
 
 namespace isocost {
 
-/// The format whose marks stand in a file's first bytes (64 will do); nothing where they are of
-/// none. Text has no marks.
+/// Returns the format whose marks stand in a file's first bytes (64 suffice); nothing if they are
+/// no format's marks. Text has none.
 std::optional<MediaFormat> sniff(ByteView head);
 
-/// kCorrupt where the bytes are of another format than the name claims, or of none.
+/// Checks that the bytes begin with the marks of the format that the name claims. Errors: kCorrupt
+/// where they are another format's, or none's.
 Status check_marks(ByteView head, MediaFormat claimed);
 
 }  // namespace isocost

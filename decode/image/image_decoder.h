@@ -18,29 +18,29 @@ struct Pixels {
   std::vector<std::uint8_t> rgb;
 };
 
-/// How a JPEG is decoded.
+/// Options for decoding a JPEG.
 struct JpegDecoding {
-  std::int32_t divisor = 1;  ///< 1, 2, 4 or 8: by how much it is scaled down, sides rounded up.
-  /// If fast: with a coarser inverse transform, and colours that are repeated where the file has
-  /// fewer of them than pixels, not interpolated.
+  std::int32_t divisor = 1;  ///< Divisor of the sides, which are rounded up: 1, 2, 4 or 8.
+  /// kFast: a coarser inverse transform, and colours are repeated, not interpolated, where the file
+  /// has fewer of them than pixels.
   Exactness exactness = Exactness::kExact;
 };
 
-/// Returns by how much JPEG's inverse transform may scale down without falling below the target: 1,
-/// 2, 4 or 8. Sides are those stored.
+/// Returns the largest divisor, 1, 2, 4 or 8, with which JPEG's inverse transform does not fall
+/// below the target. Sides are those stored.
 std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
                           std::int32_t target_height);
 
-/// Decodes an image; `jpeg` is for the files of that format. Computes on the calling thread.
-/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo; of
-/// JPEG, those of DecodeLimit::check. Other files are decoded to their end: by the limits of
-/// pixels, that takes seconds at most.
+/// Decodes an image; `jpeg` applies to files of that format. Computes on the calling thread.
+/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo; for
+/// JPEG, those of DecodeLimit::check. Other files are decoded to their end, which takes seconds at
+/// most within the limits of pixels.
 Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
                             Alpha alpha, const DecodeLimit& limit);
 /// Returns an upper bound of the memory of decode_image, its result and the file included.
 std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
 
-/// The file of an image. Errors: kCorrupt (another size than the shape's), kIo.
+/// Reads the file of an image. Errors: kCorrupt (another size than the shape's), kIo.
 Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const PartShape& shape);
 /// Returns an upper bound of the memory in which a JPEG's rows are decoded, the file included.
 std::int64_t jpeg_rows_bytes(const PartShape& shape);

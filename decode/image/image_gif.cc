@@ -1,4 +1,4 @@
-// GIF, its 89a specification: the first picture, laid on its canvas.
+// Decodes the first picture of a GIF, laid on its canvas, according to the 89a specification.
 
 #include <array>
 #include <cstddef>
@@ -24,15 +24,15 @@ struct GifPicture {
   std::optional<std::uint8_t> transparent;
   bool interlaced = false;
   int literal_bits = 0;
-  std::size_t data = 0;  ///< Where its sub-blocks begin.
+  std::size_t data = 0;  ///< Offset of its sub-blocks.
 };
 
-/// A table's bytes, by the flags of the block before it.
+/// Returns the bytes of a colour table, by the flags of the block before it.
 std::size_t table_bytes(std::uint8_t flags) {
   return (flags & 0x80) != 0 ? std::size_t{3} << ((flags & 7) + 1) : 0;
 }
 
-/// The block at `at`, which must be there with `n` bytes.
+/// Returns the block at `at`, which must have `n` bytes.
 Result<ByteView> block(ByteView file, std::size_t at, std::size_t n) {
   if (at > file.size() || file.size() - at < n) return corrupt("its GIF picture is cut off");
   return file.subspan(at, n);
@@ -87,7 +87,8 @@ Result<GifPicture> find_picture(ByteView file) {
   }
 }
 
-/// Where each row of the stream stands: interlaced pictures come in four passes.
+/// Returns the row of the picture for each row of the stream: interlaced pictures come in four
+/// passes.
 std::vector<std::size_t> row_order(std::size_t height, bool interlaced) {
   struct Pass {
     std::size_t first, step;
@@ -114,7 +115,7 @@ void paint(const GifPicture& picture, std::span<const std::uint8_t> indices, Pix
     for (const std::uint8_t index : row) {
       if (picture.transparent != index) {
         const std::size_t colour = std::size_t{3} * index;
-        const bool known = colour + 3 <= picture.colours.size();  // others show as black
+        const bool known = colour + 3 <= picture.colours.size();  // unknown colours show as black
         for (std::size_t c = 0; c < 3; ++c) to[c] = known ? picture.colours[colour + c] : 0;
       }
       to += 3;

@@ -1,4 +1,4 @@
-// GIF (its 89a specification) and BMP (the headers of Windows and of OS/2 1.x).
+// Reads headers of GIF (its 89a specification) and BMP (the headers of Windows and of OS/2 1.x).
 
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 namespace isocost {
 namespace {
 
-/// Behind a chain of sub-blocks.
+/// Returns the offset after a chain of sub-blocks.
 Result<std::int64_t> skip_sub_blocks(HeaderWindow& window, std::int64_t at) {
   for (;;) {
     ISOCOST_ASSIGN(const ByteView length, window.all(at, 1, "its GIF blocks"));
@@ -22,7 +22,7 @@ Result<std::int64_t> skip_sub_blocks(HeaderWindow& window, std::int64_t at) {
   }
 }
 
-/// There must be a picture behind colours and extensions.
+/// Checks that a picture follows the colours and extensions.
 Status find_gif_picture(HeaderWindow& window, std::int64_t at) {
   for (;;) {
     ISOCOST_ASSIGN(const ByteView kind, window.all(at, 1, "its GIF blocks, before a picture"));
@@ -38,9 +38,9 @@ struct BmpLayout {
   std::uint64_t header_bytes = 0;
   std::uint64_t bits = 0;
   std::uint64_t compression = 0;
-  std::uint64_t data_bytes = 0;  ///< Said; 0 where the rows tell.
+  std::uint64_t data_bytes = 0;  ///< Stated size; 0: it follows from the rows.
   std::int64_t width = 0;
-  std::int64_t height = 0;  ///< Negative: rows from the top.
+  std::int64_t height = 0;  ///< Negative: rows come from the top.
 };
 
 Result<BmpLayout> read_bmp_layout(HeaderWindow& window) {
@@ -90,7 +90,8 @@ Status check_bmp_kind(const BmpLayout& layout) {
                                             std::to_string(layout.compression) + " is not decoded");
 }
 
-/// Rows are plain, and so their bytes are known; run lengths say how many they take.
+/// Checks the size of the pixels. It follows from the rows where they are plain; run lengths state
+/// it.
 Status check_bmp_size(const BmpLayout& layout, std::int64_t size) {
   const bool runs = layout.compression == 1 || layout.compression == 2;
   __extension__ using Wide = unsigned __int128;

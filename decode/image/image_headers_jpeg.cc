@@ -1,4 +1,4 @@
-// JPEG, ITU-T T.81: markers and segments up to the first scan.
+// Reads headers of JPEG, ITU-T T.81: markers and segments up to the first scan.
 
 #include <cstdint>
 #include <string>
@@ -24,7 +24,7 @@ constexpr std::uint8_t kEoi = 0xD9;
 constexpr std::uint8_t kSos = 0xDA;
 constexpr std::uint8_t kApp1 = 0xE1;
 
-// As many bytes between segments are passed over, as libjpeg does with any number.
+// Most bytes between segments that are skipped; libjpeg skips any number.
 constexpr std::int64_t kMostStray = 64 << 10;
 
 bool is_frame_header(std::uint8_t marker) {
@@ -57,7 +57,7 @@ class JpegHeader {
 
  private:
   Result<std::uint8_t> next_marker() {
-    // A marker is neither 0 nor FF, of which any number may fill up.
+    // A marker is neither 0 nor FF; any number of FF may precede it as filling.
     for (;; ++at_) {
       ISOCOST_ASSIGN(const ByteView bytes, window_.all(at_, 2, "its JPEG header"));
       if (bytes[0] == 0xFF && bytes[1] == 0xFF) continue;
@@ -111,7 +111,7 @@ class JpegHeader {
       return corrupt("its JPEG scan header is damaged");
     }
     if (end >= window_.size()) return corrupt("cut off before its JPEG picture");
-    // Otherwise rows are decoded as they come, and no more than a few are held.
+    // Scans that are not decoded together are decoded row by row, and only a few rows are held.
     const bool together = progressive_ || bytes[2] < components_;
     shape_.channels = together ? components_ : 0;
     return JpegFrame{shape_, components_, end};
@@ -119,7 +119,7 @@ class JpegHeader {
 
   HeaderWindow& window_;
   PartShape shape_;
-  std::int64_t at_ = 2;  ///< Behind the start-of-image marker.
+  std::int64_t at_ = 2;  ///< after the start-of-image marker
   std::int64_t stray_ = 0;
   std::int32_t components_ = 0;
   bool progressive_ = false;

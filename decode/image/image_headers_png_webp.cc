@@ -1,4 +1,5 @@
-// PNG (ISO/IEC 15948) and WebP (its container specification, RFC 6386 and the lossless format's).
+// Reads headers of PNG (ISO/IEC 15948) and WebP (its container specification, RFC 6386 and the
+// lossless format's).
 
 #include <cstdint>
 #include <string>
@@ -27,9 +28,9 @@ bool is_png_depth(std::uint8_t colour_type, std::uint8_t depth) {
   }
 }
 
-/// EXIF stands in a chunk of its own, which writers put before the pixels.
+/// Returns the orientation. EXIF has a chunk of its own, which writers put before the pixels.
 Result<std::uint8_t> png_orientation(HeaderWindow& window, std::int64_t at) {
-  constexpr std::int64_t kAround = 12;  // length and type before, CRC behind
+  constexpr std::int64_t kAround = 12;  // length and type before the data, CRC after it
   for (;;) {
     ISOCOST_ASSIGN(const ByteView head, window.all(at, 8, "its PNG chunks, before a picture"));
     const auto length = static_cast<std::int64_t>(big_endian(head, 0, 4));
@@ -42,12 +43,12 @@ Result<std::uint8_t> png_orientation(HeaderWindow& window, std::int64_t at) {
 }
 
 struct WebpChunk {
-  std::int64_t at = 0;    ///< Of its header.
-  std::int64_t body = 0;  ///< Bytes behind its header.
+  std::int64_t at = 0;    ///< Offset of its header.
+  std::int64_t body = 0;  ///< Bytes after its header.
   std::int64_t next() const { return at + 8 + body + (body & 1); }
 };
 
-/// The frame tag of a key frame and its start code.
+/// Reads the frame tag of a key frame and its start code.
 Status read_vp8(HeaderWindow& window, const WebpChunk& chunk, PartShape& shape) {
   ISOCOST_ASSIGN(const ByteView bytes, window.all(chunk.at + 8, 10, "its WebP header"));
   if ((bytes[0] & 1) != 0 || big_endian(bytes, 3, 3) != 0x9D012A) {

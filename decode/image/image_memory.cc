@@ -9,16 +9,17 @@
 namespace isocost {
 namespace {
 
-// Without its pixels.
+// Returns the memory of a JPEG decoder without its pixels.
 std::int64_t jpeg_decoder_bytes(const PartShape& shape) {
   const bool exchanged = exchanges_sides(shape.orientation);
   const std::int32_t width = exchanged ? shape.height : shape.width;
   const std::int32_t height = exchanged ? shape.width : shape.height;
-  // Coefficients of 16 bits, sides rounded up to blocks: all of a progressive file, else some rows.
+  // A progressive file holds all its coefficients of 16 bits, with sides rounded up to blocks;
+  // others hold some rows.
   constexpr std::int64_t kBlocks = 32;
   const std::int64_t held = shape.channels * (width + kBlocks) * (height + kBlocks) * 2;
   const std::int64_t rows = (std::int64_t{width} + kBlocks) * 4 * 64;
-  // Those that are read together, and one with four channels.
+  // Counts the rows that are read together, and one row with four channels.
   constexpr auto kRows = static_cast<std::int64_t>(kResampleBatch);
   constexpr auto kSlack = static_cast<std::int64_t>(kResampleSlack);
   const std::int64_t read = (std::int64_t{width} * 3 + kSlack) * kRows + std::int64_t{width} * 4;
@@ -46,14 +47,14 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) 
     case MediaFormat::kJpeg:
       return common + jpeg_bytes(shape, divisor);
     case MediaFormat::kPng:
-      // Its chunks put together; RGBA with filters, or RGBA; rows of 16 bits.
+      // Counts the chunks put together; RGBA with filters, or RGBA; rows of 16 bits.
       return common + shape.encoded_bytes + pixels * 4 +
              (std::int64_t{shape.width} + shape.height) * 8 * 4;
     case MediaFormat::kWebp:
       return common + pixels * (4 + 4 + 4 + 2) +
-             std::int64_t{shape.width} * 64;  // animated: two canvases
+             std::int64_t{shape.width} * 64;  // two canvases, if it is animated
     case MediaFormat::kGif:
-      return common + pixels * (3 + 1);  // and colour indices
+      return common + pixels * (3 + 1);  // RGB and colour indices
     default:
       return common + shape.encoded_bytes + pixels * (4 + 4);  // BMP: packet, frame, RGBA
   }

@@ -38,7 +38,7 @@ Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t he
     return corrupt("its PNG header has changed since it was probed");
   }
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, 4));
-  const std::size_t bits = png_channels(header.color_type) * header.bit_depth;  // of a pixel
+  const std::size_t bits = png_channels(header.color_type) * header.bit_depth;  // per pixel
   if (bytes / 4 * bits / 8 > most_inflated_bytes(file.size())) {
     return corrupt("its PNG is cut off: so few bytes hold no picture of its size");
   }

@@ -22,15 +22,16 @@ namespace isocost {
 namespace {
 
 constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
-constexpr int kMostScans = 500;  // as many as libjpeg-turbo's own tools decode
+constexpr int kMostScans = 500;  // the limit of libjpeg-turbo's own tools
 
-// What libjpeg-turbo warns of although every pixel is there.
+// Returns whether libjpeg-turbo warns although every pixel is there.
 bool is_harmless(int warning) {
   return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_ADOBE_XFORM ||
          warning == JWRN_JFIF_MAJOR;
 }
 
-// libjpeg's callbacks find it behind the decoder's pointer to its first member.
+// State for libjpeg's callbacks, which find it because its first member is the one that the decoder
+// points to.
 struct Errors {
   jpeg_error_mgr manager;
   std::jmp_buf escape;
@@ -38,7 +39,7 @@ struct Errors {
   bool is_memory;
 };
 
-// Finds what it belongs to as Errors does.
+// State for the progress callback, which finds it as with Errors.
 struct Progress {
   jpeg_progress_mgr manager;
   const DecodeLimit* limit;
@@ -53,22 +54,23 @@ struct Progress {
   std::longjmp(errors->escape, 1);
 }
 
-// Below 0: a warning, that the file is damaged.
+// Takes a message. A level below 0 is a warning that the file is damaged.
 void take_message(j_common_ptr jpeg, int level) {
   if (level < 0 && !is_harmless(jpeg->err->msg_code)) give_up(jpeg);
 }
 
 void ignore_message(j_common_ptr /*jpeg*/) {}
 
-// Called for a row of blocks of each scan that is read, and when rows are asked for.
+// Checks the limits. Called for a row of blocks of each scan that is read, and when rows are
+// requested.
 void keep_limits(j_common_ptr jpeg) {
-  constexpr int kCallsForEach = 16;  // a look at the clock takes 0.3 us
+  constexpr int kCallsForEach = 16;  // reading the clock takes 0.3 us
   auto* progress = reinterpret_cast<Progress*>(jpeg->progress);
   if (progress->calls++ % kCallsForEach == 0 && !progress->limit->check({}, 0).has_value()) {
     progress->is_over = true;
     std::longjmp(reinterpret_cast<Errors*>(jpeg->err)->escape, 1);
   }
-  // A small file may ask for any number of passes over a large picture.
+  // A small file may demand any number of passes over a large picture.
   const auto* decoder = reinterpret_cast<j_decompress_ptr>(jpeg);
   if (decoder->input_scan_number <= kMostScans) return;
   auto* errors = reinterpret_cast<Errors*>(jpeg->err);
@@ -76,7 +78,7 @@ void keep_limits(j_common_ptr jpeg) {
   std::longjmp(errors->escape, 1);
 }
 
-// Adobe's way, in which all such files come: 255 is no ink.
+// Converts Adobe's form of CMYK, the only one in use, to RGB: 255 is no ink.
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb) {
   for (std::size_t i = 0; i < pixels; ++i, cmyk += 4) {
     const unsigned key = cmyk[3];
@@ -93,10 +95,10 @@ struct JpegRows::Decoder {
   DecodeLimit limit;
   Progress progress{};
   Errors errors{};
-  std::int32_t width = 0;          // of the picture, also where columns are left out
-  std::vector<std::uint8_t> rows;  // kResampleBatch of them, each with slack
+  std::int32_t width = 0;          // width of the picture, even if columns are left out
+  std::vector<std::uint8_t> rows;  // kResampleBatch rows, each with slack
   std::size_t stride = 0;
-  std::vector<std::uint8_t> cmyk;  // a row, where the file has four channels
+  std::vector<std::uint8_t> cmyk;  // one row, where the file has four channels
 
   explicit Decoder(DecodeLimit allowed) : limit(std::move(allowed)) {
     progress.manager.progress_monitor = keep_limits;
@@ -110,15 +112,15 @@ struct JpegRows::Decoder {
   Decoder& operator=(const Decoder&) = delete;
   ~Decoder() { jpeg_destroy_decompress(&jpeg); }
 
-  // Runs calls of libjpeg, which leaves them by a jump where it fails: `work` must own nothing.
+  // Runs calls of libjpeg, which leave by a jump on failure: `work` must own nothing.
   template <typename Work>
   Status run(const Work& work) {
-    if (setjmp(errors.escape) == 0) {  // NOLINT(cert-err52-cpp): libjpeg knows no other way
+    if (setjmp(errors.escape) == 0) {  // NOLINT(cert-err52-cpp): libjpeg has no other way
       work();
       return {};
     }
     if (errors.is_memory) throw std::bad_alloc();
-    if (progress.is_over) return limit.check({}, 0);  // neither time nor a stop is taken back
+    if (progress.is_over) return limit.check({}, 0);  // an exceeded time or a stop is permanent
     return corrupt(std::string("its JPEG does not decode: ") + errors.message.data());
   }
 
@@ -150,22 +152,23 @@ struct JpegRows::Decoder {
   std::int32_t height() const { return static_cast<std::int32_t>(jpeg.output_height); }
   std::int32_t next() const { return static_cast<std::int32_t>(jpeg.output_scanline); }
 
-  // How many columns at the sides of what is decoded may differ from those of the whole picture:
-  // colours are interpolated with the next sample's, and where a progressive file ends early,
-  // blocks are smoothed with the two before them.
+  // Returns how many columns at the sides of the decoded part may differ from those of the whole
+  // picture: colours are interpolated with the next sample's, and where a progressive file ends
+  // early, blocks are smoothed with the two before them.
   std::int32_t inexact_columns() {
     const std::int32_t sample = jpeg.max_h_samp_factor;
     const std::int32_t block = sample * jpeg.min_DCT_scaled_size;
     return sample + (jpeg_has_multiple_scans(&jpeg) != FALSE ? 2 * block : 0);
   }
 
-  // Passes over the rows before `end`.
+  // Skips the rows before `end`.
   Status pass_rows(std::int32_t end) {
-    // Whole rows of blocks, as libjpeg-turbo miscounts others where colours are not interpolated;
-    // and never all that are left, as it would not read the rest of the file then.
+    // Skips whole rows of blocks, because libjpeg-turbo miscounts others where colours are not
+    // interpolated. Never skips all rows that are left, because it would then not read the rest of
+    // the file.
     const std::int32_t block = jpeg.max_v_samp_factor * jpeg.min_DCT_scaled_size;
     ISOCOST_TRY(drop_rows(std::min(end, (next() + block - 1) / block * block)));
-    const std::int32_t at_once = 512 / block * block;  // some milliseconds
+    const std::int32_t at_once = 512 / block * block;  // takes some milliseconds
     for (;;) {
       const std::int32_t left = std::min(end, height() - 1) / block * block - next();
       if (left <= 0) return drop_rows(end);
@@ -180,7 +183,7 @@ struct JpegRows::Decoder {
     return {};
   }
 
-  // The next `count` rows to the first places.
+  // Reads the next `count` rows to the first places.
   Status read_rows(std::int32_t count) {
     return run([&] {
       std::array<JSAMPROW, kResampleBatch> into{};
@@ -223,7 +226,7 @@ std::int32_t JpegRows::height() const { return decoder_->height(); }
 Result<std::int32_t> JpegRows::restrict_columns(std::int32_t first, std::int32_t end) {
   const std::int32_t inexact = decoder_->inexact_columns();
   const std::int32_t left = std::max(first - inexact, 0);
-  auto begin = static_cast<JDIMENSION>(left);  // and then of the block that has it
+  auto begin = static_cast<JDIMENSION>(left);  // decoding begins at the block that contains it
   auto count = static_cast<JDIMENSION>(std::min(end + inexact, width()) - left);
   ISOCOST_TRY(decoder_->run([&] { jpeg_crop_scanline(&decoder_->jpeg, &begin, &count); }));
   return static_cast<std::int32_t>(begin);

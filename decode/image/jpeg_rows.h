@@ -11,13 +11,13 @@
 
 namespace isocost {
 
-/// The rows of a JPEG, decoded while they are read. Where rows are passed over and columns left
-/// out, only coefficients are read, so that damage is found there too.
+/// The rows of a JPEG, decoded while they are read. Where rows are skipped and columns left out,
+/// coefficients are still read, so that damage there is found, too.
 class JpegRows final : public RowSource {
  public:
-  /// `file` is the whole file, of `width` × `height` stored pixels according to its header, and
-  /// outlives the rows. The limit is looked at while a file of several scans is read, which is
-  /// read to its end before the first row is there, and between rows. Errors: kCorrupt, and those
+  /// Opens a JPEG. `file` is the whole file, of `width` × `height` stored pixels according to its
+  /// header, and must outlive the rows. A file of several scans is read to its end before the first
+  /// row is there. The limit is checked during that, and between rows. Errors: kCorrupt, and those
   /// of DecodeLimit::check.
   static Result<std::unique_ptr<JpegRows>> open(ByteView file, std::int32_t width,
                                                 std::int32_t height, JpegDecoding how,
@@ -28,7 +28,7 @@ class JpegRows final : public RowSource {
   std::int32_t height() const override;
   Result<std::int32_t> restrict_columns(std::int32_t first, std::int32_t end) override;
   Status read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) override;
-  /// Goes to the end of the file, so that whatever is damaged or cut off is found. Errors: as
+  /// Reads to the end of the file, so that damage and truncation are found. Errors: those of
   /// `open`.
   Status finish();
 

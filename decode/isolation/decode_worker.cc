@@ -1,4 +1,4 @@
-// A decode worker: the other end of isolated_decoder.cc.
+// A decode worker: the counterpart of isolated_decoder.cc.
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ class Reader {
     const auto begin = static_cast<std::size_t>(offset - offset_);
     return window_.subspan(begin, static_cast<std::size_t>(bytes_) - begin);
   }
-  /// The window is used for something else.
+  /// Drops the bytes, because the window is used for something else.
   void forget() { bytes_ = 0; }
 
  private:
@@ -89,7 +89,8 @@ class RemoteSource final : public ByteSource {
   const std::int64_t size_;
 };
 
-// A decoder that does not ask its limit ends here, even where the node is gone.
+// Ends this process after `cpu_time`, also if a decoder does not check its limit or the node is
+// gone.
 void end_after(std::chrono::nanoseconds cpu_time) {
   constexpr std::chrono::seconds kGrace{2};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(cpu_time) + kGrace;

@@ -37,7 +37,7 @@ class IsolatedDecoder final : public SampleDecoder {
         most_(options.workers > 0 ? options.workers
                                   : std::max(1U, std::thread::hardware_concurrency())) {}
 
-  // Starts the first worker: whether workers start at all is known before data is.
+  // Starts the first worker, so that a failure to start workers is known before any data comes.
   Status start() {
     ISOCOST_ASSIGN(auto worker, WorkerProcess::start(options_.program, setup_));
     if (!worker->filtered()) {
@@ -75,7 +75,7 @@ class IsolatedDecoder final : public SampleDecoder {
  private:
   using Attempt = std::variant<Tensors, WorkerProcess::Died>;
 
-  // An end that a second attempt would not change.
+  // Returns an error for an end of a worker that a second attempt would not change.
   std::optional<PartError> final_error(const WorkerProcess::Died& died) const {
     if (died.cancelled) return PartError{Error(ErrorCode::kCancelled, "stopped while decoding"), 0};
     if (!died.over_time) return std::nullopt;
@@ -93,7 +93,7 @@ class IsolatedDecoder final : public SampleDecoder {
     const std::stop_token& stop;
   };
 
-  // A place among the workers, or, alone, that of all of them; until the end of the scope.
+  // One slot among the workers or, if `alone`, all of them, until the end of the scope.
   class Place {
    public:
     Place(IsolatedDecoder& decoder, bool alone, const std::stop_token& stop)
@@ -121,8 +121,8 @@ class IsolatedDecoder final : public SampleDecoder {
     }
   }
 
-  // The second attempt is a fresh worker's. What happened to an idle one before it had read
-  // anything is not the sample's fault.
+  // Makes an attempt; `fresh` takes a fresh worker, as the second attempt does. If an idle worker
+  // died before it had read anything, the sample is not at fault.
   Attempt decode(const Sample& sample, bool fresh) {
     while (!fresh) {
       std::unique_ptr<WorkerProcess> idle = take_idle();
@@ -132,7 +132,7 @@ class IsolatedDecoder final : public SampleDecoder {
       if (died == nullptr || !died->read_nothing) return outcome;
     }
     auto started = WorkerProcess::start(options_.program, setup_);
-    // One started when this decoder was made, so that something has happened to this machine.
+    // A worker started when this decoder was made, so the cause is the state of this machine.
     if (!started) return Tensors(failed(ErrorCode::kUnavailable, started.error().message(), 0));
     return decode_by(*std::move(started), sample);
   }
@@ -146,7 +146,7 @@ class IsolatedDecoder final : public SampleDecoder {
     return outcome;
   }
 
-  // Newcomers wait while somebody waits to be alone.
+  // Enters. New samples wait while another one waits to be alone.
   bool enter(bool alone, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (alone) ++suspects_;
@@ -176,13 +176,13 @@ class IsolatedDecoder final : public SampleDecoder {
   const Recipe recipe_;
   const IsolationOptions options_;
   const WorkerSetup setup_;
-  const std::unique_ptr<SampleDecoder> local_;  // for text
+  const std::unique_ptr<SampleDecoder> local_;  // decodes text
   const std::size_t most_;
   Mutex mutex_;
   ConditionVariable changed_;
   std::vector<std::unique_ptr<WorkerProcess>> idle_ ISOCOST_GUARDED_BY(mutex_);
   std::size_t active_ ISOCOST_GUARDED_BY(mutex_) = 0;
-  std::size_t suspects_ ISOCOST_GUARDED_BY(mutex_) = 0;  // that are, or wait to be, alone
+  std::size_t suspects_ ISOCOST_GUARDED_BY(mutex_) = 0;  // samples that are alone or wait to be
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint8_t kUpright = 1;
 constexpr std::int32_t kInFull = 1;
 
-// The stored picture as it is displayed.
+// Turns the stored picture as it is displayed.
 void turn(Pixels& pixels, const PartShape& shape) {
   if (shape.orientation == kUpright) return;
   const PixelWalk walk =
@@ -35,7 +35,7 @@ void turn(Pixels& pixels, const PartShape& shape) {
   pixels = {width, height, std::move(displayed)};
 }
 
-// What a framing's part has of the resized picture.
+// Returns the part of the resized picture that lies in the framing's part.
 PixelArea within(const Framing& framing) {
   const PixelArea& part = framing.part;
   const std::int32_t left = std::max(part.x, 0);
@@ -44,7 +44,7 @@ PixelArea within(const Framing& framing) {
           std::min(part.y + part.height, framing.height) - top};
 }
 
-// The rows that pillow_resize_rows makes of a picture, as patches.
+// Makes patches of the rows that pillow_resize_rows makes of a picture.
 Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid,
                        ExactResize resize, std::span<std::byte> patches, FrameSlot slot,
                        const DecodeLimit& limit) {
@@ -59,7 +59,7 @@ Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid
   return pillow_resize_rows(rows, framing.width, framing.height, seen, resize, sink);
 }
 
-// How a JPEG may be decoded.
+// Returns how a JPEG may be decoded.
 JpegDecoding jpeg_decoding(const PartShape& shape, const Framing& framing, Exactness exactness) {
   if (exactness == Exactness::kExact) return {};
   return {exchanges_sides(shape.orientation)
@@ -75,7 +75,7 @@ Result<Pixels> stored_image(const ByteSource& source, const PartShape& shape,
                       decoding.alpha, limit);
 }
 
-// Whether rows are needed in the order in which they are decoded.
+// Returns whether rows are needed in the order in which they are decoded.
 bool is_streamed(const PartShape& shape) {
   return shape.format == MediaFormat::kJpeg && shape.orientation == kUpright;
 }

@@ -17,15 +17,15 @@
 
 namespace isocost {
 
-/// What a model sees of a picture: `part` of what it is resized to. A part may reach beyond, or lie
-/// there, where it is black.
+/// The region of a picture that a model sees: `part` of the resized picture. It may reach beyond
+/// the picture, or lie outside of it; that region is black.
 struct Framing {
   std::int32_t width = 0;
   std::int32_t height = 0;
   PixelArea part;
 };
 
-/// That a picture is resized to the grid.
+/// Returns the framing of a picture that is resized to the grid.
 Framing whole(PatchGrid grid);
 
 /// Packed RGB of a picture as displayed.
@@ -40,20 +40,20 @@ struct PictureDecoding {
   Alpha alpha = Alpha::kWhite;
 };
 
-/// Decodes a picture and turns it as it is displayed: in full, so that resizing rounds what it
-/// rounds for a processor of transformers, or, if fast, at least as large as `framing` has it.
-/// Errors: those of decode_image.
+/// Decodes a picture and turns it as it is displayed. kExact decodes it in full, so that resizing
+/// rounds the same values as a processor of transformers; kFast, at least as large as `framing` has
+/// it. Errors: those of decode_image.
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
                                const Framing& framing, PictureDecoding decoding,
                                const DecodeLimit& limit);
 
-/// Makes patches with the very bytes that a processor of transformers hands to its normalisation
-/// where it is given `displayed`. The grid is at least as large as the part; its other patches'
+/// Makes patches whose bytes are those that a processor of transformers passes to its normalisation
+/// when it is given `displayed`. The grid is at least as large as the part; its other patches'
 /// pixels are black. Errors: those of DecodeLimit::check.
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches, const DecodeLimit& limit);
 
-/// The same for one of the frames that share patches.
+/// Makes the patches of one of the frames that share patches.
 Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches, FrameSlot slot,
                       const DecodeLimit& limit);
@@ -63,9 +63,10 @@ Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid gri
 Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour);
 inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
 
-/// Both for one framing. A JPEG that is stored upright is resized and cut while it is decoded.
-/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo,
-/// kInvalidArgument where `patches` has not the grid's bytes, those of DecodeLimit::check.
+/// Calls displayed_image and framed_patches for one framing. A JPEG that is stored upright is
+/// resized and cut while it is decoded. Errors: kCorrupt (truncated, damaged, another size than the
+/// shape's), kUnsupported, kIo, kInvalidArgument where `patches` does not have the grid's size,
+/// those of DecodeLimit::check.
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,
                             PictureDecoding decoding, std::span<std::byte> patches,
@@ -75,12 +76,12 @@ Status framed_image_patches(const ByteSource& source, const PartShape& shape,
 /// without `patches`.
 std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
                                       ExactResize resize);
-/// Likewise with made_square between them, and the square resized to `side`.
+/// Returns the bound with made_square between them, and the square resized to `side`.
 std::int64_t squared_working_set_bytes(const PartShape& shape, std::int32_t side,
                                        ExactResize resize);
-/// Likewise of framed_image_patches.
+/// Returns the bound of framed_image_patches.
 std::int64_t framed_image_bytes(const PartShape& shape, const Framing& framing, ExactResize resize);
-/// Likewise of framed_patches alone.
+/// Returns the bound of framed_patches alone.
 std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, ExactResize resize);
 
 }  // namespace isocost

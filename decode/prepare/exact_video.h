@@ -15,22 +15,22 @@ namespace isocost {
 
 /// A video as a model sees it.
 struct ExactVideo {
-  std::span<const std::int64_t> indices;  ///< Of its frames, ascending.
-  Framing framing;                        ///< Of each frame.
+  std::span<const std::int64_t> indices;  ///< Numbers of its frames, ascending.
+  Framing framing;                        ///< Framing of each frame.
   PatchGrid grid;
   std::int32_t depth = 1;  ///< Frames that a patch spans.
-  /// Width is resized before height whatever resize_order says: transformers resizes frames by
-  /// torchvision alone.
+  /// Width is resized before height whatever resize_order says, since transformers resizes frames
+  /// by torchvision alone.
   ResampleFilter filter;
 };
 
 /// Decodes the frames and appends the patches that framed_patches makes of them: a picture for
-/// every `depth` frames, of which an incomplete last group repeats its last one. One frame is held
-/// at a time. Errors: those of exact_video_frames.
+/// every `depth` frames, of which an incomplete last group repeats its last frame. One frame is
+/// held at a time. Errors: those of exact_video_frames.
 Status add_exact_video(const PartBytes& bytes, const ExactVideo& video, SampleTensors& to,
                        const DecodeLimit& limit);
 
-/// Returns an upper bound of its memory, without the patches.
+/// Returns an upper bound of the memory of add_exact_video, without the patches.
 std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing,
                                ResampleFilter filter);
 

@@ -9,9 +9,10 @@
 namespace isocost {
 namespace {
 
-/// torch.arange(start, frames, frames / count).int(), without a last one beyond the video that
-/// rounding may add. torch computes steps in double and rounds them to float; of every 16 values
-/// but the last ones, in two groups of 8 whose first is rounded before the others are counted on.
+/// Returns torch.arange(start, frames, frames / count).int(), without a last number beyond the
+/// video that rounding may add. torch computes steps in double and rounds them to float, in groups
+/// of 16 values except for the last ones: it rounds the first value of each half of 8 before it
+/// adds the steps of the others.
 std::vector<std::int64_t> strided(double start, std::int64_t frames, std::int64_t count) {
   constexpr std::int64_t kLanes = 8;
   const double step = static_cast<double>(frames) / static_cast<double>(count);
@@ -30,7 +31,7 @@ std::vector<std::int64_t> strided(double start, std::int64_t frames, std::int64_
   return indices;
 }
 
-/// numpy.linspace(0, frames - 1, count).round()
+/// Returns numpy.linspace(0, frames - 1, count).round().
 std::vector<std::int64_t> to_the_last(std::int64_t frames, std::int64_t count) {
   const auto last = static_cast<double>(frames - 1);
   const double step = last / static_cast<double>(std::max<std::int64_t>(count - 1, 1));
@@ -43,13 +44,13 @@ std::vector<std::int64_t> to_the_last(std::int64_t frames, std::int64_t count) {
   return indices;
 }
 
-/// The number that frames a second make, before bounds.
+/// Returns the number of frames that follows from frames a second, before bounds.
 Result<double> wanted(const PartShape& shape, double fps) {
   ISOCOST_ASSIGN(const double rate, frames_a_second(shape));
   return static_cast<double>(shape.frames) / rate * fps;
 }
 
-/// int() of a number that may be any.
+/// Returns int() of any number.
 std::int64_t whole(double number, std::int64_t most) {
   return static_cast<std::int64_t>(std::min(number, static_cast<double>(most)));
 }

@@ -16,11 +16,11 @@
 
 namespace isocost {
 
-/// A family of models in directories: the text is a part of tokens, and the family says what
-/// becomes of media.
+/// A family of models in directories: the text is a part of tokens, and the family defines how
+/// media are prepared.
 class MediaModel : public RecipeFamily {
  public:
-  /// Errors: kUnsupported for media that the family does not take.
+  /// Plans part `i`. Errors: kUnsupported for media that the family does not take.
   Result<PartPlan> plan_part(const SampleShape& shape, std::size_t i) const final;
   Status plan_sample(const SampleShape& shape, SamplePlan& plan) const final;
   std::vector<double> timestamps_s(const PartShape& shape, const PartPlan& plan) const override;
@@ -29,17 +29,18 @@ class MediaModel : public RecipeFamily {
              const DecodeLimit& limit) const final;
 
  protected:
-  /// Whether the model takes positions of M-RoPE.
+  /// Returns whether the model takes positions of M-RoPE.
   virtual bool has_rope() const { return false; }
-  /// Whether the family takes media of a modality: by default, those that stand in the text.
-  virtual bool takes(Modality modality) const { return media_tokens(modality).has_value(); }
-  /// How media of a modality stand in the text; nothing if they do not.
-  virtual std::optional<MediaTokens> media_tokens(Modality modality) const = 0;
-  /// Errors: kUnsupported for parts that the family does not take together. The first one is the
+  /// Returns whether the family takes media of a modality: by default, those that stand in the
   /// text.
+  virtual bool takes(Modality modality) const { return media_tokens(modality).has_value(); }
+  /// Returns how media of a modality stand in the text; nothing if they do not.
+  virtual std::optional<MediaTokens> media_tokens(Modality modality) const = 0;
+  /// Checks the parts together; the first one is the text. Errors: kUnsupported for parts that the
+  /// family does not take together.
   virtual Status check_sample(const SamplePlan&) const { return {}; }
-  /// As plan_part, working_set_bytes and add, of a medium that the family takes, one of `sample`.
-  /// A picture's size is possible.
+  /// Implement plan_part, working_set_bytes and add for a medium of `sample` that the family takes.
+  /// A picture's size has been checked.
   virtual Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape& sample) const = 0;
   virtual std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const = 0;
   virtual Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20;
 constexpr int kMostDepth = 64;
-constexpr std::size_t kLongestValue = 80;  // in a message
+constexpr std::size_t kLongestValue = 80;  // characters in a message
 
 Result<Settings> read_object(const fs::path& path) {
   std::error_code failed;
@@ -65,7 +65,7 @@ Result<Settings> read_video_processor(const fs::path& directory, Settings& all) 
   return Settings(json::object(), (directory / "processor_config.json").string());
 }
 
-// The added tokens of tokenizer.json. The rest may be many megabytes.
+// Reads the added tokens of tokenizer.json, whose rest may be many megabytes.
 Result<json> read_added_tokens(const fs::path& path) {
   const auto of_added_tokens = [](int depth, json::parse_event_t event, const json& parsed) {
     const bool is_other =
@@ -82,7 +82,7 @@ Result<json> read_added_tokens(const fs::path& path) {
   return std::move(*tokens);
 }
 
-// A text, or that of an object's "content"; empty if there is none.
+// Returns a text, or the "content" of an object; empty if there is none.
 std::string token_text(const json& settings, const std::string& name) {
   const auto found = settings.is_object() ? settings.find(name) : settings.end();
   if (found == settings.end()) return "";

@@ -16,7 +16,7 @@
 namespace isocost {
 
 /// One JSON object of a model's files. A reader asks for each key that it knows; `check_all_asked`
-/// then refuses a setting that nobody asked for, so none is ignored. A value of null counts as
+/// then refuses a setting that was not asked for, so none is ignored. A value of null counts as
 /// absent. Errors name file, key and value.
 class Settings {
  public:
@@ -25,22 +25,22 @@ class Settings {
       : object_(std::move(object)), file_(std::move(file)) {}
 
   bool has(std::string_view key) const;
-  /// Errors: kUnsupported for another type or a value out of range, or, without a default, for
-  /// none.
+  /// Returns an integer. Errors: kUnsupported for another type or a value out of range and, without
+  /// a default, for a missing key.
   Result<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most,
                                std::optional<std::int64_t> otherwise = std::nullopt);
   Result<double> number(std::string_view key, double otherwise);
   Result<std::vector<double>> numbers(std::string_view key, const std::vector<double>& otherwise);
-  /// Errors: kUnsupported unless it is a list of at most `most` entries.
+  /// Returns a list. Errors: kUnsupported unless it is a list of at most `most` entries.
   Result<nlohmann::json> list(std::string_view key, std::size_t most);
   Result<std::string> text(std::string_view key);
   Result<std::string> choice(std::string_view key, std::initializer_list<std::string_view> choices,
                              std::optional<std::string_view> otherwise = std::nullopt);
   Result<bool> flag(std::string_view key, bool otherwise);
   Result<Settings> object(std::string_view key);
-  /// Errors: kUnsupported if there is a value, and it is another one.
+  /// Accepts only this value. Errors: kUnsupported if the key has another one.
   Status only(std::string_view key, const nlohmann::json& value);
-  /// Settings that change nothing here.
+  /// Marks settings as asked for that change nothing here.
   void ignore(std::initializer_list<std::string_view> keys);
   Status check_all_asked() const;
 
@@ -56,25 +56,26 @@ class Settings {
   std::set<std::string, std::less<>> asked_;
 };
 
-/// The files of a model's directory that say how its media are prepared.
+/// Files of a model's directory that describe how its media are prepared.
 struct ModelFiles {
   std::filesystem::path directory;
-  std::string model_type;  ///< Of config.json.
-  Settings config;         ///< config.json: mostly the architecture, which recipes do not read.
-  // Of RecipeOptions.
+  std::string model_type;  ///< From config.json.
+  Settings config;  ///< From config.json: mostly the architecture, which recipes do not read.
+  // The fields below are RecipeOptions'.
   ResizeOrder order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
-  /// preprocessor_config.json, or its part of processor_config.json: of an image processor, or of
-  /// the feature extractor of a model for sound.
+  /// preprocessor_config.json, or its part of processor_config.json: the settings of an image
+  /// processor, or of the feature extractor of a model for sound.
   Settings image_processor;
-  /// What AutoVideoProcessor reads: processor_config.json's part, video_preprocessor_config.json,
-  /// or the image processor's own; an empty object if there is none of them.
+  /// Settings that AutoVideoProcessor reads: processor_config.json's part,
+  /// video_preprocessor_config.json, or the image processor's own; an empty object if there is none
+  /// of them.
   Settings video_processor;
   /// generation_config.json, or nothing: mostly how text is sampled, which recipes do not read.
   Settings generation;
-  /// processor_config.json, or nothing: how text and media are put together, in older directories,
-  /// and in newer ones all that processors need.
+  /// processor_config.json, or nothing. Older directories keep there how text and media are
+  /// combined; newer ones, all settings of processors.
   Settings processor;
 };
 
@@ -83,7 +84,8 @@ struct ModelFiles {
 Result<std::int64_t> special_token_id(const std::filesystem::path& directory,
                                       const std::string& name);
 
-/// Reads them. Errors: kNotFound with the file that is missing and what writes it; kCorrupt; kIo.
+/// Reads the files of a directory. Errors: kNotFound with the file that is missing and what writes
+/// it; kCorrupt; kIo.
 Result<ModelFiles> read_model_files(const std::filesystem::path& directory);
 
 }  // namespace isocost

@@ -34,7 +34,7 @@ Status read_pixels(Settings& settings, PixelSettings& pixels, std::optional<bool
     settings.ignore({"do_pad"});
   }
   ISOCOST_TRY(settings.only("data_format", "channels_first"));
-  // They name classes, or say how the processor itself computes.
+  // These settings name classes, or concern the processor's own way of computing.
   settings.ignore({"processor_class", "feature_extractor_type", "default_to_square", "device",
                    "disable_grouping", "return_tensors", "input_data_format", "backend"});
   return {};

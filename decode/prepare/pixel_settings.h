@@ -13,12 +13,12 @@ namespace isocost {
 
 /// Settings that the image processors of all families have.
 struct PixelSettings {
-  std::int64_t resample = 3;  ///< As Pillow counts its filters.
-  // Of the user: ResizeOrder, Exactness and Alpha.
+  std::int64_t resample = 3;  ///< Number of the filter in Pillow.
+  // The user's options: ResizeOrder, Exactness and Alpha.
   std::int64_t resize_order = 0;
   std::int64_t exactness = 0;
   std::int64_t alpha = 0;
-  // Of the client, which normalises.
+  // Used by the client, which normalises.
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean = {0.48145466, 0.4578275, 0.40821073};
   std::vector<double> image_std = {0.26862954, 0.26130258, 0.27577711};
@@ -28,9 +28,10 @@ struct PixelSettings {
   PictureDecoding decoding() const;
 };
 
-/// Reads those of the image processor, but for its class; what its file does not say stays. Errors:
-/// kUnsupported, for a processor that leaves a step out, too. `pads_batches`: whether do_pad is on,
-/// which for some families says that batches are filled up; nothing where do_pad changes nothing.
+/// Reads the settings of the image processor, except its class; settings that its file lacks keep
+/// their values. Errors: kUnsupported, also for a processor that leaves a step out. `pads_batches`:
+/// whether do_pad is on, which for some families means that batches are filled up; nothing where
+/// do_pad changes nothing.
 Status read_pixels(Settings& settings, PixelSettings& pixels,
                    std::optional<bool> pads_batches = false);
 

@@ -14,8 +14,8 @@
 
 namespace isocost {
 
-/// How one family of models wants its samples: a class for each file in recipes/. Recipe plans and
-/// decodes part by part with it. Immutable; const-safe.
+/// Preparation of samples for one family of models: a class for each file in recipes/. Recipe plans
+/// and decodes part by part with it. Immutable; const-safe.
 class RecipeFamily {
  public:
   virtual ~RecipeFamily() = default;
@@ -26,28 +26,28 @@ class RecipeFamily {
 
   /// Plans the sample's part `i`. Errors: kInvalidArgument for an impossible size; kUnsupported.
   virtual Result<PartPlan> plan_part(const SampleShape& shape, std::size_t i) const = 0;
-  /// Adds to the plan of all parts what the sample has beside them. Errors: as above, for parts
-  /// that do not belong together.
+  /// Adds to the plan of all parts what belongs to the sample as a whole. Errors: those of
+  /// plan_part, for parts that do not belong together.
   virtual Status plan_sample(const SampleShape& shape, SamplePlan& plan) const = 0;
 
-  /// Returns when each frame of a video that the model sees is shown, in seconds. `plan` is that of
-  /// a video.
+  /// Returns when each frame of a video that the model sees is shown, in seconds. `plan` must be a
+  /// video's.
   virtual std::vector<double> timestamps_s(const PartShape& shape, const PartPlan& plan) const = 0;
 
-  /// Recipe::text_settings.
+  /// Returns Recipe::text_settings.
   virtual std::string text_settings() const { return {}; }
 
   /// Returns the peak memory of `add` for a part in bytes, without the tensors.
   virtual std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const = 0;
-  /// Appends part `i`, of which `to` has room for exactly what the plan says. Called for all parts
-  /// in order. Errors: those of Recipe::tensors.
+  /// Appends part `i`, for which `to` has exactly the planned room. Called for all parts in order.
+  /// Errors: those of Recipe::tensors.
   virtual Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i,
                      SampleTensors& to, const DecodeLimit& limit) const = 0;
 };
 
 using Family = std::shared_ptr<const RecipeFamily>;
 
-/// Errors: kCorrupt if the part is no longer as large as its shape says.
+/// Checks the part's size. Errors: kCorrupt if it is no longer the one in its shape.
 Status check_size(const PartBytes& part);
 
 }  // namespace isocost

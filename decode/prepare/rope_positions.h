@@ -7,15 +7,15 @@
 
 namespace isocost {
 
-/// Positions of M-RoPE (Qwen2-VL, section 2.1), token after token: time, row and column. Text
-/// counts on in all three. The tokens of a picture share a time and have its row and column; what
-/// follows a medium counts on from the largest of its positions.
+/// Positions of M-RoPE (Qwen2-VL, section 2.1), token after token: time, row and column. In text
+/// all three count on. The tokens of a picture share a time and have its row and column; tokens
+/// after a medium count on from the largest of its positions.
 class RopePositions {
  public:
-  /// The next rows.size() / 3 tokens are text.
+  /// Adds the next rows.size() / 3 tokens, which are text.
   void text(std::span<std::int32_t> rows);
-  /// The next ones are `pictures` pictures of a grid, whose times are `interval` apart, rounded
-  /// down in float arithmetic as transformers does.
+  /// Adds the next tokens, which are `pictures` pictures of a grid. Their times are `interval`
+  /// apart, rounded down in float arithmetic as transformers does.
   void pictures(std::span<std::int32_t> rows, std::int64_t pictures, PatchGrid grid,
                 float interval);
 

@@ -16,7 +16,7 @@
 namespace isocost {
 namespace {
 
-/// Four patches a token, so sums of squared patches stay below 2^60.
+/// With four patches a token, sums of squared patches stay below 2^60.
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 28;
 
 }  // namespace
@@ -39,7 +39,7 @@ std::int64_t PartPlan::mel_frames() const {
 }
 
 Status SamplePlan::add(PartPlan part) {
-  tokens += part.tokens;  // a part has less than 2^45, see RecipeOptions::validate
+  tokens += part.tokens;  // a part has fewer than 2^45, see RecipeOptions::validate
   if (tokens > kMaxTokens) {
     return Error(ErrorCode::kResourceExhausted,
                  "the sample makes more than " + std::to_string(kMaxTokens) + " tokens");

@@ -15,20 +15,22 @@ namespace isocost {
 /// A recipe's plan of one part. Only the fields of its modality are set.
 struct PartPlan {
   Modality modality = Modality::kText;  ///< Set by models in directories.
-  PatchGrid grid;                       ///< Of each picture.
+  PatchGrid grid;                       ///< Grid of each picture.
   /// Pictures for the encoder: 1, an image's tiles or a video's frames (groups of `depth` frames).
   std::int64_t images = 0;
-  std::int32_t depth = 1;         ///< Frames that a patch spans; each is a row of vision.patches.
-  std::int64_t media = 0;         ///< Rows of vision.media: 1, or 0 for recipes without them.
-  std::int64_t placeholders = 1;  ///< In the text, for as many equal shares of tokens and pictures.
-  float rope_interval = 1;        ///< From a picture to the next in the times of M-RoPE.
+  std::int32_t depth = 1;  ///< Frames that a patch spans; each is a row of vision.patches.
+  std::int64_t media = 0;  ///< Rows of vision.media: 1, or 0 for recipes without them.
+  std::int64_t placeholders =
+      1;  ///< Placeholders in the text; each stands for an equal share of tokens and pictures.
+  float rope_interval = 1;  ///< Difference between pictures' times of M-RoPE.
   AudioPlan audio;
-  std::int64_t tokens = 0;  ///< What the part adds to the LLM's sequence.
+  std::int64_t tokens = 0;  ///< Tokens of the LLM's sequence.
   std::int64_t label_tokens = 0;
-  bool weighted = false;  ///< Tokens have weights of turns.
+  bool weighted = false;  ///< Whether tokens have weights of turns.
 
   std::int64_t mel_frames() const;
-  /// What the part adds to the load; of the LLM, whose sequence is the sample, tokens alone.
+  /// Returns the part's contribution to the load; for the LLM, whose sequence is the sample, tokens
+  /// alone.
   Load load() const;
 };
 
@@ -36,20 +38,20 @@ struct PartPlan {
 struct SamplePlan {
   std::vector<PartPlan> parts;
   std::int64_t images = 0;
-  std::int64_t patch_rows = 0;   ///< Of vision.patches.
-  std::int64_t patch_bytes = 0;  ///< Of each of them.
+  std::int64_t patch_rows = 0;   ///< Rows of vision.patches.
+  std::int64_t patch_bytes = 0;  ///< Bytes of each row.
   std::int64_t media = 0;
   std::int64_t windows = 0;
   std::int64_t mel_frames = 0;
-  std::int64_t mel_bins = 0;  ///< Values of each of them.
+  std::int64_t mel_bins = 0;  ///< Values of each mel frame.
   std::int64_t tokens = 0;
   std::int64_t label_tokens = 0;
-  bool rope = false;      ///< The model has positions of M-RoPE.
-  bool weighted = false;  ///< Turns have weights.
+  bool rope = false;      ///< Whether the model has positions of M-RoPE.
+  bool weighted = false;  ///< Whether turns have weights.
 
   Load load() const;
   std::int64_t tensor_bytes() const;
-  /// The tensors that the sample has, in the order in which they are delivered.
+  /// Returns the tensors that the sample has, in the order in which they are delivered.
   std::vector<TensorPlan> tensors() const;
 
   /// Adds a part. Errors: kResourceExhausted (sums of squared token counts, or positions of M-RoPE,
@@ -60,10 +62,9 @@ struct SamplePlan {
   double rope_times_ = 0;
 };
 
-/// Checks that a picture's size is within what keeps sums of bytes far from overflow. Errors:
-/// kInvalidArgument.
+/// Checks that a picture's size keeps sums of bytes far from overflow. Errors: kInvalidArgument.
 Status check_picture(const PartShape& shape);
-/// Errors: kInvalidArgument, "image part without `what`".
+/// Returns the error kInvalidArgument, "image part without `what`".
 Error impossible_part(const PartShape& shape, const char* what);
 
 }  // namespace isocost

@@ -29,7 +29,7 @@ class Column {
         buffer_(pool.allocate(rows * width * static_cast<std::int64_t>(sizeof(T)))),
         room_(reinterpret_cast<T*>(buffer_.data()), static_cast<std::size_t>(rows * width)) {}
 
-  /// Returns the next `rows` rows. The plan has counted them.
+  /// Returns the next `rows` rows, which the plan has counted.
   std::span<T> take(std::int64_t rows) {
     const auto values = static_cast<std::size_t>(rows * width_);
     const std::span<T> front = room_.first(values);
@@ -53,24 +53,25 @@ class Column {
   std::span<T> room_;
 };
 
-/// The tensors of a sample while they are filled: each is allocated once, with the size of the
-/// plan, whose counts callers must keep. Single-thread.
+/// The tensors of a sample while they are filled: each is allocated once, with the planned size, to
+/// whose counts callers must keep. Single-thread.
 class SampleTensors {
  public:
   SampleTensors(const SamplePlan& plan, BufferPool& pool);
 
-  /// Appends `count` equal tokens. `label` is the token itself or kIgnoredLabel; `weight` that of
-  /// its turn.
+  /// Appends `count` equal tokens. `label` is the token itself or kIgnoredLabel; `weight` its
+  /// turn's.
   void append(std::int64_t token, std::int64_t label, std::int64_t count = 1, float weight = 1);
   /// Appends `count` equal tokens that stand for one of the placeholders of a medium.
   void append_medium(std::int64_t token, std::int64_t count, const PartPlan& plan);
-  /// Describes an image or a video, for models that want to know what pictures belong together.
+  /// Describes an image or a video, for models that need to know which pictures belong together.
   void describe(const PartShape& shape, const PartPlan& plan);
-  /// Returns the room for the patches of the next picture, each with a row for each of its frames.
+  /// Returns the memory for the patches of the next picture, each with a row for each of its
+  /// frames.
   std::span<std::byte> next_image(PatchGrid grid, std::int32_t depth = 1);
-  /// Returns the room for the mel frames of the next audio part.
+  /// Returns the memory for the mel frames of the next audio part.
   std::span<float> next_audio(const AudioPlan& plan);
-  /// Errors: kInternal if something is not filled.
+  /// Returns the tensors. Errors: kInternal if one is not filled.
   Result<std::vector<NamedTensor>> finish();
 
  private:

@@ -39,7 +39,7 @@ Status check_placeholders(const Tokens& tokens, const SamplePlan& plan, const Me
                  counted(parts, modality_name(media.modality)) + each);
 }
 
-// What the sidecar counted must be what it holds, since the plan has made room for just that.
+// Checks that the part holds what the sidecar counted, since the plan has made room for just that.
 Status check_tokens(const Tokens& tokens, const SamplePlan& plan, MediaTable media) {
   for (const MediaTokens& each : media) ISOCOST_TRY(check_placeholders(tokens, plan, each));
   std::int64_t text = 0;
@@ -60,8 +60,8 @@ Status check_tokens(const Tokens& tokens, const SamplePlan& plan, MediaTable med
   return corrupt("its tokens are not those that were counted");
 }
 
-// Where modalities have the same id the model takes their pictures in the text's order, which then
-// must be that of the parts.
+// Checks the order of media. Where modalities have the same id the model takes their pictures in
+// the text's order, which must then be the parts' order.
 Status check_order(const Tokens& tokens, const SamplePlan& plan, MediaTable media) {
   std::vector<Modality> in_parts;
   for (const PartPlan& part : std::span(plan.parts).subspan(1)) {
@@ -85,7 +85,7 @@ Status check_order(const Tokens& tokens, const SamplePlan& plan, MediaTable medi
   return {};
 }
 
-/// The weight of each id, asked for in their order.
+/// Returns the weight of each id; ids must be asked for in their order.
 class WeightsOf {
  public:
   explicit WeightsOf(const Tokens& tokens) : left_(tokens.weights) {}
@@ -99,7 +99,7 @@ class WeightsOf {
   std::span<const WeightedIds> left_;
 };
 
-/// The plans of a modality's parts, one after another, each as often as it has placeholders.
+/// Returns the plans of a modality's parts, one after another, each once for every placeholder.
 class PlansOf {
  public:
   explicit PlansOf(const SamplePlan& plan) : plan_(plan) { next_.fill({1, 0}); }

@@ -10,7 +10,7 @@ namespace {
 constexpr double kFramesASecond = 2;
 constexpr double kMostFramesASecond = 1000;
 
-// One of them, or neither.
+// Reads fps or num_frames, or neither.
 Status read_number(Settings& settings, VideoSettings& video) {
   const bool by_rate = settings.has("fps");
   const bool by_number = settings.has("num_frames");
@@ -46,7 +46,7 @@ Status read_video(Settings& settings, VideoSettings& video, std::string_view typ
   ISOCOST_TRY(read_number(settings, video));
   ISOCOST_TRY(settings.flag("do_sample_frames", true));
   ISOCOST_TRY(settings.only("do_center_crop", false));
-  // Where there is no file of a video processor, they are the image processor's settings.
+  // Without a file of a video processor, the image processor's settings are read.
   settings.ignore({"image_processor_type", "return_metadata", "video_metadata", "crop_size"});
   return {};
 }

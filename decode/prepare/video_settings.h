@@ -21,13 +21,13 @@ struct VideoSettings : PixelSettings {
   FrameSampling sampling() const { return {.fps = fps, .num_frames = num_frames}; }
 };
 
-/// What the text of a video's frames depends on, as JSON.
+/// Returns the settings on which the text of a video's frames depends, as JSON.
 std::string sampling_settings(const FrameSampling& sampling);
 
-/// Reads those of the video processor; what its file does not say stays. Where neither the file nor
-/// `video` says how many frames, they are 2 a second, whether or not do_sample_frames is set: every
-/// frame of a video is what nobody trains on. `type`: the class of the family's video processor.
-/// Errors: kUnsupported, for a file of another class, too.
+/// Reads the settings of the video processor; settings that its file lacks keep their values. Where
+/// neither the file nor `video` gives the number of frames, 2 a second are taken, whether or not
+/// do_sample_frames is set, since training on every frame is not practical. `type`: the class of
+/// the family's video processor. Errors: kUnsupported, also for a file of another class.
 Status read_video(Settings& settings, VideoSettings& video, std::string_view type);
 
 }  // namespace isocost

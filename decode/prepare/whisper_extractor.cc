@@ -22,8 +22,8 @@ Result<std::int64_t> read_whisper_extractor(Settings& settings) {
   ISOCOST_TRY(settings.only("padding_value", 0));
   ISOCOST_TRY(settings.only("dither", 0));
   ISOCOST_TRY(settings.only("do_normalize", false));
-  // Qwen2AudioProcessor always asks for the mask, Whisper has none, and the filters are computed
-  // anew.
+  // Ignored because Qwen2AudioProcessor always asks for the mask, Whisper has none, and the filters
+  // are computed anew.
   settings.ignore({"return_attention_mask", "mel_filters", "processor_class"});
   ISOCOST_TRY(settings.check_all_asked());
   return bins;

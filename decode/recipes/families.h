@@ -13,20 +13,20 @@ namespace isocost {
 /// A family that can be chosen.
 struct FamilyEntry {
   std::string_view name;
-  /// `model_type` of the models' config.json.
+  /// Values of `model_type` in the models' config.json.
   std::span<const std::string_view> model_types;
-  /// Makes it of a model's directory. Errors: kUnsupported with file, key and value.
+  /// Makes the family from a model's directory. Errors: kUnsupported with file, key and value.
   Result<Family> (*read)(ModelFiles& files);
-  /// Makes it of its description. Errors: kCorrupt.
+  /// Makes the family from its description. Errors: kCorrupt.
   Result<Family> (*parse)(std::string_view description);
 };
 
-/// Null if there is none of this name.
+/// Returns the entry of a family; null if there is none of this name.
 const FamilyEntry* find_family(std::string_view name);
-/// Errors: kUnsupported with the model types that there are.
+/// Returns the family of a model. Errors: kUnsupported with the model types that are supported.
 Result<const FamilyEntry*> family_of_model(const ModelFiles& files);
 
-// Each is defined in the file of its family.
+// Make the families; each function is defined in the file of its family.
 Result<Family> make_native28(const RecipeOptions& options);
 Result<Family> parse_native28(std::string_view description);
 Result<Family> read_internvl(ModelFiles& files);

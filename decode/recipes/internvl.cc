@@ -1,6 +1,6 @@
 // InternVL in transformers' own form: a picture is resized to a canvas of tiles, which the encoder
-// sees one by one, and after them the whole in one more. The oracles are GotOcr2ImageProcessor and
-// InternVLProcessor of transformers.
+// sees one by one, followed by the whole picture in one more tile. The oracles are
+// GotOcr2ImageProcessor and InternVLProcessor of transformers.
 
 #include <algorithm>
 #include <cmath>
@@ -32,10 +32,10 @@ namespace {
 constexpr std::int64_t kMostTiles = 256;
 
 struct InternVlVideos : VideoSettings {
-  std::int64_t width = 384;  // of a frame
+  std::int64_t width = 384;  // size of a frame
   std::int64_t height = 384;
 
-  // With black patches where the sides are no multiples of a group's.
+  // Returns the grid, with black patches where the sides are no multiples of a group's.
   PatchGrid grid() const {
     const auto patches = [](std::int64_t side) {
       return static_cast<std::int32_t>(2 * ((side + kGroupSide - 1) / kGroupSide));
@@ -52,14 +52,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlVideos, width, height, fps, num_frame
                                    resize_order, rescale_factor, image_mean, image_std)
 
 struct InternVlOptions : PixelSettings {
-  std::int64_t width = 384;  // of a tile
+  std::int64_t width = 384;  // size of a tile
   std::int64_t height = 384;
   std::int64_t min_tiles = 1;
   std::int64_t max_tiles = 12;
   std::int64_t image_token_id = 0;
   std::int64_t begin_token_id = 0;
   std::int64_t end_token_id = 0;
-  std::int64_t video_token_id = -1;  // in the text until frames take its place; -1: no videos
+  std::int64_t video_token_id =
+      -1;  // stands for a video until frames take its place; -1: no videos
   InternVlVideos videos;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlOptions, width, height, min_tiles, max_tiles,
@@ -73,11 +74,11 @@ struct Canvas {
   std::int32_t rows = 1;
 
   std::int32_t tiles() const { return columns * rows; }
-  /// With the one that shows the whole.
+  /// Returns the number of pictures, including the one that shows the whole.
   std::int32_t pictures() const { return tiles() == 1 ? 1 : tiles() + 1; }
 };
 
-// Those with few tiles first; of equally many, those with few columns.
+// Returns the canvases: those with few tiles first, and of equally many, those with few columns.
 std::vector<Canvas> canvases(std::int64_t least, std::int64_t most) {
   std::vector<Canvas> result;
   for (std::int32_t columns = 1; columns <= most; ++columns) {
@@ -133,7 +134,7 @@ class InternVl final : public MediaModel {
     return plan;
   }
 
-  // A frame is a tile, and has a placeholder of its own.
+  // Plans a video. A frame is a tile, and has a placeholder of its own.
   Result<PartPlan> plan_video(const PartShape& shape) const {
     ISOCOST_ASSIGN(const auto frames, frames_in_slices(shape, options_.videos.sampling()));
     PartPlan plan;
@@ -181,8 +182,8 @@ class InternVl final : public MediaModel {
   const std::vector<Canvas> canvases_;
 };
 
-// As transformers' get_optimal_tiled_canvas: the nearest aspect, and of several that are as near,
-// more tiles as long as they have less than twice the picture's pixels.
+// Chooses like transformers' get_optimal_tiled_canvas: the nearest aspect; if several are equally
+// near, more tiles as long as they have less than twice the picture's pixels.
 Canvas InternVl::canvas_of(const PartShape& shape) const {
   const double aspect = static_cast<double>(shape.width) / shape.height;
   const auto pixels = static_cast<double>(std::int64_t{shape.width} * shape.height);
@@ -200,7 +201,7 @@ Canvas InternVl::canvas_of(const PartShape& shape) const {
   return best;
 }
 
-// Tiles row by row, then the whole.
+// Returns the tiles row by row, then the whole.
 std::vector<Framing> InternVl::framings(const PartShape& shape) const {
   const Canvas canvas = canvas_of(shape);
   const std::int32_t width = tile_.width();
@@ -229,14 +230,15 @@ Status read_image_processor(Settings& settings, InternVlOptions& options) {
                  settings.integer("min_patches", 1, kMostTiles, options.min_tiles));
   ISOCOST_ASSIGN(options.max_tiles,
                  settings.integer("max_patches", 1, kMostTiles, options.max_tiles));
-  settings.ignore({"crop_to_patches"});       // InternVLProcessor cuts whatever it says
-  ISOCOST_TRY(settings.only("resample", 3));  // of tiles, transformers before 5 takes no other
+  settings.ignore({"crop_to_patches"});  // InternVLProcessor cuts whatever this says
+  ISOCOST_TRY(
+      settings.only("resample", 3));  // transformers before 5 takes no other filter for tiles
   ISOCOST_TRY(settings.only("do_center_crop", false));
   ISOCOST_TRY(read_pixels(settings, options));
   return settings.check_all_asked();
 }
 
-// Files that say nothing of frames are of models that are shown eight.
+// Reads the video processor. A model whose files give no number of frames is shown eight.
 Status read_video_processor(Settings& settings, InternVlVideos& videos) {
   constexpr std::int64_t kFrames = 8;
   videos.num_frames = kFrames;
@@ -245,11 +247,11 @@ Status read_video_processor(Settings& settings, InternVlVideos& videos) {
   videos.width = size.width;
   videos.height = size.height;
   ISOCOST_TRY(settings.only("initial_shift", true));
-  settings.ignore({"crop_to_patches", "min_patches", "max_patches"});  // of images alone
+  settings.ignore({"crop_to_patches", "min_patches", "max_patches"});  // these concern images alone
   return settings.check_all_asked();
 }
 
-// A number, or one for each side.
+// Returns a side, from one number or from one for each side.
 Result<std::int64_t> side_of(Settings& settings, const char* key, std::int64_t otherwise) {
   if (const auto side = settings.integer(key, 1, kMostSide, otherwise)) return *side;
   ISOCOST_ASSIGN(const std::vector<double> sides, settings.numbers(key, {0, 0}));
@@ -257,8 +259,8 @@ Result<std::int64_t> side_of(Settings& settings, const char* key, std::int64_t o
   return Error(ErrorCode::kUnsupported, settings.file() + ": " + key + " has two different sides");
 }
 
-// The encoder sees squares, of which four patches become a token. transformers' processor counts
-// tokens by its own number, which must be the encoder's.
+// Reads the encoder, which sees squares, of which four patches become a token. transformers'
+// processor counts tokens by its own number, which must be the encoder's.
 Status read_encoder(ModelFiles& files, const InternVlOptions& options) {
   ISOCOST_ASSIGN(Settings vision, files.config.object("vision_config"));
   ISOCOST_ASSIGN(const std::int64_t patch, side_of(vision, "patch_size", kPatchSide));

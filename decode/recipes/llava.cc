@@ -1,5 +1,6 @@
-// LLaVA-1.5 and its like: every picture becomes one of the encoder's size, and as many tokens. The
-// oracles are CLIPImageProcessor, SiglipImageProcessor and LlavaProcessor of transformers.
+// LLaVA-1.5 and similar models: every picture is resized to the encoder's size, and becomes the
+// same number of tokens. The oracles are CLIPImageProcessor, SiglipImageProcessor and
+// LlavaProcessor of transformers.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,22 +24,23 @@
 namespace isocost {
 namespace {
 
-constexpr std::int64_t kDefaultSide = 224;  // of transformers' encoders and processors
+constexpr std::int64_t kDefaultSide = 224;  // the default of transformers' encoders and processors
 
 struct LlavaOptions : PixelSettings {
-  std::int64_t shortest_edge = 0;  // a picture's after it is resized; 0: its sides are the next two
+  std::int64_t shortest_edge =
+      0;  // the picture's shorter side after resizing; 0: its sides are the next two
   std::int64_t resized_width = 0;
   std::int64_t resized_height = 0;
-  std::int64_t width = 0;  // of the middle that the model sees
+  std::int64_t width = 0;  // size of the middle that the model sees
   std::int64_t height = 0;
-  std::int64_t tokens = 0;  // of a picture
+  std::int64_t tokens = 0;  // tokens per picture
   std::int64_t image_token_id = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LlavaOptions, shortest_edge, resized_width, resized_height,
                                    width, height, tokens, image_token_id, resample, resize_order,
                                    exactness, alpha, rescale_factor, image_mean, image_std)
 
-// Where the middle begins; negative where the middle is the longer.
+// Returns where the middle begins; negative where the middle is longer than the side.
 std::int32_t margin(std::int64_t side, std::int64_t middle) {
   const std::int64_t difference = side - middle;
   return static_cast<std::int32_t>(difference >= 0 ? difference / 2 : (difference - 1) / 2);
@@ -88,7 +90,8 @@ class Llava final : public MediaModel {
                                 decoding_, to.next_image(grid_), limit);
   }
 
-  // As transformers' get_resize_output_image_size: the longer side is cut off to whole pixels.
+  // Resizes like transformers' get_resize_output_image_size, which truncates the longer side to
+  // whole pixels.
   PixelSize resized(const PartShape& shape) const {
     const std::int64_t edge = options_.shortest_edge;
     if (edge == 0) return {options_.resized_width, options_.resized_height};
@@ -111,7 +114,8 @@ class Llava final : public MediaModel {
   const PatchGrid grid_;
 };
 
-// The size to which a picture is resized, which is the model's unless its middle is.
+// Reads the size to which a picture is resized, which is the model's unless the model sees only its
+// middle.
 Status read_resized(Settings& settings, LlavaOptions& options) {
   options.shortest_edge = kDefaultSide;
   if (!settings.has("size")) return {};
@@ -166,8 +170,9 @@ Status read_image_processor(Settings& settings, LlavaOptions& options) {
   return settings.check_all_asked();
 }
 
-// The encoder takes pictures of one size. transformers' processor counts tokens by its own numbers,
-// which must be the encoder's. Nobody reads image_seq_length: LLaVA-Interleave's is wrong.
+// Reads the encoder, which takes pictures of one size. transformers' processor counts tokens by its
+// own numbers, which must be the encoder's. image_seq_length is not checked: nothing reads it, and
+// LLaVA-Interleave's is wrong.
 Status read_encoder(ModelFiles& files, LlavaOptions& options) {
   ISOCOST_ASSIGN(Settings vision, files.config.object("vision_config"));
   ISOCOST_ASSIGN(const std::string type,

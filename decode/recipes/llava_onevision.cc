@@ -1,7 +1,8 @@
-// LLaVA-OneVision: an image that is alone in its sample is seen whole and, larger, in tiles, where
-// black bars keep its aspect; of several images each is seen once, made square. Of a video a given
-// number of frames is seen, whose vectors are pooled. The oracles are LlavaOnevisionImageProcessor,
-// LlavaOnevisionVideoProcessor and LlavaOnevisionProcessor of transformers.
+// LLaVA-OneVision: an image that is alone in its sample is seen whole and, enlarged, in tiles, with
+// black bars that keep its aspect. Of several images each is seen once, made square. Of a video a
+// fixed number of frames is seen, whose vectors are pooled. The oracles are
+// LlavaOnevisionImageProcessor, LlavaOnevisionVideoProcessor and LlavaOnevisionProcessor of
+// transformers.
 
 #include <algorithm>
 #include <array>
@@ -37,18 +38,18 @@ constexpr std::size_t kMostSizes = 64;
 constexpr std::int64_t kMostTiles = 256;
 constexpr std::string_view kAnyResolution = "anyres_max_";
 
-/// Of pictures that the encoder sees, or of a canvas of tiles.
+/// Size of a picture that the encoder sees, or of a canvas of tiles.
 using HeightWidth = std::array<std::int64_t, 2>;
 
-/// Of videos, whose frames are as large as tiles.
+/// Settings of videos, whose frames are as large as tiles.
 struct OneVisionVideos : VideoSettings {};
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OneVisionVideos, num_frames, resample, resize_order,
                                    rescale_factor, image_mean, image_std)
 
 struct OneVisionOptions : PixelSettings {
-  std::int64_t side = 384;            // of a tile
+  std::int64_t side = 384;            // side of a tile
   std::vector<HeightWidth> canvases;  // image_grid_pinpoints
-  std::int64_t most_tiles = 9;        // whose tokens an image has at most
+  std::int64_t most_tiles = 9;        // limit of the tiles whose tokens an image has
   std::int64_t image_token_id = 0;
   std::int64_t video_token_id = -1;  // -1: the model takes no videos
   OneVisionVideos videos;
@@ -57,7 +58,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OneVisionOptions, side, canvases, most_tiles,
                                    video_token_id, videos, resample, resize_order, exactness, alpha,
                                    rescale_factor, image_mean, image_std)
 
-// As transformers' select_best_resolution: most of the picture's pixels, then the least waste.
+// Chooses like transformers' select_best_resolution: most of the picture's pixels, then the least
+// waste.
 HeightWidth canvas_of(const PartShape& shape, const std::vector<HeightWidth>& canvases) {
   HeightWidth best = canvases.front();
   std::int64_t most_used = 0;
@@ -79,7 +81,7 @@ HeightWidth canvas_of(const PartShape& shape, const std::vector<HeightWidth>& ca
   return best;
 }
 
-// The picture's size in its canvas, as transformers' get_patch_output_size.
+// Returns the picture's size in its canvas, like transformers' get_patch_output_size.
 HeightWidth fitted(const PartShape& shape, HeightWidth canvas) {
   const auto [height, width] = canvas;
   const double across = static_cast<double>(width) / shape.width;
@@ -91,14 +93,14 @@ HeightWidth fitted(const PartShape& shape, HeightWidth canvas) {
   return {height, scaled(shape.width, down, width)};
 }
 
-// Python's int(round(value, 7)): both round the exact value to decimals.
+// Returns Python's int(round(value, 7)): both round the exact value to decimals.
 std::int64_t rounded_whole(double value) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.7f", value);
   return static_cast<std::int64_t>(std::strtod(text.data(), nullptr));
 }
 
-// Python's value // by, of positive numbers.
+// Returns Python's value // by, for positive numbers.
 std::int64_t floor_divided(std::int64_t value, double by) {
   const auto dividend = static_cast<double>(value);
   const double quotient = (dividend - std::fmod(dividend, by)) / by;
@@ -106,8 +108,8 @@ std::int64_t floor_divided(std::int64_t value, double by) {
   return static_cast<std::int64_t>(quotient - whole > 0.5 ? whole + 1 : whole);
 }
 
-// Vectors of an image's tiles: rows of the canvas without its black bars, each with one for the
-// line break; scaled down where they are more than those of the most tiles.
+// Returns the number of vectors of an image's tiles: rows of the canvas without its black bars,
+// each with one vector for the line break; scaled down where they exceed those of most_tiles tiles.
 std::int64_t tile_tokens(const PartShape& shape, HeightWidth canvas, std::int64_t side_tokens,
                          const OneVisionOptions& options) {
   std::int64_t down = side_tokens * (canvas[0] / options.side);
@@ -168,7 +170,8 @@ class LlavaOneVision final : public MediaModel {
     return plan;
   }
 
-  // Each frame has a quarter of a tile's vectors, and a line break follows the last one.
+  // Plans a video. Each frame has a quarter of a tile's vectors, and a line break follows the last
+  // one.
   Result<PartPlan> plan_video(const PartShape& shape) const {
     ISOCOST_TRY(frames_a_second(shape));
     const std::int64_t pooled = (side_tokens_ + 1) / 2;
@@ -216,7 +219,7 @@ class LlavaOneVision final : public MediaModel {
   std::int32_t side() const { return static_cast<std::int32_t>(options_.side); }
   Framing whole() const { return {side(), side(), {0, 0, side(), side()}}; }
 
-  // The whole, then tiles row by row.
+  // Returns the whole, then tiles row by row.
   std::vector<Framing> framings(const PartShape& shape) const {
     const HeightWidth canvas = canvas_of(shape, options_.canvases);
     const HeightWidth size = fitted(shape, canvas);
@@ -233,7 +236,7 @@ class LlavaOneVision final : public MediaModel {
     return result;
   }
 
-  // The mean colour, as the processor cuts it off to bytes.
+  // Returns the mean colour, truncated to bytes as in the processor.
   std::array<std::uint8_t, 3> background() const {
     std::array<std::uint8_t, 3> colour{};
     for (std::size_t i = 0; i < colour.size(); ++i) {
@@ -289,13 +292,13 @@ Status read_image_processor(Settings& settings, OneVisionOptions& options) {
   options.side = tile.width;
   ISOCOST_ASSIGN(options.canvases, read_canvases(settings, options.side));
   ISOCOST_TRY(settings.only("do_center_crop", false));
-  settings.ignore({"crop_size", "pad_size"});  // of steps that are not taken
+  settings.ignore({"crop_size", "pad_size"});  // settings of steps that are not used
   ISOCOST_TRY(read_pixels(settings, options, /*pads_batches=*/true));
   return settings.check_all_asked();
 }
 
-// Files that do not say how many frames are of models that were trained with 32. Their number must
-// be one for all videos, since the model's `forward` takes them as one tensor.
+// Reads the video processor. A model whose files give no number of frames was trained with 32. The
+// number must be the same for all videos, since the model's `forward` takes them as one tensor.
 Status read_video_processor(Settings& settings, OneVisionOptions& options) {
   constexpr std::int64_t kFrames = 32;
   if (settings.has("fps")) {
@@ -312,11 +315,11 @@ Status read_video_processor(Settings& settings, OneVisionOptions& options) {
                      std::to_string(size.height) + ", while the encoder's pictures have " +
                      std::to_string(options.side) + " pixels a side");
   }
-  settings.ignore({"image_grid_pinpoints", "pad_size"});  // of images alone
+  settings.ignore({"image_grid_pinpoints", "pad_size"});  // these concern images alone
   return settings.check_all_asked();
 }
 
-// The number after "anyres_max_".
+// Reads the number after "anyres_max_".
 Result<std::int64_t> read_most_tiles(const Settings& settings, const std::string& ratio) {
   const std::string_view digits =
       std::string_view(ratio).substr(std::min(kAnyResolution.size(), ratio.size()));
@@ -329,7 +332,8 @@ Result<std::int64_t> read_most_tiles(const Settings& settings, const std::string
                                             "\"; it must be anyres_max_N, such as anyres_max_9");
 }
 
-// transformers' processor and model each have these numbers in a file of their own, and must agree.
+// Reads the encoder. transformers' processor and model each have these numbers in a file of their
+// own, and must agree.
 Status read_encoder(ModelFiles& files, OneVisionOptions& options) {
   Settings& config = files.config;
   ISOCOST_ASSIGN(Settings vision, config.object("vision_config"));

@@ -1,5 +1,5 @@
-// The recipe `native28`, the demo's: pictures in their own size, tokens are bytes. Its description
-// is in decode/recipe.h.
+// The recipe `native28`, the demo's: pictures keep their own size, and tokens are bytes.
+// decode/recipe.h describes it.
 
 #include <algorithm>
 #include <cstddef>
@@ -47,7 +47,7 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
   return bytes;
 }
 
-// Pictures only need to look as they did: they are resized as fast as is possible.
+// Pictures only need to look right, so they are resized as fast as possible.
 constexpr ExactResize kResize{ResampleFilter::kBilinear, ResizeOrder::kWidthFirst,
                               Exactness::kFast};
 constexpr PictureDecoding kDecoding{.exactness = Exactness::kFast};
@@ -129,8 +129,8 @@ Result<PartPlan> Native28::plan_part(const SampleShape& sample, std::size_t i) c
 }
 
 Status Native28::plan_sample(const SampleShape&, SamplePlan& plan) const {
-  plan.tokens += 2;        // BOS and EOS
-  plan.label_tokens += 1;  // EOS
+  plan.tokens += 2;        // for BOS and EOS
+  plan.label_tokens += 1;  // for EOS
   return {};
 }
 

@@ -20,8 +20,8 @@
 namespace isocost {
 namespace {
 
-/// Of a clip. With a single one, transformers takes the text for one whose placeholders nobody has
-/// repeated, which it cannot take in packed rows.
+/// Least tokens of a clip. With a single one, transformers would assume that the placeholders were
+/// not expanded, which packed rows do not support.
 constexpr std::int64_t kLeastTokens = 2;
 
 struct Qwen2AudioOptions {
@@ -30,8 +30,8 @@ struct Qwen2AudioOptions {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Qwen2AudioOptions, mel_bins, audio_token_id)
 
-// The encoder halves the mel frames twice, the first time rounding up. Qwen2AudioProcessor counts
-// those in which the sound begins.
+// Returns the tokens of a clip. The encoder halves the mel frames twice, the first time rounding
+// up. Qwen2AudioProcessor counts the frames in which the sound begins.
 std::int64_t tokens_of(const AudioPlan& clip) {
   const std::int64_t frames = clip.window_frames.front() - kFramesBehindClip;
   return (frames + 1) / 2 / 2;

@@ -36,7 +36,7 @@ constexpr std::int64_t kMerge = 2;
 constexpr double kMostAspect = 200;
 
 struct QwenImages : PixelSettings {
-  // What the processor takes where its file does not say.
+  // Defaults of the processor where its file lacks the numbers.
   std::int64_t min_pixels = std::int64_t{56} * 56;
   std::int64_t max_pixels = std::int64_t{28} * 28 * 1280;
 };
@@ -65,7 +65,8 @@ struct QwenVlOptions {
   std::int64_t video_token_id = -1;  // -1: the model takes no videos
   /// Positions of M-RoPE a second of video; 0: each pair of frames has one.
   std::int64_t tokens_per_second = 0;
-  /// Qwen3-VL: the text has the time of each pair of frames, and a placeholder for it.
+  /// Whether the text has the time of each pair of frames, and a placeholder for it, as for
+  /// Qwen3-VL.
   bool has_timestamps = false;
 
   std::int64_t group() const { return kMerge * patch_size; }
@@ -73,7 +74,7 @@ struct QwenVlOptions {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, images, videos, patch_size, image_token_id,
                                    video_token_id, tokens_per_second, has_timestamps)
 
-/// Pixels of a picture, or of all of a video's frames.
+/// Limits of the pixels of a picture, or of all of a video's frames.
 struct Bounds {
   std::int64_t least = 0;
   std::int64_t most = 0;
@@ -88,8 +89,8 @@ Status check_aspect(std::int64_t width, std::int64_t height) {
                    ": the model's processor refuses sides that differ more than 200 times");
 }
 
-// The grid in the arithmetic of `smart_resize`, where `round` is Python's, to even. `frames` are
-// those that share the bounds, and `even` the same rounded to pairs.
+// Computes the grid in the arithmetic of `smart_resize`, where `round` is Python's, to even.
+// `frames` is the number of frames that share the bounds, and `even` the same rounded to pairs.
 PatchGrid smart_grid(std::int64_t width, std::int64_t height, std::int64_t patch, Bounds bounds,
                      std::int64_t frames = 1, std::int64_t even = 1) {
   const auto group = static_cast<double>(kMerge * patch);
@@ -114,7 +115,7 @@ PatchGrid smart_grid(std::int64_t width, std::int64_t height, std::int64_t patch
           static_cast<std::int32_t>(patch)};
 }
 
-// The least pixels with what qwen-vl-utils leaves above them.
+// Returns the least pixels with the margin that qwen-vl-utils leaves above them.
 std::int64_t with_margin(std::int64_t min_pixels) {
   return static_cast<std::int64_t>(static_cast<double>(min_pixels) * 1.05);
 }
@@ -204,7 +205,7 @@ Result<PartPlan> QwenVl::plan_video(const PartShape& shape) const {
   plan.tokens = plan.images * plan.grid.tokens();
   if (options_.has_timestamps) plan.placeholders = plan.images;
   if (options_.tokens_per_second > 0) {
-    // Each step as the processor and get_rope_index round it: seconds in double, then float.
+    // Rounds each step like the processor and get_rope_index: seconds in double, then float.
     const double sampled = static_cast<double>(frames) / static_cast<double>(shape.frames) * rate;
     plan.rope_interval = static_cast<float>(options_.tokens_per_second) *
                          static_cast<float>(kTemporalPatch / sampled);
@@ -212,7 +213,7 @@ Result<PartPlan> QwenVl::plan_video(const PartShape& shape) const {
   return plan;
 }
 
-// Of Qwen2-VL and Qwen2.5-VL, whose bounds are those of a frame.
+// Returns the grid for Qwen2-VL and Qwen2.5-VL, whose bounds apply to each frame.
 Result<PatchGrid> QwenVl::frame_grid(const PartShape& shape, std::int64_t frames) const {
   const QwenVideos& videos = options_.videos;
   ISOCOST_TRY(check_aspect(shape.width, shape.height));
@@ -226,7 +227,7 @@ Result<PatchGrid> QwenVl::frame_grid(const PartShape& shape, std::int64_t frames
   return smart_grid(shape.width, shape.height, options_.patch_size, {videos.min_pixels, most});
 }
 
-// Of Qwen3-VL, whose bounds are those of all frames together.
+// Returns the grid for Qwen3-VL, whose bounds apply to all frames together.
 Result<PatchGrid> QwenVl::grid_of_all(const PartShape& shape, std::int64_t sampled) const {
   const QwenVideos& videos = options_.videos;
   const std::int64_t group = options_.group();
@@ -249,7 +250,7 @@ Result<PatchGrid> QwenVl::grid_of_all(const PartShape& shape, std::int64_t sampl
   return smart_grid(width, height, options_.patch_size, {videos.min_pixels, most}, frames, even);
 }
 
-// The newer files have bounds in `size`.
+// Reads the bounds in `size`, where newer files have them.
 template <typename Pixels>
 Status read_size_bounds(Settings& settings, Pixels& pixels) {
   if (!settings.has("size")) {
@@ -267,7 +268,7 @@ Status read_size_bounds(Settings& settings, Pixels& pixels) {
                settings.file() + ": size must have shortest_edge and longest_edge");
 }
 
-// The older ones name the bounds themselves, which then count.
+// Reads the bounds that older files name themselves, which then take precedence.
 template <typename Pixels>
 Status read_named_bounds(Settings& settings, Pixels& pixels) {
   ISOCOST_ASSIGN(pixels.min_pixels,
@@ -285,8 +286,8 @@ Status check_bounds(const Settings& settings, const Pixels& pixels) {
                    ", more than max_pixels, which is " + std::to_string(pixels.max_pixels));
 }
 
-// The encoder's patches must be the processor's, which makes those of `otherwise` where its file
-// does not say.
+// Checks that the encoder's patches are the processor's, which are `otherwise` where its file lacks
+// them.
 Status read_patches(Settings& settings, std::int64_t patch_size, std::int64_t otherwise) {
   ISOCOST_ASSIGN(const std::int64_t made, settings.integer("patch_size", 1, kMostSide, otherwise));
   if (made != patch_size) {
@@ -313,7 +314,7 @@ Status read_images(Settings& settings, QwenVlOptions& options) {
   return settings.check_all_asked();
 }
 
-// What the classes of video processors take where their file does not say.
+// Sets the defaults of the classes of video processors.
 void set_defaults(QwenVlOptions& options) {
   QwenVideos& videos = options.videos;
   const std::int64_t side = options.has_timestamps ? 32 : 28;

@@ -1,6 +1,6 @@
 // Whisper: a sound becomes the log-mel spectrogram of 30 s that the encoder hears, and its
-// transcript the tokens that the decoder writes. A sample is one of each. The oracles are
-// WhisperFeatureExtractor and WhisperTokenizer of transformers.
+// transcript becomes the tokens that the decoder writes. A sample is one sound and one transcript.
+// The oracles are WhisperFeatureExtractor and WhisperTokenizer of transformers.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,7 +28,7 @@ constexpr std::int64_t kMostId = std::int64_t{1} << 31;
 struct WhisperOptions {
   std::int64_t mel_bins = 0;
   std::int64_t max_target_positions = 0;
-  /// Of the token that transformers puts in front of the labels: what the decoder reads first.
+  /// Id of the token that transformers puts in front of the labels, which the decoder reads first.
   std::int64_t decoder_start_token_id = 0;
   /// Whether transcripts may name a language and a task.
   bool is_multilingual = true;
@@ -54,7 +54,7 @@ class Whisper final : public MediaModel {
 
  private:
   bool takes(Modality modality) const override { return modality == Modality::kAudio; }
-  // The decoder attends to the sound from every token, so none stands for it.
+  // Returns nothing: the decoder attends to the sound from every token, so no token stands for it.
   std::optional<MediaTokens> media_tokens(Modality) const override { return std::nullopt; }
 
   Status check_sample(const SamplePlan& plan) const override {
@@ -63,7 +63,7 @@ class Whisper final : public MediaModel {
       return Error(ErrorCode::kUnsupported, "the sample has " + counted(sounds, "sound") +
                                                 ", and Whisper takes exactly one");
     }
-    // The decoder does not read the last token, which it is to write.
+    // The decoder does not read the last token, but writes it.
     const std::int64_t read = plan.tokens - 1;
     if (read <= options_.max_target_positions) return {};
     return Error(ErrorCode::kUnsupported,
@@ -75,7 +75,7 @@ class Whisper final : public MediaModel {
 
   Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape&) const override {
     if (shape.frames <= 0 || shape.sample_rate <= 0) return impossible_part(shape, "samples");
-    // A transcript cannot be cut where its sound is.
+    // A sound that must be cut is refused, since its transcript cannot be cut at the same place.
     if (audio_samples_16k(shape, kClipSeconds) < audio_samples_16k(shape, 2 * kClipSeconds)) {
       const double seconds = static_cast<double>(shape.frames) / shape.sample_rate;
       return Error(ErrorCode::kUnsupported,

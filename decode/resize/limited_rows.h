@@ -11,8 +11,8 @@
 
 namespace isocost {
 
-/// The rows of another source as long as the limit allows; both outlive it. Errors: also those of
-/// DecodeLimit::check.
+/// The rows of another source as long as the limit allows. The source and the limit must outlive
+/// it. Errors: also those of DecodeLimit::check.
 class LimitedRows final : public RowSource {
  public:
   LimitedRows(RowSource& rows, const DecodeLimit& limit)
@@ -24,7 +24,8 @@ class LimitedRows final : public RowSource {
     return rows_.restrict_columns(first, end);
   }
   Status read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) override {
-    // 128 rows of the largest pictures take some milliseconds, and a look at the clock 0.3 us.
+    // Reads per check of the limit: 128 rows of the largest pictures take some milliseconds, and
+    // reading the clock 0.3 us.
     constexpr int kReadsForEach = 16;
     if (reads_++ % kReadsForEach == 0) {
       ISOCOST_TRY(limit_.check(begun_, static_cast<double>(first) / height()));

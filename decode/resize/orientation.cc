@@ -26,12 +26,12 @@ PixelWalk pixel_walk(std::uint8_t orientation, std::int32_t stored_width,
   return walks.at(std::clamp<std::size_t>(orientation, 1, 8) - 1);
 }
 
-// Rows that stay as they are, of most videos, are copied whole. Others go in squares: where sides
-// are exchanged, a row of one picture is a column of the other, and each of its pixels is in
-// another cache line.
+// Copies a picture as it is displayed. Rows that keep their direction, as in most videos, are
+// copied whole. Others are copied in squares: where sides are exchanged, a row of one picture is a
+// column of the other, and each of its pixels is in another cache line.
 void copy_turned(const std::uint8_t* stored, const PixelWalk& walk, std::int32_t width,
                  std::int32_t height, std::span<std::uint8_t> to) {
-  constexpr std::int32_t kSquare = 64;  // two of 12 KiB are in the first cache
+  constexpr std::int32_t kSquare = 64;  // two squares of 12 KiB are in the first-level cache
   const auto row_bytes = static_cast<std::size_t>(width) * kPixel;
   if (walk.along == kPixel) {
     for (std::int32_t y = 0; y < height; ++y) {

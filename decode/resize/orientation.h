@@ -6,19 +6,20 @@
 
 namespace isocost {
 
-/// Where displayed pixels lie among stored packed RGB: a step to the right and one down are each a
-/// constant number of bytes.
+/// Places of displayed pixels among stored packed RGB: a step to the right and a step down are each
+/// a constant number of bytes.
 struct PixelWalk {
   std::ptrdiff_t start;
   std::ptrdiff_t along;
   std::ptrdiff_t down;
 };
 
-/// Whether width and height are exchanged where a picture is displayed. `orientation` as EXIF
-/// counts.
+/// Returns whether width and height are exchanged when a picture is displayed. `orientation` is
+/// EXIF's number.
 constexpr bool exchanges_sides(std::uint8_t orientation) { return orientation > 4; }
 
-/// `orientation` as EXIF counts (1..8), the sides as stored, `stride` in bytes.
+/// Returns the walk over a picture. `orientation` is EXIF's number (1..8), the sides are as stored,
+/// `stride` is in bytes.
 PixelWalk pixel_walk(std::uint8_t orientation, std::int32_t stored_width,
                      std::int32_t stored_height, std::ptrdiff_t stride);
 

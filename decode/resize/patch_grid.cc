@@ -8,7 +8,7 @@
 namespace isocost {
 namespace {
 
-/// floor(sqrt(value)) of 0 <= value < 2^62.
+/// Returns floor(sqrt(value)) for 0 <= value < 2^62.
 std::int64_t integer_sqrt(std::int64_t value) {
   auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(value)));
   while (root * root > value) --root;
@@ -27,8 +27,8 @@ PatchGrid patch_grid(std::int32_t width, std::int32_t height, std::int32_t max_p
   std::int64_t across = groups_along(width);
   std::int64_t down = groups_along(height);
   if (across * down > most) {
-    // across / down = width / height and across × down = most, both rounded down; where one comes
-    // out below 1, the other is the rest of `most`
+    // Solves across / down = width / height and across × down = most, both rounded down; if one is
+    // below 1, it becomes 1, and the other is bounded by `most`
     across =
         std::clamp<std::int64_t>(integer_sqrt(most * width / height), 1, std::min(across, most));
     down = std::clamp<std::int64_t>(integer_sqrt(most * height / width), 1, std::min(down, most));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::ptrdiff_t kPixel = 3;
 
-// Sizes that the compiler knows are a few moves rather than a call.
+// Copies pixels; sizes that the compiler knows become a few moves rather than a call.
 void copy_pixels(const std::uint8_t* from, std::ptrdiff_t count, std::byte* to) {
   switch (count) {
     case 14:
@@ -27,7 +27,7 @@ void copy_pixels(const std::uint8_t* from, std::ptrdiff_t count, std::byte* to) 
   }
 }
 
-// Has memory that will be written fetched into the cache meanwhile.
+// Prefetches memory that will be written into the cache.
 void prefetch(const std::byte* memory, std::int64_t bytes) {
   constexpr std::int64_t kLine = 64;
   for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(memory + at, 1);
@@ -71,8 +71,8 @@ std::int64_t PatchRows::working_set_bytes(std::int32_t width) {
   return std::int64_t{kMostPatchSide} * width * kPixel;
 }
 
-// Patches that the picture covers are written as a whole, or its rows do not come to an end, which
-// is an error.
+// Clears patches that the picture covers in part only. Patches that it covers are written as a
+// whole, unless its rows end early, which is an error.
 void PatchRows::clear_border(std::int32_t width, std::int32_t height) {
   const std::int32_t side = grid_.side;
   const auto covered = [side](std::int32_t index, std::int32_t begin, std::int32_t size) {
@@ -111,7 +111,7 @@ void PatchRows::write_patches() {
   const std::int64_t bytes = grid_.patch_bytes();
   const std::ptrdiff_t side = grid_.side;
   const std::ptrdiff_t step = slot_.depth * bytes;
-  // The first row's place in the first patch of their row of patches.
+  // Finds the first row's place in the first patch of its row of patches.
   std::byte* const first = patch(y_ / side, 0).data() + y_ % side * side * kPixel;
   const std::uint8_t* from = rows_.data();
   auto left = static_cast<std::ptrdiff_t>(row_bytes_) / kPixel;

@@ -10,7 +10,7 @@
 
 namespace isocost {
 
-/// The place of a picture among those that share patches: frame `index` of `depth`.
+/// The slot of a picture among those that share patches: frame `index` of `depth`.
 struct FrameSlot {
   std::int32_t depth = 1;
   std::int32_t index = 0;
@@ -22,9 +22,9 @@ struct FrameSlot {
 void patchify(std::span<const std::uint8_t> rgb, PatchGrid grid, std::span<std::byte> patches,
               FrameSlot slot = {});
 
-/// Cuts a displayed picture's rows into patches, as patchify does. The rows of a patch are
-/// collected, so that patches are written one after another while the rows are in the cache. The
-/// picture lies at `x`, `y` of the grid, and the rest is black.
+/// Cuts a displayed picture's rows into patches, as patchify does. Collects the rows of a patch, so
+/// that patches are written one after another while the rows are in the cache. The picture lies at
+/// `x`, `y` of the grid, and the rest is black.
 class PatchRows final : public RowSink {
  public:
   PatchRows(PatchGrid grid, std::span<std::byte> patches, FrameSlot slot, std::int32_t x,
@@ -33,7 +33,7 @@ class PatchRows final : public RowSink {
   std::span<std::uint8_t> next_row() override;
   void finish_row() override;
 
-  /// An upper bound of the bytes that it allocates.
+  /// Returns an upper bound of the bytes that it allocates.
   static std::int64_t working_set_bytes(std::int32_t width);
 
  private:
@@ -45,7 +45,7 @@ class PatchRows final : public RowSink {
   std::span<std::byte> patches_;
   FrameSlot slot_;
   std::int32_t x_;
-  std::int32_t y_;  // of the first row that is collected
+  std::int32_t y_;  // number of the first collected row
   std::int32_t end_;
   std::int32_t collected_ = 0;
   std::size_t row_bytes_;

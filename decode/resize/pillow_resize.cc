@@ -25,7 +25,7 @@ double bilinear(double x) {
   return distance < 1 ? 1 - distance : 0;
 }
 
-/// Keys' cubic convolution with a slope of -1/2.
+/// Evaluates Keys' cubic convolution with a slope of -1/2.
 double bicubic(double x) {
   constexpr double kSlope = -0.5;
   const double distance = std::abs(x);
@@ -60,13 +60,13 @@ FilterShape shape_of(ResampleFilter filter) {
   }
 }
 
-/// How one side is resampled. A side that shrinks widens the filter, so that no old pixel is
-/// missed.
+/// Parameters of resampling one side. A side that shrinks widens the filter, so that it covers
+/// every old pixel.
 struct Side {
   std::int32_t from;
   std::int32_t to;
   FilterShape filter;
-  // The part of the new side that is made.
+  // Range of the new side that is made.
   std::int32_t first;
   std::int32_t count;
   Exactness exactness;
@@ -76,7 +76,8 @@ struct Side {
   [[nodiscard]] double scale() const { return static_cast<double>(from) / to; }
   [[nodiscard]] double widening() const { return std::max(scale(), 1.0); }
   [[nodiscard]] double reach() const { return filter.reach * widening(); }
-  /// Weights that a window can have, rounded up to a multiple of kTapsTogether.
+  /// Returns the number of weights that a window can have, rounded up to a multiple of
+  /// kTapsTogether.
   [[nodiscard]] std::size_t stride() const {
     const std::int64_t most = 2 * static_cast<std::int64_t>(std::ceil(reach())) + 1;
     return static_cast<std::size_t>((std::min<std::int64_t>(most, from) + 3) / kTapsTogether *
@@ -91,7 +92,8 @@ ResampleTaps::Window window_of(const Side& side, double centre) {
   return {begin, std::min(static_cast<std::int32_t>(end), side.from) - begin};
 }
 
-/// Never all 0: some old position is within half a step of the centre.
+/// Fills in a window's weights, which are never all 0: some old position is within half a step of
+/// the centre.
 void fill_weights(const Side& side, double centre, ResampleTaps::Window window,
                   std::vector<double>& weights) {
   const double narrowing = 1 / side.widening();
@@ -104,7 +106,7 @@ void fill_weights(const Side& side, double centre, ResampleTaps::Window window,
   for (double& weight : weights) weight /= sum;
 }
 
-/// Rounds half away from zero. Not std::round, which differs just below a half.
+/// Rounds half away from zero. std::round differs just below a half.
 std::int32_t fixed_point(double weight, int bits) {
   const double scaled = weight * (1 << bits);
   return static_cast<std::int32_t>(scaled + (scaled < 0 ? -0.5 : 0.5)) *
@@ -143,7 +145,7 @@ ResampleTaps taps_of(const Side& side) {
   for (std::int32_t i = 0; i < side.count; ++i, into += stride) {
     ResampleTaps::Window& window = taps.windows[static_cast<std::size_t>(i)];
     fill_weights(side, centre_of(side, i), window, weights);
-    // Kernels read `stride` positions: where these would go beyond the side, they begin earlier.
+    // Kernels read `stride` positions; windows that would exceed the side begin earlier.
     const std::int32_t early =
         std::clamp(window.first + stride - side.from, 0, stride - window.count);
     const std::int32_t moved = std::min(early, window.first);
@@ -154,17 +156,17 @@ ResampleTaps taps_of(const Side& side) {
   return taps;
 }
 
-/// How rows get their new width.
+/// Parameters with which rows get their new width.
 struct Columns {
   ResampleTaps taps;                    // none where rows are copied
-  std::vector<ResampleVector> scratch;  // for the taps
-  std::int32_t old_width;               // of rows as the source has them from the taps' origin on
+  std::vector<ResampleVector> scratch;  // scratch memory for `taps`
+  std::int32_t old_width;               // width of the source's rows from the taps' origin on
   std::int32_t new_width;
 
   [[nodiscard]] bool is_copied() const { return taps.windows.empty(); }
 };
 
-/// Has `source` leave out the columns that are not needed.
+/// Makes the parameters, and lets `source` leave out columns that are not needed.
 Result<Columns> columns_of(const Side& side, RowSource& source, const ResampleKernels& kernels) {
   if (side.is_copied()) return Columns{{}, {}, side.from, side.count};
   ResampleTaps taps = taps_of(side);
@@ -209,7 +211,8 @@ void resample_row(const ResampleTaps& taps, std::size_t window, const Row& row,
   kernels.rows(rows.data(), taps, window, into.size(), into.data());
 }
 
-/// Rows of the new width that must be held at once: a window's, and what is left of a batch.
+/// Returns the number of rows of the new width that must be held at once: those of a window, and
+/// the rest of a batch.
 std::int32_t held_rows(const Side& side) {
   const std::size_t window = side.is_copied() ? 0 : side.stride();
   const auto rows = static_cast<std::int64_t>(window + kResampleBatch);
@@ -263,7 +266,7 @@ class NarrowedRows {
   std::int32_t done_;
 };
 
-/// The width first, which may be as it was, and so may the height.
+/// Resizes the width first. Either side may stay as it is.
 Status resize_width_first(RowSource& source, const Side& horizontal, const Side& vertical,
                           RowSink& sink, const ResampleKernels& kernels) {
   ISOCOST_ASSIGN(Columns columns, columns_of(horizontal, source, kernels));
@@ -288,7 +291,8 @@ Status resize_width_first(RowSource& source, const Side& horizontal, const Side&
   return {};
 }
 
-/// A batch of rows of the old width and the new height is made before the width changes.
+/// Resizes the height first: a batch of rows of the old width and the new height is made before the
+/// width changes.
 Status resize_height_first(RowSource& source, const Side& horizontal, const Side& vertical,
                            RowSink& sink, const ResampleKernels& kernels) {
   ISOCOST_ASSIGN(Columns columns, columns_of(horizontal, source, kernels));
@@ -339,9 +343,10 @@ std::int64_t taps_bytes(const Side& side) {
 }
 
 std::int64_t column_taps_bytes(const Side& side) {
-  // Kernels put the weights anew: in three numbers for each four old positions, or in vectors where
-  // neighbours take nearly the same ones. Of kValues that are vectors for each four weights, or
-  // kTapBytes a value for each of at most kTaps; the last vector's values may be made twice.
+  // Kernels repack the weights: as three numbers for each four old positions or, where neighbours
+  // take nearly the same positions, as vectors. These are vectors of kValues values for each four
+  // weights, or kTapBytes per value for each of at most kTaps taps; the last vector's values may be
+  // made twice.
   constexpr double kNearly = 8;
   constexpr std::int64_t kValues = 16;
   constexpr std::int64_t kTaps = 8;
@@ -360,7 +365,7 @@ std::int64_t column_taps_bytes(const Side& side) {
          scratch;
 }
 
-/// Packed RGB, row after row.
+/// Writes packed RGB, row after row.
 class PackedRows final : public RowSink {
  public:
   PackedRows(std::span<std::uint8_t> rgb, std::size_t bytes) : left_(rgb), bytes_(bytes) {}
@@ -412,7 +417,7 @@ std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32
                                                   std::int32_t to_width, std::int32_t to_height,
                                                   PixelArea part, ResampleFilter filter,
                                                   ResizeOrder order) {
-  // Exact and coarse weights take as much.
+  // Exact and coarse weights take the same memory.
   constexpr auto kAny = Exactness::kExact;
   const Side horizontal{width, to_width, shape_of(filter), part.x, part.width, kAny};
   const Side vertical{height, to_height, shape_of(filter), part.y, part.height, kAny};

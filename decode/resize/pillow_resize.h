@@ -10,16 +10,16 @@
 
 namespace isocost {
 
-/// Pillow's filters of these names, which reach 1, 2 and 3 positions to each side, or as many times
-/// more as a side shrinks.
+/// Pillow's filters of these names. They reach 1, 2 and 3 positions to each side, multiplied by the
+/// factor by which a side shrinks.
 enum class ResampleFilter { kBilinear, kBicubic, kLanczos };
 
-/// How a processor resizes.
+/// Options for resizing like a processor.
 struct ExactResize {
   ResampleFilter filter = ResampleFilter::kBicubic;
   ResizeOrder order = ResizeOrder::kWidthFirst;
-  /// If fast: with coarse weights. Values differ by at most 2 from the exact ones where a side does
-  /// not shrink to less than an eighth.
+  /// kFast uses coarse weights. Values then differ by at most 2 from the exact ones where no side
+  /// shrinks to less than an eighth.
   Exactness exactness = Exactness::kExact;
 };
 
@@ -33,8 +33,8 @@ struct PixelArea {
 
 /// Makes `part` of the bytes of Pillow's `Image.resize((to_width, to_height), filter)`, which image
 /// processors of vision-language models call, at the cost of that part. Rows are read as they are
-/// needed and handed over as they are made, so that they are in the cache: those above and below
-/// the part's are not read, and `source` may leave out columns beside it. All sides are at least 1.
+/// needed and passed on as they are made, so that they are in the cache. Rows above and below the
+/// part's are not read, and `source` may leave out columns beside it. All sides are at least 1.
 /// Thread-safe. Allocates as much as `pillow_resize_part_working_set_bytes` says and throws nothing
 /// but `bad_alloc`. Errors: those of `source`.
 ///
@@ -45,18 +45,19 @@ Status pillow_resize_rows(RowSource& source, std::int32_t to_width, std::int32_t
                           PixelArea part, ExactResize resize, RowSink& sink,
                           const ResampleKernels& kernels = fastest_kernels());
 
-/// The same of packed RGB: `rgb` and `into` hold width * height * 3 bytes and part.width *
-/// part.height * 3, and do not overlap.
+/// Resizes packed RGB: `rgb` and `into` hold width * height * 3 bytes and part.width * part.height
+/// * 3, and do not overlap.
 void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                         std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
                         PixelArea part, ExactResize resize,
                         const ResampleKernels& kernels = fastest_kernels());
-/// The whole.
+/// Resizes the whole picture.
 void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                    std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
                    ExactResize resize, const ResampleKernels& kernels = fastest_kernels());
 
-/// The bytes that `pillow_resize_rows` allocates: weights, and a few rows of one side's new size.
+/// Returns the bytes that `pillow_resize_rows` allocates: weights, and a few rows of one side's new
+/// size.
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
                                              std::int32_t to_width, std::int32_t to_height,
                                              ResampleFilter filter, ResizeOrder order);

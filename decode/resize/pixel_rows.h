@@ -21,14 +21,14 @@ class RowSource {
 
   virtual std::int32_t width() const = 0;
   virtual std::int32_t height() const = 0;
-  /// Says, before any row is read, that only the columns from `first` up to `end` are needed, so
-  /// that others may be left out. Returns the column with which rows begin from then on. Errors:
-  /// those of the decoder.
+  /// Restricts the columns that are needed to those from `first` up to `end`, before any row is
+  /// read, so that others may be left out. Returns the column with which rows begin from then on.
+  /// Errors: those of the decoder.
   virtual Result<std::int32_t> restrict_columns(std::int32_t /*first*/, std::int32_t /*end*/) {
     return 0;
   }
-  /// Points to the rows `first`, `first` + 1, ...; beyond the last, to that one. They have
-  /// kResampleSlack readable bytes behind them, and are valid until the next call. `first` is at
+  /// Points to the rows `first`, `first` + 1, ...; beyond the last row, to the last. They have
+  /// kResampleSlack readable bytes after them, and are valid until the next call. `first` is at
   /// least that of the last call and kResampleBatch. Errors: those of the decoder.
   virtual Status read(std::int32_t first,
                       std::array<const std::uint8_t*, kResampleBatch>& rows) = 0;
@@ -42,7 +42,7 @@ class RowSink {
   RowSink& operator=(const RowSink&) = delete;
   virtual ~RowSink() = default;
 
-  /// Where the next row is to be written, and that it has been.
+  /// Return the place for the next row, and report that it has been written.
   virtual std::span<std::uint8_t> next_row() = 0;
   virtual void finish_row() = 0;
 };
@@ -56,14 +56,15 @@ class MemoryRows final : public RowSource {
   std::int32_t height() const override { return height_; }
   Status read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) override;
 
-  /// The bytes that it allocates.
+  /// Returns the bytes that it allocates.
   static std::int64_t working_set_bytes(std::int32_t width, std::int32_t height);
 
  private:
   std::span<const std::uint8_t> rgb_;
   std::int32_t width_;
   std::int32_t height_;
-  // The last rows, which the picture's end is too near to, are copied.
+  // Number of the first row that is copied: the last rows are too near to the end of the picture's
+  // memory.
   std::int32_t copied_from_;
   std::vector<std::uint8_t> tail_;
 };

@@ -9,8 +9,8 @@ namespace isocost {
 namespace {
 
 constexpr int kWeightBits = ResampleTaps::kWeightBits;
-/// Added before the shift, rounds to the nearest. No sum overflows: a window's positive weights add
-/// up to less than 1.3, its negative ones to more than -0.3.
+/// Added before the shift, it rounds to the nearest. No sum overflows: a window's positive weights
+/// add up to less than 1.3, its negative ones to more than -0.3.
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
 
 std::uint8_t rounded(std::int32_t sum) {

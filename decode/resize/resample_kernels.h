@@ -13,11 +13,11 @@ struct alignas(64) ResampleVector {
   std::array<std::uint8_t, 64> bytes{};
 };
 
-/// What each new position of a side takes of the old ones: fixed-point numbers with kWeightBits
-/// behind the point.
+/// Weights of the old positions for each new position of a side: fixed-point numbers with
+/// kWeightBits after the point.
 struct ResampleTaps {
   static constexpr int kWeightBits = 22;
-  /// The bits behind the point that coarse weights use; the others are 0.
+  /// Bits after the point that coarse weights use; the others are 0.
   static constexpr int kCoarseBits = 14;
   struct Window {
     std::int32_t first = 0;
@@ -27,21 +27,21 @@ struct ResampleTaps {
   std::vector<Window> windows;
   /// Weights per window, a multiple of kTapsTogether; those beyond `count` are 0.
   std::size_t stride = 0;
-  /// These, and `stride`, as the kernels' `pack_columns` or `pack_rows` leave them.
+  /// Weights and `stride`, possibly repacked by the kernels' `pack_columns` or `pack_rows`.
   std::vector<std::int32_t> weights;
   std::vector<ResampleVector> vectors;
 };
 
 constexpr std::size_t kTapsTogether = 4;
 constexpr std::size_t kResampleBatch = 8;
-/// The vectors that `columns` may write for windows of `stride` weights: old pixels of a batch that
-/// one of them takes, and some ahead, three bytes a value.
+/// Number of vectors that `columns` may write for windows of `stride` weights: old pixels of a
+/// batch that one window takes, and some ahead, three bytes a value.
 constexpr std::size_t kPixelsAhead = 128;
 constexpr std::size_t resample_scratch(std::size_t stride) {
   constexpr std::size_t kPixelBytes = kResampleBatch * 3 * 3;
   return (stride + kPixelsAhead) * kPixelBytes / sizeof(ResampleVector) + 1;
 }
-/// How far beyond a row's end `columns` reads. What it finds there does not matter.
+/// Bytes beyond a row's end that `columns` may read. Their values do not matter.
 constexpr std::size_t kResampleSlack = 128;
 
 /// The inner loops. All kernels compute the same integers.
@@ -54,15 +54,15 @@ struct ResampleKernels {
   void (*columns)(const std::array<const std::uint8_t*, kResampleBatch>& from,
                   const ResampleTaps& taps, const std::array<std::uint8_t*, kResampleBatch>& to,
                   ResampleVector* scratch);
-  /// Makes a row of `bytes` of the old rows that its window covers. `from` has a multiple of
+  /// Makes a row of `bytes` from the old rows that its window covers. `from` has a multiple of
   /// kTapsTogether of them: a window's last one is repeated.
   void (*rows)(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t window,
                std::size_t bytes, std::uint8_t* to);
 };
 
-/// Plain C++, the reference of the others.
+/// Returns plain C++ kernels, the reference for the others.
 const ResampleKernels& portable_kernels();
-/// Those for the processor's vectors, chosen at run time.
+/// Returns the kernels for the processor's vectors, chosen at run time.
 const ResampleKernels& fastest_kernels();
 
 /// The kernels for every set of vector instructions that this processor has. For tests: while it

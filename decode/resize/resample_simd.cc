@@ -31,9 +31,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kShift = ResampleTaps::kWeightBits;
 constexpr std::int32_t kHalf = 1 << (kShift - 1);
-constexpr std::size_t kLane = 16;     // bytes of 128 bits
+constexpr std::size_t kLane = 16;     // bytes in 128 bits
 constexpr std::size_t kPixels = 4;    // new pixels that are stored together
-constexpr std::size_t kChannels = 3;  // packed RGB
+constexpr std::size_t kChannels = 3;  // of packed RGB
 
 using Rows = std::array<const std::uint8_t*, kResampleBatch>;
 using Targets = std::array<std::uint8_t*, kResampleBatch>;
@@ -42,8 +42,8 @@ using Targets = std::array<std::uint8_t*, kResampleBatch>;
 #include "decode/resize/internal/resample_vnni-inl.h"
 #else
 
-// A weight is high * 2^16 + low, low a signed number of 16 bits. Products of bytes with high parts,
-// and their sums, fit into 16 bits, of which a vector holds twice as many as of 32.
+// A weight is high * 2^16 + low, where low is a signed number of 16 bits. Products of bytes with
+// high parts, and their sums, fit into 16 bits, of which a vector holds twice as many as of 32.
 struct WeightParts {
   std::int8_t high;
   std::int16_t low;
@@ -54,7 +54,7 @@ WeightParts split(std::int32_t weight) {
   return {static_cast<std::int8_t>((weight - low) / (1 << 16)), low};
 }
 
-// The sums of products of adjacent 16-bit numbers.
+// Returns the sums of products of adjacent 16-bit numbers.
 template <class D32, class V16>
 HWY_INLINE hn::Vec<D32> products(D32 d32, V16 a, V16 b) {
   auto second = hn::Zero(d32);
@@ -89,8 +89,8 @@ HWY_INLINE auto to_bytes(V16 a, V16 b) {
 }
 #endif
 
-// Sums of products of pairs of adjacent bytes. No pair saturates: high parts of a window add up to
-// less than 1.3 * 2^6.
+// Returns the sums of products of pairs of adjacent bytes. No pair saturates: high parts of a
+// window add up to less than 1.3 * 2^6.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
 HWY_INLINE hn::Vec128<std::int16_t> byte_products(hn::Vec128<std::uint8_t> values,
                                                   hn::Vec128<std::int8_t> weights) {
@@ -122,7 +122,7 @@ HWY_INLINE auto byte_products(V8 values, W8 weights) {
 }
 #endif
 
-constexpr std::uint8_t kNo = 0x80;  // makes a byte 0 where bytes are put into another order
+constexpr std::uint8_t kNo = 0x80;  // index that makes a byte 0 in a shuffle
 
 #include "decode/resize/internal/resample_spread-inl.h"
 

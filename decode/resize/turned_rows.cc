@@ -6,7 +6,7 @@
 namespace isocost {
 namespace {
 
-// Where sides are exchanged, that many pixels of a stored row are read together.
+// Pixels of a stored row that are read together where sides are exchanged.
 constexpr std::int32_t kRows = 32;
 static_assert(kRows % kResampleBatch == 0);
 

@@ -12,11 +12,11 @@
 
 namespace isocost {
 
-/// The rows of a picture as it is displayed, of stored packed RGB that outlives it. Some at a time
-/// are turned, so that they are in the cache when they are read.
+/// The rows of a picture as it is displayed, made of stored packed RGB that outlives it. A few rows
+/// at a time are turned, so that they are in the cache when they are read.
 class TurnedRows final : public RowSource {
  public:
-  /// `width` and `height` as stored, `orientation` as EXIF counts.
+  /// `width` and `height` are as stored, `orientation` is EXIF's number.
   TurnedRows(std::span<const std::uint8_t> stored, std::int32_t width, std::int32_t height,
              std::uint8_t orientation);
 
@@ -24,7 +24,7 @@ class TurnedRows final : public RowSource {
   std::int32_t height() const override { return height_; }
   Status read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) override;
 
-  /// The bytes that it allocates for a picture of these sides, as displayed.
+  /// Returns the bytes that it allocates for a picture of these sides, as displayed.
   static std::int64_t working_set_bytes(std::int32_t width, std::int32_t height);
 
  private:
@@ -34,7 +34,7 @@ class TurnedRows final : public RowSource {
   PixelWalk walk_;
   std::int32_t width_;  // as displayed
   std::int32_t height_;
-  std::int32_t begin_ = 0;  // of the rows that are turned
+  std::int32_t begin_ = 0;  // range of the turned rows
   std::int32_t end_ = 0;
   std::vector<std::uint8_t> rows_;
 };

@@ -11,9 +11,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// The rate is known well enough to predict after this time.
+// Time after which the rate is known well enough to predict.
 constexpr std::chrono::seconds kRateIsKnown{1};
-// A prediction refuses only what exceeds the limit by this factor.
+// Factor by which a prediction must exceed the limit to refuse.
 constexpr double kFarBeyond = 2;
 
 nanoseconds thread_cpu_time() {

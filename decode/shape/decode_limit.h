@@ -7,22 +7,22 @@
 
 namespace isocost {
 
-/// What decoding one sample may take: CPU time of the calling thread, so that a loaded machine, a
-/// slow disk and a process that was stopped do not count against the sample; and a request to stop.
-/// Belongs to the thread that constructed it.
+/// Limit of decoding one sample: CPU time of the calling thread, so that a loaded machine, a slow
+/// disk and a stopped process do not count against the sample; and a request to stop. Belongs to
+/// the thread that constructed it.
 class DecodeLimit {
  public:
-  DecodeLimit() = default;  ///< There is no limit.
-  /// The time runs from now on.
+  DecodeLimit() = default;  ///< Makes an object without a limit.
+  /// Starts the time.
   explicit DecodeLimit(std::chrono::nanoseconds cpu_time, std::stop_token stop = {});
 
   /// Returns the CPU time that has been used.
   std::chrono::nanoseconds used() const;
 
-  /// Returns whether to go on with a piece of work that began when `used()` was `begun` and of
-  /// which the share `done` is done (0: not known). Cheap enough to be called for each video frame.
-  /// Errors: kCancelled; kResourceExhausted if the time is over, or if the rest of the work, at the
-  /// rate measured until now, will take far more than the limit.
+  /// Checks whether to go on with a piece of work that began when `used()` was `begun` and of which
+  /// the share `done` is done (0: not known). Cheap enough for each video frame. Errors:
+  /// kCancelled; kResourceExhausted if the time is over, or if the rest of the work, at the rate
+  /// measured until now, will take far more than the limit.
   Status check(std::chrono::nanoseconds begun, double done) const;
 
  private:

@@ -17,7 +17,7 @@ std::string number(double value) {
   return text;
 }
 
-/// NaN lies in no range.
+/// Checks a range. NaN lies in none.
 Status check(std::string_view field, double value, double least, double most) {
   if (value >= least && value <= most) return {};
   return Error(ErrorCode::kInvalidArgument, "recipe: " + std::string(field) + " is " +

@@ -8,52 +8,54 @@
 
 namespace isocost {
 
-/// Which side of a picture is resized first where both change. What lies between the two passes is
+/// The side of a picture that is resized first where both change. Values between the two passes are
 /// rounded to 8 bits, so the order shows in the result.
 enum class ResizeOrder : std::uint8_t {
-  /// As torchvision does, and Pillow before 13. (Pillow 12.2 and 12.3 begin with the height of
-  /// images over 100 times as tall as wide, if it shrinks.)
+  /// The order of torchvision, and of Pillow before 13. (Pillow 12.2 and 12.3 begin with the height
+  /// of images over 100 times as tall as wide, if it shrinks.)
   kWidthFirst,
-  /// As Pillow 13: height first if it shrinks by more than twice the pixels that width does, often
-  /// so where sides are rounded to multiples of a patch: 640×480 to 644×476.
+  /// The order of Pillow 13: height first if it shrinks by more than twice the pixels that width
+  /// does, often so where sides are rounded to multiples of a patch: 640×480 to 644×476.
   kPillow13,
 };
 
-/// How near a model's pictures are to those of its own processor.
+/// Accuracy of a model's pictures, compared with those of its own processor.
 enum class Exactness : std::uint8_t {
   kExact,  ///< Byte for byte.
-  /// JPEGs are scaled down to a half, a quarter or an eighth while they are decoded, as long as
-  /// they are not smaller than what they are resized to. Their inverse transform, their colours
-  /// and the weights of resizing are coarser.
+  /// JPEGs are scaled down to a half, a quarter or an eighth while they are decoded, but not below
+  /// the size to which they are resized. Their inverse transform, their colours and the weights of
+  /// resizing are coarser.
   kFast,
 };
 
-/// What becomes of the transparency of a model's pictures.
+/// Treatment of the transparency of a model's pictures.
 enum class Alpha : std::uint8_t {
   kWhite,  ///< They are composed on white, as qwen-vl-utils does.
   kDrop,   ///< It is ignored, as Pillow's `convert("RGB")` does: the colour behind it appears.
 };
 
-/// How a model wants its media prepared: by its own directory, or by `native28` and its numbers.
+/// Preparation of media: by a model's own directory, or by `native28` and its numbers.
 struct RecipeOptions {
-  /// A model's directory, as transformers' from_pretrained takes it. Its files say everything, so
-  /// the options from `name` on must be left alone. Empty: native28.
+  /// A model's directory, as transformers' from_pretrained takes it. Its files contain all
+  /// settings, so the options from `name` on must not be set. Empty: native28.
   std::filesystem::path model;
-  // Of a model's pictures.
+  // Options for a model's pictures.
   ResizeOrder resize_order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
   std::string name = "native28";
-  std::int32_t max_image_patches = 4096;  ///< Of 14×14 pixels; larger images are scaled down.
-  std::int32_t max_frame_patches = 1024;  ///< The same limit for a video frame.
-  double video_fps = 1.0;                 ///< Frames sampled a second of video.
+  std::int32_t max_image_patches =
+      4096;  ///< In patches of 14×14 pixels; larger images are scaled down.
+  std::int32_t max_frame_patches =
+      1024;                ///< In patches of a video frame; larger frames are scaled down.
+  double video_fps = 1.0;  ///< Frames sampled a second of video.
   std::int32_t max_video_frames = 32;
   double max_audio_seconds = 120.0;     ///< Longer audio is cut.
   std::int32_t max_text_tokens = 8192;  ///< Longer text parts are cut.
-  /// Whether somebody set `name` or a number above, be it to its default: not beside a model.
+  /// Whether `name` or a number above was set, even to its default; it must not be beside a model.
   bool given = false;
 
-  /// Errors: kInvalidArgument with field, value and allowed range.
+  /// Checks the values. Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;
   bool operator==(const RecipeOptions&) const = default;
 };
@@ -62,8 +64,9 @@ struct RecipeOptions {
 inline constexpr std::int64_t kTokenBos = 256;
 inline constexpr std::int64_t kTokenEos = 257;
 inline constexpr std::int64_t kTokenVision =
-    258;  ///< One for each 2×2 patches, replaced by the encoder's output.
-inline constexpr std::int64_t kTokenAudio = 259;  ///< One for each 4 mel frames, likewise.
+    258;  ///< One for each 2×2 patches; the encoder's output replaces it.
+inline constexpr std::int64_t kTokenAudio =
+    259;  ///< One for each 4 mel frames; the encoder's output replaces it.
 inline constexpr std::int64_t kVocabulary = 260;
 
 }  // namespace isocost

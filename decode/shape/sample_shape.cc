@@ -41,7 +41,7 @@ std::string_view format_name(MediaFormat format) {
 }
 
 std::optional<MediaFormat> format_from_extension(std::string_view part_name) {
-  // "jpg" is all extension: what tells the key apart from the part name is already gone.
+  // "jpg" is all extension: the part that separates key and part name is already gone.
   std::string extension(part_name.substr(part_name.rfind('.') + 1));
   std::transform(extension.begin(), extension.end(), extension.begin(), lower);
   for (const auto& [name, format] : kExtensions) {

@@ -10,8 +10,8 @@
 
 namespace isocost {
 
-/// Container or codec of a part, as its bytes show it. A file name of another format is an error of
-/// the sample.
+/// Container or codec of a part, according to its bytes. A file name of another format is an error
+/// of the sample.
 enum class MediaFormat : std::uint8_t {
   kUtf8 = 0,
   kJson = 1,
@@ -28,10 +28,10 @@ enum class MediaFormat : std::uint8_t {
   kMp4 = 12,
   kMatroska = 13,  ///< MKV and WebM
   kAvi = 14,
-  kTokens = 15,  ///< A sample's text as a model's tokenizer made it: decode/shape/tokens.h.
+  kTokens = 15,  ///< A sample's text in a model's tokens: decode/shape/tokens.h.
 };
 
-/// Properties of one part of a sample that its header tells, without decoding pixels or audio.
+/// Properties of one part of a sample that its header contains, without decoding pixels or audio.
 struct PartShape {
   Modality modality = Modality::kText;
   MediaFormat format = MediaFormat::kUtf8;
@@ -46,11 +46,11 @@ struct PartShape {
   std::int64_t frames = 0;       ///< Audio: samples per channel. Video: frames that are shown.
   std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
   std::int64_t text_bytes =
-      0;  ///< Text: UTF-8 bytes. JSON: those of its "text" string, 0 without one.
+      0;  ///< Text: UTF-8 bytes. JSON: bytes of its "text" string, 0 without one.
   std::int64_t text_tokens = 0;    ///< Tokens: their number without the placeholders of media.
-  std::int64_t label_tokens = 0;   ///< Tokens: those whose prediction counts in the loss.
-  bool weighted = false;           ///< Tokens: some have a weight in the loss other than 1.
-  std::int64_t encoded_bytes = 0;  ///< The member's size.
+  std::int64_t label_tokens = 0;   ///< Tokens: number whose prediction counts in the loss.
+  bool weighted = false;           ///< Tokens: whether some have a weight in the loss other than 1.
+  std::int64_t encoded_bytes = 0;  ///< Size of the archive member.
   bool operator==(const PartShape&) const = default;
 };
 

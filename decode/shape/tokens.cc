@@ -13,7 +13,7 @@ constexpr std::size_t kWord = sizeof(std::uint32_t);
 constexpr std::size_t kBits = 8;
 static_assert(sizeof(TurnEnd) == 5 * kWord && sizeof(WeightedIds) == 3 * kWord);
 
-// The bytes of ids and labels, before those of the turns.
+// Returns the bytes of ids and labels, which precede those of the turns.
 std::size_t ids_size(std::size_t ids) { return kWord * (1 + ids) + (ids + kBits - 1) / kBits; }
 
 Error damaged() {
@@ -26,7 +26,7 @@ std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
   return word;
 }
 
-// Whether each turn ends behind the one before it, and has at least its media.
+// Returns whether each turn ends after the one before it, and has at least its media.
 bool are_in_order(const Tokens& tokens) {
   TurnEnd before;
   for (const TurnEnd& turn : tokens.turns) {
@@ -42,7 +42,7 @@ bool are_in_order(const Tokens& tokens) {
   return true;
 }
 
-// Whether each weight is one, and of ids behind those of the one before it.
+// Returns whether each weight is valid, and its ids follow those of the one before it.
 bool are_weights(const Tokens& tokens) {
   std::uint32_t before = 0;
   for (const WeightedIds& each : tokens.weights) {
@@ -53,7 +53,7 @@ bool are_weights(const Tokens& tokens) {
   return true;
 }
 
-// Writes the number of values, then the values; returns what is behind them.
+// Writes the number of values, then the values. Returns the place after them.
 template <typename T>
 std::byte* put(std::byte* to, const std::vector<T>& values) {
   const auto count = static_cast<std::uint32_t>(values.size());

@@ -13,34 +13,34 @@
 
 namespace isocost {
 
-/// Header -> shape for kMp4, kMatroska, kAvi: width and height as displayed, orientation,
-/// duration_us, frames and their rate. Reads the index of an MP4, and otherwise all packets to
-/// count frames. Const-safe. Errors: kCorrupt (truncated, no video stream, no frames), kUnsupported
-/// (unknown codec), kResourceExhausted (over `max_pixels`), kIo.
+/// Reads the shape from the header for kMp4, kMatroska, kAvi: width and height as displayed,
+/// orientation, duration_us, frames and their rate. Reads the index of an MP4, and otherwise all
+/// packets to count frames. Const-safe. Errors: kCorrupt (truncated, no video stream, no frames),
+/// kUnsupported (unknown codec), kResourceExhausted (over `max_pixels`), kIo.
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
                               std::int64_t max_pixels);
 
-/// Frames a second that are assumed where a container tells none, as transformers does.
+/// Frames a second that are assumed where a container has no rate, as transformers does.
 inline constexpr std::int32_t kUnknownFrameRate = 24;
 
-/// When the frames of a video are shown, as its packets tell.
+/// Times at which the frames of a video are shown, according to its packets.
 struct VideoFrameTimes {
-  std::vector<std::int64_t> us;  ///< From the first, ascending.
-  std::int64_t origin = 0;       ///< The first, in ticks of the stream.
-  bool all_told = true;          ///< False where packets tell only when they are decoded.
+  std::vector<std::int64_t> us;  ///< Microseconds from the first frame, ascending.
+  std::int64_t origin = 0;       ///< Time of the first frame, in ticks of the stream.
+  bool all_told = true;          ///< False where packets contain only decoding times.
 };
 
-/// Returns them. Reads all packets, and decodes none. Errors: kCorrupt, kIo, those of `limit`.
+/// Returns the times. Reads all packets, and decodes none. Errors: kCorrupt, kIo, those of `limit`.
 Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
                                           const DecodeLimit& limit = {});
 
 /// Receives a frame: [height, width, 3] uint8 RGB, packed, valid during the call only.
 using VideoFrameSink = std::function<Status(std::size_t index, std::span<const std::uint8_t> rgb)>;
 
-/// For each of `times_us` (ascending, from the stream's start) decodes the frame on screen at that
-/// time (the last one that starts at or before it, or the first), as displayed, scaled to the
-/// target size, and calls `sink` once, in order. Seeks to key frames, so a long video is not
-/// decoded as a whole. Decodes on the calling thread. Errors: those of the sink and of `limit`;
+/// Decodes, for each of `times_us` (ascending, from the stream's start), the frame on screen at
+/// that time (the last one that starts at or before it, or the first), as displayed, scaled to the
+/// target size, and calls `sink` once for each, in order. Seeks to key frames, so a long video is
+/// not decoded as a whole. Decodes on the calling thread. Errors: those of the sink and of `limit`;
 /// kCorrupt (a packet that does not decode, a stream that ends early), kUnsupported, kIo.
 Status video_frames(const ByteSource& source, const PartShape& shape,
                     std::span<const std::int64_t> times_us, std::int32_t target_width,
@@ -51,15 +51,15 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
 std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target_width,
                                      std::int32_t target_height);
 
-/// For each of `indices` (ascending; the same may come twice) decodes the frame of that number in
-/// the order in which frames are shown, as displayed, in its own size, and calls `sink` once.
-/// Of several frames of one time each has its own number. Where packets do not tell when pictures
-/// are shown, such as those of AVI that come in another order than they are shown, all frames to
-/// the last index are decoded.
+/// Decodes, for each of `indices` (ascending; the same may come twice), the frame of that number in
+/// the order in which frames are shown, as displayed, in its own size, and calls `sink` once for
+/// each. Frames with the same time have numbers of their own. Where packets do not contain the
+/// times at which pictures are shown, such as those of AVI that come in another order than they are
+/// shown, all frames to the last index are decoded.
 /// Colours are those of libswscale's defaults, as PyAV and torchcodec give them to processors of
-/// transformers; where the stream names a colour matrix or range, as torchcodec. Errors: as
-/// video_frames; kCorrupt, too, where the video has other frames than its shape says, or a frame
-/// is not shown when its packet says.
+/// transformers; where the stream names a colour matrix or range, as torchcodec. Errors: those of
+/// video_frames; kCorrupt, too, where the video has other frames than its shape says, or a frame is
+/// not shown at its packet's time.
 Status exact_video_frames(const ByteSource& source, const PartShape& shape,
                           std::span<const std::int64_t> indices, const VideoFrameSink& sink,
                           const DecodeLimit& limit = {});

@@ -32,8 +32,8 @@ namespace {
 
 constexpr std::int64_t kEarlyToleranceUs = 500'000;
 
-/// The frame on screen at a time, for times that only grow. One frame is decoded ahead: only the
-/// next one tells how long a frame stays.
+/// Finds the frame on screen at a time, for ascending times. One frame is decoded ahead, because
+/// only the next one tells how long a frame stays.
 class FrameFinder {
  public:
   explicit FrameFinder(FrameReader& reader)
@@ -46,7 +46,7 @@ class FrameFinder {
     return {};
   }
 
-  /// True where the frame differs from the one found before.
+  /// Finds the frame at a time. Returns whether it differs from the one found before.
   Result<bool> find(std::int64_t time_us) {
     bool changed = std::exchange(first_, false);
     if (!ended_ && next_us_ < time_us) ISOCOST_TRY(try_seek(time_us));
@@ -60,9 +60,9 @@ class FrameFinder {
     return changed;
   }
 
-  /// Finds the frame that is shown at this very time, the one after `before` others of that time.
+  /// Finds the frame that is shown at exactly this time, after `before` others of that time.
   Status find_exact(std::int64_t time_us, std::int64_t before, bool is_alone) {
-    // A key frame of that time may come after the first of several.
+    // A key frame of that time may come after the first of several frames of it.
     if (!ended_ && next_us_ < time_us) ISOCOST_TRY(try_seek(is_alone ? time_us : time_us - 1));
     while (has_next_ && (next_us_ < time_us || (next_us_ == time_us && before_next() <= before))) {
       before_current_ = before_next();
@@ -78,7 +78,7 @@ class FrameFinder {
   const AVFrame& frame() const { return *current_; }
 
  private:
-  /// Frames of the next one's time before it, since the last jump.
+  /// Returns how many frames of the next one's time came before it, since the last jump.
   std::int64_t before_next() const {
     return has_current_ && current_us_ == next_us_ ? before_current_ + 1 : 0;
   }
@@ -118,15 +118,15 @@ class FrameFinder {
   std::int64_t current_us_ = 0;
   std::int64_t next_us_ = 0;
   std::int64_t end_us_ = 0;
-  std::int64_t before_current_ = 0;  ///< Frames of its time before it.
+  std::int64_t before_current_ = 0;  ///< number of frames of its time before it
 };
 
-/// The frame with room for the blocks and edges to which decoders round it up.
+/// Returns the pixels of the frame with the blocks and edges to which decoders round it up.
 std::int64_t padded_pixels(const PartShape& shape, std::int64_t room) {
   return (shape.width + room) * (shape.height + room);
 }
 
-/// What a decoder is allowed: its smallest scratch buffer, about 280 lines, counts as a frame.
+/// Room that a decoder is allowed: its smallest scratch buffer, about 280 lines, counts as a frame.
 constexpr std::int64_t kDecoderRoom = 320;
 
 Status check_arguments(const PartShape& shape, std::span<const std::int64_t> times_us,
@@ -140,7 +140,7 @@ Status check_arguments(const PartShape& shape, std::span<const std::int64_t> tim
                "video_frames: sizes must be positive and times ascend");
 }
 
-/// video_frames, with a scaler for the target size.
+/// Implements video_frames, with a scaler for the target size.
 Status scaled_frames(const ByteSource& source, const PartShape& shape,
                      std::span<const std::int64_t> times_us, FrameScaler& scaler,
                      const VideoFrameSink& sink, const DecodeLimit& limit) {
@@ -192,7 +192,7 @@ struct NumberedVideo {
   const DecodeLimit& limit;
 };
 
-/// Opens the video anew and calls `read` with a reader that is to go up to frame `last`.
+/// Opens the video anew and calls `read` with a reader that will read up to frame `last`.
 template <typename Read>
 Status with_reader(const NumberedVideo& video, std::int64_t last, FramesGiven given,
                    const Read& read) {
@@ -204,7 +204,7 @@ Status with_reader(const NumberedVideo& video, std::int64_t last, FramesGiven gi
   return read(reader);
 }
 
-/// Jumps to the frames' times. `done`: how many of the indices the sink has had, counted on here.
+/// Jumps to the frames' times. `done` counts the indices that the sink has received.
 Status timed_frames(FrameReader& reader, const std::vector<std::int64_t>& times_us,
                     std::span<const std::int64_t> indices, FrameScaler& scaler,
                     const VideoFrameSink& sink, std::size_t& done) {
@@ -228,8 +228,8 @@ Status timed_frames(FrameReader& reader, const std::vector<std::int64_t>& times_
   return {};
 }
 
-/// Leaves out frames between those that are wanted where that works, which it does not where a
-/// group of pictures refers to what comes before it.
+/// Leaves out frames between those that are wanted, where that works. It does not work where a
+/// group of pictures refers to pictures before it.
 Status timed_frames(const NumberedVideo& video, std::span<const std::int64_t> indices,
                     FrameScaler& scaler, const VideoFrameSink& sink) {
   std::size_t done = 0;
@@ -303,7 +303,7 @@ Status exact_video_frames(const ByteSource& source, const PartShape& shape,
   if (indices.empty()) return {};
   FrameScaler scaler(shape.width, shape.height, shape.orientation, FrameColours::kAsTransformers);
   const NumberedVideo video{source, shape, all, limit};
-  // AVI tells when pictures are decoded, and passes it off as when they are shown.
+  // AVI contains the decoding times of pictures, declared as the times at which they are shown.
   const bool is_timed = all.all_told && shape.format != MediaFormat::kAvi;
   if (is_timed) return timed_frames(video, indices, scaler, sink);
   return with_reader(video, indices.back(), FramesGiven::kEvery, [&](FrameReader& reader) {
@@ -313,14 +313,15 @@ Status exact_video_frames(const ByteSource& source, const PartShape& shape,
 
 std::int64_t exact_video_working_set_bytes(const PartShape& shape) {
   constexpr std::int64_t kTimes =
-      std::int64_t{3} * 8;  // of a vector that grows, and of the sampled frames
+      std::int64_t{3} * 8;  // for a vector that grows, and for the sampled frames
   return video_working_set_bytes(shape, shape.width, shape.height) + kTimes * shape.frames;
 }
 
 std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target_width,
                                      std::int32_t target_height) {
   // A decoder may hold as many reference frames as its level allows (that of H.264 level 5.2, at
-  // least 6, at most 16), three that are being reordered or shown, and one beside each of ours.
+  // least 6, at most 16), three frames that are being reordered or shown, and one beside each of
+  // ours.
   constexpr std::int64_t kReferencePixels = std::int64_t{184'320} * 256;
   constexpr std::int64_t kBytesAPixel = 3;  // 4:2:0 in 10 bits
   const std::int64_t pixels = padded_pixels(shape, 128);

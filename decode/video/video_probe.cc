@@ -37,7 +37,7 @@ std::int64_t to_us(std::int64_t ticks, AVRational time_base) {
   return av_rescale_q(ticks, time_base, AV_TIME_BASE_Q);
 }
 
-/// EXIF's numbers for a display matrix, which holds a quarter turn and perhaps a mirroring.
+/// Returns EXIF's number for a display matrix, which holds a quarter turn and perhaps a mirroring.
 Result<std::uint8_t> orientation_of(const AVStream& stream) {
   std::size_t size = 0;
   const std::uint8_t* bytes = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
@@ -53,7 +53,7 @@ Result<std::uint8_t> orientation_of(const AVStream& stream) {
   return Error(ErrorCode::kUnsupported, "it is displayed turned by no multiple of 90 degrees");
 }
 
-/// Matroska keeps a stream's duration as a tag, "00:00:08.120000000".
+/// Reads a stream's duration from its tag in Matroska, "00:00:08.120000000".
 std::optional<std::int64_t> tagged_duration_us(const AVStream& stream) {
   const AVDictionaryEntry* tag = av_dict_get(stream.metadata, "DURATION", nullptr, 0);
   if (tag == nullptr) return std::nullopt;
@@ -66,7 +66,8 @@ std::optional<std::int64_t> tagged_duration_us(const AVStream& stream) {
          static_cast<std::int64_t>(seconds * 1e6);
 }
 
-/// Reads packets (and decodes none) from the last known key frame on: the end of the last frame.
+/// Measures where the last frame ends: reads packets (and decodes none) from the last known key
+/// frame on.
 Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
   const AvPacket packet = make_av_packet();
   const AVStream& stream = *input.video();
@@ -89,7 +90,7 @@ Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
       const std::int64_t far = input.context()->duration;
       if (seek_near_end && far > 0 && far < kMaxDurationUs) {
         const auto moved = input.seek(av_rescale_q(far, AV_TIME_BASE_Q, stream.time_base));
-        // Without an index it does not move; then all packets are read.
+        // Without an index, the seek does nothing, and all packets are read.
         if (!moved.has_value() && moved.error().code() == ErrorCode::kIo) return moved.error();
       }
     } else if (at > last) {
@@ -103,18 +104,19 @@ Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
   return to_us(end - *first, stream.time_base);
 }
 
-/// Nothing where the container does not say.
+/// Returns the duration in the container; nothing where it has none.
 std::optional<std::int64_t> declared_us(const FfmpegInput& input, MediaFormat format) {
   const AVStream& stream = *input.video();
   if (stream.duration > 0) return to_us(stream.duration, stream.time_base);
   if (format != MediaFormat::kMatroska) return std::nullopt;
   if (const auto tagged = tagged_duration_us(stream)) return tagged;
-  // Of several streams the longest counts, which need not be the video.
+  // The container's duration is that of its longest stream, which need not be the video.
   const bool alone = input.context()->nb_streams == 1 && input.context()->duration > 0;
   return alone ? std::optional(input.context()->duration) : std::nullopt;
 }
 
-/// An index that is not empty will do; without one, a first packet must come.
+/// Checks that there are frames. An index that is not empty suffices; without one, there must be a
+/// packet.
 Status check_has_frames(FfmpegInput& input) {
   if (avformat_index_get_entries_count(input.video()) > 0) return {};
   const AvPacket packet = make_av_packet();
@@ -149,7 +151,8 @@ Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
   return {};
 }
 
-/// The frames that the index of an MP4 lists, but those that an edit list cuts away.
+/// Returns the number of frames that the index of an MP4 lists, without those that an edit list
+/// cuts away.
 std::int64_t indexed_frames(AVStream* stream) {
   std::int64_t frames = 0;
   const int entries = avformat_index_get_entries_count(stream);
@@ -160,8 +163,8 @@ std::int64_t indexed_frames(AVStream* stream) {
   return frames;
 }
 
-/// The pictures at the start that the index of an MP4 lists, but that no decoder shows, as they
-/// refer to ones before the start.
+/// Returns the number of pictures at the start that the index of an MP4 lists, but that no decoder
+/// shows, because they refer to pictures before the start.
 Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
   const AVCodecParameters& codec = *input.video()->codecpar;
   const bool may_have_some = codec.codec_id == AV_CODEC_ID_HEVC ||
@@ -183,11 +186,12 @@ Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
 
 struct FrameCount {
   std::int64_t frames = 0;
-  std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read.
+  std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read
 };
 
-/// The index of an MP4 in one piece will do, unless its codec has packets that are never shown;
-/// elsewhere all packets are read, from the start and so by an input of their own.
+/// Counts frames. The index of an MP4 in one piece suffices, unless its codec has packets that are
+/// never shown; otherwise all packets are read, from the start and therefore by an input of their
+/// own.
 Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
                                 bool fragmented) {
   const bool shows_all = input.video()->codecpar->codec_id != AV_CODEC_ID_VP8;
@@ -202,8 +206,8 @@ Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, Me
   return FrameCount{std::ssize(times.us), times.us.back()};
 }
 
-/// The rate that the container tells; otherwise that of the frames' times, or frames over duration,
-/// which some containers count from zero and not from the first frame.
+/// Returns the container's frame rate; if it has none, that of the frames' times, or frames over
+/// duration, which some containers count from zero and not from the first frame.
 AVRational frame_rate(const AVStream& stream, const PartShape& shape,
                       std::int64_t first_to_last_us) {
   constexpr std::int64_t kMost = INT32_MAX;

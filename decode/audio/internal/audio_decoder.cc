@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kChunkValues = std::size_t{32} << 10;
 
-/// What libsndfile's callbacks see: a position, and the first error of the source.
+/// State for libsndfile's callbacks: a position, and the first error of the source.
 struct Stream {
   const ByteSource* source = nullptr;
   std::int64_t position = 0;
@@ -92,7 +92,8 @@ class SoundFile final : public AudioDecoder {
       return corrupt("its audio is not what its header says");
     }
     const auto channels = static_cast<std::size_t>(info.channels);
-    // At most four seconds a chunk, so that audio of a few Hz does not swell in the resampler.
+    // Reads at most four seconds per chunk, so that audio of a few Hz does not swell in the
+    // resampler.
     const std::size_t frames = std::min(kChunkValues / channels,
                                         std::size_t{4} * static_cast<std::size_t>(info.samplerate));
     sound->mono_.resize(frames);
@@ -124,8 +125,9 @@ class SoundFile final : public AudioDecoder {
   SF_INFO info_{};
   std::vector<float> values_;  ///< Interleaved.
   std::vector<float> mono_;
-  std::int64_t position_ = 0;                 ///< Samples handed out.
-  std::unique_ptr<SNDFILE, CloseFile> file_;  // closed before what its callbacks see goes
+  std::int64_t position_ = 0;  ///< Samples handed out.
+  std::unique_ptr<SNDFILE, CloseFile>
+      file_;  // closed before the state of its callbacks is destroyed
 };
 
 }  // namespace

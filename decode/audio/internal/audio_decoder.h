@@ -21,19 +21,20 @@ class AudioDecoder {
   virtual std::int32_t sample_rate() const = 0;
   virtual std::int32_t channels() const = 0;
 
-  /// The next mono samples, none at the end; valid until the next call. Errors: kCorrupt (a sample
-  /// that is NaN, infinite or beyond 1e12, bytes that do not decode), kIo.
+  /// Returns the next mono samples, none at the end; valid until the next call. Errors: kCorrupt (a
+  /// sample that is NaN, infinite or beyond 1e12, bytes that do not decode), kIo.
   virtual Result<std::span<const float>> read() = 0;
 };
 
-/// Through libsndfile (WAV, FLAC, Ogg Vorbis, Opus) or libavcodec (MP3: libsndfile's decoder steps
-/// over damage and prints about it). The source must outlive it. Errors: kCorrupt where the bytes
-/// make no sense, kIo.
+/// Opens audio through libsndfile (WAV, FLAC, Ogg Vorbis, Opus) or libavcodec (MP3: libsndfile's
+/// decoder skips damage and prints about it). The source must outlive the decoder. Errors: kCorrupt
+/// where the bytes are invalid, kIo.
 Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format);
 Result<std::unique_ptr<AudioDecoder>> open_mp3(const ByteSource& source);
 
-/// The mean over channels of `frames` frames; `value(frame, channel)` gives a sample. `position`
-/// counts frames, for the error: kCorrupt where a sample is NaN, infinite or beyond 1e12.
+/// Computes the mean over channels of `frames` frames; `value(frame, channel)` gives a sample.
+/// `position` counts frames, for the error: kCorrupt where a sample is NaN, infinite or beyond
+/// 1e12.
 template <typename Value>
 Status mix_to_mono(std::size_t frames, std::size_t channels, std::int64_t position, float* mono,
                    const Value& value) {
@@ -55,7 +56,7 @@ Status mix_to_mono(std::size_t frames, std::size_t channels, std::int64_t positi
   return {};
 }
 
-/// Mono floats of any rate to 16 kHz, through libswresample. Single-thread.
+/// Resamples mono floats of any rate to 16 kHz, through libswresample. Single-thread.
 class Resampler {
  public:
   static Result<Resampler> create(std::int32_t sample_rate);
@@ -63,8 +64,8 @@ class Resampler {
   Resampler& operator=(Resampler&&) noexcept;
   ~Resampler();
 
-  /// Takes samples and gives those that are ready; an empty span flushes, until none come. Valid
-  /// until the next call.
+  /// Takes samples and returns those that are ready; an empty span flushes, until none come. The
+  /// result is valid until the next call.
   Result<std::span<const float>> convert(std::span<const float> samples);
 
  private:

@@ -17,7 +17,8 @@ Result<AudioHeader> read_flac_header(const ByteSource& source) {
   if ((bytes[4] & 0x7F) != 0 || big_endian(bytes, 5, 3) != 34) {
     return corrupt("its FLAC stream does not start with STREAMINFO");
   }
-  // After block sizes (4 bytes) and frame sizes (6): 20 bits rate, 3 channels, 5 depth, 36 samples.
+  // Block sizes (4 bytes) and frame sizes (6) come first; then 20 bits rate, 3 channels, 5 depth,
+  // 36 samples.
   const std::uint64_t packed = big_endian(bytes, 18, 8);
   AudioHeader header;
   header.format = MediaFormat::kFlac;

@@ -9,7 +9,7 @@
 
 namespace isocost {
 
-/// What an audio header says. `frames` < 0: the header does not know.
+/// Values of an audio header. `frames` < 0: the header does not contain it.
 struct AudioHeader {
   MediaFormat format = MediaFormat::kWav;
   std::int64_t sample_rate = 0;
@@ -17,22 +17,23 @@ struct AudioHeader {
   std::int64_t frames = -1;
 };
 
-/// RIFF/WAVE and RF64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain or extensible. The
-/// data chunk must lie within the source.
+/// Reads RIFF/WAVE and RF64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain or
+/// extensible. The data chunk must lie within the source.
 Result<AudioHeader> read_wav_header(const ByteSource& source);
 
-/// The STREAMINFO block of a native FLAC stream.
+/// Reads the STREAMINFO block of a native FLAC stream.
 Result<AudioHeader> read_flac_header(const ByteSource& source);
 
-/// An Ogg stream with one logical Vorbis or Opus stream: its identification header and the granule
-/// position of its last page, which must end where the source ends.
+/// Reads an Ogg stream with one logical Vorbis or Opus stream: its identification header and the
+/// granule position of its last page, which must end where the source ends.
 Result<AudioHeader> read_ogg_header(const ByteSource& source);
 
 /// Checks the pages that the first `samples` samples need, one after the other, with their
-/// checksums: a decoder would leave out a page that is broken without a word.
+/// checksums, because a decoder would silently leave out a broken page.
 Status check_ogg_pages(const ByteSource& source, std::int64_t samples);
 
-/// MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are walked.
+/// Reads MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are
+/// read.
 Result<AudioHeader> read_mp3_header(const ByteSource& source);
 
 }  // namespace isocost

@@ -36,7 +36,8 @@ std::int64_t bit_rate(bool mpeg1, std::size_t index) {
   return 1000 * std::int64_t{mpeg1 ? kMpeg1[index] : kMpeg2[index]};
 }
 
-/// A layer III frame header (ISO/IEC 11172-3, 13818-3, and the 2.5 extension), or nothing.
+/// Parses a layer III frame header (ISO/IEC 11172-3, 13818-3, and the 2.5 extension); returns
+/// nothing for other bytes.
 std::optional<Mp3Frame> parse_frame(ByteView bytes, std::size_t at) {
   if (at > bytes.size() || bytes.size() - at < 4) return std::nullopt;
   if (bytes[at] != 0xFF || (bytes[at + 1] & 0xE0) != 0xE0) return std::nullopt;
@@ -66,10 +67,11 @@ bool same_stream(const Mp3Frame& a, const Mp3Frame& b) {
 struct Located {
   std::int64_t offset = 0;
   Mp3Frame frame;
-  std::vector<std::uint8_t> bytes;  ///< From `offset` on.
+  std::vector<std::uint8_t> bytes;  ///< The source's bytes from `offset` on.
 };
 
-/// The first frame that is followed by another one (or by the end): chance bytes seldom are.
+/// Finds the first frame that is followed by another one (or by the end), which chance bytes seldom
+/// are.
 Result<Located> first_frame(const ByteSource& source) {
   ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
   if (start >= source.size()) return corrupt("cut off: nothing follows its ID3 tag");
@@ -91,13 +93,13 @@ Result<Located> first_frame(const ByteSource& source) {
 
 struct VbrTag {
   std::int64_t frames = 0;
-  std::int64_t bytes = 0;  ///< From the tag's own frame on; 0 where it does not say.
-  std::int64_t delay = 0;  ///< Samples before the first one that is heard.
-  std::int64_t trim = 0;   ///< Those, and the padding behind the last.
+  std::int64_t bytes = 0;  ///< Bytes from the tag's own frame on; 0: the tag does not say.
+  std::int64_t delay = 0;  ///< Samples before the first audible one.
+  std::int64_t trim = 0;   ///< `delay`, and the padding after the last audible sample.
 };
 
-/// Encoder delay and padding that a LAME-style tag behind the Xing fields gives. A decoder adds 529
-/// samples at the start, at the cost of the padding.
+/// Reads the encoder delay and padding of a LAME-style tag after the Xing fields. A decoder adds
+/// 529 samples at the start, at the cost of the padding.
 void parse_gapless(ByteView bytes, std::size_t at, VbrTag& tag) {
   constexpr std::int64_t kDecoderDelay = 529;
   if (bytes.size() < at + 24 || bytes[at] == 0) return;
@@ -137,7 +139,7 @@ std::optional<VbrTag> parse_vbri(ByteView bytes) {
 std::optional<VbrTag> parse_vbr_tag(const Located& first) {
   const std::size_t at = 4 + first.frame.side_info;
   if (auto tag = parse_xing(first.bytes, at)) return tag;
-  if (auto tag = parse_xing(first.bytes, at + 2)) return tag;  // behind a checksum
+  if (auto tag = parse_xing(first.bytes, at + 2)) return tag;  // after a checksum
   return parse_vbri(first.bytes);
 }
 
@@ -159,7 +161,8 @@ Result<Mp3Frames> Mp3Frames::open(const ByteSource& source) {
   frames.channels_ = first.frame.channels;
   frames.samples_a_frame_ = first.frame.samples;
   if (const auto tag = parse_vbr_tag(first)) {
-    frames.offset_ += static_cast<std::int64_t>(first.frame.bytes);  // it holds no audio
+    frames.offset_ +=
+        static_cast<std::int64_t>(first.frame.bytes);  // the tag's frame holds no audio
     frames.skip_ = tag->delay;
   }
   return frames;
@@ -181,7 +184,7 @@ Result<ByteView> Mp3Frames::next() {
     const std::int64_t where = offset_ - static_cast<std::int64_t>(block_.size() - at_);
     return corrupt("its MP3 frame at byte " + std::to_string(where) + " is broken");
   }
-  if (frame->bytes > block_.size() - at_) return ByteView();  // incomplete, does not count
+  if (frame->bytes > block_.size() - at_) return ByteView();  // incomplete, so it does not count
   at_ += frame->bytes;
   return ByteView(block_).subspan(at_ - frame->bytes, frame->bytes);
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kPageHeader = 27;
 constexpr std::size_t kMaxPage = kPageHeader + 255 + std::size_t{255} * 255;
 
-/// A page as its header tells: RFC 3533.
+/// Header values of a page: RFC 3533.
 struct OggPage {
   std::uint64_t granule = 0;
   std::uint64_t serial = 0;
@@ -41,8 +41,8 @@ std::optional<OggPage> parse_page(ByteView bytes, std::size_t at) {
   return page;
 }
 
-/// The page that ends exactly where the source does. Its header is looked for backwards in a small
-/// tail first, then in one as large as a page can be.
+/// Returns the page that ends exactly where the source does. Searches its header backwards, first
+/// in a small tail, then in one as large as a page can be.
 Result<OggPage> last_page(const ByteSource& source) {
   for (const std::size_t tail : {std::size_t{6} << 10, kMaxPage}) {
     const std::int64_t start =
@@ -59,7 +59,7 @@ Result<OggPage> last_page(const ByteSource& source) {
 
 struct Identification {
   AudioHeader header;
-  std::uint64_t skipped = 0;  ///< Samples at the start that are decoded but not heard.
+  std::uint64_t skipped = 0;  ///< Samples at the start that are decoded but not audible.
 };
 
 Result<Identification> parse_identification(ByteView packet) {
@@ -94,11 +94,12 @@ constexpr std::array<std::uint32_t, 256> make_checksum_table() {
 }
 constexpr auto kChecksumTable = make_checksum_table();
 
-/// The page checksum: CRC-32 of polynomial 0x04C11DB7, most significant bit first, from 0.
+/// Computes the page checksum: CRC-32 of polynomial 0x04C11DB7, most significant bit first, from 0.
 std::uint32_t page_checksum(ByteView page) {
   std::uint32_t crc = 0;
   for (std::size_t i = 0; i < page.size(); ++i) {
-    const std::uint8_t byte = i >= 22 && i < 26 ? 0 : page[i];  // its own field counts as zero
+    const std::uint8_t byte =
+        i >= 22 && i < 26 ? 0 : page[i];  // the checksum's own field counts as zero
     crc = (crc << 8) ^ kChecksumTable[(crc >> 24) ^ byte];
   }
   return crc;

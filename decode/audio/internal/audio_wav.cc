@@ -61,7 +61,7 @@ Result<WavFormat> parse_format(ByteView chunk) {
   return format;
 }
 
-/// Walks the chunks; the first block of the file is read once, what lies beyond in small reads.
+/// Walks the chunks; reads the first block of the file once, and later bytes in small reads.
 class WavChunks {
  public:
   explicit WavChunks(const ByteSource& source) : source_(source) {}

@@ -52,7 +52,7 @@ class Mp3Decoder final : public AudioDecoder {
   }
 
  private:
-  /// The next frame into mono_; its samples, 0 at the end.
+  /// Decodes the next frame into mono_. Returns its number of samples, 0 at the end.
   Result<std::size_t> decode() {
     ISOCOST_ASSIGN(const ByteView bytes, frames_.next());
     if (bytes.empty()) return std::size_t{0};
@@ -75,7 +75,8 @@ class Mp3Decoder final : public AudioDecoder {
     return samples;
   }
 
-  /// A stream cut out of a longer one starts with frames whose data began before them: silence.
+  /// Fills in silence for a frame at the start that does not decode: a stream cut out of a longer
+  /// one starts with frames whose data began before them.
   Result<std::size_t> undecodable(std::int64_t index) {
     if (index < kLenient) {
       std::fill(mono_.begin(), mono_.end(), 0.0F);

@@ -21,7 +21,7 @@ GifLzw::GifLzw(ByteView file, std::size_t at, int literal_bits)
 
 void GifLzw::clear() {
   bits_ = literal_bits_ + 1;
-  size_ = clear_code() + 2;  // clear and end
+  size_ = clear_code() + 2;  // the clear and end codes
 }
 
 bool GifLzw::next_code(std::size_t& code) {
@@ -41,7 +41,7 @@ bool GifLzw::next_code(std::size_t& code) {
   return true;
 }
 
-/// The sequence before, and the first index of this one, get a code.
+/// Gives a code to the previous sequence followed by the first index of this one.
 void GifLzw::remember(std::size_t previous, std::size_t code) {
   if (size_ == kCodes) return;
   prefix_[size_] = static_cast<std::uint16_t>(previous);
@@ -52,7 +52,7 @@ void GifLzw::remember(std::size_t previous, std::size_t code) {
   if (size_ == std::size_t{1} << bits_ && bits_ < kMaxBits) ++bits_;
 }
 
-/// Writes a sequence from its end; what has no room is dropped.
+/// Writes a sequence from its end; drops indices for which there is no room.
 std::size_t GifLzw::emit(std::size_t code, std::span<std::uint8_t> to) const {
   const std::size_t length = length_[code];
   for (std::size_t i = length; i-- > 0; code = prefix_[code]) {

@@ -17,7 +17,7 @@ class GifLzw {
   /// `at` is the chain's first length byte; 1 <= `literal_bits` <= 8.
   GifLzw(ByteView file, std::size_t at, int literal_bits);
 
-  /// Fills all of `indices`. Errors: kCorrupt where the chain ends before, or a code means nothing.
+  /// Fills all of `indices`. Errors: kCorrupt where the chain ends early, or a code is undefined.
   Status fill(std::span<std::uint8_t> indices);
 
  private:
@@ -36,8 +36,8 @@ class GifLzw {
   std::uint32_t pool_ = 0;
   int held_ = 0;  ///< Bits in the pool.
   int literal_bits_;
-  int bits_ = 0;          ///< Of the next code.
-  std::size_t size_ = 0;  ///< Codes with a meaning.
+  int bits_ = 0;          ///< Width of the next code.
+  std::size_t size_ = 0;  ///< Number of codes that are defined.
   std::array<std::uint16_t, kCodes> prefix_{};
   std::array<std::uint16_t, kCodes> length_{};
   std::array<std::uint8_t, kCodes> first_{};

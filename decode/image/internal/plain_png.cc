@@ -26,8 +26,8 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::string_view kSignature = "\x89PNG\r\n\x1A\n";
 constexpr std::size_t kHeaderAt = 8;
-constexpr std::size_t kChunksAt = 33;                  // behind the signature and IHDR
-constexpr std::size_t kAroundChunk = 12;               // length and type before, CRC behind
+constexpr std::size_t kChunksAt = 33;     // after the signature and IHDR
+constexpr std::size_t kAroundChunk = 12;  // length and type before the data, CRC after it
 constexpr std::size_t kWidest = std::size_t{1} << 28;  // libspng refuses rows of 2^32 bytes
 
 struct Header {
@@ -40,16 +40,17 @@ struct Header {
   std::size_t inflated_bytes() const { return height * (1 + row_bytes()); }
 };
 
-// A file behind its IHDR.
+// Parts of a file after its IHDR.
 struct Chunks {
   ByteView before;           // whole chunks before the pixels
-  ByteView pixels;           // consecutive IDAT chunks, all of them with a right CRC
+  ByteView pixels;           // consecutive IDAT chunks, all with correct CRCs
   ByteView after;            // the rest of the file
-  std::size_t count = 0;     // of IDAT chunks
-  std::size_t deflated = 0;  // bytes in them
+  std::size_t count = 0;     // number of IDAT chunks
+  std::size_t deflated = 0;  // bytes of data in them
 };
 
-// The length of the chunk's data at `at`, or nothing where it does not end within the file.
+// Returns the length of the data of the chunk at `at`; nothing where the chunk does not end within
+// the file.
 std::optional<std::size_t> chunk_length(ByteView file, std::size_t at) {
   if (at > file.size() || file.size() - at < kAroundChunk) return std::nullopt;
   const std::size_t length = big_endian(file, at, 4);
@@ -75,7 +76,7 @@ std::optional<Header> read_header(ByteView file) {
     return std::nullopt;
   }
   const Header header{big_endian(file, 16, 4), big_endian(file, 20, 4), file[25]};
-  // 8 bits; deflate, the five filters, not interlaced.
+  // Plain means 8 bits, deflate, the five filters, and no interlacing.
   const bool plain = file[24] == 8 && big_endian(file, 26, 3) == 0 &&
                      is_plain(header.colour_type) && header.width <= kWidest;
   return plain ? std::optional(header) : std::nullopt;
@@ -121,9 +122,9 @@ void append_chunk(Bytes& to, std::string_view type, ByteView data) {
   append_number(to, libdeflate_crc32(0, &to[at], to.size() - at));
 }
 
-// A pixel of zeros and its filter as a zlib stream of one stored block.
+// Returns a pixel of zeros and its filter as a zlib stream of one stored block.
 Bytes one_pixel(std::size_t channels) {
-  constexpr std::size_t kHead = 7;  // of the stream and of the block
+  constexpr std::size_t kHead = 7;  // headers of the stream and of the block
   const std::size_t size = 1 + channels;
   Bytes stream(kHead + size);
   stream[0] = 0x78;
@@ -136,7 +137,7 @@ Bytes one_pixel(std::size_t channels) {
   return stream;
 }
 
-// The file with a picture of one pixel, for libspng to read all the rest.
+// Returns the file with a picture of one pixel, from which libspng reads all the rest.
 Bytes with_one_pixel(ByteView file, const Header& header, const Chunks& chunks) {
   Bytes small;
   small.reserve(chunks.before.size() + chunks.after.size() + 128);
@@ -152,7 +153,7 @@ Bytes with_one_pixel(ByteView file, const Header& header, const Chunks& chunks) 
   return small;
 }
 
-// The colours of palette indexes, or those of grey, each with a fourth byte that does not matter.
+// Colours of palette indexes, or of grey values; the fourth byte of each is ignored.
 using Colours = std::array<std::uint8_t, std::size_t{4} * 256>;
 
 Colours greys() {
@@ -186,7 +187,7 @@ std::optional<Colours> read_colours(ByteView file, const Header& header, const C
   const Bytes small = with_one_pixel(file, header, chunks);
   const SpngContext png(spng_ctx_new(0));
   if (!png || begin_png(png.get(), small) != 0) return std::nullopt;
-  // Before the pixel is decoded: libspng lets chunks behind it change the palette.
+  // Read before the pixel is decoded, because libspng lets chunks after it change the palette.
   spng_trns alphas{};
   const bool transparent = spng_get_trns(png.get(), &alphas) == 0;
   const bool indexed = header.colour_type == SPNG_COLOR_TYPE_INDEXED;
@@ -203,7 +204,7 @@ struct FreeDecompressor {
   void operator()(libdeflate_decompressor* one) const { libdeflate_free_decompressor(one); }
 };
 
-// The data of one chunk where it lies; that of several is put together in `joined`.
+// Returns the data of one chunk in place; that of several chunks is put together in `joined`.
 ByteView deflated(const Chunks& chunks, Bytes& joined) {
   if (chunks.count == 1) return chunks.pixels.subspan(8, chunks.deflated);
   joined.reserve(chunks.deflated);
@@ -215,7 +216,7 @@ ByteView deflated(const Chunks& chunks, Bytes& joined) {
   return joined;
 }
 
-// Whether the stream makes exactly `size` bytes. What may follow it in its chunk is ignored.
+// Returns whether the stream makes exactly `size` bytes. Ignores bytes after it in its chunk.
 bool inflate_to(const Chunks& chunks, std::uint8_t* to, std::size_t size) {
   Bytes joined;
   const ByteView stream = deflated(chunks, joined);
@@ -226,7 +227,7 @@ bool inflate_to(const Chunks& chunks, std::uint8_t* to, std::size_t size) {
                                     nullptr) == LIBDEFLATE_SUCCESS;
 }
 
-// Turns rows that are no packed RGB into it.
+// Converts rows in other formats to packed RGB.
 class RowConverter {
  public:
   RowConverter(const Header& header, const Colours& colours, Alpha alpha)
@@ -261,10 +262,10 @@ class RowConverter {
   Bytes rgba_;
 };
 
-// Makes packed RGB from the start of `picture` of the rows that lie inflated behind it, or answers
-// false for a filter that there is not. RGB never catches up with the rows that are still to be
-// read: inflated ones end kPngRowSlack bytes before the picture's end, and begin as many behind its
-// start at least.
+// Makes packed RGB, from the start of `picture`, of the rows that are inflated further back in it.
+// Returns false for an unknown filter. The RGB never catches up with the rows that are still to be
+// read: inflated rows end kPngRowSlack bytes before the picture's end, and begin at least as many
+// after its start.
 bool restore_rows(const Header& header, const Colours& colours, Alpha alpha, Bytes& picture) {
   const PngRowKernels& kernels = fastest_png_kernels();
   RowConverter converter(header, colours, alpha);
@@ -298,7 +299,7 @@ std::optional<Pixels> decode_plain_png(ByteView file, std::int32_t width, std::i
   if (!chunks) return std::nullopt;
   const auto colours = read_colours(file, *header, *chunks, alpha);
   if (!colours) return std::nullopt;
-  // Rows are inflated to the end of what will be the picture.
+  // Rows are inflated to the end of the memory that will hold the picture.
   const std::size_t rgb_bytes = 3 * header->width * header->height;
   const std::size_t inflated = header->inflated_bytes();
   if (inflated > most_inflated_bytes(chunks->deflated)) return std::nullopt;

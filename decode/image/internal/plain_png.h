@@ -10,13 +10,14 @@
 
 namespace isocost {
 
-/// The most that deflate makes of so many bytes: 258 bytes of two bits. A picture that needs more
-/// than its whole file can make is refused before it has memory.
+/// Returns the most bytes that deflate can make of `deflated` bytes: 258 bytes from two bits. A
+/// picture that needs more than its whole file can make is refused before memory is allocated for
+/// it.
 constexpr std::size_t most_inflated_bytes(std::size_t deflated) { return 1032 * deflated; }
 
 /// Decodes a PNG of the usual kind: 8 bits a channel or palette index, not interlaced, without a
-/// colour key, and without any fault. Returns nothing for every other file, for libspng to decode
-/// or to refuse; what it returns are libspng's pixels. Computes on the calling thread.
+/// colour key, and without any fault. Returns nothing for every other file, which libspng must
+/// decode or refuse; the pixels that it returns are libspng's. Computes on the calling thread.
 ///
 /// Chunks other than the pixels' are checked by libspng itself, in a copy of the file with one
 /// black pixel. Of the pixels' chunks, CRCs and Adler-32 must be right, and they must inflate to

@@ -8,7 +8,7 @@
 namespace isocost {
 namespace {
 
-// Of the left, the upper and the upper left neighbour the one nearest to left + up - upper left.
+// Returns the left, upper or upper left neighbour, whichever is nearest to left + up - upper left.
 int paeth(int left, int up, int corner) {
   const int to_left = std::abs(up - corner);
   const int to_up = std::abs(left - corner);

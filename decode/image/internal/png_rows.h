@@ -7,11 +7,12 @@
 
 namespace isocost {
 
-/// How a row of a PNG is stored: as differences from its neighbours. The numbers are the file's.
+/// Filters of a PNG's rows, which are stored as differences from their neighbours. The numbers are
+/// the file's.
 enum class PngFilter : std::uint8_t { kNone = 0, kSub = 1, kUp = 2, kAverage = 3, kPaeth = 4 };
 
-/// Readable bytes behind each row that the kernels read, and writable ones behind each that they
-/// write. What they find there does not matter, and what they leave there is undefined.
+/// Readable bytes after each row that the kernels read, and writable bytes after each that they
+/// write. Their contents do not matter, and are undefined afterwards.
 constexpr std::size_t kPngRowSlack = 64;
 
 /// The inner loops of PNG decoding. All kernels compute the same bytes.
@@ -20,15 +21,15 @@ struct PngRowKernels {
   /// it, or zeros. `to` may overlap `row` if it begins at least kPngRowSlack bytes before it.
   void (*unfilter)(PngFilter filter, std::size_t pixel_bytes, const std::uint8_t* row,
                    const std::uint8_t* above, std::size_t bytes, std::uint8_t* to);
-  /// RGBA to RGB: alpha is dropped.
+  /// Converts RGBA to RGB: drops alpha.
   void (*drop_alpha)(const std::uint8_t* rgba, std::size_t pixels, std::uint8_t* rgb);
-  /// RGBA to RGB: pixels are laid on white, as make_opaque does.
+  /// Converts RGBA to RGB: lays pixels on white, as make_opaque does.
   void (*on_white)(const std::uint8_t* rgba, std::size_t pixels, std::uint8_t* rgb);
 };
 
-/// Plain C++, the reference of the others.
+/// Returns plain C++ kernels, the reference for the others.
 const PngRowKernels& portable_png_kernels();
-/// Those for the processor's vectors, chosen at run time.
+/// Returns the kernels for the processor's vectors, chosen at run time.
 const PngRowKernels& fastest_png_kernels();
 
 /// The kernels for every set of vector instructions that this processor has. For tests: while it

@@ -25,13 +25,14 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A pixel of three or four bytes, and the same as 16-bit numbers: a pixel needs the one to its
-// left, so that a row is one long chain, and only what a pixel does with its left neighbour counts.
+// A pixel of three or four bytes, and the same pixel as 16-bit numbers. A pixel needs the one to
+// its left, so a row is one long chain, and only the operations that combine a pixel with its left
+// neighbour determine the time.
 using Pixel = hn::FixedTag<std::uint8_t, 4>;
 using Words = hn::FixedTag<std::int16_t, 4>;
 using V = hn::Vec<Words>;
 
-// The high bytes are zeros in both.
+// Adds bytes; the high byte of each number is zero in both.
 HWY_INLINE V add_bytes(V a, V b) {
   const hn::Repartition<std::uint8_t, Words> d8;
   return hn::BitCast(Words(), hn::Add(hn::BitCast(d8, a), hn::BitCast(d8, b)));
@@ -70,8 +71,9 @@ void up(const std::uint8_t* row, const std::uint8_t* above, std::size_t bytes, s
 
 HWY_INLINE V average(V left, V up, V /*corner*/) { return hn::ShiftRight<1>(hn::Add(left, up)); }
 
-// The nearest of the three by comparisons alone: 3 * corner - left - up lies beyond the greater of
-// left and up where that one is farthest from what is predicted, and so on. Ties fall as they must.
+// Returns the nearest of the three by comparisons alone: 3 * corner - left - up lies beyond the
+// greater of left and up if that one is farthest from the prediction, and so on. Ties resolve as
+// the specification demands.
 HWY_INLINE V paeth(V left, V up, V corner) {
   const V lower = hn::Min(left, up);
   const V upper = hn::Max(left, up);
@@ -114,7 +116,7 @@ void drop_alpha(const std::uint8_t* rgba, std::size_t pixels, std::uint8_t* rgb)
   }
 }
 
-// Two pixels on white, alpha included. A sum below 2^16 is divided by 255 by a product with
+// Puts two pixels on white, alpha included. A sum below 2^16 is divided by 255 by multiplying with
 // 2^23 / 255.
 HWY_INLINE hn::Vec<hn::Half<Pixels> > mix(const std::uint8_t* rgba) {
   const hn::Half<Pixels> d8;
@@ -132,7 +134,7 @@ HWY_INLINE hn::Vec<hn::Half<Pixels> > mix(const std::uint8_t* rgba) {
   return hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<decltype(d16)>(), mixed));
 }
 
-// Most pixels of most pictures are opaque: four such are only copied.
+// Most pixels of most pictures are opaque, so four opaque pixels are only copied.
 void on_white(const std::uint8_t* rgba, std::size_t pixels, std::uint8_t* rgb) {
   const hn::Repartition<std::uint32_t, Pixels> d32;
   const auto colours = hn::Set(d32, 0x00FFFFFFU);

@@ -15,7 +15,7 @@ struct FreeSpng {
 };
 using SpngContext = std::unique_ptr<spng_ctx, FreeSpng>;
 
-/// Channels as they are stored, of a PNG's colour type; palette indexes are one.
+/// Returns the stored channels of a PNG's colour type; a palette index is one.
 inline std::size_t png_channels(std::uint8_t colour_type) {
   switch (colour_type) {
     case SPNG_COLOR_TYPE_TRUECOLOR:
@@ -32,7 +32,8 @@ inline std::size_t png_channels(std::uint8_t colour_type) {
 /// Begins to read `file`, which must outlive the context. CRCs of critical chunks must be right;
 /// ancillary chunks with a wrong one are ignored. Returns libspng's code.
 inline int begin_png(spng_ctx* png, ByteView file) {
-  constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // texts and profiles, none of it kept
+  constexpr std::size_t kChunkBytes = std::size_t{1}
+                                      << 20;  // limit for texts and profiles, none of which is kept
   spng_set_crc_action(png, SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
   spng_set_chunk_limits(png, kChunkBytes, kChunkBytes);
   return spng_set_png_buffer(png, file.data(), file.size());

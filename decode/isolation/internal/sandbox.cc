@@ -14,7 +14,7 @@
 namespace isocost {
 namespace {
 
-// All that this process maps, as RLIMIT_AS counts it.
+// Returns the bytes that this process maps, as RLIMIT_AS counts them.
 rlim_t mapped_bytes() {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "r"),
                                                              std::fclose);
@@ -25,11 +25,11 @@ rlim_t mapped_bytes() {
 
 void limit(__rlimit_resource what, rlim_t to) {
   const rlimit both{to, to};
-  (void)setrlimit(what, &both);  // where it is refused, the limit is what it was
+  (void)setrlimit(what, &both);  // if this is refused, the limit stays as it was
 }
 
-// What is not listed fails with EPERM, as it does for anyone without the right, rather than kill:
-// a C library that tries something newer falls back.
+// Filters system calls. A call that is not listed fails with EPERM, as it does without the right to
+// make it, and does not kill the process: a C library that tries a newer call then falls back.
 bool filter_system_calls() {
   constexpr std::array kAllowed = {
       SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(read),
@@ -49,7 +49,7 @@ bool filter_system_calls() {
       seccomp_init(SCMP_ACT_ERRNO(1 /* EPERM */)), seccomp_release);
   if (!filter) return false;
   for (const int call : kAllowed) {
-    // A call that this architecture lacks is refused anyway.
+    // A call that this architecture lacks is refused in any case.
     (void)seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 0);
   }
   return seccomp_load(filter.get()) == 0;
@@ -58,13 +58,13 @@ bool filter_system_calls() {
 }  // namespace
 
 bool enter_sandbox(std::int64_t memory) {
-  const rlim_t now = mapped_bytes();  // opens a file
+  const rlim_t now = mapped_bytes();  // read first, since it opens a file
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_NOFILE, 0);
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NPROC, 0);
   (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  if (kIsSanitized) return false;  // they map terabytes, and open files when they report
+  if (kIsSanitized) return false;  // sanitizers map terabytes, and open files to report
   if (now > 0) limit(RLIMIT_AS, now + static_cast<rlim_t>(memory));
   return filter_system_calls();
 }

@@ -61,7 +61,7 @@ std::span<std::byte> WorkerMemory::arena() const { return mapped_.subspan(kWindo
 void WorkerMemory::release_beyond(std::int64_t keep) const {
   const auto from = static_cast<off_t>(kWindowBytes) + keep;
   const off_t bytes = static_cast<off_t>(mapped_.size()) - from;
-  // Where it is refused the pages stay, and are used again.
+  // If this is refused, the pages stay, and are reused.
   if (bytes > 0)
     (void)fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, bytes);
 }

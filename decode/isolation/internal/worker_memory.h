@@ -9,14 +9,15 @@
 
 namespace isocost {
 
-/// Memory that a node and one decode worker map: the window, and the arena behind it. It has a size
-/// from the start and takes pages as they are used. Move-only.
+/// Memory that a node and one decode worker map: the window, and after it the arena. Its size is
+/// fixed from the start; pages are allocated on use. Move-only.
 class WorkerMemory {
  public:
   /// Makes memory with an arena of `arena_bytes`. Its size is sealed, so that no worker can cut it
   /// under the node. Errors: kUnavailable.
   static Result<WorkerMemory> create(std::int64_t arena_bytes);
-  /// Maps what `create` made elsewhere; takes the descriptor. Errors: kUnavailable.
+  /// Maps the memory that another process's `create` made; takes the descriptor. Errors:
+  /// kUnavailable.
   static Result<WorkerMemory> map(FileDescriptor file);
 
   WorkerMemory(WorkerMemory&& other) noexcept;
@@ -28,7 +29,7 @@ class WorkerMemory {
   int descriptor() const { return file_.get(); }
   std::span<std::byte> window() const;
   std::span<std::byte> arena() const;
-  /// Gives the arena's pages behind the first `keep` bytes back to the system; they become zeros.
+  /// Returns the arena's pages after the first `keep` bytes to the system; they become zeros.
   void release_beyond(std::int64_t keep) const;
 
  private:

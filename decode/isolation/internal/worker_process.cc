@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-extern "C" {  // glibc 2.36 does not say so itself
+extern "C" {  // glibc 2.36 lacks extern "C" here
 #include <sys/pidfd.h>
 }
 
@@ -30,25 +30,26 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kPoll{200};
-// A worker that does nothing is ended after its limit of CPU time, but not before this.
+// Least time after which a worker that does nothing is ended; its limit of CPU time counts if it is
+// longer.
 constexpr std::chrono::seconds kLeastStill{1};
-// One that works beyond its limit, after this.
+// Time beyond its limit after which a worker that works is ended.
 constexpr std::chrono::seconds kGrace{4};
-// What a worker's arena may keep between samples.
+// Most bytes of a worker's arena that are kept between samples.
 constexpr std::int64_t kKeptArena = 16 << 20;
 
 Error unavailable(const std::string& what, int code) {
   return {ErrorCode::kUnavailable, "cannot start a decode worker: " + what + ": " + strerror(code)};
 }
 
-// Out of the way of the numbers that descriptors get in the worker.
+// Returns a duplicate above the numbers that descriptors get in the worker.
 FileDescriptor moved_up(int descriptor) {
   constexpr int kAbove = 16;
   return FileDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, kAbove));
 }
 
-// A process of a group of its own, which terminal signals do not reach, with the two descriptors
-// and standard error, and with no signal blocked or ignored.
+// Starts a process in a group of its own, which terminal signals do not reach, with the two
+// descriptors and standard error, and with no signal blocked or ignored.
 class Spawning {
  public:
   Spawning() {
@@ -62,7 +63,7 @@ class Spawning {
   Spawning(const Spawning&) = delete;
   Spawning& operator=(const Spawning&) = delete;
 
-  // Returns errno's number.
+  // Starts the program. Returns errno's number.
   int start(const std::filesystem::path& program, int socket, int memory, pid_t& process) {
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -95,7 +96,7 @@ struct Spawned {
   FileDescriptor socket;
 };
 
-// The worker alone holds the other end of the socket: its end closes the connection.
+// Starts a worker. It alone holds the other end of the socket, so its end closes the connection.
 Result<Spawned> spawn(const std::filesystem::path& program, const WorkerMemory& memory) {
   std::array<int, 2> pair{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
@@ -115,7 +116,8 @@ Result<Spawned> spawn(const std::filesystem::path& program, const WorkerMemory& 
                program.string() + " cannot be started as a decode worker: " + strerror(refused));
 }
 
-// Waits for at most `limit` for a packet or the end of the connection. Signals do not end the wait.
+// Waits for at most `limit` for a packet or the end of the connection. Returns whether one came.
+// Signals do not end the wait.
 bool is_readable(int socket, milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
@@ -126,7 +128,8 @@ bool is_readable(int socket, milliseconds limit) {
   }
 }
 
-// Whether each module's lengths divide its other tensors, as clients rely on.
+// Returns whether each module's lengths add up to the rows of its other tensors, on which clients
+// rely.
 bool lengths_add_up(std::span<const NamedTensor> tensors) {
   std::array<std::int64_t, kModules> sums{};
   for (const NamedTensor& named : tensors) {
@@ -201,12 +204,12 @@ void WorkerProcess::kill() {
   }
 }
 
-// Blocks until the process has ended; it is about to, or was killed.
+// Blocks until the process, which was killed or is about to end, has ended.
 int WorkerProcess::reap() {
   int status = 0;
   const Child process = std::exchange(process_, {});
   while (waitpid(process.id, &status, 0) < 0) {
-    if (errno != EINTR) return 0;  // somebody else waited for it
+    if (errno != EINTR) return 0;  // another thread or handler waited for it
   }
   return status;
 }
@@ -228,7 +231,7 @@ std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
     wire[i] = {*parts[i].shape, parts[i].source->size()};
   }
   const Request request{parts, planned, cpu_time()};
-  // Where the worker is gone, waiting for its answer tells how it ended.
+  // Ignored, because waiting for the answer finds out how a worker that is gone has ended.
   (void)send_message(socket_.get(),
                      RequestMessage{.parts = static_cast<std::uint32_t>(parts.size())});
   for (;;) {
@@ -252,7 +255,7 @@ std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
 
 tl::expected<std::string, WorkerProcess::Died> WorkerProcess::wait_for_packet(
     const Request& request, const std::stop_token& stop) {
-  nanoseconds still{0};  // time of ours: a machine that is suspended does not count
+  nanoseconds still{0};  // time in which this process ran: a suspended machine does not count
   nanoseconds used = cpu_time();
   for (;;) {
     const bool ready = is_readable(socket_.get(), kPoll);
@@ -270,7 +273,7 @@ tl::expected<std::string, WorkerProcess::Died> WorkerProcess::wait_for_packet(
   return packet;
 }
 
-// A worker that keeps within its limit ends by itself; this is for one that does not.
+// Ends a worker that exceeds its limit; one that keeps its limit ends without help.
 std::optional<WorkerProcess::Died> WorkerProcess::end_if_due(const Request& request,
                                                              const std::stop_token& stop) {
   if (stop.stop_requested()) {
@@ -301,7 +304,7 @@ Status WorkerProcess::serve_read(const ReadMessage& message, std::span<const Par
   return send_message(socket_.get(), done);
 }
 
-// Nothing if the message cannot come from a worker that does what it should.
+// Returns the tensors; nothing if a correct worker could not have sent the message.
 std::optional<WorkerProcess::Tensors> WorkerProcess::take_result(const ResultMessage& message,
                                                                  const Request& request,
                                                                  BufferPool& pool) const {
@@ -341,7 +344,8 @@ bool WorkerProcess::is_possible(const PartError& error, const Request& request) 
   }
 }
 
-// Nothing if it is not the tensor that the sample has here, or does not lie within the arena.
+// Returns a copy of the tensor; nothing if it is not the one that the sample has here, or does not
+// lie within the arena.
 std::optional<NamedTensor> WorkerProcess::copy(const WireTensor& wire, const TensorPlan& planned,
                                                BufferPool& pool) const {
   const std::string_view name(wire.name.data(), strnlen(wire.name.data(), wire.name.size()));
@@ -372,7 +376,7 @@ WorkerProcess::Died WorkerProcess::end(std::string how) {
   return {std::move(how), part_};
 }
 
-// The connection is closed, so the process has ended or is about to.
+// Returns how the process ended. The connection is closed, so the process has ended or is about to.
 WorkerProcess::Died WorkerProcess::died() {
   const int status = reap();
   Died died{how_it_ended(status), part_};

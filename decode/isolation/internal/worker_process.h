@@ -38,13 +38,15 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   using Tensors = tl::expected<std::vector<NamedTensor>, PartError>;
-  /// The process has ended without an answer, or was ended here because it stood still.
+  /// How the process ended without an answer, whether by itself or because it made no progress and
+  /// was ended here.
   struct Died {
-    std::string how;            ///< "was ended by signal 11 (Segmentation fault)"
-    std::size_t part = 0;       ///< Of which it read last.
-    bool over_time = false;     ///< It used up its CPU time.
-    bool cancelled = false;     ///< `stop` was requested.
-    bool read_nothing = false;  ///< It had ended by itself before it read any of the sample.
+    std::string how;         ///< "was ended by signal 11 (Segmentation fault)"
+    std::size_t part = 0;    ///< Part that it read last.
+    bool over_time = false;  ///< Whether it used up its CPU time.
+    bool cancelled = false;  ///< Whether `stop` was requested.
+    bool read_nothing =
+        false;  ///< Whether it had ended by itself before it read any of the sample.
   };
 
   /// Decodes one sample, whose tensors must be those of the plan. Blocks; the tensors own memory
@@ -53,15 +55,15 @@ class WorkerProcess {
                                      std::span<const TensorPlan> planned, BufferPool& pool,
                                      const std::stop_token& stop);
 
-  /// Whether a filter of system calls holds for the process.
+  /// Returns whether a filter of system calls is in force for the process.
   bool filtered() const { return filtered_; }
 
  private:
-  /// A process that nobody has waited for. Where the system has pidfds it is known by one, because
-  /// a program that embeds a node may wait for all its children, and then its number can be
-  /// another's.
+  /// A process that must still be waited for. Where the system has pidfds it is identified by one,
+  /// because a program that embeds a node may wait for all its children, and the number may then
+  /// belong to another process.
   struct Child {
-    pid_t id = 0;  ///< 0: none.
+    pid_t id = 0;  ///< 0: no process.
     FileDescriptor descriptor;
   };
   WorkerProcess(Child process, FileDescriptor socket, WorkerMemory memory,
@@ -70,7 +72,7 @@ class WorkerProcess {
   struct Request {
     std::span<const PartBytes> parts;
     std::span<const TensorPlan> tensors;
-    std::chrono::nanoseconds cpu_time;  ///< Of the process when it began.
+    std::chrono::nanoseconds cpu_time;  ///< CPU time of the process when the request began.
   };
   tl::expected<std::string, Died> wait_for_packet(const Request& request,
                                                   const std::stop_token& stop);
@@ -90,11 +92,11 @@ class WorkerProcess {
   Child process_;
   FileDescriptor socket_;
   const WorkerMemory memory_;
-  const pid_t owner_ = getpid();  // a forked child has this object, but not the process
+  const pid_t owner_ = getpid();  // a forked child has this object, but must not end the process
   const std::chrono::nanoseconds cpu_limit_;
   bool filtered_ = false;
-  std::size_t part_ = 0;      // of which it read last
-  bool read_failed_ = false;  // of this sample
+  std::size_t part_ = 0;      // part that it read last
+  bool read_failed_ = false;  // whether a read of this sample failed
   bool has_read_ = false;
 };
 

@@ -46,8 +46,8 @@ Status send_packet(int socket, std::span<const std::byte> packet) {
 std::string receive_packet(int socket, std::optional<pid_t> parent) {
   std::string packet(kMaxPacket, '\0');
   ssize_t got = 0;
-  // With a parent the socket has a time-out, after which the parent is looked for: the connection
-  // of one that was killed stays open while another of its children has inherited it.
+  // With a parent, the socket has a time-out, after which the parent is checked: the connection of
+  // a killed parent stays open while another of its children has inherited it.
   do {
     got = recv(socket, packet.data(), packet.size(), parent ? 0 : MSG_DONTWAIT);
   } while (got < 0 && (errno == EINTR || (parent && errno == EAGAIN && getppid() == *parent)));

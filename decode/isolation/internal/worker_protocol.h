@@ -34,7 +34,7 @@ namespace isocost {
 
 inline constexpr int kWorkerSocket = 3;  ///< A worker's descriptors.
 inline constexpr int kWorkerMemory = 4;
-/// The first part of the memory; the arena of the tensors follows.
+/// Size of the window, the first part of the memory; the arena of the tensors follows it.
 inline constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxPacket = 4096;
 
@@ -47,7 +47,7 @@ struct WorkerSetup {
   std::int64_t memory = 0;
 };
 std::string to_json(const WorkerSetup& setup);
-/// Errors: kCorrupt; kUnsupported for another version.
+/// Parses a setup. Errors: kCorrupt; kUnsupported for another version.
 Result<WorkerSetup> parse_worker_setup(std::string_view json);
 
 struct ReadyMessage {
@@ -57,7 +57,7 @@ struct ReadyMessage {
 
 struct WirePart {
   PartShape shape;
-  std::int64_t bytes = 0;  ///< Of the source.
+  std::int64_t bytes = 0;  ///< Size of the source.
 };
 inline constexpr std::size_t kMaxParts = kWindowBytes / sizeof(WirePart);
 
@@ -84,12 +84,12 @@ struct WireTensor {
   DType dtype = DType::kUInt8;
   std::uint32_t dimensions = 0;
   std::array<std::int64_t, 4> shape{};
-  std::int64_t offset = 0;  ///< In the arena.
+  std::int64_t offset = 0;  ///< Offset in the arena.
 };
 
 struct ResultMessage {
   MessageKind kind = MessageKind::kResult;
-  std::uint32_t part = 0;     ///< At fault.
+  std::uint32_t part = 0;     ///< The part at fault.
   std::uint32_t tensors = 0;  ///< 0: an error.
   ErrorCode code = ErrorCode::kInternal;
   std::array<char, 512> message{};
@@ -97,12 +97,12 @@ struct ResultMessage {
 };
 static_assert(std::is_trivially_copyable_v<WirePart> && sizeof(ResultMessage) <= kMaxPacket);
 
-/// Sends one packet; never waits, because at most one is under way to each side. Errors:
+/// Sends one packet; never waits, because at most one is under way in each direction. Errors:
 /// kUnavailable if the other end is gone; kResourceExhausted if it does not read.
 Status send_packet(int socket, std::span<const std::byte> packet);
-/// Receives one packet of at most kMaxPacket bytes, waiting for it as long as `parent` is the
-/// parent of this process, or, without it, not at all; empty: the other end is gone, or nothing has
-/// come.
+/// Receives one packet of at most kMaxPacket bytes. With `parent` it waits as long as that is the
+/// parent of this process; without, it does not wait. Returns an empty string if the other end is
+/// gone, or nothing has come.
 std::string receive_packet(int socket, std::optional<pid_t> parent = std::nullopt);
 
 template <typename Message>
@@ -110,7 +110,7 @@ Status send_message(int socket, const Message& message) {
   return send_packet(socket, std::as_bytes(std::span(&message, 1)));
 }
 
-/// Returns the packet as a message of this type; nothing if it is none.
+/// Returns the packet as a message of this type; nothing if it is another message.
 template <typename Message>
 std::optional<Message> as_message(std::string_view packet) {
   static_assert(std::is_trivially_copyable_v<Message>);

@@ -1,5 +1,5 @@
 // Part of resample_simd.cc: a vector of values (bytes of RGB) that lie side by side is made of
-// vectors of old ones, one of each tap. The vertical pass takes these from several rows. The
+// vectors of old values, one for each tap. The vertical pass takes these from several rows. The
 // horizontal pass takes them from one row, a pixel apart, where the width hardly changes: windows
 // there advance by a pixel nearly always.
 #if HWY_ARCH_X86
@@ -13,22 +13,22 @@ using HighParts = hn::Repartition<std::int8_t, Values>;
 using Sums16 = hn::Repartition<std::int16_t, Values>;
 using Sums32 = hn::Repartition<std::int32_t, Values>;
 
-// Of half a vector of values: a sum of high products each; a sum of low products of each even one,
-// and of each odd one.
+// Sums for half a vector of values: high products of every value; low products of the even values,
+// and of the odd ones.
 struct HalfSums {
   hn::Vec<Sums16> high;
   hn::Vec<Sums32> even;
   hn::Vec<Sums32> odd;
 };
 
-// What they are multiplied by.
+// The factors for HalfSums.
 struct HalfWeights {
   hn::Vec<HighParts> high;
   hn::Vec<Sums16> even;
   hn::Vec<Sums16> odd;
 };
 
-// Each even pair of bytes, and each odd one, as numbers of 16 bits.
+// Orders that take each even pair of bytes, and each odd one, as numbers of 16 bits.
 alignas(kLane) constexpr std::uint8_t kEven[kLane] = {0, kNo, 1, kNo, 4,  kNo, 5,  kNo,
                                                       8, kNo, 9, kNo, 12, kNo, 13, kNo};
 alignas(kLane) constexpr std::uint8_t kOdd[kLane] = {2,  kNo, 3,  kNo, 6,  kNo, 7,  kNo,
@@ -49,7 +49,8 @@ HWY_INLINE void add(const HalfSums& more, HalfSums& sums) {
   sums.odd = hn::Add(sums.odd, more.odd);
 }
 
-// The sums may wrap; what they make together does not. Multiplying by 2^9 rounds away 6 bits.
+// Adds the parts and rounds. The sums may wrap; their total does not. Multiplying by 2^9 rounds
+// away 6 bits.
 HWY_INLINE hn::Vec<Sums16> rounded(const HalfSums& sums) {
   const Sums16 words;
   const hn::RebindToUnsigned<Sums32> bits;
@@ -58,12 +59,12 @@ HWY_INLINE hn::Vec<Sums16> rounded(const HalfSums& sums) {
   return hn::MulFixedPoint15(hn::Add(sums.high, low), hn::Set(words, 1 << 9));
 }
 
-// Bicubic windows have two pairs of taps where a side hardly changes. Loops over so many are
-// unrolled.
+// Number of pairs of taps in bicubic windows where a side hardly changes. Loops over this number
+// are unrolled.
 constexpr std::size_t kUsualPairs = 2;
 
-// A vector of values. `value(tap)` gives the old ones, `weights(pair, half)` what those of two taps
-// are multiplied by. The order that interleaving gives them, demoting takes back.
+// Makes a vector of values. `value(tap)` returns the old ones, `weights(pair, half)` the weights of
+// two taps. Demoting undoes the order that interleaving gives them.
 template <class Value, class Weights>
 HWY_INLINE hn::Vec<Values> made_of_taps(std::size_t pairs, const Value& value,
                                         const Weights& weights) {
@@ -87,7 +88,7 @@ HWY_INLINE hn::Vec<Values> made_of_taps(std::size_t pairs, const Value& value,
   return to_bytes(rounded(lower), rounded(upper));
 }
 
-// Of two weights: their high parts, twice, then their low parts.
+// Packs two weights at a time: their high parts, twice, then their low parts.
 void pack_rows(ResampleTaps& taps) {
   for (std::size_t i = 0; i < taps.weights.size(); i += 2) {
     const WeightParts a = split(taps.weights[i]);
@@ -99,13 +100,13 @@ void pack_rows(ResampleTaps& taps) {
   }
 }
 
-// `bytes` are at least kValues.
+// Makes a row of at least kValues bytes.
 template <class Weights>
 HWY_INLINE void make_row(const std::uint8_t* const* from, std::size_t pairs, const Weights& weights,
                          std::size_t bytes, std::uint8_t* to) {
   const Values d8;
   for (std::size_t next = 0; next < bytes; next += kValues) {
-    // The last values, some of them for the second time.
+    // The last vector makes some values for the second time.
     const std::size_t at = HWY_MIN(next, bytes - kValues);
     const auto value = [&](std::size_t tap) { return hn::LoadU(d8, from[tap] + at); };
     hn::StoreU(made_of_taps(pairs, value, weights), d8, to + at);
@@ -150,12 +151,12 @@ constexpr std::int32_t kMostPairs = 4;
 constexpr std::size_t kHalfVectors = 3;  // HalfWeights
 constexpr std::size_t kPairBytes = 2 * kHalfVectors * kValues;
 
-// The last block makes some values for the second time.
+// Returns the first value of a block. The last block makes some values for the second time.
 std::size_t first_of_block(std::size_t block, std::size_t values) {
   return HWY_MIN(block * kValues, values - kValues);
 }
 
-// The block whose taps reach all old pixels that have weights.
+// Returns the block whose taps reach all old pixels that have weights.
 Block block_of(const ResampleTaps& taps, std::size_t first) {
   const std::size_t last = (first + kValues - 1) / kChannels;
   std::int32_t begin = taps.windows[last].first;
@@ -172,7 +173,7 @@ Block block_of(const ResampleTaps& taps, std::size_t first) {
   return {begin, (end - begin + 1) / 2};
 }
 
-// The blocks, or none where windows are too long, or grow apart too fast.
+// Returns the blocks; none where windows are too long, or grow apart too fast.
 std::vector<Block> blocks_of(const ResampleTaps& taps) {
   const std::size_t values = taps.windows.size() * kChannels;
   std::vector<Block> blocks;
@@ -184,7 +185,7 @@ std::vector<Block> blocks_of(const ResampleTaps& taps) {
   return blocks;
 }
 
-// Among the vectors of a pair of taps, the 8 and 16 bits of the weight of one of them.
+// Puts the 8 and 16 bits of a tap's weight into the vectors of its pair of taps.
 void put_weight(std::int32_t weight, std::size_t value, std::size_t tap, std::uint8_t* vectors) {
   constexpr std::size_t kWords = kLane / 2;
   const WeightParts parts = split(weight);
@@ -209,8 +210,8 @@ void pack_block(const ResampleTaps& taps, std::size_t first, Block block, std::u
   }
 }
 
-// Returns whether there are blocks. Their weights become vectors, in place of which there are their
-// pixels ahead and their pairs.
+// Makes vectors of the weights, and puts the blocks (their pixels ahead and pairs) in the place of
+// the weights. Returns false where there are no blocks.
 bool pack_beside(ResampleTaps& taps) {
   const std::vector<Block> blocks = blocks_of(taps);
   if (blocks.empty()) return false;
@@ -229,10 +230,11 @@ bool pack_beside(ResampleTaps& taps) {
   return true;
 }
 
-// So many bytes of a row ahead are fetched: eight rows are more than processors look ahead in.
+// Bytes that are prefetched ahead in each row: processors do not prefetch for as many as eight
+// rows.
 constexpr std::ptrdiff_t kRowsAhead = 256;
 
-// A block of each row. `place` is where in a row its first tap begins.
+// Makes a block of each row. `place` is where in a row its first tap begins.
 HWY_INLINE void make_block(const Rows& from, std::ptrdiff_t place, std::size_t pairs,
                            const std::uint8_t* vectors, const Targets& to, std::size_t first) {
   const Values d8;
@@ -250,8 +252,8 @@ HWY_INLINE void make_block(const Rows& from, std::ptrdiff_t place, std::size_t p
   }
 }
 
-// The rows' first bytes, behind zeros: what the first block takes, some of which lies before its
-// row and has no weight.
+// The rows' first bytes, preceded by zeros: the first block takes some bytes before its row, which
+// have no weight.
 class Heads {
  public:
   explicit Heads(const Rows& from) {

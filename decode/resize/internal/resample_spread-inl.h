@@ -10,23 +10,23 @@ using Lane = hn::FixedTag<std::uint8_t, kLane>;
 constexpr std::size_t kVector = HWY_MIN(HWY_MAX_BYTES, 2 * kLane);
 constexpr std::size_t kRowsTogether = kVector / sizeof(std::int32_t);
 
-// Old pixels are taken four at a time. Of each channel there are a vector of their bytes, one of
-// the first and the third as 16 bits, and one of the others.
+// Old pixels are taken four at a time. Each channel has a vector of their bytes, one of the first
+// and the third as 16 bits, and one of the second and the fourth.
 constexpr std::size_t kFour = 4;
 constexpr std::size_t kFourVectors = 3;
 constexpr std::size_t kFourBytes = kChannels * kFourVectors * kVector;
 
-// Of coarse weights there are 16 bits to be multiplied with those numbers. The others' low parts
-// are, and their high parts with bytes.
+// Splits a weight. A coarse weight has 16 bits, which are multiplied with those numbers. Other
+// weights have low parts, multiplied with the same numbers, and high parts, multiplied with bytes.
 constexpr int kFineBits = ResampleTaps::kWeightBits - ResampleTaps::kCoarseBits;
 WeightParts parts_of(std::int32_t weight, bool is_coarse) {
   if (is_coarse) return {0, static_cast<std::int16_t>(weight / (1 << kFineBits))};
   return split(weight);
 }
 
-// Of a window's weights those of four old pixels: four high parts, the first and the third low
-// part, the others. The first of four pixels has a number that is a multiple of four, so a window
-// may begin or end with weights of 0.
+// Packs a window's weights for four old pixels at a time: four high parts, then the low parts of
+// the first and the third, then those of the others. The first of four pixels has a number that is
+// a multiple of four, so a window may begin or end with weights of 0.
 constexpr std::size_t kPackedFour = 3;
 void pack_fours(ResampleTaps& taps) {
   const std::size_t stride = (taps.stride / kFour + 1) * kPackedFour;
@@ -48,19 +48,19 @@ void pack_fours(ResampleTaps& taps) {
   taps.weights = std::move(packed);
 }
 
-// Four pixels: their reds, then greens, blues.
+// Order that groups four pixels by channel: their reds, then greens, blues.
 alignas(kLane) constexpr std::uint8_t kByChannel[kLane] = {0, 3, 6, 9,  1,   4,   7,   10,
                                                            2, 5, 8, 11, kNo, kNo, kNo, kNo};
-// Four values of each row in place of four rows of each value.
+// Order that turns four rows of each value into four values of each row.
 alignas(kLane) constexpr std::uint8_t kByRow[kLane] = {0, 4, 8,  12, 1, 5, 9,  13,
                                                        2, 6, 10, 14, 3, 7, 11, 15};
-// The same of two rows, which begin halves.
+// Orders that do this for two rows, each at the beginning of a half.
 alignas(kLane) constexpr std::uint8_t kFirstRows[kLane] = {0, 4, 8, 12, kNo, kNo, kNo, kNo,
                                                            1, 5, 9, 13, kNo, kNo, kNo, kNo};
 alignas(kLane) constexpr std::uint8_t kLastRows[kLane] = {2, 6, 10, 14, kNo, kNo, kNo, kNo,
                                                           3, 7, 11, 15, kNo, kNo, kNo, kNo};
 
-// 128 bits of the first four rows and, where there is room, those of the next.
+// Loads 128 bits of each of the first four rows and, where there is room, of the next four.
 HWY_INLINE hn::Vec<Bytes> load_rows(const std::uint8_t* const* from, std::size_t at) {
   const auto first = hn::LoadU(Lane(), from[0] + at);
 #if HWY_MAX_BYTES > 16
@@ -112,11 +112,11 @@ HWY_INLINE void spread(const std::uint8_t* const* from, std::size_t pixel, std::
 }
 
 struct Sums {
-  hn::Vec<Words> high;  // two of each row
+  hn::Vec<Words> high;  // two for each row
   hn::Vec<Numbers> low;
 };
 
-// With a half, so that they are rounded to the nearest where they are cut.
+// Returns sums that begin with a half, so that truncation rounds to the nearest.
 template <bool kIsCoarse>
 HWY_INLINE Sums no_sums() {
   const Numbers numbers;
@@ -127,7 +127,8 @@ HWY_INLINE Sums no_sums() {
   }
 }
 
-// The upper 16 bits of each sum become what all parts make together. They may wrap before.
+// Adds the parts and rounds. The upper 16 bits of each sum become the total of all parts, which may
+// wrap before.
 template <bool kIsCoarse>
 HWY_INLINE hn::Vec<Numbers> rounded(const Sums& sums) {
   if constexpr (kIsCoarse) return hn::ShiftRight<kShift - kFineBits>(sums.low);
@@ -138,7 +139,7 @@ HWY_INLINE hn::Vec<Numbers> rounded(const Sums& sums) {
   return hn::ShiftRight<kShift>(hn::BitCast(numbers, hn::Add(high, hn::BitCast(words, sums.low))));
 }
 
-// A new pixel of each row, of `count` fours of old ones.
+// Makes a new pixel of each row from `count` fours of old ones.
 template <bool kIsCoarse>
 HWY_INLINE void columns_of_window(const std::uint8_t* fours, const std::int32_t* weights,
                                   std::size_t count, hn::Vec<Numbers>* made) {
@@ -164,7 +165,7 @@ HWY_INLINE void columns_of_window(const std::uint8_t* fours, const std::int32_t*
   for (std::size_t c = 0; c < kChannels; ++c) made[c] = rounded<kIsCoarse>(sums[c]);
 }
 
-// Writes four new pixels to each row, and four bytes behind them.
+// Writes four new pixels to each row, and four bytes after them.
 HWY_INLINE void store_pixels(const hn::Vec<Numbers>* made, std::uint8_t* const* to,
                              std::size_t at) {
   const Bytes bytes;
@@ -200,10 +201,11 @@ class SpreadPixels {
         scratch_(scratch),
         capacity_((taps.stride / kPackedFour - 1) * kFour + kPixelsAhead) {}
 
-  // The fours that hold the pixels from `first` to `end`. Neither becomes smaller.
+  // Returns the fours that hold the pixels from `first` to `end`. Neither number may decrease
+  // between calls.
   const std::uint8_t* fours(std::size_t first, std::size_t end) {
     if (done_ >= end) return place(first);
-    // Some more, so that reading them need not wait for what is made of each four.
+    // Spreads some more, so that reading them need not wait for the writes of each four.
     end += kMore;
     if (end + kFour > begin_ + capacity_) keep_from(first / kFour * kFour);
     for (; done_ < end; done_ += kFour) spread<kIsCoarse>(from_, done_, place(done_));
@@ -233,7 +235,8 @@ class SpreadPixels {
   std::size_t done_ = 0;
 };
 
-// Rows lie side by side in vectors, so that a weight is the same for all of one.
+// Makes the new pixels of rows that lie side by side in vectors, so that a weight is the same for a
+// whole vector.
 template <bool kIsCoarse>
 void columns_of_rows(const std::uint8_t* const* from, const ResampleTaps& taps,
                      std::uint8_t* const* to, std::uint8_t* scratch) {
@@ -253,7 +256,7 @@ void columns_of_rows(const std::uint8_t* const* from, const ResampleTaps& taps,
       store_pixels(made.data(), to, pixel * kChannels);
       continue;
     }
-    // Nothing may be written beyond the rows.
+    // Holds the last pixels, because nothing may be written beyond the rows.
     alignas(kLane) std::array<std::uint8_t, kRowsTogether * kLane> last{};
     std::array<std::uint8_t*, kRowsTogether> rows{};
     for (std::size_t i = 0; i < kRowsTogether; ++i) rows[i] = &last[i * kLane];

@@ -25,7 +25,7 @@ std::array<std::int8_t, kParts> parts_of(std::int32_t weight) {
   return parts;
 }
 
-// Of four weights: the four low parts, the middle ones, the high ones.
+// Packs four weights at a time: the four low parts, the middle ones, the high ones.
 void pack_rows(ResampleTaps& taps) {
   for (std::size_t i = 0; i < taps.weights.size(); i += kTapsTogether) {
     std::array<std::array<std::int8_t, kTapsTogether>, 4> parts{};
@@ -37,9 +37,9 @@ void pack_rows(ResampleTaps& taps) {
   }
 }
 
-// Values (bytes of RGB) that are made together where all that they take of a row lies within two
-// vectors. Of each there are the places of four old values in those, which is the first of
-// `vectors`, and for each four weights three vectors of their parts.
+// Values (bytes of RGB) that are made together where the old values that they take from a row lie
+// within two vectors. For each such group, `vectors` holds the places of four old values for each
+// value, then three vectors of weight parts for each four weights.
 constexpr std::size_t kValues = 16;
 
 void pack_columns(ResampleTaps& taps) {
@@ -77,7 +77,7 @@ struct Sums {
 
 HWY_INLINE Sums no_sums() {
   const __m512i zero = _mm512_setzero_si512();
-  // Rounds to the nearest, once it has been shifted by 16 bits.
+  // Rounds to the nearest, because the sums are shifted by 16 bits first.
   return {zero, zero, _mm512_set1_epi32(kHalf >> 16)};
 }
 
@@ -107,7 +107,7 @@ HWY_INLINE __m128i load_lane(const std::uint8_t* from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
 }
 
-// 128 bits of each row.
+// Loads 128 bits of each row.
 HWY_INLINE __m512i load_rows(const FourRows& from, std::size_t at) {
   __m512i rows = _mm512_castsi128_si512(load_lane(from[0] + at));
   rows = _mm512_inserti32x4(rows, load_lane(from[1] + at), 1);
@@ -126,7 +126,8 @@ HWY_INLINE __mmask16 first_bytes(std::size_t count) {
   return static_cast<__mmask16>(count < kLane ? (1U << count) - 1 : 0xFFFF);
 }
 
-// A register has a row in each 128 bits, and there the four old pixels' reds, then greens, blues.
+// Makes pixels whose old pixels lie far apart. A register has a row in each 128 bits, and there the
+// four old pixels' reds, then greens, blues.
 void columns_of_far_pixels(const FourRows& from, const ResampleTaps& taps, const FourTargets& to) {
   const __m512i by_channel =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
@@ -139,7 +140,7 @@ void columns_of_far_pixels(const FourRows& from, const ResampleTaps& taps, const
       const std::int32_t* packed = taps.weights.data() + window * taps.stride;
       std::size_t at = static_cast<std::size_t>(taps.windows[window].first) * kChannels;
       Sums sums = no_sums();
-      // As often for each window: branches that the processor foresees.
+      // The count is the same for each window, so that the processor predicts the branches.
       for (std::size_t k = 0; k < taps.stride;
            k += kTapsTogether, at += kTapsTogether * kChannels, packed += kTapsTogether) {
         add_products(_mm512_shuffle_epi8(load_rows(from, at), by_channel), same_weights(packed),
@@ -152,8 +153,8 @@ void columns_of_far_pixels(const FourRows& from, const ResampleTaps& taps, const
   }
 }
 
-// Of kValues of a row, the four old values each that lie at `places` of it. `second`: those of them
-// that lie in its second 64 bytes.
+// Gathers the four old values that lie at `places` of a row, for each of kValues values. `second`
+// marks those in the row's second 64 bytes.
 template <bool kIsNear>
 HWY_INLINE __m512i gather(const std::uint8_t* row, __m512i places, __mmask64 second) {
   const __m512i near = _mm512_permutexvar_epi8(places, _mm512_loadu_si512(row));
@@ -203,7 +204,7 @@ void columns(const Rows& from, const ResampleTaps& taps, const Targets& to,
   }
 }
 
-// 64 columns, of which `some` exist. The order that unpacking gives them, packing takes back.
+// Makes 64 columns, of which `some` exist. Packing undoes the order that unpacking gives them.
 HWY_INLINE void block_of_rows(const std::uint8_t* const* from, const std::int32_t* packed,
                               std::int32_t count, __mmask64 some, std::size_t at,
                               std::uint8_t* to) {

@@ -27,7 +27,7 @@ extern "C" {
 namespace isocost {
 namespace {
 
-/// Packets after which a decoder holds no picture from before: 16 references, and others.
+/// Packets after which a decoder holds no earlier picture: 16 references, and others.
 constexpr std::int64_t kLongestMemory = 64;
 
 std::int64_t packet_time(const AVPacket& packet) {
@@ -87,8 +87,8 @@ Result<bool> FrameReader::decode(AVFrame* frame) {
   }
 }
 
-/// Whether a jump may be why nothing came: a decoder of H.264 holds back the last pictures of a
-/// video, too, where it did not see a group from its beginning.
+/// Returns whether a jump may be why no frame came: a decoder of H.264 holds back the last pictures
+/// of a video, too, where it did not see a group from its beginning.
 bool FrameReader::lacks_references(const Result<bool>& got) const {
   if (!got) return got.error().code() == ErrorCode::kCorrupt;
   return !*got && landed_at_ && given_ < sent_ && codec_->codec_id == AV_CODEC_ID_H264;
@@ -136,8 +136,8 @@ Status FrameReader::send_packet() {
   return input_.error(code, at_seconds("its video does not decode", time_us_));
 }
 
-/// Pictures of a video that was cut in an open group let go of references that are not there, which
-/// strict decoders refuse.
+/// Prepares for a video that was cut in an open group: its pictures may release references that are
+/// missing, which strict decoders refuse.
 void FrameReader::begin() {
   const bool is_key = (packet_->flags & AV_PKT_FLAG_KEY) != 0 && packet_->pts != AV_NOPTS_VALUE;
   if (is_key && loses_leading_pictures(codec_->codec_id)) key_ = packet_->pts;
@@ -145,16 +145,16 @@ void FrameReader::begin() {
   if (begins_open_) set_lenient(true, kLongestMemory);
 }
 
-/// Whether a lenient decoder has all references from this packet on.
+/// Returns whether a lenient decoder has all references from this packet on.
 bool FrameReader::is_warm() {
   if (draining_) return true;
   const bool has_begun = --lenient_packets_ < 0;
   return has_begun && (!warm_up_ || packet_->pts >= *warm_up_);
 }
 
-/// Pictures that are shown before the key frame we jumped to, or begin with, but come after it may
-/// refer to ones that we do not have. None of them is wanted: the key frame itself is not later
-/// than the target.
+/// Returns whether to skip a leading picture: one that comes after the key frame we jumped to or
+/// began with, but is shown before it, may refer to missing pictures. None of them is wanted, since
+/// the key frame itself is not later than the target.
 bool FrameReader::is_leading(const AVPacket& packet) {
   if (!key_ || packet.pts == AV_NOPTS_VALUE) return false;
   if (packet.pts < *key_) {
@@ -165,7 +165,8 @@ bool FrameReader::is_leading(const AVPacket& packet) {
   return false;
 }
 
-/// Decoding costs as much for a picture that nobody sees as for one that is wanted.
+/// Returns whether to skip a picture that is not wanted, and that no other picture needs: decoding
+/// it would cost as much as decoding a wanted one.
 bool FrameReader::is_needless(const AVPacket& packet) {
   if (gives_ == FramesGiven::kEvery || first_packet_) return false;
   if (packet.pts == AV_NOPTS_VALUE || packet.pts >= need_from_) return false;
@@ -181,7 +182,7 @@ bool FrameReader::is_shown_since_jump(const AVPacket& packet) const {
 void FrameReader::note_time(const AVFrame& frame) {
   const AVRational time_base = input_.video()->time_base;
   const std::int64_t interval = av_rescale_q(interval_us_, AV_TIME_BASE_Q, time_base);
-  // The best effort takes the time of decoding where two frames have one time.
+  // FFmpeg's best-effort time would be the decoding time where two frames have one time.
   std::int64_t at = frame.pts != AV_NOPTS_VALUE ? frame.pts : frame.best_effort_timestamp;
   if (at == AV_NOPTS_VALUE) at = origin_ ? last_ + interval : 0;
   const std::int64_t origin = origin_.value_or(at);
@@ -215,14 +216,14 @@ Result<bool> FrameReader::seek(std::int64_t time_us) {
     ISOCOST_TRY(jump(key));
     const std::int64_t landed = pending_ ? packet_time(*packet_) : key;
     if (unindexed && landed <= last_) index_is_whole_ = true;
-    // An index may tell when a key frame is decoded, not when it is shown.
+    // An index may contain the time at which a key frame is decoded, not shown.
     if (landed <= ticks(time_us) || entry == nullptr) return true;
     target = key - 1;
   }
 }
 
-/// Matroska's index is read, or made from the clusters, only when somebody seeks. Where that led
-/// nowhere once it is not tried again.
+/// Returns whether a seek may find more key frames. Matroska's index is read, or made from the
+/// clusters, only on a seek. After a seek that found none, it is not tried again.
 bool FrameReader::may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const {
   constexpr std::int64_t kFarUs = 2'000'000;
   if (index_is_whole_ || time_us - time_us_ < kFarUs) return false;
@@ -231,10 +232,10 @@ bool FrameReader::may_know_more(const AVIndexEntry* entry, std::int64_t time_us)
   return entry == nullptr || entry == avformat_index_get_entry(stream, entries - 1);
 }
 
-/// Pictures behind a key frame of an open group may let go of references that the jump to it has
-/// skipped, which strict decoders refuse: begins again at an earlier key frame, 1, 2, 4 and 8
-/// before the last. False where that does not help or there is none. What was given is not given
-/// again.
+/// Begins again at an earlier key frame, 1, 2, 4 and 8 before the last: pictures after a key frame
+/// of an open group may release references that the jump skipped, which strict decoders refuse.
+/// Frames that were returned are not returned again. Returns false where going back does not help
+/// or there is no earlier key frame.
 Result<bool> FrameReader::go_back() {
   constexpr int kMostTimes = 4;
   if (!landed_at_ || went_back_ == kMostTimes) return false;
@@ -256,8 +257,8 @@ Result<bool> FrameReader::go_back() {
 }
 
 Status FrameReader::jump(std::int64_t target) {
-  // libavformat seeks in an MP4 by when a key frame is shown, though its index tells when it is
-  // decoded.
+  // libavformat seeks in an MP4 by the time at which a key frame is shown, though its index
+  // contains the decoding time.
   ISOCOST_TRY(input_.seek(target + reorder_));
   avcodec_flush_buffers(codec_.get());
   draining_ = false;

@@ -12,13 +12,13 @@ struct AVIndexEntry;
 
 namespace isocost {
 
-/// How long a reader may take, and the time in the video up to which it is asked to decode.
+/// The limit of a reader, and the time in the video up to which it is asked to decode.
 struct FrameReaderLimit {
   const DecodeLimit* limit;
   std::int64_t until_us;
 };
 
-/// Which frames a reader gives: kSome may leave out those before `need_from` that no other frame
+/// Frames that a reader returns: kSome may leave out frames before `need_from` that no other frame
 /// refers to. It fails where kEvery would go back to find a reference after a jump.
 enum class FramesGiven { kEvery, kSome };
 
@@ -31,21 +31,21 @@ class FrameReader {
               std::optional<std::int64_t> origin = std::nullopt,
               FramesGiven given = FramesGiven::kEvery);
 
-  /// The next frame into `frame`; false at the end. The first call must come before any `seek`: it
-  /// sets the origin of time. Errors: kCorrupt (a packet or frame that does not decode), kIo, those
-  /// of the limit.
+  /// Reads the next frame into `frame`. Returns false at the end. The first call must come before
+  /// any `seek`: it sets the origin of time. Errors: kCorrupt (a packet or frame that does not
+  /// decode), kIo, those of the limit.
   Result<bool> next(AVFrame* frame);
 
-  /// With FramesGiven::kSome, tells that no frame that starts before `time_us` is wanted.
+  /// With FramesGiven::kSome, declares that no frame that starts before `time_us` is wanted.
   void need_from(std::int64_t time_us) { need_from_ = ticks(time_us); }
 
-  /// When the frame that `next` gave last starts.
+  /// Returns when the frame that `next` returned last starts.
   std::int64_t time_us() const { return time_us_; }
-  /// How long it lasts, as far as packets or its neighbours tell.
+  /// Returns how long that frame lasts, as far as packets or its neighbours tell.
   std::int64_t interval_us() const { return interval_us_; }
 
-  /// Jumps to the last key frame at or before `time_us` where the index has one that lies beyond
-  /// the frame given last; otherwise stays, as going on costs less, and returns false. Errors: as
+  /// Jumps to the last key frame at or before `time_us` if the index has one after the frame
+  /// returned last. Otherwise stays, since going on costs less, and returns false. Errors: those of
   /// `next`.
   Result<bool> seek(std::int64_t time_us);
 
@@ -71,34 +71,34 @@ class FrameReader {
   AvCodec codec_;
   AvPacket packet_;
   const FrameReaderLimit limit_;
-  const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used then.
+  const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used at construction.
   bool index_is_whole_;   ///< Seeking will not find more key frames than the index now has.
-  const int strictness_;  ///< Of the codec.
+  const int strictness_;  ///< Setting of the codec.
   const FramesGiven gives_;
-  std::int64_t need_from_ = INT64_MIN;  ///< Ticks.
+  std::int64_t need_from_ = INT64_MIN;  ///< In ticks.
   bool pending_ = false;                ///< packet_ is read but not sent.
   bool draining_ = false;               ///< The decoder has been told that no packet follows.
   std::optional<std::int64_t> origin_;  ///< Ticks of the first frame.
   std::optional<std::int64_t> key_;     ///< Ticks of the key frame jumped to, while its leading
                                         ///< pictures may come.
-  std::int64_t last_ = 0;               ///< Ticks of the frame given last.
+  std::int64_t last_ = 0;               ///< Ticks of the frame returned last.
   std::int64_t reorder_ = 0;            ///< Ticks from decoding to showing a key frame.
   std::int64_t time_us_ = 0;
   std::int64_t interval_us_ = 0;
   bool first_packet_ = true;
-  // Of the last jump.
+  // State of the last jump.
   std::int64_t jumped_to_ = 0;             ///< Ticks, as the index counts them.
   std::optional<std::int64_t> landed_at_;  ///< Ticks at which its key frame is shown.
-  std::int64_t sent_ = 0;                  ///< Packets since then, of frames from that one on.
+  std::int64_t sent_ = 0;                  ///< Packets since then, counted from that key frame on.
   std::int64_t given_ = 0;                 ///< Frames since then.
-  // Of going back from it.
-  int went_back_ = 0;                    ///< Times.
+  // State of going back from it.
+  int went_back_ = 0;                    ///< Number of times.
   std::optional<std::int64_t> warm_up_;  ///< Ticks of the key frame before which frames only fill
                                          ///< the decoder's memory.
-  std::int64_t to_skip_ = 0;             ///< Frames from that one on that were given already.
-  std::int64_t lenient_packets_ = 0;     ///< That are left, of a video cut in an open group.
-  bool begins_open_ = false;             ///< It is one.
-  bool is_lenient_ = false;              ///< The decoder passes over what it cannot decode.
+  std::int64_t to_skip_ = 0;             ///< Frames after that one that were already returned.
+  std::int64_t lenient_packets_ = 0;     ///< Number left, for a video cut in an open group.
+  bool begins_open_ = false;             ///< Whether the video begins in an open group.
+  bool is_lenient_ = false;              ///< Whether the decoder skips what it cannot decode.
 };
 
 }  // namespace isocost

@@ -19,7 +19,8 @@ namespace {
 constexpr std::int32_t kAlign = 64;
 constexpr std::int32_t kGroup = 32;  // pixels
 
-/// The "JPEG" formats are the plain ones in full range; libswscale wants to be told so apart.
+/// Returns the plain format for a "JPEG" one, which is the same in full range; libswscale takes the
+/// range separately.
 AVPixelFormat plain_format(int format) {
   switch (format) {
     case AV_PIX_FMT_YUVJ420P:
@@ -64,8 +65,7 @@ FrameScaler::FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t o
       colours_(colours),
       stored_width_(exchanges_sides(orientation) ? height : width),
       stored_height_(exchanges_sides(orientation) ? width : height),
-      // libswscale takes other code for the end of a row that has no room for whole groups of
-      // pixels
+      // libswscale runs other code at the end of a row that has no room for whole groups of pixels
       stride_(((stored_width_ + kGroup - 1) / kGroup * kGroup * 3 + kAlign - 1) / kAlign * kAlign),
       // libswscale may write a few bytes beyond a row
       scaled_(static_cast<std::size_t>(stride_) * static_cast<std::size_t>(stored_height_) +
@@ -103,8 +103,8 @@ Result<std::span<const std::uint8_t>> FrameScaler::convert(const AVFrame& frame)
   return std::span<const std::uint8_t>(rgb_);
 }
 
-/// Stored rows to displayed ones. Walking the displayed pixels, a step along a row and a step to
-/// the next row are each a constant step in the stored ones.
+/// Turns stored rows into displayed ones. Walking the displayed pixels, a step along a row and a
+/// step to the next row are each a constant step in the stored ones.
 void FrameScaler::turn() {
   copy_turned(scaled_.data(), pixel_walk(orientation_, stored_width_, stored_height_, stride_),
               width_, height_, rgb_);

@@ -12,27 +12,27 @@ struct SwsContext;
 
 namespace isocost {
 
-/// Whose colours a frame gets.
+/// Source of a frame's colour matrix and range.
 enum class FrameColours : std::uint8_t {
-  /// Matrix and range are the frame's own; where it does not say, BT.709 from 720 lines on and
-  /// BT.601 below, limited range.
+  /// The frame's own; where it lacks them, BT.709 from 720 lines on and BT.601 below, limited
+  /// range.
   kOwn,
-  /// Those of libswscale's defaults, which the decoders of transformers' processors take: BT.601
-  /// where the frame does not say.
+  /// libswscale's defaults, which the decoders of transformers' processors take: BT.601 where the
+  /// frame lacks them.
   kAsTransformers,
 };
 
-/// Decoded frames to packed RGB of one size, as displayed. Single-thread.
+/// Converts decoded frames to packed RGB of one size, as displayed. Single-thread.
 class FrameScaler {
  public:
-  /// `width` and `height` as displayed, `orientation` as EXIF counts.
+  /// `width` and `height` are as displayed, `orientation` is EXIF's number.
   FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t orientation,
               FrameColours colours);
   ~FrameScaler();
   FrameScaler(const FrameScaler&) = delete;
   FrameScaler& operator=(const FrameScaler&) = delete;
 
-  /// [height, width, 3], valid until the next call. Errors: kUnsupported (pixel format).
+  /// Returns [height, width, 3], valid until the next call. Errors: kUnsupported (pixel format).
   Result<std::span<const std::uint8_t>> convert(const AVFrame& frame);
 
  private:

@@ -51,8 +51,8 @@ void for_each_unit(Bytes bytes, int length_bytes, const Visit& visit) {
   }
 }
 
-/// The length of the lengths before units, which the configuration in MP4 and Matroska has: of
-/// HEVC at byte 21, of H.264 at byte 4.
+/// Returns the size of the length fields before units, which the configuration in MP4 and Matroska
+/// has: for HEVC at byte 21, for H.264 at byte 4.
 int nal_length_bytes(const AVCodecParameters& codec) {
   const int at = codec.codec_id == AV_CODEC_ID_HEVC ? 21 : 4;
   if (codec.extradata_size <= at + 1 || codec.extradata[0] != 1) return 0;
@@ -89,7 +89,7 @@ bool is_never_referred_to(const AVStream& stream, const AVPacket& packet) {
   bool only_such = true;
   for_each_unit(bytes_of(packet), nal_length_bytes(*stream.codecpar), [&](std::uint8_t header) {
     const int type = header & 0x1F;
-    // Parameter sets, and pictures in partitions or of references.
+    // Excludes parameter sets, pictures in partitions, and pictures that are references.
     has_picture |= type == kPicture;
     only_such &= (header & kReferred) == 0 && type != 0;
   });
@@ -102,7 +102,7 @@ ShownPackets::ShownPackets(const AVStream& stream)
 bool ShownPackets::is_shown(const AVPacket& packet) {
   constexpr std::uint8_t kVp8Shown = 0x10;
   const AVCodecID codec = stream_.codecpar->codec_id;
-  // Pictures that an edit list cuts away are decoded all the same.
+  // Pictures that an edit list cuts away are decoded nevertheless.
   const bool decodable = is_decodable(packet);
   if ((packet.flags & AV_PKT_FLAG_DISCARD) != 0) return false;
   if (codec == AV_CODEC_ID_VP8) return packet.size < 1 || (packet.data[0] & kVp8Shown) != 0;
@@ -135,7 +135,7 @@ bool ShownPackets::is_decodable_hevc(const AVPacket& packet) {
     in_leading_ = skips_rasl_;
     after_end_ = false;
   } else if (picture >= 0 && picture < kFirstLeading) {
-    in_leading_ = false;  // leading pictures all come before the first other one
+    in_leading_ = false;  // all leading pictures come before the first other picture
   }
   if (ends) after_end_ = true;
   return !(skips_rasl_ && (picture == kRaslN || picture == kRaslR));

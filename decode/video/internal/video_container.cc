@@ -23,7 +23,7 @@ Error cut_off(std::int64_t said, std::int64_t there) {
                  std::to_string(there) + " are there");
 }
 
-/// MP4 boxes (ISO/IEC 14496-12), as deep as the sample tables.
+/// Walks MP4 boxes (ISO/IEC 14496-12), down to the sample tables.
 class Mp4Boxes {
  public:
   explicit Mp4Boxes(const ByteSource& source) : source_(source) {}
@@ -41,7 +41,7 @@ class Mp4Boxes {
   struct Box {
     std::int64_t body = 0;
     std::int64_t end = 0;
-    std::vector<std::uint8_t> head;  ///< 32 bytes, or what there is.
+    std::vector<std::uint8_t> head;  ///< 32 bytes, or as many as there are
   };
 
   Result<Box> read_box(std::int64_t at, std::int64_t end) const {
@@ -94,7 +94,8 @@ class Mp4Boxes {
     return parent && depth < kMaxDepth ? walk(box.body, box.end, depth + 1) : Status{};
   }
 
-  /// A table of samples of one size takes no bytes itself, so its count could be anything.
+  /// Checks a table of sizes. One of samples of equal size takes no bytes itself, so its count
+  /// could be anything.
   Status check_sizes(const Box& box) const {
     const auto at = box.head.size() >= 32 ? std::size_t{8} : box.head.size();
     if (at + 12 > box.head.size() || box.end - box.body < 12) return {};
