@@ -184,7 +184,7 @@ Status counted_frames(FrameReader& reader, std::span<const std::int64_t> indices
   return {};
 }
 
-/// A video whose frames are asked for by number.
+/// A video whose frames are requested by number.
 struct NumberedVideo {
   const ByteSource& source;
   const PartShape& shape;

@@ -141,8 +141,8 @@ void rows(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t
   make_row(from, pairs, weights, bytes, to);
 }
 
-// The horizontal pass makes blocks of a vector of values. Of tap t, value i of a block takes the
-// pixel that is `ahead` + t pixels ahead of its own.
+// The horizontal pass makes blocks, each a vector of values. For tap t, value i of a block takes
+// the pixel that is `ahead` + t pixels ahead of its own.
 struct Block {
   std::int32_t ahead;
   std::int32_t pairs;  // of taps
