@@ -10,7 +10,7 @@
 namespace isocost {
 namespace {
 
-// "12.5GB/s" with unit "B/s", "10us" with unit "s": a number, an SI prefix, the unit.
+// Parses a number, an SI prefix and the unit: "12.5GB/s" with unit "B/s", "10us" with unit "s".
 Result<double> quantity(std::string_view text, std::string_view unit, const std::string& name) {
   const Error wrong(ErrorCode::kInvalidArgument,
                     "interconnect: '" + name + "' is '" + std::string(text) +

@@ -33,9 +33,9 @@ enum class EncoderPlace : std::uint8_t {
 /// The number of whole layers in each part of the modules, in the order of the model. An empty list
 /// means that layer_cut() chooses.
 struct LayerCut {
-  /// Per encoder stage; with EncoderPlace::kLlmRanks per LLM chunk.
+  /// Layers per encoder stage; with EncoderPlace::kLlmRanks per LLM chunk.
   std::vector<std::int64_t> encoder;
-  /// Per LLM chunk [pipeline × chunks]. The output head is on the last chunk in addition.
+  /// Layers per LLM chunk [pipeline × chunks]. The last chunk has the output head in addition.
   std::vector<std::int64_t> llm;
 
   bool operator==(const LayerCut&) const = default;
@@ -47,14 +47,14 @@ struct Layout {
   EncoderPlace encoder_place = EncoderPlace::kOwnRanks;
   ModuleDegrees encoder = {};  ///< Equal to `llm` with EncoderPlace::kLlmRanks.
   ModuleDegrees llm = {};
-  std::size_t microbatches = 1;  ///< Per LLM replica and step.
+  std::size_t microbatches = 1;  ///< Microbatches per LLM replica and step.
   std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with kInterleaved1F1B.
   Schedule schedule = Schedule::k1F1B;
   LayerCut layers = {};
   /// See PipelineStep. Only for an encoder with its own ranks; at most `microbatches`.
   std::size_t encoder_ahead = 0;
-  /// The encoder has its own ranks, but its microbatches are always the LLM's. For trainers that
-  /// transfer whole microbatches between the modules.
+  /// Whether the encoder's microbatches are always the LLM's, although it has its own ranks. For
+  /// trainers that transfer whole microbatches between the modules.
   bool coupled = false;
   /// Caps on a stage's activations, in addition to its weights. Plans keep them if they can.
   ActivationCaps activation_caps = {};
@@ -64,7 +64,7 @@ struct Layout {
   std::size_t ranks() const {
     return llm.ranks() + (encoder_place == EncoderPlace::kOwnRanks ? encoder.ranks() : 0);
   }
-  /// Errors: kInvalidArgument naming the field, its value and the allowed range.
+  /// Checks the values. Errors: kInvalidArgument naming the field, its value and the allowed range.
   Status validate() const;
   /// Returns known inefficiencies of the layout, one line each, for the user.
   std::vector<std::string> warnings() const;
@@ -78,7 +78,8 @@ struct Layout {
   std::string to_json() const;
   /// Returns a hash that is equal for equal layouts. Trainers send it to their node.
   std::uint64_t fingerprint() const;
-  /// "encoder 1x1x8, llm 2x7x4, 16 microbatches, 1f1b" (tensor × pipeline × data).
+  /// Returns a line like "encoder 1x1x8, llm 2x7x4, 16 microbatches, 1f1b" (tensor × pipeline ×
+  /// data).
   std::string to_string() const;
 };
 

@@ -17,7 +17,8 @@ namespace {
 constexpr double kBf16 = 2;
 constexpr double kTensorReductions = 4;  // all-reduces per layer, forward and backward
 
-// A ring over n ranks moves (n - 1) / n of the bytes; the latency is that of a tree.
+// Returns the seconds of an all-reduce. A ring over n ranks moves (n - 1) / n of the bytes; the
+// latency is that of a tree.
 double reduce_seconds(const Cluster& cluster, double bytes, const ModuleDegrees& degrees) {
   if (degrees.data == 1) return 0;
   const auto n = static_cast<double>(degrees.data);

@@ -47,8 +47,9 @@ struct JobModel {
 
 /// Bytes of a rank that do not depend on the data (weights, gradients, optimizer).
 struct RankMemory {
-  std::int64_t encoder_state = 0;  ///< Fullest encoder rank; 0 if it shares the LLM's ranks.
-  std::int64_t llm_state = 0;      ///< Fullest LLM rank.
+  std::int64_t encoder_state =
+      0;  ///< State of the fullest encoder rank; 0 if it shares the LLM's ranks.
+  std::int64_t llm_state = 0;  ///< State of the fullest LLM rank.
 };
 
 /// Divides whole layers over stages. Uses the layout's own cut if it has one. Otherwise, the LLM's
@@ -74,8 +75,8 @@ struct TensorCost {
   double share = 1;
   double seconds_per_unit = 0;
 };
-/// Return the tensor cost of the encoder and of the LLM in a layout: measured if the profile has
-/// it (tensor_share), else an equal part of the work plus the all-reduces.
+/// Return the tensor cost of the encoder and of the LLM in a layout: measured if the profile has it
+/// (tensor_share), else an equal part of the work plus the all-reduces.
 TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout);
 TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout);
 

@@ -18,8 +18,8 @@ constexpr std::size_t kAlikeScreened = 40;
 constexpr std::size_t kAlikeRefined = 6;
 constexpr std::size_t kRefinementBatches = 2;
 constexpr std::size_t kMoreThanKept = 3;  // reserve for layouts that prove slower or do not fit
-constexpr std::size_t kMostAhead = 2;     // largest encoder_ahead to try; each adds activations
-constexpr double kSame = 1e-3;            // relative difference of steps that count as equal
+constexpr std::size_t kMostAhead = 2;  // largest encoder_ahead to try; each step adds activations
+constexpr double kSame = 1e-3;         // relative difference of steps that count as equal
 
 using Batches = std::span<const std::vector<SampleCost>>;
 
@@ -197,7 +197,7 @@ class Search {
     }
     if (!wave.empty()) ISOCOST_TRY(flush());
     if (context_.progress)
-      context_.progress(most, most, round.what);  // the others are over the bound
+      context_.progress(most, most, round.what);  // the others exceed the bound
     sort_scores(screened_);
     return {};
   }
@@ -334,7 +334,8 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
 
 namespace {
 
-/// Memory and seconds of a layout by the published rule. Both modules have their own ranks.
+/// Computes memory and seconds of a layout by the published rule. Both modules have their own
+/// ranks.
 struct MeanShapeRule {
   BatchSummary batch;
   double memory = 0;

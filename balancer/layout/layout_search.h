@@ -21,14 +21,14 @@ namespace isocost {
 /// as at run time.
 struct LayoutScore {
   Layout layout = {};
-  double step_s = 0;         ///< Mean over the batches, simulated.
+  double step_s = 0;         ///< Mean simulated seconds over the batches.
   double idle_fraction = 0;  ///< Mean over the batches.
   double work_s = 0;         ///< Mean seconds of passes on the busiest stage.
   double reduce_s = 0;       ///< Mean seconds of gradient reduction on the busiest stage.
   /// The largest sum over batches and ranks of a rank's activations and the state of its module's
   /// fullest stage. An upper bound on any rank's memory.
   std::int64_t memory_bytes = 0;
-  bool fits = true;  ///< Every batch stays within the memory.
+  bool fits = true;  ///< Whether every batch stays within the memory.
 
   /// Returns the rest of the step, in which the busiest stage waits.
   double wait_s() const { return step_s - work_s - reduce_s; }
@@ -49,7 +49,7 @@ struct LayoutSearchOptions {
 
 /// A finished score, which a caller can store to resume a search.
 struct LayoutRecord {
-  std::string key;  ///< Round and layout.
+  std::string key;  ///< Identifies round and layout.
   LayoutScore score;
 };
 

@@ -47,7 +47,7 @@ Status check(const Layout& layout, const Place& place) {
   return check_index(place, "tensor", place.tensor, degrees.tensor);
 }
 
-// Stage s holds the chunks s, s + stages, ...
+// Returns a stage's share: stage s holds the chunks s, s + stages, ...
 double share_of(std::span<const double> shares, std::size_t stage, std::size_t stages) {
   double share = 0;
   for (std::size_t chunk = stage; chunk < shares.size(); chunk += stages) share += shares[chunk];

@@ -25,7 +25,7 @@ struct Place {
   std::size_t tensor = 0;  ///< Index in the stage's tensor-parallel group.
 
   bool operator==(const Place&) const = default;
-  /// "llm, data 1, stage 0, tensor 3".
+  /// Returns a text like "llm, data 1, stage 0, tensor 3".
   std::string to_string() const;
 };
 
@@ -48,9 +48,12 @@ Place place_of_receiver(const Layout& layout, std::size_t receiver);
 
 /// The work of a stage, which determines the tensors that it reads.
 struct StageWork {
-  bool embeds_media = false;   ///< Has the encoder's first layer: reads pixels and mel frames.
-  bool embeds_tokens = false;  ///< Has the LLM's first layer: reads token ids and positions.
-  bool predicts = false;       ///< Has the LLM's output head: reads labels and loss weights.
+  bool embeds_media =
+      false;  ///< Whether it has the encoder's first layer and reads pixels and mel frames.
+  bool embeds_tokens =
+      false;  ///< Whether it has the LLM's first layer and reads token ids and positions.
+  bool predicts =
+      false;  ///< Whether it has the LLM's output head and reads labels and loss weights.
   /// The stage's part of each module's work, 0 to 1. Above 0, the stage has layers of the module
   /// and reads its sequence lengths.
   std::array<double, kModules> shares{};

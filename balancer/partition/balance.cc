@@ -21,7 +21,8 @@ namespace {
 constexpr double kBoundRounding = 3e-12;
 constexpr double kBoundRoundingPerItem = 5e-16;
 
-// [bins], or empty if all are 1: every rank's microbatches run at its slowdown.
+// Returns the slowdown of each bin [bins], or nothing if all are 1: every rank's microbatches run
+// at its slowdown.
 std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
   std::vector<double> slowdowns;
   for (const double slowdown : problem.rank_slowdowns) {
@@ -30,7 +31,8 @@ std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
   return slowdowns;
 }
 
-// One bin per microbatch. `slowdowns` comes from bin_slowdowns and must outlive the partition.
+// Returns the problem with one bin per microbatch. `slowdowns` comes from bin_slowdowns and must
+// outlive the partition.
 Partition microbatch_partition(const BalanceProblem& problem,
                                const std::vector<double>& slowdowns) {
   Partition all{.dimensions = problem.dimensions,
@@ -76,13 +78,13 @@ Bins dealt_bins(const BalanceProblem& problem) {
   return bins;
 }
 
-// Whether the makespan equals the bound, up to the rounding of bounds.
+// Returns whether the makespan equals the bound, up to the rounding of bounds.
 bool meets(const BalanceProblem& problem, double makespan, double bound) {
   const auto items = static_cast<double>(problem.items());
   return makespan <= bound * (1 + kBoundRounding + kBoundRoundingPerItem * items);
 }
 
-// The inexpensive bounds, which are the target of the search.
+// Returns the inexpensive bounds, which are the target of the search.
 LowerBound search_target(const BalanceProblem& problem) {
   if (problem.items() == 0) return {};
   if (problem.objective == Objective::kLargestMicrobatch) {
@@ -93,7 +95,7 @@ LowerBound search_target(const BalanceProblem& problem) {
   return partition_bound(rank_partition(problem, totals));
 }
 
-// Raises a bound that is not met, by the bounds that cost more to compute.
+// Raises a bound that is not met, using bounds that take more time to compute.
 void strengthen(const BalanceProblem& problem, LowerBound& bound) {
   if (problem.objective != Objective::kLargestMicrobatch || problem.items() == 0) return;
   const std::vector<double> slowdowns = bin_slowdowns(problem);
@@ -158,7 +160,7 @@ BalanceProblem without_caps(BalanceProblem problem) {
   return problem;
 }
 
-// Dealing in order is a plan too: the result is never worse than it.
+// Replaces the plan by dealing in order if that is better, so that the result is never worse.
 void consider_dealt(const BalanceProblem& problem, std::optional<Bins>& plan) {
   Bins dealt = dealt_bins(problem);
   if (!is_feasible(microbatch_partition(problem, {}), dealt)) return;

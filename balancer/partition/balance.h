@@ -17,8 +17,8 @@ enum class Objective : std::uint8_t {
   /// (pipelines).
   kLargestMicrobatch,
   /// First the load of the slowest rank, summed over its microbatches and dimensions, then the
-  /// largest microbatch. For modules that run one after the other on ranks that meet at the end of
-  /// the step.
+  /// largest microbatch. For modules that run one after the other on ranks that synchronise at the
+  /// end of the step.
   kSlowestRank,
 };
 
@@ -27,22 +27,22 @@ inline constexpr std::size_t kMaxResources = 4;
 
 /// A resource of which each item holds a whole amount, and a microbatch at most `cap`.
 struct Resource {
-  std::string name;      ///< Of its unit, in messages: "bytes".
-  std::int64_t cap = 0;  ///< >= 0.
+  std::string name;      ///< Name of the unit in messages: "bytes".
+  std::int64_t cap = 0;  ///< Most units of a microbatch, >= 0.
 };
 
 /// N items with K-dimensional costs that are divided into ranks × microbatches bins. Every bin
 /// receives at least one item, so N >= ranks × microbatches.
 struct BalanceProblem {
-  std::size_t dimensions = 1;  ///< K, 1 to 8.
+  std::size_t dimensions = 1;  ///< K, from 1 to 8.
   /// [N × K] row-major, finite, >= 0. All dimensions share one scale (seconds), because they are
   /// compared with each other.
   std::vector<double> costs = {};
-  /// [N × R] row-major, >= 0: what each item holds of each resource.
+  /// [N × R] row-major, >= 0: amount of each resource that each item holds.
   std::vector<std::int64_t> sizes = {};
   std::vector<Resource> resources = {};  ///< [R], at most kMaxResources; empty: no caps.
   std::size_t ranks = 1;
-  std::size_t microbatches = 1;  ///< Per rank.
+  std::size_t microbatches = 1;  ///< Microbatches per rank.
   /// [ranks], the factor on each rank's seconds, 0.01 to 100: a rank of slowdown 1.2 takes 20 %
   /// longer. Empty: all 1.
   std::vector<double> rank_slowdowns = {};
@@ -70,25 +70,25 @@ struct BalanceOptions {
   std::int64_t exact_nodes = 20'000;
 };
 
-/// The bound that keeps the makespan from being smaller.
+/// The reason why the makespan cannot be smaller.
 enum class Limit : std::uint8_t {
   kTotal,        ///< The total work is spread evenly; only less work would help.
-  kLargestItem,  ///< The largest item alone.
+  kLargestItem,  ///< The largest item needs this much time in any bin.
   kPigeonhole,   ///< There are more large items than bins, so some share a bin.
   kTiles,        ///< Loads are whole multiples of a tile, and some bin holds one more.
-  kCounts,       ///< The number of items that every bin must hold.
-  kCap,          ///< A cap keeps items apart.
+  kCounts,       ///< Every bin must hold a number of items.
+  kCap,          ///< A cap keeps items in different bins.
   kTradeOff,     ///< Two dimensions together are a stronger bound than either alone.
   kExact,        ///< No bound: search ruled out every better plan.
 };
-/// "total", "largest-item", "pigeonhole", "tiles", "counts", "cap", "trade-off", "exact".
+/// Returns "total", "largest-item", "pigeonhole", "tiles", "counts", "cap", "trade-off" or "exact".
 std::string_view limit_name(Limit limit);
 
 struct BalanceResult {
   /// bins[rank * microbatches + microbatch] lists items in ascending order.
   std::vector<std::vector<std::uint32_t>> bins;
   double makespan = 0;          ///< Value of the objective.
-  double lower_bound = 0;       ///< No plan is below it. Equals the makespan if `optimal`.
+  double lower_bound = 0;       ///< A lower bound on any plan. Equals the makespan if `optimal`.
   Limit limit = Limit::kTotal;  ///< The bound that gives lower_bound.
   /// The plan is proved optimal: either the makespan equals the bound, up to the rounding of the
   /// bound (3e-12 of it, plus 5e-16 for each item), or search ruled out every plan that is smaller
@@ -128,8 +128,8 @@ struct LowerBound {
   double value = 0;
   Limit limit = Limit::kTotal;
 };
-/// Returns the greatest of several lower bounds on the objective, and which one it is. Infinite if
-/// it is proved that no plan keeps the caps. The bounds are described at the enumerators of Limit.
+/// Returns the greatest of several lower bounds on the objective, with its kind. Infinite if it is
+/// proved that no plan keeps the caps. The enumerators of Limit describe the bounds.
 LowerBound find_lower_bound(const BalanceProblem& problem);
 inline double lower_bound(const BalanceProblem& problem) { return find_lower_bound(problem).value; }
 

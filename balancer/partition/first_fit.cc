@@ -6,7 +6,7 @@
 namespace isocost {
 namespace {
 
-// The part of a cap that an item takes, of the resource where that is largest.
+// Returns the largest part of any resource's cap that an item takes.
 double share_of(const BalanceProblem& problem, std::uint32_t item) {
   double share = 0;
   for (std::size_t r = 0; r < problem.resources.size(); ++r) {
@@ -26,7 +26,7 @@ std::size_t bins_by_first_fit(const BalanceProblem& problem, std::span<const std
     return share_of(problem, a) > share_of(problem, b);
   });
   const std::size_t resources = problem.resources.size();
-  std::vector<std::int64_t> room;  // of each bin and resource
+  std::vector<std::int64_t> room;  // by bin and resource
   for (const std::uint32_t item : order) {
     const auto fits = [&](std::size_t bin) {
       for (std::size_t r = 0; r < resources; ++r) {

@@ -62,9 +62,9 @@ class Composer {
     return batches;
   }
 
-  // Takes items by decreasing size and puts each into the batch with room that stays least loaded,
-  // relative to the batch's share of the window by size. The first `together` items go to the first
-  // batches instead, one per bin.
+  // Spreads items over the batches: takes them by decreasing size and puts each into the batch with
+  // room that stays least loaded, relative to the batch's share of the window by size. The first
+  // `together` items go to the first batches instead, one per bin.
   Batches spread(std::size_t together) const {
     Batches batches(sizes_.size());
     std::vector<double> loads(sizes_.size() * window_.dimensions, 0.0);
@@ -80,7 +80,8 @@ class Composer {
     return batches;
   }
 
-  // The number of items that exceed a bin's mean load; at most one for each bin of the window.
+  // Returns the number of items that exceed a bin's mean load; at most one for each bin of the
+  // window.
   std::size_t dominant_samples() const {
     const std::size_t bins = window_.ranks * window_.microbatches;
     const double share =
@@ -90,7 +91,7 @@ class Composer {
     return std::min(static_cast<std::size_t>(end - order_.begin()), bins * sizes_.size());
   }
 
-  // The most that any batch holds of a resource.
+  // Returns the most that any batch holds of a resource.
   std::int64_t most_held(const Batches& batches, std::size_t resource) const {
     std::int64_t most = 0;
     for (const auto& batch : batches) {
@@ -101,7 +102,7 @@ class Composer {
     return most;
   }
 
-  // Whether the batches are as easy to pack under the caps as they are when drawn, and can be.
+  // Returns whether the batches can be packed under the caps, and as easily as the drawn ones.
   bool stay_packable(const Batches& batches) const {
     const std::size_t bins = window_.ranks * window_.microbatches;
     const bool fit = std::all_of(batches.begin(), batches.end(), [&](const auto& batch) {
@@ -139,7 +140,7 @@ class Composer {
  private:
   const double* cost(std::uint32_t item) const { return &window_.costs[item * window_.dimensions]; }
 
-  // Cost relative to the mean item, in the dimension where this is largest.
+  // Returns the cost relative to the mean item, in the dimension where this is largest.
   double size_of(std::uint32_t item) const {
     double size = 0;
     for (std::size_t k = 0; k < means_.size(); ++k) {
@@ -187,7 +188,7 @@ class Composer {
   const BalanceProblem& window_;
   const std::vector<std::size_t>& sizes_;
   std::vector<std::uint32_t> order_;  // items, largest first
-  std::vector<double> means_;         // cost of an item, by dimension
+  std::vector<double> means_;         // mean cost of an item, by dimension
 };
 
 }  // namespace

@@ -104,7 +104,8 @@ std::int64_t sum_of(const BalanceProblem& problem, std::size_t resource) {
   return sum;
 }
 
-// The resource of which the items hold the most, compared with what all microbatches may hold.
+// Returns the resource of which the items hold the most, compared with what all microbatches may
+// hold.
 std::size_t scarcest(const BalanceProblem& problem) {
   const auto share = [&problem](std::size_t r) {
     const auto cap = static_cast<double>(std::max<std::int64_t>(problem.resources[r].cap, 1));

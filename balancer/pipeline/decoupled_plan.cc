@@ -60,7 +60,7 @@ namespace {
 
 // One evaluation of a whole step costs as much as this many evaluations of a group.
 constexpr std::int64_t kGroupEvaluations = 32;
-// Coupled plans closer to the bound than this leave nothing to gain.
+// Coupled plans within this factor of the bound leave nothing to gain.
 constexpr double kEnough = 1.002;
 // The search without an encoder receives one part in this many of the budget.
 constexpr std::int64_t kLlmAlonePart = 8;
@@ -78,8 +78,8 @@ Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const Sam
   return std::move(plan.bins);
 }
 
-// Widths of intervals to try, in microbatch numbers: the number of encoder replicas, the number of
-// LLM replicas, and half and twice of each.
+// Returns the widths of intervals to try, in microbatch numbers: the number of encoder replicas,
+// the number of LLM replicas, and half and twice of each.
 std::vector<std::size_t> widths(const PipelineModel& model) {
   std::vector<std::size_t> widths;
   for (const std::size_t of : {model.encoder.replicas, model.llm.replicas}) {
@@ -93,7 +93,7 @@ std::vector<std::size_t> widths(const PipelineModel& model) {
   return widths;
 }
 
-/// The decoupled side of plan_decoupled.
+/// Makes the decoupled plan for plan_decoupled.
 class Decoupling {
  public:
   Decoupling(const PipelineModel& model, std::span<const SampleCost> samples,
@@ -142,7 +142,8 @@ class Decoupling {
   DecoupledSearch search_;
 };
 
-// pipeline_bound without the encoder's fixed seconds, since decoupled slots may be arbitrarily few.
+// Returns pipeline_bound without the encoder's fixed seconds, since the number of decoupled slots
+// has no lower limit.
 double decoupled_bound(PipelineModel model, std::span<const SampleCost> samples) {
   if (model.encoder.stages > 0) model.encoder.microbatch_s = 0;
   return pipeline_bound(model, samples);

@@ -11,8 +11,8 @@
 
 namespace isocost {
 
-/// The samples whose encoder work each encoder slot does, with slots in the order in which they
-/// run: [encoder replica][slot][samples].
+/// Samples whose encoder work each encoder slot does, with slots in the order in which they run:
+/// [encoder replica][slot][samples].
 ///
 /// A sample with encoder work is in exactly one slot; a sample without is in none. Every replica
 /// has a slot, and no slot is empty. Along the slots of a replica, the index of the microbatch (of
@@ -27,10 +27,10 @@ struct DecoupledPlan {
   MicrobatchBins bins;   ///< [LLM replicas × microbatches], samples in ascending order.
   EncoderSlots encoder;  ///< Empty if the plan is coupled: then coupled_feeds applies.
   bool decoupled = false;
-  double step_s = 0;         ///< Simulated step.
-  double coupled_s = 0;      ///< Step of plan_pipeline() with the same options.
-  double lower_bound_s = 0;  ///< No plan is below it, coupled or decoupled.
-  bool fits = true;          ///< The activation caps are kept.
+  double step_s = 0;         ///< Simulated seconds of the step.
+  double coupled_s = 0;      ///< Seconds of the step of plan_pipeline() with the same options.
+  double lower_bound_s = 0;  ///< Lower bound on any plan, coupled or decoupled.
+  bool fits = true;          ///< Whether the activation caps are kept.
 };
 
 /// Returns the step of a decoupled plan. Each slot feeds each microbatch whose samples it holds,

@@ -179,7 +179,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> l
   step.encoder.passes.resize(model.encoder.replicas);
   step.feeds = coupled_feeds(model.encoder.replicas, model.llm.replicas, model.microbatches);
   std::vector<StagePass> row(model.encoder.stages);
-  for (Feed& feed : step.feeds) {  // in the order of each encoder replica's slots
+  for (Feed& feed : step.feeds) {  // by encoder replica, in the order of its slots
     const SampleCost& load = loads[feed.llm_replica * model.microbatches + feed.microbatch];
     encoder_passes(model, load, row);
     slow_down(row, model.encoder, feed.encoder_replica);

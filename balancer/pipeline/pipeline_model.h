@@ -53,7 +53,7 @@ struct PipelineModel {
 
   /// Returns the number of microbatches of a step over all LLM replicas.
   std::size_t slots() const { return llm.replicas * microbatches; }
-  /// Errors: kInvalidArgument naming the part that is inconsistent.
+  /// Checks the model. Errors: kInvalidArgument naming the part that is inconsistent.
   Status validate() const;
 };
 

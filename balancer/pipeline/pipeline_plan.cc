@@ -45,8 +45,8 @@ Status check_bins(const PipelineModel& model, std::span<const SampleCost> sample
   return {};
 }
 
-// [samples × 2]: the seconds that a sample adds to the busiest stage of the encoder and of the LLM.
-// Encoder seconds are scaled by the ratio of replicas.
+// Returns [samples × 2]: the seconds that a sample adds to the busiest stage of the encoder and of
+// the LLM. Encoder seconds are scaled by the ratio of replicas.
 std::vector<double> stage_costs(const PipelineModel& model, std::span<const SampleCost> samples) {
   const double llm_share = *std::max_element(model.llm.shares.begin(), model.llm.shares.end());
   const bool own = model.encoder.stages > 0;
@@ -67,8 +67,8 @@ std::vector<double> stage_costs(const PipelineModel& model, std::span<const Samp
   return costs;
 }
 
-// LPT over LLM tokens: what a user without a cost model can do, so neither costs nor slowdowns
-// enter.
+// Divides by LPT over LLM tokens, as a user without a cost model could do: neither costs nor
+// slowdowns enter.
 Result<BalanceResult> divide_by_tokens(const BalanceProblem& problem,
                                        std::span<const SampleCost> samples) {
   BalanceProblem tokens{
@@ -77,7 +77,7 @@ Result<BalanceResult> divide_by_tokens(const BalanceProblem& problem,
   return lpt(tokens);
 }
 
-// Vector LPT over all microbatches, in random order.
+// Divides by vector LPT over all microbatches, in random order.
 MicrobatchBins lpt_bins_in_random_order(const PipelineModel& model,
                                         const std::vector<double>& costs, std::uint64_t seed) {
   std::vector<std::uint32_t> all(costs.size() / 2);
@@ -162,7 +162,7 @@ class StepSearch {
     }
   }
 
-  // Changes the division as well as the order.
+  // Searches the division as well as the order.
   void refine(const std::vector<double>& costs) {
     offer_tapers(costs);
     improve(true);
@@ -329,7 +329,7 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const S
       StepSearch(groups, samples, lpt_bins_in_random_order(model, costs, options.seed), options)
           .plan(bound);
   if (policy == PipelinePolicy::kLpt) return lpt_plan;
-  // No exact solve of small problems: the search below changes the division anyway.
+  // Small problems are not solved exactly, since the search below changes the division anyway.
   ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
   StepSearch search(groups, samples, start_bins(model, costs, balanced.bins), options);
   search.order_by_size(costs);

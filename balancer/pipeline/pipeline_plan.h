@@ -26,12 +26,12 @@ struct PipelineSearchOptions {
 /// The microbatches of a step, in the order in which they run.
 struct PipelinePlan {
   MicrobatchBins bins;       ///< [LLM replicas × microbatches], samples in ascending order.
-  double step_s = 0;         ///< Simulated step.
-  double lower_bound_s = 0;  ///< pipeline_bound: no plan is below it.
-  bool fits = true;          ///< The activation caps are kept.
+  double step_s = 0;         ///< Simulated seconds of the step.
+  double lower_bound_s = 0;  ///< pipeline_bound, a lower bound on any plan.
+  bool fits = true;          ///< Whether the activation caps are kept.
 };
 
-/// How samples are divided over microbatches.
+/// Rules by which samples are divided over microbatches.
 enum class PipelinePolicy : std::uint8_t {
   kInOrder,  ///< Samples are dealt in order, as data loaders do without balancing.
   kTokens,   ///< LPT over LLM tokens, microbatches in that order.
@@ -39,7 +39,7 @@ enum class PipelinePolicy : std::uint8_t {
   kCost,     ///< balance(), then division and order are searched with the simulator.
 };
 
-/// "in-order", "tokens", "lpt", "cost".
+/// Returns "in-order", "tokens", "lpt" or "cost".
 std::string_view policy_name(PipelinePolicy policy);
 std::optional<PipelinePolicy> policy_from_name(std::string_view name);
 

@@ -17,8 +17,8 @@ constexpr std::array<std::pair<Schedule, std::string_view>, 4> kNames = {{
     {Schedule::kZbH1, "zb-h1"},
 }};
 
-// The k-th forward pass of a stage whose chunks interleave: groups of one microbatch per stage run
-// through all chunks before the next group starts (Narayanan et al., SC 2021).
+// Returns the k-th forward pass of a stage whose chunks interleave: groups of one microbatch per
+// stage run through all chunks before the next group starts (Narayanan et al., SC 2021).
 Pass interleaved_pass(std::size_t k, std::size_t stages, std::size_t chunks, PassKind kind) {
   const std::size_t group = stages * chunks;
   const std::size_t chunk = k % group / stages;

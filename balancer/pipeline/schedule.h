@@ -11,7 +11,7 @@
 
 namespace isocost {
 
-/// How a pipeline interleaves the passes of its microbatches.
+/// Orders in which a pipeline runs the passes of its microbatches.
 enum class Schedule : std::uint8_t {
   kGpipe,            ///< All forward passes, then all backward passes.
   k1F1B,             ///< Fill, then alternate one forward and one backward pass, then drain.
@@ -21,7 +21,7 @@ enum class Schedule : std::uint8_t {
   kZbH1,
 };
 
-/// "gpipe", "1f1b", "interleaved", "zb-h1".
+/// Returns "gpipe", "1f1b", "interleaved" or "zb-h1".
 std::string_view schedule_name(Schedule schedule);
 std::optional<Schedule> schedule_from_name(std::string_view name);
 

@@ -52,7 +52,8 @@ std::vector<StageReport> list_stages(const PipelineStep& step) {
   return stages;
 }
 
-// Activations are held from the start of the forward pass to the end of the pass that frees them.
+// Tracks activations, which are held from the start of the forward pass to the end of the pass that
+// frees them.
 void track_memory(const PipelineGraph::Operation& operation, const StagePass& pass, bool split,
                   std::int64_t& held, StageReport& stage) {
   const PassKind freeing = split ? PassKind::kWeights : PassKind::kBackward;

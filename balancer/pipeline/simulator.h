@@ -27,7 +27,8 @@ struct ModulePipeline {
   /// [replica][slot × (stages·chunks)]: slots in the order in which they run, and the chunks of a
   /// slot in the order of the model. Encoder replicas may differ in the number of slots.
   std::vector<std::vector<StagePass>> passes;
-  /// Gradient reduction of a stage over the replicas, which starts when all have finished it.
+  /// Seconds of gradient reduction of a stage over the replicas, which starts when all have
+  /// finished it.
   double reduce_s = 0;
 
   std::size_t model_chunks() const { return stages * chunks; }

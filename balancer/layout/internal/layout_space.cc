@@ -13,7 +13,7 @@ constexpr double kMemoryRounding = 1e-6;  // plans count whole bytes
 
 double count(std::size_t value) { return static_cast<double>(value); }
 
-// Computes the option with the same pipeline model with which plans are made.
+// Computes the option with the pipeline model that plans use.
 ModuleOption make_option(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
                          const Layout& layout, bool encoder) {
   const ModuleStages& stages = encoder ? model.encoder : model.llm;
@@ -130,10 +130,11 @@ class Collector {
   }
 
  private:
-  // Let `stages` be the number of stages from a first stage to the LLM's end. The first stage holds
-  // the activations of every run of that many consecutive microbatches at some time, so some run
-  // holds at least this share of a replica's activations in a step. (The share is not stages /
-  // microbatches: a plan that places its large microbatches far apart stays below that.)
+  // Returns the least share of a replica's activations in a step that some run of consecutive
+  // microbatches holds. The run is as long as the number of stages from the given first stage to
+  // the LLM's end; that stage holds the activations of every such run at some time. (The share is
+  // not stages / microbatches: a plan that places its large microbatches far apart stays below
+  // that.)
   double least_share_in_flight(std::size_t microbatches, std::size_t stages) const {
     if (options_.schedule == Schedule::kGpipe) return 1;
     return 1 / count((microbatches + stages - 1) / stages);

@@ -14,8 +14,8 @@ namespace isocost {
 
 /// Means and maxima of the batches on which layouts are scored.
 struct BatchSummary {
-  std::size_t samples = 0;  ///< Per batch.
-  SampleCost mean;          ///< Per sample.
+  std::size_t samples = 0;  ///< Samples per batch.
+  SampleCost mean;          ///< Mean cost of a sample.
   SampleCost largest;       ///< Largest value of each field.
 
   static BatchSummary of(std::span<const std::vector<SampleCost>> batches);
@@ -24,23 +24,23 @@ struct BatchSummary {
 /// One module with given degrees on its own ranks.
 struct ModuleOption {
   ModuleDegrees degrees;
-  double work_s = 0;  ///< Busiest stage, for one mean sample.
-  double pass_s = 0;  ///< All stages, for one mean sample.
+  double work_s = 0;  ///< Seconds of the busiest stage for one mean sample.
+  double pass_s = 0;  ///< Seconds of all stages for one mean sample.
   double reduce_s = 0;
-  double state_bytes = 0;       ///< Fullest stage; assumed for all stages.
-  double activation_bytes = 0;  ///< First stage, for one mean sample.
-  double largest_bytes = 0;     ///< First stage, for the largest sample.
+  double state_bytes = 0;       ///< State of the fullest stage; assumed for all stages.
+  double activation_bytes = 0;  ///< First stage's activations for one mean sample.
+  double largest_bytes = 0;     ///< First stage's activations for the largest sample.
 };
 
 /// A layout with a lower bound and an estimate of its step.
 struct LayoutCandidate {
   Layout layout;
-  double bound_s = 0;     ///< No plan of the mean batch is faster.
-  double estimate_s = 0;  ///< Assumes equal microbatches.
+  double bound_s = 0;     ///< Lower bound: no plan of the mean batch is faster.
+  double estimate_s = 0;  ///< Estimate for equal microbatches.
 };
 
 struct LayoutSpace {
-  std::vector<LayoutCandidate> candidates;  ///< By estimate, ascending.
+  std::vector<LayoutCandidate> candidates;  ///< Ascending by estimate.
   std::size_t enumerated = 0;
   std::size_t over_memory = 0;  ///< Layouts that no plan could fit into the memory.
   double least_memory = 0;      ///< Smallest need in bytes of the layouts over memory.

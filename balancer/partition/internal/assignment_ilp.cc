@@ -51,7 +51,7 @@ void count_node(glp_tree* tree, void* info) {
   glp_ios_terminate(tree);
 }
 
-// `part` as a fraction of `whole`, rounded down to a multiple of kGrain; at most 1.
+// Returns `part` as a fraction of `whole`, rounded down to a multiple of kGrain; at most 1.
 double grains(double part, double whole) {
   return std::min(std::floor(part / whole * (1 - kRoundingUp) / kGrain) * kGrain, 1.0);
 }
@@ -94,7 +94,8 @@ class Model {
     }
   }
 
-  // `finished` means that the answer is the model's optimum, or that the model has no solution.
+  // Solves the model. `finished` in the answer means that it is the model's optimum, or that the
+  // model has no solution.
   ExactAnswer solve(NodeBudget& budget) {
     glp_smcp simplex;
     glp_init_smcp(&simplex);
@@ -216,7 +217,7 @@ class Model {
   const Partition& problem_;
   std::size_t per_rank_;
   std::unique_ptr<glp_prob, DeleteProblem> lp_;
-  std::vector<int> columns_;  // of the row under construction; GLPK counts from one
+  std::vector<int> columns_;  // columns of the row under construction; GLPK counts from one
   std::vector<double> values_;
 };
 
@@ -289,7 +290,7 @@ class Check {
   double limit_;
 };
 
-// An upper bound on the makespan of any plan.
+// Returns an upper bound on the makespan of any plan.
 double ample_makespan(const Partition& problem) {
   double sum = 0;
   for (const double cost : problem.costs) sum += cost;

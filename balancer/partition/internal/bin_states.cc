@@ -24,7 +24,7 @@ BinStates::BinStates(const Partition& problem, Bins& bins)
   rank_all();
 }
 
-// The dimension with the largest total load has the narrowest window.
+// Chooses the dimension with the largest total load, which has the narrowest window.
 void BinStates::choose_key_dimension() {
   std::array<double, kMaxDimensions> sum{};
   for (std::size_t i = 0; i < problem_.items(); ++i) {
@@ -106,7 +106,7 @@ void BinStates::update(std::size_t bin) {
   moved_.push_back(bin);
 }
 
-// Bins change far more often than anybody asks for their order.
+// Sorts only when called, because bins change far more often than their order is read.
 const std::vector<RankedBin>& BinStates::order() {
   const bool few = moved_.size() < kFewMoved;
   for (const std::size_t bin : moved_) {
@@ -125,7 +125,7 @@ void BinStates::rank_all() {
   std::sort(order_.begin(), order_.end());
 }
 
-// Moves only what lies between both places: there may be thousands of bins.
+// Moves only the bins between both places, since there may be thousands of bins.
 void BinStates::reorder(const RankedBin& before, const RankedBin& now) {
   const auto old_place = std::lower_bound(order_.begin(), order_.end(), before);
   const auto new_place = std::lower_bound(order_.begin(), order_.end(), now);

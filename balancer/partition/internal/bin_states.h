@@ -12,7 +12,7 @@
 
 namespace isocost {
 
-/// A bin and its largest load. In order of load; bins of equal load in order of their number.
+/// A bin and its largest load. Ordered by load; bins of equal load by their number.
 struct RankedBin {
   double load = 0;
   std::size_t bin = 0;
@@ -31,11 +31,11 @@ class BinStates {
   const std::array<double, kMaxDimensions>& load(std::size_t bin) const {
     return states_[bin].load;
   }
-  /// Largest load over all dimensions, times the bin's slowdown.
+  /// Returns the bin's largest load over all dimensions, times its slowdown.
   double largest(std::size_t bin) const { return states_[bin].largest; }
   const Sizes& held(std::size_t bin) const { return states_[bin].held; }
 
-  /// All bins, ascending. The reference is valid until the next call.
+  /// Returns all bins, ascending. The reference is valid until the next call.
   const std::vector<RankedBin>& order();
   double makespan() { return order().back().load; }
 
@@ -56,7 +56,7 @@ class BinStates {
     std::array<double, kMaxDimensions> load{};
     double largest = 0;
     double ranked = 0;   // the load under which it stands in order_
-    bool moved = false;  // is in moved_
+    bool moved = false;  // whether it is in moved_
     Sizes held{};
     Subsets subsets;
     bool built = false;
@@ -72,7 +72,7 @@ class BinStates {
   const Partition& problem_;
   Bins& bins_;
   std::vector<State> states_;
-  std::vector<RankedBin> order_;    // by the loads of `ranked`
+  std::vector<RankedBin> order_;    // by `ranked`
   std::vector<std::size_t> moved_;  // bins that changed since order_ was read
   std::size_t key_dimension_ = 0;
   Subsets::Scratch scratch_;

@@ -22,8 +22,8 @@ constexpr int kHalvings = 60;
 // With more tiles per bin than this, rounding up gains less than 0.01 %.
 constexpr double kMaxTilesPerBin = 1e4;
 
-// Rounding errs by at most a few units in the last place per addition. A bound must not exceed the
-// sum that a real plan computes.
+// Rounds a bound down. Rounding errs by at most a few units in the last place per addition, and a
+// bound must not exceed the sum that a real plan computes.
 double rounded_down(double bound, std::size_t additions) {
   return bound * (1 - 2.3e-16 * static_cast<double>(additions + 4));
 }
@@ -74,8 +74,8 @@ LowerBound column_bound(const std::vector<double>& descending, double sum,
   return best;
 }
 
-// The largest sum of 1 / slowdown over any n bins, for every n: the most work that n bins can do
-// per second.
+// Returns the largest sum of 1 / slowdown over any n bins, for every n: the most work that n bins
+// can do per second.
 std::vector<double> best_rates(const Partition& problem) {
   std::vector<double> rates(problem.bins);
   for (std::size_t b = 0; b < problem.bins; ++b) rates[b] = 1 / problem.slowdown(b);
@@ -85,7 +85,8 @@ std::vector<double> best_rates(const Partition& problem) {
   return sums;
 }
 
-// The sets of weights to try: pairs of dimensions at 1:3, 1:1 and 3:1, and all dimensions equal.
+// Returns the sets of weights to try: pairs of dimensions at 1:3, 1:1 and 3:1, and all dimensions
+// equal.
 std::vector<std::vector<double>> weight_sets(std::size_t dimensions) {
   std::vector<std::vector<double>> list;
   for (std::size_t a = 0; a < dimensions; ++a) {
@@ -115,7 +116,7 @@ LowerBound pigeonhole_bound(const std::vector<double>& descending, std::size_t b
   }
   LowerBound best{.value = 0, .limit = Limit::kLargestItem};
   for (std::size_t k = 0; k * bins < items; ++k) {
-    // The k+1 smallest of the k·bins+1 largest: at positions k·bins−k to k·bins.
+    // Adds the k+1 smallest of the k·bins+1 largest, at positions k·bins−k to k·bins.
     double sum = 0;
     for (std::size_t i = k * bins - k; i <= k * bins; ++i) sum += descending[i];
     const std::size_t others = min_items > k + 1 ? min_items - k - 1 : 0;
@@ -206,8 +207,8 @@ class Crowd {
   }
 
  private:
-  // Whether the bins that hold k+1 of the `large` largest items, each at least `least`, leave more
-  // work to the other bins than these can hold.
+  // Returns whether the bins that hold k+1 of the `large` largest items, each at least `least`,
+  // leave more work to the other bins than these can hold.
   bool crowds(std::size_t large, double least, double makespan) const {
     const std::size_t each = (large - 1) / bins_ + 1;  // k+1: some bin holds this many
     const auto most = static_cast<double>(each);
@@ -229,7 +230,7 @@ class Crowd {
 
   std::vector<double> loads_;
   std::size_t bins_;
-  std::vector<double> sums_;  // [items + 1]: of the largest
+  std::vector<double> sums_;  // [items + 1]: sums of the largest items
 };
 
 }  // namespace
@@ -296,7 +297,7 @@ class LeastWork {
   std::vector<Item> items_;  // prefix sums
 };
 
-// The items by size in one resource, largest first.
+// Returns the items by size in one resource, largest first.
 std::vector<std::uint32_t> largest_first(const Partition& problem, std::size_t resource) {
   std::vector<std::uint32_t> order(problem.items());
   std::iota(order.begin(), order.end(), 0U);

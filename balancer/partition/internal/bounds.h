@@ -13,34 +13,36 @@ namespace isocost {
 /// dimensions. No assignment has a smaller makespan.
 LowerBound partition_bound(const Partition& problem);
 
-/// The pigeonhole bound on weighted sums of the dimensions: a bin's largest dimension is at least
-/// any weighted mean of its dimensions. It detects items that are large in different dimensions.
+/// Returns the pigeonhole bound on weighted sums of the dimensions: a bin's largest dimension is at
+/// least any weighted mean of its dimensions. Detects items that are large in different dimensions.
 /// Costs one sort per set of weights.
 double trade_off_bound(const Partition& problem);
 
-/// Let k+1 be the most items above some size that fit into one bin below the bound. Of more than
-/// k·bins such items, each further one means one more bin that holds k+1 of them. The rest of such
-/// a bin can only hold small items; if there are too few of these, the other bins hold more than
-/// the mean. For bins that share one slowdown; evaluated in each dimension.
+/// Returns a bound for items above some size. Let k+1 be the most of them that fit into one bin
+/// below the bound. If there are more than k·bins of them, each further one means one more bin that
+/// holds k+1. The rest of such a bin can only hold small items; if there are too few of these, the
+/// other bins hold more than the mean. For bins that share one slowdown; evaluated in each
+/// dimension.
 double crowd_bound(const Partition& problem);
 
-/// Under a cap, the fastest bins hold at most their caps of the resource. The j slowest bins hold
-/// the rest of it, and therefore at least the work of the items with the least work per unit.
-/// Returns 0 unless slowdowns differ and there are caps. Evaluated for each resource, dimension and
+/// Returns a bound for bins of different slowdowns under caps, else 0. The fastest bins hold at
+/// most their caps of a resource; the j slowest bins hold the rest of it, and therefore at least
+/// the work of the items with the least work per unit. Evaluated for each resource, dimension and
 /// set of weights.
 double capped_slowdown_bound(const Partition& problem);
 
-/// Of the items larger than half a cap, no two share a bin. The j largest have a bin each, and
-/// items that do not fit beside the smallest of these share the other bins. Infinite if such items
-/// exist but no other bins. The greatest over all resources.
+/// Returns a bound for items larger than half a cap, no two of which share a bin. The j largest
+/// have a bin each, and items that do not fit beside the smallest of these share the other bins.
+/// Infinite if such items exist but no other bins. The greatest over all resources.
 double cap_bound(const Partition& problem);
 
-/// Some bin holds at least the mean.
+/// Returns the mean: some bin holds at least that much.
 double mean_bound(double sum, std::size_t bins);
 
-/// Some bin holds the largest item, and, by the pigeonhole principle, some bin holds k+1 of the
-/// k·bins+1 largest items, for every k. That bin also holds min_items items, of which those beyond
-/// the k+1 weigh at least as much as the smallest items. `descending` is sorted.
+/// Returns the larger of two bounds: some bin holds the largest item, and, by the pigeonhole
+/// principle, some bin holds k+1 of the k·bins+1 largest items, for every k. That bin also holds
+/// min_items items; those beyond the k+1 weigh at least as much as the smallest items. `descending`
+/// is sorted.
 LowerBound pigeonhole_bound(const std::vector<double>& descending, std::size_t bins,
                             std::size_t min_items);
 
@@ -53,7 +55,8 @@ struct Tiles {
 /// small that the bound would gain less than 0.01 %.
 std::optional<Tiles> find_tiles(const std::vector<double>& descending, std::size_t bins);
 
-/// If loads are whole multiples of a tile, some bin holds ceil(tiles / bins) tiles. Else 0.
+/// Returns the load of ceil(tiles / bins) tiles, which some bin holds, if loads are whole multiples
+/// of a tile. Else returns 0.
 double granularity_bound(const std::vector<double>& descending, std::size_t bins);
 
 }  // namespace isocost

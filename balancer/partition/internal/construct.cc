@@ -53,7 +53,7 @@ class Lpt {
   std::optional<Bins> run() {
     std::size_t remaining = problem_.items();
     for (const std::uint32_t item : largest_first(problem_)) {
-      // Once only as many items are left as bins need, they may only go to those bins.
+      // If only as many items are left as bins need, they may only go to those bins.
       only_missing_ = remaining == missing_;
       const std::size_t bin = best_bin(item);
       if (bin == kNone) return std::nullopt;
@@ -74,7 +74,8 @@ class Lpt {
     double squares = 0;
   };
 
-  // Lower bounds on the scores of each block's bins. Looped by dimension so that it vectorises.
+  // Computes lower bounds on the scores of each block's bins. Loops by dimension so that it
+  // vectorises.
   void score_blocks(const double* cost) {
     std::fill(block_scores_.begin(), block_scores_.end(), 0.0);
     std::fill(block_squares_.begin(), block_squares_.end(), 0.0);
@@ -111,7 +112,8 @@ class Lpt {
     return best.bin;
   }
 
-  // Bins often have equal loads, for example while they are empty: then squares and indexes decide.
+  // Returns whether a block may hold the best bin. Bins often have equal loads, for example while
+  // they are empty: then squares and indexes decide.
   bool may_win(std::size_t block, const Choice& best) const {
     return block_scores_[block] < best.score || block_squares_[block] < best.squares ||
            (block_squares_[block] == best.squares && block * kBlock < best.bin);
@@ -168,8 +170,8 @@ class Lpt {
   bool only_missing_ = false;
 };
 
-// What the items hold, [items × resources]: in units of the first resource, of which a bin may hold
-// as much as of any other.
+// Returns the amounts that the items hold, [items × resources], scaled to the first resource, so
+// that a bin may hold equally much of each.
 std::vector<double> comparable_sizes(const Partition& problem) {
   const auto cap = [&problem](std::size_t r) {
     return static_cast<double>(std::max<std::int64_t>(problem.caps[r], 1));
@@ -182,8 +184,8 @@ std::vector<double> comparable_sizes(const Partition& problem) {
   return sizes;
 }
 
-// First fit may leave bins empty. There are at least as many items as bins, so other bins can give
-// one.
+// Fills bins that first fit left empty. There are at least as many items as bins, so other bins can
+// give one.
 void fill_empty(Bins& bins) {
   std::size_t donor = 0;
   for (auto& bin : bins) {

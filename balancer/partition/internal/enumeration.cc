@@ -52,7 +52,7 @@ class Enumeration {
     limit_ = makespan * (1 - kSumRounding);
   }
 
-  // Items with the largest share of any dimension or resource come first.
+  // Sorts the items so that those with the largest share of any dimension or resource come first.
   void sort_items() {
     Load sum{};
     std::array<double, kMaxResources> sizes{};
@@ -131,8 +131,8 @@ class Enumeration {
     load = before;
   }
 
-  // Empty bins of a rank are equivalent, and so are empty ranks of equal slowdown: only the first
-  // is tried.
+  // Returns whether an earlier bin is equivalent. Empty bins of a rank are equivalent, and so are
+  // empty ranks of equal slowdown: only the first is tried.
   bool is_equivalent_to_earlier(std::size_t bin) const {
     if (!bins_[bin].empty()) return false;
     const std::size_t rank = bin / per_rank_;
@@ -147,7 +147,7 @@ class Enumeration {
     return false;
   }
 
-  // Room that is too small for the smallest item does not count.
+  // Returns whether the rest has room. Room that is too small for the smallest item does not count.
   bool rest_has_room(const Rest& rest) const {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       double room = 0;
@@ -184,13 +184,13 @@ class Enumeration {
   std::int64_t nodes_;
   std::vector<std::uint32_t> order_;
   std::vector<Rest> rest_;
-  Bins bins_;                       // of the current node
+  Bins bins_;                       // bins of the current node
   std::vector<Sizes> held_;         // [bins]
   std::vector<Load> loads_;         // [ranks]
   std::vector<std::size_t> items_;  // [ranks]
   std::size_t missing_;             // number of items that bins need to reach min_items
   double below_ = 0;
-  double limit_ = 0;  // below_ minus the rounding of sums
+  double limit_ = 0;  // `below_` minus the rounding of sums
   std::optional<Bins> best_;
 };
 

@@ -11,14 +11,14 @@
 namespace isocost {
 namespace {
 
-// One node of the ILP is a linear program, which takes as long as this many enumeration nodes.
+// Enumeration nodes that take as long as one node of the ILP, which is a linear program.
 constexpr std::int64_t kNodesPerIlpNode = 100;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
 
 #ifdef ISOCOST_WITH_GLPK
 constexpr std::int64_t kEnumerationNodes = kNodesPerIlpNode;
 
-// Solves what enumeration left open.
+// Solves with the ILP what enumeration has not decided.
 ExactAnswer solve_rest(const Partition& problem, const ExactLimits& limits, ExactAnswer answer) {
   ExactLimits left = limits;
   if (answer.bins) left.below = grouped_makespan(problem, limits.bins_per_rank, *answer.bins);
@@ -27,7 +27,7 @@ ExactAnswer solve_rest(const Partition& problem, const ExactLimits& limits, Exac
   return second;
 }
 #else
-// Enumeration has the time of both.
+// Without the ILP, enumeration has the time of both.
 constexpr std::int64_t kEnumerationNodes = 2 * kNodesPerIlpNode;
 
 ExactAnswer solve_rest(const Partition&, const ExactLimits&, ExactAnswer answer) { return answer; }

@@ -22,8 +22,8 @@ struct ExactLimits {
 
 struct ExactAnswer {
   std::optional<Bins> bins;  ///< A plan below `below`; the best one if `finished`.
-  /// Search ruled out every other plan: none is below that of `bins` (or below `below`) by more
-  /// than kSumRounding of it.
+  /// Whether search ruled out every other plan: none is below that of `bins` (or below `below`) by
+  /// more than kSumRounding of it.
   bool finished = false;
 };
 

@@ -54,7 +54,7 @@ class Search {
 
   double distance() const { return bins_.makespan() - target_; }
 
-  // The last step has a budget of its own, which is spent.
+  // Returns whether the budget is spent. The last step has a budget of its own.
   bool exhausted() {
     return work_ <= 0 || (!polishing_ && progress_.stalled(work_, [this] { return distance(); }));
   }
@@ -108,7 +108,8 @@ class Search {
     return false;
   }
 
-  // Other pairs swap one item each, below the makespan, until the worst bin gains from one of them.
+  // Changes other pairs: each swaps one item, below the makespan, until the worst bin gains from
+  // one of them.
   bool perturb() {
     const auto [worst_load, worst] = bins_.order().back();
     const double limit = worst_load * (1 - kSmallestGain);
@@ -176,8 +177,9 @@ constexpr std::size_t kMostWorkedBins = 512;
 constexpr std::int64_t kShortSearch = 100'000;
 constexpr double kStallPairsPerExchange = 512;
 
-// The fewer items bins hold, the fewer exchanges two of them have, and the sooner none is left to
-// find. Exchanges of one item for two, which are the most, grow with the cube of the items.
+// Returns the stall window. The fewer items bins hold, the fewer exchanges two of them have, and
+// the sooner none is left to find. Exchanges of one item for two, which are the most frequent, grow
+// with the cube of the items.
 std::int64_t stall_window(const Partition& problem, std::int64_t work) {
   if (work <= kShortSearch) return ImproveLimits{}.stall_window;
   const double items_per_bin =

@@ -13,9 +13,9 @@ struct ImproveLimits {
   std::int64_t work = 0;  ///< Budget: pairs of bins evaluated.
   /// Budget for the last step, from `enough` to a bound that can probably be met.
   std::int64_t polish = 0;
-  /// The search stops if so many pairs close less than 1/32 of the distance to the target.
+  /// The search stops if this many pairs close less than 1/32 of the distance to the target.
   std::int64_t stall_window = std::numeric_limits<std::int64_t>::max();
-  bool even_out = false;  ///< Run even_out (tile_search.h) first.
+  bool even_out = false;  ///< Whether even_out (tile_search.h) runs first.
 };
 
 /// Returns limits from options: `enough` is `enough_gap` above the bound, and `polish` is 1/48 of

@@ -61,9 +61,9 @@ void Subsets::tabulate(const Partition& problem) {
   }
 }
 
-// Each item doubles the list: the subsets without it and those with it are both sorted and are
-// merged, from both ends at once. The merge has no branch on the keys, because such a branch would
-// be unpredictable.
+// Sorts the subsets. Each item doubles the list: the subsets without it and those with it are both
+// sorted and are merged, from both ends at once. The merge has no branch on the keys, because such
+// a branch would be unpredictable.
 void Subsets::sort(const Partition& problem, std::size_t key_dimension, Scratch& merged) {
   const auto choose = [](bool first, const Entry& a, const Entry& b) {
     const auto mask = static_cast<std::uint32_t>(-static_cast<std::int32_t>(first));
@@ -77,9 +77,9 @@ void Subsets::sort(const Partition& problem, std::size_t key_dimension, Scratch&
     const std::uint32_t bit = 1U << i;
     const double cost = problem.cost(free_[i])[key_dimension];
     const auto with = [&](const Entry& entry) { return Entry{entry.key + cost, entry.mask | bit}; };
-    std::size_t low = 0;  // the smallest that is left without the item, and with it
+    std::size_t low = 0;  // the smallest subsets left, without the item and with it
     std::size_t low_with = 0;
-    std::size_t high = bit - 1;  // the largest
+    std::size_t high = bit - 1;  // the largest ones
     std::size_t high_with = bit - 1;
     for (std::size_t out = 0; out < bit; ++out) {
       const Entry least = sorted_[low];
@@ -151,7 +151,8 @@ struct SplitSearch {
     return true;
   }
 
-  // Exchanging the whole contents changes nothing if the slowdowns are equal.
+  // Returns whether a division only exchanges the whole contents, which changes nothing if the
+  // slowdowns are equal.
   bool only_exchanges_contents(std::uint32_t kept, std::uint32_t got) const {
     return pair.first_slowdown == pair.second_slowdown && kept == 0 && got == all_second &&
            pair.first.fixed_items().empty() && pair.second.fixed_items().empty();

@@ -27,7 +27,7 @@ class Subsets {
 
   const std::vector<Entry>& sorted() const { return sorted_; }
   const double* load(std::uint32_t mask) const { return &loads_[mask * dimensions_]; }
-  /// What a subset's items hold of each resource, [R].
+  /// Returns the amount that a subset's items hold of each resource, [R].
   const std::int64_t* sizes(std::uint32_t mask) const { return &sizes_[mask * resources_]; }
   const std::vector<std::uint32_t>& free_items() const { return free_; }
   const std::vector<std::uint32_t>& fixed_items() const { return fixed_; }
@@ -68,10 +68,10 @@ struct Evenness {
 
 /// Constraints on a division. Loads include their bin's slowdown.
 struct SplitLimits {
-  double first = 0;                   ///< The first bin's largest load must be below this.
-  double second = 0;                  ///< The second bin's largest load must be below this.
+  double first = 0;                   ///< Upper limit of the first bin's largest load, exclusive.
+  double second = 0;                  ///< Upper limit of the second bin's largest load, exclusive.
   double enough = 0;                  ///< A value <= this ends the search.
-  std::optional<Evenness> even = {};  ///< The value to minimise; else the larger of both loads.
+  std::optional<Evenness> even = {};  ///< Minimised if given; else the larger of both loads is.
 };
 
 /// A division of two bins' items.

@@ -14,7 +14,8 @@ namespace isocost {
 inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
 
-/// What some items hold of each resource together. Entries beyond the problem's resources are 0.
+/// Amount that some items hold of each resource together. Entries beyond the problem's resources
+/// are 0.
 using Sizes = std::array<std::int64_t, kMaxResources>;
 
 /// bins[b] lists items in ascending order.
@@ -29,9 +30,9 @@ struct Partition {
   std::size_t bins = 1;
   std::size_t min_items = 1;  ///< The fewest items that each bin must hold.
   std::span<const double> costs = {};
-  std::size_t resources = 0;                 ///< R; 0: no caps.
+  std::size_t resources = 0;                 ///< R, the number of resources; 0: no caps.
   std::span<const std::int64_t> sizes = {};  ///< [items × R] row-major.
-  Sizes caps{};                              ///< What a bin may hold of each resource.
+  Sizes caps{};                              ///< Most that a bin may hold of each resource.
   std::span<const double> slowdowns = {};    ///< [bins], the factor on a bin's load; empty: all 1.
 
   std::size_t items() const { return costs.size() / dimensions; }
@@ -46,7 +47,7 @@ struct Partition {
   void remove(std::size_t item, Sizes& held) const {
     for (std::size_t r = 0; r < resources; ++r) held[r] -= size(item, r);
   }
-  /// Returns whether a bin that holds this much has room for the item.
+  /// Returns whether a bin that already holds `held` has room for the item.
   bool has_room(const Sizes& held, std::size_t item) const {
     for (std::size_t r = 0; r < resources; ++r) {
       if (size(item, r) > caps[r] - held[r]) return false;

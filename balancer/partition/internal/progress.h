@@ -4,7 +4,7 @@
 
 namespace isocost {
 
-/// Tells when a search no longer approaches its target. It counts work and asks no clock, so one
+/// Detects that a search no longer approaches its target. Counts work and reads no clock, so one
 /// problem has one plan on every machine. Single-thread.
 class Progress {
  public:
@@ -14,7 +14,7 @@ class Progress {
       : window_(window), least_gain_(least_gain), work_(work), distance_(distance) {}
 
   /// Returns whether the search has stalled by the time `work` is left. `distance` is a function of
-  /// the distance now, called once in a window. Once stalled, it stays so.
+  /// the distance now, called once in a window. A stalled search stays stalled.
   template <typename Distance>
   bool stalled(std::int64_t work, const Distance& distance) {
     if (stalled_ || work_ - work < window_) return stalled_;

@@ -10,7 +10,8 @@
 namespace isocost {
 namespace {
 
-// Within a rank the makespan is already decided, so its microbatches receive this part of the work.
+// Divisor of the work for a rank's microbatches: the makespan is already decided when they are
+// planned.
 constexpr std::int64_t kInnerShare = 96;
 constexpr double kInnerGap = 1e-2;
 
@@ -75,7 +76,7 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem, const Bala
     for (const std::uint32_t item : bin) load += totals[item];
     loads.push_back(load);
   }
-  // There are exactly as many items as the ranks must hold, so each rank gets `microbatches`.
+  // There are exactly as many items as the ranks must hold, so each rank gets `microbatches` items.
   const Partition whole{.bins = problem.ranks,
                         .min_items = problem.microbatches,
                         .costs = loads,

@@ -8,7 +8,7 @@
 
 namespace isocost {
 
-/// Returns each item's sum over the dimensions: what it adds to a rank whose modules run one after
+/// Returns each item's sum over the dimensions: its cost on a rank whose modules run one after
 /// another.
 std::vector<double> item_totals(const BalanceProblem& problem);
 

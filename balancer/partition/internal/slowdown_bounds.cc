@@ -12,16 +12,16 @@ namespace {
 // Room is overestimated by this fraction, so that rounding never makes a bound too high.
 constexpr double kSlack = 1e-12;
 constexpr int kHalvings = 64;
-// If more items than this share a bin, the bound is hardly stronger than the mean.
+// Most items that share a bin: with more, the bound is hardly stronger than the mean.
 constexpr std::size_t kMostShared = 32;
 
-// Bins of equal slowdown are evaluated once.
+// Bins of equal slowdown, which are evaluated once.
 struct SlowdownClass {
   double slowdown;
   std::size_t bins;
 };
 
-// Fastest first.
+// Returns the classes, fastest first.
 std::vector<SlowdownClass> classes_of(std::span<const double> slowdowns) {
   std::vector<double> sorted(slowdowns.begin(), slowdowns.end());
   std::sort(sorted.begin(), sorted.end());
@@ -43,22 +43,22 @@ double last_without_room(double low, double high, const std::function<bool(doubl
   return low;
 }
 
-// A makespan at which all items fit into any one bin.
+// Returns a makespan at which all items fit into any one bin.
 double ample(const std::vector<double>& descending, const std::vector<SlowdownClass>& classes) {
   double sum = 0;
   for (const double cost : descending) sum += cost;
   return 2 * sum * classes.back().slowdown;
 }
 
-// Whether the bins have room for the `items` largest items. needs[c]: the least load of a bin that
-// holds c of them.
+// Returns whether the bins have room for the `items` largest items. needs[c]: the least load of a
+// bin that holds c of them.
 bool has_room_for(std::size_t items, const std::vector<double>& needs,
                   const std::vector<SlowdownClass>& classes, double makespan) {
   std::size_t room = 0;
   for (const SlowdownClass& alike : classes) {
     const double load = makespan / alike.slowdown * (1 + kSlack);
     const auto fits = std::upper_bound(needs.begin(), needs.end(), load) - needs.begin();
-    if (fits == 0) return false;  // not even the items that it must hold
+    if (fits == 0) return false;  // not even the items that it must hold fit
     room += alike.bins * static_cast<std::size_t>(fits - 1);
   }
   return room >= items;
@@ -73,7 +73,7 @@ std::vector<double> needs_of(const std::vector<double>& descending, std::size_t 
   for (std::size_t c = 0; c <= j; ++c) {
     if (c > 0) sum += descending[j - c];
     needs.push_back(sum + smallest[min_items > c ? min_items - c : 0]);
-    // Keep the sequence ascending despite rounding.
+    // Keeps the sequence ascending despite rounding.
     if (c > 0) needs[c] = std::max(needs[c], needs[c - 1]);
   }
   return needs;

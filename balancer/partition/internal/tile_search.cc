@@ -12,7 +12,7 @@
 namespace isocost {
 namespace {
 
-// The most promising of this many random partners is tried.
+// Random partners of which the most promising one is tried.
 constexpr int kCandidates = 8;
 // The descent ends after this many pairs without a gain, for each bin above the target.
 constexpr std::size_t kPatience = 16;
@@ -21,7 +21,7 @@ constexpr std::size_t kPatience = 16;
 constexpr double kGiverWeight = 100;
 constexpr double kMostPassedOn = 4;
 constexpr double kSmallestGain = 1e-9;
-// Where the target can be reached, the excess falls faster than this.
+// Least gain in a window: where the target can be reached, the excess falls faster.
 constexpr double kLeastGain = 0.25;
 
 class TileSearch {
@@ -77,7 +77,7 @@ class TileSearch {
     return sum;
   }
 
-  // The excess of two bins if their loads could be divided exactly by their rates.
+  // Returns the excess of two bins if their loads could be divided exactly by their rates.
   double shared_excess(std::size_t a, std::size_t b) const {
     const double rate = 1 / problem_.slowdown(a) + 1 / problem_.slowdown(b);
     double sum = 0;

@@ -8,9 +8,10 @@
 namespace isocost {
 
 struct EvenOutLimits {
-  double target = 0;              ///< The load that no bin should exceed.
-  std::int64_t work = 0;          ///< Budget: pairs of bins evaluated.
-  std::int64_t stall_window = 0;  ///< Stops if so many pairs lower the sum by less than a quarter.
+  double target = 0;      ///< The load that no bin should exceed.
+  std::int64_t work = 0;  ///< Budget: pairs of bins evaluated.
+  std::int64_t stall_window =
+      0;  ///< Stops if this many pairs lower the sum by less than a quarter.
 };
 
 /// Local search for targets that leave almost no slack, such as tile bounds, where the largest load

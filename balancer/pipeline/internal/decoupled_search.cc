@@ -6,8 +6,8 @@
 namespace isocost {
 namespace {
 
-// Deteriorations of up to this share of the step are accepted when a search starts, none at its
-// end.
+// Largest deterioration that is accepted when a search starts, as a share of the step; none is at
+// its end.
 constexpr double kFirstStepBack = 2e-3;
 // Samples this close in the order of LLM seconds count as similar.
 constexpr std::size_t kSimilar = 12;

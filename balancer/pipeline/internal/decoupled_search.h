@@ -34,10 +34,10 @@ class DecoupledSearch {
 
   /// Adopts `choice` if its score is better.
   void offer(const DecoupledChoice& choice);
-  /// Local search with up to `evaluations` simulator evaluations. Changes are swaps of whole
-  /// microbatches, moves and swaps of samples between LLM microbatches (including swaps of samples
-  /// with similar LLM seconds, which move encoder work only), and moves between encoder replicas.
-  /// Small deteriorations are accepted at first.
+  /// Improves the choice by local search with up to `evaluations` simulator evaluations. Changes
+  /// are swaps of whole microbatches, moves and swaps of samples between LLM microbatches
+  /// (including swaps of samples with similar LLM seconds, which move encoder work only), and moves
+  /// between encoder replicas. Small deteriorations are accepted at first.
   void improve(std::int64_t evaluations, Random& random);
   /// Moves a microbatch's samples to fewer encoder replicas if the step does not become longer.
   void save_feeds(std::int64_t evaluations);

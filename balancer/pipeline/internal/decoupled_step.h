@@ -20,7 +20,7 @@ namespace isocost {
 struct DecoupledChoice {
   MicrobatchBins bins;
   std::vector<std::uint32_t> encoder_of;   ///< [samples]: encoder replica.
-  std::vector<std::uint32_t> interval_of;  ///< [numbers]: not descending.
+  std::vector<std::uint32_t> interval_of;  ///< [numbers]: interval of each, not descending.
 };
 
 inline std::size_t llm_slot_of_number(const PipelineModel& model, std::size_t number) {
@@ -43,12 +43,12 @@ struct DecoupledScore {
   }
 };
 
-/// `simulate` for steps whose feeds change from one evaluation to the next: computes the same
-/// seconds to the last bit without building a graph. `model` and `samples` belong to the caller and
+/// Computes `simulate` for steps whose feeds change from one evaluation to the next: the seconds
+/// are equal to the last bit, but no graph is built. `model` and `samples` belong to the caller and
 /// must outlive this object.
 class DecoupledStep {
  public:
-  /// Errors: those of PipelineModel::validate and `simulate`.
+  /// Creates the object. Errors: those of PipelineModel::validate and `simulate`.
   static Result<DecoupledStep> create(const PipelineModel& model,
                                       std::span<const SampleCost> samples,
                                       const ActivationCaps& caps);
@@ -132,7 +132,7 @@ class DecoupledStep {
   std::vector<std::size_t> llm_next_;
   std::vector<double> ready_;     ///< [LLM slots]: arrival of the latest feed.
   std::vector<int> missing_;      ///< [LLM slots]: feeds that have not arrived.
-  std::vector<double> gradient_;  ///< [LLM slots]: end of the gradient, negative: not computed.
+  std::vector<double> gradient_;  ///< [LLM slots]: end of the gradient; negative: not computed yet.
 
   std::size_t most_slots_ = 0;
   std::size_t feeds_ = 0;

@@ -33,7 +33,7 @@ MicrobatchBins weighted_lpt(const std::vector<double>& costs, std::span<const st
   std::size_t empty = bins.size();
   for (std::size_t i = 0; i < order.size(); ++i) {
     const double* cost = &costs[std::size_t{2} * order[i]];
-    // Once only as many items are left as there are empty bins, they may only go to those.
+    // If only as many items are left as there are empty bins, they may only go to those.
     const bool only_empty = order.size() - i <= empty;
     std::size_t best = bins.size();
     double least = std::numeric_limits<double>::infinity();

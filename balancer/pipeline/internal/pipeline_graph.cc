@@ -123,8 +123,9 @@ class GraphBuilder {
     return {};
   }
 
-  // An encoder stage runs a slot's backward pass only after it has run ahead far enough for the LLM
-  // to return that slot's gradients, and for the encoder's later stages to stay busy.
+  // Returns the program of an encoder stage. It runs a slot's backward pass only after it has run
+  // ahead far enough for the LLM to return that slot's gradients, and for the encoder's later
+  // stages to stay busy.
   Result<std::vector<Pass>> encoder_program(std::size_t replica, std::size_t stage,
                                             const std::vector<std::uint32_t>& taken) const {
     std::vector<FedMicrobatches> slots(from_[replica].size(), {.first = kNone});
@@ -171,7 +172,7 @@ class GraphBuilder {
     return done_[row * kKinds + static_cast<std::size_t>(kind)];
   }
 
-  // Indices into PassTable's delays.
+  // Returns an index into PassTable's delays.
   static std::uint32_t output_delay(std::uint32_t row) { return 1 + row; }
   std::uint32_t feed_delay(std::uint32_t feed) const {
     return narrow(1 + done_.size() / kKinds) + feed;
@@ -197,7 +198,8 @@ class GraphBuilder {
            add_feeds(device, pass, inputs);
   }
 
-  // The LLM's first chunk waits for encoder outputs, the encoder's last chunk for their gradients.
+  // Adds feeds to `inputs`: the LLM's first chunk waits for encoder outputs, the encoder's last
+  // chunk for their gradients.
   bool add_feeds(const Device& device, const Pass& pass, std::vector<Input>& inputs) const {
     const auto& feeds = device.encoder ? from_[device.replica][pass.slot]
                                        : into_[device.replica * step_.llm.slots(0) + pass.slot];
@@ -268,8 +270,8 @@ class GraphBuilder {
   const PipelineStep& step_;
   PipelineGraph graph_;
   std::vector<Device> devices_;
-  std::vector<std::uint32_t> first_row_[2];       // of encoder and LLM replicas
-  std::vector<std::uint32_t> done_;               // [row × kind]: its operation
+  std::vector<std::uint32_t> first_row_[2];       // first rows of encoder and LLM replicas
+  std::vector<std::uint32_t> done_;               // [row × kind]: the operation of each
   std::vector<std::vector<std::uint32_t>> into_;  // feeds of [LLM replica × microbatch]
   std::vector<std::vector<std::vector<std::uint32_t>>> from_;  // feeds of [replica][slot]
 };

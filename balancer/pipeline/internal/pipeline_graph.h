@@ -15,7 +15,7 @@ class PassTable {
  public:
   explicit PassTable(const PipelineStep& step);
 
-  /// Encoder rows, then LLM rows: replica by replica as in ModulePipeline::passes.
+  /// Returns the encoder's rows, then the LLM's, replica by replica as in ModulePipeline::passes.
   std::span<const StagePass> rows() const { return rows_; }
   void set_row(std::size_t row, const StagePass& pass);
   void set_feed(std::size_t feed, std::int64_t bytes);
@@ -27,7 +27,7 @@ class PassTable {
 
   std::vector<StagePass> rows_;
   std::vector<double> seconds_;  ///< [rows × kinds]
-  std::vector<double> delays_;   ///< 0, then [rows] for outputs, then [feeds].
+  std::vector<double> delays_;   ///< 0, then output delays [rows], then delays [feeds].
   Link link_;
   double encoder_reduce_s_ = 0;
   double llm_reduce_s_ = 0;
@@ -39,7 +39,7 @@ class PassTable {
 /// for many orders of microbatches.
 class PipelineGraph {
  public:
-  /// Errors: those of `simulate`, except for invalid seconds.
+  /// Builds the graph. Errors: those of `simulate`, except for invalid seconds.
   static Result<PipelineGraph> build(const PipelineStep& step);
 
   struct Operation {

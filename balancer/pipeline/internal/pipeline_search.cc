@@ -9,8 +9,9 @@
 namespace isocost {
 namespace {
 
-// Deteriorations of up to this share of the step, divided by the square of the number of slots, are
-// accepted when a search starts, none at its end: with few microbatches each one weighs more.
+// Largest deterioration that is accepted when a search starts, as a share of the step divided by
+// the square of the number of slots; none is at its end. With few microbatches each one weighs
+// more.
 constexpr double kFirstStepBack = 2.5;
 constexpr std::size_t kMostOnStack = 32;  // passes that need no allocation
 

@@ -16,11 +16,11 @@ namespace isocost {
 /// same shape and share one graph; only their stages' slowdowns differ.
 class PipelineGroups {
  public:
-  /// Errors: those of PipelineModel::validate and `simulate`.
+  /// Creates the groups. Errors: those of PipelineModel::validate and `simulate`.
   static Result<PipelineGroups> create(const PipelineModel& model);
 
   std::size_t count() const { return groups_; }
-  /// Number of microbatches of a group.
+  /// Returns the number of microbatches of a group.
   std::size_t slots() const { return llm_rows_.size(); }
   /// Returns the slot of the whole step (in the order of MicrobatchBins) of a group's slot.
   std::size_t global_slot(std::size_t group, std::size_t slot) const {
@@ -43,7 +43,7 @@ class PipelineGroups {
 
   PipelineModel model_;
   std::size_t groups_ = 1;
-  PipelineStep shape_;  ///< Of one group, all seconds 0.
+  PipelineStep shape_;  ///< Shape of one group, all seconds 0.
   PipelineGraph graph_;
   std::vector<std::size_t> llm_rows_;      ///< [slots]: first table row.
   std::vector<std::size_t> encoder_rows_;  ///< [slots], empty without encoder stages.
@@ -72,9 +72,9 @@ class GroupSearch {
 
   /// Adopts `bins` if their score is better.
   void offer(const MicrobatchBins& bins);
-  /// Local search with up to `evaluations` simulator evaluations: swaps of microbatches and, with
-  /// `move_samples`, moves and swaps of samples between two microbatches. Small deteriorations are
-  /// accepted at first; the search ends with the best bins that it saw.
+  /// Improves the bins by local search with up to `evaluations` simulator evaluations: swaps of
+  /// microbatches and, with `move_samples`, moves and swaps of samples between two microbatches.
+  /// Small deteriorations are accepted at first; the search ends with the best bins that it saw.
   void improve(std::int64_t evaluations, bool move_samples, Random& random);
   /// Replaces one microbatch's samples and returns the new score. The caller can restore the old
   /// samples with a second call.
