@@ -12,8 +12,8 @@ std::int64_t Architecture::layer_parameters() const {
   return attention + (gated ? 3 : 2) * width * mlp;
 }
 
-// Inputs and outputs of both norms, query, key, value, attention output; then the MLP's inner
-// values: before and after the activation, and the gate's product where there is one.
+// Counts inputs and outputs of both norms, query, key, value, attention output; then the MLP's
+// inner values: before and after the activation, and the gate's product where there is one.
 std::int64_t Architecture::layer_activation_bytes_per_unit() const {
   return kBf16 * (6 * width + 2 * key_value_width + (gated ? 3 : 2) * mlp);
 }
@@ -32,7 +32,7 @@ Architecture Architecture::siglip_so400m() {
           .embedding_parameters = std::int64_t{14 * 14 * 3 + 729} * 1152};
 }
 
-// The stem: two convolutions of width 3 over 128 mel bins, and 1,500 learned positions.
+// The stem has two convolutions of width 3 over 128 mel bins, and 1,500 learned positions.
 Architecture Architecture::whisper_large_v3() {
   return {.name = "Whisper large-v3 encoder",
           .layers = 32,

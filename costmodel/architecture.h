@@ -14,9 +14,10 @@ struct Architecture {
   std::int64_t heads = 0;            ///< Attention heads. Tensor degrees divide them.
   std::int64_t key_value_width = 0;  ///< Below `width` if query heads share keys and values.
   std::int64_t mlp = 0;
-  bool gated = false;                     ///< Three MLP matrices instead of two.
-  std::int64_t embedding_parameters = 0;  ///< Patch embedding; token embedding and output head.
-  std::int64_t head_flop_per_unit = 0;    ///< Forward FLOP of the output head.
+  bool gated = false;  ///< Whether the MLP has three matrices instead of two.
+  std::int64_t embedding_parameters =
+      0;  ///< Parameters of the patch embedding, or of the token embedding and output head.
+  std::int64_t head_flop_per_unit = 0;  ///< Forward FLOP of the output head.
 
   std::int64_t layer_parameters() const;
   std::int64_t parameters() const { return layers * layer_parameters() + embedding_parameters; }
@@ -28,11 +29,12 @@ struct Architecture {
 
   bool operator==(const Architecture&) const = default;
 
-  /// 27 layers of width 1,152.
+  /// Returns the dimensions of SigLIP-so400m: 27 layers of width 1,152.
   static Architecture siglip_so400m();
-  /// The encoder of Whisper large-v3: 32 layers of width 1,280.
+  /// Returns the dimensions of the encoder of Whisper large-v3: 32 layers of width 1,280.
   static Architecture whisper_large_v3();
-  /// 28 layers of width 3,584; 28 query heads share 4 key and value heads.
+  /// Returns the dimensions of Qwen2.5-7B: 28 layers of width 3,584; 28 query heads share 4 key and
+  /// value heads.
   static Architecture qwen2_5_7b();
 };
 

@@ -15,10 +15,11 @@
 namespace isocost {
 namespace {
 
-// The error of one prediction counts as at most 1000 %, or a single one would dominate the mean.
+// Limit of the error of one prediction, 1000 %: a single error would otherwise dominate the mean.
 constexpr double kMostError = 10;
 constexpr std::int32_t kLargestRank = 1 << 20;
-// A step with more measurements than this is learned from in parts.
+// Most measurements of a step that are learned from at once; a larger step is learned from in
+// parts.
 constexpr std::uint32_t kLargestStep = 1 << 20;
 
 bool empty(const ModuleLoad& load) { return load.sequences == 0 && load.units == 0; }
@@ -64,8 +65,8 @@ Status check(const Measurement& measurement) {
   return {};
 }
 
-// If the profile states no cost for a module, but the module is measured, its proportions are those
-// of the built-in profile.
+// Returns the profile with a cost for the module. If the profile states none, but the module is
+// measured, its proportions are those of the built-in profile.
 ModuleProfile priced(const ModuleProfile& profile, std::size_t module) {
   constexpr double kNextToNothing = 1e-9;
   if (!(profile.coefficients == ModuleCoefficients{})) return profile;
@@ -272,7 +273,7 @@ Status CostModel::observe(const Measurement& measurement) {
     return checked;
   }
   State& state = *state_;
-  // One call in 16 is timed and stands for all.
+  // One call in 16 is timed, and its time counts 16-fold.
   constexpr std::int64_t kTimed = 16;
   const auto& clock = state.options.correction.clock;
   const bool timed = clock && state.measurements % kTimed == 0;

@@ -33,25 +33,24 @@ using MicrobatchShape = std::vector<BucketSeconds>;
 struct Measurement {
   Load load;
   ModuleSeconds seconds{};
-  /// The forward passes' part of all these seconds, 0 to 1, or kNotMeasured.
+  /// Forward part of all these seconds, 0 to 1, or kNotMeasured.
   double forward_share = kNotMeasured;
   std::int32_t rank = 0;
   std::uint64_t step = 0;  ///< Increases from step to step, across epochs.
-  /// CostModel::shape_of the microbatch's samples. A view that is not kept. Empty: all sequences
-  /// are treated as having their typical length.
+  /// Result of CostModel::shape_of for the microbatch's samples. A view that is not kept. Empty:
+  /// all sequences are treated as having their typical length.
   std::span<const BucketSeconds> shape = {};
 };
 
 struct CorrectionOptions {
   double half_life = 2048;  ///< Number of measurements after which one counts half; > 0.
-  /// Correction pauses below this gain, as a share of the step time.
+  /// Gain below which correction pauses, as a share of the step time.
   double least_gain = 0.002;
   /// Monotonic nanoseconds, to measure the overhead. Empty: the overhead counts as zero.
   std::function<std::int64_t()> clock;
 };
 
-/// Model drift is detected after this many consecutive steps in which a module is off on the same
-/// side.
+/// Consecutive steps in which a module is off on the same side before model drift is detected.
 inline constexpr int kDriftSteps = 3;
 
 /// State of the correction, for display and metrics.
@@ -64,12 +63,13 @@ struct CorrectionStatus {
     /// Measured over predicted seconds: mean of the kDriftSteps steps before the last detection.
     double drift_ratio = 1;
   };
-  /// False while correction is paused (monitoring): then it learns from one step in four.
+  /// False while correction is paused (monitoring): it then learns from one step in four.
   bool on = true;
-  double gain = 0;                     ///< Predicted share of the step time that correction saves.
-  double overhead = 0;                 ///< Measured share of the step time that correction takes.
-  std::uint64_t drifts = 0;            ///< Number of detections of model drift in all modules.
-  bool reprofile_suggested = false;    ///< Model drift was detected: the profile is out of date.
+  double gain = 0;           ///< Predicted share of the step time that correction saves.
+  double overhead = 0;       ///< Measured share of the step time that correction takes.
+  std::uint64_t drifts = 0;  ///< Number of detections of model drift in all modules.
+  bool reprofile_suggested =
+      false;  ///< Whether model drift was detected, so that the profile is out of date.
   std::vector<double> rank_slowdowns;  ///< Factor on each rank's seconds; ranks beyond the end: 1.
   std::array<ModuleFactors, kModules> modules;
 };

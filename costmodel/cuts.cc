@@ -46,7 +46,7 @@ double work_outside_layers(const ModuleProfile& profile) {
     const auto some = static_cast<double>(cut.layers);
     for_each_pair(profile, cut, [&](double cut_s, double whole_s) {
       const double layer_s = (whole_s - cut_s) / (all - some);
-      // If noise makes fewer layers as slow as all, the point says nothing.
+      // If noise makes fewer layers as slow as all, the point is useless.
       if (layer_s > 0) outside.push_back(std::max(0.0, whole_s / layer_s - all));
     });
   }

@@ -7,7 +7,8 @@
 namespace isocost {
 namespace {
 
-// Fits the form to peak bytes instead of seconds: it suits any quantity that grows with the load.
+// Fits the form to peak bytes instead of seconds, since it suits any quantity that grows with the
+// load.
 ModuleCoefficients fit_peaks(const ModuleProfile& profile) {
   std::vector<ProfilePoint> peaks;
   for (const ProfilePoint& point : profile.points) {
@@ -25,7 +26,8 @@ double bytes_per_unit(const Architecture& its) {
   return static_cast<double>(its.layer_activation_bytes_per_unit()) * layer_count(its);
 }
 
-// In floating point, because a profile may state dimensions whose product exceeds 64 bits.
+// Returns the number of parameters, in floating point, because a profile may state dimensions whose
+// product exceeds 64 bits.
 double parameters(const Architecture& its) {
   return static_cast<double>(its.layers) * static_cast<double>(its.layer_parameters()) +
          static_cast<double>(its.embedding_parameters);
@@ -36,7 +38,8 @@ std::int64_t whole_bytes(double bytes) {
   return bytes < kMost ? std::llround(bytes) : ModuleMemory::kMost;
 }
 
-// Activations of one microbatch. The layers of a frozen module reuse the same memory.
+// Returns the activation bytes of one microbatch. The layers of a frozen module reuse the same
+// memory.
 double activation_bytes(const ModuleProfile& profile, const ModuleLoad& load) {
   const ModuleCoefficients peaks = fit_peaks(profile);
   if (!(peaks == ModuleCoefficients{})) return predict(peaks, load).count();
@@ -70,7 +73,7 @@ double activation_bytes_per_unit(const ModuleProfile& profile) {
   std::int64_t most = 0;
   for (const ProfilePoint& point : profile.points) most = std::max(most, point.load.units);
   for (const ProfilePoint& point : profile.points) {
-    if (2 * point.load.units < most) continue;  // fixed bytes would dominate
+    if (2 * point.load.units < most) continue;  // otherwise fixed bytes would dominate
     most_expensive = std::max(most_expensive, static_cast<double>(point.peak_bytes) /
                                                   static_cast<double>(point.load.units));
   }

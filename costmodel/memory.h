@@ -24,7 +24,7 @@ struct ModuleMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
-  std::int64_t activations = 0;  ///< Of all microbatches in flight.
+  std::int64_t activations = 0;  ///< Activations of all microbatches in flight.
   /// Activations of one layer (the output head counts as head_layers() layers); 0 if the layers are
   /// unknown.
   std::int64_t activations_per_layer = 0;

@@ -22,7 +22,7 @@ TermVector terms_of(const ModuleLoad& load) {
           static_cast<double>(load.units_squared)};
 }
 
-// Seconds of one sequence by the form, without fixed seconds.
+// Returns the seconds of one sequence by the form, without fixed seconds.
 double form(const ModuleCoefficients& c, double length) {
   return c.per_sequence + (c.per_unit + c.per_unit_squared * length) * length;
 }

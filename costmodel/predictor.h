@@ -15,7 +15,7 @@ enum class PriceOrigin : std::uint8_t {
   kInterpolated,  ///< Sequences between measured lengths.
   kExtrapolated,  ///< Sequences or loads beyond the measured range.
 };
-/// "stated", "measured", "interpolated", "extrapolated".
+/// Returns "stated", "measured", "interpolated" or "extrapolated".
 std::string_view price_origin_name(PriceOrigin origin);
 
 /// Predicts a module's seconds from its profile alone. A microbatch has fixed seconds, and each

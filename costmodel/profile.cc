@@ -66,7 +66,7 @@ Result<Architecture> parse_architecture(const JsonObject& object) {
     ISOCOST_ASSIGN(architecture.*dimension.field,
                    object.whole(dimension.name, dimension.least, kMost));
   }
-  // Products of these are counted in 64 bits.
+  // Largest value of these sides, whose products are counted in 64 bits.
   constexpr std::int64_t kMostSide = std::int64_t{1} << 20;
   for (const auto& [name, value] : {std::pair{"layers", architecture.layers},
                                     {"width", architecture.width},

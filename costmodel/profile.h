@@ -53,7 +53,7 @@ struct ProfileCut {
 };
 
 struct ModuleProfile {
-  ModuleCoefficients coefficients;   ///< Stated, or fitted to the points.
+  ModuleCoefficients coefficients;   ///< Stated coefficients, or those fitted to the points.
   std::vector<ProfilePoint> points;  ///< Empty if the coefficients were stated.
   ModuleLoad out_of_memory;          ///< The smallest load that ran out of memory; empty: none.
   /// Dimensions of the module, required for memory and layouts.
@@ -68,12 +68,12 @@ struct CostProfile {
 
   std::array<ModuleProfile, kModules> modules;
   std::string source;    ///< kBuiltIn, or the file it was read from.
-  std::string hardware;  ///< As the profiler found it: "NVIDIA A100-SXM4-80GB". Empty: unknown.
-  std::string dtype;     ///< "bfloat16". Empty: unknown.
+  std::string hardware;  ///< Name given by the profiler: "NVIDIA A100-SXM4-80GB". Empty: unknown.
+  std::string dtype;     ///< Type of the weights: "bfloat16". Empty: unknown.
   /// Versions of the software that was profiled (torch, CUDA).
   std::vector<std::pair<std::string, std::string>> versions;
 
-  /// Returns an estimate from FLOP counts, whose proportions are right but whose scale is not: see
+  /// Returns an estimate from FLOP counts. Its proportions are right; its scale is not: see
   /// docs/cost_model.md.
   static CostProfile stated_default();
   /// Parses JSON, see docs/model_profile.md. Errors: kCorrupt naming the field that is missing,

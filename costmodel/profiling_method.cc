@@ -1,5 +1,5 @@
-// Python and libtorch each had a method of their own before: docs/model_profile.md lists where they
-// differed, and which was kept.
+// The method replaces those that Python and libtorch had separately before: docs/model_profile.md
+// lists where they differed, and which was kept.
 
 #include "costmodel/profiling_method.h"
 
@@ -20,17 +20,17 @@ namespace {
 
 constexpr int kFirstLengths = 5;
 constexpr double kTargetSpread = 0.03;  // half of the median's 95 % interval
-constexpr std::size_t kLeastRuns = 7;   // below, the interval of a median is the whole range
-constexpr std::size_t kFewestRuns = 3;  // once the load's part of the budget is spent
+constexpr std::size_t kLeastRuns = 7;   // with fewer, the interval of a median is the whole range
+constexpr std::size_t kFewestRuns = 3;  // after the load's part of the budget is spent
 constexpr std::size_t kMostRuns = 200;
-constexpr int kMostUnusable = 3;           // of a load: more, and the clock is broken
-constexpr double kGridShare = 0.5;         // of a load's even part of what is left of the budget
-constexpr double kBendShare = 0.25;        // of what is left of the budget, for each load
-constexpr double kLeastBend = 0.01;        // interpolation error that is not worth another point
+constexpr int kMostUnusable = 3;     // for one load; with more, the clock is broken
+constexpr double kGridShare = 0.5;   // factor on a load's even part of what is left of the budget
+constexpr double kBendShare = 0.25;  // share of what is left of the budget, for each load
+constexpr double kLeastBend = 0.01;  // interpolation error that is not worth another point
 constexpr double kClosest = 0.1823215568;  // log 1.2: lengths nearer than this are the same
-constexpr double kCutShare = 0.1;          // of the budget, for each cut
-constexpr double kMostForCuts = 0.5;       // of the budget
-// Squares of units stay exact and within what a profile file holds.
+constexpr double kCutShare = 0.1;          // share of the budget, for each cut
+constexpr double kMostForCuts = 0.5;       // share of the budget
+// Limit of squared units, so that they stay exact and within the range of a profile file.
 constexpr std::int64_t kMostSquares = std::int64_t{1} << 49;
 
 Error invalid(const ProfilingOptions& options, const std::string& what) {
@@ -60,7 +60,7 @@ Status validate_cuts(const ProfilingOptions& options) {
   return {};
 }
 
-// Half of the median's 95 % interval by order statistics, relative to the median.
+// Returns half of the median's 95 % interval by order statistics, relative to the median.
 double relative_spread(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto n = static_cast<double>(values.size());
@@ -233,7 +233,8 @@ Status ProfilingMethod::record_out_of_memory(Seconds elapsed) {
 
 std::vector<std::string> ProfilingMethod::take_progress() { return std::exchange(progress_, {}); }
 
-// Small loads come first, so that what runs out of memory is known early.
+// Returns the loads of the first grid. Small loads come first, so that the boundary of memory is
+// known early.
 std::vector<ProfilingMethod::Microbatch> ProfilingMethod::first_grid() const {
   std::set<std::pair<std::int64_t, std::int64_t>> loads;  // units, length
   const auto shortest = static_cast<double>(options_.shortest);
@@ -262,7 +263,7 @@ std::int64_t ProfilingMethod::rounded(double length) const {
                   static_cast<std::int64_t>(std::llround(length / multiple)) * options_.multiple);
 }
 
-// Begins with the next load, of a later stage where the present one has none left.
+// Begins with the next load; goes to a later stage if the present one has none left.
 void ProfilingMethod::advance() {
   while (!current_ && stage_ != Stage::kDone) {
     if (waiting_.empty()) {
@@ -296,7 +297,7 @@ void ProfilingMethod::next_stage() {
       std::erase_if(points_, [points = points_](const ProfilePoint& point) {
         return is_contradicted(point, points);
       });
-      // What has run since at no smaller load was no boundary.
+      // If a load that is no smaller has run since, running out of memory did not mark a boundary.
       const bool ran = std::any_of(points_.begin(), points_.end(), [this](const auto& point) {
         return point.load.units >= out_of_memory_.units &&
                point.load.units_squared >= out_of_memory_.units_squared;
@@ -315,8 +316,8 @@ void ProfilingMethod::next_stage() {
   }
 }
 
-// A cut runs with the largest load of each length of the first grid, as far as the whole module was
-// measured with it.
+// Begins the next cut. It runs with the largest load of each length of the first grid, as far as
+// the whole module was measured with it.
 void ProfilingMethod::next_cut() {
   if (!cuts_.empty()) {
     std::vector<ProfilePoint>& measured = cuts_.back().points;
@@ -331,20 +332,20 @@ void ProfilingMethod::next_cut() {
   }
   const ProfilingCut& cut = options_.cuts[cuts_.size()];
   cuts_.push_back({.tensor = cut.tensor, .layers = cut.layers.value_or(0), .points = {}});
-  std::map<std::int64_t, Microbatch> largest;  // by length; the grid ascends
+  std::map<std::int64_t, Microbatch> largest;  // by length; the grid is ascending
   for (const Microbatch& microbatch : first_grid()) largest[microbatch.length] = microbatch;
   for (const auto& [length, microbatch] : largest) {
     if (has(microbatch.load())) waiting_.push_back(microbatch);
   }
-  // The libtorch driver gave each length of the grid a share, measured or not; shares of measured
-  // lengths alone leave no part of the cut's budget unused.
+  // Only measured lengths have a share of the cut's budget. The libtorch driver gave every length
+  // of the grid a share, and left those of unmeasured lengths unused.
   const auto loads = static_cast<double>(std::max<std::size_t>(1, waiting_.size()));
   cut_load_share_s_ = for_cuts_s_ / static_cast<double>(options_.cuts.size()) / loads;
 }
 
 bool ProfilingMethod::queue_bend() {
   if (left_s() <= 0) return false;
-  if (bend_length_ && !has_length(*bend_length_)) return false;  // it ran out of memory
+  if (bend_length_ && !has_length(*bend_length_)) return false;  // the load ran out of memory
   bend_length_ = sharpest_bend();
   if (!bend_length_) return false;
   const std::int64_t most = std::max<std::int64_t>(1, options_.most_units / *bend_length_);
@@ -353,8 +354,8 @@ bool ProfilingMethod::queue_bend() {
   return true;
 }
 
-// Noise only adds: the more expensive of two points that contradict each other is measured once
-// more, and left out if it still contradicts.
+// Queues points that contradict others. Noise only adds time, so the more expensive of two such
+// points is measured once more, and left out if it still contradicts.
 void ProfilingMethod::queue_contradicted() {
   for (const ProfilePoint& point : points_) {
     if (!is_contradicted(point, points_)) continue;
@@ -369,8 +370,8 @@ void ProfilingMethod::queue_contradicted() {
   });
 }
 
-// The middle of the interval of lengths in which interpolation is expected to err most, by how much
-// the slope changes at its ends.
+// Returns the middle of the interval of lengths in which interpolation is expected to err most,
+// estimated from the change of slope at its ends.
 std::optional<std::int64_t> ProfilingMethod::sharpest_bend() const {
   struct Largest {
     std::int64_t sequences = 0;
@@ -427,7 +428,7 @@ double ProfilingMethod::left_s() const {
   return std::max(0.0, options_.budget.count() - for_cuts_s_ - elapsed_s_);
 }
 
-// Of the budget, for the first of the waiting loads.
+// Returns the seconds of the budget for the first of the waiting loads.
 double ProfilingMethod::share_s() const {
   switch (stage_) {
     case Stage::kGrid:
@@ -464,7 +465,7 @@ void ProfilingMethod::say(const Microbatch& microbatch, const std::string& what)
 bool says_out_of_memory(std::string_view message) {
   std::string lower(message);
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  // torch on CUDA and on the host; the last: cuBLAS and cuDNN.
+  // Words in messages of torch on CUDA and on the host; the last is that of cuBLAS and cuDNN.
   constexpr std::array<std::string_view, 4> kWords = {"out of memory", "can't allocate memory",
                                                       "not enough memory", "alloc_failed"};
   return std::any_of(kWords.begin(), kWords.end(), [&lower](std::string_view words) {

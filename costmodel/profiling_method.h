@@ -15,7 +15,7 @@
 
 namespace isocost {
 
-/// A module cut otherwise, to be measured beside the whole module.
+/// A part of a module, to be measured beside the whole module.
 struct ProfilingCut {
   std::int64_t tensor = 1;                  ///< Tensor ranks that share the module's layers.
   std::optional<std::int64_t> layers = {};  ///< Layers that run; empty: all.
@@ -31,10 +31,10 @@ struct ProfilingOptions {
   std::int64_t layers = 0;      ///< Layers of the whole module; 0: unknown.
   std::vector<ProfilingCut> cuts = {};
   /// Time for the whole module and its cuts. The loads of the first grid and of the cuts run even
-  /// where it is too short for them.
+  /// if it is too short for them.
   Seconds budget{60};
 
-  /// Errors: kInvalidArgument, naming the module, the field and its value.
+  /// Checks the values. Errors: kInvalidArgument, naming the module, the field and its value.
   Status validate() const;
 };
 
@@ -51,12 +51,13 @@ struct ProfilingRun {
   std::int64_t sequences = 0;  ///< Sequences in the microbatch.
   /// Index in ProfilingOptions::cuts; empty: the whole module.
   std::optional<std::size_t> cut = {};
-  bool new_inputs = false;  ///< The load differs from the last run's: make its inputs.
+  bool new_inputs =
+      false;  ///< Whether the load differs from the last run's, so that its inputs must be made.
 
   bool operator==(const ProfilingRun&) const = default;
 };
 
-/// What the driver measured of one run.
+/// Measurements of one run by the driver.
 struct ProfilingResult {
   Seconds elapsed{};   ///< Time since the driver began with this module, by a host clock.
   Seconds forward{};   ///< Time of the forward pass in a timed run.
@@ -78,8 +79,8 @@ struct ProfilingResult {
 /// record what one of them measured. Single-thread.
 class ProfilingMethod {
  public:
-  /// Errors: those of ProfilingOptions::validate, and kInvalidArgument where no multiple of
-  /// `multiple` near the lengths fits into `most_units`.
+  /// Creates the method. Errors: those of ProfilingOptions::validate, and kInvalidArgument where no
+  /// multiple of `multiple` near the lengths fits into `most_units`.
   static Result<ProfilingMethod> create(ProfilingOptions options);
 
   /// Returns the run to make now, the same one until it is recorded; empty when the module is
@@ -99,12 +100,12 @@ class ProfilingMethod {
   /// Returns what happened since the last call, as lines for people: one for each load.
   std::vector<std::string> take_progress();
 
-  /// Measured loads of the whole module, by length and sequences once `next` is empty. No two
-  /// contradict each other then.
+  /// Returns the measured loads of the whole module, ordered by length and sequences once `next` is
+  /// empty; no two contradict each other then.
   const std::vector<ProfilePoint>& points() const { return points_; }
-  /// One for each of the options' cuts, in their order.
+  /// Returns one measurement for each of the options' cuts, in their order.
   const std::vector<ProfileCut>& cuts() const { return cuts_; }
-  /// The smallest load that ran out of memory; empty: none did.
+  /// Returns the smallest load that ran out of memory; empty: none did.
   const ModuleLoad& out_of_memory() const { return out_of_memory_; }
 
  private:
@@ -115,7 +116,7 @@ class ProfilingMethod {
   };
   struct Measurement {
     Microbatch microbatch;
-    double end_s = 0;  // of its share of the budget
+    double end_s = 0;  // end of its share of the budget
     ProfilingRunKind due = ProfilingRunKind::kWarmUp;
     std::int64_t peak_bytes = 0;
     int unusable = 0;
@@ -149,10 +150,10 @@ class ProfilingMethod {
   Stage stage_ = Stage::kGrid;
   double elapsed_s_ = 0;
   double for_cuts_s_ = 0;
-  double cut_load_share_s_ = 0;              // of each load of the present cut
-  std::deque<Microbatch> waiting_;           // in the present stage
+  double cut_load_share_s_ = 0;              // for each load of the present cut
+  std::deque<Microbatch> waiting_;           // loads of the present stage
   std::optional<Measurement> current_;       // empty when done
-  std::optional<std::int64_t> bend_length_;  // measured last for a bend
+  std::optional<std::int64_t> bend_length_;  // length that was measured last for a bend
   std::vector<ProfilePoint> points_;
   std::vector<ProfileCut> cuts_;
   ModuleLoad out_of_memory_;
@@ -160,12 +161,12 @@ class ProfilingMethod {
 };
 
 /// Bytes that a driver on a CPU overwrites before each half of a run: in training other modules run
-/// in between, so a module finds its weights and activations in memory, not in the caches. More
-/// than the last-level caches of many servers.
+/// in between, so a module finds its weights and activations in memory and not in the caches. This
+/// exceeds the last-level caches of many servers.
 inline constexpr std::int64_t kOverwrittenCacheBytes = std::int64_t{128} << 20;
 
-/// Whether the message of a failure says that memory ran out, in the words of torch's allocators,
-/// cuBLAS or cuDNN.
+/// Returns whether a failure's message says that memory ran out, in the words of torch's
+/// allocators, cuBLAS or cuDNN.
 bool says_out_of_memory(std::string_view message);
 
 }  // namespace isocost

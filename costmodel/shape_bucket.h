@@ -7,8 +7,8 @@
 
 namespace isocost {
 
-/// Loads are classified by the length of their sequences into buckets of half an octave, because
-/// kernels change with size and samples of similar length have similar errors.
+/// Number of buckets. Loads are classified by the length of their sequences into buckets of half an
+/// octave, because kernels change with size and samples of similar length have similar errors.
 inline constexpr std::size_t kShapeBuckets = 24;
 
 /// Returns the mean length of a load's sequences, weighted by units: the length itself if all are

@@ -68,7 +68,7 @@ void solve(const FactorMatrix& l, std::size_t size, FactorVector& b) {
   }
 }
 
-// Diagonal of (L·Lᵀ)⁻¹: squared norms of the columns of L⁻¹.
+// Returns the diagonal of (L·Lᵀ)⁻¹: squared norms of the columns of L⁻¹.
 FactorVector inverse_diagonal(const FactorMatrix& l, std::size_t size) {
   FactorVector diagonal{};
   for (std::size_t column = 0; column < size; ++column) {

@@ -12,7 +12,7 @@ namespace {
 // While paused, correction learns from one step in four, because a profile may become inexact
 // gradually. Sudden changes of a module or a rank are detected in every step.
 constexpr std::int64_t kPausedStride = 4;
-// A module whose median deviates by less than this has not changed; ranks are not compared.
+// Deviation of a module's median below which it has not changed, so that ranks are not compared.
 constexpr double kNearlyUsual = 0.03;
 
 }  // namespace

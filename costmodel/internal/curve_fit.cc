@@ -46,7 +46,7 @@ double seconds_of_form(const ModuleCoefficients& form, double length) {
   return form.per_sequence + (form.per_unit + form.per_unit_squared * length) * length;
 }
 
-// Makes the knots ascending by pooling neighbours that descend (isotonic regression).
+// Returns a curve with ascending knots, by pooling neighbours that descend (isotonic regression).
 Curve rising(const std::vector<Knot>& knots) {
   struct Pool {
     double sum = 0;
@@ -124,7 +124,7 @@ KnotPosition position_of(const std::vector<Knot>& knots, double log_x) {
   return {below, std::min(at - static_cast<double>(below), 1.0)};
 }
 
-// The batch curve's value that a point implies.
+// The value of the batch curve that a point implies.
 struct Residual {
   double log_y = 0;
   double weight = 0;  // small if the fixed seconds exceed those of the sequences
@@ -138,7 +138,7 @@ Residual residual_of(const Point& point, const ModuleCoefficients& form, const C
   return {.log_y = std::log2(measured / sequences), .weight = part * part};
 }
 
-// One round of least squares by Gauss-Seidel: each knot in turn, with the others fixed.
+// Makes one round of least squares by Gauss-Seidel: each knot in turn, with the others fixed.
 void relax(const std::vector<Point>& points, const std::vector<Residual>& residuals,
            std::vector<Knot>& knots) {
   for (std::size_t k = 0; k < knots.size(); ++k) {

@@ -11,7 +11,7 @@ namespace isocost {
 namespace {
 
 constexpr double kSmallestDrift = 0.05;
-// Chance explains this many standard deviations of a median.
+// Standard deviations of a median that chance explains.
 constexpr double kChance = 4;
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr double kChance = 4;
 bool DriftDetector::take(double median_ratio, std::size_t rows, double noise) {
   if (rows == 0) return false;
   const double chance = kChance * kMedianDeviation * noise / std::sqrt(static_cast<double>(rows));
-  if (!(std::abs(median_ratio - 1) > std::max(kSmallestDrift, chance))) {  // NaN, too
+  if (!(std::abs(median_ratio - 1) > std::max(kSmallestDrift, chance))) {  // also true for NaN
     steps_off_ = 0;
     return false;
   }

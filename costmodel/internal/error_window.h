@@ -19,7 +19,7 @@ class ErrorWindow {
     }
     next_ = (next_ + 1) % kSize;
   }
-  /// Returns NaN if there are no errors.
+  /// Returns the mean of the errors; NaN if there are none.
   double mean() const {
     return errors_.empty() ? std::numeric_limits<double>::quiet_NaN() : isocost::mean(errors_);
   }

@@ -53,7 +53,7 @@ TermVector fit_terms(const Rows& rows, const TermVector& profile, double scale, 
   return solution;
 }
 
-// Seconds per unit of a sequence of this length.
+// Returns the seconds per unit of a sequence of this length.
 double rate(const TermVector& weights, double length) {
   return weights[1] / length + weights[2] + weights[3] * length;
 }

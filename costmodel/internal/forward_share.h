@@ -13,8 +13,8 @@ struct ForwardShare {
     forward_s = kKept * forward_s + share * seconds;
     all_s = kKept * all_s + seconds;
   }
-  /// Returns 1/3 before any measurement: a backward pass computes two products where the forward
-  /// pass computes one.
+  /// Returns the share; 1/3 before any measurement, since a backward pass computes two products
+  /// where the forward pass computes one.
   double value() const { return all_s > 0 ? forward_s / all_s : 1.0 / 3; }
 };
 

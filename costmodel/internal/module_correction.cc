@@ -16,17 +16,19 @@ constexpr std::size_t kColdRows = 96;
 constexpr double kFirstNoise = 0.1;
 constexpr double kSmallestNoise = 0.005;
 constexpr double kLargestNoise = 0.5;
-// A row counts as at most kClip deviations off; beyond kDrop deviations it does not count.
+// Limits in deviations: a row counts as at most kClip deviations off; beyond kDrop deviations it
+// does not count.
 constexpr double kClip = 3;
 constexpr double kDrop = 8;
-// A profile whose scale is within this factor is kept as the prior; others are rescaled.
+// Factor within which a profile's scale is kept as the prior; other profiles are rescaled.
 constexpr double kScaleTolerance = 1.5;
-// In the cold phase, a row that is off by more than this factor is ignored, because alone in its
-// bucket it would determine the fit. If the bucket really is that far off, more rows will follow.
+// Factor beyond which a row is ignored in the cold phase, because alone in its bucket it would
+// determine the fit. If the bucket really is that far off, more rows will follow.
 constexpr double kFarOff = 4;
 // Deviations (in standard deviations) that chance explains, given many buckets and steps.
 constexpr double kChance = 4.5;
-// The same for a prior that was fitted to few rows, which is less reliable than a profile.
+// Deviations that chance explains for a prior that was fitted to few rows, which is less reliable
+// than a profile.
 constexpr double kChanceOfFit = 2;
 // Part of a bucket's rows that are clipped on the same side before the bucket counts as changed.
 constexpr double kChangedBucket = 0.5;
@@ -39,9 +41,9 @@ double dot(std::span<const Share> shares, const FactorVector& factors) {
   return sum;
 }
 
-// The factor that the buckets have in common: their median. Each bucket counts equally, so that one
-// wrong bucket does not affect the others, however large its part of the load. Of two middle
-// values, the one nearer to one is used. Buckets with vague factors are ignored.
+// The median of the buckets' factors, which they have in common. Each bucket counts equally, so
+// that one wrong bucket does not affect the others, however large its part of the load. Of two
+// middle values, the one nearer to one is used. Buckets with uncertain factors are ignored.
 struct Common {
   double factor = 1;
   double deviation = 0;
@@ -116,7 +118,7 @@ double ModuleCorrection::cold_deviation(const FactorVector& factors) {
 }
 
 // Returns the prior of the cold phase: the known factors if their scale is about right (after a
-// drift, times the significant part of the scale), else the known factors times the scale, or the
+// drift, times the significant part of the scale); else the known factors times the scale, or the
 // profile's form with newly fitted weights if that fits clearly better.
 FactorVector ModuleCorrection::cold_prior() {
   scratch_.clear();

@@ -37,7 +37,7 @@ class ModuleCorrection {
   /// rank's seconds.
   void learn(const Rows& step, std::span<const double> slowdowns);
 
-  /// Returns the published factors: the learned ones without what chance explains.
+  /// Returns the published factors: the learned ones without the part that chance explains.
   const FactorVector& factors() const { return published_; }
   /// Returns the relative standard deviation of a row from its prediction.
   double noise() const { return noise_; }
@@ -79,7 +79,7 @@ class ModuleCorrection {
 
   ModuleCoefficients profile_;
   double keep_;               // part of the evidence that remains after a row
-  FactorVector prior_{};      // the fit is regularised towards it
+  FactorVector prior_{};      // regularises the fit
   FactorVector learned_{};    // the fit
   FactorVector published_{};  // the significant part of the fit
   Evidence evidence_;

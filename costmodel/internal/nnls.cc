@@ -56,7 +56,7 @@ TermVector solve_non_negative(const TermMatrix& a, const TermVector& b) {
   constexpr unsigned kAll = (1U << kTermCount) - 1;
   if (const auto x = solve_on(a, b, kAll); x && feasible(*x)) return *x;
   TermVector best{};
-  double best_objective = 0;  // of x = 0
+  double best_objective = 0;  // objective at x = 0
   for (unsigned set = 1; set < kAll; ++set) {
     const auto x = solve_on(a, b, set);
     if (!x || !feasible(*x)) continue;

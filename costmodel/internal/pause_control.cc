@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t kStepsBeforePause = 16;
 constexpr double kMemory = 1.0 / 8;
-// A pause ends only at this many times the overhead, so that it does not alternate.
+// Multiple of the overhead that the gain must reach to end a pause, so that correction does not
+// alternate.
 constexpr double kResumeFactor = 2;
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 namespace isocost {
 
-/// Decides when correction pauses: if the step time that it saves is less than the step time that
-/// it takes. While paused, correction only monitors.
+/// Decides when correction pauses: when it takes more step time than it saves. While paused,
+/// correction only monitors.
 class PauseControl {
  public:
   /// Correction also pauses if the gain is below `least_gain`, a share of the step time.

@@ -12,14 +12,14 @@ namespace isocost {
 namespace {
 
 constexpr int kStepsToBelieve = 3;
-constexpr double kFar = 4;  // deviations
+constexpr double kFar = 4;  // in deviations
 constexpr double kSmallestJump = 0.03;
 constexpr double kSmallestGain = 1.0 / 32;
 constexpr double kSmallestNoise = 0.002;
 // The prior of the noise, and the number of microbatches that it counts as.
 constexpr double kFirstNoise = 0.05;
 constexpr double kFirstCount = 16;
-constexpr double kMedianVariance = 1.57;  // variance of a median over that of a mean
+constexpr double kMedianVariance = 1.57;  // ratio of a median's variance to a mean's
 constexpr double kChance = 4.5;
 constexpr double kLargestSlowdown = 50;
 

@@ -7,13 +7,13 @@
 
 namespace isocost {
 
-/// Measured over predicted seconds of one microbatch of a step.
+/// Ratio of measured to predicted seconds of one microbatch of a step.
 struct RankRatio {
   std::int32_t rank = 0;
   double ratio = 0;
 };
 
-/// Median over a rank's microbatches of a step.
+/// Median ratio over a rank's microbatches of a step.
 struct RankMedian {
   std::size_t rank = 0;
   double ratio = 0;
@@ -42,7 +42,7 @@ class RankSlowdowns {
   /// Returns the learned slowdowns [ranks], for comparison with measurements. Ranks without
   /// observations have 1.
   std::span<const double> learned() const { return learned_; }
-  /// Returns the learned slowdowns without what chance explains [ranks], for planning.
+  /// Returns the learned slowdowns without the part that chance explains [ranks], for planning.
   std::span<const double> published() const { return published_; }
   /// Returns whether the rank's last observation was far off and not yet confirmed. Its
   /// measurements are then not evidence about the modules.
@@ -53,7 +53,7 @@ class RankSlowdowns {
  private:
   struct Recent {
     double far[3] = {0, 0, 0};  // logarithms of the last observations that were far off
-    int count = 0;              // consecutive ones; the sign is the side
+    int count = 0;              // number of consecutive ones; the sign is the side
   };
   void learn_noise(std::span<const RankRatio> step, double common_ratio);
   void observe(std::size_t rank, double observed, double variance);
@@ -61,8 +61,8 @@ class RankSlowdowns {
 
   std::vector<double> learned_;
   std::vector<double> published_;
-  std::vector<double> logarithms_;  // of learned_
-  std::vector<double> variances_;   // of logarithms_
+  std::vector<double> logarithms_;  // logarithms of learned_
+  std::vector<double> variances_;   // variances of logarithms_
   std::vector<Recent> recent_;
   double noise_ = 0;  // relative deviation of one microbatch; 0: no observation yet
   std::int64_t steps_ = 0;

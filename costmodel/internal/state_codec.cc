@@ -62,7 +62,7 @@ class Reader {
   }
   std::size_t left() const { return rest_.size(); }
   bool ok() const { return !short_ && wrong_ == nullptr; }
-  // The reason for which ok() is false.
+  // Returns the reason why ok() is false.
   std::string why() const {
     return short_ ? "it is truncated" : "'" + std::string(wrong_) + "' has an impossible value";
   }
@@ -70,7 +70,7 @@ class Reader {
  private:
   std::string_view rest_;
   bool short_ = false;
-  const char* wrong_ = nullptr;  // the first field
+  const char* wrong_ = nullptr;  // the first invalid field
 };
 
 void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
