@@ -1,4 +1,4 @@
-// The program `isocost`: what a training job needs.
+// The program `isocost`, with the commands that a training job needs.
 
 #include "cli/common/program.h"
 #include "cli/data/commands.h"

@@ -30,8 +30,8 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::err;
 }
 
-// Whether a line can be written without waiting: the reader of a pipe may not read, and a terminal
-// may be held by Ctrl-S.
+// Returns whether a line can be written without waiting: the reader of a pipe may not read, and a
+// terminal may be held by Ctrl-S.
 bool takes_a_line() {
   pollfd output{STDERR_FILENO, POLLOUT, 0};
   return poll(&output, 1, 0) != 0;
@@ -52,7 +52,7 @@ LogSink console_log(bool verbose) {
   logger->set_level(verbose ? spdlog::level::debug : spdlog::level::info);
   const auto lost = std::make_shared<std::atomic<int>>(0);
   return [logger, lost](LogLevel level, std::string_view text) {
-    // Whoever logs has something better to do than to wait for a reader.
+    // Lines are dropped, because the logging thread must not wait for a reader.
     if (!takes_a_line()) {
       *lost += 1;
       return;

@@ -8,10 +8,11 @@
 
 namespace isocost::cli {
 
-/// Checks that a directory of shards is not a file. Errors: kInvalidArgument, with what to give.
+/// Checks that a directory of shards is not a file. Errors: kInvalidArgument with the argument to
+/// give instead.
 Status check_shard_directory(const std::string& directory);
 
-/// The flags of the commands that read a whole data set: `index` and `check`.
+/// Flags of the commands that read a whole data set: `index` and `check`.
 struct DatasetFlags {
   std::string directory;
   std::string index_dir;

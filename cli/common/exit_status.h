@@ -9,18 +9,18 @@ inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;      ///< The work failed, or found something bad in the data.
 inline constexpr int kUsageError = 2;  ///< Arguments, or a file that they name, cannot be used.
 
-/// The same for the end of --help.
+/// Exit statuses as text for the end of --help.
 inline constexpr const char* kExitStatusHelp =
     "Exit status: 0 done; 1 failed, or found something bad; 2 usage error: an argument,\n"
     "or a file that it names, cannot be used; 128 + N stopped by signal N.";
 
-/// Returns the status of a command that failed: kUsageError for what the caller can mend
+/// Returns the status of a command that failed: kUsageError for errors that the caller can mend
 /// (kInvalidArgument, kNotFound, kAlreadyExists), 128 + N for a kCancelled that signal N caused
 /// (see SignalStop), else kFailed.
 int exit_status(const Error& error);
 
-/// Returns `error` as kInvalidArgument where its code says that something the caller named, such as
-/// a file, is broken, unreadable or too large: the caller can mend it. Other codes stay.
+/// Returns `error` as kInvalidArgument if its code says that something that the caller named, such
+/// as a file, is broken, unreadable or too large, since the caller can mend it. Other codes stay.
 Error as_usage_error(const Error& error);
 template <typename T>
 Result<T> as_usage_error(Result<T> result) {

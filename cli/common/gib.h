@@ -6,7 +6,7 @@
 
 namespace isocost::cli {
 
-/// Bytes as GiB, for tables and JSON.
+/// Returns bytes as GiB, for tables and JSON.
 inline double gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(kGiB);
 }

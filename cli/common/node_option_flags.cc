@@ -18,7 +18,8 @@ void NodeOptionFlags::add_to(CLI::App& command, const std::vector<std::string_vi
         spec.flag(), [this, &spec](const std::string& value) { given_.emplace_back(&spec, value); },
         spec.text + (standard.empty() ? "" : " [" + standard + "]"));
     option->type_name(spec.value);
-    if (spec.value == "off|on") option->expected(0, 1)->default_str("on");  // --insecure alone
+    if (spec.value == "off|on")
+      option->expected(0, 1)->default_str("on");  // for --insecure without a value
   }
 }
 

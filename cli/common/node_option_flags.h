@@ -12,10 +12,10 @@
 
 namespace isocost::cli {
 
-/// The defaults of the programs' commands: they decode in worker processes.
+/// Returns the defaults of the programs' commands, which decode in worker processes.
 NodeOptions isolated_defaults();
 
-/// Flags of the option table.
+/// Flags made from the option table.
 class NodeOptionFlags {
  public:
   explicit NodeOptionFlags(NodeOptions defaults) : defaults_(std::move(defaults)) {}

@@ -10,7 +10,7 @@
 namespace isocost::cli {
 namespace {
 
-// What is wrong with a word that should be a command of `parent`.
+// Returns what is wrong with a word that should be a command of `parent`.
 std::string unknown_command(const Program& program, const std::string& parent,
                             const std::string& word) {
   const auto found = std::find_if(program.elsewhere.begin(), program.elsewhere.end(),
@@ -21,7 +21,7 @@ std::string unknown_command(const Program& program, const std::string& parent,
   return "there is no command '" + word + "'; " + parent + " --help lists them";
 }
 
-// What is wrong with an argument that `command`, called as `call`, does not take.
+// Returns what is wrong with an argument that `command`, called as `call`, does not take.
 std::string unknown_argument(const Program& program, const CLI::App& command,
                              const std::string& call, const std::string& word) {
   if (!word.starts_with('-')) {
@@ -41,8 +41,8 @@ bool is(const CLI::ParseError& error, CLI::ExitCodes code) {
   return error.get_exit_code() == static_cast<int>(code);
 }
 
-// The words that CLI11 did not expect. It keeps none of them where a command takes fewer arguments:
-// its message then ends with the first one.
+// Returns the words that CLI11 did not expect. It keeps none of them if a command takes fewer
+// arguments: its message then ends with the first one.
 std::vector<std::string> unknown_words(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> words = app.remaining(/*recurse=*/true);
   const std::string message = error.what();
@@ -62,7 +62,7 @@ std::string message_of(const Program& program, const CLI::App& app, const CLI::P
   }
   const bool has_commands = innermost->get_require_subcommand_min() > 0;
   const std::vector<std::string> unknown = unknown_words(app, error);
-  // CLI11 says what is missing before it says what it does not know.
+  // CLI11 reports missing arguments before unknown ones.
   const bool missing = is(error, CLI::ExitCodes::RequiredError);
   if (unknown.empty() || !(missing || is(error, CLI::ExitCodes::ExtrasError))) {
     if (missing && has_commands) return "a command is missing; " + call + " --help lists them";

@@ -12,13 +12,13 @@
 
 namespace isocost::cli {
 
-/// What the chosen command does. Returns its exit status, or the error that it failed with.
+/// Runs the chosen command. Returns its exit status, or the error that it failed with.
 using Run = std::function<Result<int>()>;
 
 /// Adds one command, or a group of them. The command sets `run` once it is chosen and parsed.
 using AddCommand = void (*)(CLI::App& app, Run& run);
 
-/// What --help says of a command.
+/// Texts of a command in --help.
 struct CommandHelp {
   const char* name;
   const char* description;
@@ -41,9 +41,9 @@ struct Program {
   std::string name;
   std::string description;
   std::vector<AddCommand> commands;
-  /// Commands of another program, and how to call them there. Named where somebody tries them here.
+  /// Commands of another program, and how to call them there; named if a user tries them here.
   std::vector<std::pair<std::string, std::string>> elsewhere = {};
-  /// Flags that somebody may try, and what commands call them here.
+  /// Flags that users may try here, and the names that these commands have for them.
   std::vector<std::pair<std::string, std::string>> other_flags = {};
 };
 

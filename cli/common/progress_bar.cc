@@ -23,7 +23,7 @@ void ProgressBar::finish() {
   write_pending();
 }
 
-// Returns what to write; nothing if the screen already shows this state.
+// Returns the text to write; nothing if the screen already shows this state.
 std::string ProgressBar::drawn(std::uint64_t done, std::uint64_t total, std::string_view what) {
   constexpr int kWidth = 30;
   const auto permille = static_cast<int>(total == 0 ? 1000 : done * 1000 / total);
@@ -41,7 +41,7 @@ std::string ProgressBar::drawn(std::uint64_t done, std::uint64_t total, std::str
          "/" + std::to_string(total) + (terminal_ ? "" : "\n");
 }
 
-// Returns whether the caller is to call write_pending().
+// Queues text. Returns whether the caller must call write_pending().
 bool ProgressBar::add(const std::string& text) {
   pending_ += text;
   if (writing_ || pending_.empty()) return false;

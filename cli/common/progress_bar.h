@@ -19,7 +19,7 @@ class ProgressBar {
 
   ProgressBar(bool terminal, Write write) : terminal_(terminal), write_(std::move(write)) {}
 
-  /// Draws the bar unless it would look as it does. Returns before it is on the screen if another
+  /// Draws the bar unless its look would not change. Returns before it is on the screen if another
   /// thread is writing, which then writes it.
   void show(std::uint64_t done, std::uint64_t total, std::string_view what)
       ISOCOST_EXCLUDES(mutex_);
@@ -38,7 +38,7 @@ class ProgressBar {
   Mutex mutex_;
   int last_permille_ ISOCOST_GUARDED_BY(mutex_) = -1;
   std::string last_what_ ISOCOST_GUARDED_BY(mutex_);
-  bool open_ ISOCOST_GUARDED_BY(mutex_) = false;  // the cursor is behind the bar
+  bool open_ ISOCOST_GUARDED_BY(mutex_) = false;  // whether the cursor is at the end of the bar
   std::string pending_ ISOCOST_GUARDED_BY(mutex_);
   bool writing_ ISOCOST_GUARDED_BY(mutex_) = false;
 };

@@ -23,7 +23,7 @@ constexpr const char* kProgram =
     "             f'and pip install {packages}')\n"
     "sys.exit(main(arguments, program=name))\n";
 
-// The Python that this program was installed with, or the first one on PATH.
+// Returns the Python that this program was installed with, or the first one on PATH.
 std::string python() {
   std::error_code failed;
   const fs::path beside = fs::read_symlink("/proc/self/exe", failed).parent_path() / "python3";

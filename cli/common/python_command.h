@@ -7,11 +7,11 @@
 
 namespace isocost::cli {
 
-/// A command that the Python package carries out.
+/// A command that the Python package implements.
 struct PythonCommand {
-  std::string name;      ///< As it is typed: "isocost tokenize".
-  std::string module;    ///< Of the package: "isocost.tokenize", which has a function `main`.
-  std::string packages;  ///< What pip installs beside isocost: "tokenizers jinja2".
+  std::string name;      ///< Name as typed: "isocost tokenize".
+  std::string module;    ///< Module of the package: "isocost.tokenize", with a function `main`.
+  std::string packages;  ///< Packages that pip installs beside isocost: "tokenizers jinja2".
 };
 
 /// Replaces this process by Python, which runs the command: its exit status, signals and streams

@@ -14,9 +14,9 @@
 namespace isocost::cli {
 namespace {
 
-// A handler, not sigwait with blocked signals: libraries such as OpenBLAS start threads before
-// main, and these would not block them. The handler only writes; a thread reads, and may call
-// anything.
+// Receives signals in a handler, not by sigwait with blocked signals: libraries such as OpenBLAS
+// start threads before main, and these would not block them. The handler only writes; a thread
+// reads, and may call anything.
 struct SignalThread {
   int event = eventfd(0, EFD_CLOEXEC);
   std::stop_source stop;
@@ -59,7 +59,7 @@ SignalStop::SignalStop() {
     }
   });
   handle_stop_signals(on_stop_signal);
-  // A reader of our output that goes away is no reason to end.
+  // The program does not end when a reader of its output goes away.
   std::signal(SIGPIPE, SIG_IGN);
 }
 

@@ -26,7 +26,7 @@ struct CheckArguments {
   }
 };
 
-// Returns kFailed if something is bad.
+// Checks a data set. Returns kFailed if something is bad.
 Result<int> check(const CheckArguments& arguments) {
   ISOCOST_TRY(check_shard_directory(arguments.dataset.directory));
   const SignalStop signals;

@@ -17,7 +17,8 @@
 namespace isocost::cli {
 namespace {
 
-// Called first: reading all headers takes long, and their indexes would be lost.
+// Checks the directory of indexes. Called first: reading all headers takes long, and their indexes
+// would be lost.
 Status check_index_dir(const std::string& directory) {
   std::error_code failure;
   if (!directory.empty()) std::filesystem::create_directories(directory, failure);
@@ -26,7 +27,8 @@ Status check_index_dir(const std::string& directory) {
                                                 failure.message() + "; name another directory");
 }
 
-// Returns kFailed if something is bad, or if an index could not be written; a warning has said why.
+// Indexes a data set. Returns kFailed if something is bad, or if an index could not be written; a
+// warning has given the reason.
 Result<int> index(const DatasetFlags& flags) {
   ISOCOST_TRY(check_shard_directory(flags.directory));
   ISOCOST_TRY(check_index_dir(flags.index_dir));

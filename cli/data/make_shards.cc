@@ -29,7 +29,7 @@ struct MakeShardsArguments {
   void add_to(CLI::App& command);
 };
 
-// Prints what no model sees, a line each. Free-form records may have thousands of keys.
+// Prints what no model sees, one per line. Free-form records may have thousands of keys.
 void print_unread(const std::vector<Unread>& unread) {
   constexpr std::size_t kMost = 20;
   for (std::size_t i = 0; i < unread.size() && i < kMost; ++i) {

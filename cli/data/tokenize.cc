@@ -3,8 +3,8 @@
 
 namespace isocost::cli {
 
-// Tokenizers are Python's: models come with them, and Isocost has none of its own. The arguments,
-// --help too, are the Python command's.
+// Adds the command, which Python implements: tokenizers come with models and are Python's, and
+// Isocost has none of its own. The arguments, --help included, are passed to the Python command.
 void add_tokenize(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("tokenize", "Make tokens of the text of shards, for a model's directory.");

@@ -41,7 +41,7 @@ struct BalanceArguments {
 };
 
 // Returns the index of the column that holds bytes: the one that --bytes-column names by name or
-// number, or one called "bytes". Nothing if there is none.
+// number, or one called "bytes". Returns nothing if there is none.
 Result<std::optional<std::size_t>> find_bytes(const CostCsv& table,
                                               const BalanceArguments& arguments) {
   const std::string& wanted = arguments.bytes_column;
@@ -117,7 +117,8 @@ Status check_slowdowns(const BalanceProblem& problem) {
                    " has a slowdown outside of 0.01 to 100 (a bin of 1.2 takes 20 % longer)");
 }
 
-// balance() refuses the same, but its messages speak of ranks and microbatches.
+// Checks the problem. balance() refuses the same problems, but its messages use ranks and
+// microbatches.
 Status check(const BalanceProblem& problem) {
   if (problem.dimensions > 8) {
     return Error(ErrorCode::kInvalidArgument,
@@ -207,7 +208,7 @@ void print_table(const BalanceProblem& problem, const BalanceResult& result, dou
       100 * result.gap(), result.optimal ? " (proved optimal)" : "", 1e3 * seconds);
 }
 
-// Says what balance() failed with in terms of bins.
+// Returns an error of balance() in terms of bins.
 Error error_of_bins(const Error& error, const BalanceProblem& problem) {
   if (error.code() != ErrorCode::kResourceExhausted) return error;
   return {error.code(), "no packing found of the items' bytes into " +

@@ -12,7 +12,7 @@
 
 namespace isocost::cli {
 
-/// Lets `size` threads wait for each other, as often as they like. The last thread to join runs
+/// Lets `size` threads wait for each other, any number of times. The last thread to join runs
 /// `at_barrier`, with the latest time at which one of them joined, while the others wait; after a
 /// stop or a deadline these leave without waiting for it. Unlike std::barrier it can be stopped.
 class Barrier {
@@ -33,7 +33,7 @@ class Barrier {
   std::size_t waiting_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::uint64_t round_ ISOCOST_GUARDED_BY(mutex_) = 0;
   EmulatedTime joined_ ISOCOST_GUARDED_BY(mutex_);  // the latest so far in this round
-  EmulatedTime latest_ ISOCOST_GUARDED_BY(mutex_);  // of the last round
+  EmulatedTime latest_ ISOCOST_GUARDED_BY(mutex_);  // latest time of the last round
 };
 
 }  // namespace isocost::cli

@@ -32,7 +32,7 @@ namespace {
 constexpr std::size_t kEpochSteps = 8;
 constexpr std::chrono::seconds kDrainTimeout{5};
 
-// Writes samples of a few bytes: their costs come from the trace.
+// Writes samples of a few bytes, whose costs come from the trace.
 Status write_shards(const std::filesystem::path& directory, std::size_t samples) {
   const std::filesystem::path manifest = directory / "manifest.jsonl";
   std::ofstream file(manifest);

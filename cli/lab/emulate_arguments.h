@@ -13,7 +13,7 @@ namespace isocost::cli {
 /// The flags of `isocost-lab emulate`.
 struct EmulateArguments {
   TraceOptions source;
-  std::string layout;  ///< Replaces the next five.
+  std::string layout;  ///< Layout file; replaces the next five.
   std::size_t data_degree = 8;
   std::size_t pipeline_degree = 4;  ///< Stages of both modules together.
   std::size_t encoder_stages = 1;

@@ -14,7 +14,7 @@ namespace isocost::cli {
 struct EmulationReport {
   double emulated_s = 0;
   double simulated_s = 0;
-  double largest_step_error = 0;  ///< Relative, of a single step.
+  double largest_step_error = 0;  ///< Relative error of a single step.
   std::size_t decoupled_steps = 0;
   std::vector<double> step_s;  ///< Emulated, step by step.
 

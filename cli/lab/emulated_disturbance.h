@@ -10,7 +10,7 @@
 
 namespace isocost::cli {
 
-/// Seconds are multiplied by `factor` from step `from` to the step before `until`.
+/// A factor on seconds from step `from` to the step before `until`.
 struct EmulatedChange {
   double factor = 1;
   std::size_t from = 0;
@@ -19,7 +19,7 @@ struct EmulatedChange {
   double at(std::size_t step) const { return step >= from && step < until ? factor : 1; }
 };
 
-/// Changes of the passes' seconds that the node is not told of.
+/// Changes of the passes' seconds that are hidden from the node.
 struct EmulatedDisturbance {
   double noise = 0;           ///< Relative standard deviation of a microbatch's seconds.
   std::size_t slow_rank = 0;  ///< Data index of a replica of both modules.
@@ -32,8 +32,8 @@ struct EmulatedDisturbance {
 /// The flags that describe a disturbance.
 struct DisturbanceText {
   double noise = 0;
-  std::string slow_rank = {};             ///< "3:1.2@50-150"; empty: none.
-  std::vector<std::string> changes = {};  ///< "encoder:3@100" or "llm:1.5@20-40".
+  std::string slow_rank = {};             ///< Text like "3:1.2@50-150"; empty: none.
+  std::vector<std::string> changes = {};  ///< Texts like "encoder:3@100" or "llm:1.5@20-40".
 };
 
 /// Parses the flags for a job of `ranks` data indexes. Errors: kInvalidArgument naming the flag,

@@ -19,13 +19,14 @@
 namespace isocost::cli {
 
 /// Trainers that compute nothing: each stage of every replica of both modules has a thread and a
-/// real client, and waits for as long as its passes take. The node is real, and its routing tables
-/// say which samples enter which microbatch.
+/// real client, and waits for the time of its passes. The node is real, and its routing tables
+/// determine which samples enter which microbatch.
 struct EmulatedJob {
   PipelineModel model = {};
-  JobModel job = {};                 ///< Predicts the seconds of the microbatches that arrive.
-  Layout layout = {};                ///< Its tensor ranks share these seconds.
-  std::span<const Load> loads = {};  ///< Sample i has the load i modulo their number.
+  JobModel job = {};   ///< Predicts the seconds of the microbatches that arrive.
+  Layout layout = {};  ///< Layout whose tensor ranks share these seconds.
+  std::span<const Load> loads =
+      {};  ///< Loads of the samples: sample i has the load i modulo their number.
   EmulatedDisturbance disturbance = {};
   double time_scale = 1;       ///< Emulated seconds per modelled second.
   bool virtual_clock = false;  ///< See StageClock.

@@ -16,8 +16,8 @@ using EmulatedMicrobatches = std::vector<std::vector<EmulatedMicrobatch>>;
 PipelineStep work_of(const PipelineModel& model, const EmulatedMicrobatches& encoder,
                      const EmulatedMicrobatches& llm);
 
-/// Whether each encoder microbatch feeds one microbatch of the LLM, and each of these is fed by
-/// one.
+/// Returns whether each encoder microbatch feeds one microbatch of the LLM, and each of these is
+/// fed by one.
 bool is_coupled(const EmulatedMicrobatches& llm);
 
 }  // namespace isocost::cli

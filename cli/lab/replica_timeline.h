@@ -25,25 +25,25 @@ struct EmulatedFeed {
 /// A microbatch as the first stage of a replica received it.
 struct EmulatedMicrobatch {
   SampleCost load;
-  std::vector<EmulatedFeed> feeds;  ///< What an LLM's microbatch needs, by replica and slot.
+  std::vector<EmulatedFeed> feeds;  ///< Feeds that an LLM's microbatch needs, by replica and slot.
 };
 
-/// What the stages of one replica tell each other, and those of the other module, in a step: its
-/// microbatches, and when each pass ended. Thread-safe.
+/// State that the stages of one replica share with each other and with those of the other module,
+/// in a step: its microbatches, and when each pass ended. Thread-safe.
 class ReplicaTimeline {
  public:
   void clear() ISOCOST_EXCLUDES(mutex_);
 
   void set(std::uint32_t slot, EmulatedMicrobatch microbatch) ISOCOST_EXCLUDES(mutex_);
-  /// The slot must have been set in this step.
+  /// Returns a slot's microbatch, which must have been set in this step.
   EmulatedMicrobatch microbatch(std::uint32_t slot) const ISOCOST_EXCLUDES(mutex_);
   /// Returns the microbatches of this step, in the order of their slots.
   std::vector<EmulatedMicrobatch> microbatches() const ISOCOST_EXCLUDES(mutex_);
 
   void end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTime when)
       ISOCOST_EXCLUDES(mutex_);
-  /// Blocks until the pass has ended, and returns when that was. Returns nothing if a stop or the
-  /// deadline came first.
+  /// Blocks until the pass has ended. Returns when it ended; nothing if a stop or the deadline came
+  /// first.
   std::optional<EmulatedTime> wait_for(std::size_t stage, std::uint32_t slot, PassKind kind,
                                        const std::stop_token& stop, EmulatedTime deadline)
       ISOCOST_EXCLUDES(mutex_);

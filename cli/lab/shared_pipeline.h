@@ -17,19 +17,20 @@
 
 namespace isocost::cli {
 
-/// What the stages of one module share; nothing if the module has no ranks of its own.
+/// State that the stages of one module share; empty if the module has no ranks of its own.
 struct SharedModule {
   explicit SharedModule(const ModuleStages& module);
 
   EmulatedMicrobatches microbatches() const;
 
   std::vector<std::unique_ptr<ReplicaTimeline>> timelines;  ///< [replicas]
-  std::vector<std::unique_ptr<Barrier>> reductions;  ///< [stages]: gradients over the replicas.
+  std::vector<std::unique_ptr<Barrier>>
+      reductions;  ///< [stages]: reductions of gradients over the replicas.
 };
 
-/// What the threads of all stages of a job share. Thread-safe as its parts are.
+/// State that the threads of all stages of a job share. Thread-safe as its parts are.
 struct SharedPipeline {
-  /// The job must outlive this.
+  /// The job must outlive this object.
   SharedPipeline(const EmulatedJob& of_job, std::vector<std::uint32_t> taken_before,
                  std::size_t stages, const std::stop_token& stop);
 
@@ -40,7 +41,7 @@ struct SharedPipeline {
   SharedModule encoder;
   SharedModule llm;
   StepRecorder recorder;
-  Barrier start;  ///< Of a step, for all stages.
+  Barrier start;  ///< Start of a step, for all stages.
   Barrier end;
 };
 

@@ -6,7 +6,7 @@
 namespace isocost::cli {
 namespace {
 
-constexpr std::int64_t kMost = 1'000'000;  // of whatever is counted
+constexpr std::int64_t kMost = 1'000'000;  // limit of every count
 
 }  // namespace
 

@@ -14,11 +14,11 @@ namespace isocost::cli {
 struct SimulateArguments {
   TraceOptions source;
   std::string interconnect;
-  std::string layout;  ///< Replaces the next seven.
+  std::string layout;  ///< Layout file; replaces the next seven.
   std::size_t data_degree = 8;
   std::size_t pipeline_degree = 8;  ///< Stages of both modules together.
-  std::size_t encoder_stages = 0;   ///< 0: as the mean sample asks.
-  std::size_t tensor_degree = 0;    ///< 0: the usual one.
+  std::size_t encoder_stages = 0;   ///< 0: the number that suits the mean sample.
+  std::size_t tensor_degree = 0;    ///< 0: the usual degree.
   std::size_t chunks = 0;           ///< 0: the schedule's default.
   std::size_t microbatches = 0;     ///< 0: the schedule's default.
   std::string schedule = "1f1b";

@@ -27,14 +27,14 @@ std::size_t fair_encoder_stages(std::size_t pipeline_degree, const SampleCost& m
   return best;
 }
 
-// The largest of 1, 2 and 4 that divides the heads of all modules.
+// Returns the largest of 1, 2 and 4 that divides the heads of all modules.
 std::size_t usual_tensor_degree(const JobModel& job) {
   std::int64_t heads = std::gcd(job.llm.heads, job.encoder.heads);
   if (job.second_encoder) heads = std::gcd(heads, job.second_encoder->heads);
   return static_cast<std::size_t>(std::gcd(heads, std::int64_t{4}));
 }
 
-// 16, rounded up to a multiple of the stages if chunks interleave.
+// Returns 16, rounded up to a multiple of the stages if chunks interleave.
 std::size_t usual_microbatches(const Layout& layout) {
   constexpr std::size_t kUsual = 16;
   const std::size_t group = layout.chunks > 1 ? layout.llm.pipeline : 1;

@@ -41,7 +41,7 @@ void print_table(const std::vector<PolicyResult>& results) {
   }
 }
 
-// Memory limits that are exceeded: the table does not show them.
+// Prints memory limits that are exceeded, which the table does not show.
 void print_notes(const JobModel& job, const std::vector<PolicyResult>& results) {
   const double gpu_gib = gib(job.cluster.gpu_memory);
   for (const PolicyResult& result : results) {

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Largest over mean load of a module, of the module for which it is greater.
+// Returns the largest over the mean load, for the module for which it is greater.
 double max_over_mean(const std::vector<SampleCost>& loads) {
   double largest_encoder = 0;
   double largest_llm = 0;
@@ -48,7 +48,8 @@ bool keeps(const PipelineReport& report, const ActivationCaps& caps) {
   });
 }
 
-// Memory of the fullest rank: its stage's activations and the state of its module's fullest stage.
+// Returns the memory of the fullest rank: its stage's activations and the state of its module's
+// fullest stage.
 double memory_gib(const PipelineReport& report, const RankMemory& state) {
   double most = 0;
   for (const StageReport& stage : report.stages) {
@@ -58,7 +59,7 @@ double memory_gib(const PipelineReport& report, const RankMemory& state) {
   return most;
 }
 
-// Returns the batches as policy cost takes them: those of a window are composed together. The last
+// Returns the batches that policy cost plans: those of a window are composed together. The last
 // window may be smaller.
 Result<SampledBatches> composed_batches(const PipelineModel& model, const SampledBatches& batches,
                                         std::size_t lookahead) {

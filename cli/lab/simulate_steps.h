@@ -22,18 +22,19 @@ struct PolicyResult {
   double microbatch_max_over_mean = 0;
   double rank_max_over_mean = 0;
   double plan_s = 0;               ///< Measured, not simulated.
-  double bound_s = 0;              ///< pipeline_bound: no plan is shorter.
-  double peak_activation_gib = 0;  ///< The largest.
-  double memory_gib = 0;           ///< The largest, with the state of the module's fullest stage.
-  bool fits = true;                ///< Every step keeps the cap on activations.
-  PipelinePicture picture = {};    ///< The first step.
+  double bound_s = 0;              ///< pipeline_bound, a lower bound on any plan.
+  double peak_activation_gib = 0;  ///< Largest value of all steps.
+  double memory_gib =
+      0;             ///< Largest value of all steps, with the state of the module's fullest stage.
+  bool fits = true;  ///< Whether every step keeps the cap on activations.
+  PipelinePicture picture = {};  ///< Picture of the first step.
 };
 
 /// Decoupled plans beside the coupled plans of the same steps, both by policy cost.
 struct DecoupledResult {
-  double step_s = 0;                ///< Mean.
-  double coupled_s = 0;             ///< Mean.
-  std::size_t decoupled_steps = 0;  ///< Steps that are shorter decoupled.
+  double step_s = 0;                ///< Mean step when decoupled.
+  double coupled_s = 0;             ///< Mean step when coupled.
+  std::size_t decoupled_steps = 0;  ///< Number of steps that are shorter decoupled.
 };
 
 struct SimulatedPolicies {

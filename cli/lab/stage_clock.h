@@ -8,9 +8,9 @@ namespace isocost::cli {
 
 using EmulatedTime = std::chrono::steady_clock::time_point;
 
-/// The clock of one emulated stage: the machine's, or a virtual one, which waits move on instead of
-/// blocking. Stages with virtual clocks tell each other times where they wait for each other, so a
-/// step takes exactly its modelled seconds. Single-thread.
+/// The clock of one emulated stage: the machine's, or a virtual one, which waits advance instead of
+/// blocking. Stages with virtual clocks exchange times where they wait for each other, so a step
+/// takes exactly its modelled seconds. Single-thread.
 class StageClock {
  public:
   explicit StageClock(bool is_virtual) : virtual_(is_virtual) {}

@@ -31,8 +31,8 @@ Report report_of(const StageMicrobatch& microbatch);
 std::vector<EmulatedFeed> feeds_of(const MicrobatchHeader& header, std::span<const Load> loads,
                                    const SamplePrices& prices, double bytes_per_llm_unit);
 
-/// Returns the first and last LLM microbatch that each encoder microbatch of a step feeds. One that
-/// feeds none has those of the one before it.
+/// Returns the first and last LLM microbatch that each encoder microbatch of a step feeds. An
+/// encoder microbatch that feeds none has those of the one before it.
 std::vector<FedMicrobatches> fed_by(std::span<const StageMicrobatch> microbatches);
 
 }  // namespace isocost::cli

@@ -112,7 +112,7 @@ Result<std::vector<Pass>> StageThread::program() const {
                          forwards_before(shared_.taken, fed_by(microbatches_), lead), id_.stage);
 }
 
-// Waits for the inputs of the pass and for its seconds, and tells the neighbours.
+// Waits for the inputs of the pass and for its seconds, and informs the neighbours.
 Status StageThread::run_pass(const Pass& pass) {
   if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(pass));
   const EmulatedTime started = clock_.now();
@@ -144,7 +144,7 @@ Status StageThread::await_inputs(const Pass& pass) {
   return id_.encoder ? await_gradients(pass.slot) : Status{};
 }
 
-// Activations come from the stage before, their gradients from the one behind.
+// Waits for activations from the stage before, or for their gradients from the one after.
 Status StageThread::await_neighbour(const Pass& pass) {
   const std::size_t neighbour =
       pass.kind == PassKind::kForward ? id_.stage - std::size_t{1} : id_.stage + std::size_t{1};
@@ -156,7 +156,7 @@ Status StageThread::await_neighbour(const Pass& pass) {
   return {};
 }
 
-// The LLM's first stage waits for the outputs of the encoder's last stage.
+// Waits, in the LLM's first stage, for the outputs of the encoder's last stage.
 Status StageThread::await_rows(const StageMicrobatch& microbatch) {
   for (const EmulatedFeed& feed : microbatch.work.feeds) {
     ISOCOST_ASSIGN(const EmulatedTime ended,
@@ -167,7 +167,7 @@ Status StageThread::await_rows(const StageMicrobatch& microbatch) {
   return {};
 }
 
-// The encoder's last stage waits for the gradients of these outputs.
+// Waits, in the encoder's last stage, for the gradients of these outputs.
 Status StageThread::await_gradients(std::uint32_t slot) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> fed;  // LLM replica, microbatch
   for (const Route& route : microbatches_[slot].routes)

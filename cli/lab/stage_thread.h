@@ -17,7 +17,7 @@
 
 namespace isocost::cli {
 
-/// Which stage of which replica, of the encoder or of the LLM.
+/// Identifies a stage of a replica, of the encoder or of the LLM.
 struct StageId {
   bool encoder = false;
   std::uint32_t replica = 0;
@@ -25,8 +25,8 @@ struct StageId {
   std::size_t number = 0;  ///< Index among all stages of the job.
 };
 
-/// One stage of a replica: takes its microbatches from the node, and waits for as long as its
-/// passes take. train() runs on a thread of its own.
+/// One stage of a replica: takes its microbatches from the node, and waits for the time of its
+/// passes. train() runs on a thread of its own.
 class StageThread {
  public:
   StageThread(const StageId& id, SharedPipeline& shared);
@@ -39,7 +39,7 @@ class StageThread {
  private:
   bool is_first() const { return id_.stage == 0; }
   bool is_last() const { return id_.stage + 1 == module_.stages; }
-  // An encoder's microbatch without media needs no passes.
+  // Returns whether a microbatch needs passes: an encoder's microbatch without media does not.
   bool has_work(const StageMicrobatch& microbatch) const {
     return !id_.encoder || !microbatch.routes.empty();
   }
@@ -64,7 +64,7 @@ class StageThread {
   const StageId id_;
   SharedPipeline& shared_;
   const EmulatedJob& job_;
-  const ModuleStages& module_;  // the stage's
+  const ModuleStages& module_;  // those of this stage
   SharedModule& own_;
   StageClock clock_;
   std::unique_ptr<Client> client_;

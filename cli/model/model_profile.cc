@@ -30,7 +30,7 @@ struct ModelProfileArguments {
   std::string output = "profile.json";
   double budget_s = 60;
   std::optional<int> threads;
-  // Only with a model's directory.
+  // The options below need a model's directory.
   std::string dtype;
   std::string device;
   std::string attention;
@@ -47,7 +47,7 @@ struct ModelProfileArguments {
   void add_model_options(CLI::App& command);
 };
 
-// BLAS of the process that takes this one's place computes with as many threads.
+// Sets the number of threads for the BLAS of the process that replaces this one.
 void set_threads(int threads) {
   const std::string text = std::to_string(threads);
   setenv("OPENBLAS_NUM_THREADS", text.c_str(), 1);
@@ -63,7 +63,7 @@ Error start_example(const ModelProfileArguments& arguments) {
     return {ErrorCode::kNotFound,
             program + " does not exist: Isocost was built without libtorch (ISOCOST_BUILD_TORCH)"};
   }
-  // One, as a rank of the demo.
+  // The default is one thread, as for a rank of the demo.
   const std::string threads = std::to_string(arguments.threads.value_or(1));
   set_threads(arguments.threads.value_or(1));
   const std::string budget = std::to_string(arguments.budget_s);

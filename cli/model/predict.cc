@@ -60,11 +60,11 @@ Error wrong_sequences(const std::string& module, const std::string& text) {
       "--" + module + " is '" + text + "'; give LENGTH or LENGTHxCOUNT, both from 1 to 16777216"};
 }
 
-// "256x4": four sequences of 256.
+// Parses "256x4", which stands for four sequences of 256.
 Result<ModuleLoad> parse_sequences(const std::string& module,
                                    const std::vector<std::string>& texts) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
-  constexpr std::int64_t kMostTogether = std::int64_t{1} << 30;  // their squares: 2^54
+  constexpr std::int64_t kMostTogether = std::int64_t{1} << 30;  // their squares stay below 2^54
   ModuleLoad load;
   for (const std::string& text : texts) {
     const std::size_t cross = std::min(text.find('x'), text.size());
@@ -151,7 +151,7 @@ ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
   return explanation;
 }
 
-// ModuleMemory::kMost stands for every larger number of bytes.
+// Refuses ModuleMemory::kMost, which stands for every larger number of bytes.
 Status check_memory(const std::string& module, const ModuleMemory& memory) {
   const bool beyond =
       std::max({memory.activations, memory.weights, memory.optimizer}) == ModuleMemory::kMost;
@@ -181,7 +181,7 @@ nlohmann::ordered_json to_json(const ModuleExplanation& module) {
       {"activations", memory.activations}, {"activations_per_layer", memory.activations_per_layer},
       {"weights", memory.weights},         {"gradients", memory.gradients},
       {"optimizer", memory.optimizer},     {"total", memory.total()}};
-  // null: memory did not run out while the profile was measured.
+  // null means that memory did not run out while the profile was measured.
   json["out_of_memory_at"] = nullptr;
   if (module.out_of_memory.units > 0) json["out_of_memory_at"] = to_json(module.out_of_memory);
   json["beyond_memory"] = module.beyond_memory;

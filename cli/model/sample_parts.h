@@ -14,12 +14,12 @@
 
 namespace isocost::cli {
 
-/// What a recipe makes of one part of a sample, and what that adds to the sample's load.
+/// What a recipe makes of one part of a sample, and the part's contribution to the sample's load.
 struct PartExplanation {
-  std::string name;  ///< As in the shard: "0.jpg".
-  PartShape shape;   ///< As its header tells.
+  std::string name;  ///< Name in the shard: "0.jpg".
+  PartShape shape;   ///< Shape according to its header.
   SamplePart made;   ///< Patch grid, frames.
-  Load load;         ///< What the part adds; of a model's text, its tokens alone.
+  Load load;         ///< The part's load; for a model's text, its tokens alone.
 };
 
 /// A sample of a data set, explained for people.
@@ -29,11 +29,11 @@ struct SampleExplanation {
   Load load;
   std::vector<PartExplanation> parts;
 
-  /// Tokens of no part: those that begin and end the sequence.
+  /// Returns the number of tokens that belong to no part: those that begin and end the sequence.
   std::int64_t other_tokens() const;
 };
 
-/// Errors: those of Recipe::load and Recipe::parts.
+/// Returns the explanation of a sample. Errors: those of Recipe::load and Recipe::parts.
 Result<SampleExplanation> explain_sample(const Recipe& recipe, const Dataset& dataset, SampleId id);
 
 nlohmann::ordered_json to_json(const SampleExplanation& sample);

@@ -61,7 +61,7 @@ std::uint64_t fingerprint_of(const TraceMix& mix) {
   return hash.value();
 }
 
-// Everything that a score depends on: scores in a checkpoint hold for equal inputs.
+// Returns everything that a score depends on: scores in a checkpoint hold for equal inputs.
 std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
                             const TraceMix& mix) {
   nlohmann::ordered_json inputs = {{"version", ISOCOST_VERSION},

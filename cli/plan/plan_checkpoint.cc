@@ -43,7 +43,7 @@ Result<PlanCheckpoint> PlanCheckpoint::open(const std::string& path, const std::
   PlanCheckpoint checkpoint;
   if (path.empty()) return checkpoint;
   if (std::filesystem::exists(path)) ISOCOST_TRY(as_usage_error(checkpoint.read(path, inputs)));
-  // Replacing the file in one piece drops an unfinished last line and never loses a score.
+  // The file is replaced in one piece, which drops an unfinished last line and never loses a score.
   std::string text = nlohmann::json{{"inputs", inputs}}.dump() + "\n";
   for (const auto& [key, score] : checkpoint.known_) text += line_of({key, score});
   ISOCOST_TRY(replace_file(path, text));
@@ -74,7 +74,7 @@ Status PlanCheckpoint::read(const std::string& path, const std::string& inputs) 
                      "--resume");
   }
   for (std::size_t number = 2; std::getline(file, line); ++number) {
-    if (file.eof()) break;  // unfinished: there is no end of line
+    if (file.eof()) break;  // the line is unfinished, since it has no end
     const auto json = nlohmann::json::parse(line, nullptr, false);
     const Error corrupt(ErrorCode::kCorrupt, path + ": line " + std::to_string(number) +
                                                  " is not a score; remove that line");

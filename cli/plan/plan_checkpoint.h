@@ -25,7 +25,7 @@ class PlanCheckpoint {
   std::optional<LayoutScore> recall(std::string_view key) const;
   void write(const LayoutRecord& record);
 
-  /// False if a score could not be written, for example to a full disk.
+  /// Returns false if a score could not be written, for example to a full disk.
   bool kept_all() const { return !file_.is_open() || file_.good(); }
 
  private:

@@ -13,7 +13,7 @@
 namespace isocost::cli {
 namespace {
 
-// The limit that layouts are checked against: "free" in the table is what they leave of it.
+// Returns the limit that layouts are checked against; "free" in the table is what they leave of it.
 double usable_gib(const JobModel& job) {
   return LayoutSearchOptions{}.usable_memory * gib(job.cluster.gpu_memory);
 }
@@ -29,7 +29,7 @@ void print_score(const char* label, const LayoutScore& score, const JobModel& jo
               score.fits ? "" : "  (does not fit the memory)");
 }
 
-// A layout that the best one is compared with.
+// Prints a layout that the best one is compared with.
 void print_compared(const char* label, const LayoutScore& score, const LayoutScore& best,
                     const JobModel& job) {
   print_score(label, score, job);

@@ -10,13 +10,13 @@
 
 namespace isocost::cli {
 
-/// What `isocost plan` prints.
+/// Results that `isocost plan` prints.
 struct PlanReport {
   LayoutSearchResult found;
-  /// Scores on batches that the search has not seen: of the best layout, and of those it is
-  /// compared with.
+  /// Scores on batches that the search has not seen: those of the best layout, and of the layouts
+  /// that it is compared with.
   std::vector<std::pair<std::string, LayoutScore>> fresh = {};
-  std::size_t wanted = 0;  ///< Layouts that --top asked for.
+  std::size_t wanted = 0;  ///< Number of layouts that --top requested.
   double search_s = 0;
 };
 

@@ -6,11 +6,11 @@ namespace isocost::cli {
 namespace {
 
 struct NoArguments {
-  void add_to(CLI::App& command) { command.group(""); }  // no part of --help
+  void add_to(CLI::App& command) { command.group(""); }  // hidden from --help
 };
 
 Result<int> decode_worker(const NoArguments&) {
-  name_thread("isocost-decode");  // the process, which is started by a link
+  name_thread("isocost-decode");  // names the process, which is started through a link
   const int status = run_decode_worker();
   if (status == 0) return status;
   return Error(ErrorCode::kInvalidArgument,

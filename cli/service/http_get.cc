@@ -10,7 +10,7 @@ namespace isocost::cli {
 namespace {
 
 constexpr std::string_view kMetrics = "/metrics";
-constexpr int kPollMs = 50;  // within which a stop is noticed
+constexpr int kPollMs = 50;  // time within which a stop is noticed
 
 struct UrlDeleter {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }

@@ -10,7 +10,7 @@
 namespace isocost::cli {
 
 struct HttpLimits {
-  std::chrono::milliseconds timeout{5000};  ///< For the whole answer.
+  std::chrono::milliseconds timeout{5000};  ///< Limit for the whole answer.
   std::size_t max_bytes = std::size_t{64} << 20;
 };
 

@@ -31,7 +31,7 @@ struct ServeArguments {
   void add_to(CLI::App& command);
 };
 
-// Reads the file first, then the flags: flags win.
+// Reads the file first, then the flags, which take precedence.
 Result<NodeOptions> read_options(const ServeArguments& arguments) {
   std::string text;
   if (!arguments.config.empty()) {
@@ -44,8 +44,8 @@ Result<NodeOptions> read_options(const ServeArguments& arguments) {
   });
 }
 
-// Checks what the node reads. The node would refuse it as well, but with the status of a node that
-// failed.
+// Checks the files and directories that the node reads. The node would refuse them as well, but
+// with the status of a node that failed.
 Status check_inputs(const NodeOptions& options) {
   ISOCOST_TRY(check_shard_directory(options.data.string()));
   const std::filesystem::path& profile = options.cost_model.profile;
@@ -84,7 +84,7 @@ Result<int> serve(const ServeArguments& arguments) {
   }
   std::printf("listening on %s\n", node->endpoint().c_str());
   std::fflush(stdout);
-  // Written however the node ends: a node with --epochs 0 ends by a signal only.
+  // Written however the node ends, since a node with --epochs 0 ends by a signal only.
   const auto ended = node->run({}, signals.token());
   const NodeSummary summary = node->summary();
   const Status written = write_summary(options, summary);

@@ -34,7 +34,7 @@ struct TopArguments {
 };
 
 constexpr std::size_t kMostRanksOnce = 64;
-constexpr double kWindowSeconds = 30;  // over which counters are shown while it runs
+constexpr double kWindowSeconds = 30;  // window of counters while it runs
 
 Result<NodeMetrics> fetch(const std::string& url, const TopArguments& arguments,
                           const std::stop_token& stop) {
@@ -56,7 +56,7 @@ class Screen {
 
   static std::size_t rows() { return size().ws_row > 0 ? size().ws_row : 24; }
 
-  // Cuts off what the terminal has no room for; `text` is ASCII.
+  // Prints the text, and cuts off what the terminal has no room for; `text` is ASCII.
   static void show(std::string_view text) {
     const std::size_t columns = size().ws_col > 0 ? size().ws_col : 80;
     std::string out = "\033[H";
@@ -81,7 +81,7 @@ class Screen {
   }
 };
 
-// Returns false if the stop ended the wait.
+// Waits. Returns false if the stop ended the wait.
 bool wait_for(double seconds, const std::stop_token& stop) {
   Mutex mutex;
   ConditionVariable never;
@@ -94,7 +94,8 @@ bool wait_for(double seconds, const std::stop_token& stop) {
 // it, oldest first.
 void keep(std::deque<NodeMetrics>& snapshots, NodeMetrics snapshot) {
   const double now = snapshot.uptime_s;
-  if (!snapshots.empty() && now < snapshots.back().uptime_s) snapshots.clear();  // another process
+  if (!snapshots.empty() && now < snapshots.back().uptime_s)
+    snapshots.clear();  // the snapshot is from another process
   const std::size_t count = snapshots.size();
   if (count > 1 && snapshots[count - 1].uptime_s - snapshots[count - 2].uptime_s < 1) {
     snapshots.pop_back();
@@ -107,7 +108,7 @@ void keep(std::deque<NodeMetrics>& snapshots, NodeMetrics snapshot) {
 
 // Runs until it is stopped. A node that does not answer for a while may come back.
 Status watch(const std::string& url, const TopArguments& arguments, const std::stop_token& stop) {
-  constexpr std::size_t kOtherRows = 21;  // above the ranks and below them
+  constexpr std::size_t kOtherRows = 21;  // rows above and below the ranks
   std::deque<NodeMetrics> snapshots;
   ISOCOST_ASSIGN(NodeMetrics first, fetch(url, arguments, stop));
   keep(snapshots, std::move(first));

@@ -41,14 +41,14 @@ void subtract(RankTotals& from, const RankTotals& what) {
   from.data_wait -= what.data_wait;
 }
 
-// What was counted between two snapshots.
+// Growth of the counters between two snapshots.
 struct Growth {
   double window_s = 0;
   double samples_per_s = kUnknown;
   double steps_per_s = kUnknown;
   double decoded_bytes_per_s = kUnknown;
   std::vector<RankTotals> ranks;
-  RankTotals sum;  // of all ranks
+  RankTotals sum;  // sum over all ranks
   double idle_fraction = kUnknown;
   double data_wait_fraction = kUnknown;
 };
@@ -117,7 +117,7 @@ std::string number(double value, const char* unit = "", int digits = 4) {
   return std::isfinite(value) ? fmt::format("{:.{}g}{}", value, digits, unit) : std::string("-");
 }
 
-// At most 9 characters where the percentage is below 1e100.
+// Formats a percentage in at most 9 characters where it is below 1e100.
 std::string percent(double value) {
   const double in_percent = 100 * value;
   if (!std::isfinite(in_percent)) return "-";
@@ -147,7 +147,7 @@ std::string seconds(double value) {
   return value < 1e9 ? fmt::format("{:.0f} s", value) : number(value, " s");
 }
 
-// Parts behind a label, continued below it where a line would be longer than kTopColumns.
+// Formats parts after a label; continues below it where a line would be longer than kTopColumns.
 std::string labelled(std::string_view label, const std::vector<std::string>& parts) {
   constexpr std::size_t kLabelColumns = 12;
   std::string out = fmt::format("{:<{}}", label, kLabelColumns);
@@ -169,10 +169,10 @@ std::string labelled(std::string_view label, const std::vector<std::string>& par
   return out + "\n";
 }
 
-// A line of a table, cut off where numbers are too long for its columns.
+// Returns a line of a table, cut off where numbers are too long for its columns.
 std::string fitted(const std::string& line) { return line.substr(0, kTopColumns) + "\n"; }
 
-// Nothing while delivery goes on.
+// Returns the line on a pause; nothing while delivery goes on.
 std::string pause_line(const NodeMetrics& now) {
   if (now.paused_s <= 0) return "";
   return labelled("PAUSED",
@@ -236,7 +236,8 @@ std::string head_lines(const TopView& view, const Growth& growth) {
          correction_line(now);
 }
 
-// The median factor, then the factor that differs most from it, then how many others differ.
+// Returns the median factor, then the factor that differs most from it, then the number of others
+// that differ.
 std::string factor_list(const ModuleFactors& factors) {
   constexpr double kLeast = 0.005;
   std::vector<double> values(factors.buckets.begin(), factors.buckets.end());
@@ -278,7 +279,7 @@ std::string module_lines(const NodeMetrics& now, const RankTotals& sum) {
   return out;
 }
 
-// Numbers of the ranks to show, in ascending order where all are shown.
+// Returns the numbers of the ranks to show, in ascending order where all are shown.
 std::vector<std::size_t> busiest(const std::vector<RankTotals>& ranks, std::size_t most) {
   std::vector<std::size_t> numbers(ranks.size());
   std::iota(numbers.begin(), numbers.end(), std::size_t{0});
@@ -290,7 +291,7 @@ std::vector<std::size_t> busiest(const std::vector<RankTotals>& ranks, std::size
   return numbers;
 }
 
-// The place of a layout's receiver stands in a line of its own.
+// Returns a rank's line. The place of a layout's receiver has a line of its own.
 std::string rank_line(const NodeMetrics& now, const Growth& growth, std::size_t r) {
   const RankTotals& rank = growth.ranks[r];
   std::string out =

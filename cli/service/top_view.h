@@ -9,16 +9,16 @@ namespace isocost::cli {
 
 inline constexpr std::size_t kTopColumns = 80;
 
-/// What `isocost top` shows: gauges as they are in `now`, counters as they grew since `before`.
-/// With an empty `before`, or one of an earlier process, they count from the node's start. Both
-/// come from `parse_status`, so that each list of ranks has one entry per rank.
+/// Values that `isocost top` shows: gauges as they are in `now`, counters as they grew since
+/// `before`. With an empty `before`, or one of an earlier process, they count from the node's
+/// start. Both come from `parse_status`, so that each list of ranks has one entry per rank.
 struct TopView {
   std::string url;
   const NodeMetrics& now;
   const NodeMetrics& before;
 };
 
-/// Returns a JSON document; a number that is not known is null.
+/// Returns a JSON document; an unknown number is null.
 std::string top_json(const TopView& view);
 /// Returns lines of printable ASCII, each of at most kTopColumns columns, with at most `most_ranks`
 /// ranks, the busiest of them.

@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// A field as error messages show it: shortened, without control characters.
+// Returns a field for error messages: shortened, without control characters.
 std::string quoted(std::string_view field) {
   std::string shown(field.substr(0, kShownCharacters));
   for (char& c : shown) {
@@ -78,7 +78,7 @@ Result<std::vector<std::string>> split_line(std::string_view line, std::size_t n
   return fields;
 }
 
-// Whether a number outside of a double's range is tiny; otherwise it is huge.
+// Returns whether a number outside of a double's range is tiny; otherwise it is huge.
 bool is_tiny(std::string_view number) {
   const auto e = std::min(number.find_first_of("eE"), number.size());
   const std::string_view mantissa = number.substr(0, e);
@@ -93,7 +93,7 @@ bool is_tiny(std::string_view number) {
   return point - first + exponent < 0;
 }
 
-// Accepts NaN and infinity as well: take_row checks the value.
+// Reads a number. Accepts NaN and infinity as well, since take_row checks the value.
 std::optional<double> read_number(std::string_view field) {
   if (!field.empty() && field.front() == '+') field.remove_prefix(1);
   double value = 0;
@@ -182,7 +182,7 @@ class Parser {
       if (!std::isfinite(*value) || *value < 0) {
         return corrupt(number, column(i) + ": " + quoted(field) + " must be finite and >= 0");
       }
-      table_.values.push_back(*value == 0 ? 0 : *value);  // no negative zeros
+      table_.values.push_back(*value == 0 ? 0 : *value);  // avoids negative zeros
     }
     return {};
   }

@@ -13,7 +13,7 @@ namespace isocost::cli {
 
 /// Samples of one or more traces, drawn by weight.
 struct TraceMix {
-  std::vector<std::vector<Load>> traces;  ///< None is empty.
+  std::vector<std::vector<Load>> traces;  ///< No trace is empty.
   std::vector<std::uint64_t> weights;     ///< One per trace; the sum is above zero.
 
   /// Draws `count` samples with replacement: first a trace by its weight, then any of its rows.
