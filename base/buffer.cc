@@ -19,8 +19,8 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::int64_t kSmallest = 256;
 constexpr std::int64_t kLargest = std::int64_t{1} << 46;
 
-// Capacities keep the four leading bits of the size. At most an eighth of a block is unused, and
-// samples of nearly equal size share blocks.
+// Rounds a size up to its four leading bits, so that at most an eighth of a block is unused, and
+// samples of nearly equal size can use the same blocks.
 std::int64_t capacity_for(std::int64_t size) {
   if (size <= kSmallest) return kSmallest;
   const int shift = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size - 1))) - 4;
@@ -28,12 +28,12 @@ std::int64_t capacity_for(std::int64_t size) {
   return (size + step - 1) / step * step;
 }
 
-// Blocks of this size and more are mapped each on its own, so that the kernel has them back when
-// they are freed. malloc keeps a freed block as long as one behind it in its heap is in use.
-// Sanitizers watch malloc's.
+// Size from which each block is mapped on its own, so that the kernel gets it back when it is
+// freed. malloc keeps a freed block as long as a later one in its heap is in use. Sanitizers watch
+// malloc's blocks.
 constexpr std::int64_t kMapped = kIsSanitized ? kLargest + 1 : 1 << 20;
-// From this size on they lie in pages of 2 MiB where the kernel has some: the first touch of fresh
-// memory page by page costs about as much as what is then written there.
+// Size from which blocks lie in pages of 2 MiB where the kernel has some: the first touch of fresh
+// memory page by page costs about as much as the writes to it.
 constexpr std::int64_t kLargeBlock = 4 << 20;
 constexpr std::size_t kLargePage = 2 << 20;
 
@@ -48,7 +48,7 @@ void unmap(std::byte* begin, const std::byte* end) {
   if (begin != end) munmap(begin, static_cast<std::size_t>(end - begin));
 }
 
-// What lies before and behind the block that begins with a large page is given back.
+// Maps memory that begins with a large page; gives back the rest before and after it.
 std::byte* map_large(std::size_t bytes) {
   std::byte* const begin = map(bytes + kLargePage);
   std::byte* const end = begin + bytes + kLargePage;
@@ -61,7 +61,7 @@ std::byte* map_large(std::size_t bytes) {
   return block;
 }
 
-// In whole pages: capacities of this size are.
+// Returns whether a block is mapped on its own. Capacities of this size are whole pages.
 bool is_mapped(std::int64_t capacity) { return capacity >= kMapped; }
 
 std::byte* map_block(std::int64_t capacity) {
@@ -101,7 +101,7 @@ struct Buffer::Shelf {
   };
   struct SizeClass {
     std::vector<std::byte*> blocks;
-    std::uint64_t asked = 0;  // when, counted in calls of take_kept
+    std::uint64_t asked = 0;  // number of the last call of take_kept for it
   };
 
   void drop_kept() {
@@ -135,8 +135,8 @@ struct Buffer::Shelf {
     return fit == BlockFit::kLoose ? std::min(keep_bytes, largest) : keep_bytes;
   }
 
-  // Takes blocks out, of the classes that were not asked for the longest, until `bytes` more may be
-  // kept.
+  // Takes out blocks of the classes that were not requested for the longest time, until `bytes`
+  // more may be kept.
   std::vector<Block> make_room(std::int64_t bytes) ISOCOST_REQUIRES(mutex) {
     std::vector<Block> dropped;
     while (kept > 0 && kept + bytes > most_kept()) {
@@ -151,7 +151,7 @@ struct Buffer::Shelf {
     return dropped;
   }
 
-  // The smallest kept block that fits, marked as used.
+  // Returns the smallest kept block that fits, marked as used.
   std::optional<Block> take_kept(std::int64_t capacity) {
     const std::int64_t most = fit == BlockFit::kLoose ? 2 * capacity : capacity;
     const MutexLock lock(mutex);
@@ -177,7 +177,7 @@ struct Buffer::Shelf {
     used.emplace(block.data, block.capacity);
   }
 
-  // A block of its own, or the next part of the arena.
+  // Returns a block of its own, or the next part of the arena.
   std::byte* new_block(std::int64_t capacity) {
     if (arena.empty()) return make_block(capacity);
     const auto bytes = static_cast<std::size_t>(capacity);
@@ -199,9 +199,9 @@ struct Buffer::Shelf {
   const std::span<std::byte> arena;
   mutable Mutex mutex;
   std::size_t arena_used ISOCOST_GUARDED_BY(mutex) = 0;
-  std::map<std::int64_t, SizeClass> classes ISOCOST_GUARDED_BY(mutex);  // kept, by capacity
+  std::map<std::int64_t, SizeClass> classes ISOCOST_GUARDED_BY(mutex);  // kept blocks, by capacity
   std::uint64_t asks ISOCOST_GUARDED_BY(mutex) = 0;
-  std::int64_t largest ISOCOST_GUARDED_BY(mutex) = 0;  // that was asked for
+  std::int64_t largest ISOCOST_GUARDED_BY(mutex) = 0;  // largest capacity that was requested
   std::map<const std::byte*, std::int64_t> used ISOCOST_GUARDED_BY(mutex);
   std::int64_t in_use ISOCOST_GUARDED_BY(mutex) = 0;
   std::int64_t kept ISOCOST_GUARDED_BY(mutex) = 0;

@@ -33,40 +33,39 @@ class Buffer {
   struct Shelf;
   Buffer(std::shared_ptr<Shelf> shelf, std::byte* data, std::int64_t size, std::int64_t capacity);
 
-  std::shared_ptr<Shelf> shelf_;  // outlives the pool, so a buffer may, too
+  std::shared_ptr<Shelf> shelf_;  // outlives the pool, so a buffer may outlive it, too
   std::byte* data_ = nullptr;
   std::int64_t size_ = 0;
   std::int64_t capacity_ = 0;
 };
 
-/// Which kept block a BufferPool may hand out for a size.
+/// Rules for the kept block that a BufferPool may return for a size.
 enum class BlockFit : std::uint8_t {
   kClose,  ///< At most an eighth of a block is unused.
-  kLoose,  ///< At most half, and no more is kept than the largest block that was asked for: where
-           ///< sizes vary, two or three blocks serve them all.
+  kLoose,  ///< At most half of a block is unused, and no more is kept than the largest block that
+           ///< was requested: where sizes vary, two or three blocks serve them all.
 };
 
 /// Recycles buffers and counts the bytes in use. It limits the bytes kept for reuse (`keep_bytes`):
-/// blocks of the sizes that were not asked for the longest go first. Limiting the bytes in use is
-/// up to the caller. Thread-safe.
+/// blocks of the sizes that were not requested for the longest time go first. The caller limits the
+/// bytes in use. Thread-safe.
 class BufferPool {
  public:
   explicit BufferPool(std::int64_t keep_bytes = 64 << 20, BlockFit fit = BlockFit::kClose);
-  /// Takes all buffers from `arena`, which must outlive them and is 64-byte aligned. It is used
-  /// from its beginning again once no buffer is in use.
+  /// Takes all buffers from `arena`, which must outlive them and is 64-byte aligned. Starts again
+  /// at its beginning once no buffer is in use.
   explicit BufferPool(std::span<std::byte> arena);
   ~BufferPool();
 
-  /// Returns a buffer of `size` >= 0 bytes. Throws std::bad_alloc like every allocation; also where
-  /// the arena has no room.
+  /// Returns a buffer of `size` >= 0 bytes. Throws std::bad_alloc, also if the arena has no room.
   Buffer allocate(std::int64_t size);
 
   /// Returns the capacity, in bytes, of all buffers in use.
   std::int64_t bytes_in_use() const;
   /// Returns the capacity, in bytes, kept for reuse.
   std::int64_t bytes_kept() const;
-  /// Returns whether `address` lies in a buffer of this pool that is in use. Tests show with it
-  /// that a tensor was not copied.
+  /// Returns whether `address` lies in a buffer of this pool that is in use. Lets tests check that
+  /// a tensor was not copied.
   bool owns(const void* address) const;
 
  private:

@@ -11,12 +11,12 @@ using MonotonicTime = std::chrono::steady_clock::time_point;
 /// a test can set the time. Callable from any thread.
 using MonotonicClock = std::function<MonotonicTime()>;
 
-/// The machine's clock.
+/// Returns the machine's clock.
 inline MonotonicClock steady_clock() {
   return [] { return std::chrono::steady_clock::now(); };
 }
 
-/// Seconds from `start` to `end`.
+/// Returns the seconds from `start` to `end`.
 inline double seconds_between(MonotonicTime start, MonotonicTime end) {
   return std::chrono::duration<double>(end - start).count();
 }

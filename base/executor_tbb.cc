@@ -12,7 +12,8 @@
 namespace isocost {
 namespace {
 
-// oneTBB holds a process to the least of all limits in force: one for all executors, their sum.
+// Raises oneTBB's limit. It holds a process to the least of all limits in force, so there is one
+// for all executors: their sum.
 class Parallelism {
  public:
   static void add(std::size_t workers) { instance().change(workers, 0); }
@@ -31,8 +32,8 @@ class Parallelism {
     workers_ += more;
     workers_ -= less;
     limit_.reset();
-    // oneTBB counts the calling thread among the cores and starts one worker fewer; nobody calls in
-    // here.
+    // oneTBB counts the calling thread among the cores and starts one worker fewer, but no calling
+    // thread works here.
     if (workers_ > 0) limit_.emplace(Control::max_allowed_parallelism, workers_ + 1);
   }
 
@@ -41,7 +42,7 @@ class Parallelism {
   std::optional<Control> limit_ ISOCOST_GUARDED_BY(mutex_);
 };
 
-// oneTBB makes its threads itself, and tells nobody when.
+// Names a worker from within a task, since oneTBB makes its threads itself, without a notification.
 void name_worker() {
   thread_local bool named = false;
   if (!std::exchange(named, true)) name_thread("isocost-worker");

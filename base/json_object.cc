@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Keys come from outside: shortened, and printable.
+// Returns a key for messages. Keys come from outside, so it is shortened and printable.
 std::string shown(std::string_view key) {
   std::string text;
   for (const char c : key.substr(0, 40)) text += c >= ' ' && c < 127 ? c : '?';

@@ -20,7 +20,7 @@ struct JsonFormat {
   const char* name = "document";  ///< For example "profile".
   std::size_t max_bytes = std::size_t{1} << 20;
   int max_depth = 8;
-  const char* remedy = "";  ///< What to do about another version, for example "measure it again".
+  const char* remedy = "";  ///< Remedy for another version, for example "measure it again".
 };
 
 /// Converts an error in the contents of a file that the user named: kCorrupt and kUnsupported
@@ -45,7 +45,7 @@ class JsonObject {
   bool has(std::string_view key) const;
 
   Result<std::string> text(std::string_view key) const;
-  /// Returns "" if there is no such key.
+  /// Returns a text; "" if there is no such key.
   Result<std::string> optional_text(std::string_view key) const;
   Result<std::int64_t> whole(std::string_view key, std::int64_t least, std::int64_t most) const;
   /// Returns a number that is finite and not negative.
@@ -79,8 +79,8 @@ class JsonObject {
   Status check_kind() const;
 
   std::shared_ptr<const Document> document_;
-  const void* object_;  // within document_
-  std::string path_;    // "modules.llm."
+  const void* object_;  // the object within document_
+  std::string path_;    // path of the object, such as "modules.llm."
 };
 
 }  // namespace isocost

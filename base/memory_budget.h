@@ -39,9 +39,9 @@ class MemoryBudget {
     std::int64_t bytes_ = 0;
   };
 
-  /// A place in the queue of requests, for a caller that does not wait. Its destructor gives the
-  /// place up, or what was granted and not taken. More than the limit is never granted, and would
-  /// keep all others waiting.
+  /// A place in the queue of requests, for a caller that does not wait. Its destructor gives up the
+  /// place, or the grant if it was not taken. A request beyond the whole limit is never granted,
+  /// and would keep all others waiting.
   class Request {
    public:
     Request(MemoryBudget& budget, std::int64_t bytes);
@@ -64,8 +64,8 @@ class MemoryBudget {
   /// Blocks until `bytes` are available. Errors: kResourceExhausted if they exceed the whole
   /// budget, kCancelled.
   Result<Grant> acquire(std::int64_t bytes, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
-  /// Returns a grant if no request waits, and no more than `most` bytes are in use with it; else
-  /// nothing. Never blocks.
+  /// Returns a grant if no request waits and at most `most` bytes are then in use; else nothing.
+  /// Never blocks.
   std::optional<Grant> try_acquire(std::int64_t bytes, std::int64_t most = INT64_MAX)
       ISOCOST_EXCLUDES(mutex_);
 
@@ -82,7 +82,7 @@ class MemoryBudget {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::deque<const Request*> waiting_ ISOCOST_GUARDED_BY(mutex_);
-  std::set<const Request*> granted_ ISOCOST_GUARDED_BY(mutex_);  // and not taken yet
+  std::set<const Request*> granted_ ISOCOST_GUARDED_BY(mutex_);  // granted, and not taken yet
   std::int64_t used_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::int64_t peak_ ISOCOST_GUARDED_BY(mutex_) = 0;
 };

@@ -6,21 +6,22 @@
 #include <stop_token>
 #include <utility>
 
-// Which mutex guards what, in a form that clang's -Wthread-safety checks. Other compilers ignore
-// it.
+// Macros that state which mutex guards which data, in a form that clang's -Wthread-safety checks.
+// Other compilers ignore it.
 #if defined(__clang__)
 #define ISOCOST_THREAD_ATTRIBUTE(attribute) __attribute__((attribute))
 #else
 #define ISOCOST_THREAD_ATTRIBUTE(attribute)
 #endif
 
-/// On a data member: it is read and written only while the mutex is held.
+/// Marks a data member that is read and written only while the mutex is held.
 #define ISOCOST_GUARDED_BY(mutex) ISOCOST_THREAD_ATTRIBUTE(guarded_by(mutex))
-/// On a function or lambda: the caller holds the mutex.
+/// Marks a function or lambda whose caller must hold the mutex.
 #define ISOCOST_REQUIRES(mutex) ISOCOST_THREAD_ATTRIBUTE(requires_capability(mutex))
-/// On a function: the caller does not hold the mutex, because the function takes it.
+/// Marks a function whose caller must not hold the mutex, because the function takes it.
 #define ISOCOST_EXCLUDES(mutex) ISOCOST_THREAD_ATTRIBUTE(locks_excluded(mutex))
-/// On a function that is correct for a reason which the analysis cannot see. Say the reason there.
+/// Marks a function that is correct for a reason which the analysis cannot see. State the reason
+/// there.
 #define ISOCOST_NO_THREAD_SAFETY_ANALYSIS ISOCOST_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace isocost {
@@ -84,7 +85,8 @@ class ConditionVariable {
     return changed_.wait_until(mutex, stop, deadline, std::move(ready));
   }
 
-  /// The same for at most `limit` from now on.
+  /// Blocks until `ready` holds, `stop` is requested or `limit` has passed. Returns whether `ready`
+  /// holds.
   template <typename Rep, typename Period, typename Ready>
   bool wait_for(Mutex& mutex, const std::stop_token& stop, std::chrono::duration<Rep, Period> limit,
                 Ready ready) ISOCOST_REQUIRES(mutex) {

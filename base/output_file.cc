@@ -21,13 +21,13 @@ Error cannot_write(const fs::path& file, const std::string& reason) {
   return {ErrorCode::kIo, "cannot write " + file.string() + ": " + reason};
 }
 
-// Whether it is something that a file must not take the place of, such as /dev/stdout.
+// Returns whether it is something that a file must not replace, such as /dev/stdout.
 bool is_device(const fs::path& file) {
   std::error_code failed;
   return fs::exists(file, failed) && fs::is_other(fs::status(file, failed));
 }
 
-// Makes a new name last. Some file systems cannot; the file's content lasts even there.
+// Makes a new name durable. Some file systems cannot; the file's content is durable even there.
 void sync_folder(const fs::path& file) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -74,8 +74,8 @@ OutputFile::~OutputFile() {
   if (!scratch_.empty()) ::unlink(scratch_.c_str());
 }
 
-// A name is used once, even by processes of one id on several hosts: the next is tried where it
-// exists. Unlike mkstemp, open() applies the umask.
+// Creates the scratch file. A name is used once, even by processes of one id on several hosts: if
+// it exists, the next is tried. Unlike mkstemp, open() applies the umask.
 Result<OutputFile> OutputFile::create(const fs::path& file) {
   static std::atomic<std::uint64_t> files = 0;
   for (;;) {

@@ -22,7 +22,7 @@ Status check_output_file(std::string_view option, const std::filesystem::path& f
 /// the last one wins.
 class OutputFile {
  public:
-  /// Errors: kIo.
+  /// Creates the file beside `file`. Errors: kIo.
   static Result<OutputFile> create(const std::filesystem::path& file);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -31,9 +31,9 @@ class OutputFile {
   ~OutputFile();  ///< Leaves nothing behind if the file was not committed.
 
   const FileDescriptor& descriptor() const { return descriptor_; }
-  /// Errors: kIo.
+  /// Appends bytes. Errors: kIo.
   Status write(std::span<const std::byte> bytes);
-  /// Errors: kIo.
+  /// Makes the bytes durable and renames the file. Errors: kIo.
   Status commit();
 
  private:

@@ -9,12 +9,12 @@
 
 namespace isocost {
 
-/// Whether `value` is within [least, most]. Errors: kInvalidArgument with the field's name, its
+/// Checks that `value` is within [least, most]. Errors: kInvalidArgument with the field's name, its
 /// value and the range.
 Status check_range(std::string_view field, std::int64_t value, std::int64_t least,
                    std::int64_t most);
 
-/// The same for a time that users give in seconds; the message is in seconds as well.
+/// Checks a time that users give in seconds; the message is in seconds as well.
 Status check_range(std::string_view field, std::chrono::milliseconds value,
                    std::chrono::milliseconds least, std::chrono::milliseconds most);
 

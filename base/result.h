@@ -28,7 +28,7 @@ enum class ErrorCode : std::uint8_t {
 /// Returns the code's name in logs and JSON, for example "corrupt".
 std::string_view error_code_name(ErrorCode code);
 
-/// A failure: its kind, a message that tells what is wrong and what to do, and where it was raised.
+/// A failure: its kind, a message that says what is wrong and what to do, and where it was raised.
 /// Value type; const-safe.
 class Error {
  public:
@@ -74,7 +74,7 @@ using Status = Result<void>;
     }                                                                      \
   } while (false)
 
-/// Like ISOCOST_TRY, with `context` put before the error's message.
+/// Does what ISOCOST_TRY does, with `context` put before the error's message.
 #define ISOCOST_TRY_CONTEXT(expression, context)                           \
   do {                                                                     \
     if (auto isocost_result = (expression); !isocost_result.has_value()) { \

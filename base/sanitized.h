@@ -2,8 +2,8 @@
 
 namespace isocost {
 
-/// Whether AddressSanitizer or ThreadSanitizer watches memory. They need much of their own, end the
-/// process where there is none, and watch what malloc hands out.
+/// Tells whether AddressSanitizer or ThreadSanitizer watches memory. They need much memory of their
+/// own, end the process where there is none, and watch malloc's blocks.
 #if defined(__has_feature)
 inline constexpr bool kIsSanitized =
     __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);

@@ -21,7 +21,7 @@ Result<ScratchDirectory> ScratchDirectory::create(std::string_view prefix) {
   std::error_code failure;
   const std::filesystem::path parent = std::filesystem::temp_directory_path(failure);
   if (failure) {
-    const char* chosen = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    const char* chosen = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nothing sets it
     return refused(chosen == nullptr ? "/tmp" : chosen, failure);
   }
   std::string pattern = (parent / prefix).string() + "-XXXXXX";

@@ -12,15 +12,15 @@ namespace isocost {
 class ScratchDirectory {
  public:
   /// Makes PREFIX-XXXXXX (six characters that make the name unique, mode 0700) in the system's
-  /// directory for temporary files, which the user chooses with TMPDIR. Errors: kInvalidArgument
-  /// where the directory cannot be made there; the message says why and names TMPDIR.
+  /// directory for temporary files, which the user chooses with TMPDIR. Errors: kInvalidArgument if
+  /// the directory cannot be made there; the message gives the reason and names TMPDIR.
   static Result<ScratchDirectory> create(std::string_view prefix);
   ~ScratchDirectory() { remove(); }
   ScratchDirectory(ScratchDirectory&& other) noexcept;
   ScratchDirectory& operator=(ScratchDirectory&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// The path of an entry in it.
+  /// Returns the path of an entry in it.
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
  private:

@@ -13,12 +13,13 @@ double mean(std::span<const double> values);
 /// values. Reorders `values` in place: O(n), no allocation.
 double median(std::span<double> values);
 
-/// The middle values of a sorted set: the two of an even count, the one of an odd count twice.
+/// The middle values of a sorted set: two of an even count; of an odd count, the same one twice.
 struct MiddleValues {
   double lower = 0;
   double upper = 0;
 };
-/// `values` must not be empty, and are reordered in place: O(n), no allocation.
+/// Returns the middle values. `values` must not be empty, and are reordered in place: O(n), no
+/// allocation.
 MiddleValues middle_values(std::span<double> values);
 
 /// Summary of a set of numbers; all fields are 0 for an empty set.

@@ -13,28 +13,28 @@
 
 namespace isocost {
 
-/// What a tensor is to its module. A module has at most one tensor of each role.
+/// Meaning of a tensor for its module. A module has at most one tensor of each role.
 enum class TensorRole : std::uint8_t {
   kRows,         ///< Media for the encoder: one row per patch or log-mel frame.
   kGrids,        ///< Rows and columns of patches of each picture.
-  kMedia,        ///< What each image or video is.
+  kMedia,        ///< Kind of each image or video.
   kIds,          ///< Token ids.
   kLabels,       ///< The token at each position, or kIgnoredLabel where it is not to be predicted.
   kPositions,    ///< Position of each token within its sample.
   kRope,         ///< Time, row and column of each token, for M-RoPE.
-  kTurnWeights,  ///< Weight of its turn at each token, of the samples whose turns have weights.
-  kLossWeights,  ///< Weight at each token: of the sample, times that of the turn.
-  kLengths,      ///< Rows of each sequence: of an image, a window or a packed sample.
+  kTurnWeights,  ///< At each token, the weight of its turn; for samples whose turns have weights.
+  kLossWeights,  ///< Weight at each token: the sample's times the turn's.
+  kLengths,      ///< Rows of each sequence: an image, a window or a packed sample.
   kCuSeqlens,    ///< Running sums of the lengths, from 0.
 };
 
-/// Where a tensor is computed.
+/// Place where a tensor is computed.
 enum class TensorSource : std::uint8_t {
   kRecipe,    ///< On the node, from the sample's bytes; it crosses the wire.
   kAssembly,  ///< In the client, from tensors of the recipe.
 };
 
-/// Which pipeline stages of a layout read a tensor. Without a layout every rank reads all.
+/// Pipeline stages of a layout that read a tensor. Without a layout every rank reads all.
 enum class TensorReader : std::uint8_t {
   kMediaEmbedding,  ///< The encoder's first stage.
   kTokenEmbedding,  ///< The LLM's first stage.
@@ -51,29 +51,31 @@ inline constexpr std::int64_t kOfRecipe = -1;
 struct TensorEntry {
   Module module;
   TensorRole role;
-  std::string_view name;  ///< "<module>.<tensor>", on the wire and in every microbatch.
+  std::string_view name;  ///< Name on the wire and in every microbatch: "<module>.<tensor>".
   DType dtype;
-  /// Values of a row, the second dimension; 0: the tensor has only one; kOfRecipe: the recipe says.
+  /// Values of a row, the second dimension; 0: the tensor has only one dimension; kOfRecipe: the
+  /// recipe determines it.
   std::int64_t row_width;
   TensorSource source;
   TensorReader reader;
 
-  /// Whether it has one row per patch, frame or token, so that `<module>.lengths` divide it into
-  /// sequences. Only some samples have weights of turns.
+  /// Returns whether it has one row per patch, frame or token, so that `<module>.lengths` divides
+  /// it into sequences. Weights of turns are excluded, since only some samples have them.
   constexpr bool is_per_unit() const {
     return role != TensorRole::kGrids && role != TensorRole::kMedia &&
            role != TensorRole::kTurnWeights && role != TensorRole::kLengths &&
            role != TensorRole::kCuSeqlens;
   }
-  /// The shape of this tensor with `rows` rows, of `width` values where it has a second dimension.
+  /// Returns the shape of this tensor with `rows` rows, of `width` values where it has a second
+  /// dimension.
   std::vector<std::int64_t> shape(std::int64_t rows, std::int64_t width) const;
-  /// That of a tensor whose row width is known.
+  /// Returns the shape of a tensor whose row width is known.
   std::vector<std::int64_t> shape(std::int64_t rows) const { return shape(rows, row_width); }
 };
 
-/// Every tensor that a microbatch may have; assembly has taken up weights of turns in those of the
-/// loss. The recipe, delivery, assembly and the Python names all read this table; docs for its
-/// values are in decode/recipe.h.
+/// Every tensor that a microbatch may have. Assembly multiplies weights of turns into those of the
+/// loss. The recipe, delivery, assembly and the Python names all read this table; decode/recipe.h
+/// describes its values.
 inline constexpr std::array kTensorSchema = {
     TensorEntry{Module::kVision, TensorRole::kRows, "vision.patches", DType::kUInt8, kOfRecipe,
                 TensorSource::kRecipe, TensorReader::kMediaEmbedding},
@@ -109,7 +111,7 @@ inline constexpr std::array kTensorSchema = {
                 TensorSource::kAssembly, TensorReader::kEveryStage},
 };
 
-/// Returns null if the module has no tensor of this role.
+/// Returns the tensor of a role; null if the module has none.
 constexpr const TensorEntry* find_tensor(Module module, TensorRole role) {
   for (const TensorEntry& entry : kTensorSchema) {
     if (entry.module == module && entry.role == role) return &entry;
@@ -117,16 +119,18 @@ constexpr const TensorEntry* find_tensor(Module module, TensorRole role) {
   return nullptr;
 }
 
-/// Returns null if there is no tensor of this name.
+/// Returns the tensor of this name; null if there is none.
 const TensorEntry* find_tensor(std::string_view name);
 
-/// The tensor of a module and role that are known when compiling; another pair does not compile.
+/// Returns the tensor of a module and role that are known when compiling; another pair does not
+/// compile.
 consteval const TensorEntry& tensor_entry(Module module, TensorRole role) {
   return *find_tensor(module, role);
 }
 
-/// The name of a tensor as an argument of a Python function: the LLM's tensors without their module
-/// ("llm.input_ids" is "input_ids"), others with it ("vision.patches" is "vision_patches").
+/// Returns the name of a tensor as an argument of a Python function: the LLM's tensors without
+/// their module ("llm.input_ids" is "input_ids"), others with it ("vision.patches" is
+/// "vision_patches").
 std::string argument_name(std::string_view name);
 
 }  // namespace isocost

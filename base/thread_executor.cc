@@ -60,7 +60,8 @@ class ThreadExecutor final : public Executor {
   ConditionVariable ready_;
   std::deque<std::function<void()>> tasks_ ISOCOST_GUARDED_BY(mutex_);
   bool closing_ ISOCOST_GUARDED_BY(mutex_) = false;
-  std::vector<std::jthread> threads_;  // last: joined before the queue goes
+  std::vector<std::jthread>
+      threads_;  // declared last, so it is joined before the queue is destroyed
 };
 
 }  // namespace

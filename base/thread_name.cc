@@ -4,7 +4,7 @@
 
 namespace isocost {
 
-// Unlike pthread_setname_np, this shortens a name that is too long.
+// Uses prctl because, unlike pthread_setname_np, it shortens a name that is too long.
 void name_thread(const char* name) { ::prctl(PR_SET_NAME, name); }
 
 }  // namespace isocost

@@ -11,7 +11,7 @@ using Seconds = std::chrono::duration<double>;
 /// Range of plausible seconds of a module for one microbatch. Measurements outside are refused.
 inline constexpr double kLeastModuleSeconds = 1e-9;
 inline constexpr double kMostModuleSeconds = 86'400;
-/// Stands for the seconds of a module that was not measured.
+/// Value for the seconds of a module that was not measured.
 inline constexpr double kNotMeasured = -1;
 
 /// Returns whether seconds are in that range; false for NaN.

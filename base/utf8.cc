@@ -15,7 +15,8 @@ bool in(std::uint8_t byte, std::uint8_t least, std::uint8_t most) {
   return byte >= least && byte <= most;
 }
 
-// Bytes of the character at the front of `rest`, 0 where it is none; RFC 3629, section 4.
+// Returns the bytes of the character at the front of `rest`, 0 if there is none; RFC 3629, section
+// 4.
 std::size_t character_bytes(Bytes rest) {
   const std::uint8_t lead = rest[0];
   if (lead < 0x80) return 1;
@@ -33,7 +34,7 @@ std::size_t character_bytes(Bytes rest) {
   return length;
 }
 
-// Whether a character begins with these bytes that terminals take as a command: U+0000 to U+001F,
+// Returns whether a character that terminals take as a command begins here: U+0000 to U+001F,
 // U+007F to U+009F.
 bool is_control(std::string_view text) {
   const auto first = static_cast<std::uint8_t>(text[0]);
