@@ -44,7 +44,7 @@ class Stage:
                        env=ENVIRONMENT, stdin=subprocess.DEVNULL, check=True)
 
     def copy(self, source, target):
-        """As COPY does: a file to a name or into a folder, a folder's contents into a folder."""
+        """Copies like COPY: a file to a name or into a folder, a folder's contents into a folder."""
         path = self.root / target.lstrip("/")
         if source.is_dir():
             shutil.copytree(source, path, dirs_exist_ok=True, symlinks=True,

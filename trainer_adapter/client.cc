@@ -36,7 +36,8 @@ std::array<std::uint8_t, 16> random_client_id() {
   return id;
 }
 
-// No frame of an announced microbatch is larger than all of it.
+// Returns the options of the connection. No frame of an announced microbatch is larger than all of
+// it.
 ConnectionOptions connection_options(const ClientOptions& options) {
   return {.endpoint = options.endpoint,
           .curve_server_key_file = options.curve_server_key_file,
@@ -44,7 +45,7 @@ ConnectionOptions connection_options(const ClientOptions& options) {
           .max_frame_bytes = std::max(options.max_microbatch_bytes, kMaxMessageBytes)};
 }
 
-// "2 s", "0.5 s".
+// Returns a time like "2 s" or "0.5 s".
 std::string seconds_text(std::chrono::milliseconds time) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%g s", std::chrono::duration<double>(time).count());
@@ -60,7 +61,7 @@ class ClientImpl final : public Client {
 
   Status join(const std::stop_token& stop);
 
-  // Written once, before `connect` returns the client.
+  // Returns the welcome, which is written once, before `connect` returns the client.
   const Welcome& welcome() const override ISOCOST_NO_THREAD_SAFETY_ANALYSIS { return welcome_; }
   bool wait(std::chrono::milliseconds limit) override;
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
@@ -121,10 +122,11 @@ class ClientImpl final : public Client {
   // Used by the connection's thread only: announced and not ready yet, in order. Fragments of
   // several microbatches may arrive interleaved, and an end of epoch before the last fragment.
   std::deque<std::variant<Assembly, EpochEnd>> pending_;
-  // Also of that thread:
+  // Used by the connection's thread only, too:
   BlockSessions blocks_;
   PinFailures pin_failures_;
-  std::map<Position, BlockReceiver::Delivered> delivered_;  // in blocks, before their headers
+  std::map<Position, BlockReceiver::Delivered>
+      delivered_;  // microbatches in blocks, before their headers
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -135,7 +137,8 @@ class ClientImpl final : public Client {
   bool awaits_welcome_ ISOCOST_GUARDED_BY(mutex_) =
       true;  // a hello is unanswered, so credit would be ignored
   bool left_ ISOCOST_GUARDED_BY(mutex_) = false;
-  std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};  // since the last report
+  std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){
+      0};  // blocked time since the last report
   std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
   bool done_ ISOCOST_GUARDED_BY(mutex_) = false;
@@ -146,7 +149,7 @@ class ClientImpl final : public Client {
   std::optional<Position> received_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<std::uint32_t> last_epoch_end_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
-  bool silent_ ISOCOST_GUARDED_BY(mutex_) = false;  // the failure is the node's silence
+  bool silent_ ISOCOST_GUARDED_BY(mutex_) = false;  // whether the failure is the node's silence
 
   std::atomic<std::int64_t> bytes_copied_ = 0;
   // Bytes of blocks; shared with the tensors in them, which may outlive the client.
@@ -207,7 +210,7 @@ Hello ClientImpl::hello() {
 
 void ClientImpl::on_message(Message message, std::span<const std::span<const std::byte>> frames) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
-    attach(*welcome);  // before credit is granted, so that it holds for all of it
+    attach(*welcome);  // attached before credit is granted, so that blocks serve all of the credit
     on_welcome(*welcome);
   } else if (auto* header = std::get_if<MicrobatchHeader>(&message)) {
     on_header(std::move(*header));
@@ -249,12 +252,12 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
     return;
   }
   if (std::exchange(silent_, false)) failure_.reset();  // the node is there again
-  if (!welcomed_) welcome_ = welcome;                   // once: the trainer holds a reference
+  if (!welcomed_) welcome_ = welcome;  // written once, since the trainer holds a reference
   welcomed_ = true;
   session_ = welcome.session;
   awaits_welcome_ = false;
   pending_.clear();  // the node sends incomplete microbatches again
-  // The node waits for it, and it may have been lost with the last connection.
+  // The node waits for the acknowledgement, and it may have been lost with the last connection.
   if (acknowledged_) connection_->send(Acknowledgement{*acknowledged_});
   credit_out_ = 0;
   top_up();
@@ -271,7 +274,8 @@ void ClientImpl::attach(const Welcome& welcome) {
       "microbatches come over the socket and not in shared memory: " + *why_not);
 }
 
-// No more than the node has credit for, so that a flood does not keep this thread from other work.
+// Receives blocks, at most as many as the node has credit for, so that a flood does not keep this
+// thread from other work.
 void ClientImpl::receive_blocks() {
   for (std::uint32_t i = 0; i < prefetch(); ++i) {
     auto received = blocks_.receive();
@@ -334,7 +338,7 @@ bool ClientImpl::is_received(const Position& position) {
 void ClientImpl::on_fragment(const FragmentHeader& header,
                              std::span<const std::span<const std::byte>> frames) {
   Assembly* assembly = find_pending(header.position);
-  if (assembly == nullptr) return;  // of before a reconnect
+  if (assembly == nullptr) return;  // a fragment of a microbatch from before a reconnect
   const auto copied = assembly->add(header, frames);
   if (!copied) {
     fail(copied.error());
@@ -344,7 +348,7 @@ void ClientImpl::on_fragment(const FragmentHeader& header,
   finish_complete();
 }
 
-// The header comes another way, and may come later.
+// Takes a microbatch in a block. Its header comes over the socket, and may come later.
 void ClientImpl::on_block(BlockReceiver::Delivered microbatch) {
   if (Assembly* assembly = find_pending(microbatch.position)) {
     use_block(*assembly, microbatch);
@@ -365,7 +369,7 @@ void ClientImpl::use_block(Assembly& assembly, const BlockReceiver::Delivered& m
   if (!used) fail(std::move(used).error());
 }
 
-// Returns what keeps the block, and counts it for as long.
+// Returns an owner that keeps the block, and counts its bytes as long as it lives.
 std::shared_ptr<const void> ClientImpl::count(std::span<const std::byte> block,
                                               std::shared_ptr<const void> owner) const {
   const auto bytes = static_cast<std::int64_t>(block.size());
@@ -407,19 +411,19 @@ void ClientImpl::finish(Assembly& assembly) {
   }
   {
     const MutexLock lock(mutex_);
-    if (failure_) return;  // what failed lies before it
+    if (failure_) return;  // the failure lies before it
     received_ = microbatch->header.position;
     microbatches_ready_ += 1;
     ready_.emplace_back(*std::move(microbatch));
   }
-  changed_.notify_all();  // the trainer goes on at once: it needs the mutex
+  changed_.notify_all();  // without the mutex, which the trainer needs to go on
   const MutexLock lock(mutex_);
   return_credit();
 }
 
 void ClientImpl::finish(const EpochEnd& end) {
   const MutexLock lock(mutex_);
-  if (failure_) return;                                          // the epoch is not whole
+  if (failure_) return;                                          // the epoch is incomplete
   if (last_epoch_end_ && end.epoch <= *last_epoch_end_) return;  // repeated after a reconnect
   last_epoch_end_ = end.epoch;
   done_ = end.last_epoch;
@@ -461,7 +465,7 @@ void ClientImpl::top_up() {
   credit_out_ += more;
 }
 
-// The node has spent a credit on a microbatch, even if it was received before.
+// Returns a credit: the node has spent it on a microbatch, even if that was received before.
 void ClientImpl::return_credit() {
   if (credit_out_ > 0) credit_out_ -= 1;
   top_up();
@@ -534,7 +538,7 @@ namespace {
 Status check_forward(const Report& report) {
   double all = 0;
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
-  const bool is_part = report.forward_s >= 0 && report.forward_s <= all;  // NaN, too, is not
+  const bool is_part = report.forward_s >= 0 && report.forward_s <= all;  // also false for NaN
   if (report.forward_s == kNotMeasured || is_part) return {};
   return Error(ErrorCode::kInvalidArgument, "forward_s: " + std::to_string(report.forward_s) +
                                                 " seconds are not a part of the " +

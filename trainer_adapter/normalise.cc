@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kChannels = 3;
 constexpr std::size_t kValues = 256;
 
-// All channels of packed pixels, each into the row of its own plane. A function of its own, since
-// its loop needs the registers.
+// Looks up all channels of packed pixels, each into the row of its own plane. This is a function of
+// its own, since its loop needs the registers.
 [[gnu::noinline]] void look_up_pixels(const std::uint8_t* from, std::size_t pixels,
                                       const float* values, float* __restrict red,
                                       float* __restrict green, float* __restrict blue) {
@@ -25,8 +25,8 @@ constexpr std::size_t kValues = 256;
   }
 }
 
-// A picture's rows in one row of groups. A row crosses all of these groups' patches, and reading
-// it from there would wait for each patch: they are read once, in their order.
+// A picture's rows in one row of groups. A row crosses the patches of all these groups, and reading
+// it from there would wait for each patch, so the patches are read once, in their order.
 class GroupRows {
  public:
   explicit GroupRows(const PictureLayout& layout)
@@ -46,7 +46,7 @@ class GroupRows {
     }
   }
 
-  /// The pixels of row `y` of the picture.
+  /// Returns the pixels of row `y` of the picture.
   [[nodiscard]] const std::uint8_t* row(std::size_t y) const {
     return bytes_.data() + y % layout_.group_side() * row_bytes_;
   }
@@ -57,7 +57,7 @@ class GroupRows {
     const std::size_t bytes = layout_.patch * kChannels;
     std::uint8_t* to = bytes_.data() + y * row_bytes_ + x * kChannels;
     for (std::size_t row = 0; row < layout_.patch; ++row, from += bytes, to += row_bytes_) {
-      // Of a size that the compiler knows, a copy is a few instructions.
+      // A copy of a size that the compiler knows is a few instructions.
       if (bytes == kUsual) {
         std::memcpy(to, from, kUsual);
       } else {
@@ -89,7 +89,8 @@ PixelValues::PixelValues(PixelTable table, const std::optional<PixelArithmetic>&
   computes_ = arithmetic && gives_table();
 }
 
-// All 256 values of each channel: what is not among them never comes.
+// Returns whether the computed values are the table's, for all 256 values of each channel, which
+// are all that can occur.
 bool PixelValues::gives_table() const {
   std::array<std::uint8_t, kChannels * kValues> pixels{};
   for (std::size_t i = 0; i < pixels.size(); ++i)
@@ -111,14 +112,14 @@ void PixelValues::of(const std::uint8_t* rgb, std::size_t pixels,
   }
 }
 
-// Each patch is made in memory that stays in the cache, and then written out from its beginning to
-// its end: the channels' rows side by side would be three places at which memory is waited for.
+// Makes each patch in memory that stays in the cache, and then writes it out from its beginning to
+// its end: writing the channels' rows side by side would wait for memory at three places.
 void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
                       const PixelValues& values, PatchFrames frames, std::span<float> into) {
   const std::size_t frame_bytes = pixels * kChannels;
   const std::size_t patch_bytes = frames.given * frame_bytes;
   const std::size_t channel = frames.given * pixels;
-  if (rows.size() < patch_bytes) return;  // before memory is taken for a patch
+  if (rows.size() < patch_bytes) return;  // checked before memory is taken for a patch
   std::vector<float> patch(kChannels * channel);
   float* to = into.data();
   for (std::size_t at = 0; at + patch_bytes <= rows.size() && patch_bytes > 0; at += patch_bytes) {

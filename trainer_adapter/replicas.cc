@@ -22,7 +22,7 @@ Failure failure_of(const Error& error) {
   return {error.code(), error.message().substr(0, kMaxTextBytes)};
 }
 
-// For reading on rank 0, for writing elsewhere.
+// Returns the bytes of a tensor, for reading on rank 0 and for writing elsewhere.
 std::span<std::byte> bytes_of(const SharedTensor& tensor) {
   const std::span<const std::byte> bytes = tensor.bytes();
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): rank 0 does not write
@@ -69,12 +69,12 @@ class ReplicaClient final : public Client {
 
   const ClientOptions options_;
   const ReplicaGroup group_;
-  std::unique_ptr<Client> first_;  // rank 0's
+  std::unique_ptr<Client> first_;  // the client of rank 0
   Welcome welcome_;
   std::optional<EpochEnd> epoch_end_;
   std::optional<Error> broken_;  // members no longer make the same calls, so `next` fails
   bool closed_ = false;
-  BufferPool pool_{kKeepBytes};  // of members other than rank 0
+  BufferPool pool_{kKeepBytes};  // used by members other than rank 0
 };
 
 Status ReplicaClient::join(const std::stop_token& stop) {
@@ -98,7 +98,8 @@ Status ReplicaClient::join(const std::stop_token& stop) {
   return {};
 }
 
-// After a member has failed alone, its calls would no longer match those of the others.
+// Returns the next microbatch. After a member has failed alone, its calls would no longer match
+// those of the others, so it fails permanently.
 Result<std::optional<Microbatch>> ReplicaClient::next(const std::stop_token& stop) {
   if (closed_) return Error(ErrorCode::kCancelled, "the client is closed");
   if (broken_) return *broken_;
@@ -151,7 +152,7 @@ Message ReplicaClient::receive_first(const std::stop_token& stop, Microbatch& re
   return received.header;
 }
 
-// Replaces `message` by that of rank 0 on every member.
+// Replaces `message` by rank 0's on every member.
 Status ReplicaClient::share(Message& message) {
   using Length = std::array<std::byte, sizeof(std::uint64_t)>;
   std::vector<std::byte> frame;
@@ -171,7 +172,7 @@ Status ReplicaClient::share(Message& message) {
   return {};
 }
 
-// Only announced tensors: every member computes the others from them.
+// Broadcasts the announced tensors only, since every member computes the others from them.
 Status ReplicaClient::broadcast_tensors(const Microbatch& microbatch) {
   for (const TensorSpec& spec : microbatch.header.tensors) {
     const std::span<std::byte> bytes = bytes_of(*microbatch.find(spec.name));

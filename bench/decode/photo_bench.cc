@@ -82,13 +82,13 @@ View square(const Photo&) {
   return {grid, whole(grid)};
 }
 
-// As Qwen2-VL has pictures of usual sizes: sides rounded to multiples of 28.
+// Returns the view of Qwen2-VL, for pictures of usual sizes: sides rounded to multiples of 28.
 View native(const Photo& photo) {
   const PatchGrid grid = patch_grid(photo.shape.width, photo.shape.height, 1 << 24);
   return {grid, whole(grid)};
 }
 
-// As LLaVA-1.5 has them: the shorter side becomes 336 pixels, and the middle is cut out.
+// Returns the view of LLaVA-1.5: the shorter side becomes 336 pixels, and the middle is cut out.
 View middle(const Photo& photo) {
   const PatchGrid grid{24, 24, kMiddleSide};
   const std::int32_t side = grid.width();
@@ -98,7 +98,8 @@ View middle(const Photo& photo) {
   return {grid, {width, height, {(width - side) / 2, (height - side) / 2, side, side}}};
 }
 
-// As a telephone that is held upright stores it: by EXIF, to be turned by 90 degrees.
+// Stores a photo like a telephone that is held upright: EXIF says that it is to be turned by 90
+// degrees.
 Photo lying(Photo photo) {
   photo.shape.orientation = 6;
   std::swap(photo.shape.width, photo.shape.height);

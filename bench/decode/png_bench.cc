@@ -153,7 +153,7 @@ std::vector<std::uint8_t> with_alpha(const std::vector<std::uint8_t>& rgb, std::
   return rgba;
 }
 
-// As other programs write them: zlib's level 6, for each row the filter that seems best.
+// Encodes a PNG like other programs: zlib's level 6, and for each row the filter that seems best.
 std::vector<std::uint8_t> encode(const Case& one) {
   const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> png(spng_ctx_new(SPNG_CTX_ENCODER),
                                                                 spng_ctx_free);

@@ -189,7 +189,7 @@ def encoder_inputs(encoder):
 
 
 def decoder_inputs(decoder):
-    """The same for the decoder: lengths are the tokens of each sample."""
+    """`prepare` for the decoder: lengths are the tokens of each sample."""
     weight = decoder.embedding.weight
 
     def prepare(lengths):

@@ -272,7 +272,7 @@ std::vector<double> ratios(const std::vector<double>& above, const std::vector<d
   return out;
 }
 
-// As many passes as fill a round.
+// Returns the number of passes that fill a round.
 std::uint64_t passes_of_a_round(Data& data) {
   Contender once{"", {}, {}};
   measure(once, data.samples(), [&] { decode_all(data, 1); });

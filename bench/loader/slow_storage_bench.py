@@ -90,7 +90,7 @@ def measure(shards, shuffle):
 
 
 def index_seconds(shards, scratch, *options):
-    """Of shards that are not in the page cache, into a new directory."""
+    """Returns the seconds of indexing shards that are not in the page cache, into a new directory."""
     empty_page_cache(shards)
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
         began = time.monotonic()

@@ -27,7 +27,8 @@ COMPARED_BATCHES = 6
 
 
 def cpu_seconds():
-    """Of this process, its living descendants, and the children that have ended, to the nanosecond."""
+    """Returns the seconds of this process, its living descendants, and the children that have ended, to the
+    nanosecond."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = ended.ru_utime + ended.ru_stime
     for pid in tree(os.getpid()):
@@ -58,7 +59,7 @@ def timed(batches, a_pass):
     """What the timed passes took; a_pass is the number of batches of a pass."""
     received = 0
     for batch in batches:
-        del batch  # As after a step: the next one is not made beside it.
+        del batch  # Freed like after a step: the next one is not made beside it.
         received += 1
         if received == a_pass:
             begin, cpu, machine = time.perf_counter(), cpu_seconds(), machine_seconds()

@@ -173,12 +173,12 @@ def prepare(name, shards, model):
     patches, cpu, begin = 0, cpu_seconds(), time.perf_counter()
     for batch in CONTENDERS[name](shards, model) if name != IMPORTS else ():
         patches += len(batch)
-        del batch  # As after a step: the next one is not made beside it.
+        del batch  # Freed like after a step: the next one is not made beside it.
     print(json.dumps({"seconds": time.perf_counter() - begin, "cpu_s": cpu_seconds() - cpu, "patches": patches}))
 
 
 def cpu_seconds():
-    """Of this process and of those of its children that have ended."""
+    """Returns the seconds of this process and of those of its children that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -301,7 +301,7 @@ def cell(values, digits):
 
 
 def ratios(runs, key, name, other):
-    """Of the same rounds."""
+    """Returns the spread of the ratios between two contenders in the same rounds."""
     return spread([mine[key] / theirs[key] for mine, theirs in zip(runs[name], runs[other])])
 
 

@@ -16,7 +16,7 @@ struct StepTimes {
   double cpu_s = 0;  ///< CPU time of the computing thread within compute_s.
   double wait_for_peers_s = 0;
   double reduce_s = 0;
-  double loss = 0;  ///< Of the global batch.
+  double loss = 0;  ///< Loss of the global batch.
 };
 
 /// Writes what a rank did and when, as JSON lines that examples/demo reads.

@@ -24,7 +24,7 @@ struct Options {
   std::size_t microbatches = 4;  ///< Per LLM replica and step.
   std::int64_t global_batch_size = 16;
   std::uint32_t steps = 3;
-  std::uint64_t seed = 0;  ///< Of the sample order and of the first weights.
+  std::uint64_t seed = 0;  ///< Seed of the sample order and of the first weights.
   double learning_rate = 0.05;
   c10::ScalarType dtype = c10::kFloat;
   bool coupled = false;  ///< Encoder microbatches hold the same samples as the LLM's.
@@ -44,7 +44,7 @@ struct Options {
   // What the first process finds out.
   std::filesystem::path directory;  ///< For files that the processes leave for each other.
   std::uint32_t start_step = 0;
-  // Of a forked process.
+  // Options of a forked process:
   std::string role;  ///< A receiver of the layout, or kReference.
   std::string endpoint;
 

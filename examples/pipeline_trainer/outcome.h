@@ -17,9 +17,9 @@ inline constexpr std::array<const char*, 4> kStageKinds = {"encoder", "llm_first
 /// The results of a run, over all its processes.
 struct Outcome {
   std::optional<double> gradient_relative_error;  ///< Maximum over steps.
-  std::array<std::int64_t, 4> bytes{};            ///< Of tensors from the node, by kStageKinds.
-  std::uint64_t delivered = 0;  ///< Samples that reached every stage that needs them.
-  std::uint64_t lost = 0;       ///< Planned by the node but not delivered.
+  std::array<std::int64_t, 4> bytes{};  ///< Bytes of tensors from the node, by kStageKinds.
+  std::uint64_t delivered = 0;          ///< Samples that reached every stage that needs them.
+  std::uint64_t lost = 0;               ///< Planned by the node but not delivered.
   std::uint64_t duplicated = 0;
   double bubble_fraction = 0;
   std::int64_t routing_bytes = 0;

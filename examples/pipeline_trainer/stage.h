@@ -23,7 +23,7 @@ struct StageParts {
   Links& links;
   MicrobatchStream& stream;
   torch::Dtype dtype;
-  std::int64_t width;  ///< Of the LLM, and of every tensor between stages.
+  std::int64_t width;  ///< Width of the LLM, and of every tensor between stages.
 };
 
 /// What a stage did in a step.

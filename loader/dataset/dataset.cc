@@ -135,8 +135,9 @@ class Indexing {
 Status Indexing::run() {
   std::size_t workers = options_.workers;
   if (workers == 0) workers = std::max(std::thread::hardware_concurrency(), 1U);
-  // Of plain shards little is read, here and there: what is waited for is a disk or a network. A
-  // compressed one takes a core, and room for its inflated bytes.
+  // Workers for plain shards read a little here and there, and wait for a disk or a network, so
+  // more of them than cores help. A compressed shard takes a core, and memory for its inflated
+  // bytes.
   constexpr std::size_t kLeastOfPlain = 8;
   const auto is_plain = [](const Shard& shard) { return shard.path.extension() == ".tar"; };
   if (options_.workers == 0 && std::ranges::all_of(shards_, is_plain)) {

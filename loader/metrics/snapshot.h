@@ -55,7 +55,7 @@ struct RankTotals {
 
 /// Sums since the node was created, and figures of the step planned last.
 struct TrainingTotals {
-  std::vector<RankTotals> ranks;  ///< As many as the largest job had.
+  std::vector<RankTotals> ranks;  ///< One for each rank of the largest job.
   std::uint64_t measured_steps = 0;
   std::uint64_t microbatches_sent = 0;
   /// Samples sent to a rank again count again; samples of weight 0 do not count.

@@ -69,7 +69,7 @@ struct CostSkew {
   struct Policy {
     double microbatch_max_over_mean = 1;
     double microbatch_max_over_mean_deviation = 0;
-    std::array<double, kModules> module_max_over_mean{};  ///< Of microbatches; 0: no such work.
+    std::array<double, kModules> module_max_over_mean{};  ///< For microbatches; 0: no such work.
     double rank_max_over_mean = 1;
     double rank_max_over_mean_deviation = 0;
     double step_s = 0;  ///< The slowest rank.
@@ -77,7 +77,7 @@ struct CostSkew {
     /// Share of the step seconds of policy in-order that this one saves; 0 for in-order itself.
     double saved_share = 0;
     double saved_share_deviation = 0;
-    std::vector<double> example_rank_s;  ///< Of the first batch, [ranks].
+    std::vector<double> example_rank_s;  ///< Rank seconds of the first batch, [ranks].
   };
   std::array<Policy, kBalancePolicyNames.size()> policies;  ///< In the order of the enumerators.
 
@@ -89,7 +89,8 @@ struct CostSkew {
 
 /// GPU-hours of training, all ranks together, by policy.
 struct GpuHours {
-  /// Of the run that the options describe; otherwise of a pass over the data.
+  /// Whether the hours are those of the run that the options describe; otherwise, of a pass over
+  /// the data.
   bool of_run = false;
   std::array<double, kBalancePolicyNames.size()> by_policy{};  ///< In the order of the enumerators.
 
@@ -103,7 +104,7 @@ struct DataProfile {
   DataProfileOptions options;
   std::string directory;
   std::string model_profile_source;
-  std::uint64_t fingerprint = 0;   ///< Of the data set.
+  std::uint64_t fingerprint = 0;   ///< Fingerprint of the data set.
   std::uint64_t dataset_size = 0;  ///< Samples without the bad ones.
   std::uint64_t bad = 0;           ///< Samples that indexing found bad.
   std::uint64_t refused = 0;       ///< Profiled samples that the recipe refused.
@@ -128,7 +129,7 @@ struct DataProfile {
 
 /// A number of a sample that tables show.
 struct SampleQuantity {
-  std::string_view name;  ///< As in JSON: "vision_patches".
+  std::string_view name;  ///< Name in JSON: "vision_patches".
   std::string_view text;  ///< For people, with the unit.
   double (*of)(const ProfiledSample&);
 };
@@ -146,7 +147,8 @@ Result<DataProfile> make_data_profile(const Dataset& dataset,
 /// Returns the loads of a document that DataProfile::to_json wrote. Errors: kCorrupt naming what is
 /// missing, mistyped or out of range; kUnsupported for another version.
 Result<std::vector<Load>> parse_profiled_loads(std::string_view json);
-/// As above for a file of at most 256 MiB. Errors name the file; also kNotFound, kIo.
+/// Reads and parses a file of at most 256 MiB. Errors: those of parse_profiled_loads, naming the
+/// file; kNotFound, kIo.
 Result<std::vector<Load>> load_profiled_loads(const std::filesystem::path& file);
 
 }  // namespace isocost

@@ -166,7 +166,7 @@ class MakeShards(WithShards):
         made = isocost(*arguments, "--media-root", self.directory / "media", "--json")
         self.assertEqual(json.loads(made.stdout)["unread"], [{"kind": "JSON key", "name": "url", "count": 2}])
         self.assertEqual(isocost(*arguments, "--class-from-directory").returncode, 2)
-        # The same directory as a source: its files that no model sees are left out.
+        # Given as a source, the directory's files that no model sees are left out.
         (self.directory / "media" / "a.psd").write_bytes(b"x")
         (self.directory / "media" / "b.psd").write_bytes(b"x")
         made = isocost("make-shards", self.directory / "media", self.directory / "tree")

@@ -230,7 +230,7 @@ TEST(Scenario, AModuleOfASmallJobChanges) {
   }
 }
 
-// The same measurements, except that 2 % of them take ten times as long.
+// Observes the step's measurements, of which 2 % take ten times as long.
 void observe_with_outliers(CostModel& model, const EmulatedStep& step, Random& random) {
   for (Measurement measurement : step.measurements) {
     if (random.uniform() < 0.02) {

@@ -245,7 +245,7 @@ TEST_F(ClosedLoop, MeasurementsChangePlansAndNeverTheData) {
   EXPECT_NE(reported.plan_hashes(), silent.plan_hashes());
 }
 
-// As on a full disk: only what was learned is lost.
+// This happens on a full disk: only what was learned is lost.
 TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
   make_dataset(64);
   NodeOptions opts = options(1);

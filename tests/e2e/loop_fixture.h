@@ -33,7 +33,7 @@ struct Received {
 /// Everything that one run delivered.
 struct Delivered {
   std::vector<std::vector<Received>> ranks;
-  std::vector<EpochEnd> epoch_ends;  ///< As rank 0 received them.
+  std::vector<EpochEnd> epoch_ends;  ///< Ends of epochs that rank 0 received.
   NodeSummary summary;
 
   /// Returns the samples with weight of each global batch, by (epoch, step).
@@ -66,7 +66,7 @@ class LoopTest : public testing::Test {
 
   /// Runs a node and one client per rank until the last epoch ends. Fails the test on any error.
   Delivered run(const NodeOptions& options, const TrainerStep& step = {});
-  /// The same with one client for each receiver of a layout.
+  /// Runs a node and one client for each receiver of a layout. Fails the test on any error.
   Delivered run(const NodeOptions& options, std::int64_t receivers, const TrainerStep& step);
   /// Returns the node's failure instead of failing the test. `told` is set to the error that rank
   /// 0's client received.

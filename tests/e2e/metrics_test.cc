@@ -130,7 +130,7 @@ TEST_F(Metrics, MatchTheNodesSummary) {
     EXPECT_NEAR(first.measured.at(i), first.predicted.at(i), 1e-9) << i;
     EXPECT_NEAR(second.measured.at(i), second.predicted.at(i) * 4 / 3, 1e-9) << i;
   }
-  // The same node as text.
+  // The metrics of that node as text.
   EXPECT_THAT(cli::http_get(url, {}, {}).value(),
               AllOf(HasSubstr("\nisocost_samples_delivered_total 70\n"),
                     HasSubstr("\nisocost_epochs_planned_total 1\n")));

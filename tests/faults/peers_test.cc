@@ -169,7 +169,7 @@ TEST_F(Peers, WhoHasNoJobKeyGetsNothing) {
   EXPECT_TRUE(Stranger(serve(true)->endpoint(), "").is_answered()) << "with --insecure it would";
 }
 
-// As cleaners of /tmp do, and as nodes that were killed leave theirs.
+// Cleaners of /tmp remove keys, and killed nodes leave theirs.
 TEST_F(Peers, AJobKeyThatWasRemovedIsWrittenAgainAndOneThatWasLeftIsRemoved) {
   const auto server = serve(false);
   const fs::path key = key_file(server->endpoint());
@@ -227,7 +227,7 @@ TEST_F(Peers, AConnectionWithoutAHandshakeIsClosedAfterFiveSeconds) {
   EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
 }
 
-// As trainers start before their node, and outlive it.
+// Trainers may start before their node, and outlive it.
 TEST_F(Peers, AClientThatIsThereBeforeTheNodeFindsItsKeyLater) {
   std::string endpoint = serve(false)->endpoint();
   const auto client = connect(endpoint);

@@ -60,7 +60,7 @@ class Reads : public LoopTest {
     return try_run(options, {}, &told_);
   }
 
-  // The same with a fault that `repair` ends a while later, on a thread of its own.
+  // Does what serve_after does; `repair` ends the fault a while later, on a thread of its own.
   Result<Delivered> serve_with_repair(const std::function<void()>& fault,
                                       const std::function<void()>& repair) {
     std::jthread repairer;

@@ -87,7 +87,7 @@ class Oracle:
         self.template = (directory / "chat_template.jinja").read_text()
         self.processor = transformers.Qwen2AudioProcessor(extractor, tokenizer, chat_template=self.template)
         self.exact = transformers.WhisperFeatureExtractor.from_pretrained(directory)
-        # As it computes without torch, in float64.
+        # The extractor computes in float64, like it does without torch.
         vars(self.exact)[IN_FLOAT32] = getattr(self.exact, IN_FLOAT64)
         self.model = transformers.Qwen2AudioForConditionalGeneration.from_pretrained(directory,
                                                                                      dtype=torch.float32).eval()

@@ -10,7 +10,7 @@ from support import main
 
 
 def microbatch(lengths, model):
-    """As the loader gives it, with or without a model's arguments."""
+    """Returns a microbatch like the loader's, with or without a model's arguments."""
     tokens = sum(lengths)
     sums = torch.tensor([0, *lengths]).cumsum(0).int()
     ids = torch.arange(tokens) + 1000

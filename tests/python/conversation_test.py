@@ -174,7 +174,7 @@ class Forms(unittest.TestCase):
         turns = [{"role": "user", "content": "a", "weight": 0}, {**ANSWER, "weight": 0.1}, {**ANSWER, "weight": None},
                  {**ANSWER, "weight": 0}, {**ANSWER, "weight": 1e-60}]
         found = read({"messages": turns})
-        self.assertEqual(found.weights, [0.10000000149011612, 1, 0, 0])  # As float32 has them.
+        self.assertEqual(found.weights, [0.10000000149011612, 1, 0, 0])  # The values are those of float32.
         self.assertTrue(all("weight" not in message for message in found.messages), "a template could see it")
         same = {"conversations": [{"from": "gpt" if turn["role"] == "assistant" else "human", "value": turn["content"],
                                    "weight": turn.get("weight")} for turn in turns]}

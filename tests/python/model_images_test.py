@@ -94,7 +94,7 @@ KINDS = {
 
 
 def displayed(data):
-    """As qwen-vl-utils opens it: turned, and on white."""
+    """Returns the picture like qwen-vl-utils opens it: turned, and on white."""
     image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
     if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         image = image.convert("RGBA")

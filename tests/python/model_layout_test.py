@@ -38,7 +38,7 @@ class ModelLayout(unittest.TestCase):
         return file
 
     def whole_loss(self):
-        """Of the first step, by the model's own forward."""
+        """Returns the loss of the first step, by the model's own forward."""
         model = transformers.AutoModelForImageTextToText.from_pretrained(self.model, dtype=torch.float32).eval()
         loss = 0.0
         with torch.no_grad(), isocost.DataLoader(self.shards, model=self.model, global_batch_size=16, microbatches=2,

@@ -35,7 +35,7 @@ MOST = {"vision": 576, "audio": 3000, "llm": 128}
 
 
 def make_skeleton(directory, family, **text):
-    """Of a tiny model, whose language model has other settings."""
+    """Returns the skeleton of a tiny model, whose language model has other settings."""
     made = model_directories.make(pathlib.Path(directory) / family, family)
     file = made / "config.json"
     config = json.loads(file.read_text())

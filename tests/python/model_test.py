@@ -129,7 +129,7 @@ class Oracle:
         return labels
 
     def weights(self, key, ids):
-        """Of each token, that of its turn."""
+        """Returns the weight of each token's turn."""
         starts = [i for i, label in enumerate(self.labels(ids)) if label != -100 and self.labels(ids)[i - 1] == -100]
         given = [message["weight"] for message in self.samples[key][0] if message["role"] == "assistant"]
         weights = torch.ones(len(ids))
@@ -186,7 +186,7 @@ class InternVlOracle(Oracle):
         settings = json.loads((directory / "processor_config.json").read_text())
         self.processor = transformers.InternVLProcessor(images, self.tokenizer, transformers.InternVLVideoProcessor(),
                                                         image_seq_length=settings["image_seq_length"])
-        # As the processor calls it, whatever the directory says.
+        # The processor calls it with crop_to_patches, whatever the directory says.
         return lambda pictures, **how: {"pixel_values": images(pictures, crop_to_patches=True, **how)["pixel_values"]}
 
     def ids(self, text, pictures, _made):

@@ -109,8 +109,8 @@ class Oracle:
         return any(len(decoded(medium)[0]) < least for medium in SAMPLES[i] if isinstance(medium, str))
 
     def positions(self, inputs):
-        """Of M-RoPE, [3, tokens], with what follows a medium after the largest of its positions: what transformers 4
-        computes, and the papers describe."""
+        """Returns the positions of M-RoPE, [3, tokens], where tokens after a medium follow the largest of its
+        positions: what transformers 4 computes, and the papers describe."""
         model, ids = self.model.model, inputs["input_ids"][0]
         images = iter(inputs.get("image_grid_thw", []))
         videos = inputs.get("video_grid_thw", torch.empty((0, 3), dtype=torch.int64))
@@ -224,7 +224,7 @@ class ModelVideo(unittest.TestCase):
                 self.assertAlmostEqual(loss / expected, 1, delta=1e-5, msg=f"{family}, {batching}")
 
     def loss_of_a_step(self, oracle, model, batching):
-        """Of all samples in two microbatches, as the model itself computes it."""
+        """Returns the loss of all samples in two microbatches, computed by the model itself."""
         loader = isocost.DataLoader(self.shards, model=model, node=IN_ORDER, global_batch_size=len(SAMPLES),
                                     microbatches=2, batching=batching)
         self.addCleanup(loader.close)

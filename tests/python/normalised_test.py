@@ -8,7 +8,7 @@ import torch
 from isocost.microbatches.model_inputs import Normalised, pictures_by_torch, rows_by_torch
 from support import main
 
-# Of Qwen2-VL and CLIP.
+# The settings of Qwen2-VL and CLIP.
 DESCRIPTION = {"rescale_factor": 1 / 255, "image_mean": [0.48145466, 0.4578275, 0.40821073],
                "image_std": [0.26862954, 0.26130258, 0.27577711]}
 
@@ -18,7 +18,7 @@ def pixels(*shape):
 
 
 def by_processor(values):
-    """As transformers computes it, of bytes [n, 3, height, width]."""
+    """Computes the values like transformers, for bytes [n, 3, height, width]."""
     scaled = (values.double() * DESCRIPTION["rescale_factor"]).float()
     mean, std = (torch.tensor(DESCRIPTION[name])[:, None, None] for name in ("image_mean", "image_std"))
     return (scaled - mean) / std
@@ -83,7 +83,7 @@ class Memory(unittest.TestCase):
         self.assertNotEqual(address, kept.data_ptr())
         del dropped
         gc.collect()
-        # Of fewer pictures, as the next batch may be.
+        # The next batch may have fewer pictures.
         self.assertEqual(normalised.rows(pixels(50, 588), 1, 2).data_ptr(), address)
         self.assertTrue(torch.equal(kept, before))
 

@@ -53,7 +53,7 @@ class Reports(ShardTest):
                 self.assertEqual((sent, accepted, refused), (seen, seen, 0))
 
     def test_one_of_the_step_before_is_learned(self):
-        # As on a device that finishes a step when the loop has begun the next one.
+        # The device finishes a step when the loop has begun the next one.
         loader = self.loader(microbatches=1)
         before, sent = None, 0
         for microbatch in loader:

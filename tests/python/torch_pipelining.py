@@ -18,8 +18,8 @@ torch.set_default_dtype(torch.float64)
 
 
 class Piece(torch.nn.Module):
-    """Of the model: mixes each token with those before it in its sample. The first embeds, the last one
-    has the head."""
+    """A piece of the model: mixes each token with those before it in its sample. The first embeds, the last one has the
+    head."""
 
     def __init__(self, index, pieces):
         super().__init__()
@@ -52,7 +52,7 @@ def gradients(pieces):
 
 
 class Record:
-    """Of the steps, kept to be compared."""
+    """A record of the steps, for comparison."""
 
     def __init__(self, pieces, group=None):
         self.pieces, self.group, self.steps, self.kept = pieces, group, [], []

@@ -30,7 +30,7 @@ MOST = 64  # positions of the decoder
 
 
 def transcript(i):
-    """Of up to 40 tokens; sometimes nothing is said."""
+    """Returns a transcript of up to 40 tokens, which is sometimes empty."""
     if i % 16 in (6, 7):
         return ""
     words = ["Was", "gesagt", "wird,", "\u00e4\U0001f600", "<|0.02|>", "12.5", "to the model"]

@@ -37,8 +37,8 @@ struct EmulationOptions {
 /// The result of one step.
 struct EmulatedStep {
   std::int64_t step = 0;
-  double seconds = 0;         ///< Of the slowest rank, without noise.
-  double oracle_seconds = 0;  ///< The same for a plan made with the true costs and slowdowns.
+  double seconds = 0;         ///< Seconds of the slowest rank, without noise.
+  double oracle_seconds = 0;  ///< These seconds for a plan made with the true costs and slowdowns.
   std::vector<double> rank_profile_s;     ///< [ranks]: seconds of each rank's work by the profile.
   std::vector<Measurement> measurements;  ///< Their shapes are views into `shapes`.
   std::vector<MicrobatchShape> shapes;

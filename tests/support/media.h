@@ -52,7 +52,7 @@ Bytes make_webp(const Picture& picture, std::span<const std::uint8_t> alpha);
 Bytes make_gif(const Picture& picture);
 Bytes make_bmp(const Picture& picture);
 
-/// The same for gradients of a seed.
+/// These store gradients of a seed.
 Bytes make_jpeg(std::int32_t width, std::int32_t height, std::uint64_t seed = 1,
                 int orientation = 1);
 Bytes make_png(std::int32_t width, std::int32_t height, std::uint64_t seed = 1);

@@ -141,7 +141,7 @@ struct Socket {
   std::int64_t largest_frame ISOCOST_GUARDED_BY(mutex) = -1;
   std::string endpoint ISOCOST_GUARDED_BY(mutex);
   Monitor monitor ISOCOST_GUARDED_BY(mutex);
-  // Of a DEALER, one peer without a name; of a ROUTER, peers by routing id.
+  // Peers: a DEALER has one without a name, a ROUTER has them by routing id.
   std::map<std::string, std::weak_ptr<Socket>> peers ISOCOST_GUARDED_BY(mutex);
   std::deque<Message> unsent ISOCOST_GUARDED_BY(mutex);  // a DEALER's, while it has no peer
   std::string routing_id ISOCOST_GUARDED_BY(mutex);      // a DEALER's, at its peer

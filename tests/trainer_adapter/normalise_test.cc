@@ -17,7 +17,7 @@ namespace {
 
 using Table = std::array<float, PixelTable::extent>;
 
-// As a processor makes it.
+// Returns the table that a processor makes.
 Table table_of(const PixelArithmetic& arithmetic) {
   Table table{};
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -28,7 +28,7 @@ Table table_of(const PixelArithmetic& arithmetic) {
   return table;
 }
 
-// Of CLIP, SigLIP, ImageNet, and what leaves the bytes as they are.
+// The arithmetic of CLIP, SigLIP and ImageNet, and one that leaves the bytes unchanged.
 const std::array kProcessors = {
     PixelArithmetic{
         1.0 / 255, {0.48145466F, 0.4578275F, 0.40821073F}, {0.26862954F, 0.26130258F, 0.27577711F}},

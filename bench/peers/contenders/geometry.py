@@ -25,5 +25,5 @@ def patches(pixels):
 
 
 def frame_numbers(total):
-    """As transformers samples `num_frames`."""
+    """Returns the frames that transformers samples for `num_frames`."""
     return [int(i * total / FRAMES) for i in range(FRAMES)]

@@ -40,7 +40,8 @@ void advise(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes)
   }
 }
 
-// Of the blocks by which a file's content is known: the first, the last, and 14 between them.
+// Returns the offsets of the blocks that identify a file's content: the first, the last, and 14
+// between them.
 constexpr std::int64_t kBlockBytes = 4096;
 std::array<std::int64_t, 16> block_offsets(std::int64_t file_bytes) {
   const std::int64_t last = std::max<std::int64_t>(file_bytes - kBlockBytes, 0);

@@ -65,7 +65,8 @@ class ShardFile final : public ByteSource {
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
   /// Asks the operating system to read these ranges of a plain tar ahead.
   void read_ahead(std::span<const ByteRange> ranges) const;
-  /// The same of one of `bytes` that is to be opened, and all that opening and `content_hash` read.
+  /// Asks for these ranges of a file of `bytes` that is to be opened, and for all that opening and
+  /// `content_hash` read.
   static void read_ahead(const std::filesystem::path& path, std::int64_t bytes,
                          std::span<const ByteRange> ranges);
 

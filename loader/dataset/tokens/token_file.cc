@@ -180,7 +180,7 @@ Status TokenFile::parse() {
   reason_ends_ = at.reason_ends;
   reasons_ = at.reasons;
   entries_ = at.entries;
-  // Of any bytes, what can stand in a log.
+  // The bytes may be anything, so only printable characters of them may reach a log.
   const auto* options = reinterpret_cast<const char*>(bytes.data() + at.options);
   identity_ = {header.content_hash,
                header.samples,

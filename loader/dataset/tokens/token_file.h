@@ -20,8 +20,8 @@ namespace isocost {
 
 /// What the tokens of a shard depend on.
 struct TokenFileIdentity {
-  std::uint64_t content_hash = 0;  ///< Of the shard: ShardFile::content_hash.
-  std::uint64_t samples = 0;       ///< Of the shard's index.
+  std::uint64_t content_hash = 0;  ///< Hash of the shard: ShardFile::content_hash.
+  std::uint64_t samples = 0;       ///< Samples in the shard's index.
   std::uint64_t keys = 0;          ///< Hash of their keys: limits decide which are in the index.
   TokenizerIdentity tokenizer;
   bool operator==(const TokenFileIdentity&) const = default;

@@ -46,7 +46,8 @@ Result<fs::path> template_file(const fs::path& model) {
                    "writes it with save_pretrained");
 }
 
-// Of a directory without config.json, that of a file that says nothing.
+// Returns the hash of the placeholders. Without config.json it is that of a file without
+// placeholders.
 Result<std::uint64_t> hash_of_placeholders(const fs::path& model) {
   const fs::path file = model / "config.json";
   Fingerprint placeholders;

@@ -8,8 +8,8 @@
 
 namespace isocost {
 
-/// Of the rules by which text becomes tokens: a change of ids, labels or turns raises it, and
-/// tokens of other versions are stale.
+/// Version of the rules by which text becomes tokens: a change of ids, labels or turns raises it,
+/// and tokens of other versions are stale.
 inline constexpr std::uint64_t kTokensVersion = 2;
 
 /// What makes the tokens of a text what they are. All but `options` follow from a model's directory

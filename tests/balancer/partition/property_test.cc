@@ -222,7 +222,7 @@ TEST(Properties, ProblemsWithoutAPackingAreRefusedNamingAnItem) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
   EXPECT_NE(result.error().message().find("item 5"), std::string::npos);
-  // Of two resources, the one that is scarcer is named.
+  // The scarcer of two resources is named.
   const auto two = balance({.costs = {1, 1, 1},
                             .sizes = {1, 4, 1, 4, 1, 4},
                             .resources = {{"tokens", 9}, {"patches", 6}},

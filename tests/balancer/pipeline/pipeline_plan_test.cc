@@ -274,7 +274,7 @@ TEST(Plan, TheBoundIncludesFixedSecondsOfMicrobatches) {
     samples[i].encoder_s = 2;
     samples[i].encoder_units = 1;
   }
-  // Of six microbatches with a sample each, at most four hold none of the two samples with media:
+  // At most four of six microbatches with a sample each hold none of the two samples with media:
   // the encoder works for four seconds and at least two microbatches. The LLM works for three
   // seconds and three microbatches per replica.
   EXPECT_NEAR(pipeline_bound(model, samples), 4 + 2, 1e-9);

@@ -39,7 +39,7 @@ NodeMetrics node_at(double uptime, double scale, std::size_t ranks = 2) {
   return node;
 }
 
-// As `isocost top` gets it.
+// Returns the metrics in the form that `isocost top` receives.
 NodeMetrics fetched(const NodeMetrics& node) {
   auto status = parse_status(status_json(node));
   EXPECT_TRUE(status.has_value()) << status.error().message();
@@ -119,7 +119,7 @@ void expect_to_fit(const std::string& table) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
 }
 
-// As large as a node of months with many ranks gets.
+// Returns metrics like those of a node that has run for months with many ranks.
 NodeMetrics large_node() {
   NodeMetrics node = node_at(3e7, 1.23456e6, 12'000);
   node.ranks = node.ranks_present = 12'000;

@@ -36,7 +36,7 @@ enum class Scans { kOne, kOneEach, kProgressive, kFirstOfProgressive };
 
 struct Coding {
   int channels = 3;
-  // Of the first channel; that of the others is 1.
+  // Sampling factors of the first channel; those of the others are 1.
   int horizontal = 1;
   int vertical = 1;
   Scans scans = Scans::kOne;
@@ -137,7 +137,7 @@ struct Part {
   Exactness exactness = Exactness::kExact;
 };
 
-// Of a picture resized to any size, as large as it is among them.
+// Returns a random part of a picture that is resized to any size, the picture's own included.
 Part any_part(const PartShape& shape, std::mt19937& random) {
   Part part;
   part.grid = {2 * between(1, 2, random), 2 * between(1, 2, random), 14};

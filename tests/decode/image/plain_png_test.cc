@@ -332,7 +332,7 @@ TEST(PlainPng, NoMemoryIsTakenForWhatSoFewBytesCannotHold) {
   EXPECT_NE(pixels.error().message().find("so few bytes"), std::string::npos);
 }
 
-// As many pixels as a file of that size can hold, nearly.
+// Such a picture has nearly the most pixels that a file of that size can hold.
 TEST(PlainPng, PicturesOfOneColourAreNotTakenForCutOff) {
   constexpr std::int32_t kSide = 4096;
   for (const Spec& spec : {Spec{kSide, kSide, 0}, Spec{kSide, kSide, 0, 1}, Spec{kSide, kSide, 2},

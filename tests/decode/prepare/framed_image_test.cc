@@ -168,7 +168,7 @@ TEST(FramedImage, OfAFileThatIsCutOffIsAnErrorThoughTheCutIsBelowWhatIsSeen) {
   }
 }
 
-// Of libjpeg's warnings, those after which every pixel is there.
+// These files cause warnings of libjpeg after which every pixel is there.
 TEST(FramedImage, OddJpegsAreThoseOfTheSamePixels) {
   const PatchGrid grid{2, 2, 14};
   const Bytes file = test::make_jpeg(50, 40);

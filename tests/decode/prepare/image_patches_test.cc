@@ -42,7 +42,7 @@ struct Decoded {
   }
 };
 
-// As native28 has them.
+// Makes patches with native28's settings.
 Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
                      std::span<std::byte> patches) {
   return framed_image_patches(source, shape, whole(grid), grid, {ResampleFilter::kBilinear},

@@ -96,7 +96,7 @@ SampleShape several(const PartShape& picture, std::size_t count) {
   return shape;
 }
 
-/// Of the pixels of all pictures of the first image.
+/// Returns a hash of the pixels of all pictures of the first image.
 std::uint64_t hash_of_pictures(const std::vector<NamedTensor>& tensors, std::size_t pictures,
                                std::int32_t side) {
   const auto patches = values<std::uint8_t>(tensors, "vision.patches");

@@ -37,7 +37,7 @@ def canvases(side, most):
 
 
 def tokens(side, pins, ratio, width, height):
-    """As the processor counts them, which asks its own image processor for the canvases alone."""
+    """Returns the tokens that the processor counts, which asks its own image processor for the canvases alone."""
     count, of_tiles = (getattr(LlavaOnevisionProcessor, name) for name in COUNTS)
     processor = types.SimpleNamespace(
         image_processor=types.SimpleNamespace(image_grid_pinpoints=pins), num_image_tokens=(side // 14)**2,

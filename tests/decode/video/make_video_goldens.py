@@ -258,7 +258,7 @@ def write_silence(out, stream):
 
 
 def copy_from_key(whole, file, how):
-    """As a cut without decoding: packets from a key frame on, with their times."""
+    """Cuts without decoding: copies packets from a key frame on, with their times."""
     whole.seek(0)
     with av.open(whole) as given, av.open(str(file), "w", options=how.get("muxer", {})) as out:
         source = given.streams.video[0]

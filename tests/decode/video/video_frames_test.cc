@@ -148,7 +148,8 @@ TEST(VideoFrames, JumpsToTheLastKeyFrameBefore) {
   }
 }
 
-/// Of a video, the frames that a reader gives that is asked for the last one, and their numbers.
+/// Returns the numbers of the frames that a reader returns when it is asked for the last one of a
+/// video.
 std::vector<int> given_for_the_last(const Bytes& video, FramesGiven given) {
   const MemoryByteSource source(video);
   const auto times = video_frame_times(source, MediaFormat::kMp4);

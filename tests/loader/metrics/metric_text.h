@@ -13,7 +13,7 @@ struct MetricFamily {
   std::string name;
   std::string help;
   std::string type;
-  std::vector<std::string> labels;       ///< Of its first series.
+  std::vector<std::string> labels;       ///< Labels of its first series.
   std::map<std::string, double> series;  ///< `name{label="value",...}` as written -> value.
 };
 

@@ -105,7 +105,7 @@ class DeliveryLoopTest : public testing::Test {
     job_.join({rank, false, {}, std::uint64_t{100} + static_cast<std::uint64_t>(rank)});
     job_.grant(rank, 9);
   }
-  // As if the step had been decoded and its tensors were kept.
+  // Keeps tensors as if the step had been decoded and they had been kept.
   void keep_tensors() {
     for (StepSample& sample : step_->samples) {
       sample.decoded =

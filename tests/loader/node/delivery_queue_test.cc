@@ -14,7 +14,7 @@
 namespace isocost {
 namespace {
 
-// Of two ranks, with a sample in each microbatch.
+// Returns a step of two ranks, with a sample in each microbatch.
 std::shared_ptr<SealedStep> step(std::uint32_t epoch, std::uint32_t number,
                                  std::uint32_t microbatches) {
   return make_step(epoch, number, 2, microbatches);

@@ -112,7 +112,7 @@ class TextDataset final : public Dataset {
   std::size_t indexes_not_kept() const override { return 0; }
   std::uint64_t fingerprint() const override { return 1; }
 
-  std::map<SampleId, std::string> json;         ///< Of samples that have a JSON part besides.
+  std::map<SampleId, std::string> json;         ///< JSON parts, for samples that have one.
   Status index;                                 ///< What check_index says of all.
   std::function<void(SampleId)> on_read_ahead;  ///< May be empty; called on several threads.
   std::size_t shards_open = 256;

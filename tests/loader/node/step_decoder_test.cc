@@ -329,8 +329,8 @@ class DecodeAhead : public StepDecoderTest {
     }
     return *std::move(samples);
   }
-  // Of steps of one sample, on workers of their own. "id" of each good sample, "bad key" of the
-  // last bad one where a step has found another.
+  // Returns what steps of one sample find, on workers of their own: "id" of each good sample, and
+  // "bad key" of the last bad one where a step has found another.
   std::vector<std::string> found(const Ids& ids, bool ahead) {
     const auto executor = make_executor(3);
     StepDecoder decoder = this->decoder(*executor);

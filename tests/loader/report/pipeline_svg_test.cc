@@ -53,7 +53,7 @@ TEST(PipelineSvg, SaysWhenAndWhatItLeavesOut) {
   EXPECT_EQ(count(svg, "fill=\"#e0a030\""), 17U);
   EXPECT_THAT(svg, testing::HasSubstr(">gradient reduction<"));
   EXPECT_THAT(svg, testing::Not(testing::HasSubstr(">encoder ")));
-  // Of a small one, milliseconds.
+  // A small step is drawn in milliseconds.
   step.llm.reduce_s = 0;
   for (auto& passes : step.llm.passes) {
     for (StagePass& pass : passes) pass = {.forward_s = 1e-3, .backward_s = 1e-3};

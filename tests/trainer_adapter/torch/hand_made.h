@@ -22,7 +22,7 @@ struct HandMadeSample {
   float weight = 1.0F;
   std::vector<std::pair<std::int32_t, std::int32_t>> images;  ///< Patch rows and columns, even.
   std::vector<std::uint8_t> patches;
-  std::vector<std::int32_t> audio_frames;  ///< Of each window, multiples of 4.
+  std::vector<std::int32_t> audio_frames;  ///< Frames of each window, multiples of 4.
   std::vector<float> mel;
   std::vector<std::int64_t> input_ids;
   std::vector<std::int64_t> labels;

@@ -77,7 +77,7 @@ extern "C" int cudaGetDevice(int* device) {
   return 0;
 }
 
-// As that of CUDA 12, it makes a context.
+// Makes a context, like CUDA 12 does.
 extern "C" int cudaSetDevice(int device) {
   const isocost::MutexLock lock(runtime().mutex);
   runtime().used.insert(device);

@@ -180,7 +180,7 @@ void expect_reason(const std::vector<std::string>& lines, const std::string& rea
   EXPECT_NE(lines.front().find(reason), std::string::npos) << lines.front();
 }
 
-// As on another host, or in a container with a network of its own.
+// The node's memory is unreachable on another host, or in a container with a network of its own.
 TEST(SharedDelivery, AClientThatDoesNotReachTheNodesMemoryReceivesCopies) {
   ScriptedNode node(loopback_server(nullptr), 5, kSampleBytes, 1, {"isocost.test.nobody", {}});
   Logged log;
@@ -236,7 +236,7 @@ class FailingMemory : public testing::Test {
 };
 
 TEST_F(FailingMemory, AClientThatCannotReceiveABlockDoesWithout) {
-  // As it arrives where the process may open no more files.
+  // The block arrives where the process may open no more files.
   expect_copies([](const PacketSocket& memory) { memory.send(encode(PassBlock{1})); },
                 "open no more files");
 }

@@ -42,7 +42,7 @@ struct Limits {
   auto operator<=>(const Limits&) const = default;
 };
 
-// Of this process's ends of TCP connections.
+// Returns the limits of this process's ends of TCP connections.
 std::vector<Limits> connections() {
   std::vector<Limits> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -94,7 +94,8 @@ TEST(LostPeers, AShortTimeOutIsProbedEverySecond) {
   EXPECT_EQ(socket.get(zmq::sockopt::tcp_maxrt), 300);
 }
 
-// As libzmq sets them only in a connection that it has accepted, an impossible one would end it.
+// libzmq sets the limits only in a connection that it has accepted, so an impossible one would end
+// it.
 TEST(LostPeers, ALongTimeOutIsOneThatTheSystemTakes) {
   zmq::context_t context;
   zmq::socket_t socket(context, zmq::socket_type::dealer);

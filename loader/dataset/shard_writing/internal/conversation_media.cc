@@ -162,8 +162,8 @@ Result<ConversationMedia> Conversation::read() {
   return std::move(result_);
 }
 
-// As the tokenizer reads conversations: beside typed media parts "<image>" is text, and so it is
-// in "messages" of a record without media.
+// Chooses the slots of media like the tokenizer when it reads conversations: beside typed media
+// parts "<image>" is text, and so it is in "messages" of a record without media.
 void Conversation::choose_slots(bool may_be_text) {
   if (!slots_.empty() || may_be_text) return;
   slots_ = std::move(placeholders_);

@@ -17,7 +17,7 @@ namespace isocost {
 /// if the file begins with '['. Holds one record, never the file. Single-thread.
 class JsonRecords {
  public:
-  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  ///< Of one record.
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  ///< Limit of one record.
 
   /// Errors: kNotFound, kIo.
   static Result<std::unique_ptr<JsonRecords>> open(const std::filesystem::path& path);

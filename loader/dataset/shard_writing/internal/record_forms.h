@@ -24,7 +24,7 @@ namespace isocost {
 class RecordForms {
  public:
   static constexpr int kMaxDepth = 68;  ///< Four more than the JSON part of a sample may have.
-  static constexpr std::size_t kMaxMembers = 4096;  ///< Of one object.
+  static constexpr std::size_t kMaxMembers = 4096;  ///< Limit of one object.
 
   /// Relative paths of media start at `root`.
   RecordForms(std::filesystem::path root, bool number_keys)

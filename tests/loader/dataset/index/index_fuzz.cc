@@ -59,7 +59,7 @@ void open_index(std::span<const std::byte> bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Of a vector's own bytes, so that they are aligned, and a read beyond them is seen.
+  // A vector's own bytes are aligned, and a read beyond them is noticed.
   const auto given = std::as_bytes(std::span(data, size));
   std::vector<std::byte> bytes(given.begin(), given.end());
   open_index(bytes);

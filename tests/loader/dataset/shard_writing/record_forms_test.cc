@@ -343,7 +343,7 @@ struct BadCase {
 
 class BadRecord : public RecordForms, public testing::WithParamInterface<BadCase> {
  protected:
-  // As a line and as an element of an array.
+  // Checks that the record is refused as a line and as an element of an array.
   void is_refused(std::string_view good, std::string_view good_name) {
     const std::string line(GetParam().record);
     for (const auto& [text, name, place] :

@@ -36,7 +36,7 @@ std::string all_of(const ByteSource& source) {
   return bytes;
 }
 
-// Of these files, those that are still open.
+// Returns how many of these files are still open.
 std::size_t count_open(const std::vector<std::weak_ptr<const ShardFile>>& files) {
   std::set<std::shared_ptr<const ShardFile>> open;
   for (const auto& file : files) open.insert(file.lock());
