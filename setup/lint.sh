@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Formatting, include rules, links of the pages, ruff and mypy over every tracked file; clang-tidy and include-cleaner
-# (no include without a use) over what changed and what includes it.
+# Formatting, include rules, openings of comments, links of the pages, ruff and mypy over every tracked file; subjects of
+# the commits that changed something; clang-tidy and include-cleaner (no include without a use) over what changed and
+# what includes it.
 #   --all          over everything, and clang-tidy with the static analyzer's checks, which take most of the time
 #   --since COMMIT what changed since then (default: where the branch left origin/main, else the last ten commits)
 #   --fix          format in place
@@ -39,7 +40,7 @@ shipped='^(base|costmodel|balancer|decode|transport|loader|trainer_adapter|cli)/
 mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep -E "$shipped" |
   grep -v -e '^trainer_adapter/torch/' -e '^base/executor_thread.cc$' || true)
 
-# Of other languages it would make C++.
+# clang-format would treat files of other languages as C++.
 mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cc)$' || true)
 
 if [ ${#files[@]} -eq 0 ]; then
@@ -81,6 +82,8 @@ if [ -z "$all" ]; then
     scope=(--changed "${scope[@]}" --)
   fi
 fi
+
+python3 setup/check_comments.py --since "${since:-$(base_commit)}"
 
 # unused_includes SOURCE: prints them, and fails if there are any. That nothing is included by way of others is not asked.
 unused_includes() {
