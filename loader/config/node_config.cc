@@ -25,8 +25,8 @@ Result<std::string> value_text(const toml::node& node) {
   return Error(ErrorCode::kInvalidArgument, "expected text, a number or true/false");
 }
 
-// Text in the place of a number is refused, even if it says one: a file has the types that it seems
-// to have.
+// Sets an option from a value of the file. Text in the place of a number is refused, even if it
+// contains one: TOML values must have the right type.
 Status set_option(NodeOptions& options, const OptionSpec& spec, const std::string& key,
                   const toml::node& node) {
   ISOCOST_ASSIGN(const std::string text, value_text(node));
@@ -71,8 +71,8 @@ Result<NodeOptions> make_options(const std::function<Status(NodeOptions&)>& set)
   NodeOptions options;
   ISOCOST_TRY(set(options));
   if (options.plan.layout.empty()) return options;
-  // Applied again over the layout's values: settings that were not given are the layout's, and
-  // one that contradicts the layout is refused when the node is made.
+  // The settings are applied again over the layout's values: settings that were not given are the
+  // layout's, and one that contradicts the layout is refused when the node is made.
   NodeOptions on_layout;
   on_layout.plan.layout = options.plan.layout;
   ISOCOST_TRY(adopt_layout(on_layout.plan));

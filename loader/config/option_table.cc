@@ -38,7 +38,7 @@ std::string format_number(T number) {
   return out.str();
 }
 
-// The part of NodeOptions that a pointer to member belongs to.
+// Returns the part of NodeOptions that a pointer to member belongs to.
 template <typename T>
 T& field(NodeOptions& options, T NodeOptions::* member) {
   return options.*member;
@@ -101,7 +101,7 @@ OptionSpec size(std::string name, std::int64_t Owner::* member, std::string text
           [member](const NodeOptions& options) { return format_bytes(field(options, member)); }};
 }
 
-template <typename Owner, typename T>  // std::string or a path
+template <typename Owner, typename T>  // std::string or std::filesystem::path
 OptionSpec text_option(std::string name, T Owner::* member, std::string value, std::string text) {
   return {std::move(name), std::move(value), std::move(text),
           [member](NodeOptions& options, std::string_view given) -> Status {
@@ -116,7 +116,7 @@ OptionSpec text_option(std::string name, T Owner::* member, std::string value, s
           }};
 }
 
-// One of several words, in the order of the enumerators.
+// Makes a setting that is one of several words, in the order of the enumerators.
 template <typename Owner, typename T>
 OptionSpec choice(std::string name, T Owner::* member, const std::vector<std::string>& words,
                   std::string text) {
@@ -139,7 +139,7 @@ OptionSpec flag_option(std::string name, bool Owner::* member, std::string text)
   return choice(std::move(name), member, {"off", "on"}, std::move(text));
 }
 
-// Comma-separated names of modules.
+// Makes a setting of comma-separated names of modules.
 template <typename Owner>
 OptionSpec modules(std::string name, std::array<bool, kModules> Owner::* member, std::string text) {
   return {std::move(name), "MODULES", std::move(text),
@@ -250,7 +250,8 @@ std::vector<OptionSpec> plan_options() {
   };
 }
 
-// Remembers that a recipe was given: beside a model's directory that is an error, whatever it says.
+// Records that a recipe was given, even with the default value: beside a model's directory that is
+// an error.
 void remember_given(OptionSpec& spec) {
   if (!spec.name.starts_with("recipe.")) return;
   spec.set = [set = std::move(spec.set)](NodeOptions& options, std::string_view value) {
@@ -396,7 +397,7 @@ const OptionSpec* find_node_option(std::string_view name) {
 }
 
 Result<std::int64_t> parse_bytes(std::string_view text) {
-  // A prefix letter, then i for powers of 1024; a B at the end is optional.
+  // Prefix letters; an i after one stands for powers of 1024, and a B at the end is optional.
   static constexpr std::string_view kPrefixes = "kMGT";
   double number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -19,8 +19,9 @@ struct OptionSpec {
   std::function<Status(NodeOptions&, std::string_view)> set;
   std::function<std::string(const NodeOptions&)> get;
 
-  std::string flag() const;  ///< "--max-video-frames" for "recipe.max_video_frames".
-  /// Whether its values are numbers and nothing else, so that TOML has no text for it.
+  std::string flag()
+      const;  ///< Returns a flag like "--max-video-frames" for "recipe.max_video_frames".
+  /// Returns whether its values are numbers only, so that TOML has no text for it.
   bool is_number() const { return value == "N" || value == "X" || value == "SECONDS"; }
 };
 

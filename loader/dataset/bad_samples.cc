@@ -13,7 +13,8 @@
 namespace isocost {
 namespace {
 
-// With fewer, a percentage says nothing: one bad sample among the first ten is a tenth of them.
+// Least number of bad samples for which a percentage is meaningful: one bad sample among the first
+// ten is a tenth of them.
 constexpr std::uint64_t kFewestForAShare = 10;
 
 }  // namespace
@@ -31,7 +32,7 @@ std::string describe(const BadSample& bad) {
   return text + ": " + bad.reason;
 }
 
-// "25" or "1.5%".
+// Parses a limit like "25" or "1.5%".
 Result<BadSampleList::Limit> BadSampleList::parse(const BadSampleOptions& options) {
   const std::string_view text = options.max;
   const bool share = text.ends_with('%');
@@ -78,7 +79,7 @@ Status BadSampleList::add(const BadSample& bad) {
   return check(bad, ++bad_decoded_, decoded_);
 }
 
-// Returns whether it is one more.
+// Counts a bad sample. Returns whether it is new.
 bool BadSampleList::take(const BadSample& bad) {
   if (!seen_.insert(bad.shard + '\0' + bad.key + '\0' + bad.part).second) return false;
   count_ = seen_.size();

@@ -19,11 +19,11 @@ namespace isocost {
 
 enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
 
-/// What happens to samples that cannot be used. See docs/config.md.
+/// Treatment of samples that cannot be used. See docs/config.md.
 struct BadSampleOptions {
   BadSamplePolicy policy = BadSamplePolicy::kSkip;
-  /// Beyond which training ends: a count, or a percentage of the samples that were looked at. A
-  /// percentage is not exceeded by less than ten bad samples, but for 0%.
+  /// Limit beyond which training ends: a count, or a percentage of the samples that were looked at.
+  /// Fewer than ten bad samples exceed no percentage but 0%.
   std::string max = "1%";
   std::filesystem::path file = "bad_samples.jsonl";
 };
@@ -34,18 +34,18 @@ struct BadSampleOptions {
 /// other functions belong to one thread at a time, because they write to the file.
 class BadSampleList {
  public:
-  /// Errors: kInvalidArgument if options.max is neither a count nor a percentage, or options.file
-  /// is there and is not the list of an earlier run.
+  /// Creates the list. Errors: kInvalidArgument if options.max is neither a count nor a percentage,
+  /// or if options.file exists and is not the list of an earlier run.
   static Result<std::unique_ptr<BadSampleList>> create(const BadSampleOptions& options,
                                                        LogSink log);
 
-  /// Counts and lists what indexing found bad among `samples`. Errors: those of `add`.
+  /// Counts and lists the samples that indexing found bad among `samples`. Errors: those of `add`.
   Status add_indexed(std::span<const BadSample> bad, std::uint64_t samples);
 
   /// Removes the list of an earlier run, unless this one has begun its own.
   void remove_earlier_list() const { file_.remove_earlier(); }
 
-  /// Tells that decoding looks at `samples` more, of a data set that has `of` usable ones.
+  /// Counts `samples` more that decoding looks at, of a data set that has `of` usable ones.
   void look_at(std::uint64_t samples, std::uint64_t of);
   /// Counts and lists a sample that decoding found bad. An error ends training: kCorrupt, with the
   /// sample's name, if the policy is kFail or there are more than options.max.
@@ -57,10 +57,10 @@ class BadSampleList {
   const std::optional<BadSample>& last() const { return last_; }
 
  private:
-  /// BadSampleOptions::max.
+  /// The limit in BadSampleOptions::max.
   struct Limit {
     std::optional<std::uint64_t> count;
-    double share = 0;  ///< Where there is no count.
+    double share = 0;  ///< Used where there is no count.
   };
   BadSampleList(const BadSampleOptions& options, BadSampleFile file, Limit limit, LogSink log);
   static Result<Limit> parse(const BadSampleOptions& options);
@@ -78,7 +78,7 @@ class BadSampleList {
   std::uint64_t decoded_ = 0;                // samples that decoding looked at
   std::uint64_t bad_decoded_ = 0;
   std::optional<BadSample> last_;
-  std::atomic<std::uint64_t> count_ = 0;  // of seen_
+  std::atomic<std::uint64_t> count_ = 0;  // size of seen_
 };
 
 /// Returns {"shard": ..., "key": ..., "part": ..., "reason": ...} on one line, without a newline.

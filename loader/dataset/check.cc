@@ -23,14 +23,15 @@
 namespace isocost {
 namespace {
 
-// Whether it says nothing of the sample: this machine is at fault, or a stop was requested.
+// Returns whether the error tells nothing about the sample: this machine is at fault, or a stop was
+// requested.
 bool is_error_of_the_attempt(ErrorCode code) {
   return is_machine_error(code) || code == ErrorCode::kCancelled;
 }
 
 struct BadPart {
   SampleId id = 0;
-  std::size_t part = 0;  // equal to the number of parts: the sample as a whole
+  std::size_t part = 0;  // equal to the number of parts if it stands for the whole sample
   std::string reason;
 };
 
@@ -53,7 +54,7 @@ class Checker {
 
  private:
   Status compare_shard_of(SampleId id);
-  // Decodes parts of a sample together, of which `first` is the first.
+  // Decodes parts of a sample together; the first of them has the number `first`.
   Status submit(SampleId id, std::size_t first, const SampleShape& parts);
   void start(std::function<void()> task);
   void compare(std::size_t shard);
@@ -73,14 +74,14 @@ class Checker {
   Mutex mutex_;
   ConditionVariable changed_;
   std::vector<BadPart> bad_ ISOCOST_GUARDED_BY(mutex_);
-  std::vector<std::size_t> other_bytes_ ISOCOST_GUARDED_BY(mutex_);  // shards
+  std::vector<std::size_t> other_bytes_ ISOCOST_GUARDED_BY(mutex_);  // shards with other bytes
   std::size_t in_flight_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
 
   std::size_t next_shard_ = 0;
   std::uint64_t parts_ = 0;
   std::uint64_t bytes_ = 0;
-  std::unique_ptr<Executor> executor_;  // last: its tasks use all of the above
+  std::unique_ptr<Executor> executor_;  // declared last: its tasks use all of the above
   std::size_t most_in_flight_;
 };
 
@@ -108,7 +109,7 @@ Status Checker::run() {
     }
     if (progress) progress(id + 1, size, "decoding samples");
   }
-  executor_.reset();  // runs what was submitted
+  executor_.reset();  // runs all submitted tasks
   return failure();
 }
 
@@ -147,7 +148,7 @@ void Checker::start(std::function<void()> task) {
   });
 }
 
-// Before the first of its samples, which then come from the page cache.
+// Compares a sample's shard before the first of its samples, which then come from the page cache.
 Status Checker::compare_shard_of(SampleId id) {
   const std::string_view name = dataset_.shard(id);
   if (id > 0 && dataset_.shard(id - 1) == name) return {};
@@ -167,7 +168,8 @@ void Checker::compare(std::size_t shard) {
   }
 }
 
-// Millions of small parts would fit the budget, so the queue of tasks is bounded, too.
+// Waits for a place. The queue of tasks is bounded, too, because millions of small parts would fit
+// the budget.
 Status Checker::wait_for_place() {
   const MutexLock lock(mutex_);
   const bool room = changed_.wait(mutex_, options_.stop, [this]() ISOCOST_REQUIRES(mutex_) {
@@ -203,7 +205,7 @@ void Checker::check(SampleId id, std::size_t first, const SampleShape& parts) {
   }
 }
 
-// A shard that cannot be read says nothing of its samples.
+// Records a failure. A shard that cannot be read tells nothing about its samples.
 void Checker::fail(Error error) {
   const MutexLock lock(mutex_);
   if (!failure_) failure_ = std::move(error);

@@ -12,8 +12,9 @@
 namespace isocost {
 
 struct CheckOptions {
-  DatasetOptions dataset;  ///< Its progress sink covers indexing and decoding.
-  /// How samples are decoded: all but what `dataset` says of pixels and the index.
+  DatasetOptions
+      dataset;  ///< Options of the data set; the progress sink covers indexing and decoding.
+  /// Options of decoding, except those of pixels and the index, which `dataset` has.
   DecodeOptions decode;
   std::stop_token stop;
 };
@@ -23,8 +24,8 @@ struct CheckReport {
   std::uint64_t samples = 0;  ///< Good samples.
   std::uint64_t parts = 0;    ///< Parts of the good samples.
   std::uint64_t bytes = 0;    ///< Encoded bytes of all parts read.
-  /// Bad samples found by indexing, then shards with other bytes than at the last check (their key
-  /// is empty), then what decoding found in the order of the samples. A
+  /// Bad samples found by indexing, then shards whose bytes differ from the last check (their key
+  /// is empty), then samples that decoding found bad, in the order of the samples. A
   /// sample with two bad parts occurs twice.
   std::vector<BadSample> bad;
 };

@@ -28,7 +28,7 @@ namespace isocost {
 namespace fs = std::filesystem;
 namespace {
 
-// A sample that ends with one of its turns.
+// A cut of a sample at the end of one of its turns.
 struct Cut {
   TurnEnd end;
   TokenCut at;
@@ -39,7 +39,7 @@ struct Shard {
   fs::path path;
   std::string name;
   std::unique_ptr<ShardIndex> index;
-  std::shared_ptr<const TokenFile> tokens;  // null: text is as the shard has it
+  std::shared_ptr<const TokenFile> tokens;  // null: the shard's own text is used
   std::vector<std::uint32_t> kept;          // usable samples; empty: all are
   bool all_kept = true;
   std::map<std::uint64_t, Cut> cuts;  // by the sample's number in the shard
@@ -179,7 +179,7 @@ void Indexing::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }
 
-// Says which tokens were made as somebody chose it, and not as is the default.
+// Logs which tokens were made with options other than the default.
 void log_options(const std::vector<Shard>& shards, const LogSink& sink) {
   std::map<std::string_view, std::size_t> made_with;
   for (const Shard& shard : shards) ++made_with[shard.tokens->identity().tokenizer.options];
@@ -219,7 +219,7 @@ Status open_tokens(std::vector<Shard>& shards, const fs::path& directory,
   return {};
 }
 
-// The hash of a sample's key, and which sample of which shard has it.
+// Hash of a sample's key, with the shard and the sample that have it.
 struct KeyOccurrence {
   std::uint64_t hash;
   std::uint32_t shard;
@@ -227,7 +227,7 @@ struct KeyOccurrence {
   auto operator<=>(const KeyOccurrence&) const = default;
 };
 
-// How many of a sample's media of this modality a cut keeps.
+// Returns how many of a sample's media of this modality a cut keeps.
 std::uint32_t media_before(const TurnEnd& end, Modality modality) {
   return modality == Modality::kText ? 0 : end.media.at(static_cast<std::size_t>(modality) - 1);
 }
@@ -302,7 +302,7 @@ class IndexedDataset final : public Dataset {
   std::optional<KeyOccurrence> first_with_key(const std::vector<KeyOccurrence>& occurrences,
                                               std::size_t begin, std::size_t i) const;
   void collect_bad();
-  // Lists what is to be dropped of each shard, and says why in `bad`.
+  // Samples to be dropped from each shard; `bad` has the reasons.
   using Dropped = std::vector<std::vector<std::uint32_t>>;
   void find_repeated_keys(Dropped& dropped);
   void find_without_tokens(Dropped& dropped);
@@ -341,7 +341,7 @@ void IndexedDataset::collect_bad() {
   }
 }
 
-// Sixteen bytes per sample, while the data set is being opened.
+// Returns the keys' hashes, sorted: sixteen bytes per sample, while the data set is being opened.
 std::vector<KeyOccurrence> IndexedDataset::sorted_keys() const {
   std::vector<KeyOccurrence> occurrences;
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
@@ -370,9 +370,9 @@ std::optional<KeyOccurrence> IndexedDataset::first_with_key(
 // Finds keys repeated across shards; indexing has found those within a shard.
 void IndexedDataset::find_repeated_keys(Dropped& dropped) {
   const auto occurrences = sorted_keys();
-  // Each repetition with the first sample of the same key.
+  // Repeated keys, each with the first sample that has the key.
   std::vector<std::pair<KeyOccurrence, KeyOccurrence>> repeats;
-  std::size_t begin = 0;  // of the run with one hash
+  std::size_t begin = 0;  // begin of the run of equal hashes
   for (std::size_t i = 1; i < occurrences.size(); ++i) {
     if (occurrences[begin].hash != occurrences[i].hash) begin = i;
     if (const auto first = first_with_key(occurrences, begin, i))
@@ -522,7 +522,7 @@ IndexedDataset::Location IndexedDataset::locate(SampleId id) const {
   return {&shard, &shard.index->view(), shard.local(id - first_[s])};
 }
 
-// The part in the index of a part of `shape`; nothing for that of the tokens.
+// Returns the number in the index of a part of `shape`; nothing for the part of tokens.
 std::optional<std::uint64_t> IndexedDataset::indexed_part(const Location& at, std::size_t part) {
   const std::uint64_t first = at.view->first_part(at.sample);
   if (!at.shard->tokens) return first + part;
@@ -583,7 +583,7 @@ std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const 
 Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Shard& shard) const {
   const IndexView& view = shard.index->view();
   auto file = cache_.get(shard.path, {view.identity().stamp, view.content_hash()});
-  // The next start must index what the shard is by then.
+  // The next start must index the shard as it is by then.
   if (!file && file.error().code() == ErrorCode::kUnavailable) shard.index->remove_file();
   return file;
 }
@@ -591,7 +591,7 @@ Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Shard& shard
 Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_token& stop) const {
   const Shard& shard = shards_[i];
   ISOCOST_ASSIGN(const auto file, open(shard));
-  // Where no index can be kept, there is no place for a record either.
+  // A shard without a kept index has no place for a record either.
   fs::path record = shard.index->file();
   if (!shard.index->kept()) return true;
   auto same = isocost::is_as_last_checked(*file, record.replace_extension(".checked"), stop);

@@ -27,12 +27,12 @@ struct BadSample {
   std::string key;
   std::string part;  ///< Empty: the sample as a whole.
   std::string reason;
-  /// Refused for a limit among the options (memory, max_tokens), not for its data.
+  /// Whether it was refused for a limit among the options (memory, max_tokens), not for its data.
   bool over_limit = false;
 };
 
-/// Called repeatedly during long work with the amount done, the total, and what is being done.
-/// Calls may come from several threads at once.
+/// Called repeatedly during long work with the amount done, the total, and a description of the
+/// work. Calls may come from several threads at once.
 using ProgressSink =
     std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
 
@@ -46,13 +46,13 @@ struct DatasetOptions {
   std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, of plain tars at least 8.
   ProgressSink progress;
   LogSink log;
-  std::stop_token stop = {};  ///< Ends indexing.
+  std::stop_token stop = {};  ///< Ends indexing when requested.
   /// Returns why a sample of this shape cannot be used, for a limit among the options; empty: it
   /// can be. Called once for each sample that has no other fault, by the thread that opens the data
   /// set. Null: all can be used.
   std::function<std::string(const SampleShape&)> why_unusable = {};
-  /// Samples with tokens that why_unusable refuses are cut at the end of a turn, the last at which
-  /// it accepts them. Media of the turns that are cut off are no parts of the sample.
+  /// Whether samples with tokens that why_unusable refuses are cut at the end of a turn, the last
+  /// at which it accepts them. Media of the turns that are cut off are no parts of the sample.
   bool truncate = false;
 };
 
@@ -83,16 +83,16 @@ class Dataset {
   /// Opens the sample's first JSON part, which need not be one of the parts of `shape`: those are
   /// what a model sees. Null if the sample has no JSON part.
   virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const = 0;
-  /// Checks that what the data set told of the sample is from an undamaged index and undamaged
-  /// tokens. Errors: kCorrupt with the file that was cut while it was in use.
+  /// Checks that the values that the data set gave for the sample come from an undamaged index and
+  /// undamaged tokens. Errors: kCorrupt with the file that was cut while it was in use.
   virtual Status check_index(SampleId id) const = 0;
-  /// Asks the operating system to read the sample's parts ahead, each up to 32 MiB, but of a video
-  /// 8 MiB, since seldom all of it is decoded. Blocks while it opens the shard; what fails is left
-  /// to `open_part`. Of a compressed shard it asks for nothing: whoever opens it inflates it.
+  /// Asks the operating system to read the sample's parts ahead, each up to 32 MiB, or 8 MiB for a
+  /// video, since seldom all of it is decoded. Blocks while it opens the shard; failures are left
+  /// to `open_part`. Asks for nothing of a compressed shard, which is inflated when it is opened.
   virtual void read_ahead(SampleId id) const = 0;
-  /// For how many bytes `read_ahead` asks. From the index alone.
+  /// Returns the number of bytes that `read_ahead` asks for, from the index alone.
   virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;
-  /// The number of shards that stay open at once.
+  /// Returns the number of shards that stay open at once.
   virtual std::size_t open_shards() const = 0;
 
   virtual const std::vector<BadSample>& bad() const = 0;

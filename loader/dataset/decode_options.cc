@@ -24,7 +24,7 @@ Status DecodeOptions::validate() const {
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,
                                                     const DecodeOptions& options, LogSink log) {
   if (!options.isolate) {
-    keep_freed_memory();  // what one picture is decoded in, for the next one
+    keep_freed_memory();  // memory of one decoded picture serves the next one
     return make_in_process_decoder(recipe, options.decode_timeout);
   }
   IsolationOptions isolation;

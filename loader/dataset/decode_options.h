@@ -14,26 +14,26 @@
 
 namespace isocost {
 
-/// How shards are indexed and samples decoded, and the resources for it. See docs/config.md.
+/// Options of indexing shards and decoding samples, and the resources for both. See docs/config.md.
 struct DecodeOptions {
   RecipeOptions recipe;
   std::int64_t max_pixels = ProbeLimits{}.max_pixels;  ///< Larger images and frames are bad.
   std::int64_t memory = 2 * kGiB;   ///< Budget for decoding, decoded samples and shared memory.
-  std::int64_t workers = 0;         ///< 0: one per core.
+  std::int64_t workers = 0;         ///< Threads or processes; 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.
-  /// How long reads of shards may fail, while delivery is paused, before the job ends.
+  /// Time that reads of shards may fail, while delivery is paused, before the job ends.
   std::chrono::milliseconds io_timeout{120'000};
   /// CPU time that decoding one sample may take.
   std::chrono::milliseconds decode_timeout{60'000};
-  /// Decode in worker processes; see decode/isolation/isolated_decoder.h.
+  /// Whether samples are decoded in worker processes; see decode/isolation/isolated_decoder.h.
   bool isolate = false;
   std::filesystem::path decode_program;  ///< The isocost program; empty: this process's.
 
-  /// Errors: kInvalidArgument with field, value and what is allowed.
+  /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
 
-/// Returns the decoder that the options ask for. Errors: those of make_isolated_decoder.
+/// Returns the decoder that the options describe. Errors: those of make_isolated_decoder.
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,
                                                     const DecodeOptions& options, LogSink log);
 

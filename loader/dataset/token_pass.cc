@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The recipe of the directory, if its text depends on what it makes of media. A model of text alone
-// has none.
+// Returns the recipe of the directory if its text depends on how the recipe prepares media; nothing
+// for a model of text alone.
 std::optional<Recipe> recipe_of_text(const fs::path& model) {
   RecipeOptions options;
   options.model = model;
@@ -80,7 +80,7 @@ Result<std::string> read_member(const ByteSource& shard, std::int64_t offset, st
   return text;
 }
 
-// What the recipe makes of a medium, or its modality alone.
+// Returns the recipe's description of a medium, or its modality alone.
 SamplePart medium_of(const PartShape& shape, const std::optional<Recipe>& recipe,
                      std::string& reason) {
   SamplePart medium{.modality = shape.modality};
@@ -91,7 +91,8 @@ SamplePart medium_of(const PartShape& shape, const std::optional<Recipe>& recipe
   return medium;
 }
 
-// The tokens that stand for a part; of one that the model cannot take it does not matter.
+// Returns the number of tokens that stand for a part; it does not matter for a part that the model
+// cannot take.
 std::uint32_t placeholders_of(const PartShape& shape, const std::optional<Recipe>& recipe) {
   if (shape.modality == Modality::kText) return 0;
   if (!recipe) return 1;
@@ -112,7 +113,7 @@ Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::
     if (shape.format == MediaFormat::kJson) {
       ISOCOST_ASSIGN(SampleJson json, parse_sample_json(text));
       text = std::move(json.text);
-      if (text.empty()) continue;  // a conversation
+      if (text.empty()) continue;  // its text is a conversation
     }
     found.texts.push_back(std::move(text));
   }

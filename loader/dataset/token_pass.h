@@ -17,7 +17,7 @@
 
 namespace isocost {
 
-/// What a sample has that becomes tokens.
+/// The contents of a sample that become tokens.
 struct SampleText {
   std::string key;
   std::vector<SamplePart> media;   ///< Its other parts, in their order: see TokenPass::open.
@@ -30,10 +30,11 @@ struct SampleText {
 /// caller's. Const-safe but for `write`, of which one at a time may run for each shard.
 class TokenPass {
  public:
-  /// Indexes what is not indexed. Where the text depends on what the model's recipe makes of media,
-  /// texts have that; elsewhere their modalities alone. `options`: as in TokenizerIdentity; the
-  /// files that were made with others are not current. Errors: those of Dataset::open and
-  /// TokenizerIdentity::of_model; kIo if there is no directory where an index can be kept.
+  /// Indexes shards without an index. Texts have the recipe's descriptions of media where the
+  /// model's text depends on them; elsewhere their modalities alone. `options`: as in
+  /// TokenizerIdentity; files that were made with other options are not current. Errors: those of
+  /// Dataset::open and TokenizerIdentity::of_model; kIo if there is no directory where an index can
+  /// be kept.
   static Result<std::unique_ptr<TokenPass>> open(const std::filesystem::path& directory,
                                                  const std::filesystem::path& model,
                                                  std::string options,
@@ -49,10 +50,10 @@ class TokenPass {
   virtual bool is_usable(std::size_t shard) const = 0;
   /// Returns how many of its samples have tokens; 0 where it is not usable.
   virtual std::uint64_t tokenized(std::size_t shard) const = 0;
-  /// Returns why the tokens that the shard has are not usable: what goes on "its tokens ...", the
-  /// options that they were made with among it. Empty: they are usable, or there are none.
+  /// Returns why the tokens that the shard has are not usable, as a phrase that follows "its tokens
+  /// ...", with the options that they were made with. Empty: they are usable, or there are none.
   virtual std::string why_stale(std::size_t shard) const = 0;
-  /// The directory of the files.
+  /// Returns the directory of the files.
   virtual const std::filesystem::path& directory() const = 0;
   /// Reads the texts of a shard, in the order of its index. Errors: those of reading a shard.
   virtual Result<std::vector<SampleText>> texts(std::size_t shard) const = 0;

@@ -38,7 +38,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-// Returns false if the host is not a numeric address.
+// Fills in the address. Returns false if the host is not a numeric address.
 bool fill(const MetricsAddress& address, SocketAddress& out) {
   sockaddr_in v4{};
   if (inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) == 1) {

@@ -23,12 +23,12 @@ struct MetricsAddress {
 /// host names are refused. Errors: kInvalidArgument.
 Result<MetricsAddress> parse_metrics_address(std::string_view text);
 
-/// What a page says at a moment.
+/// Text of a page at a moment.
 struct PageText {
   PageText(std::string says) : text(std::move(says)) {}  // NOLINT(google-explicit-constructor)
   PageText(std::string says, bool is_well) : text(std::move(says)), well(is_well) {}
   std::string text;
-  bool well = true;  ///< Served with status 200; otherwise with 503.
+  bool well = true;  ///< Whether it is served with status 200; otherwise with 503.
 };
 
 /// A page that an endpoint serves.

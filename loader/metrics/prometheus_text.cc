@@ -17,8 +17,8 @@ namespace {
 // A family of metrics: one row of the table in docs/metrics.md.
 struct FamilyInfo {
   std::string name;
-  bool counter = false;             // otherwise a gauge
-  std::vector<std::string> labels;  // of each series; empty if the family has one series
+  bool counter = false;             // whether it is a counter; otherwise it is a gauge
+  std::vector<std::string> labels;  // labels of each series; empty if the family has one series
   std::string help;
 };
 

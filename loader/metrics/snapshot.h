@@ -14,9 +14,9 @@ namespace isocost {
 
 /// Counters and means since the node was created, as the program prints them at its end.
 struct NodeSummary {
-  std::uint64_t epochs = 0;           ///< Planned to their end.
-  std::uint64_t steps = 0;            ///< Decoded and planned.
-  std::uint64_t steps_delivered = 0;  ///< Acknowledged by every rank.
+  std::uint64_t epochs = 0;           ///< Number planned to their end.
+  std::uint64_t steps = 0;            ///< Number decoded and planned.
+  std::uint64_t steps_delivered = 0;  ///< Number acknowledged by every rank.
   std::uint64_t planned = 0;          ///< Samples in the planned steps, without repeats.
   /// Samples in microbatches that ranks have acknowledged, without repeats. A sample that several
   /// receivers of a layout take counts once, when one that predicts labels acknowledges it.
@@ -44,12 +44,13 @@ struct NodeSummary {
 
 /// Seconds of one receiver of a plan, summed since the node was created.
 struct RankTotals {
-  ModuleSeconds predicted{};  ///< When the step was planned, of microbatches that were measured.
-  ModuleSeconds measured{};   ///< Forward and backward, as reported.
-  double forward = 0;         ///< Forward alone, from trainers that report it.
-  double busy = 0;            ///< All modules, in steps that every rank measured.
-  double idle = 0;            ///< The slowest rank's seconds less this rank's, in the same steps.
-  double data_wait = 0;       ///< Reported time of waiting for a microbatch.
+  ModuleSeconds
+      predicted{};  ///< Predicted when the step was planned, for microbatches that were measured.
+  ModuleSeconds measured{};  ///< Forward and backward seconds, as reported.
+  double forward = 0;        ///< Forward seconds alone, from trainers that report them.
+  double busy = 0;           ///< Seconds of all modules, in steps that every rank measured.
+  double idle = 0;           ///< The slowest rank's seconds less this rank's, in the same steps.
+  double data_wait = 0;      ///< Reported time of waiting for a microbatch.
   bool operator==(const RankTotals&) const = default;
 };
 
@@ -66,7 +67,7 @@ struct TrainingTotals {
   double lower_bound_s = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// What the delivery queue holds, in microbatches summed over the ranks.
+/// Contents of the delivery queue, in microbatches summed over the ranks.
 struct QueueDepth {
   std::size_t steps = 0;           ///< Steps that some rank has not acknowledged yet.
   std::size_t planned = 0;         ///< Microbatches that wait for credit.

@@ -23,11 +23,12 @@ constexpr const char* kKind = "node status";
 constexpr JsonFormat kFormat{.name = kKind,
                              .max_bytes = std::size_t{64} << 20,
                              .remedy = "use the isocost top of the node's own version"};
-constexpr std::size_t kMostRanks = 100'000;  // as PlanOptions allows
+constexpr std::size_t kMostRanks = 100'000;  // the limit of PlanOptions
 constexpr std::size_t kMostPlaceLetters = 64;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// JSON has no other numbers. Rounding may leave a difference a little below 0.
+// Returns a number that JSON can hold: it is finite, and not a little below 0, as a difference may
+// be after rounding.
 double amount_of(double value) { return std::isfinite(value) ? std::max(value, 0.0) : 0; }
 
 bool is_place(std::string_view text) {
@@ -76,7 +77,7 @@ class Writer {
   ordered_json& object_;
 };
 
-// Stops at the first error, which `status` holds.
+// Reads values; stops at the first error, which `status` holds.
 class Reader {
  public:
   static constexpr bool kReads = true;
@@ -159,7 +160,7 @@ class Reader {
   std::vector<std::string> known_;
 };
 
-// Metrics without labels, in the order of /metrics.
+// Visits the metrics without labels, in the order of /metrics.
 template <typename Visitor, typename Metrics>
 void visit_node(Visitor& at, Metrics& node) {
   at.amount("uptime_seconds", node.uptime_s);
@@ -260,7 +261,7 @@ void visit_status(Visitor& at, Metrics& node, std::size_t rows) {
   at.object("ranks", [&](auto& ranks) { visit_ranks(ranks, node, rows); });
 }
 
-// One entry per rank in every list.
+// Returns the metrics with one entry per rank in every list.
 NodeMetrics with_equal_lists(NodeMetrics node) {
   const std::size_t rows = std::max(
       {node.training.ranks.size(), node.places.size(), node.correction.rank_slowdowns.size()});
@@ -270,7 +271,7 @@ NodeMetrics with_equal_lists(NodeMetrics node) {
   return node;
 }
 
-// The head is checked before the rest: another program's document is no broken one.
+// Checks the head before the rest, since another program's document is not a broken one.
 Status check_head(const JsonObject& document) {
   const auto kind = document.text("kind");
   if (!kind || *kind != kKind) {

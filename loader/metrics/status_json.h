@@ -8,8 +8,8 @@
 
 namespace isocost {
 
-/// The page /status.json: the values of /metrics under the same names, as one JSON document. See
-/// docs/metrics.md. Values that are not known are left out.
+/// Returns the page /status.json: the values of /metrics under the same names, as one JSON
+/// document. See docs/metrics.md. Unknown values are left out.
 std::string status_json(const NodeMetrics& metrics);
 
 /// Reads a page that `status_json` wrote. In the snapshot returned, `training.ranks`,

@@ -204,7 +204,7 @@ class Profiler {
     std::vector<double> step_s;
   };
 
-  // The deviation, over the batches, of the share of in-order seconds that a policy saves.
+  // Returns the deviation, over the batches, of the share of in-order seconds that a policy saves.
   static double saved_deviation(const std::vector<double>& in_order_s,
                                 const std::vector<double>& step_s) {
     std::vector<double> shares(step_s.size());
@@ -252,7 +252,7 @@ class Profiler {
     return {};
   }
 
-  // Returns 1 if there is no work.
+  // Returns the largest over the mean value; 1 if there is no work.
   static double max_over_mean(const std::vector<double>& values) {
     const Distribution spread = distribution_of(values);
     return spread.mean > 0 ? spread.most / spread.mean : 1;

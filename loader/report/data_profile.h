@@ -23,28 +23,28 @@ namespace isocost {
 struct DataProfileOptions {
   RecipeOptions recipe;
   CostProfile model_profile = CostProfile::stated_default();
-  std::uint64_t samples = 10'000;  ///< Up to this many, drawn without replacement; 0: all.
+  std::uint64_t samples = 10'000;  ///< Most samples, drawn without replacement; 0: all.
   std::uint64_t seed = 0;
   std::int64_t global_batch_size = 512;
   std::int64_t ranks = 8;
-  std::int64_t microbatches = 4;     ///< Per rank.
+  std::int64_t microbatches = 4;     ///< Microbatches per rank.
   std::int64_t batches = 32;         ///< Global batches that the skew is computed from.
   std::int64_t most_expensive = 10;  ///< Length of the list of the most expensive samples.
   double gpu_hours = 0;  ///< GPU-hours of a run with policy in-order, all ranks; 0: not known.
   ProgressSink progress;
   std::stop_token stop;
 
-  /// Errors: kInvalidArgument with field, value and allowed range.
+  /// Checks the values. Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;
 };
 
-/// A sample's load, by the index and the recipe, and its predicted seconds.
+/// A sample's load, according to the index and the recipe, and its predicted seconds.
 struct ProfiledSample {
   SampleId id = 0;
   Load load;
   ModuleSeconds seconds{};
 
-  double encoder_s() const;  ///< Vision and audio.
+  double encoder_s() const;  ///< Returns the seconds of vision and audio.
   double llm_s() const { return seconds[static_cast<std::size_t>(Module::kLlm)]; }
   double total_s() const { return encoder_s() + llm_s(); }
 };
@@ -58,7 +58,7 @@ struct ModalityCount {
 struct ExpensiveSample {
   std::string shard;
   std::string key;
-  std::string parts;  ///< Such as "video + text".
+  std::string parts;  ///< Text such as "video + text".
   ProfiledSample sample;
 };
 
@@ -72,7 +72,7 @@ struct CostSkew {
     std::array<double, kModules> module_max_over_mean{};  ///< For microbatches; 0: no such work.
     double rank_max_over_mean = 1;
     double rank_max_over_mean_deviation = 0;
-    double step_s = 0;  ///< The slowest rank.
+    double step_s = 0;  ///< Seconds of the slowest rank.
     double step_s_deviation = 0;
     /// Share of the step seconds of policy in-order that this one saves; 0 for in-order itself.
     double saved_share = 0;
@@ -112,7 +112,7 @@ struct DataProfile {
 
   std::vector<ProfiledSample> samples;  ///< In ascending order of their ids.
   std::array<ModalityCount, 4> modalities;
-  /// Pearson's and Spearman's, of encoder and LLM seconds; none if either does not vary.
+  /// Pearson's and Spearman's correlation of encoder and LLM seconds; none if either does not vary.
   std::optional<double> correlation;
   std::optional<double> rank_correlation;
   /// Share of all seconds that the most expensive 1 % of the samples take.
@@ -120,8 +120,8 @@ struct DataProfile {
   std::vector<ExpensiveSample> most_expensive;  ///< In descending order of seconds.
   CostSkew skew;
 
-  /// Returns none if the options do not give a run's hours and the model profile is the default
-  /// one, which gives proportions only.
+  /// Returns the hours; nothing if the options do not give a run's hours and the model profile is
+  /// the default one, which gives proportions only.
   std::optional<GpuHours> gpu_hours() const;
   /// Returns all figures and the loads of the samples; docs/data_profile.md holds the format.
   std::string to_json() const;
@@ -130,7 +130,7 @@ struct DataProfile {
 /// A number of a sample that tables show.
 struct SampleQuantity {
   std::string_view name;  ///< Name in JSON: "vision_patches".
-  std::string_view text;  ///< For people, with the unit.
+  std::string_view text;  ///< Name for people, with the unit.
   double (*of)(const ProfiledSample&);
 };
 /// Returns loads, bytes and seconds, in the order of the tables.

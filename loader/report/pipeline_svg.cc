@@ -50,10 +50,10 @@ std::string_view colour_of(bool encoder, PassKind kind) {
 // replica with the same number (modulo the number of encoder replicas).
 struct View {
   std::vector<std::uint32_t> devices;
-  std::uint32_t replica[2] = {0, 0};   // number of the LLM's, number of the encoder's
-  std::uint32_t replicas[2] = {0, 0};  // how many the LLM has, how many the encoder has
-  std::size_t left_out = 0;            // stages of the two that are not shown
-  bool each_replica = false;           // every replica is one stage, and all are shown
+  std::uint32_t replica[2] = {0, 0};   // numbers of the LLM's and the encoder's
+  std::uint32_t replicas[2] = {0, 0};  // numbers of replicas of LLM and encoder
+  std::size_t left_out = 0;            // number of stages of the two that are not shown
+  bool each_replica = false;           // whether every replica is one stage, and all are shown
 };
 
 View view_of(const PipelinePicture& picture, std::size_t rows) {
@@ -79,7 +79,8 @@ View view_of(const PipelinePicture& picture, std::size_t rows) {
   return view;
 }
 
-// "LLM replica 3 (of 0 to 7), encoder replica 1 (of 0 to 1); 10 more stages not drawn"
+// Returns text like "LLM replica 3 (of 0 to 7), encoder replica 1 (of 0 to 1); 10 more stages not
+// drawn".
 std::string note_of(const View& view) {
   std::string note;
   for (const bool encoder : {false, true}) {
@@ -144,7 +145,7 @@ double tick_of(double span) {
   return 10 * power;
 }
 
-// A line across the rows at each tick, and its time below them.
+// Draws a line across the rows at each tick, and its time below them.
 void draw_axis(double top, double bottom, double span, SvgWriter& svg) {
   const bool in_ms = span < 1;
   const double unit = in_ms ? 1e3 : 1;
@@ -164,7 +165,7 @@ struct LegendEntry {
   std::string label;
 };
 
-// One entry for each colour that the pictures use.
+// Returns one entry for each colour that the pictures use.
 std::vector<LegendEntry> legend_of(const std::vector<PipelinePicture>& pictures) {
   bool runs[2][3] = {};  // [encoder][kind]
   bool reduces = false;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostRows = 32;
 
-// Data-parallel ranks: each is a stage that holds the whole model.
+// Returns the model of data-parallel ranks, each a stage that holds the whole model.
 PipelineModel ranks_model(const StepPlan& plan) {
   PipelineModel model;
   model.microbatches = plan.microbatches;
@@ -65,7 +65,7 @@ struct BinIndex {
   std::uint32_t microbatch = 0;
 };
 
-// Adds what a microbatch of the LLM takes from each of the encoder's, in proportion to its rows.
+// Adds the feeds of an LLM microbatch from each of the encoder's, in proportion to its rows.
 void add_feeds(const PlannedMicrobatch& bin, const BinIndex& at, const PipelineModel& model,
                const std::vector<std::vector<std::uint32_t>>& slots, PipelineStep& step) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> rows;
@@ -121,7 +121,7 @@ std::string title_of(std::string_view what, std::uint32_t epoch, std::uint32_t s
                      report.step_s, 100 * report.idle_fraction);
 }
 
-// A picture that holds a sentence.
+// Returns a picture that holds a sentence.
 std::string note(std::string_view text) {
   report::SvgWriter svg;
   svg.text({16, 35}, text, {.size = 14});

@@ -89,13 +89,13 @@ class FrameReader {
   // State of the last jump.
   std::int64_t jumped_to_ = 0;             ///< Ticks, as the index counts them.
   std::optional<std::int64_t> landed_at_;  ///< Ticks at which its key frame is shown.
-  std::int64_t sent_ = 0;                  ///< Packets since then, counted from that key frame on.
-  std::int64_t given_ = 0;                 ///< Frames since then.
+  std::int64_t sent_ = 0;   ///< Packets since then whose frames are shown from that key frame on.
+  std::int64_t given_ = 0;  ///< Frames since then.
   // State of going back from it.
   int went_back_ = 0;                    ///< Number of times.
   std::optional<std::int64_t> warm_up_;  ///< Ticks of the key frame before which frames only fill
                                          ///< the decoder's memory.
-  std::int64_t to_skip_ = 0;             ///< Frames after that one that were already returned.
+  std::int64_t to_skip_ = 0;             ///< Frames from that one on that were already returned.
   std::int64_t lenient_packets_ = 0;     ///< Number left, for a video cut in an open group.
   bool begins_open_ = false;             ///< Whether the video begins in an open group.
   bool is_lenient_ = false;              ///< Whether the decoder skips what it cannot decode.

@@ -7,8 +7,8 @@
 namespace isocost {
 
 /// A member's name, split by the WebDataset convention: the key is the path up to the first
-/// dot of the base name, the part name what follows that dot ("a/b.0.png": "a/b" and "0.png").
-/// Views of the name.
+/// dot of the base name, the part name follows that dot ("a/b.0.png": "a/b" and "0.png"). Views of
+/// the name.
 struct MemberName {
   std::string_view key;
   std::string_view part;

@@ -27,7 +27,7 @@ constexpr std::string_view kCopyAgain = "copy the shard again";
 
 std::int64_t padded(std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
-// Feeds libarchive. Blocks are small after a seek, when only a header is wanted, and grow with
+// Feeds libarchive. Blocks are small after a seek, when only a header is needed, and grow with
 // sequential reading.
 struct Feed {
   const ByteSource* source = nullptr;
@@ -159,7 +159,7 @@ void TarListing::State::take(archive_entry* entry) {
   ahead = std::move(member);
 }
 
-// Without the end mark (a block of zeros) members may be missing.
+// Records the end. Without the end mark (a block of zeros) members may be missing.
 void TarListing::State::end_of_archive() {
   const std::int64_t position = archive_read_header_position(reader.get());
   std::array<std::byte, kBlock> block{};

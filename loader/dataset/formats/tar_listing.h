@@ -15,7 +15,7 @@ struct TarMember {
   std::string name;         ///< UTF-8, a leading "./" removed; made printable if it is not UTF-8.
   std::int64_t offset = 0;  ///< Offset of its bytes in the archive.
   std::int64_t size = 0;
-  std::string problem;  ///< Why it cannot be used; empty if it can.
+  std::string problem;  ///< Reason why it cannot be used; empty if it can.
 };
 
 /// Walks the headers of a plain tar archive (ustar, pax, GNU long names, base-256 sizes) through
@@ -23,7 +23,8 @@ struct TarMember {
 /// outlive it.
 class TarListing {
  public:
-  /// A broken archive is a `problem`. Errors: kInternal if libarchive cannot be set up.
+  /// Opens an archive. A broken one is a `problem`. Errors: kInternal if libarchive cannot be set
+  /// up.
   static Result<TarListing> open(const ByteSource& source);
   TarListing(TarListing&&) noexcept;
   TarListing& operator=(TarListing&&) noexcept;
@@ -32,9 +33,9 @@ class TarListing {
   /// Returns the next member, or nothing at the end of the archive or at damage.
   std::optional<TarMember> next();
 
-  /// After the end: returns what is wrong with the archive and what to do; empty if it is sound.
+  /// Returns, after the end, what is wrong with the archive and what to do; empty if it is sound.
   const std::string& problem() const;
-  /// After the end: returns whether the archive may lack further members of the last sample.
+  /// Returns, after the end, whether the archive may lack further members of the last sample.
   bool broke_off() const;
 
  private:

@@ -3,7 +3,8 @@
 namespace isocost {
 namespace {
 
-// Made once: making one reads files (20 us), longer than reading a member's header.
+// Returns the locale, which is made once: making one reads files (20 us), longer than reading a
+// member's header.
 locale_t utf8() {
   static const locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   return locale;

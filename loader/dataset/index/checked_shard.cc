@@ -16,7 +16,7 @@ struct Record {
   std::uint64_t hash = 0;
 };
 
-// Nothing if there is no record, or it is no record.
+// Reads a record. Returns nothing if there is none, or if the file is no record.
 std::optional<Record> read_record(const std::filesystem::path& path) {
   std::ifstream file(path);
   Record record;
@@ -32,7 +32,7 @@ Result<bool> is_as_last_checked(const ShardFile& shard, const std::filesystem::p
   const FileStamp stamp = shard.state().stamp;
   const std::optional<Record> last = read_record(record);
   if (last && last->stamp == stamp) return last->hash == hash;
-  // Without a record the next check has nothing to compare with, as this one.
+  // Without a record, the next check has nothing to compare with either.
   static_cast<void>(
       replace_file(record, fmt::format("{} {} {:016x}\n", stamp.bytes, stamp.mtime_ns, hash)));
   return true;

@@ -8,10 +8,10 @@
 
 namespace isocost {
 
-/// Reads a shard's file whole and compares a hash of it with that of the last call, which
-/// `record` keeps across runs (docs/index_format.md). Returns false if the file differs and its
-/// size and modification time do not; then the record stays, so that the next call says so again.
-/// Else the record is written anew; one that cannot be is given up. Errors: kIo; kCancelled.
+/// Reads a shard's file whole and compares a hash of it with that of the last call, which `record`
+/// keeps across runs (docs/index_format.md). Returns false if the file differs although its size
+/// and modification time do not; the record then stays, so that the next call returns the same.
+/// Otherwise the record is replaced; failures to write it are ignored. Errors: kIo; kCancelled.
 Result<bool> is_as_last_checked(const ShardFile& shard, const std::filesystem::path& record,
                                 const std::stop_token& stop);
 

@@ -15,8 +15,8 @@
 
 namespace isocost {
 
-// Slots are in a list that only grows, because the handler may walk it at any time; a free one, of
-// no bytes, is used again.
+// A slot for a mapping. Slots are in a list that only grows, because the handler may walk it at any
+// time; a free one, of no bytes, is reused.
 struct GuardedMapping::Slot {
   std::atomic<std::byte*> begin = nullptr;
   std::atomic<std::size_t> size = 0;
@@ -41,7 +41,8 @@ struct sigaction& handler_before() {
   return before;
 }
 
-// Puts a page of zeros where the file has none any more. Only what is safe in a signal handler.
+// Puts a page of zeros where the file has none any more. Uses only functions that are safe in a
+// signal handler.
 bool mend(const void* address) {
   const auto* at = static_cast<const std::byte*>(address);
   for (Slot* slot = slots().load(); slot != nullptr; slot = slot->next) {
@@ -75,7 +76,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
 void install_handler() {
   static std::once_flag once;
   std::call_once(once, [] {
-    (void)slots();  // made before the handler can need it
+    (void)slots();  // initialised before the handler can need it
     struct sigaction action{};
     action.sa_sigaction = on_bus_error;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;

@@ -12,13 +12,14 @@
 namespace isocost {
 
 /// A file mapped for reading that another process may cut meanwhile. Reading beyond the new end
-/// would end this process by SIGBUS; here it gives zeros, and `damaged` tells. For this the first
-/// mapping installs a handler of SIGBUS, which passes faults elsewhere on to the one before it.
-/// Move-only; const-safe.
+/// would end this process by SIGBUS; here it gives zeros, and `damaged` reports it. For this the
+/// first mapping installs a handler of SIGBUS, which passes faults elsewhere on to the previous
+/// one. Move-only; const-safe.
 class GuardedMapping {
  public:
   GuardedMapping() = default;
-  /// Errors: kNotFound, kIo; kCorrupt for an empty file, and for what is no regular file.
+  /// Maps a file. Errors: kNotFound, kIo; kCorrupt for an empty file, and for anything but a
+  /// regular file.
   static Result<GuardedMapping> map(const std::filesystem::path& file);
   GuardedMapping(GuardedMapping&& other) noexcept;
   GuardedMapping& operator=(GuardedMapping&& other) noexcept;
@@ -28,10 +29,10 @@ class GuardedMapping {
 
   std::span<const std::byte> bytes() const;
   /// Returns whether the file has been cut: bytes read since then may be zeros. The end of a cut
-  /// page raises no signal, so the file's size is asked for.
+  /// page raises no signal, so this checks the file's size.
   bool damaged() const;
 
-  struct Slot;  ///< What the handler knows of a mapping.
+  struct Slot;  ///< A mapping's entry for the handler.
 
  private:
   GuardedMapping(Slot* slot, std::filesystem::path file, std::uint64_t inode)

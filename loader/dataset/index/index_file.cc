@@ -25,7 +25,8 @@ fs::path user_cache() {
   return {};
 }
 
-// Shards of one name in different directories must not share an index.
+// Returns the folder of an index: shards of one name in different directories must not share an
+// index.
 fs::path folder_for(const fs::path& parent, const fs::path& shards) {
   std::error_code failed;
   fs::path canonical = fs::weakly_canonical(shards, failed);
@@ -66,7 +67,7 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp)
   return refused;
 }
 
-// Returns the file that was written; an empty path where none could be.
+// Writes the index. Returns its file; an empty path if none could be written.
 fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
   std::string refusals;
   for (const fs::path& directory : request.directories) {

@@ -19,9 +19,9 @@ namespace isocost {
 /// An index, mapped from its file, or held in memory if it could not be written. Immutable.
 class ShardIndex {
  public:
-  /// Errors: kNotFound, kIo, those of IndexView::parse.
+  /// Maps an index from its file. Errors: kNotFound, kIo, those of IndexView::parse.
   static Result<std::unique_ptr<ShardIndex>> map(const std::filesystem::path& path);
-  /// `kept_in` is the file with the same bytes; empty: there is none.
+  /// Holds an index in memory. `kept_in` is the file with the same bytes; empty: there is none.
   static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes,
                                                        std::filesystem::path kept_in);
   ShardIndex(const ShardIndex&) = delete;
@@ -30,8 +30,8 @@ class ShardIndex {
   const IndexView& view() const { return view_; }
   /// Returns whether the index is in a file, where the next run finds it.
   bool kept() const { return !file_.empty(); }
-  /// Returns whether the file has been cut: what `view` told since then is wrong in places, but
-  /// within its bounds. Asks the file system.
+  /// Returns whether the file has been cut: values of `view` since then may be wrong, but within
+  /// its bounds. Asks the file system.
   bool damaged() const { return mapping_.damaged(); }
   const std::filesystem::path& file() const { return file_; }
   /// Removes the file, if there is one; the index stays valid. Thread-safe.

@@ -18,7 +18,7 @@ Error broken(std::string_view what) {
   return {ErrorCode::kCorrupt, fmt::format("broken index: {}", what)};
 }
 
-// Whether a range lies within a tar of this size.
+// Returns whether a range lies within a tar of this size.
 bool is_inside(std::int64_t offset, std::int64_t bytes, std::int64_t tar_bytes) {
   return offset >= 0 && bytes >= 0 && offset <= tar_bytes && bytes <= tar_bytes - offset;
 }

@@ -15,7 +15,7 @@
 
 namespace isocost {
 
-/// What an index depends on. Another shard, other limits or another version make it stale.
+/// The inputs of an index. Another shard, other limits or another version make it stale.
 struct IndexIdentity {
   FileStamp stamp;
   ProbeLimits limits;
@@ -43,7 +43,7 @@ struct IndexedBad {
   std::string reason;
 };
 
-/// The content of an index before it is encoded.
+/// The contents of an index before they are encoded.
 struct IndexContents {
   IndexIdentity identity;
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
@@ -63,7 +63,7 @@ class IndexView {
   static constexpr std::uint32_t kVersion = 5;
 
   IndexView() = default;
-  /// Errors: kCorrupt, kUnsupported (another version).
+  /// Checks and reads an index. Errors: kCorrupt, kUnsupported (another version).
   static Result<IndexView> parse(std::span<const std::byte> bytes);
 
   IndexIdentity identity() const;
@@ -75,10 +75,10 @@ class IndexView {
 
   std::string_view key(std::uint64_t sample) const { return text(sample); }
   float weight(std::uint64_t sample) const;
-  /// The first JSON part; 0 bytes: there is none.
+  /// Return the place of the first JSON part; 0 bytes: there is none.
   std::int64_t json_offset(std::uint64_t sample) const;
   std::int64_t json_bytes(std::uint64_t sample) const;
-  /// Parts of a sample: [first_part(i), first_part(i + 1)).
+  /// Returns the first part of a sample; its parts are [first_part(i), first_part(i + 1)).
   std::uint64_t first_part(std::uint64_t sample) const;
   std::string_view part_name(std::uint64_t part) const;
   std::int64_t part_offset(std::uint64_t part) const;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{32} << 20;
 constexpr std::int64_t kMostOfVideo = std::int64_t{8} << 20;
-constexpr std::int64_t kGap = 4096;  // a header and its padding are less
+constexpr std::int64_t kGap = 4096;  // larger than a header and its padding
 
 void add(std::vector<ByteRange>& ranges, std::int64_t begin, std::int64_t bytes) {
   const bool follows =

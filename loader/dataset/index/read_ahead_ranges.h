@@ -8,9 +8,10 @@
 
 namespace isocost {
 
-/// What is to be read ahead of a sample: the parts that are decoded, and the JSON, each up to 32
-/// MiB, but of a video 8 MiB. What lies side by side is one range. With `has_tokens`, text is not
-/// read, since its tokens are. None of a compressed shard. `sample` is counted within the shard.
+/// Returns the ranges to read ahead for a sample: the parts that are decoded, and the JSON, each up
+/// to 32 MiB, or 8 MiB for a video. Adjacent parts form one range. With `has_tokens`, text is left
+/// out, since its tokens are read instead. Returns none for a compressed shard. `sample` is counted
+/// within the shard.
 std::vector<ByteRange> read_ahead_ranges(const IndexView& view, std::uint64_t sample,
                                          bool has_tokens);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 
-// Whether the first line is one that this program writes.
+// Returns whether the first line is one that this program writes.
 bool is_list(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string start(kMaxLineBytes, '\0');
@@ -61,12 +61,12 @@ Status BadSampleFile::append(const std::string& line) {
     file_ = FileDescriptor(
         ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
     if (!file_.is_open()) return last_file_error(name_, "write");
-    // Where the file system has no locks, another node may take it for an earlier run's.
+    // Where the file system has no locks, another node may take the file for an earlier run's.
     static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB));
   }
   const Status written = file_.write(std::as_bytes(std::span(line)));
   if (written) return {};
-  // A file without a whole line would not be known as a list when the next run replaces it.
+  // A file without a whole line would not be recognised as a list when the next run replaces it.
   std::error_code ignored;
   if (first) fs::remove(name_, ignored);
   return Error(written.error()).with_context(name_.string());

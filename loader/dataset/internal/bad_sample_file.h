@@ -9,20 +9,21 @@
 
 namespace isocost {
 
-/// The file that lists a run's bad samples, as JSON lines. Only a list of an earlier run is
-/// replaced: a file of anything else, a link or a device is refused. Single-thread.
+/// The file that lists a run's bad samples, as JSON lines. Only the list of an earlier run is
+/// replaced: any other file, a link or a device is refused. Single-thread.
 class BadSampleFile {
  public:
-  /// Writes nothing. An empty name passes, and nothing will be written. Errors: kInvalidArgument if
-  /// there is a file that is not such a list, or is that of a node that runs, or none can be
-  /// written there.
+  /// Checks the file and writes nothing. With an empty name nothing will be written. Errors:
+  /// kInvalidArgument if a file exists that is not such a list, or is the list of a running node,
+  /// or if none can be written there.
   static Result<BadSampleFile> create(const std::filesystem::path& name);
 
-  /// Removes the list of an earlier run, if no line was appended: this one has none so far.
+  /// Removes the list of an earlier run, if no line was appended, since this run then has no bad
+  /// sample so far.
   void remove_earlier() const;
-  /// Appends a line, which the operating system has when this returns; the first one replaces the
-  /// list of an earlier run. Errors: kIo; also where another process has made a file of this name
-  /// meanwhile.
+  /// Appends a line, which has reached the operating system when this returns; the first one
+  /// replaces the list of an earlier run. Errors: kIo; also where another process has made a file
+  /// of this name meanwhile.
   Status append(const std::string& line);
 
  private:

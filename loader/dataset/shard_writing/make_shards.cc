@@ -63,13 +63,13 @@ class Maker {
   Maker(const fs::path& output, const MakeShardsOptions& options)
       : output_(output), options_(options) {}
 
-  // Removes what was written unless it was kept.
+  // Removes what was written, unless it was kept.
   ~Maker() {
     writer_.reset();
     std::error_code ignored;
     fs::remove_all(staging_, ignored);
     if (kept_) return;
-    for (const fs::path& path : made_directories_) remove(path);  // only empty ones
+    for (const fs::path& path : made_directories_) remove(path);  // removes empty ones only
   }
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
@@ -103,8 +103,8 @@ class Maker {
   std::unique_ptr<ShardWriter> writer_;
   std::int64_t shard_samples_ = 0;
   std::int64_t shard_bytes_ = 0;
-  fs::path staging_;                // within the output: shards get there once all are whole
-  std::vector<fs::path> replaced_;  // earlier shards of the same name
+  fs::path staging_;  // within the output: shards are moved from there once all are complete
+  std::vector<fs::path> replaced_;          // earlier shards of the same name
   std::vector<fs::path> made_directories_;  // the deepest first
   bool kept_ = false;
 };

@@ -19,31 +19,33 @@ struct MakeShardsOptions {
   std::int64_t samples_per_shard = 1000;  ///< Upper limit; >= 1.
   /// A shard ends before the sample that would exceed this, unless it is the shard's only sample.
   std::int64_t bytes_per_shard = kGiB;
-  bool gzip = false;      ///< .tar.gz: smaller, but a reader inflates it into a temporary file.
-  bool force = false;     ///< Replace existing shards of the same name.
-  bool skip_bad = false;  ///< List bad samples and go on; else the first is an error.
-  /// Where the relative paths of a file of records start; empty: its own directory.
+  bool gzip = false;   ///< Whether to write .tar.gz: smaller, but a reader inflates it into a
+                       ///< temporary file.
+  bool force = false;  ///< Whether to replace existing shards of the same name.
+  bool skip_bad =
+      false;  ///< Whether to list bad samples and go on; otherwise the first is an error.
+  /// Directory where the relative paths of a file of records start; empty: its own directory.
   std::filesystem::path media_root;
   /// Samples of a file of records are called 000000001, ... by line or array element, instead of by
   /// their id or key, which may then be repeated.
   bool number_keys = false;
-  /// Each sample of a directory gets a JSON part {"class": "NAME"} with the name of the directory
-  /// that its files lie in.
+  /// Whether each sample of a directory gets a JSON part {"class": "NAME"} with the name of the
+  /// directory that its files lie in.
   bool class_from_directory = false;
   ProbeLimits limits;
   std::stop_token stop;
   ProgressSink progress;
   LogSink log;
 
-  /// Errors: kInvalidArgument with field, value and what is allowed.
+  /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
 
-/// Something that was written, or left out, and that no model sees.
+/// A key, part or file that was written, or left out, and that no model sees.
 struct Unread {
   std::string kind;         ///< "JSON key", "content part", "part" (written) or "file" (left out).
   std::string name;         ///< The key, the type of the content part, or the extension.
-  std::uint64_t count = 0;  ///< Samples, or files.
+  std::uint64_t count = 0;  ///< Number of samples, or of files.
 };
 
 struct MadeShards {
@@ -51,7 +53,7 @@ struct MadeShards {
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;     ///< Bytes of the parts, without tar headers or compression.
   std::vector<BadSample> bad;  ///< `shard` is the file of records with the line, or the directory.
-  std::vector<Unread> unread;  ///< In the order of kind and name.
+  std::vector<Unread> unread;  ///< Ordered by kind and name.
 };
 
 /// Writes WebDataset shards into the directory `output`, which is made if missing. `source` is

@@ -10,7 +10,7 @@ namespace isocost {
 Result<std::unique_ptr<FileSource>> FileSource::open(const std::filesystem::path& path) {
   std::unique_ptr<FileSource> source(new FileSource());
   source->name_ = path.string();
-  // O_NONBLOCK: opening a pipe must not wait for its writer; pipes are refused below.
+  // O_NONBLOCK avoids waiting for the writer of a pipe; pipes are refused below.
   source->file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!source->file_.is_open() || ::fstat(source->file_.get(), &status) != 0) {

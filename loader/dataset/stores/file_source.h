@@ -16,7 +16,7 @@ namespace isocost {
 /// The bytes of a regular file. Immutable; const-safe.
 class FileSource final : public ByteSource {
  public:
-  /// Errors: kNotFound, kIo (also if it is not a regular file).
+  /// Opens a file. Errors: kNotFound, kIo (also if it is not a regular file).
   static Result<std::unique_ptr<FileSource>> open(const std::filesystem::path& path);
 
   std::int64_t size() const override { return bytes_; }

@@ -20,7 +20,8 @@ Result<std::size_t> ReadWindows::read_at(std::int64_t offset,
   return copied;
 }
 
-// A window that the offset follows goes on; else the one that is farther behind is given up.
+// Returns the window for an offset. A window that the offset follows goes on; otherwise the one
+// that is farther behind is dropped.
 Result<const ReadWindows::Window*> ReadWindows::window_of(std::int64_t offset,
                                                           std::size_t count) const {
   for (const Window& window : windows_) {

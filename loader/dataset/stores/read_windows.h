@@ -15,10 +15,10 @@
 namespace isocost {
 
 /// Serves the small reads of a walk over a shard from two windows, each read in one piece: the
-/// header of the next member is read before the parts of the present one are probed. So one read of
-/// the source serves a large member, or many small ones. A window is small where reads jump, and
-/// grows where they follow each other. Reads that do not move forward cost a window each.
-/// Const-safe. Errors: those of the source, also for bytes of a window beyond those asked for.
+/// header of the next member is read before the parts of the present one are probed. One read of
+/// the source therefore serves a large member, or many small ones. A window is small where reads
+/// jump, and grows where they follow each other. Reads that do not move forward cost a window each.
+/// Const-safe. Errors: those of the source, also for bytes of a window beyond the requested ones.
 class ReadWindows final : public ByteSource {
  public:
   static constexpr std::size_t kSmallest = std::size_t{6} << 10;
@@ -27,7 +27,7 @@ class ReadWindows final : public ByteSource {
   explicit ReadWindows(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
 
   std::int64_t size() const override { return source_->size(); }
-  /// Reads of kLargest bytes and more go to the source directly.
+  /// Reads bytes. Reads of kLargest bytes and more go to the source directly.
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override
       ISOCOST_EXCLUDES(mutex_);
 
@@ -35,13 +35,13 @@ class ReadWindows final : public ByteSource {
   struct Window {
     std::int64_t start = 0;
     std::size_t filled = 0;
-    std::vector<std::byte> bytes = {};  // as many as were asked of the source
+    std::vector<std::byte> bytes = {};  // as many as were requested of the source
 
     bool holds(std::int64_t offset, std::size_t count) const {
       const std::int64_t end = start + static_cast<std::int64_t>(filled);
       return offset >= start && offset <= end && static_cast<std::size_t>(end - offset) >= count;
     }
-    // Whether the offset is in the window, or no farther behind its end than it is long.
+    // Returns whether the offset is in the window, or no farther after its end than it is long.
     bool leads_to(std::int64_t offset) const {
       return offset >= start && offset - start <= 2 * static_cast<std::int64_t>(filled);
     }

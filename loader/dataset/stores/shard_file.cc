@@ -32,7 +32,7 @@ FileState state_from(const struct stat& status) {
 
 // Asks the operating system to read a range ahead, which a file system may ignore.
 void advise(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes) {
-  // Linux silently cuts what one call asks for down to the device's read-ahead, often 128 KiB.
+  // Linux silently limits the size of one request to the device's read-ahead, often 128 KiB.
   constexpr std::int64_t kPiece = std::int64_t{128} << 10;
   for (const std::int64_t end = offset + bytes; offset < end; offset += kPiece) {
     static_cast<void>(
@@ -96,7 +96,7 @@ bool ShardFile::changed() const {
 Result<std::uint64_t> ShardFile::content_hash() const {
   std::array<std::byte, kBlockBytes> block{};
   const auto offsets = block_offsets(state_.stamp.bytes);
-  // All at once: a disk or a network is waited for once.
+  // Requests all blocks at once, so that a disk or a network is waited for only once.
   for (const std::int64_t offset : offsets) advise(file_, offset, kBlockBytes);
   Fingerprint hash;
   for (const std::int64_t offset : offsets) {
@@ -179,7 +179,8 @@ void ShardCache::read_ahead(const std::filesystem::path& path, const ShardIdenti
     file->read_ahead(ranges);
     return;
   }
-  // Before it is opened: a disk or a network is waited for once, and not for one after another.
+  // Requested before the file is opened, so that a disk or a network is waited for only once, and
+  // not for one range after another.
   ShardFile::read_ahead(path, identity.stamp.bytes, ranges);
   static_cast<void>(get(path, identity));
 }
@@ -203,7 +204,7 @@ Status ShardCache::compare(const std::string& name, const ShardFile& file,
   return {};
 }
 
-// Returns the open file if it is still what it was; one that is not is closed.
+// Returns the open file if it is unchanged; closes one that has changed.
 std::shared_ptr<const ShardFile> ShardCache::find(const std::string& name) {
   std::shared_ptr<const ShardFile> file;
   {
@@ -221,7 +222,7 @@ std::shared_ptr<const ShardFile> ShardCache::find(const std::string& name) {
 }
 
 void ShardCache::insert(const std::string& name, std::shared_ptr<const ShardFile> file) {
-  Files evicted;  // closed after the lock is given back
+  Files evicted;  // closed after the lock is released
   const MutexLock lock(mutex_);
   inflated_bytes_ += file->inflated() ? file->size() : 0;
   files_.emplace_front(name, std::move(file));

@@ -24,10 +24,10 @@ struct FileStamp {
   std::int64_t mtime_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
-/// Errors: kNotFound, kIo.
+/// Returns a file's stamp. Errors: kNotFound, kIo.
 Result<FileStamp> stamp_of(const std::filesystem::path& path);
 
-/// What the file system knows of an open file: a write, a truncation or a replacement changes it.
+/// State of an open file in the file system: a write, a truncation or a replacement changes it.
 struct FileState {
   FileStamp stamp;
   std::int64_t ctime_ns = 0;
@@ -36,7 +36,7 @@ struct FileState {
   bool operator==(const FileState&) const = default;
 };
 
-/// What an index knows of its shard's bytes.
+/// Identity of a shard's bytes in its index.
 struct ShardIdentity {
   FileStamp stamp;
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
@@ -70,9 +70,9 @@ class ShardFile final : public ByteSource {
   static void read_ahead(const std::filesystem::path& path, std::int64_t bytes,
                          std::span<const ByteRange> ranges);
 
-  /// The file as it was when it was opened.
+  /// Returns the state of the file when it was opened.
   const FileState& state() const { return state_; }
-  /// Returns whether the file is not as it was when it was opened, or cannot be asked.
+  /// Returns whether the file has changed since it was opened, or its state is unavailable.
   bool changed() const;
   /// Returns a hash of blocks all over the file, as it is on disk: equal for equal files, and all
   /// but certain to differ for shards of other samples. Reads 64 KiB at most. Errors: kIo.
@@ -88,8 +88,8 @@ class ShardFile final : public ByteSource {
                  const std::stop_token& stop);
 
   FileDescriptor file_;
-  FileDescriptor plain_;    // the inflated bytes of a gzip shard
-  std::int64_t bytes_ = 0;  // of the plain tar
+  FileDescriptor plain_;    // holds the inflated bytes of a gzip shard
+  std::int64_t bytes_ = 0;  // size of the plain tar
   FileState state_;
   std::string problem_;
 };
@@ -122,14 +122,14 @@ class ShardCache {
 
   /// Returns the shard, which has the bytes that were indexed: size and times are compared at each
   /// call, the content when the file is opened for the first time and when anything else about it
-  /// has changed. Errors: those of ShardFile::open; kUnavailable if the file is not what was
-  /// indexed.
+  /// has changed. Errors: those of ShardFile::open; kUnavailable if the file is not the one that
+  /// was indexed.
   Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
                                                const ShardIdentity& identity)
       ISOCOST_EXCLUDES(mutex_);
 
-  /// Asks the operating system to read these ranges of a plain tar ahead, and opens it. Blocks as
-  /// `get` does; what fails is left to that.
+  /// Opens the shard, and asks the operating system to read these ranges of a plain tar ahead.
+  /// Blocks like `get`; failures are left to it.
   void read_ahead(const std::filesystem::path& path, const ShardIdentity& identity,
                   std::span<const ByteRange> ranges) ISOCOST_EXCLUDES(mutex_);
 
@@ -144,9 +144,9 @@ class ShardCache {
 
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;
-  std::vector<Mutex> opening_;  // by hash of the name: who holds one may open
+  std::vector<Mutex> opening_;  // by hash of the name: the holder of one may open
   Mutex mutex_;
-  Files files_ ISOCOST_GUARDED_BY(mutex_);  // the one used last in front
+  Files files_ ISOCOST_GUARDED_BY(mutex_);  // the most recently used one is first
   std::unordered_map<std::string, Files::iterator> by_name_ ISOCOST_GUARDED_BY(mutex_);
   std::int64_t inflated_bytes_ ISOCOST_GUARDED_BY(mutex_) = 0;
   // Files whose content was compared, as they were then.

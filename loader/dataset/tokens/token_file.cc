@@ -36,7 +36,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
 
-/// Where the columns are: each from a multiple of 8.
+/// Positions of the columns, each a multiple of 8.
 struct Columns {
   std::uint64_t entry_ends, text_tokens, label_tokens, weights, reason_ends, options, reasons,
       entries;

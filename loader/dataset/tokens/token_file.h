@@ -18,15 +18,17 @@
 
 namespace isocost {
 
-/// What the tokens of a shard depend on.
+/// The inputs on which the tokens of a shard depend.
 struct TokenFileIdentity {
   std::uint64_t content_hash = 0;  ///< Hash of the shard: ShardFile::content_hash.
   std::uint64_t samples = 0;       ///< Samples in the shard's index.
-  std::uint64_t keys = 0;          ///< Hash of their keys: limits decide which are in the index.
+  std::uint64_t keys =
+      0;  ///< Hash of the samples' keys, since limits decide which samples are in the index.
   TokenizerIdentity tokenizer;
   bool operator==(const TokenFileIdentity&) const = default;
 
-  /// Returns what differs but for the options, as what goes on "its tokens ...". Empty: nothing.
+  /// Returns the difference, options aside, as a phrase that follows "its tokens ...". Empty: there
+  /// is none.
   std::string difference(const TokenFileIdentity& wanted) const;
   static TokenFileIdentity of(const IndexView& index, TokenizerIdentity tokenizer);
 };
@@ -34,8 +36,8 @@ struct TokenFileIdentity {
 /// Returns the file that holds the tokens of a shard: beside its index.
 std::filesystem::path token_file_name(const std::filesystem::path& index);
 
-/// Returns the bytes of the file, as docs/token_format.md describes them. `media`: of each sample,
-/// the placeholders among its tokens.
+/// Returns the bytes of the file, as docs/token_format.md describes them. `media`: number of
+/// placeholders among each sample's tokens.
 std::vector<std::byte> encode_token_file(const TokenFileIdentity& identity,
                                          std::span<const TokenizedSample> samples,
                                          std::span<const std::uint32_t> media);
@@ -44,13 +46,13 @@ std::vector<std::byte> encode_token_file(const TokenFileIdentity& identity,
 /// Opening reads the counts, not the tokens. Immutable; const-safe.
 class TokenFile {
  public:
-  /// Errors: kNotFound, kIo; kCorrupt; kUnsupported (another version).
+  /// Maps a file. Errors: kNotFound, kIo; kCorrupt; kUnsupported (another version).
   static Result<std::shared_ptr<const TokenFile>> map(const std::filesystem::path& path);
 
   const TokenFileIdentity& identity() const { return identity_; }
-  /// Why a sample has no tokens; empty: it has.
+  /// Returns why a sample has no tokens; empty: it has some.
   std::string_view reason(std::uint64_t sample) const;
-  /// The part that takes the place of the sample's text.
+  /// Returns the shape of the part that takes the place of the sample's text.
   PartShape shape(std::uint64_t sample) const;
   std::span<const std::byte> entry(std::uint64_t sample) const;
   /// Returns whether the file has been cut since it was opened.

@@ -8,7 +8,7 @@ namespace isocost {
 
 struct TokenizedSample {
   Tokens tokens;       ///< With a placeholder for each of the sample's media.
-  std::string reason;  ///< Why it has no tokens; empty: it has.
+  std::string reason;  ///< Reason why it has no tokens; empty: it has some.
 };
 
 }  // namespace isocost

@@ -33,7 +33,8 @@ Result<std::uint64_t> hash_of_tokenizer(const fs::path& model) {
   return tokenizer.value();
 }
 
-// The file that has the chat template: the first of these, as transformers looks for it.
+// Returns the file with the chat template: the first of these that exists, in the order of
+// transformers.
 Result<fs::path> template_file(const fs::path& model) {
   for (const char* name : {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"}) {
     std::error_code ignored;
@@ -54,7 +55,7 @@ Result<std::uint64_t> hash_of_placeholders(const fs::path& model) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return placeholders.value();
   ISOCOST_ASSIGN(const std::string text, read_file("model", file, kMostBytes));
-  // What nests is left out: placeholders are numbers of the object itself.
+  // Nested values are left out, since placeholders are numbers of the object itself.
   const auto is_flat = [](int depth, json::parse_event_t, const json&) { return depth < 2; };
   const json config = json::parse(text, is_flat, /*allow_exceptions=*/false);
   if (!config.is_object())

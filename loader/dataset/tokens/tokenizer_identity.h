@@ -12,8 +12,8 @@ namespace isocost {
 /// and tokens of other versions are stale.
 inline constexpr std::uint64_t kTokensVersion = 2;
 
-/// What makes the tokens of a text what they are. All but `options` follow from a model's directory
-/// and this version of Isocost.
+/// The inputs that determine the tokens of a text. All but `options` follow from a model's
+/// directory and this version of Isocost.
 struct TokenizerIdentity {
   /// Hash of tokenizer.json, tokenizer_config.json and special_tokens_map.json.
   std::uint64_t tokenizer = 0;
@@ -28,12 +28,12 @@ struct TokenizerIdentity {
   std::string options;
   bool operator==(const TokenizerIdentity&) const = default;
 
-  /// Returns what differs but for the options, as a list for a message: "another chat template".
-  /// Empty: nothing.
+  /// Returns the difference, options aside, as a list for a message: "another chat template".
+  /// Empty: there is none.
   std::string difference(const TokenizerIdentity& other) const;
 
-  /// Returns that of a model's directory, with no options. Errors: kNotFound with the file that is
-  /// missing and what writes it; kInvalidArgument for a config.json that is no JSON; kIo.
+  /// Returns the identity of a model's directory, with no options. Errors: kNotFound with the file
+  /// that is missing and what writes it; kInvalidArgument for a config.json that is no JSON; kIo.
   static Result<TokenizerIdentity> of_model(const std::filesystem::path& model);
 };
 

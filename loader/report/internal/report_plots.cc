@@ -28,7 +28,7 @@ constexpr std::string_view kVisionColour = "#2f8f6f";
 constexpr std::string_view kAudioColour = "#8a5fb5";
 constexpr std::string_view kLlmColour = "#4d7fc0";
 constexpr std::string_view kShareColour = "#c9803a";
-// In the order of the policies' enumerators.
+// Colours, in the order of the policies' enumerators.
 constexpr std::array<std::string_view, kBalancePolicyNames.size()> kPolicyColours = {
     "#c9803a", "#4d7fc0", "#2f8f6f"};
 
@@ -48,7 +48,7 @@ class Plot {
 
   SvgWriter& svg() { return svg_; }
   void vertical_axis() { svg_.line({kLeft, kFloor}, {kLeft, kTop}); }
-  // Labels below and to the left of the area.
+  // Draw labels below and to the left of the area.
   void label_x(double x, std::string_view text) { write(x, kFloor + 14, Anchor::kMiddle, text); }
   void label_y(double y, std::string_view text) { write(kLeft - 6, y, Anchor::kEnd, text); }
   void name_axes(std::string_view across, std::string_view upwards) {
@@ -72,7 +72,7 @@ class Plot {
   SvgWriter svg_;
 };
 
-// Bins from one power of two to the next; zeros have a bin of their own in front.
+// Bins from one power of two to the next, preceded by a bin for zeros.
 class LogBins {
  public:
   LogBins(const std::vector<double>& values, std::string (*text)(double)) : text_(text) {
@@ -105,7 +105,7 @@ class LogBins {
     if (zero_ && bin == 0) return "0";
     return label(bin) + " to " + text_(2 * edge(bin));
   }
-  // Every how many bins a label fits, with room for `room` labels.
+  // Returns the number of bins per label, with room for `room` labels.
   std::size_t label_step(std::size_t room) const { return size() / (room + 1) + 1; }
 
  private:
@@ -152,7 +152,7 @@ std::string histogram(const std::vector<double>& values, std::string_view colour
   return plot.figure("Distribution of " + unit + " over the samples");
 }
 
-// Returns nothing if no sample has any.
+// Returns a histogram; nothing if all values are 0.
 std::string histogram_of(const DataProfile& profile, double (*of)(const ProfiledSample&),
                          std::string_view colour, const std::string& unit) {
   const std::vector<double> values = of_samples(profile, of);
@@ -170,7 +170,7 @@ void label_bins(const LogBins& columns, const LogBins& rows, double width, doubl
   }
 }
 
-// In seconds, because patches and audio positions do not add up.
+// Plots encoder against LLM in seconds, because patches and audio positions do not add up.
 std::string encoder_against_llm(const DataProfile& profile) {
   const std::vector<double> encoder =
       of_samples(profile, [](const ProfiledSample& sample) { return sample.encoder_s(); });
@@ -240,8 +240,8 @@ std::string concentration(const DataProfile& profile) {
                   100 * profile.most_expensive_percent_share));
 }
 
-// The highest bar of any policy, and the mean over the ranks, which no policy's highest bar is
-// below.
+// The highest bar of any policy, and the mean over the ranks, which is never above any policy's
+// highest bar.
 struct ExampleScale {
   double most = 1e-300;
   double mean = 0;
@@ -278,13 +278,14 @@ std::string example_batch(const DataProfile& profile) {
   }
   const double mean_y = kFloor - height(scale.mean);
   plot.svg().line({kLeft, mean_y}, {kRight, mean_y}, "#444444");
-  // Not over the label of the highest bar, where both are near.
+  // The label must not cover that of the highest bar, where both are near.
   plot.label_y(std::max(mean_y + 4, kTop + 18), "mean");
   plot.label_y(kTop + 4, short_seconds(scale.most));
   plot.label_y(kFloor, "0");
   double x = kRight;
   for (std::size_t p = kPolicyColours.size(); p-- > 0;) {
-    x -= 30 + 6 * static_cast<double>(kBalancePolicyNames.at(p).size());  // its mark and letters
+    x -= 30 + 6 * static_cast<double>(
+                      kBalancePolicyNames.at(p).size());  // width of its mark and letters
     plot.legend(x, kPolicyColours.at(p), kBalancePolicyNames.at(p));
   }
   plot.name_axes("rank", "seconds per step");

@@ -12,7 +12,7 @@
 namespace isocost::report {
 namespace {
 
-// Two decimals at most. No renderer takes numbers that are not finite.
+// Returns a number with at most two decimals. No renderer takes numbers that are not finite.
 std::string coordinate(double value) {
   if (!std::isfinite(value)) return "0";
   std::string text = fmt::format("{:.2f}", value);
@@ -23,7 +23,8 @@ std::string coordinate(double value) {
 
 using Attributes = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-// Every element is written here. Attributes with an empty value are left out; `content` is markup.
+// Writes an element; all elements are written here. Attributes with an empty value are left out;
+// `content` is markup.
 std::string element(std::string_view name, Attributes attributes, std::string_view content = {}) {
   std::string out = "<";
   out += name;

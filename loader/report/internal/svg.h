@@ -11,13 +11,13 @@ inline constexpr std::string_view kQuietTextColour = "#555555";
 inline constexpr std::string_view kLineColour = "#999999";
 
 /// Returns `text` as content or as a quoted attribute of HTML and XML: & < > " ' are escaped, and
-/// what neither may hold (bytes that are not UTF-8, control characters, U+FFFE and U+FFFF) becomes
-/// '?'.
+/// characters that neither may hold (bytes that are not UTF-8, control characters, U+FFFE and
+/// U+FFFF) become '?'.
 std::string escaped(std::string_view text);
 
-/// A number in few letters: "1.2k", "340", "0.012".
+/// Returns a number in few letters: "1.2k", "340", "0.012".
 std::string short_number(double value);
-/// Seconds in few letters with a unit: "1.2 ms", "3 h".
+/// Returns seconds in few letters with a unit: "1.2 ms", "3 h".
 std::string short_seconds(double seconds);
 
 struct Point {
@@ -54,9 +54,9 @@ class SvgWriter {
   void box(const Box& box, std::string_view colour, const BoxStyle& style = {});
   void line(const Point& from, const Point& to, std::string_view colour = kLineColour,
             double width = 1);
-  /// A line through all points.
+  /// Draws a line through all points.
   void curve(std::span<const Point> points, std::string_view colour, double width);
-  /// `at` is on the base line, at the text's start, middle or end.
+  /// Writes text; `at` is on the base line, at the text's start, middle or end.
   void text(const Point& at, std::string_view text, const TextStyle& style = {});
 
   /// Returns the drawing as an element of an HTML page; `label` describes it to screen readers.

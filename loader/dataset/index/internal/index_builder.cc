@@ -99,7 +99,7 @@ void Builder::add(const TarMember& member) {
   }
 }
 
-// A file without a dot, or a hidden one, names no sample.
+// Records a file without a dot, or a hidden one, which names no sample.
 void Builder::add_nameless(const TarMember& member) {
   if (member.problem.empty()) {
     ignore(member.name);
@@ -142,8 +142,8 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
   current_->sample.parts.push_back(std::move(indexed));
 }
 
-// JSON is read whole, because its weight is part of the index. Without a text or a conversation no
-// model sees it.
+// Reads JSON whole, because its weight is part of the index. JSON without a text or a conversation
+// is seen by no model.
 void Builder::add_json(const TarMember& member, IndexedPart part) {
   if (member.size > limits_.max_json_bytes) {
     refuse(part.name, fmt::format("{} bytes of JSON are more than the limit of {}", member.size,
@@ -211,7 +211,7 @@ void Builder::close_sample() {
 }
 
 void Builder::end(const std::string& problem, bool broke_off) {
-  // Damage in the gzip stream is why the tar in it breaks off.
+  // Damage in the gzip stream is the reason why the tar in it breaks off.
   const std::string& why = shard_->problem().empty() ? problem : shard_->problem();
   if (broke_off && current_) {
     std::string earlier;

@@ -50,7 +50,7 @@ Result<std::string> path_of(const Json& value, std::string_view name) {
   return corrupt(in_quotes(name) + " must be a path or a list of paths");
 }
 
-// Returns the modality of a content part's type: of "image", "image_url", "input_audio".
+// Returns the modality of a content part's type, such as "image", "image_url" or "input_audio".
 std::optional<Modality> modality_of_type(std::string_view type) {
   if (type.starts_with("input_")) type.remove_prefix(6);
   if (type.ends_with("_url")) type.remove_suffix(4);
@@ -63,11 +63,11 @@ std::optional<Modality> modality_of_type(std::string_view type) {
 // One place in a conversation where a model sees a medium.
 struct Slot {
   Modality modality;
-  std::optional<std::string> path;  // nothing: the next one of the top-level list
+  std::optional<std::string> path;  // nothing: takes the next one of the top-level list
   std::size_t turn = 0;             // from 1
 };
 
-// Returns "2 <image> placeholders (turns 1 and 3)" of the slots without a path.
+// Returns text like "2 <image> placeholders (turns 1 and 3)" for the slots without a path.
 std::string described(std::span<const Slot> slots, Modality modality, bool typed) {
   constexpr std::size_t kMostTurns = 5;
   std::size_t count = 0;
@@ -107,9 +107,9 @@ class Conversation {
 
   const Json& object_;
   std::size_t turn_ = 0;
-  std::vector<Slot> slots_;         // of typed parts
-  std::vector<Slot> placeholders_;  // in texts
-  bool typed_ = true;               // whether slots_ are of typed parts, and not the placeholders
+  std::vector<Slot> slots_;         // slots of typed parts
+  std::vector<Slot> placeholders_;  // slots in texts
+  bool typed_ = true;               // whether slots_ belong to typed parts, and not to placeholders
   ConversationMedia result_;
 };
 
@@ -241,7 +241,7 @@ Status Conversation::add_part(const Json& part) {
   if (const Json* given = member(part, "type"); given != nullptr && given->is_string()) {
     type = given->get<std::string>();
   } else {
-    // {"image": "a.jpg"} and {"text": "..."} tell their type by their key.
+    // The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
     for (const char* name : {"image", "video", "audio", "image_url", "text"}) {
       if (type.empty() && member(part, name) != nullptr) type = name;
     }

@@ -19,12 +19,12 @@ class JsonRecords {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  ///< Limit of one record.
 
-  /// Errors: kNotFound, kIo.
+  /// Opens a file. Errors: kNotFound, kIo.
   static Result<std::unique_ptr<JsonRecords>> open(const std::filesystem::path& path);
 
-  /// Returns the text of the next record, which need not be JSON, or nothing at the end. Blank
-  /// lines are skipped. Errors: kCorrupt for a record beyond kMaxBytes and for an array that does
-  /// not end or that something follows; the next call reads on. kIo.
+  /// Returns the text of the next record, which need not be JSON, or nothing at the end. Skips
+  /// blank lines. Errors: kCorrupt for a record beyond kMaxBytes, and for an array that does not
+  /// end or that is followed by other bytes; the next call reads on. kIo.
   Result<std::optional<std::string>> next();
 
   /// Returns the line of the last record, or the number of the last element, from 1.
@@ -50,7 +50,7 @@ class JsonRecords {
   std::vector<char> buffer_;
   std::size_t at_ = 0;
   std::uint64_t done_ = 0;  // bytes taken by get()
-  std::uint64_t line_ = 1;  // of the next byte
+  std::uint64_t line_ = 1;  // line of the next byte
   std::uint64_t record_line_ = 0;
   std::uint64_t number_ = 0;
   bool is_array_ = false;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxPath = 4096;
 
-// Names come from outside and may be megabytes of base64.
+// Returns a name for messages: names come from outside and may be megabytes of base64.
 std::string shown(std::string_view name) {
   constexpr std::size_t kMost = 80;
   const bool cut = name.size() > kMost;

@@ -17,10 +17,10 @@ struct MediaReference {
   std::string name;                  ///< A path, or a file:// URL.
 };
 
-/// Returns the part of the medium number `index` of its sample: "000.jpg", "001.png", with the
-/// file's extension. A relative path starts at `root` and must not leave it by "..". Errors:
-/// kCorrupt for a URL, base64 data, a path that no file can have, and an extension that is not read
-/// or belongs to another modality.
+/// Returns the part of medium `index` of its sample, named "000.jpg" or "001.png", with the file's
+/// extension. A relative path starts at `root` and must not leave it by "..". Errors: kCorrupt for
+/// a URL, base64 data, a path that no file can have, and an extension that is not read or belongs
+/// to another modality.
 Result<InputPart> media_part(const MediaReference& reference, std::size_t index,
                              const std::filesystem::path& root);
 

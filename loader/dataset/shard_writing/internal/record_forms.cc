@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a record's own keys are for: they tell the sample's name and media.
+// A record's own keys, from which the sample's name and media are read.
 constexpr std::array<std::string_view, 8> kOwnKeys = {"id",    "file_name", "image", "images",
                                                       "video", "videos",    "audio", "audios"};
 constexpr std::span<const std::string_view> kMediaKeys = std::span(kOwnKeys).subspan(1);
@@ -30,7 +30,7 @@ Error manifest_error(std::string_view what) {
                  R"(; a line reads {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}]})");
 }
 
-// Bounds what the parser may be made to do: objects are searched member by member.
+// Limits the work of the parser, because objects are searched member by member.
 Status check_nesting(std::string_view text) {
   std::array<std::size_t, RecordForms::kMaxDepth + 1> members{};
   std::size_t depth = 0;
@@ -70,7 +70,7 @@ std::optional<std::string> string_member(const Json& object, const char* name) {
   return found->get<std::string>();
 }
 
-// Numbers are padded, so that their order is that of the records.
+// Returns a key made of a number, padded so that the order of keys is that of the records.
 std::string numbered_key(std::uint64_t number) {
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "%09llu", static_cast<unsigned long long>(number));
@@ -95,7 +95,7 @@ Status add_media(InputSample& sample, const std::vector<MediaReference>& media,
   return {};
 }
 
-// Whether the sample is one sound, whose transcript may be empty.
+// Returns whether the sample is one sound, whose transcript may be empty.
 bool is_sound(const InputSample& sample) {
   if (sample.parts.size() != 1) return false;
   const auto format = format_from_extension(sample.parts[0].name);
@@ -195,7 +195,8 @@ Result<InputPart> RecordForms::manifest_part(const Json& part) const {
   return manifest_error("part " + printable_utf8(*name) + R"( has none of "file", "text", "json")");
 }
 
-// The JSON part is the record byte for byte: numbers and repeated keys stay what they are.
+// Makes a sample of a conversation. The JSON part is the record byte for byte, so that numbers and
+// repeated keys are kept.
 Result<InputSample> RecordForms::conversation(const Json& object, std::string record) const {
   InputSample sample;
   sample.own_keys = kOwnKeys;
@@ -209,7 +210,8 @@ Result<InputSample> RecordForms::conversation(const Json& object, std::string re
   return sample;
 }
 
-// The caption is a part of its own. It leaves the JSON, whose "text" would be a text once more.
+// Makes a sample of media with a caption. The caption becomes a part of its own, and leaves the
+// JSON, whose "text" would be read a second time.
 Result<InputSample> RecordForms::caption(Json object) const {
   InputSample sample;
   sample.own_keys = kOwnKeys;
@@ -230,7 +232,7 @@ Result<InputSample> RecordForms::caption(Json object) const {
   }
   sample.parts.push_back({"txt", *text});
   object.erase(name);
-  if (name == std::string_view("caption")) object.erase("text");  // a null
+  if (name == std::string_view("caption")) object.erase("text");  // the member is null
   const bool more = std::any_of(object.items().begin(), object.items().end(), [](const auto& item) {
     return std::find(kOwnKeys.begin(), kOwnKeys.end(), item.key()) == kOwnKeys.end();
   });

@@ -130,7 +130,7 @@ Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root,
   return std::unique_ptr<SampleInput>(std::move(tree));
 }
 
-// Files that stand by themselves and that no model could see are no samples.
+// Adds a sample, unless it consists of files that stand alone and that no model could see.
 void Tree::add(InputSample sample) {
   if (std::any_of(sample.parts.begin(), sample.parts.end(), is_read)) {
     samples_.push_back(std::move(sample));

@@ -25,7 +25,7 @@ struct InputPart {
 
 struct InputSample {
   std::string key;
-  bool key_is_id = false;  ///< The key is the "id" of a record.
+  bool key_is_id = false;  ///< Whether the key is the "id" of a record.
   std::vector<InputPart> parts;
   /// Keys of the JSON part that were read to make the sample, although no recipe reads them.
   std::span<const std::string_view> own_keys;
@@ -33,9 +33,10 @@ struct InputSample {
 };
 
 struct SampleInputOptions {
-  std::filesystem::path media_root;   ///< Empty: the directory of the source file.
-  bool number_keys = false;           ///< Records are named by their number.
-  bool class_from_directory = false;  ///< A directory's files get a JSON part with their class.
+  std::filesystem::path media_root;  ///< Empty: the directory of the source file.
+  bool number_keys = false;          ///< Whether records are named by their number.
+  bool class_from_directory =
+      false;  ///< Whether a directory's files get a JSON part with their class.
   LogSink log;
 };
 
@@ -43,7 +44,8 @@ struct SampleInputOptions {
 class SampleInput {
  public:
   /// Opens a file of records, or lists a directory. Errors: kNotFound, kIo; kInvalidArgument for an
-  /// option that the source has no use for, and for a directory with captions in a metadata.jsonl.
+  /// option that does not apply to the source, and for a directory with captions in a
+  /// metadata.jsonl.
   static Result<std::unique_ptr<SampleInput>> open(const std::filesystem::path& source,
                                                    const SampleInputOptions& options);
   virtual ~SampleInput() = default;
@@ -51,7 +53,7 @@ class SampleInput {
   /// Returns the next sample, or nothing at the end. Errors: kCorrupt for a bad record; the next
   /// call reads on after it. kIo.
   virtual Result<std::optional<InputSample>> next() = 0;
-  /// Returns the position of what the last `next` returned, for messages: "manifest.jsonl:17".
+  /// Returns the position of the last result of `next`, for messages: "manifest.jsonl:17".
   virtual std::string place() const = 0;
   /// Returns the number of files that were left out because no file of their sample has an
   /// extension that Isocost reads, by extension.

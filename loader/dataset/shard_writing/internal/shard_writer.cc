@@ -57,7 +57,7 @@ Status TarWriter::open(bool gzip) {
   bool ok = archive_write_set_format_pax_restricted(writer) == ARCHIVE_OK;
   if (gzip) {
     ok = ok && archive_write_add_filter_gzip(writer) == ARCHIVE_OK;
-    // Otherwise gzip's header would hold the time of writing.
+    // Without this option, gzip's header would contain the time of writing.
     ok = ok && archive_write_set_filter_option(writer, "gzip", "timestamp", nullptr) == ARCHIVE_OK;
   }
   ok = ok && archive_write_set_bytes_in_last_block(writer, 1) == ARCHIVE_OK;

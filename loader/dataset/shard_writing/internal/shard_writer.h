@@ -15,11 +15,11 @@ namespace isocost {
 /// then it is a temporary file beside it, which the writer's destructor removes. Single-thread.
 class ShardWriter {
  public:
-  /// Errors: kIo.
+  /// Creates the temporary file. Errors: kIo.
   static Result<std::unique_ptr<ShardWriter>> create(const std::filesystem::path& path, bool gzip);
   virtual ~ShardWriter() = default;
 
-  /// Errors: kIo, those of reading `body`, kCorrupt if it ends before its size.
+  /// Adds a member. Errors: kIo, those of reading `body`, kCorrupt if it ends before its size.
   virtual Status add(std::string_view member, const ByteSource& body) = 0;
   /// Completes the file and gives it its name. No member can be added afterwards. Errors: kIo.
   virtual Status finish() = 0;

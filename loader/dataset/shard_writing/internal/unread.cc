@@ -73,7 +73,7 @@ std::set<std::string> unread_json_keys(std::string_view json,
   }
   std::set<std::string> unread = std::move(reader.keys);
   const bool conversation = unread.contains("messages") || unread.contains("conversations");
-  // Language and task are those of Whisper's transcripts.
+  // Language and task belong to Whisper's transcripts.
   for (const char* key : {"text", "weight", "language", "task", "messages", "conversations"}) {
     unread.erase(key);
   }

@@ -13,7 +13,7 @@
 
 namespace isocost {
 
-/// Counts what no model sees, by kind and name. Single-thread.
+/// Counts of keys, parts and files that no model sees, by kind and name. Single-thread.
 class UnreadCounts {
  public:
   static constexpr std::size_t kMaxNames = 1000;  ///< Further names are counted together.
@@ -27,8 +27,8 @@ class UnreadCounts {
 };
 
 /// Returns the top-level keys of a JSON object that no recipe reads: all but "text", "weight",
-/// "language" and "task" and, if it has a conversation, what goes with it. Those of `own_keys` are
-/// left out. Returns nothing for other text.
+/// "language" and "task" and, if it has a conversation, the keys that belong to it. Keys in
+/// `own_keys` are left out. Returns nothing for other text.
 std::set<std::string> unread_json_keys(std::string_view json,
                                        std::span<const std::string_view> own_keys);
 

@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t kChunk = std::size_t{256} << 10;
 constexpr int kGzipOnly = 15 + 16;
 
-// Inflated shards may be large: /tmp is often memory, /var/tmp is disk.
+// Returns the directory for inflated shards, which may be large: /tmp is often memory, /var/tmp is
+// disk.
 std::filesystem::path temporary_directory() {
   const char* chosen = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it.
   if (chosen != nullptr && *chosen != '\0') return chosen;
@@ -94,7 +95,7 @@ Result<bool> Inflater::refill() {
   return read > 0;
 }
 
-// A gzip member is followed by another one, or by padding, which gzip ignores as well.
+// Returns whether another gzip member follows; otherwise padding does, which gzip ignores as well.
 bool Inflater::at_member() const { return *stream_.next_in == 0x1F; }
 
 Status Inflater::write(std::size_t produced) const {

@@ -14,7 +14,7 @@ namespace isocost {
 struct Inflated {
   FileDescriptor file;
   std::int64_t bytes = 0;
-  std::string problem;  ///< Why the stream ends early and what to do; empty: it does not.
+  std::string problem;  ///< Reason why the stream ends early, and what to do; empty: it does not.
 };
 
 /// Inflates all members of a gzip source into a file in $TMPDIR, else /var/tmp. `name` is for
