@@ -103,11 +103,11 @@ struct BalanceResult {
 /// Errors: kInvalidArgument, as for balance().
 Result<BalanceResult> deal_in_order(const BalanceProblem& problem);
 
-/// Longest processing time first (LPT): takes items by decreasing largest cost and puts each into
-/// the bin where the largest load stays smallest, within the caps. For kSlowestRank, items
-/// are first assigned to ranks by their total cost, then to each rank's microbatches. If LPT finds
-/// no room for an item under the caps, items are packed by size instead. Pure and deterministic.
-/// Errors: those of balance().
+/// Returns the plan of longest processing time first (LPT): takes items by decreasing largest cost
+/// and puts each into the bin where the largest load stays smallest, within the caps. For
+/// kSlowestRank, items are first assigned to ranks by their total cost, then to each rank's
+/// microbatches. If LPT finds no room for an item under the caps, items are packed by size instead.
+/// Pure and deterministic. Errors: those of balance().
 Result<BalanceResult> lpt(const BalanceProblem& problem);
 
 /// Returns the makespan and the lower bound of a given division, which was made by another measure

@@ -110,7 +110,7 @@ MicrobatchBins spread_over_replicas(const PipelineModel& model, const std::vecto
   return out;
 }
 
-// For replicas with different slowdowns: divides samples over replicas by their throughput, then
+// Divides for replicas with different slowdowns: samples over replicas by their throughput, then
 // each replica's samples over its microbatches. Returns nothing if a replica would receive fewer
 // samples than microbatches.
 std::optional<MicrobatchBins> spread_by_slowdown(const PipelineModel& model,

@@ -6,7 +6,7 @@
 
 namespace isocost::cli {
 
-// The commands of `isocost` about data sets. See AddCommand.
+// Add the commands of `isocost` about data sets. See AddCommand.
 void add_check(CLI::App& app, Run& run);
 void add_data_profile(CLI::App& app, Run& run);  ///< The group `data`.
 void add_index(CLI::App& app, Run& run);

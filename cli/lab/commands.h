@@ -6,7 +6,7 @@
 
 namespace isocost::cli {
 
-// The commands of `isocost-lab`, see AddCommand.
+// Add the commands of `isocost-lab`. See AddCommand.
 void add_balance(CLI::App& app, Run& run);
 void add_emulate(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);

@@ -6,7 +6,7 @@
 
 namespace isocost::cli {
 
-// The commands of `isocost` about models. See AddCommand.
+// Add the commands of `isocost` about models. See AddCommand.
 void add_model_profile(CLI::App& app, Run& run);  ///< The group `model`.
 void add_predict(CLI::App& app, Run& run);
 

@@ -125,7 +125,8 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
                                          "'; keys are member names without their extension");
 }
 
-// The terms are those of the fitted form, scaled so that they add up to the predicted seconds.
+// Explains a load. The terms are those of the fitted form, scaled so that they add up to the
+// predicted seconds.
 ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
                           std::int64_t in_flight) {
   const ModulePredictor predictor(profile);

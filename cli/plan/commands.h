@@ -6,7 +6,7 @@
 
 namespace isocost::cli {
 
-// The command of `isocost` that plans a layout. See AddCommand.
+// Adds the command of `isocost` that plans a layout. See AddCommand.
 void add_plan(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

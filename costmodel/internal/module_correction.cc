@@ -142,8 +142,9 @@ FactorVector ModuleCorrection::cold_prior() {
   return fitted_ ? anew : scaled;
 }
 
-// Each round estimates the noise around the last fit and clips rows by it. Systematic deviations
-// come into range over the rounds, because similar rows deviate in the same direction.
+// Refits the cold phase in rounds, each of which estimates the noise around the last fit and clips
+// rows by it. Systematic deviations come into range over the rounds, because similar rows deviate
+// in the same direction.
 void ModuleCorrection::refit_cold() {
   const FactorVector prior = cold_prior();
   learned_ = prior;
@@ -243,8 +244,9 @@ void ModuleCorrection::publish(const Fit& fit) {
   }
 }
 
-// In the cold phase, the rows are not saved, and the evidence is in units of a prior that the next
-// step replaces. The published factors hold all that is known so far.
+// Returns the state to save. In the cold phase, the rows are not saved, and the evidence is in
+// units of a prior that the next step replaces. The published factors hold all that is known so
+// far.
 ModuleCorrection::Saved ModuleCorrection::save() const {
   if (is_cold_) return {published_, published_, published_, {}, noise_, fitted_};
   return {prior_, learned_, published_, evidence_, noise_, fitted_};

@@ -43,7 +43,7 @@ bool feasible(const TermVector& x) {
   return true;
 }
 
-// At the minimum over a set, xᵀAx = bᵀx, so the objective is −bᵀx.
+// Returns the objective at the minimum over a set, where xᵀAx = bᵀx: it is −bᵀx.
 double objective(const TermVector& b, const TermVector& x) {
   double sum = 0;
   for (std::size_t i = 0; i < kTermCount; ++i) sum -= b[i] * x[i];

@@ -137,7 +137,7 @@ void transform_batch(const float* padded, int frames, const Tables<Real>& tables
   }
 }
 
-/// Rows beyond those of the samples are silence's.
+/// Computes the log-mel rows. Rows beyond those of the samples are silence's.
 template <typename Real>
 Status compute(std::span<const float> samples, std::span<float> rows, const Tables<Real>& tables) {
   const std::size_t frames = samples.size() / kHop;

@@ -62,8 +62,8 @@ struct TokenCut {
 /// read: nothing is decoded or copied. Immutable; const-safe.
 class CutTokens final : public ByteSource {
  public:
-  /// `whole` has the bytes of `encode_tokens`, and must outlive the object. Errors: kCorrupt if
-  /// they are not such bytes, or have no such cut.
+  /// Cuts tokens. `whole` has the bytes of `encode_tokens`, and must outlive the object. Errors:
+  /// kCorrupt if they are not such bytes, or have no such cut.
   static Result<CutTokens> create(std::span<const std::byte> whole, const TokenCut& cut);
 
   std::int64_t size() const override { return size_; }

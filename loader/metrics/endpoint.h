@@ -44,9 +44,9 @@ struct MetricsPage {
 /// at once, even while clients are connected.
 class MetricsEndpoint {
  public:
-  /// `pages` holds at least one page; their functions run on the endpoint's thread. Errors:
-  /// kAlreadyExists if the port is in use, kInvalidArgument for an address that this host does not
-  /// have or a port that needs privileges, kResourceExhausted, kIo.
+  /// Starts serving. `pages` holds at least one page; their functions run on the endpoint's thread.
+  /// Errors: kAlreadyExists if the port is in use, kInvalidArgument for an address that this host
+  /// does not have or a port that needs privileges, kResourceExhausted, kIo.
   static Result<std::unique_ptr<MetricsEndpoint>> create(const MetricsAddress& address,
                                                          std::vector<MetricsPage> pages);
   virtual ~MetricsEndpoint() = default;

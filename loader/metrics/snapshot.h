@@ -102,8 +102,8 @@ struct NodeMetrics {
   double paused_s = 0;  ///< Seconds since reads of shards began to fail; 0: they do not.
 };
 
-/// Name of a shape bucket (see shape_bucket.h) in metrics: its smallest sequence length; "0" for
-/// the first, which holds shorter sequences, too.
+/// Returns the name of a shape bucket (see shape_bucket.h) in metrics: its smallest sequence
+/// length; "0" for the first, which holds shorter sequences, too.
 std::string bucket_label(std::size_t bucket);
 
 }  // namespace isocost

@@ -30,7 +30,7 @@ struct Receiver {
   /// Returns the seconds that this receiver takes for its part of a load. `seconds` is what one
   /// rank without tensor or pipeline parallelism takes for the whole load.
   ModuleSeconds from_one_rank(const ModuleSeconds& seconds, const Load& load) const;
-  /// The inverse: converts seconds measured here into seconds of one rank for the whole load, the
+  /// Converts the other way: seconds measured here into seconds of one rank for the whole load, the
   /// unit of the cost model. Modules without a measurement or without work here are kNotMeasured.
   ModuleSeconds as_one_rank(const ModuleSeconds& measured, const Load& load) const;
 };

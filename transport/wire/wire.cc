@@ -581,8 +581,8 @@ EpochEnd get_epoch_end(ByteReader& in) {
   return end;
 }
 
-// The error for another protocol version. Either side may need it, since a node also sends it in a
-// refusal.
+// Returns the error for another protocol version. Either side may need it, since a node also sends
+// it in a refusal.
 Error wrong_version(std::uint16_t version) {
   const auto [older, newer] = std::minmax(version, kProtocolVersion);
   return {ErrorCode::kUnsupported,

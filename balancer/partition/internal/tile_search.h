@@ -14,7 +14,7 @@ struct EvenOutLimits {
       0;  ///< Stops if this many pairs lower the sum by less than a quarter.
 };
 
-/// Local search for targets that leave almost no slack, such as tile bounds, where the largest load
+/// Searches for targets that leave almost no slack, such as tile bounds, where the largest load
 /// alone does not show progress. Minimises the sum of squares of the load above the target over all
 /// bins and dimensions by redistributing pairs. If no pair lowers the sum, one bin passes its
 /// excess to another and the descent continues from there; the step is undone if it leads nowhere.

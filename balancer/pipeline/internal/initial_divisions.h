@@ -9,10 +9,10 @@
 
 namespace isocost {
 
-/// Vector LPT into bins of different size: takes `items` (indices into `costs`, [N × 2]) in
-/// descending order of their larger cost and puts each into the bin where the larger of
-/// load / weight stays smallest. If `each` is above one, every bin receives exactly that many items
-/// (items = each × bins); else every bin receives at least one. Bins list items in ascending order.
+/// Divides by vector LPT into bins of different size: takes `items` (indices into `costs`, [N × 2])
+/// in descending order of their larger cost and puts each into the bin where the larger of load /
+/// weight stays smallest. If `each` is above one, every bin receives exactly that many items (items
+/// = each × bins); else every bin receives at least one. Bins list items in ascending order.
 MicrobatchBins weighted_lpt(const std::vector<double>& costs, std::span<const std::uint32_t> items,
                             const std::vector<double>& weights, std::size_t each);
 

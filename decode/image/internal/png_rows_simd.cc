@@ -134,7 +134,8 @@ HWY_INLINE hn::Vec<hn::Half<Pixels> > mix(const std::uint8_t* rgba) {
   return hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<decltype(d16)>(), mixed));
 }
 
-// Most pixels of most pictures are opaque, so four opaque pixels are only copied.
+// Lays pixels on white. Most pixels of most pictures are opaque, so four opaque pixels are only
+// copied.
 void on_white(const std::uint8_t* rgba, std::size_t pixels, std::uint8_t* rgb) {
   const hn::Repartition<std::uint32_t, Pixels> d32;
   const auto colours = hn::Set(d32, 0x00FFFFFFU);

@@ -36,7 +36,7 @@ class FrameReader {
   /// decode), kIo, those of the limit.
   Result<bool> next(AVFrame* frame);
 
-  /// With FramesGiven::kSome, declares that no frame that starts before `time_us` is wanted.
+  /// Declares, with FramesGiven::kSome, that no frame that starts before `time_us` is wanted.
   void need_from(std::int64_t time_us) { need_from_ = ticks(time_us); }
 
   /// Returns when the frame that `next` returned last starts.

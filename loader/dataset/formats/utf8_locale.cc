@@ -12,7 +12,8 @@ locale_t utf8() {
 
 }  // namespace
 
-// Without the locale (in Debian's libc-bin) the thread keeps its own: uselocale(0) changes nothing.
+// Sets the locale. Without it (in Debian's libc-bin) the thread keeps its own: uselocale(0) changes
+// nothing.
 Utf8Locale::Utf8Locale() : previous_(uselocale(utf8())) {}
 
 Utf8Locale::~Utf8Locale() { uselocale(previous_); }

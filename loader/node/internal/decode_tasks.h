@@ -29,7 +29,8 @@ class DecodeTasks {
   };
   using TaskHandle = std::shared_ptr<Task>;
 
-  /// `run` must neither throw nor wait for another task. It is destroyed before the task ends.
+  /// Submits a task. `run` must neither throw nor wait for another task. It is destroyed before the
+  /// task ends.
   TaskHandle submit(std::function<void()> run) ISOCOST_EXCLUDES(mutex_);
 
   /// Blocks until all of `tasks` have ended; with `or_idle`, at most until a worker is idle,

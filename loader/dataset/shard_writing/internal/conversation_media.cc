@@ -279,7 +279,7 @@ Status Conversation::add_medium(const Json& part, std::string_view type, Modalit
   return {};
 }
 
-// Some data sets number the entry of the list that a part stands for.
+// Checks the number that some data sets give to the entry of the list that a part stands for.
 Status Conversation::check_index(const Json& part, Modality modality) const {
   const Json* index = member(part, "index");
   if (index == nullptr || *index == open_slots(modality)) return {};

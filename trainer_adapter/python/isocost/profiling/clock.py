@@ -12,7 +12,8 @@ class Clock(Protocol):
     """Measures runs on one kind of device."""
 
     def overwrite_caches(self) -> None:
-        """Called before each half of a run, where the device's caches could hold what the module reads."""
+        """Overwrites the device's caches where they could hold what the module reads. Called before each half of a
+        run."""
 
     def mark(self) -> Any:
         """Returns the present moment, in the order of the device's work."""
