@@ -29,16 +29,16 @@ class MicrobatchLimits {
   /// Appends the amount of each resource that a sample takes, in the order of the resources. Its
   /// LLM tokens count with the padding that brings them to PlanOptions::padded_multiple.
   void append_sizes(const Load& load, std::vector<std::int64_t>& sizes) const;
-  /// Appends the same, but at most the cap of each: what a sample takes of a microbatch's room,
-  /// which one beyond the limit fills alone.
+  /// Appends the same amounts, each limited to the cap: the room that a sample takes in a
+  /// microbatch. A sample beyond a limit takes all of it.
   void append_room_taken(const Load& load, std::vector<std::int64_t>& sizes) const;
   /// Returns why no microbatch can hold the load, with its numbers; nothing if one can.
   std::optional<std::string> why_too_large(const Load& load) const;
   /// Returns whether a microbatch of these samples, as they are run, keeps the limits, or holds of
   /// a resource just one sample that alone exceeds its limit.
   bool keeps(const std::vector<Load>& run) const;
-  /// Returns the error of a step of `loads` that does not fit into `microbatches` (of all ranks):
-  /// by how much, and what would help.
+  /// Returns the error for a step of `loads` that does not fit into `microbatches` (of all ranks):
+  /// it says by how much, and what would help.
   Error too_full(const std::vector<Load>& loads, std::size_t microbatches) const;
 
  private:

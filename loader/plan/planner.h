@@ -38,13 +38,14 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 ///
 /// Where the trainer pads the LLM, samples of similar length share a microbatch (see plan_padded).
 ///
-/// Every microbatch keeps the limits of the options, but for those of StepPlan::over_limit: a
-/// sample that exceeds a limit alone shares its microbatch with nothing that the limit counts.
-/// Where the number of microbatches is not fixed, it is the smallest for which a division is found;
-/// where each sample needs one of its own and not all ranks have equally many, the others get a
-/// repeat of weight 0. A smaller last batch has as many as it needs, up to the fixed number.
+/// Every microbatch keeps the limits of the options, except for the samples in
+/// StepPlan::over_limit: a sample that exceeds a limit alone shares its microbatch with nothing
+/// that the limit counts. Where the number of microbatches is not fixed, it is the smallest for
+/// which a division is found; where each sample needs a microbatch of its own and ranks would have
+/// different numbers of them, the others get a repeat of weight 0. A smaller last batch has as many
+/// microbatches as it needs, up to the fixed number.
 ///
-/// Errors: kInvalidArgument if there are no samples, or the model profile cannot tell what
+/// Errors: kInvalidArgument if there are no samples, or the model profile lacks the values that
 /// max_memory limits; kResourceExhausted if no division into a fixed number of microbatches keeps
 /// the limits, with the numbers.
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,

@@ -35,8 +35,8 @@ struct SampleOverLimit {
   std::string reason;
 };
 
-/// Which sample of a global batch goes to which microbatch, and which receiver takes it. Receivers
-/// are data-parallel ranks, which take whole microbatches, or the receivers of a layout.
+/// The assignment of a global batch's samples to microbatches, and of microbatches to receivers.
+/// Receivers are data-parallel ranks, which take whole microbatches, or the receivers of a layout.
 struct StepPlan {
   std::uint32_t microbatches = 1;       ///< Microbatches per data-parallel rank or LLM replica.
   std::vector<PlannedMicrobatch> bins;  ///< [replicas × microbatches], replica by replica.
@@ -45,11 +45,12 @@ struct StepPlan {
   std::vector<std::vector<PlannedMicrobatch>> encoder;
   /// Receivers of the layout, which must outlive the plan; empty without a layout.
   std::span<const Receiver> layout_receivers;
-  /// Samples that share no microbatch, since no limit holds them. By the starting profile they are
-  /// bad samples; a later one must not decide which samples are trained on.
+  /// Samples that exceed a limit alone, and therefore share their microbatches with nothing that
+  /// the limit counts. The starting profile would make them bad samples; a later one must not
+  /// decide which samples are trained on.
   std::vector<SampleOverLimit> over_limit;
-  std::vector<double> slowdowns;          ///< [receivers]; those beyond its end are 1.
-  std::uint64_t global_label_tokens = 0;  ///< Samples of weight 0 excluded.
+  std::vector<double> slowdowns;          ///< [receivers]; receivers beyond its end have 1.
+  std::uint64_t global_label_tokens = 0;  ///< Label tokens, without samples of weight 0.
   double makespan_s = 0;                  ///< Predicted value of the policy's objective.
   double lower_bound_s = 0;
   double forward_share = 1.0 / 3;  ///< Share of forward in a forward and backward pass.

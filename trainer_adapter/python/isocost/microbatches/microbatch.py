@@ -175,10 +175,10 @@ class Microbatch(Mapping[str, Any]):
     def to(self, device: Any, non_blocking: bool = True) -> "Microbatch":
         """Moves the tensors to a torch device, in place, and returns the microbatch.
 
-        To a CUDA device they are copied on a stream of its own, so that the copy overlaps with the computation: from
-        shared memory directly, which is registered with the CUDA runtime for that, and otherwise through pinned memory.
-        The current stream waits for the copy. Tensors taken from the microbatch before stay where they are; whoever
-        copies one of them with `non_blocking=True` keeps it until that is done.
+        To a CUDA device they are copied on a stream of its own, so that the copy overlaps with the computation:
+        directly from shared memory, which is registered with the CUDA runtime for that, and otherwise through pinned
+        memory. The current stream waits for the copy. Tensors that were taken from the microbatch before stay where
+        they are; code that copies one of them with `non_blocking=True` must keep it until the copy is done.
         """
         self._packed = _all_moved(self._packed, device, non_blocking, self._pin)
         self._pin = None  # The pin keeps the memory mapped.
