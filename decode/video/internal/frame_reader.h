@@ -7,8 +7,11 @@
 #include "base/result.h"
 #include "decode/bytes/ffmpeg_input.h"
 #include "decode/shape/decode_limit.h"
-
-struct AVIndexEntry;
+#include "decode/video/internal/frame_clock.h"
+#include "decode/video/internal/jump_progress.h"
+#include "decode/video/internal/key_frame_index.h"
+#include "decode/video/internal/leniency.h"
+#include "decode/video/internal/packet_feed.h"
 
 namespace isocost {
 
@@ -36,69 +39,44 @@ class FrameReader {
   /// decode), kIo, those of the limit.
   Result<bool> next(AVFrame* frame);
 
-  /// Declares, with FramesGiven::kSome, that no frame that starts before `time_us` is wanted.
-  void need_from(std::int64_t time_us) { need_from_ = ticks(time_us); }
+  /// With FramesGiven::kSome, tells that no frame that starts before `time_us` is wanted.
+  void need_from(std::int64_t time_us);
 
-  /// Returns when the frame that `next` returned last starts.
-  std::int64_t time_us() const { return time_us_; }
-  /// Returns how long that frame lasts, as far as packets or its neighbours tell.
-  std::int64_t interval_us() const { return interval_us_; }
+  /// When the frame that `next` gave last starts.
+  std::int64_t time_us() const { return clock_.time_us(); }
+  /// How long it lasts, as far as packets or its neighbours tell.
+  std::int64_t interval_us() const { return clock_.interval_us(); }
 
   /// Jumps to the last key frame at or before `time_us` if the index has one after the frame
   /// returned last. Otherwise stays, since going on costs less, and returns false. Errors: those of
   /// `next`.
   Result<bool> seek(std::int64_t time_us);
 
+  /// Where the reader stands, for tests.
+  const JumpProgress& progress() const { return progress_; }
+
  private:
   Result<bool> decode(AVFrame* frame);
-  bool is_wanted(const AVFrame& frame);
   Status send_packet();
+  void begin(const AVPacket& packet);
   Status jump(std::int64_t target);
-  bool lacks_references(const Result<bool>& got) const;
-  bool is_shown_since_jump(const AVPacket& packet) const;
+  Status move_to(std::int64_t target);
   Result<bool> go_back();
-  void set_lenient(bool lenient, std::int64_t packets = 0);
-  void begin();
-  bool is_warm();
-  void note_time(const AVFrame& frame);
-  bool is_leading(const AVPacket& packet);
-  bool is_needless(const AVPacket& packet);
-  bool may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const;
-  std::int64_t ticks(std::int64_t time_us) const;
+  bool lacks_references(const Result<bool>& got) const;
+  bool may_look_beyond_index(const AVIndexEntry* entry, std::int64_t time_us) const;
   Status check_limit() const;
 
   FfmpegInput& input_;
   AvCodec codec_;
-  AvPacket packet_;
   const FrameReaderLimit limit_;
-  const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used at construction.
-  bool index_is_whole_;   ///< Seeking will not find more key frames than the index now has.
-  const int strictness_;  ///< Setting of the codec.
+  const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used then.
+  const int strictness_;                  ///< Of the codec.
   const FramesGiven gives_;
-  std::int64_t need_from_ = INT64_MIN;  ///< In ticks.
-  bool pending_ = false;                ///< packet_ is read but not sent.
-  bool draining_ = false;               ///< The decoder has been told that no packet follows.
-  std::optional<std::int64_t> origin_;  ///< Ticks of the first frame.
-  std::optional<std::int64_t> key_;     ///< Ticks of the key frame jumped to, while its leading
-                                        ///< pictures may come.
-  std::int64_t last_ = 0;               ///< Ticks of the frame returned last.
-  std::int64_t reorder_ = 0;            ///< Ticks from decoding to showing a key frame.
-  std::int64_t time_us_ = 0;
-  std::int64_t interval_us_ = 0;
-  bool first_packet_ = true;
-  // State of the last jump.
-  std::int64_t jumped_to_ = 0;             ///< Ticks, as the index counts them.
-  std::optional<std::int64_t> landed_at_;  ///< Ticks at which its key frame is shown.
-  std::int64_t sent_ = 0;   ///< Packets since then whose frames are shown from that key frame on.
-  std::int64_t given_ = 0;  ///< Frames since then.
-  // State of going back from it.
-  int went_back_ = 0;                    ///< Number of times.
-  std::optional<std::int64_t> warm_up_;  ///< Ticks of the key frame before which frames only fill
-                                         ///< the decoder's memory.
-  std::int64_t to_skip_ = 0;             ///< Frames from that one on that were already returned.
-  std::int64_t lenient_packets_ = 0;     ///< Number left, for a video cut in an open group.
-  bool begins_open_ = false;             ///< Whether the video begins in an open group.
-  bool is_lenient_ = false;              ///< Whether the decoder skips what it cannot decode.
+  KeyFrameIndex index_;
+  PacketFeed packets_;
+  FrameClock clock_;
+  Leniency leniency_;
+  JumpProgress progress_;
 };
 
 }  // namespace isocost

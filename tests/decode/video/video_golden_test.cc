@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <fstream>
 #include <ios>
-#include <iterator>
 #include <numeric>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 #include "decode/probe.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/video.h"
+#include "tests/decode/video/golden_video.h"
 #include "tests/support/test_pattern.h"
 
 namespace isocost {
@@ -45,13 +45,6 @@ std::vector<Golden> goldens() {
   return all;
 }
 
-std::vector<std::byte> read(const std::string& name) {
-  std::ifstream file(kFolder + std::string("golden_videos/") + name, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
 using Frames = std::vector<std::vector<std::uint8_t>>;
 
 Frames frames_of(const ByteSource& source, const PartShape& shape,
@@ -71,7 +64,7 @@ TEST(VideoGolden, FramesAndRatesAreThoseOfPyAv) {
   ASSERT_EQ(all.size(), 99U);
   for (const Golden& golden : all) {
     SCOPED_TRACE(golden.name);
-    const auto bytes = read(golden.name);
+    const auto bytes = test::golden_video(golden.name);
     const MemoryByteSource source(bytes);
     const auto shape = probe(source, golden.name, {});
     ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
@@ -95,7 +88,7 @@ TEST(VideoGolden, FramesAndRatesAreThoseOfPyAv) {
 TEST(VideoGolden, AFrameIsTheSameAloneAndAmongOthers) {
   for (const Golden& golden : goldens()) {
     SCOPED_TRACE(golden.name);
-    const auto bytes = read(golden.name);
+    const auto bytes = test::golden_video(golden.name);
     const MemoryByteSource source(bytes);
     const PartShape shape = probe(source, golden.name, {}).value();
     std::vector<std::int64_t> indices(static_cast<std::size_t>(shape.frames));
@@ -121,7 +114,7 @@ TEST(VideoGolden, AFrameIsTheSameAloneAndAmongOthers) {
 }
 
 TEST(VideoGolden, AFileThatHasChangedIsCorrupt) {
-  const auto bytes = read("nine.mp4");
+  const auto bytes = test::golden_video("nine.mp4");
   const MemoryByteSource source(bytes);
   PartShape shape = probe(source, "nine.mp4", {}).value();
   const auto ignore = [](std::size_t, std::span<const std::uint8_t>) -> Status { return {}; };

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+struct AVPacket;
+
+namespace isocost {
+
+/// What a frame that was decoded is for.
+enum class FrameUse {
+  kWarmUp,  ///< It fills the decoder's memory.
+  kRepeat,  ///< It was given before the reader went back.
+  kNew,     ///< It is the next one.
+};
+
+/// Where a reader began to decode, and what has come since. Times are ticks of the stream.
+/// Single-thread.
+class JumpProgress {
+ public:
+  enum class State {
+    kStarted,   ///< At the start of the video, or at a packet that does not tell its time.
+    kJumped,    ///< At a key frame.
+    kWentBack,  ///< At an earlier key frame, since references were missing behind that one.
+  };
+
+  struct Landing {
+    std::int64_t target;         ///< The key frame's time, as the index counts it.
+    std::int64_t shown_at;       ///< When the key frame of `jump` is shown.
+    std::int64_t sent = 0;       ///< Packets of frames from that one on.
+    std::int64_t given = 0;      ///< Frames, since `jump`.
+    int times_back = 0;          ///< How often the reader has gone back.
+    std::int64_t to_repeat = 0;  ///< Frames that come again.
+  };
+
+  State state() const;
+
+  /// Any state becomes kJumped, or kStarted where `shown_at` is not known.
+  void jump(std::int64_t target, std::optional<std::int64_t> shown_at);
+  /// kJumped or kWentBack becomes kWentBack, once more. Frames given since the jump come again.
+  void go_back(std::int64_t target);
+
+  void note_sent(const AVPacket& packet);
+  void note_given();
+  void note_repeated();
+
+  FrameUse use_of(std::int64_t pts) const;
+  /// Whether fewer frames came than packets were sent since a jump.
+  bool lacks_frames() const;
+  /// Where to go back from; none where that cannot help, or no more.
+  std::optional<Landing> retreat() const;
+
+ private:
+  std::optional<Landing> landing_;  ///< None: kStarted.
+};
+
+}  // namespace isocost

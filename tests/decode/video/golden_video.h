@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <fstream>
+#include <ios>
+#include <iterator>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace isocost::test {
+
+/// Returns the bytes of a file in golden_videos.
+inline std::vector<std::byte> golden_video(const std::string& name) {
+  std::ifstream file(ISOCOST_SOURCE_DIR "/tests/decode/video/golden_videos/" + name,
+                     std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace isocost::test
