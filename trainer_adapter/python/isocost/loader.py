@@ -20,6 +20,7 @@ from isocost.microbatches.microbatch import Microbatch
 from isocost.microbatches.model_inputs import ModelInputs, Padded
 from isocost.microbatches.transform import Transform
 from isocost.options import arguments, keywords
+from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
 from isocost.options.topology import resolve
 from isocost.timing.recorder import Part, Recorder, Timed, module_timers
@@ -166,79 +167,32 @@ class DataLoader:
         keywords.check(torch_options)
         self._data = arguments.data(data)
         is_endpoint = "://" in self._data
-        resolved = resolve(topology, rank, world_size, layout is not None)
-        self._process = resolved.process
-        self._in_layout = None if layout is None else resolve_place(layout, resolved.place, self._process, is_endpoint,
-                                                                    resolved.replica_group)
-        if reprofile is not None and self._in_layout is not None and not self._in_layout.layout.whole:
-            raise ValueError("reprofile= measures the whole model, and no rank of layout "
-                             f"{self._in_layout.layout.file} has all stages: leave it out")
-        replica_group = resolved.replica_group if self._in_layout is None else self._in_layout.tensor_group
-        direct: Dict[str, Any] = {
-            "max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens, "max_memory": max_memory,
-            "on_long": on_long, "workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
-        model_inputs = None
-        if model is not None:
-            arguments.refuse_with_model({"transform": transform, "count_tokens": count_tokens})
-            model_inputs = ModelInputs(os.fspath(model), batching, loss)
-            if model_inputs.has_decoder and self._in_layout is not None and not self._in_layout.layout.whole:
-                raise ValueError("the decoder of this model attends to the encoder's vectors in every layer, so it "
-                                 "cannot be cut into the stages of layout "
-                                 f"{self._in_layout.layout.file}: leave layout= out")
+        self._process, data_group, replica_group, place = resolve(topology, rank, world_size, layout is not None)
+        self._in_layout = None if layout is None else resolve_place(layout, place, self._process, is_endpoint,
+                                                                    replica_group)
+        self._check_whole(reprofile)
+        replica_group = replica_group if self._in_layout is None else self._in_layout.tensor_group
+        asked = NodeArguments(global_batch_size, microbatches, shuffle, seed, epochs, heartbeat_timeout, count_tokens,
+                              node, {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens,
+                                     "max_memory": max_memory, "on_long": on_long, "workers": workers,
+                                     "memory": memory, "profile": profile, "recipe": recipe})
+        model_inputs = self._model_inputs(model, batching, loss, {"transform": transform, "count_tokens": count_tokens})
         if is_endpoint:
-            arguments.refuse_node_settings(self._data, {
-                "global_batch_size": global_batch_size, "microbatches": microbatches, "shuffle": shuffle,
-                "seed": seed, "count_tokens": count_tokens, "epochs": epochs or None,
-                "heartbeat_timeout": heartbeat_timeout, "node": node, **direct,
-                **{name: value for name, value in torch_options.items()
-                   if name in arguments.NODE_KEYWORDS and not keywords.is_default(name, value)}})
-        notes = self._is_first_process(replica_group)
-        used = keywords.take(torch_options, note=notes)
-        if notes and shuffle is None and "batch_size" in used:
-            keywords.note_shuffling()
+            asked.refuse(self._data, torch_options)
+        used = self._take_keywords(torch_options, shuffle, replica_group)
         self._device = arguments.device(device)
-        ahead = arguments.whole("prefetch_factor", used.get("prefetch_factor", 2), 1)
-        if prefetch is not None and "prefetch_factor" in used:
-            raise ValueError("prefetch= and prefetch_factor= are the same setting: give one of them")
+        ahead = _prefetch_factor(used, prefetch)
         connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
         self._endless = arguments.flag("endless", endless)
         self._count_tokens = arguments.function("count_tokens", count_tokens)
         self._reprofile = arguments.function("reprofile", reprofile)
-        preparation = Preparation(
-            arguments.function("transform", transform), arguments.function("collate", collate),
-            self._in_layout is None or self._in_layout.layout.whole,
-            self._pins(arguments.flag("pin_memory", used.get("pin_memory", False))),
-            ahead if prefetch is None else arguments.whole("prefetch", prefetch, 1), self._device, model_inputs)
-
+        preparation = self._preparation(transform, collate, used, prefetch, ahead, model_inputs)
         self._resources = Resources()
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
-        endpoint = self._data if is_endpoint else ""
-        if not is_endpoint:
-            direct["model"] = model
-            if model_inputs is not None and model_inputs.padded is not None:
-                direct.update(arguments.padding(node, model_inputs.padded.multiple))
-            settings = arguments.node_settings(node, direct)
-            given = arguments.given_settings(node, direct)
-            arguments.recipe_or_model(settings, given)
-            limited = any(settings[name] != "0" for name in arguments.LIMITS)
-            settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks(),
-                                                   limited))
-            arguments.apply_torch_options(used, settings, given, heartbeat_timeout)
-            if shuffle is not None:
-                settings["shuffle"] = "global" if arguments.flag("shuffle", shuffle) else "off"
-            settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
-            settings["reprofile"] = "off" if reprofile is None else "on"
-            key = rendezvous.endpoints.next_key(resolved.data_group)
-            if rendezvous.is_first(replica_group):
-                endpoint = rendezvous.endpoints.share(key, self._process, connect_timeout,
-                                                      lambda: self._host(settings))
+        endpoint = self._data if is_endpoint else self._embed(
+            self._node_settings(asked, used, model, model_inputs), data_group, replica_group, connect_timeout)
         address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
-        self._connection = Connection(self._resources, address, replica_group, preparation)
-        self._recorder = Recorder(self.chunks, self._connection.report, shared=replica_group is not None)
-        self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
-        self._iterator: Optional["weakref.ref[_Epoch]"] = None
-        self._is_iterating = False  # Whether an iteration was begun and has not reached its end.
-        self._microbatches, self._waited_s = 0, 0.0
+        self._connect(address, replica_group, preparation)
 
     def __reduce__(self) -> Any:
         raise TypeError("an isocost.DataLoader cannot be pickled or copied: make it in the process that uses it; its "
@@ -481,13 +435,49 @@ class DataLoader:
     def __exit__(self, *_exception: Any) -> None:
         self.close()
 
-    # Internals
+    # The steps of __init__, in their order.
+
+    def _check_whole(self, reprofile: Any) -> None:
+        if reprofile is not None and self._in_layout is not None and not self._in_layout.layout.whole:
+            raise ValueError("reprofile= measures the whole model, and no rank of layout "
+                             f"{self._in_layout.layout.file} has all stages: leave it out")
+
+    def _model_inputs(self, model: Optional[PathLike], batching: Union[str, Padded, None], loss: str,
+                      functions: Mapping[str, Any]) -> Optional[ModelInputs]:
+        """What makes a model's arguments. `functions`: those that cannot be used with a model."""
+        if model is None:
+            return None
+        arguments.refuse_with_model(functions)
+        model_inputs = ModelInputs(os.fspath(model), batching, loss)
+        if model_inputs.has_decoder and self._in_layout is not None and not self._in_layout.layout.whole:
+            raise ValueError("the decoder of this model attends to the encoder's vectors in every layer, so it "
+                             "cannot be cut into the stages of layout "
+                             f"{self._in_layout.layout.file}: leave layout= out")
+        return model_inputs
+
+    def _take_keywords(self, torch_options: Mapping[str, Any], shuffle: Optional[bool],
+                       replica_group: Any) -> Dict[str, Any]:
+        """The keywords of torch that are used; the first process warns of what they do."""
+        notes = self._is_first_process(replica_group)
+        used = keywords.take(torch_options, note=notes)
+        if notes and shuffle is None and "batch_size" in used:
+            keywords.note_shuffling()
+        return used
 
     def _is_first_process(self, replica_group: Any) -> bool:
         """Returns whether this is the first of the processes that make the loader."""
         if self._in_layout is not None:
             return self._in_layout.layout.rank_of(self._in_layout.place) == 0
         return self._process.rank == 0 and rendezvous.is_first(replica_group)
+
+    def _preparation(self, transform: Optional[Transform], collate: Optional[Callable[[Microbatch], Any]],
+                     used: Mapping[str, Any], prefetch: Optional[int], ahead: int,
+                     model_inputs: Optional[ModelInputs]) -> Preparation:
+        return Preparation(
+            arguments.function("transform", transform), arguments.function("collate", collate),
+            self._in_layout is None or self._in_layout.layout.whole,
+            self._pins(arguments.flag("pin_memory", used.get("pin_memory", False))),
+            ahead if prefetch is None else arguments.whole("prefetch", prefetch, 1), self._device, model_inputs)
 
     def _pins(self, wanted: bool) -> bool:
         if not wanted or (self._device is not None and self._device.type != "cuda"):
@@ -496,28 +486,24 @@ class DataLoader:
 
         return bool(torch.cuda.is_available())
 
-    def _check_stages(self, part: Optional[Part]) -> None:
-        layout = self.layout
-        if layout is None or layout.whole:
-            return
-        if part is None:
-            raise ValueError(f"timed: layout {layout.file} has several stages, where passes of other microbatches come "
-                             "between one's own: measure each in a block of its own, with part=\"forward\" and "
-                             "part=\"backward\"")
-        if layout.schedule == "zb-h1":
-            raise ValueError("timed: zb-h1 has two backward passes, of inputs and of weights: measure both, and tell "
-                             "the sum with loader.report(microbatch, seconds, forward=...)")
+    def _node_settings(self, asked: NodeArguments, used: Mapping[str, Any], model: Optional[PathLike],
+                       model_inputs: Optional[ModelInputs]) -> Dict[str, str]:
+        padded = None if model_inputs is None else model_inputs.padded
+        return asked.settings(used, self._data_ranks(), model=model,
+                              padded_multiple=None if padded is None else padded.multiple,
+                              reprofile=self._reprofile is not None)
 
     def _data_ranks(self) -> int:
         """Number of ranks that samples are divided over."""
         return self._process.world_size if self._in_layout is None else int(self._in_layout.layout.llm["data"])
 
-    def _address(self, endpoint: str, connect_timeout: float, server_key: str, secret_key: str) -> Address:
-        (rank, world_size), fingerprint = self._process, 0
-        if self._in_layout is not None:
-            layout = self._in_layout.layout
-            rank, world_size, fingerprint = self._in_layout.receiver, layout.receivers, layout.fingerprint
-        return Address(endpoint, rank, world_size, fingerprint, connect_timeout, server_key, secret_key)
+    def _embed(self, settings: Dict[str, str], data_group: Any, replica_group: Any, connect_timeout: float) -> str:
+        """Starts the node in the first process. Returns its endpoint; "" at members of a replica group that do not
+        connect."""
+        key = rendezvous.endpoints.next_key(data_group)
+        if not rendezvous.is_first(replica_group):
+            return ""
+        return rendezvous.endpoints.share(key, self._process, connect_timeout, lambda: self._host(settings))
 
     def _host(self, settings: Mapping[str, str]) -> str:
         if int(os.environ.get("LOCAL_WORLD_SIZE", self._process.world_size)) < self._process.world_size:
@@ -543,6 +529,35 @@ class DataLoader:
                          int(settings["workers"]) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
         return node.endpoint
+
+    def _address(self, endpoint: str, connect_timeout: float, server_key: str, secret_key: str) -> Address:
+        (rank, world_size), fingerprint = self._process, 0
+        if self._in_layout is not None:
+            layout = self._in_layout.layout
+            rank, world_size, fingerprint = self._in_layout.receiver, layout.receivers, layout.fingerprint
+        return Address(endpoint, rank, world_size, fingerprint, connect_timeout, server_key, secret_key)
+
+    def _connect(self, address: Address, replica_group: Any, preparation: Preparation) -> None:
+        self._connection = Connection(self._resources, address, replica_group, preparation)
+        self._recorder = Recorder(self.chunks, self._connection.report, shared=replica_group is not None)
+        self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
+        self._iterator: Optional["weakref.ref[_Epoch]"] = None
+        self._is_iterating = False  # An iteration was begun, and has not come to its end.
+        self._microbatches, self._waited_s = 0, 0.0
+
+    # Inside.
+
+    def _check_stages(self, part: Optional[Part]) -> None:
+        layout = self.layout
+        if layout is None or layout.whole:
+            return
+        if part is None:
+            raise ValueError(f"timed: layout {layout.file} has several stages, where passes of other microbatches come "
+                             "between one's own: measure each in a block of its own, with part=\"forward\" and "
+                             "part=\"backward\"")
+        if layout.schedule == "zb-h1":
+            raise ValueError("timed: zb-h1 has two backward passes, of inputs and of weights: measure both, and tell "
+                             "the sum with loader.report(microbatch, seconds, forward=...)")
 
     def _state(self) -> State:
         return self._next._replace(cursor=self._connection.start.cursor)
@@ -590,6 +605,14 @@ class DataLoader:
             _LOG.warning("reprofile= failed, the old profile stays: %s: %s", type(error).__name__, error)
             return
         self._connection.client().send_profile(profile)
+
+
+def _prefetch_factor(used: Mapping[str, Any], prefetch: Optional[int]) -> int:
+    """How many microbatches wait ready, unless prefetch= says it."""
+    ahead = arguments.whole("prefetch_factor", used.get("prefetch_factor", 2), 1)
+    if prefetch is not None and "prefetch_factor" in used:
+        raise ValueError("prefetch= and prefetch_factor= are the same setting: give one of them")
+    return ahead
 
 
 class _Epoch:

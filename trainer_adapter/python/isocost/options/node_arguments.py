@@ -1,0 +1,61 @@
+"""The arguments of isocost.DataLoader that decide what its node does."""
+
+from typing import Any, Dict, Mapping, NamedTuple, Optional
+
+from isocost.options import arguments, keywords
+from isocost.options.node_options import NodeOptions
+
+
+class NodeArguments(NamedTuple):
+    """Arguments that an embedded node's settings are made of, by their names; None: not given.
+
+    Attributes:
+        direct: the arguments that are fields of NodeOptions, too.
+    """
+
+    global_batch_size: Optional[int]
+    microbatches: Optional[int]
+    shuffle: Optional[bool]
+    seed: Optional[int]
+    epochs: int
+    heartbeat_timeout: Optional[float]
+    count_tokens: Any
+    node: Optional[NodeOptions]
+    direct: Mapping[str, Any]
+
+    def refuse(self, endpoint: str, torch_options: Mapping[str, Any]) -> None:
+        """Raises ValueError where any was given, or a keyword of torch that says the same: the node at `endpoint`
+        decides them."""
+        given = dict(self._asdict(), epochs=self.epochs or None, **self.direct)
+        del given["direct"]
+        given.update((name, value) for name, value in torch_options.items()
+                     if name in arguments.NODE_KEYWORDS and not keywords.is_default(name, value))
+        arguments.refuse_node_settings(endpoint, given)
+
+    def settings(self, torch_options: Mapping[str, Any], data_ranks: int, *, model: Any,
+                 padded_multiple: Optional[int], reprofile: bool) -> Dict[str, str]:
+        """Returns the settings of an embedded node as text, by the names of docs/config.md.
+
+        Args:
+            torch_options: the keywords of torch that are used.
+            data_ranks: number of ranks that samples are divided over.
+            model: the model's directory, or None.
+            padded_multiple: the multiple that rows are padded to; None: samples are packed.
+            reprofile: whether the loader measures a new model profile when it is asked to.
+        Raises: TypeError and ValueError for arguments of a wrong type, or that contradict each other.
+        """
+        direct: Dict[str, Any] = dict(self.direct, model=model)
+        if padded_multiple is not None:
+            direct.update(arguments.padding(self.node, padded_multiple))
+        settings = arguments.node_settings(self.node, direct)
+        given = arguments.given_settings(self.node, direct)
+        arguments.recipe_or_model(settings, given)
+        limited = any(settings[name] != "0" for name in arguments.LIMITS)
+        settings.update(arguments.node_numbers(self.global_batch_size, self.microbatches, self.seed, torch_options,
+                                               data_ranks, limited))
+        arguments.apply_torch_options(torch_options, settings, given, self.heartbeat_timeout)
+        if self.shuffle is not None:
+            settings["shuffle"] = "global" if arguments.flag("shuffle", self.shuffle) else "off"
+        settings["epochs"] = str(arguments.whole("epochs", self.epochs, 0))
+        settings["reprofile"] = "on" if reprofile else "off"
+        return settings
