@@ -55,7 +55,8 @@ struct StepPlan {
   double lower_bound_s = 0;
   double forward_share = 1.0 / 3;  ///< Share of forward in a forward and backward pass.
   std::uint64_t hash = 0;          ///< Equal plans have equal hashes.
-  std::uint32_t profile = 0;       ///< Number of the model profile by which it was priced, from 0.
+  /// Number of the model profile it was priced by, from 0.
+  std::uint32_t profile_generation = 0;
 
   const PlannedMicrobatch& bin(std::size_t replica, std::uint32_t microbatch) const {
     return bins[replica * microbatches + microbatch];

@@ -40,7 +40,7 @@ void OnlineModel::observe_reported(Messages& messages) {
     reported.swap(reported_);
   }
   for (const Observation& one : reported) {
-    if (one.step->plan.profile != generation_) continue;
+    if (one.step->plan.profile_generation != generation_) continue;
     const Status observed = model_->observe(one.measurement);
     if (observed) continue;
     // Logs the 1st, 2nd, 4th, 8th ... rejected measurement, since a trainer that errs once errs on
@@ -86,7 +86,7 @@ Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const Co
   }
   log_all(messages);
   Result<StepPlan> planned = plan(*model);
-  if (planned) planned->profile = generation;
+  if (planned) planned->profile_generation = generation;
   const MutexLock lock(model_mutex_);
   model_ = std::move(model);
   return planned;

@@ -8,8 +8,7 @@
 
 namespace isocost {
 
-// Passes a report on. Returns null, or why it was dropped instead.
-const char* ReportIntake::why_dropped(std::int32_t rank, const Report& report) {
+const char* ReportIntake::try_take(std::int32_t rank, const Report& report) {
   CurrentJob::HeldStep held = context_.job->find(rank, report.position);
   if (held.step == nullptr) return "the step is no longer held";
   const StepPlan& plan = held.step->plan;
@@ -28,7 +27,7 @@ const char* ReportIntake::why_dropped(std::int32_t rank, const Report& report) {
 }
 
 void ReportIntake::take(std::int32_t rank, const Report& report) {
-  const char* why = why_dropped(rank, report);
+  const char* why = try_take(rank, report);
   if (why == nullptr) return;
   std::int64_t dropped = 0;
   {

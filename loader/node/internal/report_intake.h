@@ -39,7 +39,8 @@ class ReportIntake {
   std::int64_t dropped() const ISOCOST_EXCLUDES(mutex_);
 
  private:
-  const char* why_dropped(std::int32_t rank, const Report& report);
+  /// Passes a report on. Returns null, or why it is dropped.
+  const char* try_take(std::int32_t rank, const Report& report);
 
   const Context context_;
   OpenSteps<MeasuredModules> measured_;
