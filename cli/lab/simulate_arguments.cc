@@ -12,6 +12,18 @@ constexpr std::int64_t kMost = 1'000'000;  // limit of every count
 
 void SimulateArguments::add_to(CLI::App& command) {
   source.add_to(command);
+  add_model_parallelism(command);
+  add_run(command);
+  add_policies(command);
+  add_limits(command);
+  command.add_option("--svg", svg, "Draw the first step of every policy")->type_name("FILE");
+  add_force(command, force);
+  command.add_flag("--decouple", decouple,
+                   "Also plan the encoder's microbatches apart from the LLM's");
+  command.add_flag("--json", json, "Print JSON instead of text");
+}
+
+void SimulateArguments::add_model_parallelism(CLI::App& command) {
   CLI::Option* const layout_file = add_layout_file(command, layout);
   add_count(command, "--dp", data_degree, 1, kMost, "Data-parallel replicas");
   add_count(command, "--pp", pipeline_degree, 1, kMost,
@@ -31,6 +43,9 @@ void SimulateArguments::add_to(CLI::App& command) {
       ->capture_default_str();
   replace_by(layout_file, command,
              {"--dp", "--pp", "--encoder-pp", "--tp", "--chunks", "--microbatches", "--schedule"});
+}
+
+void SimulateArguments::add_run(CLI::App& command) {
   add_count(command, "--global-batch-size", global_batch_size, 1, kMost,
             "Samples per optimizer step");
   add_count(command, "--steps", steps, 1, kMost, "Global batches to simulate");
@@ -39,6 +54,9 @@ void SimulateArguments::add_to(CLI::App& command) {
                   "All or some of node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8")
       ->type_name("LIST");
   add_seed(command, seed);
+}
+
+void SimulateArguments::add_policies(CLI::App& command) {
   command
       .add_option(
           "--balance", balance,
@@ -57,6 +75,9 @@ void SimulateArguments::add_to(CLI::App& command) {
                   "Search budget: simulator evaluations per step of policy cost")
       ->check(number_range(0, 100'000'000))
       ->capture_default_str();
+}
+
+void SimulateArguments::add_limits(CLI::App& command) {
   command
       .add_option("--gpu-memory", gpu_memory,
                   "Memory of a GPU; a note tells if state and activations exceed it")
@@ -66,11 +87,6 @@ void SimulateArguments::add_to(CLI::App& command) {
       .add_option("--activation-memory", activation_memory,
                   "Limit of a stage's activations, kept by policy cost alone; empty: no limit")
       ->type_name("SIZE");
-  command.add_option("--svg", svg, "Draw the first step of every policy")->type_name("FILE");
-  add_force(command, force);
-  command.add_flag("--decouple", decouple,
-                   "Also plan the encoder's microbatches apart from the LLM's");
-  command.add_flag("--json", json, "Print JSON instead of text");
 }
 
 }  // namespace isocost::cli

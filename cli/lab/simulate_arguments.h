@@ -37,6 +37,12 @@ struct SimulateArguments {
   bool json = false;
 
   void add_to(CLI::App& command);
+
+ private:
+  void add_model_parallelism(CLI::App& command);
+  void add_run(CLI::App& command);
+  void add_policies(CLI::App& command);
+  void add_limits(CLI::App& command);
 };
 
 }  // namespace isocost::cli

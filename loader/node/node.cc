@@ -101,6 +101,14 @@ class NodeImpl final : public Node {
   std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
+  // The steps of `start`.
+  Status begin_known_job();
+  void make_decoder();
+  Status open_socket();
+  void warn_of_start() const;
+  void make_delivery();
+  Status open_metrics();
+
   Status serve(const std::stop_token& stop, const std::stop_token& drain);
   tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
   void compare_hardware(const Hello& hello);
@@ -142,20 +150,26 @@ class NodeImpl final : public Node {
 };
 
 Status NodeImpl::start() {
+  ISOCOST_TRY(begin_known_job());
+  make_decoder();
+  ISOCOST_TRY(open_socket());
+  parts_.bad->remove_earlier_list();
+  warn_of_start();
+  make_delivery();
+  return parts_.options.service.metrics.empty() ? Status() : open_metrics();
+}
+
+// Where the receivers are known, planning does not wait for the first of them.
+Status NodeImpl::begin_known_job() {
+  if (parts_.receivers() == 0) return {};
+  if (auto job = job_.begin(Hello{}, true); !job) {
+    return Error(job.error().code, job.error().message);
+  }
+  return {};
+}
+
+void NodeImpl::make_decoder() {
   const NodeOptions& options = parts_.options;
-  ServerOptions server = server_options(options);
-  // Where the receivers are known, planning need not wait for the first of them.
-  if (parts_.receivers() > 0) {
-    if (auto job = job_.begin(Hello{}, true); !job) {
-      return Error(job.error().code, job.error().message);
-    }
-  }
-  if (!options.service.metrics.empty()) {
-    timeline_ = std::make_unique<Timeline>(parts_.layout.get());
-  }
-  const auto name = [this](std::int32_t rank) { return name_of(rank); };
-  reports_ = std::make_unique<ReportIntake>(
-      ReportIntake::Context{&job_, parts_.model.get(), &meter_, timeline_.get(), name, parts_.log});
   executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
@@ -163,31 +177,49 @@ Status NodeImpl::start() {
                            parts_.layout.get(), &retry_, &parts_.limits},
       options);
   block_memory_ = std::make_unique<BlockMemory>(decoder_->waiting_budget(), &budget_);
+}
+
+// Opens the socket, and makes what its events go to.
+Status NodeImpl::open_socket() {
+  const ServiceOptions& service = parts_.options.service;
+  const auto name = [this](std::int32_t rank) { return name_of(rank); };
+  if (!service.metrics.empty()) timeline_ = std::make_unique<Timeline>(parts_.layout.get());
+  reports_ = std::make_unique<ReportIntake>(
+      ReportIntake::Context{&job_, parts_.model.get(), &meter_, timeline_.get(), name, parts_.log});
+  ServerOptions server = server_options(parts_.options);
   server.rank_name = name;
-  if (options.service.shared_memory) {
+  if (service.shared_memory) {
     server.reserve_block = [this](std::int64_t bytes) { return block_memory_->reserve(bytes); };
   }
   ISOCOST_ASSIGN(server_,
                  Server::create(
                      server, [this](const JoinRequest& request) { return answer(request); },
                      [this](const ServerEvent& event) { on_event(event); }, parts_.log));
-  parts_.bad->remove_earlier_list();
+  return {};
+}
+
+void NodeImpl::warn_of_start() const {
+  const NodeOptions& options = parts_.options;
   warn_of_assumed_profile(options, parts_.profile, parts_.log);
-  if (parts_.layout) {
-    for (const std::string& warning : parts_.layout->warnings()) {
-      log(parts_.log, LogLevel::kWarning,
-          "layout " + options.plan.layout.string() + ": " + warning);
-    }
+  if (!parts_.layout) return;
+  for (const std::string& warning : parts_.layout->warnings()) {
+    log(parts_.log, LogLevel::kWarning, "layout " + options.plan.layout.string() + ": " + warning);
   }
-  delivery_ = std::make_unique<DeliveryLoop>(
-      DeliveryLoop::Context{&job_, server_.get(), decoder_.get(), &meter_, name, parts_.log,
-                            options.service.heartbeat_timeout});
+}
+
+void NodeImpl::make_delivery() {
+  const ServiceOptions& service = parts_.options.service;
+  delivery_ = std::make_unique<DeliveryLoop>(DeliveryLoop::Context{
+      &job_, server_.get(), decoder_.get(), &meter_,
+      [this](std::int32_t rank) { return name_of(rank); }, parts_.log, service.heartbeat_timeout});
   stall_watch_ = std::make_unique<StallWatch>(StallWatch::Options{
-      options.service.stall_timeout, [this] { return job_.activity(); },
-      [this] { return obstacle(); },
+      service.stall_timeout, [this] { return job_.activity(); }, [this] { return obstacle(); },
       [this](LogLevel level, std::string_view text) { announce(level, text); }});
-  if (options.service.metrics.empty()) return {};
-  ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.service.metrics));
+}
+
+Status NodeImpl::open_metrics() {
+  ISOCOST_ASSIGN(const MetricsAddress address,
+                 parse_metrics_address(parts_.options.service.metrics));
   ISOCOST_ASSIGN(
       metrics_,
       MetricsEndpoint::create(
