@@ -175,7 +175,7 @@ void NodeImpl::make_decoder() {
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
                            executor_.get(), &budget_, &pool_, parts_.bad.get(), parts_.load_hook,
                            parts_.layout.get(), &retry_, &parts_.limits},
-      options);
+      options.bad_samples.policy, options.plan.seed);
   block_memory_ = std::make_unique<BlockMemory>(decoder_->waiting_budget(), &budget_);
 }
 

@@ -1,40 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/load.h"
-#include "base/memory_budget.h"
-#include "base/sample_part.h"
-#include "base/tensor.h"
-#include "loader/dataset/dataset.h"
+#include "loader/node/internal/step_sample.h"
 #include "loader/plan/step_plan.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {
-
-/// A decoded sample: its tensors, and the memory granted for them, which is returned when the last
-/// reference is gone.
-struct DecodedSample {
-  MemoryBudget::Grant grant;
-  std::vector<NamedTensor> tensors;
-};
-
-/// One sample of a sealed step. Its tensors are kept if memory allowed; otherwise the sample is
-/// decoded again when it is sent.
-struct StepSample {
-  SampleId id = 0;
-  Load load;
-  float weight = 1.0F;
-  std::string key;                ///< "shard/key".
-  std::string json;               ///< See SampleEntry::json.
-  std::vector<SamplePart> parts;  ///< The parts as the recipe describes them.
-  std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
-  std::shared_ptr<const DecodedSample> decoded;
-  std::uint32_t readers = 0;  ///< Deliveries that are left; the sample is released after the last.
-};
 
 /// A planned global batch. All of its samples were decoded once before planning, so bad ones are
 /// left out and the count of label tokens is exact. The plan is immutable; `samples[i].decoded` and

@@ -26,9 +26,8 @@
 #include "loader/node/internal/decodes_in_flight.h"
 #include "loader/node/internal/read_ahead.h"
 #include "loader/node/internal/read_retry.h"
-#include "loader/node/internal/sealed_step.h"
+#include "loader/node/internal/step_sample.h"
 #include "loader/node/load_hook.h"
-#include "loader/node/node_options.h"
 #include "loader/plan/microbatch_limits.h"
 #include "loader/plan/served_layout.h"
 
@@ -61,10 +60,11 @@ class StepDecoder {
     /// Limits of a microbatch, which every sample must keep alone; null: none.
     const MicrobatchLimits* limits = nullptr;
   };
-  StepDecoder(const Context& context, const NodeOptions& options)
+  /// `seed`: decides, with the bad sample, what replaces it.
+  StepDecoder(const Context& context, BadSamplePolicy policy, std::uint64_t seed)
       : context_(context),
-        policy_(options.bad_samples.policy),
-        seed_(options.plan.seed),
+        policy_(policy),
+        seed_(seed),
         waiting_(std::make_shared<Waiting>(context.budget->limit() / 2)),
         reading_(make_thread_executor(kReadingThreads, "isocost-read")),
         read_ahead_(*context.dataset, *reading_),

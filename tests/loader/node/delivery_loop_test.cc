@@ -157,7 +157,8 @@ class DeliveryLoopTest : public testing::Test {
                         {},
                         nullptr,
                         &retry_},
-                       options_};
+                       options_.bad_samples.policy,
+                       options_.plan.seed};
 };
 
 TEST_F(DeliveryLoopTest, SendsWhatWasKeptAndReleasesIt) {

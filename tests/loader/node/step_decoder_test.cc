@@ -44,7 +44,7 @@ class StepDecoderTest : public testing::Test {
     bad_ = BadSampleList::create(options_.bad_samples, {}).value();
     return StepDecoder({&dataset_, &recipe_, decode_.get(), &executor, &budget_, &pool_, bad_.get(),
                         hook_, nullptr, &retry_, &limits_},
-                       options_);
+                       options_.bad_samples.policy, options_.plan.seed);
   }
   StepSamples decode(const std::vector<SampleId>& ids) {
     const auto executor = make_executor(2);
@@ -189,7 +189,7 @@ TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
                        {},
                        nullptr,
                        &retry_},
-                      options_);
+                      options_.bad_samples.policy, options_.plan.seed);
   StepSamples samples = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {}, {});
   ASSERT_EQ(samples.value().size(), 3U);
   int held = 0;
@@ -251,7 +251,7 @@ TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
                        {},
                        nullptr,
                        &impatient},
-                      options_);
+                      options_.bad_samples.policy, options_.plan.seed);
   const StepSamples samples = failing.decode_step(std::vector<SampleId>{0, 1, 3}, {}, {});
   ASSERT_FALSE(samples.has_value());
   EXPECT_EQ(samples.error().code(), ErrorCode::kIo);
@@ -284,7 +284,7 @@ TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
                        {},
                        nullptr,
                        &retry_},
-                      options_);
+                      options_.bad_samples.policy, options_.plan.seed);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
   const StepSamples samples = decoder.decode_step(std::vector<SampleId>{0, 1, 2}, {}, {});
   setrlimit(RLIMIT_AS, &before);

@@ -61,7 +61,7 @@ class StepSourceTest : public testing::Test {
   StepDecoder decoder(const NodeParts& parts) {
     return StepDecoder({parts.dataset.get(), &parts.recipe, parts.decoder.get(), executor_.get(),
                         &budget_, &pool_, parts.bad.get(), parts.load_hook, nullptr, &retry_},
-                       options_);
+                       options_.bad_samples.policy, options_.plan.seed);
   }
   // Reports on every microbatch of a step that it took `factor` times the stated seconds.
   static void report(OnlineModel& model, const std::shared_ptr<SealedStep>& step, double factor) {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/load.h"
+#include "base/memory_budget.h"
+#include "base/sample_part.h"
+#include "base/tensor.h"
+#include "loader/dataset/dataset.h"
+#include "transport/wire/messages.h"
+
+namespace isocost {
+
+/// A decoded sample: its tensors, and the memory granted for them, which is returned when the last
+/// reference is gone.
+struct DecodedSample {
+  MemoryBudget::Grant grant;
+  std::vector<NamedTensor> tensors;
+};
+
+/// One sample of a sealed step. Its tensors are kept if memory allowed; otherwise the sample is
+/// decoded again when it is sent.
+struct StepSample {
+  SampleId id = 0;
+  Load load;
+  float weight = 1.0F;
+  std::string key;                ///< "shard/key".
+  std::string json;               ///< See SampleEntry::json.
+  std::vector<SamplePart> parts;  ///< What the recipe makes of each part.
+  std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
+  std::shared_ptr<const DecodedSample> decoded;
+  std::uint32_t readers = 0;  ///< Times that it is still to be sent; then it is released.
+};
+
+}  // namespace isocost
