@@ -47,8 +47,10 @@ ROOMS = {
     "loader/metrics": {"base", "costmodel", "transport/wire"},
     "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset", "loader/plan"}
                      | BALANCER,
-    "loader/node": {"base", "costmodel", "decode", "transport/wire", "transport/zmq", "loader/dataset/stores",
-                    "loader/dataset", "loader/plan", "loader/metrics", "loader/report"} | BALANCER,
+    "loader/node/decoding": {"base", "decode", "transport/wire", "loader/dataset/stores", "loader/dataset",
+                             "loader/plan"},
+    "loader/node": {"base", "costmodel", "decode", "transport/wire", "transport/zmq", "loader/dataset", "loader/plan",
+                    "loader/metrics", "loader/report", "loader/node/decoding"} | BALANCER,
     "loader/config": {"base", "loader/dataset", "loader/plan", "loader/node"},
     "trainer_adapter": {"base"} | TRANSPORT,
     "trainer_adapter/torch": {"base", "costmodel", "transport/wire", "trainer_adapter"},

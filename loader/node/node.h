@@ -10,7 +10,7 @@
 #include "costmodel/cost_model.h"
 #include "loader/dataset/dataset.h"
 #include "loader/metrics/snapshot.h"
-#include "loader/node/load_hook.h"
+#include "loader/node/decoding/load_hook.h"
 #include "loader/node/node_options.h"
 
 namespace isocost {

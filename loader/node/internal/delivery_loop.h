@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/memory_budget.h"
 #include "base/result.h"
+#include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/current_job.h"
-#include "loader/node/internal/step_decoder.h"
 #include "loader/node/internal/training_meter.h"
 #include "transport/zmq/server.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/node/internal/step_sample.h"
+#include "loader/node/decoding/step_sample.h"
 #include "loader/plan/step_plan.h"
 #include "transport/wire/messages.h"
 

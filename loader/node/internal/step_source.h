@@ -8,12 +8,12 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/batch_sequence.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/online_model.h"
 #include "loader/node/internal/reprofiling.h"
 #include "loader/node/internal/sealed_step.h"
-#include "loader/node/internal/step_decoder.h"
 #include "loader/plan/batch_composer.h"
 #include "loader/plan/plan_options.h"
 

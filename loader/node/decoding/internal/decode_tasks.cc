@@ -1,4 +1,4 @@
-#include "loader/node/internal/decode_tasks.h"
+#include "loader/node/decoding/internal/decode_tasks.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "loader/node/internal/step_decoder.h"
+#include "loader/node/decoding/step_decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "loader/node/internal/read_ahead.h"
+#include "loader/node/decoding/internal/read_ahead.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "loader/node/internal/read_retry.h"
+#include "loader/node/decoding/read_retry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
