@@ -21,10 +21,13 @@
 #include "decode/sample_decoder.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
-#include "loader/dataset/stores/watched_source.h"
+#include "loader/node/decoding/internal/decode_admission.h"
 #include "loader/node/decoding/internal/decode_tasks.h"
 #include "loader/node/decoding/internal/decodes_in_flight.h"
 #include "loader/node/decoding/internal/read_ahead.h"
+#include "loader/node/decoding/internal/sample_examiner.h"
+#include "loader/node/decoding/internal/sample_preparer.h"
+#include "loader/node/decoding/internal/waiting_samples.h"
 #include "loader/node/decoding/load_hook.h"
 #include "loader/node/decoding/read_retry.h"
 #include "loader/node/decoding/step_sample.h"
@@ -65,7 +68,11 @@ class StepDecoder {
       : context_(context),
         policy_(policy),
         seed_(seed),
-        waiting_(std::make_shared<Waiting>(context.budget->limit() / 2)),
+        admission_(*context.dataset, *context.recipe, *context.budget),
+        examiner_({context.dataset, context.recipe, context.budget->limit(), context.load_hook,
+                   context.layout, context.limits}),
+        preparer_(*context.dataset, *context.decoder, *context.pool),
+        waiting_(context.budget->limit() / 2),
         reading_(make_thread_executor(kReadingThreads, "isocost-read")),
         read_ahead_(*context.dataset, *reading_),
         tasks_(*context.executor) {}
@@ -90,29 +97,28 @@ class StepDecoder {
   void submit(std::function<void()> task) { tasks_.submit(std::move(task)); }
 
   /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled.
-  Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const;
+  Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const {
+    return admission_.acquire(id, stop);
+  }
 
   /// A value, or the reason why the sample is bad.
   template <typename T>
-  using OrBad = tl::expected<T, BadSample>;
+  using OrBad = SamplePreparer::OrBad<T>;
 
   /// Decodes on the calling thread, within a grant from `admit`; the grant shrinks to what the
   /// tensors hold. Blocks while the machine refuses to read. Errors: those of ReadRetry::run.
   Result<OrBad<std::shared_ptr<const DecodedSample>>> decode(SampleId id, MemoryBudget::Grant grant,
                                                              const std::stop_token& stop) const;
 
-  /// Returns the half of the budget for samples and blocks that wait, also those that wait
-  /// elsewhere.
-  std::shared_ptr<MemoryBudget> waiting_budget() const { return {waiting_, &waiting_->budget}; }
+  /// The half of the budget that what waits may hold; also for what waits elsewhere.
+  std::shared_ptr<MemoryBudget> waiting_budget() const { return waiting_.budget(); }
 
   /// Returns the number of bad samples replaced so far.
   std::uint64_t replaced() const { return replaced_; }
-  /// Return the number of samples that are kept until they are sent, and the bytes granted for
-  /// them.
-  std::int64_t waiting_bytes() const { return waiting_->bytes; }
-  std::int64_t waiting_samples() const { return waiting_->samples; }
-  /// Returns the tensor bytes of all samples decoded so far; a sample that was decoded again counts
-  /// again.
+  /// Samples that are kept until they are sent, and the bytes granted for them.
+  std::int64_t waiting_bytes() const { return waiting_.bytes(); }
+  std::int64_t waiting_samples() const { return waiting_.samples(); }
+  /// Tensor bytes of all samples decoded so far; a sample decoded again counts again.
   std::int64_t decoded_bytes() const { return decoded_bytes_; }
   /// Returns the sample that has been decoded, or read, for the longest time, if any is.
   std::optional<DecodesInFlight::Oldest> oldest_decode() const { return in_flight_.oldest(); }
@@ -121,12 +127,6 @@ class StepDecoder {
   // Threads of `reading_`; they wait for files to be opened.
   static constexpr std::size_t kReadingThreads = 8;
 
-  struct Waiting {
-    explicit Waiting(std::int64_t limit) : budget(limit) {}
-    MemoryBudget budget;
-    std::atomic<std::int64_t> bytes = 0;
-    std::atomic<std::int64_t> samples = 0;
-  };
   struct Attempt {
     explicit Attempt(SampleId id) { sample.id = id; }
     StepSample sample;
@@ -144,15 +144,6 @@ class StepDecoder {
              const std::stop_token& stop);
   Status end(const Attempts& attempts, const Following& following, const std::stop_token& stop);
 
-  Status examine(Attempt& attempt) const;
-  std::optional<BadSample> check_shape(StepSample& sample) const;
-  Status apply_hook(StepSample& sample) const;
-  std::optional<BadSample> check_load(const StepSample& sample) const;
-  BadSample bad_sample(SampleId id, std::string reason) const;
-  Result<std::string> read_json(SampleId id) const;
-  // Reads and decodes a sample. Errors: those of the machine; kOutOfMemory; kCancelled.
-  Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id, const std::stop_token& stop) const;
-  Status check_reads(SampleId id, std::span<const std::unique_ptr<WatchedSource>> sources) const;
   std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
                                             MemoryBudget::Grant grant) const;
   void finish(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop);
@@ -160,13 +151,14 @@ class StepDecoder {
   Result<std::optional<StepSample>> replacement(SampleId bad, std::span<const SampleId> taken,
                                                 const Following& following,
                                                 const std::stop_token& stop);
-  std::shared_ptr<const DecodedSample> hold_if_room(std::shared_ptr<const DecodedSample> decoded);
 
   const Context context_;
   const BadSamplePolicy policy_;
   const std::uint64_t seed_;
-  // Shared with the samples that it counts, which may outlive this object in a socket's queue.
-  const std::shared_ptr<Waiting> waiting_;
+  const DecodeAdmission admission_;
+  const SampleExaminer examiner_;
+  const SamplePreparer preparer_;
+  WaitingSamples waiting_;
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
   std::atomic<std::uint64_t> replaced_ = 0;
   mutable DecodesInFlight in_flight_;
