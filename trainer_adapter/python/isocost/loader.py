@@ -146,6 +146,11 @@ class DataLoader:
         microbatch; ClosedError after `close`.
     """
 
+    _iterator: Optional["weakref.ref[_Epoch]"]  # The iteration that was begun last.
+    _is_iterating: bool  # An iteration was begun, and has not come to its end.
+    _microbatches: int
+    _waited_s: float
+
     def __init__(self, data: PathLike = "", *, rank: Optional[int] = None, world_size: Optional[int] = None,
                  topology: Any = None, layout: Optional[PathLike] = None,
                  global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
@@ -541,8 +546,8 @@ class DataLoader:
         self._connection = Connection(self._resources, address, replica_group, preparation)
         self._recorder = Recorder(self.chunks, self._connection.report, shared=replica_group is not None)
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
-        self._iterator: Optional["weakref.ref[_Epoch]"] = None
-        self._is_iterating = False  # An iteration was begun, and has not come to its end.
+        self._iterator = None
+        self._is_iterating = False
         self._microbatches, self._waited_s = 0, 0.0
 
     # Inside.
