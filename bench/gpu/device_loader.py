@@ -78,8 +78,8 @@ def make_shard(directory, samples=SAMPLES, pixels=(28, 500)):
 
 def qwen_directory(folder):
     """A directory of Qwen2-VL's files, without weights; None without the package tokenizers."""
-    made = subprocess.run([sys.executable, ROOT / "tests/python/model_directories.py", folder, "qwen2_vl", "--no-model"],
-                          capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    made = subprocess.run([sys.executable, ROOT / "tests/python/model_directories.py", folder, "qwen2_vl",
+                           "--no-model"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if made.returncode != 0:
         return None, made.stderr.strip().splitlines()[-1]
     return next(file.parent for file in folder.rglob("preprocessor_config.json")), None

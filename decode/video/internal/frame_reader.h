@@ -70,7 +70,7 @@ class FrameReader {
   AvCodec codec_;
   const FrameReaderLimit limit_;
   const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used then.
-  const int strictness_;                  ///< Of the codec.
+  const int strictness_;                  ///< The codec's own err_recognition.
   const FramesGiven gives_;
   KeyFrameIndex index_;
   PacketFeed packets_;

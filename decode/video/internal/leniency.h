@@ -32,8 +32,8 @@ class Leniency {
  private:
   State state_ = State::kStrict;
   bool begins_open_ = false;                 ///< The video was cut in an open group.
-  std::int64_t packets_left_ = 0;            ///< Of kLenient, whatever they show.
-  std::optional<std::int64_t> strict_from_;  ///< Ticks; of kLenient after going back.
+  std::int64_t packets_left_ = 0;            ///< Until kStrict, whatever they show.
+  std::optional<std::int64_t> strict_from_;  ///< Ticks; set after going back.
 };
 
 }  // namespace isocost

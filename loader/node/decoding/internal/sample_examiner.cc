@@ -15,8 +15,8 @@ BadSample bad_sample(const Dataset& dataset, SampleId id, std::string reason) {
 Result<std::optional<BadSample>> SampleExaminer::examine(StepSample& sample) const {
   const SampleId id = sample.id;
   std::optional<BadSample> bad = check_shape(sample);
-  // Of a good sample SamplePreparer asks: each question is a system call. A hook sees no damage
-  // either.
+  // SamplePreparer checks the index of a good sample; each check is a system call. A hook must not
+  // see damage either.
   if (bad || context_.load_hook) ISOCOST_TRY(context_.dataset->check_index(id));
   if (bad) return bad;
   ISOCOST_TRY(apply_hook(sample));
