@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/sanitized.h"
+#include "loader/plan/plan_options.h"
 #include "tests/loader/node/node_support.h"
 #include "tests/support/manual_executor.h"
 
@@ -55,7 +56,10 @@ class StepDecoderTest : public testing::Test {
   Recipe recipe_ = Recipe::create({.model = {}, .max_text_tokens = 1'000'000}).value();
   std::unique_ptr<SampleDecoder> decode_ =
       make_in_process_decoder(recipe_, std::chrono::minutes(1));
-  NodeOptions options_;
+  struct {
+    BadSampleOptions bad_samples;
+    PlanOptions plan;
+  } options_;
   BufferPool pool_;
   MemoryBudget budget_{kGiB};
   std::unique_ptr<BadSampleList> bad_;
