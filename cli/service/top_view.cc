@@ -341,8 +341,8 @@ std::string top_json(const TopView& view) {
 
 std::string top_table(const TopView& view, std::size_t most_ranks) {
   const Growth growth = growth_of(view);
-  return head_lines(view, growth) + correction_line(view.now) + "\n" +
-         module_lines(view.now, growth.sum) + "\n" + rank_lines(view.now, growth, most_ranks);
+  return head_lines(view, growth) + "\n" + module_lines(view.now, growth.sum) + "\n" +
+         rank_lines(view.now, growth, most_ranks);
 }
 
 }  // namespace isocost::cli

@@ -161,9 +161,11 @@ TEST(TopView, TheMostDifferentFactorIsShown) {
   EXPECT_NE(table.find(" 1.000, 64: 1.600 +1\n"), std::string::npos) << table;
 }
 
-TEST(TopView, SaysWhetherCorrectionIsOnPausedOrOff) {
+TEST(TopView, SaysOnceWhetherCorrectionIsOnPausedOrOff) {
   NodeMetrics node = node_at(10, 2);
-  EXPECT_NE(top_table({kUrl, node, NodeMetrics{}}, 0).find("correction  on: "), std::string::npos);
+  const std::string on = top_table({kUrl, node, NodeMetrics{}}, 0);
+  EXPECT_NE(on.find("correction  on: "), std::string::npos) << on;
+  EXPECT_EQ(on.find("correction  "), on.rfind("correction  ")) << on;
   node.correction.on = false;
   node.correction.reprofile_suggested = true;
   const std::string paused = top_table({kUrl, node, NodeMetrics{}}, 0);
