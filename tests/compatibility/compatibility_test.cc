@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "costmodel/cost_model.h"
 #include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 #include "loader/report/data_profile.h"
 #include "transport/wire/wire.h"
 
@@ -56,8 +57,15 @@ TEST(Compatibility, ModelProfileDataProfileAndLayoutAreRead) {
 
 TEST(Compatibility, ConfigurationWithEverySettingIsRead) {
   NodeOptions options;
-  const Status read_all = apply_toml(options, read("node.toml"), "node.toml");
+  const std::string text = read("node.toml");
+  const Status read_all = apply_toml(options, text, "node.toml");
   EXPECT_TRUE(read_all) << read_all.error().to_string();
+  // The table [recipe] ends the file, and no key of it is one outside of it.
+  for (const OptionSpec& spec : node_option_table()) {
+    const std::string key = spec.name.substr(spec.name.rfind('.') + 1);
+    EXPECT_NE(text.find("\n" + key + " = "), std::string::npos)
+        << spec.name << " is missing in " << kDirectory / "node.toml";
+  }
 }
 
 // The profile is that of the recorded state, which is bound to it.
