@@ -61,7 +61,10 @@ Error start_example(const ModelProfileArguments& arguments) {
   const std::string program = (self.parent_path() / "profile_example").string();
   if (failure || !std::filesystem::exists(program, failure)) {
     return {ErrorCode::kNotFound,
-            program + " does not exist: Isocost was built without libtorch (ISOCOST_BUILD_TORCH)"};
+            program +
+                " does not exist. The example's model is not installed: run --example with "
+                "the isocost of a build tree that has libtorch (./run build leaves it in "
+                "build/release)"};
   }
   // The default is one thread, as for a rank of the demo.
   const std::string threads = std::to_string(arguments.threads.value_or(1));
@@ -115,7 +118,7 @@ void ModelProfileArguments::add_to(CLI::App& command) {
           "model", model,
           "A model's directory: config.json, preprocessor_config.json; weights are not read")
       ->type_name("DIR");
-  command.add_flag("--example", example, "Measure the model of ./run demo");
+  command.add_flag("--example", example, "Measure the model of ./run demo, in a build tree");
   command.add_option("--output", output, "Model profile to write")
       ->type_name("FILE")
       ->capture_default_str();
@@ -158,7 +161,7 @@ void ModelProfileArguments::add_model_options(CLI::App& command) {
 constexpr const char* kFooter =
     "Examples:\n  isocost model profile Qwen2.5-VL-7B-Instruct --budget 5m --output profile.json\n"
     "  isocost model profile DIR --dtype bfloat16 --attention flash_attention_2 --frozen vision\n"
-    "  isocost model profile --example --budget 5m\n"
+    "  build/release/isocost model profile --example --budget 5m\n"
     "  isocost serve --data data/shards --profile profile.json\n"
     "A model is built with random weights by the Python package and transformers, its modules one\n"
     "at a time. Layers that do not fit in memory are extrapolated from those that do.\n"
