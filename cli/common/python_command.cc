@@ -11,10 +11,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The program of a command: its name, module and packages are arguments.
+// The program of a command: its name, module, packages and folder are arguments. Where Python finds
+// no package isocost, it takes the one beside the program: that of a build tree, or of the prefix
+// that both were installed in. A folder called isocost is no package.
 constexpr const char* kProgram =
-    "import importlib, sys\n"
-    "name, module, packages, *arguments = sys.argv[1:]\n"
+    "import importlib, importlib.util, os, sys\n"
+    "name, module, packages, folder, *arguments = sys.argv[1:]\n"
+    "found = importlib.util.find_spec('isocost')\n"
+    "if found is None or found.origin is None:\n"
+    "    library = os.path.join(os.path.dirname(folder), 'lib')\n"
+    "    version = f'python{sys.version_info.major}.{sys.version_info.minor}'\n"
+    "    for place in (os.path.join(folder, 'python'),\n"
+    "                  os.path.join(library, 'python3', 'dist-packages'),\n"
+    "                  os.path.join(library, version, 'dist-packages')):\n"
+    "        if os.path.isfile(os.path.join(place, 'isocost', '__init__.py')):\n"
+    "            sys.path.append(place)\n"
+    "            break\n"
     "try:\n"
     "    main = importlib.import_module(module).main\n"
     "except ImportError as error:\n"
@@ -23,19 +35,26 @@ constexpr const char* kProgram =
     "             f'and pip install {packages}')\n"
     "sys.exit(main(arguments, program=name))\n";
 
-// Returns the Python that this program was installed with, or the first one on PATH.
-std::string python() {
+// Returns the folder of this program, or nothing where the system does not tell it.
+fs::path program_folder() {
   std::error_code failed;
-  const fs::path beside = fs::read_symlink("/proc/self/exe", failed).parent_path() / "python3";
-  return !failed && fs::exists(beside, failed) ? beside.string() : "python3";
+  return fs::read_symlink("/proc/self/exe", failed).parent_path();
+}
+
+// Returns the Python that this program was installed with, or the first one on PATH.
+std::string python(const fs::path& folder) {
+  std::error_code failed;
+  const fs::path beside = folder / "python3";
+  return !folder.empty() && fs::exists(beside, failed) ? beside.string() : "python3";
 }
 
 }  // namespace
 
 Error run_python(const PythonCommand& command, const std::vector<std::string>& arguments) {
-  const std::string program = python();
-  std::vector<std::string> words = {program,      "-c",           kProgram,
-                                    command.name, command.module, command.packages};
+  const fs::path folder = program_folder();
+  const std::string program = python(folder);
+  std::vector<std::string> words = {
+      program, "-c", kProgram, command.name, command.module, command.packages, folder.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);

@@ -1,20 +1,90 @@
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/common/number_range.h"
 #include "cli/common/python_command.h"
 #include "cli/data/commands.h"
 
 namespace isocost::cli {
+namespace {
 
-// Adds the command, which Python implements: tokenizers come with models and are Python's, and
-// Isocost has none of its own. The arguments, --help included, are passed to the Python command.
+// The options of isocost/tokens/token_pass.py, which has their defaults.
+struct TokenizeArguments {
+  std::string data;
+  std::string model;
+  std::optional<std::string> labels;
+  std::optional<std::string> caption_template;
+  std::optional<std::string> index_dir;
+  std::optional<int> workers;
+  bool json = false;
+
+  void add_to(CLI::App& command);
+};
+
+// Tokenizers are Python's: models come with them, and Isocost has none of its own. Returns only if
+// Python cannot be started.
+Result<int> tokenize(const TokenizeArguments& arguments) {
+  // With "=", a value that begins with "-" is no option.
+  std::vector<std::string> words = {"--model=" + arguments.model};
+  const auto add = [&words](const char* option, const std::optional<std::string>& value) {
+    if (value) words.push_back(std::string(option) + "=" + *value);
+  };
+  add("--labels", arguments.labels);
+  add("--caption-template", arguments.caption_template);
+  add("--index-dir", arguments.index_dir);
+  if (arguments.workers) add("--workers", std::to_string(*arguments.workers));
+  if (arguments.json) words.emplace_back("--json");
+  words.insert(words.end(), {"--", arguments.data});
+  return run_python({"isocost tokenize", "isocost.tokenize", "tokenizers jinja2"}, words);
+}
+
+void TokenizeArguments::add_to(CLI::App& command) {
+  command.add_option("DATA", data, "Directory of shards")->required();
+  command
+      .add_option("--model", model,
+                  "The model's directory: config.json, tokenizer.json, chat_template.jinja")
+      ->type_name("DIR")
+      ->required();
+  command
+      .add_option("--labels", labels,
+                  "What the model learns to write: the assistant's turns, its last turn, or all "
+                  "[assistant]")
+      ->check(CLI::IsMember({"assistant", "last", "all"}));
+  command
+      .add_option("--caption-template", caption_template,
+                  "The user's turn before a caption; <media> stands for the media [<media>]")
+      ->type_name("TEXT");
+  command
+      .add_option("--index-dir", index_dir,
+                  "Where indexes and tokens are kept [.isocost beside the shards]")
+      ->type_name("DIR");
+  command.add_option("--workers", workers, "Number of processes [one for each core]")
+      ->check(number_range(1, 1024));
+  command.add_flag("--json", json, "Print the summary as JSON");
+}
+
+constexpr const char* kFooter =
+    "Each sample's text becomes token ids with the model's own tokenizer.json and chat template.\n"
+    "Text is JSON with `messages` or `conversations`, or a caption; for Whisper the transcript of\n"
+    "a sound. The ids are kept beside the index of the shards; shards whose tokens are current "
+    "are\n"
+    "skipped, so a pass that was interrupted goes on where it was. A sample that cannot be\n"
+    "tokenized is written with the reason, and counts as bad when it is loaded. The work is done\n"
+    "by the Python package isocost, which needs tokenizers and jinja2.\n"
+    "Examples:\n"
+    "  isocost tokenize data/shards --model Qwen2-VL-2B-Instruct\n"
+    "  isocost tokenize data/shards --model DIR --labels last --index-dir /fast/index";
+
+}  // namespace
+
 void add_tokenize(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("tokenize", "Make tokens of the text of shards, for a model's directory.");
-  command->prefix_command();
-  command->set_help_flag();
-  command->callback([command, &run] {
-    run = [arguments = command->remaining()] {
-      return run_python({"isocost tokenize", "isocost.tokenize", "tokenizers jinja2"}, arguments);
-    };
-  });
+  add_command<TokenizeArguments>(
+      app, run,
+      {.name = "tokenize",
+       .description = "Make tokens of the text of shards, for a model's directory.",
+       .footer = kFooter},
+      tokenize);
 }
 
 }  // namespace isocost::cli

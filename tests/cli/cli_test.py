@@ -16,8 +16,8 @@ import zlib
 
 LAB = sys.argv.pop()
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "data profile", "model profile", "predict", "plan",
-            "top"]
+COMMANDS = ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data profile", "model profile", "predict",
+            "plan", "top"]
 LAB_COMMANDS = ["simulate", "balance", "emulate"]
 SECONDS = 30
 
@@ -624,6 +624,7 @@ class Top(WithShards):
         shown = isocost("top", "--once", url)
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn("samples     0 delivered, 0 bad", shown.stdout)
+        self.assertEqual(shown.stdout.count("correction  on"), 1, shown.stdout)
         document = json.loads(isocost("top", "--json", url.removesuffix("/metrics")).stdout)
         self.assertEqual(document["node"]["samples_bad_total"], 0)
         self.assertEqual(document["ranks"], [])
