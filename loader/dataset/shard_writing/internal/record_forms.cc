@@ -202,6 +202,7 @@ Result<InputSample> RecordForms::conversation(const Json& object, std::string re
   sample.own_keys = kOwnKeys;
   ISOCOST_ASSIGN(ConversationMedia found, conversation_media(object));
   sample.unread_content = std::move(found.unread);
+  sample.needs_model = !string_member(object, "text");
   ISOCOST_TRY(add_media(sample, found.media, root_));
   constexpr std::string_view kSpaces = " \t\r";
   record.erase(record.find_last_not_of(kSpaces) + 1);

@@ -30,6 +30,8 @@ struct InputSample {
   /// Keys of the JSON part that were read to make the sample, although no recipe reads them.
   std::span<const std::string_view> own_keys;
   std::set<std::string> unread_content;  ///< Types of content parts that are not read.
+  /// Whether its only text is a conversation, which no recipe without a model's directory reads.
+  bool needs_model = false;
 };
 
 struct SampleInputOptions {

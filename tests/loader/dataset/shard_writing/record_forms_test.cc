@@ -94,6 +94,27 @@ std::vector<std::string> unread(const MadeShards& made) {
   return lines;
 }
 
+TEST_F(RecordForms, ConversationsThatNeedAModelAreToldOnceBeforeAnythingIsWritten) {
+  std::vector<std::string> said;
+  options_.log = [&](LogLevel level, std::string_view text) {
+    EXPECT_EQ(level, LogLevel::kWarning);
+    for (const auto& entry : fs::recursive_directory_iterator(out())) {
+      EXPECT_FALSE(entry.is_regular_file()) << entry.path();
+    }
+    said.emplace_back(text);
+  };
+  const std::string turns = R"("messages": [{"role": "user", "content": "a"}])";
+  ASSERT_TRUE(make("{" + turns + "}\n{" + turns + "}"));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_THAT(said[0], HasSubstr("data.jsonl:1: a conversation"));
+  EXPECT_THAT(said[0], HasSubstr("serve --model DIR"));
+  // native28 reads a text beside the conversation, and captions.
+  options_.force = true;
+  ASSERT_TRUE(make("{" + turns + R"(, "text": "a"})"));
+  ASSERT_TRUE(make(R"({"file_name": "b.png", "text": "a"})"));
+  EXPECT_EQ(said.size(), 1U);
+}
+
 TEST_F(RecordForms, LlavaJsonLines) {
   const std::string first =
       R"({"id": "coco/17", "image": "images/a.jpg", "weight": 0.5, "score": 1.0e2,)"
