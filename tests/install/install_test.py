@@ -88,6 +88,25 @@ class Installed(unittest.TestCase):
                     linked.add(owner(path))
         self.assertEqual(linked - {"libc6"}, listed)
 
+    def test_the_program_finds_the_python_package(self):
+        # Without a PYTHONPATH, by the Python that runs this test.
+        folder = DIRECTORY / "path"
+        folder.mkdir()
+        (folder / "python3").symlink_to(sys.executable)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment["PATH"] = f"{folder}:{environment['PATH']}"
+        for program in (self.program, BUILD / "isocost"):
+            refused = subprocess.run([str(program), "tokenize", "/nonexistent", "--model", str(DIRECTORY)],
+                                     capture_output=True, text=True, timeout=TIMEOUT, env=environment, cwd="/")
+            self.assertTrue(refused.stderr.startswith("isocost tokenize: "), refused.stderr)
+
+    def test_the_examples_model_is_measured_in_a_build_tree(self):
+        refused = subprocess.run([str(self.program), "model", "profile", "--example", "--output",
+                                  str(DIRECTORY / "profile.json")], capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("is not installed", refused.stderr)
+        self.assertTrue((BUILD / "profile_example").exists())
+
     def test_a_client_without_libtorch(self):
         trainer = build_outside(SOURCE / "tests/install/text_client")
         tokens = sum(len(text) for text in TEXTS)
