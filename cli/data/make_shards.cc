@@ -124,7 +124,7 @@ constexpr const char* kFooter =
     "  isocost make-shards llava_v1_5_mix665k.json data/shards --media-root images --number-keys\n"
     "  isocost make-shards photos/metadata.jsonl data/shards --skip-bad\n"
     "  isocost make-shards imagenet/train data/shards --class-from-directory\n"
-    "  isocost make-shards photos/ data/shards --samples-per-shard 500";
+    "  isocost make-shards files/ data/shards --samples-per-shard 500";
 
 }  // namespace
 

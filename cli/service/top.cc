@@ -167,7 +167,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  isocost serve --data data/shards --metrics 9464 &\n"
     "  isocost top\n"
-    "  isocost top http://127.0.0.1:9465 --interval 5\n"
+    "  isocost top http://127.0.0.1:9464 --interval 5\n"
     "  ssh -NL 9464:127.0.0.1:9464 loader3 & isocost top    # a node on another host\n"
     "  isocost top --json | jq .modules.vision.prediction_error_ratio\n"
     "Ctrl-C ends it. docs/metrics.md explains the output.";

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 examples/python/train_ddp.py SHARDS   # torch 2
 
-`train_ddp_isocost.py` is the same script with Isocost's loader; README.md shows the difference.
+`train_ddp_isocost.py` is the same script with Isocost's loader; docs/your_trainer.md shows the difference.
 """
 
 import json

@@ -1,0 +1,9 @@
+"""What the Python blocks for a model of transformers take for granted: torch, the model in DIR and its optimizer."""
+
+import torch
+import transformers
+
+import isocost  # noqa: F401
+
+model = transformers.AutoModelForImageTextToText.from_pretrained("DIR")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
