@@ -125,7 +125,7 @@ def most_units(isocost_profile, clock, prepare, longest, seconds, room):
         return isocost_profile.Trial(run_once(isocost_profile, clock, forward), peak_bytes)
 
     allowed = GRID_SHARE * seconds / (GRID_LOADS * GRID_RUNS)
-    most = isocost_profile.largest_load(run, PROBED_UNITS, MOST_UNITS, allowed, room)
+    most = isocost_profile.largest_load(run, min(longest, PROBED_UNITS), MOST_UNITS, allowed, room)
     return max(longest // 4, most)
 
 

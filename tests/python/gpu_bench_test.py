@@ -273,7 +273,7 @@ class LargestLoad(unittest.TestCase):
                 clock.now += max(0.08, 1e-5 * sum(lengths))
             return forward
 
-        for seconds, most in ((100, 131072), (40, 32768), (1, 4096)):
+        for seconds, most in ((100, 131072), (40, 32768), (1, 2048)):
             self.assertEqual(profiling.most_units(isocost_profile, clock, prepare, 2048, seconds, lambda: 1 << 40),
                              most, seconds)
 
