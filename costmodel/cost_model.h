@@ -87,7 +87,7 @@ class CostModel {
     /// Modules that the trainer pads: each sequence of a microbatch is as long as the longest.
     /// Other modules run packed.
     std::array<bool, kModules> padded{};
-    /// Where the LLM is padded, the length of its sequences is a multiple of this; at least 1.
+    /// Padded sequences of the LLM have a multiple of this as their length; at least 1.
     std::int64_t padded_multiple = 1;
   };
   CostModel(CostProfile profile, const Options& options);

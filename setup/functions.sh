@@ -1,4 +1,4 @@
-# What the project's scripts share; to be sourced.
+# Functions that the project's scripts share; to be sourced.
 
 # head_of SCRIPT: the comment at its head, which is its help.
 head_of() { sed -n '1d;/^#/!q;s/^# \{0,1\}//p' "$1"; }

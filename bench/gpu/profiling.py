@@ -10,7 +10,7 @@ import sysconfig
 import time
 import types
 
-# What the benchmark uses of the package, by module.
+# Names that the benchmark uses of the package, by module.
 USED = {"hardware": ("hardware", "versions"), "profiling.profile_model": ("profile_model", "write"),
         "profiling.descriptions": ("ProfiledModule",), "profiling.profiler": ("backward",),
         "profiling.clock": ("CudaClock", "HostClock", "is_out_of_memory"),

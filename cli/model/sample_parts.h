@@ -14,7 +14,8 @@
 
 namespace isocost::cli {
 
-/// What a recipe makes of one part of a sample, and the part's contribution to the sample's load.
+/// One part of a sample as the recipe prepares it, and the part's contribution to the sample's
+/// load.
 struct PartExplanation {
   std::string name;  ///< Name in the shard: "0.jpg".
   PartShape shape;   ///< Shape according to its header.

@@ -159,7 +159,7 @@ Status NodeImpl::start() {
   return parts_.options.service.metrics.empty() ? Status() : open_metrics();
 }
 
-// Where the receivers are known, planning does not wait for the first of them.
+// Begins planning without waiting for a receiver, if all receivers are known.
 Status NodeImpl::begin_known_job() {
   if (parts_.receivers() == 0) return {};
   if (auto job = job_.begin(Hello{}, true); !job) {

@@ -7,7 +7,7 @@
 
 namespace isocost {
 
-/// What happens to the samples at the end of an epoch that do not fill a global batch.
+/// Treatment of the samples at the end of an epoch that do not fill a global batch.
 enum class TailPolicy : std::uint8_t {
   kDeliver,  ///< They make a smaller last batch.
   kDrop,     ///< They are left out, and counted.

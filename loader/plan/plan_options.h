@@ -53,7 +53,7 @@ struct PlanOptions {
   std::int64_t max_memory = 0;         ///< Predicted bytes of activations, and bytes of tensors.
   std::int64_t microbatch_memory = 0;  ///< Bytes of tensors.
   LongPolicy on_long = LongPolicy::kBad;
-  /// Where the trainer pads the LLM, it pads to a multiple of this length.
+  /// The trainer pads the LLM to a multiple of this length, if it pads.
   std::int64_t padded_multiple = 1;
   bool reprofile =
       false;  ///< Whether a trainer is asked for a new profile once the model has drifted.

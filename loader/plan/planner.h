@@ -36,7 +36,7 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 /// partition of its own (see plan_decoupled). With fewer samples than ranks, the remaining ranks
 /// get a repeat of weight 0.
 ///
-/// Where the trainer pads the LLM, samples of similar length share a microbatch (see plan_padded).
+/// Samples of similar length share a microbatch if the trainer pads the LLM (see plan_padded).
 ///
 /// Every microbatch keeps the limits of the options, except for the samples in
 /// StepPlan::over_limit: a sample that exceeds a limit alone shares its microbatch with nothing

@@ -41,9 +41,9 @@ HELP_LEFT_OUT = {
     "isocost top --json | jq": "network",  # jq is no package that the build needs
 }
 HELP_WITH_MODULES = ("isocost tokenize", "isocost predict --data data/shards --model DIR")
-# What is written otherwise: a search that takes less time, a folder that the test may make.
+# Text to replace: by a search that takes less time, and by a folder that the test may make.
 OTHERWISE = {"isocost plan": "isocost plan --evaluations 100 --batches 1", "/fast/": "fast/"}
-# What commands make where no --output names another file.
+# Files that commands make without --output.
 MADE = {"isocost plan": ["layout.json"], "isocost keygen node": ["node.secret", "node.public"]}
 
 

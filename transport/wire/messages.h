@@ -31,7 +31,7 @@ struct Position {
 inline constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxCostModelStateBytes = kMaxProfileBytes + (std::size_t{64} << 10);
 
-/// Where a job begins, and the content of a saved state: the first step that is not trained on yet.
+/// The start of a job, and the content of a saved state: the first step that is not trained on yet.
 struct StartPoint {
   /// Fingerprint of all that determines the steps (data set, seed, shuffle, global batch size,
   /// tail); 0 accepts the node's.
@@ -66,7 +66,8 @@ struct Hello {
   std::uint64_t layout = 0;  ///< Fingerprint of the layout with this receiver; 0: unknown.
 };
 
-/// Where a client on the node's host asks for blocks of shared memory. See docs/wire_format.md.
+/// The socket at which a client on the node's host asks for blocks of shared memory. See
+/// docs/wire_format.md.
 struct SharedMemoryOffer {
   std::string socket;  ///< Abstract name of a Unix socket; empty: the node shares no memory.
   std::array<std::uint8_t, 16> token{};  ///< Shows to which session the client belongs.
@@ -112,7 +113,8 @@ struct SampleEntry {
   /// The sample's first JSON part, as it is in the shard. Empty if there is none or it is larger
   /// than kMaxSampleJsonBytes, and for receivers that neither embed tokens nor predict.
   std::string json = {};
-  /// What the recipe made of each part. Empty for receivers that embed neither media nor tokens.
+  /// The parts as the recipe prepared them. Empty for receivers that embed neither media nor
+  /// tokens.
   std::vector<SamplePart> parts = {};
   bool operator==(const SampleEntry&) const = default;
 };

@@ -38,15 +38,13 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   using Tensors = tl::expected<std::vector<NamedTensor>, PartError>;
-  /// How the process ended without an answer, whether by itself or because it made no progress and
-  /// was ended here.
+  /// A process that ended without an answer: it died, or it made no progress and was killed here.
   struct Died {
-    std::string how;         ///< "was ended by signal 11 (Segmentation fault)"
-    std::size_t part = 0;    ///< Part that it read last.
-    bool over_time = false;  ///< Whether it used up its CPU time.
-    bool cancelled = false;  ///< Whether `stop` was requested.
-    bool read_nothing =
-        false;  ///< Whether it had ended by itself before it read any of the sample.
+    std::string how;            ///< "was ended by signal 11 (Segmentation fault)"
+    std::size_t part = 0;       ///< Part that it read last.
+    bool over_time = false;     ///< Whether it used up its CPU time.
+    bool cancelled = false;     ///< Whether `stop` was requested.
+    bool read_nothing = false;  ///< Whether it died before it read any of the sample.
   };
 
   /// Decodes one sample, whose tensors must be those of the plan. Blocks; the tensors own memory

@@ -19,7 +19,7 @@
 
 namespace isocost {
 
-/// What a node and its decode workers say to each other: one packet a message over a pair of
+/// Messages between a node and its decode workers: one packet a message over a pair of
 /// SOCK_SEQPACKET sockets; bytes of samples and tensors lie in memory that both map. Structs are
 /// sent as they lie in memory, because both ends are the same build: the first packet's version
 /// tells. The node trusts nothing that a worker says.

@@ -52,7 +52,7 @@ class FrameReader {
   /// `next`.
   Result<bool> seek(std::int64_t time_us);
 
-  /// Where the reader stands, for tests.
+  /// Returns the progress since the last jump, for tests.
   const JumpProgress& progress() const { return progress_; }
 
  private:

@@ -7,14 +7,15 @@ struct AVPacket;
 
 namespace isocost {
 
-/// What a frame that was decoded is for.
+/// The use of a decoded frame.
 enum class FrameUse {
   kWarmUp,  ///< It fills the decoder's memory.
   kRepeat,  ///< It was given before the reader went back.
   kNew,     ///< It is the next one.
 };
 
-/// Where a reader began to decode, and what has come since. Times are ticks of the stream.
+/// The place where a reader began to decode, and its packets and frames since. Times are in ticks
+/// of the stream.
 /// Single-thread.
 class JumpProgress {
  public:
@@ -45,9 +46,9 @@ class JumpProgress {
   void note_repeated();
 
   FrameUse use_of(std::int64_t pts) const;
-  /// Whether fewer frames came than packets were sent since a jump.
+  /// Returns whether fewer frames came than packets were sent since a jump.
   bool lacks_frames() const;
-  /// Where to go back from; none where that cannot help, or no more.
+  /// Returns the landing to go back from; nothing where going back cannot help, or cannot any more.
   std::optional<Landing> retreat() const;
 
  private:

@@ -61,7 +61,7 @@ Status BadSampleFile::append(const std::string& line) {
     file_ = FileDescriptor(
         ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
     if (!file_.is_open()) return last_file_error(name_, "write");
-    // Where the file system has no locks, another node may take the file for an earlier run's.
+    // Another node may take the file for an earlier run's if the file system has no locks.
     static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB));
   }
   const Status written = file_.write(std::as_bytes(std::span(line)));

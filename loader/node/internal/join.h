@@ -11,7 +11,7 @@
 
 namespace isocost {
 
-/// What a node requires of clients that join it.
+/// Requirements of a node for clients that join it.
 struct JoinRequirements {
   const NodeOptions& options;
   std::int64_t receivers =

@@ -1,4 +1,4 @@
-// What tests/transport/shared_memory/loaded_runtime_test.cc loads as a CUDA runtime.
+// A stand-in for the CUDA runtime, which loaded_runtime_test.cc loads.
 
 #include <cstddef>
 

@@ -18,7 +18,7 @@ def architecture(skeleton: Skeleton, module: str) -> Architecture:
     side = "decoder" if module == "llm" else "encoder"  # for models whose configuration has both
     width = int(getattr(config, "embed_dim", None) or config.hidden_size)
     heads = int(_first(config, "num_heads", f"{side}_attention_heads", "num_attention_heads"))
-    # Where one number serves both sides, no heads share keys and values.
+    # Heads share no keys and values if one number serves both sides.
     shared = None if hasattr(config, f"{side}_attention_heads") else getattr(config, "num_key_value_heads", None)
     key_value_heads = int(shared or heads)
     head_width = int(getattr(config, "head_dim", None) or width // heads)
