@@ -195,7 +195,7 @@ class Checks:
                                  "--heartbeat-timeout", "3"],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
-            loader = self.loader(node.stdout.readline().split()[-1], heartbeat_timeout=None)
+            loader = self.loader(node.stdout.readline().split()[-1])
             microbatches = iter(loader)
             addresses = [self.moved_from(next(microbatches)) for _ in range(3)]
             demand(any(name.startswith("/memfd:isocost") or "isocost" in name for name in mappings()),
@@ -215,14 +215,14 @@ class Checks:
         loader.close()
         gc.collect()
         self.synchronize()
-        self.isocost_copies_forget()
+        self.forget_copies()
         left = [name for name in mappings() if "isocost" in name]
         demand(not left, f"still mapped: {left}")
         if self.is_cuda:
             demand(not any(is_registered(address) for address in addresses), "a registration is left")
         return {"blocks_seen": len(set(addresses))}
 
-    def isocost_copies_forget(self):
+    def forget_copies(self):
         """The next copy lets go of what earlier ones kept."""
         if self.is_cuda:
             from isocost.microbatches import device_copies

@@ -1,16 +1,21 @@
-"""The generated files, which are the typed settings of a node and the extension module's stub."""
+"""Checks that Python and C++ agree: typed settings of a node, the extension module's stub, and the options
+of `isocost tokenize`, which the program hands to Python."""
 
 import dataclasses
 import importlib.util
 import inspect
 import pathlib
 import pickle
+import re
+import subprocess
+import sys
 import unittest
 
 import isocost
 from isocost import _isocost
 from isocost.options import arguments
-from support import PROGRAM, ShardTest, main
+from isocost.tokens.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK
+from support import PROGRAM, TIMEOUT, ShardTest, main
 
 GENERATORS = pathlib.Path(__file__).parents[2] / "trainer_adapter" / "python" / "generate"
 
@@ -35,6 +40,25 @@ class Files(unittest.TestCase):
 
     def test_stub(self):
         self.check("stub")
+
+
+class TokenizeOptions(unittest.TestCase):
+    def help_of(self, *command):
+        return subprocess.run([*command, "--help"], check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
+
+    def test_the_program_has_those_of_the_module(self):
+        program = self.help_of(PROGRAM, "tokenize")
+        module = self.help_of(sys.executable, "-B", "-m", "isocost.tokenize")
+        options = set(re.findall(r"--[a-z-]+", module))
+        self.assertIn("--caption-template", options)
+        for option in options:
+            self.assertRegex(program, rf"{option}\b")
+        offered = set(re.findall(r"^ +(?:-h,)?(--[a-z-]+)", program, re.MULTILINE))
+        self.assertEqual(offered, options)
+        [choices] = re.findall(r"\{([a-z,]+)\}", program)
+        self.assertEqual(set(choices.split(",")), set(LABELS))
+        self.assertIn(f"[{DEFAULT_LABELS}]", program)
+        self.assertIn(f"[{MEDIA_MARK}]", program)
 
 
 class Settings(ShardTest):
