@@ -6,6 +6,7 @@
 #   tsan     tests of concurrent code under ThreadSanitizer
 #   fuzz     every fuzz target from its corpus: decoders for a minute, parsers for 10^6 executions, or each for
 #            FUZZ_SECONDS seconds where that is set
+#   figures  the figures of the documentation that take minutes to print
 #   soak     a node whose ranks and decode workers are killed, for half an hour
 #   package  Debian packages, wheels and the container image, each tried in a root of its own
 set -uo pipefail
@@ -37,17 +38,23 @@ fuzz() {
   return "$failed"
 }
 
+figures() {
+  ./run build || return
+  ISOCOST_BUILD=$PWD/build/release ISOCOST_FIGURES=all /usr/bin/python3 -B tests/docs/figures_test.py
+}
+
 declare -A command=(
   [lint]='./run lint --all'
   [torch2]='./run test --torch2'
   [asan]='./run test --preset asan'
   [tsan]='./run test --preset tsan'
   [fuzz]='fuzz'
+  [figures]='figures'
   [soak]='./run soak'
   [package]='./run package --portable --image'
 )
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(lint torch2 asan tsan fuzz soak package)
+[ ${#parts[@]} -gt 0 ] || parts=(lint torch2 asan tsan fuzz figures soak package)
 for part in "${parts[@]}"; do
   [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
 done

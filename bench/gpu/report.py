@@ -1,4 +1,7 @@
-"""Prints the result as a table."""
+"""Prints the result as a table; `python3 bench/gpu/report.py FILE` prints that of docs/benchmarks, from a JSON file."""
+
+import json
+import sys
 
 import plans
 
@@ -63,3 +66,38 @@ def table(result):
                   f"{result['ranks']} ranks x {result['microbatches']} microbatches; median (least to most)"]
         lines += error_rows(model) + step_rows(model)
     return "\n".join(lines)
+
+
+def pages_rows(result):
+    """The rows of the table in docs/benchmarks, a column for each model."""
+    models = result["models"].values()
+    yield "", *(written(name) for name in result["models"])
+    for key, microbatches in (("held_out", "unseen microbatches of 1 to 4 samples: MAPE; one throughput, as published"),
+                              ("replayed", f"microbatches of the {plans.policy_name(plans.BASELINE)} plan")):
+        for module, title in MODULES.items():
+            errors = [model[key][module] for model in models]
+            yield (f"{title}, {microbatches if module == 'vision' else 'the same'}",
+                   *("; ".join(percent(own[method]["mape"]) for method in ("prediction", "one_throughput"))
+                     for own in errors))
+    for policy, name in (("in-order", "in-order"), ("cost", "by cost")):
+        steps = [model["summary"][policy] for model in models]
+        yield (f"step {name}: measured, predicted",
+               *(f"{own['step_s']['median']:.2f} s, {own['predicted_step_s']['median']:.2f} s" for own in steps))
+    yield ("ranks idle, in-order and by cost",
+           *(" and ".join(percent(model["summary"][policy]["idle_fraction"]["median"]) for policy in plans.POLICIES)
+             for model in models))
+    yield "by cost is … times as fast", *(f"{own['summary']['speedup']['cost']['median']:.2f}" for own in models)
+
+
+def written(name):
+    """A model's name as pages write it: Qwen2.5 7B."""
+    family, _, size = name.partition("-")
+    return f"{family.capitalize()} {size.upper()}"
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        for number, row in enumerate(pages_rows(json.load(file))):
+            print("| " + " | ".join(row) + " |")
+            if number == 0:
+                print("|---" * len(row) + "|")

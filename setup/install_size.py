@@ -1,0 +1,59 @@
+"""Prints what the programs and the Python package add to a minimal Debian 12, by apt: the packages that they load, with
+their dependencies, beside an empty system with Debian's required packages and apt. Needs apt's lists (apt-get update),
+and ends with 77 without them.
+
+    python3 setup/install_size.py [--all]
+
+--all tells, too, what OpenCV's core and FFmpeg add.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LISTED = ROOT / "trainer_adapter/python/isocost/debian_packages.txt"
+FFMPEG = r"lib(av|sw)[a-z]+\d+"
+CANNOT_RUN = 77
+
+
+def megabytes(cache, packages):
+    """The megabytes that apt would put on an empty system. `cache` is a directory for what apt reads of its lists."""
+    status = pathlib.Path(cache, "status")
+    status.touch()
+    done = subprocess.run(["apt-get", "-o", f"Dir::State::status={status}", "-o", f"Dir::Cache::pkgcache={cache}/bin",
+                           "-o", f"Dir::Cache::srcpkgcache={cache}/src", "--assume-no", "--no-install-recommends",
+                           "install", *packages], text=True, capture_output=True,
+                          env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
+    found = re.search(r"After this operation, ([\d,]+) MB", done.stdout)
+    if found is None:
+        print(f"apt-get does not know all packages: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        sys.exit(CANNOT_RUN)
+    return int(found[1].replace(",", ""))
+
+
+def required():
+    known = subprocess.run(["apt-cache", "dumpavail"], text=True, capture_output=True, check=True).stdout
+    return sorted({re.search(r"^Package: (\S+)", entry)[1] for entry in known.split("\n\n")
+                   if re.search(r"^Priority: required$", entry, re.MULTILINE)})
+
+
+def main():
+    lines = (line.split("#")[0].split() for line in LISTED.read_text().splitlines())
+    loaded = [words[-1] for words in lines if words]
+    minimal = [*required(), "apt"]
+    opencv = [name for name in loaded if name.startswith("libopencv-core")]
+    ffmpeg = [name for name in loaded if re.fullmatch(FFMPEG, name)]
+    print(f"packages: {len(loaded)}")
+    with tempfile.TemporaryDirectory() as cache:
+        base = megabytes(cache, minimal)
+        parts = (("OpenCV's core alone", opencv), ("FFmpeg alone", ffmpeg),
+                 ("without OpenCV's core", [name for name in loaded if name not in opencv]))
+        for what, packages in (("with their dependencies", loaded), *(parts if sys.argv[1:] == ["--all"] else ())):
+            print(f"{what}: {megabytes(cache, [*minimal, *packages]) - base} MB")
+
+
+if __name__ == "__main__":
+    main()
