@@ -15,9 +15,10 @@ with it, and copies with the page that they come from:
 A figure that a clock, or a machine's memory, has given cannot be compared. Its section, or the page before its first
 section, says where it comes from:
 
-    <!-- measured: DATE; COMMAND; HARDWARE -->   these words are there
+    <!-- measured: DATE; COMMAND; HARDWARE -->   these words are there; DATA that is not in the tree for HARDWARE
 
-Each table with FIGURES or more cells that are figures has one of these marks, or `output of` (blocks.py).
+Each table with FIGURES or more cells that are figures, and each paragraph with more than FIGURES, has one of these
+marks, or `output of` (blocks.py).
 """
 
 import dataclasses
@@ -27,7 +28,9 @@ import re
 FIGURES = 4
 _MARK = re.compile(r"^<!-- (table of|figures of|table in|figures in|measured|output of): (.*?) -->$")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
-_UNIT = re.compile(r"\d ?(?:(?:[mµn]?s|[KMG]B|[KMG]iB|MPix/s|images/s|frames/s|times)\b|%)|\d\.\d|^\d\S* \(")
+_UNITS = r" ?(?:(?:[mµn]?s|[KMG]B|[KMG]iB|MPix/s|images/s|frames/s|times)\b|%)"
+_IN_PROSE = re.compile(rf"(?<![\w.])(?:\d[\d.,]*{_UNITS}|\d+\.\d+(?![\w.]))")
+_IN_CELL = re.compile(rf"\d{_UNITS}|\d\.\d|^\d\S* \(")
 
 
 @dataclasses.dataclass
@@ -40,7 +43,7 @@ class Mark:
 
 
 def marks_of(name, page):
-    """The marks of a page, and the places of tables with figures that have none."""
+    """The marks of a page, and the places of tables and paragraphs with figures that have none."""
     lines = page.split("\n")
     marks, waiting, bare = [], [], []
     at = section = 0
@@ -54,7 +57,7 @@ def marks_of(name, page):
             continue
         at = _end_of(lines, at)
         text = "\n".join(lines[start:at])
-        if line.startswith("|") and not waiting and count_figures(text) >= FIGURES:
+        if not waiting and lacks_mark(line, text):
             bare.append(f"{name}:{start + 1}")
         if text.strip() and not line.startswith("<!--"):
             whole = _section(lines, section)
@@ -105,9 +108,14 @@ def tables_of(text):
     return [table_of(part) for part in parts if part.strip()]
 
 
-def count_figures(text):
+def lacks_mark(line, text):
+    """Whether a text that begins with a line, and has no mark, has so many figures that it needs one."""
+    if line.startswith(("```", "#", "<!--")):
+        return False
+    if not line.startswith("|"):
+        return len(_IN_PROSE.findall(text)) > FIGURES
     cells = [cell for row in table_of(text)[1:] for cell in row]
-    return sum(bool(re.match(r"[-+−<≤]?\d", cell) and _UNIT.search(cell)) for cell in cells)
+    return sum(bool(re.match(r"[-+−<≤]?\d", cell) and _IN_CELL.search(cell)) for cell in cells) >= FIGURES
 
 
 def shared_columns(table, other):
