@@ -44,7 +44,7 @@ class Figures(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         (cls.directory / "build").mkdir()
         (cls.directory / "build/release").symlink_to(BUILD)
-        for name in ("bench", "docs", "setup", "trainer_adapter"):
+        for name in ("bench", "docs", "setup", "tests", "trainer_adapter"):
             (cls.directory / name).symlink_to(ROOT / name)
         for trace in (ROOT / "bench/quality/data").glob("*.csv"):
             shutil.copy(trace, cls.directory)
