@@ -1,5 +1,5 @@
-"""Lists and numbers of the documentation that follow from the code: defaults, formats, families, versions, and the keys
-and attributes that programs and the package have.
+"""Lists and numbers of the documentation that follow from the code: defaults, formats, families, versions, the built-in
+profile, and the keys and attributes that programs and the package have.
 
 Environment: ISOCOST_BUILD is the build tree whose programs run.
 """
@@ -109,6 +109,49 @@ class Families(unittest.TestCase):
         for name, own in entries:
             self.assertLessEqual(set(re.findall(r'"(\w+)"', types[own])), set(listed[name]))
         self.assertIn(f"{NUMBERS[len(entries)]} families of transformers", read("README.md"))
+
+
+class Arithmetic(unittest.TestCase):
+    """The built-in profile: sums are right, and predictions follow from them."""
+
+    SUM = re.compile(r"([\d(](?:[\d.,·²()+/ ]|5 µs)*) = \**(\d[\d.,]*(?:e9)?)")
+    LOAD = 1000  # patches, positions and tokens, a sequence each
+
+    def test_sums(self):
+        checked = 0
+        for page in ("docs/cost_model.md", "docs/simulator.md"):
+            for written, result in self.SUM.findall(read(page)):
+                plain = written
+                for sign, other in ((",", ""), ("·", "*"), ("²", "**2"), ("5 µs", "5e-3")):
+                    plain = plain.replace(sign, other)
+                value = eval(plain)
+                digits, _, giga = result.rstrip(".,").partition("e")
+                value /= 10**9 if giga else 1
+                self.assertTrue(figures.rounds_to(f"{value:f}", digits), f"{page}: {written} = {value}")
+                checked += 1
+        self.assertGreaterEqual(checked, 18)
+
+    def test_predictions(self):
+        modules = json.loads(subprocess.run(
+            [BUILD / "isocost", "predict", *(f"--{name}={self.LOAD}" for name in ("vision", "audio", "llm")), "--json"],
+            check=True, stdout=subprocess.PIPE).stdout)["modules"]
+        rows = {row[0]: row[1:] for row in table("docs/cost_model.md", "forward FLOP")}
+        page = read("docs/simulator.md")
+        flops = float(re.search(r"× 40 % = ([\d.]+) TFLOP/s", read("docs/cost_model.md"))[1]) * 1e12
+        for column, name in enumerate(("vision", "audio", "llm")):
+            terms = modules[name]["terms_s"]
+            for row, term, load in (("**per unit**", "units", self.LOAD),
+                                    ("**per unit squared**", "attention", self.LOAD**2)):
+                flop = int(re.search(r"= \*\*([\d,]+)\*\*", rows[row][column])[1].replace(",", ""))
+                self.assertAlmostEqual(3 * flop * load / flops, terms[term], delta=1e-9 * terms[term])
+            shown = re.search(r"([\d.]+) ms", rows["per microbatch"][column])[1]
+            self.assertTrue(figures.rounds_to(f"{1000 * terms['fixed']:f}", shown), name)
+        for name, model in (("llm", "Qwen2.5-7B"), ("vision", "SigLIP-so400m")):
+            billions = re.search(rf"\| {model} \|.* = ([\d.]+)e9 \|", page)[1]  # two bytes a parameter
+            self.assertTrue(figures.rounds_to(str(modules[name]["bytes"]["weights"] / 2e9), billions), name)
+        activations = re.search(r"([\d,]+) bytes for Qwen2\.5-7B, ([\d,]+) for SigLIP", page).groups()
+        self.assertEqual([int(shown.replace(",", "")) for shown in activations],
+                         [modules[name]["bytes"]["activations_per_layer"] / self.LOAD for name in ("llm", "vision")])
 
 
 class Attributes(unittest.TestCase):
