@@ -99,6 +99,7 @@ std::vector<Message> messages() {
   MicrobatchHeader header;
   header.position = {1, 2, 3};
   header.microbatches = 4;
+  header.ends_epoch = true;
   header.global_label_tokens = 1234;
   header.plan_hash = 0xFEEDFACECAFEBEEF;
   header.profile_wanted = true;

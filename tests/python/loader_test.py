@@ -144,6 +144,92 @@ class Iterating(ShardTest):
         del microbatch
         self.assertEqual([microbatch.sample_ids for microbatch in loader], whole)
 
+    def test_a_loop_that_takes_as_many_as_its_length_ends_the_epoch(self):
+        loader, plain = self.loader(node=self.STILL), self.loader(node=self.STILL)
+        kept = []
+        for epoch in range(3):
+            iteration = iter(loader)
+            kept.append(iteration)  # It need not be dropped.
+            taken = [next(iteration) for _ in range(len(loader))]
+            self.assertEqual({microbatch.epoch for microbatch in taken}, {epoch})
+            self.assertEqual([microbatch.last_of_epoch for microbatch in taken], [False] * (len(taken) - 1) + [True])
+            self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (epoch + 1, 0))
+            self.assertEqual([microbatch.sample_ids for microbatch in taken],
+                             [microbatch.sample_ids for microbatch in plain])
+        first = next(iter(loader))
+        self.assertEqual((first.epoch, first.step), (3, 0))
+        for iteration in kept:
+            self.assertRaises(StopIteration, next, iteration)
+
+    def test_an_iteration_that_was_left_at_its_end_ends_when_it_is_asked_again(self):
+        loader = self.loader()
+        iteration = iter(loader)
+        for _ in range(len(loader)):
+            next(iteration)
+        self.assertRaises(StopIteration, next, iteration)
+        self.assertRaises(StopIteration, next, iteration)
+        self.assertEqual({microbatch.epoch for microbatch in loader}, {1})
+
+    def test_after_the_last_epoch_an_iteration_is_empty(self):
+        loader = self.loader(epochs=2)
+        for epoch in range(2):
+            iteration = iter(loader)
+            self.assertEqual({next(iteration).epoch for _ in range(len(loader))}, {epoch})
+        self.assertEqual(list(loader), [])
+        self.assertEqual(list(loader), [])
+
+    def test_the_last_step_of_bad_samples_alone_ends_the_epoch(self):
+        files = self.directory / "last_is_bad"
+        files.mkdir()
+        for i in range(4):
+            (files / f"s{i}.txt").write_text("text")
+        for i in range(4, 6):
+            (files / f"s{i}.png").write_bytes(png(28, 28, i)[:-30])
+        shards = self.directory / "last_is_bad_shards"
+        subprocess.run([PROGRAM, "make-shards", files, shards], check=True, capture_output=True)
+        node = isocost.NodeOptions(max_bad_samples=100, bad_samples_file=self.directory / "last_is_bad.jsonl")
+        with isocost.DataLoader(shards, global_batch_size=2, microbatches=1, shuffle=False, node=node) as loader:
+            for epoch in range(2):
+                self.assertEqual([(microbatch.epoch, microbatch.step) for microbatch in loader],
+                                 [(epoch, 0), (epoch, 1)])
+
+    def test_an_iterator_from_which_nothing_was_taken_does_not_count(self):
+        loader = self.loader(node=self.STILL)
+        unused = iter(loader)
+        iter(loader)
+        epochs = [[microbatch.sample_ids for microbatch in loader] for _ in range(2)]
+        self.assertNotEqual(epochs[0], epochs[1])
+        iter(loader)
+        loader.set_epoch(1)
+        iter(loader)
+        self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[1])
+        with self.assertRaisesRegex(RuntimeError, "another iteration has begun"):
+            next(unused)
+
+    def test_set_epoch_keeps_the_step_of_a_state_within_that_epoch(self):
+        whole = [[microbatch.sample_ids for microbatch in loader] for loader in [self.loader(node=self.STILL)] * 3]
+        state = {"version": 2, "cursor": None, "epoch": 1, "step": 2}
+        for epoch, taken in ((1, whole[1][4:]), (2, whole[2]), (0, whole[0])):
+            loader = self.loader(node=self.STILL)
+            len(loader)  # Connects, from when on the state has a cursor.
+            loader.load_state_dict({**state, "cursor": loader.state_dict()["cursor"]})
+            loader.set_epoch(epoch)
+            self.assertEqual([microbatch.sample_ids for microbatch in loader], taken, epoch)
+            loader.set_epoch(epoch + 1)  # As in every epoch of a resumed training.
+            self.assertEqual({microbatch.epoch for microbatch in loader}, {epoch + 1})
+            loader.set_epoch(epoch)
+            self.assertEqual([microbatch.sample_ids for microbatch in loader], whole[epoch], "trained again")
+
+    def test_what_libraries_read_and_write_of_a_loader(self):
+        loader = self.loader()
+        self.assertIsNone(loader.sampler)
+        self.assertIsNone(loader.batch_sampler)
+        next(iter(loader))
+        loader._iterator = None  # noqa: SLF001 (torch and Lightning assign it)
+        self.assertEqual({microbatch.epoch for microbatch in loader}, {0})
+        loader._iterator = None  # noqa: SLF001
+        self.assertEqual({microbatch.epoch for microbatch in loader}, {1})
+
     def test_two_iterations_at_once_are_refused(self):
         loader = self.loader()
         first = iter(loader)

@@ -6,7 +6,7 @@ import pathlib
 import pickle
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 
 import torch
 
@@ -35,7 +35,7 @@ class AsMapping(ShardTest):
 
     def test_it_shows_its_tensors(self):
         microbatch = self.microbatch()
-        self.assertIsInstance(microbatch, Mapping)
+        self.assertIsInstance(microbatch, MutableMapping)
         self.assertEqual(list(microbatch), list(microbatch.tensors))
         self.assertEqual(len(microbatch), len(microbatch.tensors))
         self.assertIs(microbatch["input_ids"], microbatch.tensors["input_ids"])
@@ -94,7 +94,7 @@ class AsMapping(ShardTest):
         self.addCleanup(loader.close)
         raw = loader._connection.client().next()  # noqa: SLF001
         for kind in (Named, Free):
-            made = kind(raw, torch_tensors(raw))
+            made = kind.received(raw, torch_tensors(raw))
             made.name = "its own"
             copied = copy.deepcopy(made)
             self.assertEqual((repr(copied), copied.name), (repr(made), "its own"))
@@ -103,6 +103,57 @@ class AsMapping(ShardTest):
         microbatch = self.microbatch()
         microbatch.to("meta")
         self.assertEqual({tensor.device for tensor in microbatch.values()}, {torch.device("meta")})
+
+    def test_it_changes_as_a_dict_does_and_its_attributes_stay(self):
+        microbatch = self.microbatch()
+        logits = torch.randn(microbatch.tokens, 300)
+        loss, names = isocost.token_loss(logits, microbatch), list(microbatch)
+        labels = microbatch.pop("labels")
+        self.assertTrue(torch.equal(labels, microbatch.packed["labels"]))
+        self.assertIsNone(microbatch.pop("labels", None))
+        microbatch["labels"] = torch.zeros_like(labels)
+        microbatch.update(extra=torch.ones(2))
+        del microbatch["lengths"]
+        self.assertEqual(set(microbatch), {*names, "extra"} - {"lengths"})
+        self.assertEqual(int(microbatch["labels"].sum()), 0)
+        self.assertTrue(torch.equal(isocost.token_loss(logits, microbatch), loss))
+        self.assertRaisesRegex(KeyError, "lengths: this microbatch has no such tensor", lambda: microbatch["lengths"])
+        microbatch.to("meta")
+        self.assertEqual({tensor.device.type for tensor in microbatch.values()}, {"meta"})
+        self.assertEqual({tensor.device.type for tensor in microbatch.packed.values()}, {"meta"})
+        self.assertIs(microbatch["input_ids"], microbatch.packed["input_ids"])
+
+    def test_a_shallow_copy_shares_tensors_and_changes_alone(self):
+        microbatch = self.microbatch()
+        microbatch["extra"] = 1
+        copied = copy.copy(microbatch)
+        self.assertIs(copied["input_ids"], microbatch["input_ids"])
+        self.assertEqual((copied.position, copied.sample_keys), (microbatch.position, microbatch.sample_keys))
+        del copied["extra"]
+        copied["input_ids"] = None
+        self.assertEqual(microbatch["extra"], 1)
+        self.assertIsNotNone(microbatch["input_ids"])
+
+    def test_one_made_of_a_mapping_has_its_tensors(self):
+        microbatch = self.microbatch()
+        made = type(microbatch)({name: tensor + 1 for name, tensor in microbatch.items()})
+        self.assertIs(type(made), isocost.Microbatch)
+        self.assertEqual(list(made), list(microbatch))
+        self.assertTrue(torch.equal(made["input_ids"], microbatch["input_ids"] + 1))
+        self.assertEqual(repr(made), f"<isocost.Microbatch made of a mapping: {', '.join(microbatch)}>")
+        with self.assertRaisesRegex(AttributeError, "last_of_step: this microbatch was made of a mapping"):
+            made.last_of_step  # noqa: B018
+        with self.assertRaisesRegex(AttributeError, "no attribute 'lastofstep'"):
+            made.lastofstep  # noqa: B018
+        self.assertEqual(pickle.loads(pickle.dumps(made))["input_ids"].tolist(), made["input_ids"].tolist())
+        self.assertEqual(repr(isocost.Microbatch(microbatch)), repr(microbatch))
+        self.assertEqual(len(isocost.Microbatch()), 0)
+
+    def test_torch_converts_it_as_a_mapping(self):
+        microbatch = self.microbatch()
+        converted = torch.utils.data.default_convert(microbatch)
+        self.assertIs(type(converted), isocost.Microbatch)
+        self.assertTrue(all(converted[name] is tensor for name, tensor in microbatch.items()))
 
     def test_tensors_are_converted_in_place_and_by_argument_name(self):
         loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)

@@ -17,7 +17,7 @@ namespace isocost {
 
 /// Version of the wire format. A peer of another version is refused with a message that names both
 /// versions. See docs/wire_format.md.
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 
 /// Position of a microbatch in a rank's sequence. Positions are ordered as microbatches are
 /// delivered.
@@ -148,6 +148,7 @@ struct MicrobatchHeader {
   /// Microbatches of this step for this receiver: the same number for all data-parallel ranks, and
   /// for all LLM stages.
   std::uint32_t microbatches = 1;
+  bool ends_epoch = false;  ///< Whether this step is the last of its epoch.
   /// Label tokens of the whole global batch, without repeats of weight 0.
   std::uint64_t global_label_tokens = 0;
   std::uint64_t plan_hash = 0;  ///< Hash of the step's plan; equal plans have equal hashes.
@@ -165,6 +166,7 @@ struct MicrobatchHeader {
   /// Ordered by sample and module. Empty unless the layout gives the encoder ranks of its own.
   std::vector<Route> routes;
   bool last_of_step() const { return position.microbatch + 1 == microbatches; }
+  bool last_of_epoch() const { return ends_epoch && last_of_step(); }
 };
 
 /// Bytes of one sample's tensor that travel as one frame: the whole tensor, or a part of a large

@@ -413,6 +413,7 @@ SampleEntry get_sample(ByteReader& in, DescriptionRoom& room) {
 Type put(ByteWriter& out, const MicrobatchHeader& header) {
   put_position(out, header.position);
   out.put(header.microbatches);
+  out.put(static_cast<std::uint8_t>(header.ends_epoch));
   out.put(header.global_label_tokens);
   out.put(header.plan_hash);
   out.put(static_cast<std::uint8_t>(header.profile_wanted));
@@ -491,6 +492,7 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   header.position = get_position(in);
   header.microbatches = in.get<std::uint32_t>();
   if (header.position.microbatch >= header.microbatches) in.fail();
+  header.ends_epoch = in.get<std::uint8_t>() != 0;
   header.global_label_tokens = in.get<std::uint64_t>();
   header.plan_hash = in.get<std::uint64_t>();
   header.profile_wanted = in.get<std::uint8_t>() != 0;

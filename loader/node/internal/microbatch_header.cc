@@ -75,6 +75,7 @@ MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::ui
   MicrobatchHeader header;
   header.position = {step.epoch, step.step, microbatch};
   header.microbatches = step.plan.microbatches_of(receiver);
+  header.ends_epoch = step.ends_epoch;
   header.global_label_tokens = step.plan.global_label_tokens;
   header.plan_hash = step.plan.hash;
   header.profile_wanted = step.profile_wanted && receiver == 0 && microbatch == 0;

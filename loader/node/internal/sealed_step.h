@@ -17,6 +17,7 @@ namespace isocost {
 struct SealedStep {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;
+  bool ends_epoch = false;  ///< Whether it is the last step of its epoch.
   std::vector<StepSample> samples;
   StepPlan plan;
   double plan_seconds = 0;       ///< Time that planning took.

@@ -107,6 +107,13 @@ TEST_F(MicrobatchHeaderTest, ARepeatHasNoWeight) {
   EXPECT_TRUE(header.last_of_step());
 }
 
+TEST_F(MicrobatchHeaderTest, TheLastMicrobatchOfTheLastStepEndsTheEpoch) {
+  EXPECT_FALSE(header_of(step_, 0, 1).last_of_epoch());
+  step_.ends_epoch = true;
+  EXPECT_FALSE(header_of(step_, 0, 0).last_of_epoch());
+  EXPECT_TRUE(header_of(step_, 0, 1).last_of_epoch());
+}
+
 TEST_F(MicrobatchHeaderTest, PredictionsAreTheReceiversOwn) {
   step_.plan.slowdowns = {1.5};
   EXPECT_EQ(header_of(step_, 0, 0).predicted_seconds, (ModuleSeconds{0.75, 0, 3}));

@@ -19,6 +19,7 @@ MicrobatchHeader example_header() {
   MicrobatchHeader header;
   header.position = {1, 2, 3};
   header.microbatches = 4;
+  header.ends_epoch = true;
   header.global_label_tokens = 1234;
   header.plan_hash = 0xFEEDFACECAFEBEEF;
   header.predicted_seconds = {0.5, 0, 2.25};
@@ -97,6 +98,7 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
   EXPECT_EQ(read.position, header.position);
   EXPECT_TRUE(read.profile_wanted);
+  EXPECT_TRUE(read.ends_epoch);
   EXPECT_EQ(read.cost_model_state, header.cost_model_state);
   EXPECT_EQ(read.predicted_seconds, header.predicted_seconds);
   EXPECT_EQ(read.load, header.load);
@@ -109,11 +111,11 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
 
 // The examples of docs/wire_format.md.
 TEST(Wire, IsWhatTheDocumentShows) {
-  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4303000500");
-  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4303000200020000000700000000000000");
-  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4303000300000000000700000001000000");
+  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4304000500");
+  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4304000200020000000700000000000000");
+  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4304000300000000000700000001000000");
   EXPECT_EQ(hex(encode(Refusal{ErrorCode::kAlreadyExists, "rank 0 is taken"})),
-            "49534f4303004100020f00000072616e6b20302069732074616b656e");
+            "49534f4304004100020f00000072616e6b20302069732074616b656e");
 }
 
 TEST(Wire, EveryCutIsCorrupt) {
@@ -149,12 +151,12 @@ TEST(Wire, ErrorsArriveAsPrintableText) {
 
 TEST(Wire, AnotherVersionIsRefusedButItsRefusalIsRead) {
   auto bytes = encode(Hello{});
-  for (const auto& [version, older] : {std::pair{9, 3}, std::pair{1, 1}}) {
+  for (const auto& [version, older] : {std::pair{9, 4}, std::pair{1, 1}}) {
     bytes[4] = static_cast<std::byte>(version);
     const auto read = decode(bytes);
     EXPECT_EQ(read.error().code(), ErrorCode::kUnsupported);
     const std::string& message = read.error().message();
-    EXPECT_NE(message.find(version == 9 ? "versions 3 and 9" : "versions 1 and 3"),
+    EXPECT_NE(message.find(version == 9 ? "versions 4 and 9" : "versions 1 and 4"),
               std::string::npos)
         << message;
     EXPECT_TRUE(message.ends_with("update the side that uses version " + std::to_string(older)))

@@ -340,8 +340,9 @@ PositionTuple position(const Microbatch& microbatch) {
 // The fields of Description in isocost/microbatches/microbatch.py.
 using DescriptionTuple =
     std::tuple<PositionTuple, std::vector<std::uint64_t>, std::vector<std::string>,
-               std::vector<float>, bool, std::vector<std::int64_t>, bool, py::dict, std::int64_t,
-               std::uint64_t, std::uint64_t, bool, py::bytes, std::vector<RouteTuple>>;
+               std::vector<float>, bool, std::vector<std::int64_t>, bool, bool, py::dict,
+               std::int64_t, std::uint64_t, std::uint64_t, bool, py::bytes,
+               std::vector<RouteTuple>>;
 
 DescriptionTuple description(const Microbatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
@@ -352,6 +353,7 @@ DescriptionTuple description(const Microbatch& microbatch) {
           is_weighted(header),
           of_samples(microbatch, images),
           header.last_of_step(),
+          header.last_of_epoch(),
           by_module(header.predicted_seconds),
           header.load.label_tokens,
           header.global_label_tokens,

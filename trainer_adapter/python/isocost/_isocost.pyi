@@ -38,7 +38,7 @@ class Microbatch:
     def convert(self, from_dlpack: Callable[..., Any]) -> Dict[str, Any]:
         """What `from_dlpack` makes of a DLPack capsule of each tensor, by argument name."""
     @property
-    def description(self) -> Tuple[Tuple[int, int, int], List[int], List[str], List[float], bool, List[int], bool, Dict[str, Any], int, int, int, bool, bytes, List[Tuple[str, int, int, int, int, int, int]]]:
+    def description(self) -> Tuple[Tuple[int, int, int], List[int], List[str], List[float], bool, List[int], bool, bool, Dict[str, Any], int, int, int, bool, bytes, List[Tuple[str, int, int, int, int, int, int]]]:
         """Fields of Description."""
     @property
     def position(self) -> Tuple[int, int, int]:

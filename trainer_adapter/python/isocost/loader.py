@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Unio
 
 from isocost import _isocost
 from isocost.dataset import Dataset
+from isocost.iteration import Iteration, Progress
 from isocost.job import rendezvous
 from isocost.job.connection import Address, Connection, Preparation
 from isocost.job.resources import Resources
@@ -49,7 +50,9 @@ class DataLoader:
         ...         optimizer.zero_grad()
 
     One iteration is one epoch: this rank's microbatches (`isocost.Microbatch`) in order, as many as every other rank
-    has. The next iteration is the next epoch. After a `break`, the next iteration begins the same epoch again.
+    has. It has ended once its last microbatch was handed out, also in a loop that takes `len(loader)` of them and asks
+    for no more. The next iteration is the next epoch. After a `break` before, the next iteration begins the same epoch
+    again.
     All ranks make the same loader. Under torchrun rank 0 hosts the loader node, and the others find it.
 
     Args:
@@ -146,8 +149,12 @@ class DataLoader:
         microbatch; ClosedError after `close`.
     """
 
-    _iterator: Optional["weakref.ref[_Epoch]"]  # The iteration that was begun last.
-    _is_iterating: bool  # An iteration was begun, and has not come to its end.
+    # Libraries read these of torch's loader, and assign `_iterator`.
+    sampler = None
+    batch_sampler = None
+
+    _iteration: Optional["weakref.ref[Iteration]"]  # The iteration that was begun last.
+    _is_iterating: bool  # An iteration has handed out a microbatch, and not its last one.
     _microbatches: int
     _waited_s: float
 
@@ -263,16 +270,17 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         self._connection.check_open()
-        active = self._iterator() if self._iterator is not None else None
-        if active is not None and active.under_way:
-            raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
-                               "loader")
+        active = self._active_iteration()
+        if active is not None:
+            if active.is_under_way:
+                raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
+                                   "loader")
+            active.end("another iteration has begun: go on with that one")
         if self._is_iterating:  # The last iteration was left by break.
             self._restart(self._state()._replace(step=0))
-        self._is_iterating = True
-        epoch = _Epoch(self._take)
-        self._iterator = weakref.ref(epoch)
-        return epoch
+        iteration = Iteration(self._take)
+        self._iteration = weakref.ref(iteration)
+        return iteration
 
     def __len__(self) -> int:
         """Returns the number of this rank's microbatches in a whole epoch. Blocks until the node has answered.
@@ -299,10 +307,11 @@ class DataLoader:
         return int((steps - 1) * full + last)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration start at the beginning of this epoch. No effect if it would anyway.
+        """Makes the next iteration this epoch's. No effect if it would be anyway, so that a state within this epoch
+        that was loaded keeps its step; from the beginning otherwise.
         Raises ValueError if epoch is not a whole number of at least 0."""
         arguments.whole("epoch", epoch, 0)
-        if (self._next.epoch, self._next.step) != (epoch, 0) or self._is_iterating:
+        if self._next.epoch != epoch or self._is_iterating:
             self._restart(self._state()._replace(epoch=epoch, step=0))
 
     # State
@@ -312,8 +321,9 @@ class DataLoader:
         ranks, that JSON can hold.
 
         In the middle of a step it names that step, since its gradient was not applied. From the step's last microbatch
-        on it names the next one: take it after `optimizer.step()`. It also keeps the state of the cost model as of the
-        last eight steps, kilobytes of text, from which a node that has measured nothing itself goes on."""
+        on it names the next one, after an epoch's last step the next epoch's first: take it after `optimizer.step()`.
+        It also keeps the state of the cost model as of the last eight steps, kilobytes of text, from which a node that
+        has measured nothing itself goes on."""
         return self._state().to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -546,7 +556,7 @@ class DataLoader:
         self._connection = Connection(self._resources, address, replica_group, preparation)
         self._recorder = Recorder(self.chunks, self._connection.report, shared=replica_group is not None)
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
-        self._iterator = None
+        self._iteration = None
         self._is_iterating = False
         self._microbatches, self._waited_s = 0, 0.0
 
@@ -572,32 +582,39 @@ class DataLoader:
         self._connection.restart(start)
         self._next = start
         self._is_iterating = False
-        epoch = self._iterator() if self._iterator is not None else None
-        if epoch is not None:
-            epoch.cancel()
+        iteration = self._active_iteration()
+        if iteration is not None:
+            iteration.end("set_epoch or load_state_dict has ended this iteration: begin another one")
         self._recorder.clear()
 
-    def _take(self) -> Tuple[bool, Any]:
-        """Returns whether the iteration has ended, and if not, the next microbatch or the result of `collate` for
-        it."""
+    def _active_iteration(self) -> Optional[Iteration]:
+        return None if self._iteration is None else self._iteration()
+
+    def _take(self, iteration: Iteration) -> Any:
+        """Returns the next microbatch or the result of `collate` for it. Raises StopIteration at the end."""
         self._recorder.advance()
         while True:
             microbatch, item = self._connection.receive()
             if microbatch is not None:
                 break
+            # The message that an epoch has ended comes after its last microbatch, where the iteration may have been
+            # left, so that the next one receives it first.
+            is_of_an_earlier_iteration = item["epoch"] < self._next.epoch and not iteration.has_begun
             self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
-            if not self._endless or item["last_epoch"]:
+            if item["last_epoch"] or not (self._endless or is_of_an_earlier_iteration):
                 self._is_iterating = False
-                return True, None
-        step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
+                raise StopIteration
         cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
-        self._next = State(self._next.cursor, microbatch.epoch, step, cost_model_state)
+        self._next = State(self._next.cursor, *_following(microbatch), cost_model_state)
+        ends = microbatch.last_of_epoch and not self._endless
+        self._is_iterating = not ends
+        iteration.progress = Progress.AT_END if ends else Progress.UNDER_WAY
         if microbatch.profile_wanted:
             self._profile_again()
         self._recorder.begin(microbatch)
         self._microbatches += 1
         self._waited_s += microbatch.waited_s
-        return False, item
+        return item
 
     def _profile_again(self) -> None:
         if self._reprofile is None:
@@ -620,32 +637,8 @@ def _prefetch_factor(used: Mapping[str, Any], prefetch: Optional[int]) -> int:
     return ahead
 
 
-class _Epoch:
-    """One iteration."""
-
-    def __init__(self, take: Callable[[], Tuple[bool, Any]]):
-        self._take = take
-        self._finished = False
-        self._cancelled = False
-
-    @property
-    def under_way(self) -> bool:
-        return not self._finished and not self._cancelled
-
-    def cancel(self) -> None:
-        """Ends an iteration that is not continued."""
-        self._cancelled = True
-
-    def __iter__(self) -> "_Epoch":
-        return self
-
-    def __next__(self) -> Any:
-        if self._finished:
-            raise StopIteration
-        if self._cancelled:
-            raise RuntimeError("set_epoch or load_state_dict has ended this iteration: begin another one")
-        ended, item = self._take()
-        if not ended:
-            return item
-        self._finished = True
-        raise StopIteration
+def _following(microbatch: Microbatch) -> Tuple[int, int]:
+    """Epoch and step that a state names once the microbatch was handed out."""
+    if microbatch.last_of_epoch:
+        return microbatch.epoch + 1, 0
+    return microbatch.epoch, microbatch.step + 1 if microbatch.last_of_step else microbatch.step

@@ -213,7 +213,7 @@ def finished(preparation: Preparation, raw: Any, tensors: Dict[str, Any]) -> Tup
     """Returns the microbatch and the item to hand out for it."""
     if preparation.pin:
         tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
-    microbatch = Microbatch(raw, tensors, preparation.model)
+    microbatch = Microbatch.received(raw, tensors, preparation.model)
     if preparation.collate is None:
         return microbatch, microbatch
     try:

@@ -14,7 +14,8 @@ def token_loss(logits: Any, microbatch: Microbatch) -> Any:
 
     Summed over the microbatches and ranks of a step, this is the weighted mean over the global batch, whatever the
     plan. Gradients are therefore to be *summed* over microbatches and ranks. DistributedDataParallel averages them:
-    multiply the loss by the world size there.
+    multiply the loss by the world size there. accelerate, Lightning and DeepSpeed divide by their accumulation steps:
+    leave these 1.
 
     Args:
         logits: float [tokens, vocabulary], one row for each position of `input_ids`. Leading dimensions of size 1 may

@@ -1,11 +1,11 @@
 """The microbatches that the loader hands out."""
 
-from collections.abc import Mapping
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from collections.abc import MutableMapping
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from isocost.counted import counted
 from isocost.microbatches.device_copies import moved_tensors
-from isocost.microbatches.model_inputs import ModelInputs
+from isocost.microbatches.model_inputs import ModelInputs, Row
 from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, MODULE_CU_SEQLENS
 
 
@@ -43,6 +43,7 @@ class Description(NamedTuple):
     weighted: bool  # Whether some token may have a weight in the loss other than 1.
     sample_images: List[int]
     last_of_step: bool
+    last_of_epoch: bool
     predicted: Dict[str, float]
     label_tokens: int
     global_label_tokens: int
@@ -52,7 +53,7 @@ class Description(NamedTuple):
     routes: List[Tuple[str, int, int, int, int, int, int]]
 
 
-class Microbatch(Mapping[str, Any]):
+class Microbatch(MutableMapping[str, Any]):
     """One rank's share of one part of a step: a mapping of names to torch tensors, with attributes that describe it.
 
     The tensors are packed without padding, and their names are a model's keyword arguments: `model(**microbatch)`.
@@ -73,7 +74,10 @@ class Microbatch(Mapping[str, Any]):
     media, input_ids and position_ids where they are embedded, labels and loss_weights on the last stage, lengths and
     cu_seqlens on every stage of their module.
 
-    Two microbatches are equal only if they are the same object.
+    What the mapping shows can be changed as in a dict (`pop`, assignment, `update`, `copy.copy`); attributes, `packed`
+    and what isocost.token_loss computes stay those of the microbatch that the loader handed out. `Microbatch(mapping)`
+    makes one of a mapping, as libraries do with `type(batch)({...})`: of a microbatch a copy, of any other mapping one
+    that has tensors and no attributes. Two microbatches are equal only if they are the same object.
 
     Attributes:
         sample_ids: list of int, the samples' numbers in the data set, in the order of their rows.
@@ -84,6 +88,7 @@ class Microbatch(Mapping[str, Any]):
         epoch, step, index: int. The step counts from 0 in each epoch, the index counts this rank's microbatches from 0
             in each step.
         last_of_step: bool; True where the optimizer is to step after this microbatch.
+        last_of_epoch: bool; True for this rank's last microbatch of the epoch, with which an iteration ends.
         predicted: {module: seconds} that the cost model expects, forward and backward.
         tokens: int, rows of the LLM's sequences without padding; 0 on a stage without LLM layers.
         label_tokens: int, label tokens of this microbatch.
@@ -95,25 +100,41 @@ class Microbatch(Mapping[str, Any]):
         cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
     """
 
-    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "_pin", "_row", "cost_model_state",
-                 "epoch", "global_label_tokens", "index", "label_tokens", "last_of_step", "plan_hash", "predicted",
-                 "profile_wanted", "routes", "sample_ids", "sample_keys", "sample_weights", "step", "tokens",
-                 "waited_s")
+    __slots__ = ("__weakref__", "_model", "_packed", "_pin", "_row", "_shown", "cost_model_state", "epoch",
+                 "global_label_tokens", "index", "label_tokens", "last_of_epoch", "last_of_step", "plan_hash",
+                 "predicted", "profile_wanted", "routes", "sample_ids", "sample_keys", "sample_weights", "step",
+                 "tokens", "waited_s")
 
-    def __init__(self, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None):
-        self._packed = tensors
-        self._pin: Optional[Callable[[], bool]] = raw.pin
+    def __init__(self, mapping: Union[Mapping[str, Any], Iterable[Tuple[str, Any]]] = ()):
+        if isinstance(mapping, Microbatch):
+            self._take_over(mapping)
+        else:
+            self._packed = dict(mapping)
+            self._pin: Optional[Callable[[], bool]] = None
+            self._model: Optional[ModelInputs] = None
+            self._row: Optional[Row] = None
+            self._shown: Optional[Dict[str, Any]] = None  # What the mapping shows, where that is not what is packed.
+
+    @classmethod
+    def received(cls, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None) -> "Microbatch":
+        """Returns the microbatch of one that the extension module received, and of its tensors."""
+        made = cls(tensors)
+        made._describe(raw, model)
+        return made
+
+    def _describe(self, raw: Any, model: Optional[ModelInputs]) -> None:
+        self._pin = raw.pin
         self._model = model
-        self._arguments: Optional[Dict[str, Any]] = None  # The model's arguments, once they were asked for.
-        self.tokens = _tokens(tensors)
+        self.tokens = _tokens(self._packed)
         self.waited_s = 0.0  # Set when the microbatch is handed out.
         described = Description._make(raw.description)
-        self._row = None if model is None else model.row(tensors, described.sample_images, described.weighted)
+        self._row = None if model is None else model.row(self._packed, described.sample_images, described.weighted)
         self.sample_ids = described.sample_ids
         self.sample_keys = described.sample_keys
         self.sample_weights = described.sample_weights
         self.epoch, self.step, self.index = described.position
         self.last_of_step = described.last_of_step
+        self.last_of_epoch = described.last_of_epoch
         self.predicted = described.predicted
         self.label_tokens = described.label_tokens
         self.global_label_tokens = described.global_label_tokens
@@ -122,11 +143,45 @@ class Microbatch(Mapping[str, Any]):
         self.cost_model_state = described.cost_model_state
         self.routes = list(map(Route._make, described.routes))
 
+    def _take_over(self, other: "Microbatch") -> None:
+        """Makes this a copy of the other one; the tensors are shared, and what the mapping shows is not."""
+        for name in _slots(type(self)) & _slots(type(other)):
+            if hasattr(other, name):
+                setattr(self, name, getattr(other, name))
+        if hasattr(self, "__dict__"):  # A subclass without slots.
+            self.__dict__.update(getattr(other, "__dict__", {}))
+        if self._shown is not None:
+            self._shown = dict(self._shown)
+
+    def __copy__(self) -> "Microbatch":
+        made = type(self).__new__(type(self))
+        Microbatch.__init__(made, self)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        # Python calls it for an attribute that is missing.
+        if not name.startswith("_") and name in _slots(type(self)):
+            raise AttributeError(f"{name}: this microbatch was made of a mapping, which has tensors and no attributes; "
+                                 "the one that the loader handed out and its copy.copy have them")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __getitem__(self, name: str) -> Any:
         try:
             return self.tensors[name]
         except KeyError:
             raise KeyError(f"{name}: this microbatch has no such tensor; it has {', '.join(self.tensors)}") from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._own()[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._own()[name]
+
+    def _own(self) -> Dict[str, Any]:
+        """Returns the dict that the mapping shows, which is from now on another one than that of what is packed."""
+        if self._shown is None:
+            self._shown = dict(self.tensors)
+        return self._shown
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tensors)
@@ -153,12 +208,13 @@ class Microbatch(Mapping[str, Any]):
         """The dict that this mapping shows: the tensors by the names above. With `model=` the arguments of that model's
         `forward`, some of which are no tensors; they are made on the device to which the microbatch was moved, so that
         pixels go there as bytes."""
+        if self._shown is not None:
+            return self._shown
         if self._model is None or self._row is None:
             return self._packed
-        if self._arguments is None:
-            self._arguments = self._model.arguments(self._packed, self._row, self.sample_keys, self.sample_weights,
-                                                    self.global_label_tokens)
-        return self._arguments
+        self._shown = self._model.arguments(self._packed, self._row, self.sample_keys, self.sample_weights,
+                                            self.global_label_tokens)
+        return self._shown
 
     @property
     def packed(self) -> Dict[str, Any]:
@@ -180,27 +236,38 @@ class Microbatch(Mapping[str, Any]):
         memory. The current stream waits for the copy. Tensors that were taken from the microbatch before stay where
         they are; code that copies one of them with `non_blocking=True` must keep it until the copy is done.
         """
-        self._packed = _all_moved(self._packed, device, non_blocking, self._pin)
+        packed = _all_moved(self._packed, device, non_blocking, self._pin)
+        copies = {id(tensor): packed[name] for name, tensor in self._packed.items()}
+        if self._shown is not None:
+            others = {name: tensor for name, tensor in self._shown.items() if id(tensor) not in copies}
+            others = _all_moved(others, device, non_blocking)
+            self._shown = {name: others[name] if name in others else copies[id(tensor)]
+                           for name, tensor in self._shown.items()}
+        self._packed = packed
         self._pin = None  # The pin keeps the memory mapped.
         if self._row is not None and self._row.position_ids is not None:
             [position_ids] = moved_tensors([self._row.position_ids], device, non_blocking)
             self._row = self._row._replace(position_ids=position_ids)
-        if self._arguments is not None:
-            self._arguments = _all_moved(self._arguments, device, non_blocking)
         return self
 
     def __getstate__(self) -> Tuple[Optional[Dict[str, Any]], Dict[str, Any]]:
         """Returns the state for pickling and copying, of a subclass too, without the pin, which belongs to this
         process's memory."""
-        names = {name for each in type(self).__mro__ for name in getattr(each, "__slots__", ())} - {"__weakref__"}
-        slots = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        slots = {name: getattr(self, name) for name in _slots(type(self)) if hasattr(self, name)}
         return getattr(self, "__dict__", None), {**slots, "_pin": None}
 
     def __repr__(self) -> str:
+        if not hasattr(self, "epoch"):
+            return f"<isocost.Microbatch made of a mapping: {', '.join(self)}>"
         return (f"<isocost.Microbatch: epoch {self.epoch}, step {self.step}, index {self.index}"
                 f"{' (the last of the step)' if self.last_of_step else ''}, "
                 f"{counted(len(self.sample_ids), 'sample')}, {counted(self.tokens, 'token')}, "
                 f"{counted(self.label_tokens, 'label token')}>")
+
+
+def _slots(kind: type) -> Set[str]:
+    """Returns the names of a class's slots."""
+    return {name for each in kind.__mro__ for name in getattr(each, "__slots__", ())} - {"__weakref__"}
 
 
 def _tokens(tensors: Dict[str, Any]) -> int:
