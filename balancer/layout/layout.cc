@@ -120,11 +120,11 @@ Status Layout::validate() const {
   if (auto cluster = Cluster::parse_interconnect(interconnect); !cluster) {
     return std::move(cluster).error().with_context("layout: 'interconnect'");
   }
-  if (coupled && encoder_place == EncoderPlace::kLlmRanks) {
+  if (coupled && encoder_place == EncoderPlacement::kLlmRanks) {
     return Error(ErrorCode::kInvalidArgument,
                  "layout: 'coupled' requires an encoder with its own ranks; leave it out");
   }
-  if (encoder_place == EncoderPlace::kLlmRanks && encoder != llm) {
+  if (encoder_place == EncoderPlacement::kLlmRanks && encoder != llm) {
     return Error(ErrorCode::kInvalidArgument,
                  "layout: the encoder is on the LLM's ranks, so 'encoder' must equal 'llm'");
   }
@@ -133,9 +133,9 @@ Status Layout::validate() const {
                    "there are only " + counted(llm.data * microbatches, "microbatch") +
                        " (llm.data x microbatches)");
   }
-  if (encoder_ahead > (encoder_place == EncoderPlace::kOwnRanks ? microbatches : 0)) {
+  if (encoder_ahead > (encoder_place == EncoderPlacement::kOwnRanks ? microbatches : 0)) {
     return invalid("encoder_ahead", encoder_ahead,
-                   encoder_place == EncoderPlace::kOwnRanks
+                   encoder_place == EncoderPlacement::kOwnRanks
                        ? "an LLM replica has " + counted(microbatches, "microbatch")
                        : "only an encoder with its own ranks can run ahead");
   }
@@ -148,7 +148,7 @@ Status Layout::validate() const {
                    "interleaved stages need a multiple of llm.pipeline (" +
                        std::to_string(llm.pipeline) + ")");
   }
-  const bool joint = encoder_place == EncoderPlace::kLlmRanks;
+  const bool joint = encoder_place == EncoderPlacement::kLlmRanks;
   if (joint && layers.encoder.empty() != layers.llm.empty()) {
     return Error(ErrorCode::kInvalidArgument,
                  "layout: both modules share one pipeline, so 'encoder.layers' and "
@@ -159,7 +159,7 @@ Status Layout::validate() const {
 }
 
 std::vector<std::string> Layout::warnings() const {
-  const bool own = encoder_place == EncoderPlace::kOwnRanks;
+  const bool own = encoder_place == EncoderPlacement::kOwnRanks;
   const std::size_t stages = llm.pipeline + (own ? encoder.pipeline : 0);
   if (microbatches >= stages) return {};
   const std::size_t idle = 100 * (stages - 1) / (microbatches + stages - 1);
@@ -181,7 +181,7 @@ Result<Layout> read(const JsonObject& document) {
   if (place != "own" && place != "llm") {
     return document.wrong("encoder_place", "must be \"own\" or \"llm\"");
   }
-  layout.encoder_place = place == "own" ? EncoderPlace::kOwnRanks : EncoderPlace::kLlmRanks;
+  layout.encoder_place = place == "own" ? EncoderPlacement::kOwnRanks : EncoderPlacement::kLlmRanks;
   ISOCOST_ASSIGN(layout.encoder, degrees(document, "encoder"));
   ISOCOST_ASSIGN(layout.llm, degrees(document, "llm"));
   ISOCOST_ASSIGN(layout.layers.encoder, layers(document, "encoder"));
@@ -226,7 +226,7 @@ Result<Layout> Layout::load(const std::filesystem::path& file) {
 std::string Layout::to_json() const {
   nlohmann::ordered_json document;
   document["version"] = kVersion;
-  document["encoder_place"] = encoder_place == EncoderPlace::kOwnRanks ? "own" : "llm";
+  document["encoder_place"] = encoder_place == EncoderPlacement::kOwnRanks ? "own" : "llm";
   document["encoder"] = degrees_json(encoder, layers.encoder);
   document["llm"] = degrees_json(llm, layers.llm);
   document["microbatches"] = microbatches;
@@ -245,7 +245,7 @@ std::string Layout::to_json() const {
 std::uint64_t Layout::fingerprint() const { return Fingerprint::of(to_json()); }
 
 std::string Layout::to_string() const {
-  const bool own = encoder_place == EncoderPlace::kOwnRanks;
+  const bool own = encoder_place == EncoderPlacement::kOwnRanks;
   return (own ? "encoder " + degrees_text(encoder) + ", llm " : "both ") + degrees_text(llm) +
          ", " + counted(microbatches, "microbatch") + ", " + std::string(schedule_name(schedule)) +
          (chunks > 1 ? " of " + counted(chunks, "chunk") : "") +

@@ -24,7 +24,7 @@ struct ModuleDegrees {
 };
 
 /// The ranks that do the encoder's work.
-enum class EncoderPlace : std::uint8_t {
+enum class EncoderPlacement : std::uint8_t {
   kOwnRanks,  ///< Its own ranks, before the LLM's, with its own degrees.
   kLlmRanks,  ///< The LLM's ranks: the encoder's layers precede the LLM's in one pipeline, which is
               ///< cut into the LLM's stages. Both modules have the LLM's degrees.
@@ -33,7 +33,7 @@ enum class EncoderPlace : std::uint8_t {
 /// The number of whole layers in each part of the modules, in the order of the model. An empty list
 /// means that layer_cut() chooses.
 struct LayerCut {
-  /// Layers per encoder stage; with EncoderPlace::kLlmRanks per LLM chunk.
+  /// Layers per encoder stage; with EncoderPlacement::kLlmRanks per LLM chunk.
   std::vector<std::int64_t> encoder;
   /// Layers per LLM chunk [pipeline × chunks]. The last chunk has the output head in addition.
   std::vector<std::int64_t> llm;
@@ -44,8 +44,8 @@ struct LayerCut {
 /// The division of a job's encoder and LLM over its ranks. The file format is JSON, see
 /// docs/layout.md.
 struct Layout {
-  EncoderPlace encoder_place = EncoderPlace::kOwnRanks;
-  ModuleDegrees encoder = {};  ///< Equal to `llm` with EncoderPlace::kLlmRanks.
+  EncoderPlacement encoder_place = EncoderPlacement::kOwnRanks;
+  ModuleDegrees encoder = {};  ///< Equal to `llm` with EncoderPlacement::kLlmRanks.
   ModuleDegrees llm = {};
   std::size_t microbatches = 1;  ///< Microbatches per LLM replica and step.
   std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with kInterleaved1F1B.
@@ -62,7 +62,7 @@ struct Layout {
   std::string interconnect = {};
 
   std::size_t ranks() const {
-    return llm.ranks() + (encoder_place == EncoderPlace::kOwnRanks ? encoder.ranks() : 0);
+    return llm.ranks() + (encoder_place == EncoderPlacement::kOwnRanks ? encoder.ranks() : 0);
   }
   /// Checks the values. Errors: kInvalidArgument naming the field, its value and the allowed range.
   Status validate() const;

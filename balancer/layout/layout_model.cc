@@ -186,7 +186,7 @@ Result<JobModel> JobModel::load(const std::filesystem::path& profile) {
 LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& mean_sample) {
   const std::size_t chunks = layout.llm.pipeline * layout.chunks;
   LayerCut cut = layout.layers;
-  if (layout.encoder_place == EncoderPlace::kLlmRanks) {
+  if (layout.encoder_place == EncoderPlacement::kLlmRanks) {
     return cut.llm.empty() ? cut_jointly(job, mean_sample, chunks) : cut;
   }
   if (cut.llm.empty()) cut.llm = cut_layers(job.llm.layers, chunks, job.llm_head_layers());
@@ -200,7 +200,7 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const SampleCost& mean_sample) {
   ISOCOST_TRY(layout.validate());
   ISOCOST_TRY(check_module(job.llm, layout.llm, layout.chunks, "llm"));
-  const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
+  const bool own = layout.encoder_place == EncoderPlacement::kOwnRanks;
   // In one pipeline with the LLM a stage may have no encoder layer, but tensor ranks still divide
   // the heads.
   ModuleDegrees encoder = layout.encoder;

@@ -264,7 +264,7 @@ class Search {
                       .what = "trying encoders that run ahead"};
     std::vector<Layout> further;
     for (Layout layout : shortlist(scores, options_.keep, 1, std::nullopt)) {
-      if (layout.encoder_place != EncoderPlace::kOwnRanks) continue;
+      if (layout.encoder_place != EncoderPlacement::kOwnRanks) continue;
       while (layout.encoder_ahead < std::min(kMostAhead, layout.microbatches)) {
         ++layout.encoder_ahead;
         further.push_back(layout);

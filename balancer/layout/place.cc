@@ -9,7 +9,7 @@ namespace isocost {
 namespace {
 
 bool has_encoder_ranks(const Layout& layout) {
-  return layout.encoder_place == EncoderPlace::kOwnRanks;
+  return layout.encoder_place == EncoderPlacement::kOwnRanks;
 }
 
 std::size_t encoder_ranks(const Layout& layout) {

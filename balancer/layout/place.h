@@ -16,8 +16,8 @@ namespace isocost {
 /// A module of a layout: the encoders of all modalities together, or the LLM.
 enum class LayoutModule : std::uint8_t { kEncoder, kLlm };
 
-/// The coordinates of a rank in a layout. With EncoderPlace::kLlmRanks every rank belongs to the
-/// LLM.
+/// The coordinates of a rank in a layout. With EncoderPlacement::kLlmRanks every rank belongs to
+/// the LLM.
 struct Place {
   LayoutModule module = LayoutModule::kLlm;
   std::size_t data = 0;    ///< Index of the module's replica.

@@ -169,11 +169,11 @@ double compare(const std::vector<Photo>& all, ViewOf view_of) {
 // since a batch's floats do not stay in the cache.
 class Floats {
  public:
-  Floats() : values_(table(), kArithmetic), memory_(kPlaces * kPicture) {}
+  Floats() : values_(table(), kArithmetic), memory_(kSlots * kPicture) {}
 
   std::span<const float> make(std::span<const std::byte> patches) {
     const std::span<float> place =
-        std::span(memory_).subspan(next_++ % kPlaces * kPicture, kPicture);
+        std::span(memory_).subspan(next_++ % kSlots * kPicture, kPicture);
     normalise_pictures({reinterpret_cast<const std::uint8_t*>(patches.data()), patches.size()},
                        kLayout, values_, place);
     return place;
@@ -206,7 +206,7 @@ class Floats {
   static constexpr PictureLayout kLayout{
       .height = 384, .width = 384, .patch = kSquareSide, .merge = 2};
   static constexpr std::size_t kPicture = std::size_t{3} * kLayout.height * kLayout.width;
-  static constexpr std::size_t kPlaces = 16;  // two batches
+  static constexpr std::size_t kSlots = 16;  // two batches
   static constexpr PixelArithmetic kArithmetic{1.0 / 255, {0.5F, 0.5F, 0.5F}, {0.5F, 0.5F, 0.5F}};
 
   static float value(std::size_t byte) {

@@ -39,7 +39,7 @@ std::vector<PipelineCase> pipeline_cases() {
   Layout deep{.encoder = {1, 2, 4}, .llm = {1, 6, 4}, .microbatches = 16};
   Layout split = deep;
   split.schedule = Schedule::kZbH1;
-  Layout joint{.encoder_place = EncoderPlace::kLlmRanks, .microbatches = 8};
+  Layout joint{.encoder_place = EncoderPlacement::kLlmRanks, .microbatches = 8};
   joint.encoder = joint.llm = {1, 4, 8};
   Layout wide_data = wide;
   wide_data.encoder.data = wide_data.llm.data = 16;

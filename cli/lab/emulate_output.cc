@@ -81,7 +81,7 @@ void print_report_text(const EmulateArguments& arguments, const EmulatedJob& job
               report.emulated_s, report.simulated_s, 100 * report.relative_error(),
               100 * report.largest_step_error);
   std::printf("planning        %.1f ms per step\n", 1e3 * node.summary.plan_seconds_mean);
-  if (job.layout.encoder_place == EncoderPlace::kOwnRanks) {
+  if (job.layout.encoder_place == EncoderPlacement::kOwnRanks) {
     std::printf("decoupled       %zu of %s\n", report.decoupled_steps,
                 counted(arguments.steps, "step").c_str());
   }

@@ -63,7 +63,7 @@ Result<Layout> layout_of_flags(const SimulateArguments& arguments, const SampleC
       return Error(ErrorCode::kInvalidArgument,
                    "--encoder-pp: with --pp 1 both modules share the one stage; leave it out");
     }
-    layout.encoder_place = EncoderPlace::kLlmRanks;
+    layout.encoder_place = EncoderPlacement::kLlmRanks;
     layout.llm = {tensor, 1, arguments.data_degree};
     layout.encoder = layout.llm;
   } else {

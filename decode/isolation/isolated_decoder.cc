@@ -94,15 +94,15 @@ class IsolatedDecoder final : public SampleDecoder {
   };
 
   // One slot among the workers or, if `alone`, all of them, until the end of the scope.
-  class Place {
+  class WorkerSlot {
    public:
-    Place(IsolatedDecoder& decoder, bool alone, const std::stop_token& stop)
+    WorkerSlot(IsolatedDecoder& decoder, bool alone, const std::stop_token& stop)
         : decoder_(decoder), alone_(alone), taken_(decoder.enter(alone, stop)) {}
-    ~Place() {
+    ~WorkerSlot() {
       if (taken_) decoder_.leave(alone_);
     }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    WorkerSlot(const WorkerSlot&) = delete;
+    WorkerSlot& operator=(const WorkerSlot&) = delete;
     bool taken() const { return taken_; }
 
    private:
@@ -112,8 +112,8 @@ class IsolatedDecoder final : public SampleDecoder {
   };
 
   Attempt attempt(const Sample& sample, bool alone) {
-    const Place place(*this, alone, sample.stop);
-    if (!place.taken()) return Tensors(failed(ErrorCode::kCancelled, "stopped", 0));
+    const WorkerSlot slot(*this, alone, sample.stop);
+    if (!slot.taken()) return Tensors(failed(ErrorCode::kCancelled, "stopped", 0));
     try {
       return decode(sample, alone);
     } catch (const std::bad_alloc&) {

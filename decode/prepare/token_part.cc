@@ -105,22 +105,22 @@ class PlansOf {
   explicit PlansOf(const SamplePlan& plan) : plan_(plan) { next_.fill({1, 0}); }
 
   const PartPlan& next(Modality modality) {
-    Place& place = next_.at(static_cast<std::size_t>(modality));
-    while (plan_.parts.at(place.part).modality != modality ||
-           place.taken == plan_.parts[place.part].placeholders) {
-      place = {place.part + 1, 0};
+    Cursor& cursor = next_.at(static_cast<std::size_t>(modality));
+    while (plan_.parts.at(cursor.part).modality != modality ||
+           cursor.taken == plan_.parts[cursor.part].placeholders) {
+      cursor = {cursor.part + 1, 0};
     }
-    ++place.taken;
-    return plan_.parts[place.part];
+    ++cursor.taken;
+    return plan_.parts[cursor.part];
   }
 
  private:
-  struct Place {
+  struct Cursor {
     std::size_t part;
     std::int64_t taken;
   };
   const SamplePlan& plan_;
-  std::array<Place, kModalities> next_{};
+  std::array<Cursor, kModalities> next_{};
 };
 
 void append_medium(const MediaTokens& medium, const PartPlan& plan, SampleTensors& to) {

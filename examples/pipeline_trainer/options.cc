@@ -75,7 +75,7 @@ std::string contradiction(const CLI::App& app, const Options& options) {
 
 Layout Options::layout() const {
   Layout layout;
-  layout.encoder_place = EncoderPlace::kOwnRanks;
+  layout.encoder_place = EncoderPlacement::kOwnRanks;
   layout.encoder = {1, 1, encoder_dp};
   layout.coupled = coupled;
   layout.llm = {1, llm_stages, llm_dp};

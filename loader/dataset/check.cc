@@ -58,7 +58,7 @@ class Checker {
   Status submit(SampleId id, std::size_t first, const SampleShape& parts);
   void start(std::function<void()> task);
   void compare(std::size_t shard);
-  Status wait_for_place();
+  Status wait_for_slot();
   void check(SampleId id, std::size_t first, const SampleShape& parts);
   void add(BadPart bad) ISOCOST_EXCLUDES(mutex_);
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
@@ -123,7 +123,7 @@ Status Checker::submit(SampleId id, std::size_t first, const SampleShape& parts)
     add({id, first, needed.error().message()});
     return {};
   }
-  ISOCOST_TRY(wait_for_place());
+  ISOCOST_TRY(wait_for_slot());
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, budget_.acquire(*needed, options_.stop));
   auto held = std::make_shared<MemoryBudget::Grant>(std::move(grant));
   start([this, id, first, parts, held] {
@@ -153,7 +153,7 @@ Status Checker::compare_shard_of(SampleId id) {
   const std::string_view name = dataset_.shard(id);
   if (id > 0 && dataset_.shard(id - 1) == name) return {};
   while (dataset_.shard_name(next_shard_) != name) ++next_shard_;
-  ISOCOST_TRY(wait_for_place());
+  ISOCOST_TRY(wait_for_slot());
   start([this, shard = next_shard_] { compare(shard); });
   return {};
 }
@@ -168,9 +168,9 @@ void Checker::compare(std::size_t shard) {
   }
 }
 
-// Waits for a place. The queue of tasks is bounded, too, because millions of small parts would fit
+// Waits for a slot. The queue of tasks is bounded, too, because millions of small parts would fit
 // the budget.
-Status Checker::wait_for_place() {
+Status Checker::wait_for_slot() {
   const MutexLock lock(mutex_);
   const bool room = changed_.wait(mutex_, options_.stop, [this]() ISOCOST_REQUIRES(mutex_) {
     return in_flight_ < most_in_flight_;

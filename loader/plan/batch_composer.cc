@@ -107,8 +107,8 @@ Result<std::vector<SampleId>> BatchComposer::batch(std::uint64_t epoch, std::uin
   if (window_.batches.empty() || window_.epoch != epoch || window_.first != first) {
     ISOCOST_ASSIGN(window_, compose(epoch, first));
   }
-  const std::uint64_t place = step - first;
-  return place < window_.batches.size() ? window_.batches[place] : std::vector<SampleId>();
+  const std::uint64_t index = step - first;
+  return index < window_.batches.size() ? window_.batches[index] : std::vector<SampleId>();
 }
 
 // Returns the load of a sample; an empty one if the recipe refuses the sample, which decoding will

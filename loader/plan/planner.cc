@@ -234,10 +234,10 @@ std::size_t smallest_sample(const PlanInput& input) {
 Result<Division> divide_with_repeats(const PlanInput& input, std::uint32_t microbatches,
                                      const CostModel& model, const PlanOptions& options,
                                      const MicrobatchLimits& limits) {
-  const std::size_t places = static_cast<std::size_t>(options.ranks) * microbatches;
+  const std::size_t slots = static_cast<std::size_t>(options.ranks) * microbatches;
   const std::size_t repeated = smallest_sample(input);
   PlanInput filled{.loads = input.loads, .weights = {}, .ids = {}};
-  filled.loads.resize(std::max(places, input.loads.size()), input.loads[repeated]);
+  filled.loads.resize(std::max(slots, input.loads.size()), input.loads[repeated]);
   ISOCOST_ASSIGN(Division division, divide(filled, microbatches, model, options, limits, nullptr));
   for (auto& bin : division.llm.bins) {
     for (std::uint32_t& sample : bin) {

@@ -30,7 +30,7 @@ Status check(const PlanOptions& options, const Layout& layout) {
 }
 
 bool has_stages(const Layout& layout) {
-  return layout.llm.pipeline > 1 || layout.encoder_place == EncoderPlace::kOwnRanks;
+  return layout.llm.pipeline > 1 || layout.encoder_place == EncoderPlacement::kOwnRanks;
 }
 
 Status check_reprofile(const PlanOptions& options, const Layout& layout) {

@@ -50,7 +50,7 @@ class ServedLayout {
   bool pipelined() const;
   /// Returns the receivers. Views live as long as this object.
   std::span<const Receiver> receivers() const { return receivers_; }
-  bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlace::kOwnRanks; }
+  bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlacement::kOwnRanks; }
   /// See Layout::coupled.
   bool coupled() const { return layout_.coupled; }
   std::size_t encoder_replicas() const { return layout_.encoder.data; }

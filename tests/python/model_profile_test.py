@@ -19,7 +19,7 @@ from isocost.profiling.architecture import architecture, layer_parameters  # noq
 from isocost.profiling.fewer_layers import extrapolate, layers_that_fit  # noqa: E402
 from isocost.profiling.largest_load import Trial, largest_load  # noqa: E402
 from isocost.profiling.random_loads import module_loads, patch_grid  # noqa: E402
-from isocost.profiling.skeleton import Skeleton, first_layers, places, unique_parameters  # noqa: E402
+from isocost.profiling.skeleton import Skeleton, first_layers, module_attributes, unique_parameters  # noqa: E402
 from support import PROGRAM, TIMEOUT, main  # noqa: E402
 
 NEEDED = ("torch", "transformers", "tokenizers")
@@ -206,7 +206,8 @@ class Modules(Directories):
             for module, other in ((encoder, "llm"), ("llm", encoder)):
                 _skeleton, model = self.build(family, module)
                 self.assertFalse(any(own.is_meta for own in unique_parameters(model, module)))
-                modules = [place.get() for place in places(model, module) if isinstance(place.get(), torch.nn.Module)]
+                modules = [attribute.get() for attribute in module_attributes(model, module)
+                           if isinstance(attribute.get(), torch.nn.Module)]
                 self.assertFalse(any(own.is_meta for each in modules for own in each.buffers()))
                 self.assertTrue(all(own.is_meta for own in unique_parameters(model, other)))
 

@@ -144,9 +144,9 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
   ISOCOST_TRY(check_tensors(header));
   Assembly assembly(pool);
   for (std::size_t t = 0; t < header.tensors.size(); ++t) {
-    auto places = row_places(header, t);
-    if (!places) return corrupt(header.position, places.error().message());
-    const auto sum = checked_sum(assembly.missing_bytes_, places->bytes());
+    auto rows = row_offsets(header, t);
+    if (!rows) return corrupt(header.position, rows.error().message());
+    const auto sum = checked_sum(assembly.missing_bytes_, rows->bytes());
     if (!sum || *sum > max_bytes) {
       return corrupt(header.position,
                      "announces more than " + std::to_string(max_bytes) + " bytes");
@@ -154,7 +154,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
     assembly.missing_bytes_ = *sum;
     Target& target = assembly.targets_.emplace_back();
     target.spec = header.tensors[t];
-    target.places = *std::move(places);
+    target.rows = *std::move(rows);
     target.filled.assign(header.samples.size(), 0);
   }
   assembly.bytes_ = assembly.missing_bytes_;
@@ -166,7 +166,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
 Status Assembly::allocate() {
   if (memory_ != Memory::kNone) return {};
   try {
-    for (Target& target : targets_) target.buffer = pool_->allocate(target.places.bytes());
+    for (Target& target : targets_) target.buffer = pool_->allocate(target.rows.bytes());
   } catch (const std::bad_alloc&) {
     return Error(ErrorCode::kOutOfMemory,
                  "no memory for a microbatch of " + std::to_string(missing_bytes_) +
@@ -198,7 +198,7 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
     return other.spec.name == spec.name;
   });
   if (target == targets_.end()) return corrupt(header_.position, spec.name + ": not announced");
-  const auto& [row_bytes, first_row] = target->places;
+  const auto& [row_bytes, first_row] = target->rows;
   const std::int64_t first = first_row[sample];
   const std::int64_t rows = first_row[sample + 1] - first;
   const bool alike = is_part_of(target->spec, spec.dtype, spec.shape, rows);
@@ -239,7 +239,7 @@ Status Assembly::use_block(std::span<const std::byte> block,
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     Target& target = targets_[t];
     const std::int64_t offset = offsets[t];
-    const std::int64_t bytes = target.places.bytes();
+    const std::int64_t bytes = target.rows.bytes();
     if (offset < 0 || offset % kAlignment != 0 || bytes > size || offset > size - bytes) {
       return corrupt(header_.position, target.spec.name + ": lies beyond its block");
     }
@@ -268,7 +268,7 @@ Result<Microbatch> Assembly::finish() {
     NamedTensor named{target.spec.name, std::move(made)};
     const TensorEntry* entry = find_tensor(named.name);
     if (entry != nullptr && entry->role == TensorRole::kTurnWeights) {
-      turns = {std::move(named.tensor), std::move(target.places.first_row)};
+      turns = {std::move(named.tensor), std::move(target.rows.first_row)};
       continue;
     }
     if (entry != nullptr && entry->role == TensorRole::kLengths) {

@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "trainer_adapter/client.h"
 #include "transport/wire/messages.h"
-#include "transport/wire/row_places.h"
+#include "transport/wire/row_offsets.h"
 
 namespace isocost {
 
@@ -59,7 +59,7 @@ class Assembly {
  private:
   struct Target {
     TensorSpec spec;
-    RowPlaces places;
+    RowOffsets rows;
     std::vector<std::int64_t> filled;  // [samples]: bytes received of each sample's rows
     Buffer buffer;                     // holds tensors that are copied
     SharedTensor in_block;             // holds tensors that are not copied

@@ -11,7 +11,7 @@ namespace isocost {
 Result<BlockLayout> BlockLayout::of(const MicrobatchHeader& header) {
   BlockLayout layout;
   for (std::size_t t = 0; t < header.tensors.size(); ++t) {
-    ISOCOST_ASSIGN(RowPlaces rows, row_places(header, t));
+    ISOCOST_ASSIGN(RowOffsets rows, row_offsets(header, t));
     const auto end = checked_sum(layout.bytes, rows.bytes());
     const auto padded = end ? checked_sum(*end, kAlignment - 1) : std::nullopt;
     if (!padded) return Error(ErrorCode::kCorrupt, header.tensors[t].name + ": impossible size");

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "transport/wire/messages.h"
-#include "transport/wire/row_places.h"
+#include "transport/wire/row_offsets.h"
 
 namespace isocost {
 
@@ -19,13 +19,13 @@ struct BlockLayout {
 
   struct Tensor {
     TensorSpec spec;
-    RowPlaces rows;
+    RowOffsets rows;
     std::int64_t offset = 0;  ///< A multiple of kAlignment.
   };
   std::vector<Tensor> tensors;  ///< The header's tensors, in their order.
   std::int64_t bytes = 0;
 
-  /// Computes the layout. Pure. Errors: those of row_places.
+  /// Computes the layout. Pure. Errors: those of row_offsets.
   static Result<BlockLayout> of(const MicrobatchHeader& header);
   std::vector<std::int64_t> offsets() const;
 };

@@ -91,7 +91,7 @@ class Collector {
   }
 
   void add_joint(std::size_t tensor, std::size_t pipeline, std::size_t data) {
-    Layout layout{.encoder_place = EncoderPlace::kLlmRanks,
+    Layout layout{.encoder_place = EncoderPlacement::kLlmRanks,
                   .encoder = {tensor, pipeline, data},
                   .llm = {tensor, pipeline, data},
                   .schedule = options_.schedule};
@@ -260,7 +260,7 @@ Result<LayoutSpace> enumerate_layouts(const JobModel& job, const BatchSummary& b
 }
 
 bool treats_alike(const Layout& layout) {
-  return layout.encoder_place == EncoderPlace::kLlmRanks ||
+  return layout.encoder_place == EncoderPlacement::kLlmRanks ||
          (layout.encoder.tensor == layout.llm.tensor && layout.encoder.data == layout.llm.data);
 }
 

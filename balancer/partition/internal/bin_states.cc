@@ -125,15 +125,15 @@ void BinStates::rank_all() {
   std::sort(order_.begin(), order_.end());
 }
 
-// Moves only the bins between both places, since there may be thousands of bins.
+// Moves only the bins between both positions, since there may be thousands of bins.
 void BinStates::reorder(const RankedBin& before, const RankedBin& now) {
-  const auto old_place = std::lower_bound(order_.begin(), order_.end(), before);
-  const auto new_place = std::lower_bound(order_.begin(), order_.end(), now);
-  if (new_place > old_place) {
-    *std::move(old_place + 1, new_place, old_place) = now;
+  const auto old_position = std::lower_bound(order_.begin(), order_.end(), before);
+  const auto new_position = std::lower_bound(order_.begin(), order_.end(), now);
+  if (new_position > old_position) {
+    *std::move(old_position + 1, new_position, old_position) = now;
   } else {
-    std::move_backward(new_place, old_place, old_place + 1);
-    *new_place = now;
+    std::move_backward(new_position, old_position, old_position + 1);
+    *new_position = now;
   }
 }
 

@@ -204,24 +204,25 @@ class SpreadPixels {
   // Returns the fours that hold the pixels from `first` to `end`. Neither number may decrease
   // between calls.
   const std::uint8_t* fours(std::size_t first, std::size_t end) {
-    if (done_ >= end) return place(first);
+    if (done_ >= end) return four_at(first);
     // Spreads some more, so that reading them need not wait for the writes of each four.
     end += kMore;
     if (end + kFour > begin_ + capacity_) keep_from(first / kFour * kFour);
-    for (; done_ < end; done_ += kFour) spread<kIsCoarse>(from_, done_, place(done_));
-    return place(first);
+    for (; done_ < end; done_ += kFour) spread<kIsCoarse>(from_, done_, four_at(done_));
+    return four_at(first);
   }
 
  private:
   static constexpr std::size_t kMore = 24;
   static_assert((kMore + kFour) * kChannels + kLane <= kResampleSlack + kFour);
 
-  std::uint8_t* place(std::size_t pixel) {
+  std::uint8_t* four_at(std::size_t pixel) {
     return scratch_ + (pixel - begin_) / kFour * kFourBytes;
   }
   void keep_from(std::size_t first) {
     if (first < done_) {
-      std::memmove(scratch_, place(first), static_cast<std::size_t>(place(done_) - place(first)));
+      std::memmove(scratch_, four_at(first),
+                   static_cast<std::size_t>(four_at(done_) - four_at(first)));
     } else {
       done_ = first;
     }

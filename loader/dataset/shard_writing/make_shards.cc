@@ -84,8 +84,8 @@ class Maker {
     fs::remove(path, ignored);
   }
   Status stage();
-  Status add(const InputSample& sample, const std::string& place);
-  void warn_of_conversations(const std::string& place);
+  Status add(const InputSample& sample, const std::string& location);
+  void warn_of_conversations(const std::string& location);
   Status count_unread(const InputSample& sample, const std::vector<OpenPart>& parts);
   std::optional<Refusal> refuse(const InputSample& sample, std::vector<OpenPart>& parts);
   std::optional<Refusal> open_part(const InputSample& sample, const InputPart& part,
@@ -153,13 +153,13 @@ Status Maker::add_all(SampleInput& input) {
     auto sample = input.next();
     if (!sample) {
       if (sample.error().code() != ErrorCode::kCorrupt) return std::move(sample).error();
-      ISOCOST_TRY(take_bad({input.place(), "", "", sample.error().message()},
-                           Error(sample.error()).with_context(input.place())));
+      ISOCOST_TRY(take_bad({input.location(), "", "", sample.error().message()},
+                           Error(sample.error()).with_context(input.location())));
       continue;
     }
     const std::optional<InputSample>& read = *sample;
     if (!read) break;
-    ISOCOST_TRY(add(*read, input.place()));
+    ISOCOST_TRY(add(*read, input.location()));
     if (options_.progress) options_.progress(input.done(), input.total(), "writing shards");
   }
   for (const auto& [extension, files] : input.files_left_out()) {
@@ -168,24 +168,24 @@ Status Maker::add_all(SampleInput& input) {
   return {};
 }
 
-Status Maker::add(const InputSample& sample, const std::string& place) {
+Status Maker::add(const InputSample& sample, const std::string& location) {
   std::vector<OpenPart> parts(sample.parts.size());
   if (auto refusal = refuse(sample, parts)) {
-    BadSample bad{place, printable_utf8(sample.key), printable_utf8(refusal->part),
+    BadSample bad{location, printable_utf8(sample.key), printable_utf8(refusal->part),
                   refusal->error.message()};
-    std::string context = place + ": " + bad.key;
+    std::string context = location + ": " + bad.key;
     if (!bad.part.empty()) context += ": " + bad.part;
     return take_bad(std::move(bad), Error(refusal->error).with_context(context));
   }
-  if (sample.needs_model) warn_of_conversations(place);
+  if (sample.needs_model) warn_of_conversations(location);
   ISOCOST_TRY(count_unread(sample, parts));
   return write(parts);
 }
 
-void Maker::warn_of_conversations(const std::string& place) {
+void Maker::warn_of_conversations(const std::string& location) {
   if (std::exchange(warned_of_conversations_, true)) return;
   log(options_.log, LogLevel::kWarning,
-      place +
+      location +
           ": a conversation, which is read with a model's directory alone: give isocost tokenize, "
           "check and serve --model DIR (in Python model=DIR). To the recipe native28, which serves "
           "without a model, all such samples are bad");

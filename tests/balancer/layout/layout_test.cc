@@ -162,18 +162,19 @@ TEST(Layout, StagesShareAllOfAModule) {
   const JobModel job;
   const SampleCost mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
   for (std::size_t pipeline = 1; pipeline <= 28; ++pipeline) {
-    for (const EncoderPlace place : {EncoderPlace::kOwnRanks, EncoderPlace::kLlmRanks}) {
+    for (const EncoderPlacement place :
+         {EncoderPlacement::kOwnRanks, EncoderPlacement::kLlmRanks}) {
       const ModuleDegrees llm{2, pipeline, 2};
       const Layout layout{
           .encoder_place = place,
-          .encoder = place == EncoderPlace::kLlmRanks ? llm : ModuleDegrees{1, 3, 2},
+          .encoder = place == EncoderPlacement::kLlmRanks ? llm : ModuleDegrees{1, 3, 2},
           .llm = llm,
           .microbatches = 8};
       const auto model = make_pipeline(job, layout, mean);
       ASSERT_TRUE(model.has_value()) << model.error().message();
       EXPECT_TRUE(model->validate().has_value());
       for (const double share : model->llm.shares) EXPECT_GE(share, 0);
-      EXPECT_EQ(model->encoder_on_llm.empty(), place == EncoderPlace::kOwnRanks);
+      EXPECT_EQ(model->encoder_on_llm.empty(), place == EncoderPlacement::kOwnRanks);
     }
   }
 }
@@ -211,7 +212,7 @@ TEST(Layout, AJointCutDoesNotDependOnTheReadersSamples) {
   const JobModel job;
   const SampleCost small{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
   const SampleCost large{.encoder_s = 2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
-  Layout layout{.encoder_place = EncoderPlace::kLlmRanks,
+  Layout layout{.encoder_place = EncoderPlacement::kLlmRanks,
                 .encoder = {1, 4, 1},
                 .llm = {1, 4, 1},
                 .microbatches = 4};
@@ -268,7 +269,7 @@ TEST(JobModel, BothEncodersCount) {
   EXPECT_GT(both->encoder_activation_bytes_per_unit(),
             vision->encoder_activation_bytes_per_unit());  // 32 layers of 1,280, not 27 of 1,152
 
-  for (const EncoderPlace place : {EncoderPlace::kOwnRanks, EncoderPlace::kLlmRanks}) {
+  for (const EncoderPlacement place : {EncoderPlacement::kOwnRanks, EncoderPlacement::kLlmRanks}) {
     const Layout layout{
         .encoder_place = place, .encoder = {2, 2, 3}, .llm = {2, 2, 3}, .microbatches = 8};
     const SampleCost mean{.encoder_s = 0.1, .llm_s = 2, .encoder_units = 1, .llm_units = 1};

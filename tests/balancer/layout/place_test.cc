@@ -24,7 +24,7 @@ Layout own_ranks() {
 
 Layout one_pipeline() {
   Layout layout;
-  layout.encoder_place = EncoderPlace::kLlmRanks;
+  layout.encoder_place = EncoderPlacement::kLlmRanks;
   layout.encoder = layout.llm = {2, 2, 4};
   layout.microbatches = 4;
   return layout;

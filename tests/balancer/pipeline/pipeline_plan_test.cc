@@ -80,17 +80,17 @@ TEST(Order, EqualsTheBestOfAllOrdersOfASmallStep) {
 
 TEST(Plan, EqualsTheBestOfAllDivisionsOfASmallStep) {
   constexpr std::size_t kSamples = 6;
-  constexpr std::size_t kPlaces = 3;
+  constexpr std::size_t kSlots = 3;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Random random(seed);
-    const PipelineModel model = small_model(Schedule::k1F1B, 1, 1, kPlaces);
+    const PipelineModel model = small_model(Schedule::k1F1B, 1, 1, kSlots);
     const std::vector<SampleCost> samples = random_samples(kSamples, random);
     double best = 1e9;
     for (std::size_t code = 0; code < 729; ++code) {
-      MicrobatchBins bins(kPlaces);
+      MicrobatchBins bins(kSlots);
       std::size_t rest = code;
-      for (std::uint32_t i = 0; i < kSamples; ++i, rest /= kPlaces) {
-        bins[rest % kPlaces].push_back(i);
+      for (std::uint32_t i = 0; i < kSamples; ++i, rest /= kSlots) {
+        bins[rest % kSlots].push_back(i);
       }
       const auto is_empty = [](const auto& bin) { return bin.empty(); };
       if (std::any_of(bins.begin(), bins.end(), is_empty)) continue;

@@ -32,11 +32,11 @@ void fill(ModulePipeline& module, std::size_t replica, std::size_t slots, Random
 }
 
 // Where in a step something happens: encoder or LLM, replica, slot, chunk of the model, kind.
-using Place = std::tuple<bool, std::size_t, std::size_t, std::size_t, PassKind>;
+using PassId = std::tuple<bool, std::size_t, std::size_t, std::size_t, PassKind>;
 
 struct Runner {
   const PipelineStep& step;
-  std::map<Place, double> ended;
+  std::map<PassId, double> ended;
 
   const ModulePipeline& module(bool encoder) const { return encoder ? step.encoder : step.llm; }
 
@@ -46,7 +46,7 @@ struct Runner {
     return of.passes[replica][slot * of.model_chunks() + chunk];
   }
 
-  bool arrived(const Place& from, double delay, double now) const {
+  bool arrived(const PassId& from, double delay, double now) const {
     const auto found = ended.find(from);
     return found != ended.end() && found->second + delay <= now;
   }

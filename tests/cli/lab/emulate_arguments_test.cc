@@ -38,7 +38,7 @@ TEST(EmulateArguments, FlagsAreTheLayoutAndTheDisturbance) {
   EXPECT_EQ(layout.llm, (ModuleDegrees{1, 3, 3}));
   EXPECT_EQ(layout.microbatches, 4U);
   EXPECT_EQ(layout.schedule, Schedule::kZbH1);
-  EXPECT_EQ(layout.encoder_place, EncoderPlace::kOwnRanks);
+  EXPECT_EQ(layout.encoder_place, EncoderPlacement::kOwnRanks);
   EXPECT_EQ(arguments.balance, "in-order");
   EXPECT_EQ(arguments.disturbance.noise, 0.5);
   EXPECT_EQ(arguments.disturbance.slow_rank, "1:2");

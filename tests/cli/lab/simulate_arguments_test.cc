@@ -58,7 +58,7 @@ TEST(SimulateArguments, WhatIsLeftOutIsChosen) {
 
 TEST(SimulateArguments, OneStageIsShared) {
   const Layout shared = layout("--pp 1").value();
-  EXPECT_EQ(shared.encoder_place, EncoderPlace::kLlmRanks);
+  EXPECT_EQ(shared.encoder_place, EncoderPlacement::kLlmRanks);
   EXPECT_EQ(shared.encoder, shared.llm);
   EXPECT_THAT(refusal("--pp 1 --encoder-pp 1"), HasSubstr("both modules share the one stage"));
 }

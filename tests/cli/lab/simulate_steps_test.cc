@@ -30,7 +30,7 @@ TEST(SimulateSteps, MeansAreOverTheStepsAndExtremesOverAllOfThem) {
   SimulateArguments arguments;
   arguments.steps = 2;
   JobModel job;
-  const Layout layout{.encoder_place = EncoderPlace::kLlmRanks,
+  const Layout layout{.encoder_place = EncoderPlacement::kLlmRanks,
                       .encoder = {1, 1, 2},
                       .llm = {1, 1, 2},
                       .microbatches = 1};

@@ -354,7 +354,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
 }
 
 TEST_F(ServedLayoutTest, DataParallelOnlyIsPlannedAsWithoutALayout) {
-  layout_.encoder_place = EncoderPlace::kLlmRanks;
+  layout_.encoder_place = EncoderPlacement::kLlmRanks;
   layout_.llm = layout_.encoder = {2, 1, 2};
   write();
   const auto layout = create().value();
@@ -416,7 +416,7 @@ TEST_F(ServedLayoutTest, FewerMicrobatchesThanStagesAreWarnedOfWithTheirCost) {
 TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {
   options_.reprofile = true;
   EXPECT_THAT(refusal(), HasSubstr("reprofile = on: no rank of layout"));
-  layout_.encoder_place = EncoderPlace::kLlmRanks;
+  layout_.encoder_place = EncoderPlacement::kLlmRanks;
   layout_.llm = layout_.encoder = {2, 1, 2};
   write();
   EXPECT_EQ(refusal(), "accepted");

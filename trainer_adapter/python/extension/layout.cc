@@ -57,7 +57,7 @@ std::optional<py::dict> caps(const ActivationCaps& caps) {
 // Binds the file's keys except its version.
 void bind_keys(py::class_<Layout>& layout) {
   const auto own_ranks = [](const Layout& self) {
-    return self.encoder_place == EncoderPlace::kOwnRanks;
+    return self.encoder_place == EncoderPlacement::kOwnRanks;
   };
   layout
       .def_property_readonly(

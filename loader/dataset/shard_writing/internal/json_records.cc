@@ -166,10 +166,10 @@ Result<std::optional<std::string>> JsonRecords::behind_array() {
   return corrupt("something follows the end of the array");
 }
 
-std::string JsonRecords::place() const {
-  std::string place = path_.string() + ":" + std::to_string(record_line_);
-  if (is_array_) place += ", element " + std::to_string(number_);
-  return place;
+std::string JsonRecords::location() const {
+  std::string location = path_.string() + ":" + std::to_string(record_line_);
+  if (is_array_) location += ", element " + std::to_string(number_);
+  return location;
 }
 
 }  // namespace isocost

@@ -29,8 +29,8 @@ class JsonRecords {
 
   /// Returns the line of the last record, or the number of the last element, from 1.
   std::uint64_t number() const { return number_; }
-  /// Returns the position of the last record: "a.jsonl:17", or "a.json:17, element 3".
-  std::string place() const;
+  /// Returns the location of the last record: "a.jsonl:17", or "a.json:17, element 3".
+  std::string location() const;
 
   std::uint64_t done() const { return done_; }
   std::uint64_t total() const { return static_cast<std::uint64_t>(file_->size()); }

@@ -29,7 +29,7 @@ class Records final : public SampleInput {
     ISOCOST_ASSIGN(InputSample sample, forms_.read(*std::move(record), records_->number()));
     return std::optional(std::move(sample));
   }
-  std::string place() const override { return records_->place(); }
+  std::string location() const override { return records_->location(); }
   const std::map<std::string, std::uint64_t>& files_left_out() const override { return none_; }
   std::uint64_t done() const override { return records_->done(); }
   std::uint64_t total() const override { return records_->total(); }
@@ -63,7 +63,7 @@ class Tree final : public SampleInput {
                                                    const SampleInputOptions& options);
 
   Result<std::optional<InputSample>> next() override;
-  std::string place() const override { return root_.string(); }
+  std::string location() const override { return root_.string(); }
   const std::map<std::string, std::uint64_t>& files_left_out() const override { return left_out_; }
   std::uint64_t done() const override { return at_; }
   std::uint64_t total() const override { return samples_.size(); }

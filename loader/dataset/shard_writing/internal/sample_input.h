@@ -55,8 +55,8 @@ class SampleInput {
   /// Returns the next sample, or nothing at the end. Errors: kCorrupt for a bad record; the next
   /// call reads on after it. kIo.
   virtual Result<std::optional<InputSample>> next() = 0;
-  /// Returns the position of the last result of `next`, for messages: "manifest.jsonl:17".
-  virtual std::string place() const = 0;
+  /// Returns the location of the last result of `next`, for messages: "manifest.jsonl:17".
+  virtual std::string location() const = 0;
   /// Returns the number of files that were left out because no file of their sample has an
   /// extension that Isocost reads, by extension.
   virtual const std::map<std::string, std::uint64_t>& files_left_out() const = 0;

@@ -18,14 +18,14 @@ class DecodesInFlight {
   /// One decode, from its construction to the end of its scope.
   class Scope {
    public:
-    Scope(DecodesInFlight& all, SampleId id) : all_(all), place_(all.begin(id)) {}
-    ~Scope() { all_.end(place_); }
+    Scope(DecodesInFlight& all, SampleId id) : all_(all), entry_(all.begin(id)) {}
+    ~Scope() { all_.end(entry_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     DecodesInFlight& all_;
-    std::multimap<MonotonicTime, SampleId>::iterator place_;
+    std::multimap<MonotonicTime, SampleId>::iterator entry_;
   };
 
   struct Oldest {
@@ -40,14 +40,14 @@ class DecodesInFlight {
   }
 
  private:
-  using Place = std::multimap<MonotonicTime, SampleId>::iterator;
-  Place begin(SampleId id) ISOCOST_EXCLUDES(mutex_) {
+  using Entry = std::multimap<MonotonicTime, SampleId>::iterator;
+  Entry begin(SampleId id) ISOCOST_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return samples_.emplace(steady_clock()(), id);
   }
-  void end(Place place) ISOCOST_EXCLUDES(mutex_) {
+  void end(Entry entry) ISOCOST_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    samples_.erase(place);
+    samples_.erase(entry);
   }
 
   mutable Mutex mutex_;

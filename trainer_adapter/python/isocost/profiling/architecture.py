@@ -3,7 +3,7 @@
 from typing import Any
 
 from isocost.profiling.descriptions import Architecture
-from isocost.profiling.skeleton import MERGERS, Skeleton, places
+from isocost.profiling.skeleton import MERGERS, Skeleton, module_attributes
 
 _FLOP_PER_WEIGHT = 2  # a product and a sum
 _POSITIONS_IN_A_VECTOR = 2  # merged by Qwen2-Audio's encoder, which averages pairs; Whisper's has no projector
@@ -50,10 +50,10 @@ def _head_flop(skeleton: Skeleton, module: str) -> int:
     """Returns the FLOP of the output head for a token, or of the projector for a patch or a position."""
     if module == "llm":
         return _FLOP_PER_WEIGHT * int(skeleton.model.get_output_embeddings().weight.numel())
-    tower, *others = places(skeleton.model, module)
+    tower, *others = module_attributes(skeleton.model, module)
     projectors = [own for own in (getattr(tower.get(), name, None) for name in MERGERS) if own is not None]
     own = [each for projector in projectors for each in projector.parameters()]
-    own = own or [each for place in others for each in place.parameters()]
+    own = own or [each for attribute in others for each in attribute.parameters()]
     weights = sum(each.numel() for each in own if each.dim() == 2)
     return _FLOP_PER_WEIGHT * int(weights) // _units_in_a_vector(skeleton)
 

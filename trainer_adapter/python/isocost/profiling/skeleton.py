@@ -17,8 +17,8 @@ MERGERS = ("merger", "deepstack_merger_list")  # names in Qwen's encoders, which
 _CLASSES = {"qwen2_audio": "Qwen2AudioForConditionalGeneration", "whisper": "WhisperForConditionalGeneration"}
 
 
-class Place(NamedTuple):
-    """The place of a submodule, or of a parameter beside them: attribute `name` of `parent`."""
+class ModuleAttribute(NamedTuple):
+    """Attribute `name` of `parent`, which holds a submodule or a parameter beside the submodules."""
 
     parent: Any
     name: str
@@ -112,7 +112,7 @@ class Skeleton:
 
     def attention(self, module: str) -> str:
         """Returns the name of the module's attention implementation."""
-        return attention_of(places(self.model, module)[0].get())
+        return attention_of(module_attributes(self.model, module)[0].get())
 
     def period(self, module: str) -> int:
         """Returns the number of first layers that have kinds of attention in the same proportion as all layers."""
@@ -133,19 +133,19 @@ class Skeleton:
         model = _empty_model(self.config, self._attention, dtype)
         tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
         with torch.device(device):
-            for place in places(model, module):
-                place.put(self._real(place, dtype))
+            for attribute in module_attributes(model, module):
+                attribute.put(self._real(attribute, dtype))
                 if frozen:
-                    place.get().requires_grad_(False)
+                    attribute.get().requires_grad_(False)
         if module == "llm" and tied:
             model.get_output_embeddings().weight = model.get_input_embeddings().weight
         return model.train()
 
-    def _real(self, place: Place, dtype: Any) -> Any:
+    def _real(self, attribute: ModuleAttribute, dtype: Any) -> Any:
         import torch
         import transformers
 
-        empty = place.get()
+        empty = attribute.get()
         with _without_warnings():
             if isinstance(empty, transformers.PreTrainedModel):
                 return type(empty)._from_config(  # noqa: SLF001 (as models build their submodels)
@@ -171,15 +171,15 @@ def _empty_model(config: Any, attention: str, dtype: Any = None) -> Any:
         return transformers.AutoModelForImageTextToText.from_config(copy.deepcopy(config), **given)
 
 
-def places(model: Any, module: str) -> List[Place]:
+def module_attributes(model: Any, module: str) -> List[ModuleAttribute]:
     """Returns the submodules of a model that make up a module, and the parameters beside them."""
     inner = model.model
     children = [name for name, _child in inner.named_children()]
     if module == "llm":
         head = next(name for name in _HEAD if hasattr(model, name))
-        return [Place(inner, name) for name in children if name in _LLM] + [Place(model, head)]
+        return [ModuleAttribute(inner, name) for name in children if name in _LLM] + [ModuleAttribute(model, head)]
     beside = [name for name, _own in inner.named_parameters(recurse=False)]
-    return [Place(inner, name) for name in [*children, *beside] if name not in _LLM]
+    return [ModuleAttribute(inner, name) for name in [*children, *beside] if name not in _LLM]
 
 
 def attention_of(model: Any) -> str:
@@ -187,28 +187,29 @@ def attention_of(model: Any) -> str:
     return str(model.config._attn_implementation)  # noqa: SLF001 (transformers documents it)
 
 
-def layer_list(model: Any, module: str) -> Place:
+def layer_list(model: Any, module: str) -> ModuleAttribute:
     """Returns the longest list of layers in a module, projectors aside."""
     import torch
 
-    found = [Place(parent, name) for place in places(model, module) if isinstance(place.get(), torch.nn.Module)
-             for parent in place.get().modules() for name, child in parent.named_children()
+    found = [ModuleAttribute(parent, name) for attribute in module_attributes(model, module)
+             if isinstance(attribute.get(), torch.nn.Module)
+             for parent in attribute.get().modules() for name, child in parent.named_children()
              if isinstance(child, torch.nn.ModuleList) and name not in MERGERS]
-    return max(found, key=lambda place: len(place.get()))
+    return max(found, key=lambda attribute: len(attribute.get()))
 
 
 @contextlib.contextmanager
 def first_layers(model: Any, module: str, layers: int) -> Iterator[None]:
     """Makes the model run with only the first layers of a module, within the block."""
-    place = layer_list(model, module)
-    config = places(model, module)[0].get().config
-    whole = place.get()
-    place.put(whole[:layers])
+    attribute = layer_list(model, module)
+    config = module_attributes(model, module)[0].get().config
+    whole = attribute.get()
+    attribute.put(whole[:layers])
     config.update({_layers_key(config, module): layers})
     try:
         yield
     finally:
-        place.put(whole)
+        attribute.put(whole)
         config.update({_layers_key(config, module): len(whole)})
 
 
@@ -219,7 +220,7 @@ def _layers_key(config: Any, module: str) -> str:
 
 def unique_parameters(model: Any, module: str) -> List[Any]:
     """Returns the parameters of a module, each once."""
-    found = {id(each): each for place in places(model, module) for each in place.parameters()}
+    found = {id(each): each for attribute in module_attributes(model, module) for each in attribute.parameters()}
     return list(found.values())
 
 
