@@ -129,15 +129,15 @@ class Dropper {
   FILE* answers_ = nullptr;
 };
 
-// A sample's only part, in memory.
-struct Part {
+// The only file of a sample, in memory.
+struct MediaFile {
   PartShape shape;
   std::vector<std::byte> bytes;
 };
 
 struct Data {
   ScratchDirectory scratch = required(ScratchDirectory::create("isocost-node-overhead"));
-  std::vector<Part> parts;  // by sample id
+  std::vector<MediaFile> parts;  // by sample id
   std::int64_t global_batch_size = 32;
   std::uint64_t passes = 1;  // of a round
   Recipe recipe = required(Recipe::create({}));
@@ -167,7 +167,7 @@ void read_parts(Data& data) {
   const auto dataset = required(Dataset::open(data.shards(), {}));
   for (SampleId id = 0; id < dataset->size(); ++id) {
     const auto source = required(dataset->open_part(id, 0));
-    Part part{dataset->shape(id).parts.front(), {}};
+    MediaFile part{dataset->shape(id).parts.front(), {}};
     part.bytes.resize(static_cast<std::size_t>(source->size()));
     required(source->read_at(0, part.bytes));
     data.parts.push_back(std::move(part));
@@ -175,7 +175,7 @@ void read_parts(Data& data) {
 }
 
 std::vector<NamedTensor> decode(Data& data, std::size_t id) {
-  const Part& part = data.parts[id];
+  const MediaFile& part = data.parts[id];
   const MemoryByteSource source(part.bytes);
   const PartBytes bytes{&part.shape, &source};
   auto tensors = data.recipe.tensors(std::span(&bytes, 1), data.pool);

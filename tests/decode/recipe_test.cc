@@ -22,15 +22,15 @@ using test::Bytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct Part {
+struct NamedBytes {
   std::string name;
   Bytes bytes;
 };
 
 /// Parts with their probed shapes.
 struct Sample {
-  explicit Sample(std::vector<Part> of) : parts(std::move(of)) {
-    for (const Part& part : parts) {
+  explicit Sample(std::vector<NamedBytes> of) : parts(std::move(of)) {
+    for (const NamedBytes& part : parts) {
       sources.emplace_back(part.bytes);
       const auto probed = probe(sources.back(), part.name, {});
       EXPECT_TRUE(probed.has_value()) << part.name << ": " << probed.error().to_string();
@@ -43,7 +43,7 @@ struct Sample {
     return out;
   }
 
-  std::vector<Part> parts;
+  std::vector<NamedBytes> parts;
   std::vector<MemoryByteSource> sources;
   SampleShape shape;
 };

@@ -89,14 +89,14 @@ Bytes sound(MediaFormat format, int i) {
   return test::make_audio(format, test::sine(rate, 1, rate / 2 + 1000 * i, 300 + 50 * i), rate, 1);
 }
 
-struct Part {
+struct NamedBytes {
   std::string name;
   Bytes bytes;
 };
 
 // The i-th sample of each kind: every picture, sound and video format, text, JSON, and all mixed.
 // Parts are in the order of their names, as in the shards.
-std::vector<std::vector<Part>> samples_of_each_kind(int i) {
+std::vector<std::vector<NamedBytes>> samples_of_each_kind(int i) {
   const auto seed = static_cast<std::uint64_t>(i);
   const test::JpegSpec progressive{.orientation = 1 + i % 8, .progressive = true};
   const Bytes text = test::text_bytes("sample " + std::string(static_cast<std::size_t>(i), '.'));
@@ -126,10 +126,10 @@ std::vector<std::vector<Part>> samples_of_each_kind(int i) {
 }
 
 // The recipe's tensors of a sample, without a node.
-TensorHashes decoded_directly(const std::vector<Part>& parts) {
+TensorHashes decoded_directly(const std::vector<NamedBytes>& parts) {
   std::vector<MemoryByteSource> sources;
   SampleShape shape;
-  for (const Part& part : parts) {
+  for (const NamedBytes& part : parts) {
     sources.emplace_back(part.bytes);
     shape.parts.push_back(probe(sources.back(), part.name, {}).value());
   }
@@ -155,9 +155,9 @@ class SampleTensors : public LoopTest {
     fs::create_directories(files);
     int samples = 0;
     for (int i = 0; i < kOfEachKind; ++i) {
-      for (const std::vector<Part>& parts : samples_of_each_kind(i)) {
+      for (const std::vector<NamedBytes>& parts : samples_of_each_kind(i)) {
         const std::string key = "sample" + std::to_string(100 + samples++);
-        for (const Part& part : parts) {
+        for (const NamedBytes& part : parts) {
           std::ofstream(files / (key + "." + part.name), std::ios::binary)
               .write(reinterpret_cast<const char*>(part.bytes.data()),
                      static_cast<std::streamsize>(part.bytes.size()));

@@ -130,7 +130,7 @@ Coding any_coding(std::mt19937& random) {
           .restart_rows = static_cast<int>(random() % 3)};
 }
 
-struct Part {
+struct Crop {
   PatchGrid grid;
   Framing framing;
   ExactResize resize;
@@ -138,37 +138,37 @@ struct Part {
 };
 
 // Returns a random part of a picture that is resized to any size, the picture's own included.
-Part any_part(const PartShape& shape, std::mt19937& random) {
-  Part part;
-  part.grid = {2 * between(1, 2, random), 2 * between(1, 2, random), 14};
+Crop any_crop(const PartShape& shape, std::mt19937& random) {
+  Crop crop;
+  crop.grid = {2 * between(1, 2, random), 2 * between(1, 2, random), 14};
   const bool is_as_large = random() % 4 == 0;
-  part.framing.width = is_as_large ? shape.width : between(1, 300, random);
-  part.framing.height = is_as_large ? shape.height : between(1, 300, random);
-  part.framing.part = {between(-20, part.framing.width, random),
-                       between(-20, part.framing.height, random), part.grid.width(),
-                       part.grid.height()};
-  part.resize.filter = random() % 2 == 0 ? ResampleFilter::kBicubic : ResampleFilter::kBilinear;
-  part.resize.order = random() % 2 == 0 ? ResizeOrder::kPillow13 : ResizeOrder::kWidthFirst;
-  part.exactness = random() % 2 == 0 ? Exactness::kFast : Exactness::kExact;
-  return part;
+  crop.framing.width = is_as_large ? shape.width : between(1, 300, random);
+  crop.framing.height = is_as_large ? shape.height : between(1, 300, random);
+  crop.framing.part = {between(-20, crop.framing.width, random),
+                       between(-20, crop.framing.height, random), crop.grid.width(),
+                       crop.grid.height()};
+  crop.resize.filter = random() % 2 == 0 ? ResampleFilter::kBicubic : ResampleFilter::kBilinear;
+  crop.resize.order = random() % 2 == 0 ? ResizeOrder::kPillow13 : ResizeOrder::kWidthFirst;
+  crop.exactness = random() % 2 == 0 ? Exactness::kFast : Exactness::kExact;
+  return crop;
 }
 
 using Patches = std::vector<std::byte>;
 
-Result<Patches> part_alone(const Bytes& file, const PartShape& shape, const Part& part) {
-  Patches patches(static_cast<std::size_t>(part.grid.bytes()));
-  ISOCOST_TRY(framed_image_patches(MemoryByteSource(file), shape, part.framing, part.grid,
-                                   part.resize, {.exactness = part.exactness}, patches, {}));
+Result<Patches> crop_alone(const Bytes& file, const PartShape& shape, const Crop& crop) {
+  Patches patches(static_cast<std::size_t>(crop.grid.bytes()));
+  ISOCOST_TRY(framed_image_patches(MemoryByteSource(file), shape, crop.framing, crop.grid,
+                                   crop.resize, {.exactness = crop.exactness}, patches, {}));
   return patches;
 }
 
-Result<Patches> part_of_whole(const Bytes& file, const PartShape& shape, const Part& part) {
-  ISOCOST_ASSIGN(const Pixels whole, displayed_image(MemoryByteSource(file), shape, part.framing,
-                                                     {.exactness = part.exactness}, {}));
-  Patches patches(static_cast<std::size_t>(part.grid.bytes()));
-  ExactResize resize = part.resize;
-  resize.exactness = part.exactness;
-  ISOCOST_TRY(framed_patches(whole, part.framing, part.grid, resize, patches, {}));
+Result<Patches> crop_of_whole(const Bytes& file, const PartShape& shape, const Crop& crop) {
+  ISOCOST_ASSIGN(const Pixels whole, displayed_image(MemoryByteSource(file), shape, crop.framing,
+                                                     {.exactness = crop.exactness}, {}));
+  Patches patches(static_cast<std::size_t>(crop.grid.bytes()));
+  ExactResize resize = crop.resize;
+  resize.exactness = crop.exactness;
+  ISOCOST_TRY(framed_patches(whole, crop.framing, crop.grid, resize, patches, {}));
   return patches;
 }
 
@@ -187,16 +187,16 @@ TEST(JpegRows, OfAnyPartMakeThePatchesOfTheWholePicture) {
     const Bytes file = encode(width, height, coding, random);
     const PartShape shape = shape_of(file);
     for (int j = 0; j < 3; ++j) {
-      const Part part = any_part(shape, random);
-      const Framing& framing = part.framing;
+      const Crop crop = any_crop(shape, random);
+      const Framing& framing = crop.framing;
       SCOPED_TRACE(std::to_string(width) + "x" + std::to_string(height) + ", " + text(coding) +
                    ", to " + std::to_string(framing.width) + "x" + std::to_string(framing.height) +
                    ", part at " + std::to_string(framing.part.x) + ", " +
                    std::to_string(framing.part.y) + ", exactness " +
-                   std::to_string(static_cast<int>(part.exactness)));
-      const auto whole = part_of_whole(file, shape, part);
+                   std::to_string(static_cast<int>(crop.exactness)));
+      const auto whole = crop_of_whole(file, shape, crop);
       ASSERT_TRUE(whole.has_value()) << whole.error().message();
-      const auto alone = part_alone(file, shape, part);
+      const auto alone = crop_alone(file, shape, crop);
       ASSERT_TRUE(alone.has_value()) << alone.error().message();
       ASSERT_TRUE(*alone == *whole);
     }
@@ -215,9 +215,9 @@ TEST(JpegRows, OfAPartFarDownAreThoseOfTheWholePicture) {
         for (const std::int32_t height : {3000, 1490, 700}) {  // fast, also scaled down by 2 and 4
           const PatchGrid grid{2, 2, 14};
           const Framing framing{40, height, {5, height * 2 / 3, grid.width(), grid.height()}};
-          const Part part{grid, framing, {}, exactness};
-          const auto whole = part_of_whole(file, shape, part);
-          const auto alone = part_alone(file, shape, part);
+          const Crop crop{grid, framing, {}, exactness};
+          const auto whole = crop_of_whole(file, shape, crop);
+          const auto alone = crop_alone(file, shape, crop);
           ASSERT_TRUE(whole.has_value() && alone.has_value()) << text(coding);
           EXPECT_TRUE(*alone == *whole) << text(coding) << ", " << height;
         }
@@ -227,7 +227,7 @@ TEST(JpegRows, OfAPartFarDownAreThoseOfTheWholePicture) {
 }
 
 // The part in the middle of a picture, with rows above it and below that are passed over.
-Part middle_of(const PartShape& shape, Exactness exactness) {
+Crop middle_of(const PartShape& shape, Exactness exactness) {
   const PatchGrid grid{4, 4, 14};
   const PixelArea part{(shape.width - grid.width()) / 2, (shape.height - grid.height()) / 2,
                        grid.width(), grid.height()};
@@ -238,9 +238,9 @@ void expect_same_outcome(const Bytes& file, PartShape shape, const std::string& 
                          int& failures) {
   shape.encoded_bytes = static_cast<std::int64_t>(file.size());
   for (const Exactness exactness : {Exactness::kExact, Exactness::kFast}) {
-    const Part part = middle_of(shape, exactness);
-    const auto whole = part_of_whole(file, shape, part);
-    const auto alone = part_alone(file, shape, part);
+    const Crop crop = middle_of(shape, exactness);
+    const auto whole = crop_of_whole(file, shape, crop);
+    const auto alone = crop_alone(file, shape, crop);
     ASSERT_EQ(outcome(alone), outcome(whole)) << what;
     if (whole.has_value()) {
       ASSERT_TRUE(*alone == *whole) << what;

@@ -24,7 +24,7 @@ from isocost.options import arguments, keywords
 from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
 from isocost.options.topology import resolve
-from isocost.timing.recorder import Part, Recorder, Timed, module_timers
+from isocost.timing.recorder import Pass, Recorder, Timed, module_timers
 from isocost.timing.timers import ModuleTimers
 from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 
@@ -337,7 +337,7 @@ class DataLoader:
 
     # Measurement
 
-    def timed(self, microbatch: Microbatch, part: Optional[Part] = None) -> Timed:
+    def timed(self, microbatch: Microbatch, part: Optional[Pass] = None) -> Timed:
         """Returns a context manager that measures its block, and reports the seconds for the microbatch, spread over
         its modules as predicted. On a CUDA device it uses events, and never waits for the stream. A block that an
         exception leaves is not measured.
@@ -562,7 +562,7 @@ class DataLoader:
 
     # Inside.
 
-    def _check_stages(self, part: Optional[Part]) -> None:
+    def _check_stages(self, part: Optional[Pass]) -> None:
         layout = self.layout
         if layout is None or layout.whole:
             return

@@ -12,7 +12,7 @@ from isocost.timing.timers import Measured, ModuleTimers, Stretches
 
 _LOG = logging.getLogger("isocost")
 
-Part = Literal["forward", "backward"]
+Pass = Literal["forward", "backward"]
 # Sends one report: the microbatch, its seconds in the order of MODULES, and the seconds of its forward passes.
 # -1 stands for seconds that were not measured.
 Send = Callable[[Microbatch, List[float], float], None]
@@ -42,7 +42,7 @@ class Recorder:
         self._timers: Optional[ModuleTimers] = None
         self._waiting: List[Tuple[Microbatch, Stretches]] = []
         self._step: Optional[Tuple[int, int]] = None  # The step of the passes below.
-        self._passes: Dict[int, Dict[Part, List[OwnWork]]] = {}  # By the microbatch's index.
+        self._passes: Dict[int, Dict[Pass, List[OwnWork]]] = {}  # By the microbatch's index.
 
     def add(self, microbatch: Microbatch, stretches: Stretches) -> None:
         """Reports the stretches as soon as the device has finished them and those that were added before."""
@@ -54,7 +54,7 @@ class Recorder:
         unclear = any(work.unclear for work in works) and several_ranks()
         self._add(microbatch, unclear, Stretches(whole=works, forward=forward, communication=_communication(works)))
 
-    def check_pass(self, part: Part, microbatch: Microbatch) -> None:
+    def check_pass(self, part: Pass, microbatch: Microbatch) -> None:
         """Raises ValueError for a backward pass without a forward pass."""
         at = (microbatch.epoch, microbatch.step)
         if part == "backward" and (at != self._step or microbatch.index not in self._passes):
@@ -62,7 +62,7 @@ class Recorder:
                              f"be: measure it with part=\"forward\" first; each is reported after {self._chunks} of "
                              "part=\"backward\", and dropped where the next step begins before")
 
-    def add_pass(self, part: Part, microbatch: Microbatch, watch: OwnWork) -> None:
+    def add_pass(self, part: Pass, microbatch: Microbatch, watch: OwnWork) -> None:
         """Adds a pass. A microbatch is complete with the backward pass of its last chunk."""
         at = (microbatch.epoch, microbatch.step)
         if self._step != at:  # Passes without a backward pass by now (evaluation) are not reported.
@@ -159,7 +159,7 @@ def _communication(works: Sequence[OwnWork]) -> List[Stretch]:
 class Timed:
     """The context manager of DataLoader.timed."""
 
-    def __init__(self, recorder: Recorder, microbatch: Microbatch, part: Optional[Part]):
+    def __init__(self, recorder: Recorder, microbatch: Microbatch, part: Optional[Pass]):
         self._recorder = recorder
         self._microbatch = microbatch
         self._part = part

@@ -30,7 +30,7 @@ _END_S = 5.0  # that a process may take to end
 _PROCESS = ("import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
             "from isocost.tokens import workers; workers.work(int(sys.argv[1]))")
 
-Part = Tuple[bytes, bytes, bytes, bytes, str]  # ids, labels, turns, weights, error
+EncodedTokens = Tuple[bytes, bytes, bytes, bytes, str]  # ids, labels, turns, weights, error
 Tokenizer = Union[ModelTokenizer, TranscriptTokenizer]
 
 
@@ -98,7 +98,7 @@ def tokenize_shard(opened: Any, shard: int, tokenizer: Tokenizer, progress: Call
     """
     samples = opened.samples(shard)
     name = opened.shards[shard][0]
-    results: List[Part] = []
+    results: List[EncodedTokens] = []
     counts = Counts()
     for first in range(0, len(samples), _BATCH):
         batch = samples[first:first + _BATCH]
