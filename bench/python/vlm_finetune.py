@@ -347,7 +347,7 @@ def table(title, columns, rows):
         print(f"{name:20}" + "".join(f"{text:>26}" for text in cells))
 
 
-def report(result):
+def print_result(result):
     print(f"{result['images']} photographs ({result['photographs']}), {result['megapixels']:.0f} megapixels; "
           f"{result['rounds']} rounds; median (least to most)")
     for backend, difference in result["pixels"].items():
@@ -396,7 +396,7 @@ def main():
                   "preparation": measure_preparation(shards, prepared, megapixels, arguments.rounds),
                   "training": measure_training(shards, trained, arguments.steps, arguments.rounds)
                   if arguments.steps else None}
-    report(result)
+    print_result(result)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 

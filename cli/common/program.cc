@@ -77,7 +77,7 @@ std::string message_of(const Program& program, const CLI::App& app, const CLI::P
                           flag == unknown.end() ? unknown.front() : *flag);
 }
 
-int report(const Program& program, const std::string& message, int status) {
+int print_error(const Program& program, const std::string& message, int status) {
   finish_progress();
   std::fprintf(stderr, "%s: %s\n", program.name.c_str(), message.c_str());
   return status;
@@ -86,9 +86,11 @@ int report(const Program& program, const std::string& message, int status) {
 int run_and_flush(const Program& program, const Run& run) {
   const Result<int> result = run();
   const int status =
-      result ? *result : report(program, result.error().message(), exit_status(result.error()));
+      result ? *result
+             : print_error(program, result.error().message(), exit_status(result.error()));
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  return report(program, "cannot write to standard output", status == kDone ? kFailed : status);
+  return print_error(program, "cannot write to standard output",
+                     status == kDone ? kFailed : status);
 }
 
 }  // namespace
@@ -107,11 +109,11 @@ int run_program(const Program& program, int argc, char** argv) {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-      return report(program, message_of(program, app, error), kUsageError);
+      return print_error(program, message_of(program, app, error), kUsageError);
     }
     return run_and_flush(program, run);
   } catch (const std::exception& error) {
-    return report(program, error.what(), kFailed);
+    return print_error(program, error.what(), kFailed);
   }
 }
 

@@ -26,20 +26,21 @@ OnlineModel::OnlineModel(const CostProfile& profile, CostModel::Options options,
       profile_identifier_(fmt::format("{:016x}", profile.fingerprint())),
       model_(std::make_unique<CostModel>(profile, options_)) {}
 
-bool OnlineModel::report(const Measurement& measurement, std::shared_ptr<const SealedStep> step) {
+bool OnlineModel::queue_measurement(const Measurement& measurement,
+                                    std::shared_ptr<const SealedStep> step) {
   const MutexLock lock(queue_mutex_);
-  if (reported_.size() >= kMostObservations) return false;
-  reported_.push_back({measurement, std::move(step)});
+  if (queue_.size() >= kMostObservations) return false;
+  queue_.push_back({measurement, std::move(step)});
   return true;
 }
 
-void OnlineModel::observe_reported(Messages& messages) {
-  std::vector<Observation> reported;
+void OnlineModel::observe_queued(Messages& messages) {
+  std::vector<Observation> queued;
   {
     const MutexLock lock(queue_mutex_);
-    reported.swap(reported_);
+    queued.swap(queue_);
   }
-  for (const Observation& one : reported) {
+  for (const Observation& one : queued) {
     if (one.step->plan.profile_generation != generation_) continue;
     const Status observed = model_->observe(one.measurement);
     if (observed) continue;
@@ -77,7 +78,7 @@ Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const Co
   std::uint32_t generation = 0;
   {
     const MutexLock lock(model_mutex_);
-    observe_reported(messages);
+    observe_queued(messages);
     model_->update();
     describe_drift(messages);
     before_plan_ = progress_of_model();
@@ -96,7 +97,7 @@ void OnlineModel::begin_job() {
   Messages messages;
   {
     const MutexLock lock(model_mutex_);
-    observe_reported(messages);
+    observe_queued(messages);
     model_->begin_job();
     generation_ += 1;
   }
@@ -116,7 +117,7 @@ Status OnlineModel::adopt(std::string profile) {
 }
 
 void OnlineModel::replace(CostModel model, std::string profile, Messages& messages) {
-  observe_reported(messages);
+  observe_queued(messages);
   measured_before_ += model_->measurements();
   rejected_before_ += model_->rejected();
   *model_ = std::move(model);
@@ -131,7 +132,7 @@ OnlineModel::Progress OnlineModel::progress() {
   {
     const MutexLock lock(model_mutex_);
     if (model_ == nullptr) return before_plan_;
-    observe_reported(messages);
+    observe_queued(messages);
     progress = progress_of_model();
   }
   log_all(messages);
@@ -153,7 +154,7 @@ bool OnlineModel::has_measurements() {
   bool any = false;
   {
     const MutexLock lock(model_mutex_);
-    observe_reported(messages);
+    observe_queued(messages);
     any = measurements() > 0;
   }
   log_all(messages);

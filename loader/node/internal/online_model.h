@@ -17,9 +17,9 @@
 namespace isocost {
 
 /// The cost model of a running node. Trainers' measurements are queued by a thread that must not
-/// wait, and the model learns from them when the next step is planned. `report` and `progress` may
-/// be called from any thread, and never wait for a plan. The other functions belong to one thread
-/// at a time, the planning thread while there is one.
+/// wait, and the model learns from them when the next step is planned. `queue_measurement` and
+/// `progress` may be called from any thread, and never wait for a plan. The other functions belong
+/// to one thread at a time, the planning thread while there is one.
 class OnlineModel {
  public:
   OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log);
@@ -28,7 +28,7 @@ class OnlineModel {
   /// it, where too many are queued already. A measurement of a step that was planned before the
   /// last `adopt`, `restore_state` or `begin_job` does not apply to the present model and is
   /// ignored.
-  bool report(const Measurement& measurement, std::shared_ptr<const SealedStep> step)
+  bool queue_measurement(const Measurement& measurement, std::shared_ptr<const SealedStep> step)
       ISOCOST_EXCLUDES(queue_mutex_);
 
   /// Learns from queued measurements, then calls `plan` with the model, without a lock. Logs
@@ -76,7 +76,7 @@ class OnlineModel {
   };
   using Messages = std::vector<Message>;  // logged after the lock is released
 
-  void observe_reported(Messages& messages) ISOCOST_REQUIRES(model_mutex_);
+  void observe_queued(Messages& messages) ISOCOST_REQUIRES(model_mutex_);
   void describe_drift(Messages& messages) ISOCOST_REQUIRES(model_mutex_);
   void replace(CostModel model, std::string profile, Messages& messages)
       ISOCOST_REQUIRES(model_mutex_);
@@ -106,7 +106,7 @@ class OnlineModel {
   std::int64_t rejected_before_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
 
   Mutex queue_mutex_;  // held for moments only
-  std::vector<Observation> reported_ ISOCOST_GUARDED_BY(queue_mutex_);
+  std::vector<Observation> queue_ ISOCOST_GUARDED_BY(queue_mutex_);
 };
 
 }  // namespace isocost

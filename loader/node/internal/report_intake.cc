@@ -20,7 +20,7 @@ const char* ReportIntake::try_take(std::int32_t rank, const Report& report) {
   const Measurement measurement = measurement_of(plan, receiver, report);
   context_.meter->reported(id, rank, report, plan);
   if (context_.timeline != nullptr) context_.timeline->reported(id, rank, report, plan);
-  if (!context_.model->report(measurement, std::move(held.step))) {
+  if (!context_.model->queue_measurement(measurement, std::move(held.step))) {
     return "too many measurements wait for the cost model";
   }
   return nullptr;

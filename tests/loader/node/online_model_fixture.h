@@ -33,7 +33,7 @@ class OnlineModelFixture : public testing::Test {
         measurement.seconds = {kNotMeasured, kNotMeasured,
                                factor * exact.predict_microbatch(measurement.load)[2]};
         measurement.step = step_;
-        EXPECT_TRUE(model.report(measurement, planned));
+        EXPECT_TRUE(model.queue_measurement(measurement, planned));
       }
       step_ += 1;
     }

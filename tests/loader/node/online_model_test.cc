@@ -42,11 +42,11 @@ TEST_F(OnlineModelTest, LearnsFromWhatWasReportedWhenTheNextStepIsPlanned) {
 // `report` and `progress` return on another thread while the plan is being made.
 TEST_F(OnlineModelTest, NothingWaitsForAPlan) {
   const auto step = plan(model_);
-  ASSERT_TRUE(model_.report(measured(1), step));
+  ASSERT_TRUE(model_.queue_measurement(measured(1), step));
   OnlineModel::Progress during;
   ASSERT_TRUE(model_.plan([&](const CostModel&) {
     std::jthread([&] {
-      EXPECT_TRUE(model_.report(measured(1), step));
+      EXPECT_TRUE(model_.queue_measurement(measured(1), step));
       during = model_.progress();
     }).join();
     return Result<StepPlan>(StepPlan{});
@@ -62,7 +62,7 @@ TEST_F(OnlineModelTest, TakesReportsFromManyThreadsWhileItPlans) {
     for (int t = 0; t < 3; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < 100; ++i) {
-          EXPECT_TRUE(model_.report(measured(1), step));
+          EXPECT_TRUE(model_.queue_measurement(measured(1), step));
           model_.progress();
         }
       });
@@ -74,15 +74,15 @@ TEST_F(OnlineModelTest, TakesReportsFromManyThreadsWhileItPlans) {
 
 TEST_F(OnlineModelTest, AFloodOfReportsIsDropped) {
   const auto step = plan(model_);
-  for (int i = 0; i < 65'536; ++i) ASSERT_TRUE(model_.report(measured(-2), step));
-  EXPECT_FALSE(model_.report(measured(-2), step));
+  for (int i = 0; i < 65'536; ++i) ASSERT_TRUE(model_.queue_measurement(measured(-2), step));
+  EXPECT_FALSE(model_.queue_measurement(measured(-2), step));
   plan(model_);
-  EXPECT_TRUE(model_.report(measured(-2), step));
+  EXPECT_TRUE(model_.queue_measurement(measured(-2), step));
 }
 
 TEST_F(OnlineModelTest, LogsRefusedMeasurementsEverMoreRarely) {
   const auto step = plan(model_);
-  for (int i = 0; i < 5; ++i) model_.report(measured(-2), step);
+  for (int i = 0; i < 5; ++i) model_.queue_measurement(measured(-2), step);
   plan(model_);
   EXPECT_EQ(model_.progress().rejected, 5);
   ASSERT_EQ(model_log_.lines().size(), 3U);  // the 1st, 2nd and 4th
@@ -92,10 +92,10 @@ TEST_F(OnlineModelTest, LogsRefusedMeasurementsEverMoreRarely) {
 TEST_F(OnlineModelTest, StepsOfAnEarlierJobTeachNothing) {
   const auto before = plan(model_);
   model_.begin_job();
-  ASSERT_TRUE(model_.report(measured(1), before));
+  ASSERT_TRUE(model_.queue_measurement(measured(1), before));
   EXPECT_EQ(model_.progress().measurements, 0);
   EXPECT_FALSE(model_.has_measurements());
-  ASSERT_TRUE(model_.report(measured(1), plan(model_)));
+  ASSERT_TRUE(model_.queue_measurement(measured(1), plan(model_)));
   EXPECT_EQ(model_.progress().measurements, 1);
   EXPECT_TRUE(model_.has_measurements());
 }
@@ -118,7 +118,7 @@ TEST_F(OnlineModelTest, AnAdoptedProfileReplacesTheModelAndKeepsTheCounts) {
   ASSERT_TRUE(model_.adopt(other.to_json()));
   EXPECT_EQ(model_.progress().profiles, 1U);
   EXPECT_EQ(model_.progress().measurements, 24);
-  ASSERT_TRUE(model_.report(measured(1), before));
+  ASSERT_TRUE(model_.queue_measurement(measured(1), before));
   EXPECT_EQ(model_.progress().measurements, 24);  // of the model before
   EXPECT_FALSE(model_.adopt("{}").has_value());
   EXPECT_EQ(model_.progress().profiles, 1U);

@@ -64,7 +64,8 @@ class StepSourceTest : public testing::Test {
                        options_.bad_samples.policy, options_.plan.seed);
   }
   // Reports on every microbatch of a step that it took `factor` times the stated seconds.
-  static void report(OnlineModel& model, const std::shared_ptr<SealedStep>& step, double factor) {
+  static void report_step(OnlineModel& model, const std::shared_ptr<SealedStep>& step,
+                          double factor) {
     const CostModel stated(CostProfile::stated_default(), {});
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       for (std::uint32_t microbatch = 0; microbatch < 2; ++microbatch) {
@@ -72,7 +73,7 @@ class StepSourceTest : public testing::Test {
         report.position = {step->epoch, step->step, microbatch};
         const PlannedMicrobatch& bin = step->plan.microbatch_of(rank, microbatch);
         report.seconds = {-1, -1, factor * stated.predict_microbatch(bin.run_load, bin.shape)[2]};
-        EXPECT_TRUE(model.report(measurement_of(step->plan, rank, report), step));
+        EXPECT_TRUE(model.queue_measurement(measurement_of(step->plan, rank, report), step));
       }
     }
   }
@@ -173,7 +174,7 @@ TEST_F(StepSourceTest, SavesTheCostModelsStateEveryEighthStep) {
   for (std::uint32_t step = 0; step < 7; ++step) {
     const auto sealed = steps.seal({step / 4, step % 4, decoder, {}}).value();
     EXPECT_EQ(sealed->cost_model_state, "");
-    report(*parts.model, sealed, 2);
+    report_step(*parts.model, sealed, 2);
   }
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "state"));
   const auto eighth = steps.seal({1, 3, decoder, {}}).value();
@@ -190,7 +191,7 @@ TEST_F(StepSourceTest, AFileThatCannotBeWrittenIsAWarning) {
   StepSource steps(parts);
   StepDecoder decoder = this->decoder(parts);
   steps.begin_job(2);
-  report(*parts.model, steps.seal({0, 0, decoder, {}}).value(), 2);
+  report_step(*parts.model, steps.seal({0, 0, decoder, {}}).value(), 2);
   EXPECT_TRUE(steps.seal({0, 1, decoder, {}}));
   steps.save_correction();
   EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("training goes on without saving it")));
@@ -205,7 +206,7 @@ class ReceivedState : public StepSourceTest {
     StepDecoder decoder = this->decoder(parts);
     steps.begin_job(2);
     for (std::uint32_t step = 0; step < 40; ++step) {
-      report(*parts.model, steps.seal({step / 4, step % 4, decoder, {}}).value(), 2);
+      report_step(*parts.model, steps.seal({step / 4, step % 4, decoder, {}}).value(), 2);
     }
     EXPECT_TRUE(steps.seal({10, 0, decoder, {}}));
     return parts.model->save_state();
@@ -232,7 +233,7 @@ TEST_F(ReceivedState, IsOlderThanWhatTheNodeHasMeasured) {
   StepDecoder decoder = this->decoder(parts);
   steps.begin_job(2);
   const auto first = steps.seal({0, 0, decoder, {}}).value();
-  report(*parts.model, first, 1);
+  report_step(*parts.model, first, 1);
   steps.receive_state(state);
   EXPECT_NEAR(steps.seal({0, 0, decoder, {}}).value()->plan.makespan_s, first->plan.makespan_s,
               0.1 * first->plan.makespan_s);

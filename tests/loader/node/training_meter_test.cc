@@ -26,8 +26,8 @@ StepPlan plan_of(const std::vector<std::vector<double>>& seconds) {
   return plan;
 }
 
-void report(TrainingMeter& meter, const StepPlan& plan, std::int32_t rank, std::uint32_t microbatch,
-            double llm, double wait = -1, std::uint32_t step = 0) {
+void add_report(TrainingMeter& meter, const StepPlan& plan, std::int32_t rank,
+                std::uint32_t microbatch, double llm, double wait = -1, std::uint32_t step = 0) {
   Report report;
   report.position = {0, step, microbatch};
   report.seconds = {-1, -1, llm};
@@ -49,8 +49,8 @@ TEST(TrainingMeter, ImbalanceIsTheSlowestRankOverTheMean) {
 TEST(TrainingMeter, SumsWhatWasPredictedAndMeasured) {
   TrainingMeter meter;
   const StepPlan plan = plan_of({{1, 2}, {2, 3}});
-  report(meter, plan, 1, 0, 2.5, 0.5);
-  report(meter, plan, 1, 1, 3.5, 0.25);
+  add_report(meter, plan, 1, 0, 2.5, 0.5);
+  add_report(meter, plan, 1, 1, 3.5, 0.25);
   const auto ranks = meter.totals().ranks;
   ASSERT_EQ(ranks.size(), 2U);
   EXPECT_EQ(ranks[0], RankTotals{});
@@ -66,7 +66,7 @@ TEST(TrainingMeter, WhatIsNoTimeCountsForNothing) {
   const StepPlan plan = plan_of({{1}});
   for (const double no_time : {-1.0, 0.0, 86'401.0, std::numeric_limits<double>::quiet_NaN(),
                                std::numeric_limits<double>::infinity()}) {
-    report(meter, plan, 0, 0, no_time, no_time);
+    add_report(meter, plan, 0, 0, no_time, no_time);
   }
   EXPECT_EQ(meter.totals().ranks.front(), RankTotals{});
   EXPECT_EQ(meter.totals().measured_steps, 0U);
@@ -75,12 +75,12 @@ TEST(TrainingMeter, WhatIsNoTimeCountsForNothing) {
 TEST(TrainingMeter, IdleIsWhatTheSlowestRankTakesLonger) {
   TrainingMeter meter;
   const StepPlan plan = plan_of({{1, 1}, {1, 1}});
-  report(meter, plan, 0, 0, 1);
-  report(meter, plan, 1, 0, 2);
-  report(meter, plan, 1, 1, 2);
-  report(meter, plan, 1, 1, 9);  // again: the step is not whole by that
+  add_report(meter, plan, 0, 0, 1);
+  add_report(meter, plan, 1, 0, 2);
+  add_report(meter, plan, 1, 1, 2);
+  add_report(meter, plan, 1, 1, 9);  // again: the step is not whole by that
   EXPECT_EQ(meter.totals().measured_steps, 0U);
-  report(meter, plan, 0, 1, 1.5);
+  add_report(meter, plan, 0, 1, 1.5);
   const auto totals = meter.totals();
   EXPECT_EQ(totals.measured_steps, 1U);
   EXPECT_EQ(totals.ranks[0].busy, 2.5);
@@ -92,10 +92,10 @@ TEST(TrainingMeter, IdleIsWhatTheSlowestRankTakesLonger) {
 TEST(TrainingMeter, StepsThatAreNeverWholeAreForgotten) {
   TrainingMeter meter;
   const StepPlan plan = plan_of({{1}, {1}});
-  for (std::uint32_t step = 0; step < 1000; ++step) report(meter, plan, 0, 0, 1, -1, step);
-  report(meter, plan, 1, 0, 1, -1, 0);  // long gone
+  for (std::uint32_t step = 0; step < 1000; ++step) add_report(meter, plan, 0, 0, 1, -1, step);
+  add_report(meter, plan, 1, 0, 1, -1, 0);  // long gone
   EXPECT_EQ(meter.totals().measured_steps, 0U);
-  report(meter, plan, 1, 0, 1, -1, 999);
+  add_report(meter, plan, 1, 0, 1, -1, 999);
   EXPECT_EQ(meter.totals().measured_steps, 1U);
 }
 

@@ -426,7 +426,7 @@ class DataLoader:
             took more than the whole, an unknown module, or a stale microbatch; ClosedError after `close`.
         """
         self._connection.check_open()
-        self._recorder.report(microbatch, seconds, forward)
+        self._recorder.send_seconds(microbatch, seconds, forward)
 
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
@@ -554,7 +554,7 @@ class DataLoader:
 
     def _connect(self, address: Address, replica_group: Any, preparation: Preparation) -> None:
         self._connection = Connection(self._resources, address, replica_group, preparation)
-        self._recorder = Recorder(self.chunks, self._connection.report, shared=replica_group is not None)
+        self._recorder = Recorder(self.chunks, self._connection.send_report, shared=replica_group is not None)
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
         self._iteration = None
         self._is_iterating = False

@@ -160,7 +160,7 @@ class Connection:
             return result
         return _next(client) if pipeline is None else _prepared(client, pipeline)
 
-    def report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
+    def send_report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         """Sends measured seconds, in the order of MODULES."""
         self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward)
 

@@ -127,9 +127,9 @@ class Recorder:
         self._count(microbatch, spread, forward)
         self.communication_s += measured.communication
 
-    def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
+    def send_seconds(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
                forward: Optional[float]) -> None:
-        """Reports seconds that the caller has measured; see DataLoader.report."""
+        """Sends seconds that the caller has measured; see DataLoader.report."""
         if self.current is None:
             raise ValueError(f"report: {microbatch!r} is stale: no microbatch is in use; report it before the next one "
                              "is asked for")
