@@ -34,16 +34,10 @@ std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe
   Fingerprint hash;
   hash.add(options.ranks);
   hash.add(options.fixed_microbatches());
-  hash.add(options.microbatch_memory);
-  const std::pair<const char*, std::int64_t> limits[] = {
-      {"max_tokens", options.max_tokens},
-      {"max_vision_tokens", options.max_vision_tokens},
-      {"max_memory", options.max_memory},
-      {"padded_multiple", options.padded_multiple > 1 ? options.padded_multiple : 0}};
-  for (const auto& [name, limit] : limits) {
-    if (limit == 0) continue;
-    hash.add(std::string_view(name));
-    hash.add(limit);
+  MicrobatchLimits::add_to(hash, options);
+  if (options.padded_multiple > 1) {
+    hash.add(std::string_view("padded_multiple"));
+    hash.add(options.padded_multiple);
   }
   hash.add(options.steps);
   hash.add(layout != nullptr ? layout->to_json() : std::string());
@@ -115,7 +109,7 @@ Result<std::vector<SampleId>> BatchComposer::batch(std::uint64_t epoch, std::uin
 // then list as bad.
 Load BatchComposer::load_of(SampleId id) const {
   const auto load = context_.recipe->load(context_.dataset->shape(id));
-  const bool fits = load && (context_.limits == nullptr || !context_.limits->why_too_large(*load));
+  const bool fits = load && (context_.limits == nullptr || context_.limits->holds(*load));
   return fits ? *load : Load{};
 }
 

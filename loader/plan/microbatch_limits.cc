@@ -7,14 +7,18 @@
 #include <cstddef>
 
 #include "base/counted.h"
+#include "base/range.h"
 #include "costmodel/memory.h"
 
 namespace isocost {
 namespace {
 
+constexpr std::int64_t kMostTokens = 1'000'000'000;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
 // Cap on predicted bytes: above any limit, and small enough for a step's sum to stay within 63
 // bits.
-constexpr std::int64_t kMostPredicted = (std::int64_t{1} << 50) + 1;
+constexpr std::int64_t kMostPredicted = kMostBytes + 1;
 
 // Returns a number like "16,384".
 std::string grouped(std::int64_t number) {
@@ -26,6 +30,57 @@ std::string grouped(std::int64_t number) {
 }
 
 }  // namespace
+
+/// One of the options that limit a microbatch.
+struct MicrobatchLimits::Option {
+  Measure measure;
+  const char* name;
+  const char* unit;
+  std::int64_t PlanOptions::* value;
+  std::int64_t most;
+};
+
+const std::array<MicrobatchLimits::Option, 4>& MicrobatchLimits::all_options() {
+  using P = PlanOptions;
+  static constexpr std::array<Option, 4> kOptions{{
+      {Measure::kTokens, "max_tokens", "LLM tokens", &P::max_tokens, kMostTokens},
+      {Measure::kVisionTokens, "max_vision_tokens", "vision patches", &P::max_vision_tokens,
+       kMostTokens},
+      {Measure::kMemory, "max_memory", "bytes of activations and tensors", &P::max_memory,
+       kMostBytes},
+      {Measure::kTensorBytes, "microbatch_memory", "bytes of tensors", &P::microbatch_memory,
+       kMostBytes},
+  }};
+  return kOptions;
+}
+
+bool MicrobatchLimits::any_given(const PlanOptions& options) {
+  const auto& all = all_options();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Option& option) { return options.*option.value > 0; });
+}
+
+Status MicrobatchLimits::validate(const PlanOptions& options) {
+  const auto& all = all_options();
+  for (const Option& option : all) {
+    ISOCOST_TRY(check_range(option.name, options.*option.value, 0, option.most));
+  }
+  const auto* const given = std::find_if(
+      all.begin(), all.end(), [&](const Option& option) { return options.*option.value > 0; });
+  if (given == all.end() || options.balance == BalancePolicy::kCost) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               std::string(given->name) + ": only balance = cost keeps a limit of a microbatch");
+}
+
+void MicrobatchLimits::add_to(Fingerprint& hash, const PlanOptions& options) {
+  // The first one was always part of the hash, the others only where they are given.
+  hash.add(options.microbatch_memory);
+  for (const Option& option : all_options()) {
+    if (option.measure == Measure::kTensorBytes || options.*option.value == 0) continue;
+    hash.add(std::string_view(option.name));
+    hash.add(options.*option.value);
+  }
+}
 
 Result<MicrobatchLimits> MicrobatchLimits::create(const PlanOptions& options,
                                                   const CostProfile& profile) {
@@ -44,13 +99,9 @@ Result<MicrobatchLimits> MicrobatchLimits::create(const PlanOptions& options,
                      ") knows no bytes of activations: give one that was measured, or one with "
                      "the modules' dimensions (docs/model_profile.md), or max_tokens instead");
   }
-  const Limit all[] = {
-      {Measure::kTokens, "max_tokens", "LLM tokens", options.max_tokens},
-      {Measure::kVisionTokens, "max_vision_tokens", "vision patches", options.max_vision_tokens},
-      {Measure::kMemory, "max_memory", "bytes of activations and tensors", options.max_memory},
-      {Measure::kTensorBytes, "microbatch_memory", "bytes of tensors", options.microbatch_memory}};
-  for (const Limit& limit : all) {
-    if (limit.cap > 0) limits.limits_.push_back(limit);
+  for (const Option& option : all_options()) {
+    const std::int64_t cap = options.*option.value;
+    if (cap > 0) limits.limits_.push_back({option.measure, option.name, option.unit, cap});
   }
   return limits;
 }
@@ -106,14 +157,34 @@ bool MicrobatchLimits::keeps(const std::vector<Load>& run) const {
   });
 }
 
-std::optional<std::string> MicrobatchLimits::why_too_large(const Load& load) const {
+std::int64_t MicrobatchLimits::least_microbatches(const std::vector<Load>& loads) const {
+  std::int64_t least = 0;
   for (const Limit& limit : limits_) {
-    const std::int64_t held = size(load, limit.measure);
-    if (held <= limit.cap) continue;
-    return fmt::format("has {} {}, and {} allows {} in a microbatch: {}", grouped(held), limit.unit,
-                       limit.option, grouped(limit.cap), remedy(limit, "raise it"));
+    std::int64_t sum = 0;
+    std::int64_t alone = 0;
+    for (const Load& load : loads) {
+      const std::int64_t taken = std::min(size(load, limit.measure), limit.cap);
+      sum += taken;
+      alone += taken > limit.cap / 2 ? 1 : 0;
+    }
+    least = std::max({least, (sum + limit.cap - 1) / limit.cap, alone});
   }
-  return std::nullopt;
+  return least;
+}
+
+const MicrobatchLimits::Limit* MicrobatchLimits::broken(const Load& load) const {
+  const auto found = std::find_if(limits_.begin(), limits_.end(), [&](const Limit& limit) {
+    return size(load, limit.measure) > limit.cap;
+  });
+  return found == limits_.end() ? nullptr : &*found;
+}
+
+std::optional<std::string> MicrobatchLimits::why_too_large(const Load& load) const {
+  const Limit* const limit = broken(load);
+  if (limit == nullptr) return std::nullopt;
+  return fmt::format("has {} {}, and {} allows {} in a microbatch: {}",
+                     grouped(size(load, limit->measure)), limit->unit, limit->option,
+                     grouped(limit->cap), remedy(*limit, "raise it"));
 }
 
 std::string MicrobatchLimits::remedy(const Limit& limit, const std::string& otherwise) const {
@@ -154,6 +225,20 @@ Error MicrobatchLimits::too_full(const std::vector<Load>& loads, std::size_t mic
                       counted(loads.size(), "sample"), grouped(held), limit.unit,
                       counted(microbatches, "microbatch"), grouped(limit.cap), limit.option,
                       grouped(room), by, remedy(limit, std::string("raise ") + limit.option))};
+}
+
+MicrobatchRoom::MicrobatchRoom(const MicrobatchLimits& limits) : limits_(limits) {
+  for (const MicrobatchLimits::Limit& limit : limits.limits_) left_.push_back(limit.cap);
+}
+
+bool MicrobatchRoom::add(const Load& load) {
+  for (std::size_t i = 0; i < left_.size(); ++i) {
+    const MicrobatchLimits::Limit& limit = limits_.limits_[i];
+    const std::int64_t taken = std::min(limits_.size(load, limit.measure), limit.cap);
+    if (taken > left_[i]) return false;
+    left_[i] -= taken;
+  }
+  return true;
 }
 
 }  // namespace isocost

@@ -5,6 +5,7 @@
 
 #include "base/counted.h"
 #include "base/range.h"
+#include "loader/plan/microbatch_limits.h"
 
 namespace isocost {
 namespace {
@@ -23,23 +24,6 @@ Status validate_lookahead(const PlanOptions& options) {
                  field + "only balance = cost composes several global batches together");
   }
   return {};
-}
-
-Status validate_limits(const PlanOptions& options) {
-  constexpr std::int64_t kMostTokens = 1'000'000'000;
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
-  ISOCOST_TRY(check_range("max_tokens", options.max_tokens, 0, kMostTokens));
-  ISOCOST_TRY(check_range("max_vision_tokens", options.max_vision_tokens, 0, kMostTokens));
-  ISOCOST_TRY(check_range("max_memory", options.max_memory, 0, kMostBytes));
-  ISOCOST_TRY(check_range("microbatch_memory", options.microbatch_memory, 0, kMostBytes));
-  ISOCOST_TRY(check_range("padded_multiple", options.padded_multiple, 1, 1 << 20));
-  if (!options.limited() || options.balance == BalancePolicy::kCost) return {};
-  const char* given = options.max_tokens > 0          ? "max_tokens"
-                      : options.max_vision_tokens > 0 ? "max_vision_tokens"
-                      : options.max_memory > 0        ? "max_memory"
-                                                      : "microbatch_memory";
-  return Error(ErrorCode::kInvalidArgument,
-               std::string(given) + ": only balance = cost keeps a limit of a microbatch");
 }
 
 Status validate_counts(const PlanOptions& options) {
@@ -68,10 +52,16 @@ Status validate_counts(const PlanOptions& options) {
 
 }  // namespace
 
+std::int64_t PlanOptions::fixed_microbatches() const {
+  constexpr std::int64_t kUsual = 4;
+  return microbatches > 0 || MicrobatchLimits::any_given(*this) ? microbatches : kUsual;
+}
+
 Status PlanOptions::validate() const {
   constexpr std::int64_t kMany = 1'000'000'000;
   ISOCOST_TRY(validate_counts(*this));
-  ISOCOST_TRY(validate_limits(*this));
+  ISOCOST_TRY(MicrobatchLimits::validate(*this));
+  ISOCOST_TRY(check_range("padded_multiple", padded_multiple, 1, 1 << 20));
   ISOCOST_TRY(check_range("lookahead", lookahead, 1, 1000));
   ISOCOST_TRY(validate_lookahead(*this));
   ISOCOST_TRY(check_range("epochs", epochs, 0, kMany));

@@ -47,7 +47,7 @@ struct PlanOptions {
   TailPolicy tail = TailPolicy::kDeliver;
   BalancePolicy balance = BalancePolicy::kCost;
   std::int64_t lookahead = 1;  ///< Global batches composed together; 1: as they are drawn.
-  // Limits of a microbatch; 0: none.
+  // Limits of a microbatch, see MicrobatchLimits; 0: none.
   std::int64_t max_tokens = 0;         ///< LLM tokens.
   std::int64_t max_vision_tokens = 0;  ///< Patches.
   std::int64_t max_memory = 0;         ///< Predicted bytes of activations, and bytes of tensors.
@@ -58,15 +58,8 @@ struct PlanOptions {
   bool reprofile =
       false;  ///< Whether a trainer is asked for a new profile once the model has drifted.
 
-  /// Returns whether microbatches have a limit.
-  bool limited() const {
-    return max_tokens > 0 || max_vision_tokens > 0 || max_memory > 0 || microbatch_memory > 0;
-  }
   /// Returns the number of microbatches per rank of a whole step; 0 if each step chooses its own.
-  std::int64_t fixed_microbatches() const {
-    constexpr std::int64_t kUsual = 4;
-    return microbatches > 0 || limited() ? microbatches : kUsual;
-  }
+  std::int64_t fixed_microbatches() const;
   /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };

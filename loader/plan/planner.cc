@@ -180,27 +180,14 @@ struct MicrobatchRange {
   std::uint32_t last = 1;
 };
 
-// Returns a number of microbatches per rank below which the limits cannot be kept. It follows from
-// the sums, from the samples larger than half a limit (no two of them share a microbatch), and from
-// padding.
+// Returns a number of microbatches per rank below which the limits cannot be kept: those of a
+// microbatch's contents, padded or not, and that of its samples.
 std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks, const CostModel& model,
                                 const MicrobatchLimits& limits) {
-  const std::vector<Resource> resources = limits.resources();
-  std::vector<std::int64_t> sizes;
-  for (const Load& load : input.loads) limits.append_room_taken(load, sizes);
   const auto per_rank = [ranks](std::int64_t bins) { return (bins + ranks - 1) / ranks; };
-  std::int64_t least =
-      per_rank((std::ssize(input.loads) + kMostMeanSamples - 1) / kMostMeanSamples);
-  for (std::size_t r = 0; r < resources.size(); ++r) {
-    std::int64_t sum = 0;
-    std::int64_t alone = 0;
-    for (std::size_t i = r; i < sizes.size(); i += resources.size()) {
-      sum += sizes[i];
-      alone += sizes[i] > resources[r].cap / 2 ? 1 : 0;
-    }
-    const std::int64_t by_sum = (sum + resources[r].cap - 1) / resources[r].cap;
-    least = std::max({least, per_rank(by_sum), per_rank(alone)});
-  }
+  const std::int64_t by_samples =
+      (std::ssize(input.loads) + kMostMeanSamples - 1) / kMostMeanSamples;
+  const std::int64_t least = per_rank(std::max(by_samples, limits.least_microbatches(input.loads)));
   if (!model.is_padded(Module::kLlm)) return least;
   return std::max(least, per_rank(least_padded_microbatches(input.loads, model, limits)));
 }

@@ -66,7 +66,6 @@ class LengthOrder {
               const MicrobatchLimits& limits)
       : loads_(loads), limits_(limits), order_(loads.size()), others_(loads.size() + 1, 0.0) {
     for (const Load& load : loads) lengths_.push_back(length_of(load, model));
-    for (const Resource& resource : limits.resources()) caps_.push_back(resource.cap);
     std::iota(order_.begin(), order_.end(), 0U);
     std::stable_sort(order_.begin(), order_.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return lengths_[a] > lengths_[b]; });
@@ -128,19 +127,12 @@ class LengthOrder {
     return loads_[order_[i]][Module::kLlm].sequences;
   }
 
-  // Adds the sample at `i`, padded to `length`, to the sizes that a run holds. Returns false if it
-  // has no room.
-  bool add(std::size_t i, std::int64_t length, std::vector<std::int64_t>& held) const {
-    if (caps_.empty()) return true;
+  // Adds the sample at `i`, padded to `length`, to a run. Returns false if it has no room.
+  bool add(std::size_t i, std::int64_t length, MicrobatchRoom& room) const {
+    if (limits_.empty()) return true;
     Load load = loads_[order_[i]];
     load[Module::kLlm] = padded_to(load[Module::kLlm], length);
-    std::vector<std::int64_t> sizes;
-    limits_.append_room_taken(load, sizes);
-    for (std::size_t r = 0; r < caps_.size(); ++r) {
-      if (sizes[r] > caps_[r] - held[r]) return false;
-      held[r] += sizes[r];
-    }
-    return true;
+    return room.add(load);
   }
 
   // Fills run after run up to `most` seconds. Returns nothing if that takes more than `count` runs.
@@ -151,14 +143,14 @@ class LengthOrder {
     while (begin < order_.size()) {
       if (ends.size() == count) return std::nullopt;
       const std::int64_t length = lengths_[order_[begin]];
-      std::vector<std::int64_t> held(caps_.size(), 0);
+      MicrobatchRoom room(limits_);
       std::int64_t sequences = 0;
       std::size_t end = begin;
       for (; end < order_.size(); ++end) {
         sequences += sequences_at(end);
         const double seconds =
             others_[end + 1] - others_[begin] + static_cast<double>(sequences) * prices[begin];
-        if (seconds > most || !add(end, length, held)) break;
+        if (seconds > most || !add(end, length, room)) break;
       }
       if (end == begin) return std::nullopt;
       begin = end;
@@ -196,7 +188,6 @@ class LengthOrder {
 
   const std::vector<Load>& loads_;
   const MicrobatchLimits& limits_;
-  std::vector<std::int64_t> caps_;
   std::vector<std::int64_t> lengths_;  // by sample
   std::vector<std::uint32_t> order_;   // samples, longest first
   std::vector<double> others_;         // prefix sums of the other modules' seconds
@@ -232,7 +223,7 @@ std::int64_t room_for(std::int64_t length, std::int64_t most, const MicrobatchLi
   std::int64_t too_many = most + 1;
   while (too_many - fits > 1) {
     const std::int64_t middle = fits + (too_many - fits) / 2;
-    (limits.why_too_large(sequences_of(middle, length)) ? too_many : fits) = middle;
+    (limits.holds(sequences_of(middle, length)) ? fits : too_many) = middle;
   }
   return fits;
 }
