@@ -196,6 +196,13 @@ Result<BalanceResult> deal_in_order(const BalanceProblem& problem) {
   return describe(problem, dealt_bins(problem), find_lower_bound(without_caps(problem)));
 }
 
+Result<BalanceResult> lpt_by_tokens(const BalanceProblem& problem, std::vector<double> tokens) {
+  return lpt({.costs = std::move(tokens),
+              .ranks = problem.ranks,
+              .microbatches = problem.microbatches,
+              .objective = problem.objective});
+}
+
 Result<BalanceResult> lpt(const BalanceProblem& problem) {
   ISOCOST_TRY(validate(problem));
   ISOCOST_TRY(check_caps(problem));

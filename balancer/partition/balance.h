@@ -110,6 +110,11 @@ Result<BalanceResult> deal_in_order(const BalanceProblem& problem);
 /// Pure and deterministic. Errors: those of balance().
 Result<BalanceResult> lpt(const BalanceProblem& problem);
 
+/// Returns the division that LPT makes by the number of tokens of each item, as a user without a
+/// cost model could do: costs, slowdowns and caps do not enter. Its makespan and bound are in
+/// tokens. Errors: those of balance().
+Result<BalanceResult> lpt_by_tokens(const BalanceProblem& problem, std::vector<double> tokens);
+
 /// Returns the makespan and the lower bound of a given division, which was made by another measure
 /// than the problem's costs. Ignores the caps, as deal_in_order() does. Pure. Errors:
 /// kInvalidArgument for a malformed problem, or if `bins` does not hold each item exactly once in

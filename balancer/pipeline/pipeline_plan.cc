@@ -67,14 +67,11 @@ std::vector<double> stage_costs(const PipelineModel& model, std::span<const Samp
   return costs;
 }
 
-// Divides by LPT over LLM tokens, as a user without a cost model could do: neither costs nor
-// slowdowns enter.
-Result<BalanceResult> divide_by_tokens(const BalanceProblem& problem,
-                                       std::span<const SampleCost> samples) {
-  BalanceProblem tokens{
-      .ranks = problem.ranks, .microbatches = problem.microbatches, .objective = problem.objective};
-  for (const SampleCost& sample : samples) tokens.costs.push_back(sample.llm_units);
-  return lpt(tokens);
+std::vector<double> llm_tokens(std::span<const SampleCost> samples) {
+  std::vector<double> tokens;
+  tokens.reserve(samples.size());
+  for (const SampleCost& sample : samples) tokens.push_back(sample.llm_units);
+  return tokens;
 }
 
 // Divides by vector LPT over all microbatches, in random order.
@@ -321,7 +318,7 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const S
     return StepSearch(groups, samples, dealt.bins, options).plan(bound);
   }
   if (policy == PipelinePolicy::kTokens) {
-    ISOCOST_ASSIGN(const BalanceResult divided, divide_by_tokens(problem, samples));
+    ISOCOST_ASSIGN(const BalanceResult divided, lpt_by_tokens(problem, llm_tokens(samples)));
     return StepSearch(groups, samples, divided.bins, options).plan(bound);
   }
   ISOCOST_TRY(validate(problem));

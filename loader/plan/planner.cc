@@ -84,15 +84,13 @@ Division division_of(MicrobatchBins bins, double step_s, double bound_s, Encoder
   return division;
 }
 
-// Divides a step by LPT over LLM tokens, as a user without a cost model could do: neither costs nor
-// slowdowns enter.
-Result<BalanceResult> divide_by_tokens(const PlanInput& input, const BalanceProblem& problem) {
-  BalanceProblem tokens{
-      .ranks = problem.ranks, .microbatches = problem.microbatches, .objective = problem.objective};
+std::vector<double> llm_tokens(const PlanInput& input) {
+  std::vector<double> tokens;
+  tokens.reserve(input.loads.size());
   for (const Load& load : input.loads) {
-    tokens.costs.push_back(static_cast<double>(load[Module::kLlm].units));
+    tokens.push_back(static_cast<double>(load[Module::kLlm].units));
   }
-  return lpt(tokens);
+  return tokens;
 }
 
 PipelinePolicy pipeline_policy(BalancePolicy policy) {
@@ -153,7 +151,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   if (options.balance == BalancePolicy::kInOrder) {
     ISOCOST_ASSIGN(division.llm, deal_in_order(problem));
   } else if (options.balance == BalancePolicy::kTokens) {
-    ISOCOST_ASSIGN(BalanceResult divided, divide_by_tokens(input, problem));
+    ISOCOST_ASSIGN(BalanceResult divided, lpt_by_tokens(problem, llm_tokens(input)));
     ISOCOST_ASSIGN(division.llm, evaluate(problem, std::move(divided.bins)));
   } else if (model.is_padded(Module::kLlm) && (layout == nullptr || !layout->pipelined())) {
     ISOCOST_ASSIGN(division.llm,
