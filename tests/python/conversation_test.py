@@ -1,9 +1,11 @@
 """Samples' texts as conversations."""
 
+import ast
 import json
+import pathlib
 import unittest
 
-from isocost.tokens.conversation import ConversationOptions, check_options, conversation
+from isocost.tokens.conversation import MEDIA, ConversationOptions, check_options, conversation
 from support import main
 
 OPTIONS = ConversationOptions(placeholders={"image": "<|image_pad|>", "video": "<|video_pad|>"})
@@ -22,6 +24,21 @@ def llava(*turns):
     return {"conversations": [{"from": speaker, "value": value} for speaker, value in turns]}
 
 
+def error_of(case):
+    """Reads a case of the table. Returns the error's message and the line that raised it; None where there is none."""
+    try:
+        found = read(case["record"], [modality for modality, _file in case.get("media", [])])
+    except ValueError as error:
+        at = error.__traceback__
+        while at.tb_next is not None:
+            at = at.tb_next
+        return str(error), at.tb_lineno
+    contents = [message.get("content") for message in found.messages]
+    kinds = [part["type"] for content in contents if isinstance(content, list) for part in content]
+    assert [kind for kind in kinds if kind in MEDIA] == [modality for modality, _file in case.get("media", [])], kinds
+    return None
+
+
 def spelled(name, role, content, turns):
     return {name: [{role: speaker, content: text} for speaker, text in turns]}
 
@@ -29,6 +46,38 @@ def spelled(name, role, content, turns):
 def openai(*contents, **more):
     turns = [{"role": ("user", "assistant")[i % 2], "content": content} for i, content in enumerate(contents)]
     return {"messages": turns, **more}
+
+
+class SharedCases(unittest.TestCase):
+    """tests/conversations.json holds what make-shards must read, too."""
+
+    # Functions some of whose errors depend on more than a record, or on bytes that are no JSON.
+    OTHERS = ("check_options", "conversation", "read_document", "_weights")
+
+    @classmethod
+    def setUpClass(cls):
+        table = pathlib.Path(__file__).parent.parent / "conversations.json"
+        cls.cases = json.loads(table.read_text(encoding="utf-8"))["cases"]
+
+    def test_each_is_read_as_the_table_says(self):
+        for case in self.cases:
+            with self.subTest(case["name"]):
+                found = error_of(case)
+                if "tokenize" in case:
+                    self.assertIsNotNone(found)
+                    self.assertIn(case["tokenize"], found[0])
+                else:
+                    self.assertIsNone(found)
+
+    def test_each_error_has_a_case(self):
+        raised = {found[1] for found in map(error_of, self.cases) if found is not None}
+        source = pathlib.Path(conversation.__code__.co_filename).read_text(encoding="utf-8")
+        for function in ast.parse(source).body:
+            if not isinstance(function, ast.FunctionDef) or function.name in self.OTHERS:
+                continue
+            for error in (node for node in ast.walk(function) if isinstance(node, ast.Raise)):
+                lines = range(error.lineno, error.end_lineno + 1)
+                self.assertTrue(raised.intersection(lines), f"{function.name}, line {error.lineno}")
 
 
 class Forms(unittest.TestCase):

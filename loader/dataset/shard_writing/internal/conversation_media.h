@@ -20,8 +20,10 @@ struct ConversationMedia {
 /// content parts, or by the lists "image", "images", "video", "videos", "audio", "audios". Typed
 /// parts without a path take one each from these lists, in order; in a conversation without typed
 /// media parts, "<image>", "<video>" and "<audio>" in its texts do. Beside typed ones they are
-/// text, as they are in "messages" without media. Errors: kCorrupt for a turn of another form, and
-/// where the numbers of placeholders and media differ.
+/// text, as they are in "messages" without media. The tokenizer reads the same grammar in Python
+/// (isocost/tokens/conversation.py); tests/conversations.json holds both to it, case by case.
+/// Errors: kCorrupt for a turn of another form, and where the numbers of placeholders and media
+/// differ.
 Result<ConversationMedia> conversation_media(const nlohmann::ordered_json& object);
 
 /// Returns the media that these lists name: all images, then all videos, then all audio. Errors:

@@ -1,4 +1,8 @@
-"""A sample's text as a conversation, in the form that chat templates take."""
+"""A sample's text as a conversation, in the form that chat templates take.
+
+make-shards reads the media of the same grammar in C++ (loader/dataset/shard_writing/internal/conversation_media.h);
+tests/conversations.json holds both to it, case by case.
+"""
 
 import json as json_module
 import re
