@@ -3,8 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
+
+#include "decode/resize/simd_target.h"
 
 namespace isocost {
 
@@ -65,12 +66,9 @@ const ResampleKernels& portable_kernels();
 /// Returns the kernels for the processor's vectors, chosen at run time.
 const ResampleKernels& fastest_kernels();
 
-/// The kernels for every set of vector instructions that this processor has. For tests: while it
-/// runs, fastest_kernels must not be called for the first time.
-struct ResampleTarget {
-  std::string name;
-  ResampleKernels kernels;
-};
+using ResampleTarget = SimdTarget<ResampleKernels>;
+/// Returns the kernels for every set of vector instructions that this processor has. For tests:
+/// while it runs, fastest_kernels must not be called for the first time.
 std::vector<ResampleTarget> resample_targets();
 
 }  // namespace isocost

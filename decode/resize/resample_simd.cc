@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "decode/resize/resample_kernels.h"
+#include "decode/resize/simd_targets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isocost::HWY_NAMESPACE {
@@ -158,22 +159,18 @@ namespace isocost {
 
 HWY_EXPORT(kernels);
 
+namespace {
+
+ResampleKernels chosen_kernels() { return HWY_DYNAMIC_DISPATCH(kernels)(); }
+
+}  // namespace
+
 const ResampleKernels& fastest_kernels() {
-  static const ResampleKernels chosen = HWY_DYNAMIC_DISPATCH(kernels)();
+  static const ResampleKernels chosen = chosen_kernels();
   return chosen;
 }
 
-std::vector<ResampleTarget> resample_targets() {
-  std::vector<ResampleTarget> targets;
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    targets.push_back({hwy::TargetName(target), HWY_DYNAMIC_DISPATCH(kernels)()});
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  return targets;
-}
+std::vector<ResampleTarget> resample_targets() { return simd_targets(chosen_kernels); }
 
 }  // namespace isocost
 #endif

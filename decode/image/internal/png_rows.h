@@ -2,8 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
+
+#include "decode/resize/simd_target.h"
 
 namespace isocost {
 
@@ -32,12 +33,9 @@ const PngRowKernels& portable_png_kernels();
 /// Returns the kernels for the processor's vectors, chosen at run time.
 const PngRowKernels& fastest_png_kernels();
 
-/// The kernels for every set of vector instructions that this processor has. For tests: while it
-/// runs, fastest_png_kernels must not be called for the first time.
-struct PngRowTarget {
-  std::string name;
-  PngRowKernels kernels;
-};
+using PngRowTarget = SimdTarget<PngRowKernels>;
+/// Returns the kernels for every set of vector instructions that this processor has. For tests:
+/// while it runs, fastest_png_kernels must not be called for the first time.
 std::vector<PngRowTarget> png_row_targets();
 
 }  // namespace isocost

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "decode/image/internal/png_rows.h"
+#include "decode/resize/simd_targets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isocost::HWY_NAMESPACE {
@@ -165,22 +166,18 @@ namespace isocost {
 
 HWY_EXPORT(png_kernels);
 
+namespace {
+
+PngRowKernels chosen_png_kernels() { return HWY_DYNAMIC_DISPATCH(png_kernels)(); }
+
+}  // namespace
+
 const PngRowKernels& fastest_png_kernels() {
-  static const PngRowKernels chosen = HWY_DYNAMIC_DISPATCH(png_kernels)();
+  static const PngRowKernels chosen = chosen_png_kernels();
   return chosen;
 }
 
-std::vector<PngRowTarget> png_row_targets() {
-  std::vector<PngRowTarget> targets;
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    targets.push_back({hwy::TargetName(target), HWY_DYNAMIC_DISPATCH(png_kernels)()});
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  return targets;
-}
+std::vector<PngRowTarget> png_row_targets() { return simd_targets(chosen_png_kernels); }
 
 }  // namespace isocost
 #endif
