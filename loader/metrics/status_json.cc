@@ -1,17 +1,23 @@
 #include "loader/metrics/status_json.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/counted.h"
 #include "base/json_object.h"
+#include "loader/metrics/internal/metric_table.h"
 
 namespace isocost {
 namespace {
@@ -31,57 +37,124 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 // be after rounding.
 double amount_of(double value) { return std::isfinite(value) ? std::max(value, 0.0) : 0; }
 
+std::string module_key(std::size_t module) {
+  return std::string(module_name(static_cast<Module>(module)));
+}
+
 bool is_place(std::string_view text) {
   return text.size() <= kMostPlaceLetters && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ',' || c == ' ';
          });
 }
 
-// Writer and Reader offer the same functions, so that one list of fields, below, serves both.
-class Writer {
+// The fields of an object, which it puts into their order at the end.
+class Fields {
  public:
-  static constexpr bool kReads = false;
-  explicit Writer(ordered_json& object) : object_(object) {}
-
-  template <std::integral Number>
-  void count(const std::string& name, Number value) {
-    object_[name] = value;
+  template <typename Value>
+  void set(const MetricInfo& info, Value&& value) {
+    fields_.push_back({info.json_order, info.name, std::forward<Value>(value)});
   }
-  void flag(const std::string& name, bool value) { object_[name] = value; }
-  void amount(const std::string& name, double value) {
-    if (std::isfinite(value)) object_[name] = amount_of(value);
-  }
-  void position(const std::optional<Position>& position) {
-    if (!position) return;
-    object_["epoch"] = position->epoch;
-    object_["step"] = position->step;
-  }
-  template <typename Of>
-  void column(const std::string& name, std::size_t rows, const Of& of) {
-    ordered_json values = ordered_json::array();
-    for (std::size_t row = 0; row < rows; ++row) values.push_back(amount_of(of(row)));
-    object_[name] = std::move(values);
-  }
-  void places(const std::string& name, const std::vector<std::string>& places, std::size_t) {
-    if (!places.empty()) object_[name] = places;
-  }
-  template <typename Visit>
-  void object(const std::string& name, const Visit& visit) {
-    ordered_json inner = ordered_json::object();
-    Writer writer(inner);
-    visit(writer);
-    object_[name] = std::move(inner);
+  ordered_json object() && {
+    std::stable_sort(fields_.begin(), fields_.end(),
+                     [](const Field& a, const Field& b) { return a.order < b.order; });
+    ordered_json object = ordered_json::object();
+    for (Field& field : fields_) object[field.name] = std::move(field.value);
+    return object;
   }
 
  private:
-  ordered_json& object_;
+  struct Field {
+    int order;
+    const char* name;
+    ordered_json value;
+  };
+  std::vector<Field> fields_;
 };
 
-// Reads values; stops at the first error, which `status` holds.
-class Reader {
+// Writes the metrics.
+class Writer {
  public:
-  static constexpr bool kReads = true;
-  Reader(JsonObject object, Status& status) : object_(std::move(object)), status_(status) {}
+  static constexpr bool kReads = false;
+
+  template <std::integral Number>
+  void count(const MetricInfo& info, Number value) {
+    node_.set(info, value);
+  }
+  void flag(const MetricInfo& info, bool value) { node_.set(info, value); }
+  void amount(const MetricInfo& info, double value) {
+    if (std::isfinite(value)) node_.set(info, amount_of(value));
+  }
+  void position(const MetricInfo& epoch, const MetricInfo& step,
+                const std::optional<Position>& position) {
+    if (!position) return;
+    node_.set(epoch, position->epoch);
+    node_.set(step, position->step);
+  }
+  void places(const MetricInfo& info, const std::vector<std::string>& places) {
+    if (!places.empty()) ranks_.set(info, places);
+  }
+  template <typename Of>
+  void by_module(const MetricInfo& info, const Of& of) {
+    for (std::size_t m = 0; m < kModules; ++m) {
+      if (std::isfinite(of(m))) modules_.at(m).set(info, amount_of(of(m)));
+    }
+  }
+  template <typename Of>
+  void by_bucket(const MetricInfo& info, const Of& of) {
+    for (std::size_t m = 0; m < kModules; ++m) {
+      ordered_json buckets = ordered_json::object();
+      for (std::size_t b = 0; b < kShapeBuckets; ++b) {
+        if (std::isfinite(of(m, b))) buckets[bucket_label(b)] = amount_of(of(m, b));
+      }
+      modules_.at(m).set(info, std::move(buckets));
+    }
+  }
+  void by_rank(const MetricInfo& info, const std::vector<RankTotals>& ranks,
+               double RankTotals::* member) {
+    ranks_.set(info, column(ranks, [&](const RankTotals& rank) { return rank.*member; }));
+  }
+  void by_module_and_rank(const MetricInfo& info, const std::vector<RankTotals>& ranks,
+                          ModuleSeconds RankTotals::* member) {
+    ordered_json modules = ordered_json::object();
+    for (std::size_t m = 0; m < kModules; ++m) {
+      modules[module_key(m)] =
+          column(ranks, [&](const RankTotals& rank) { return (rank.*member).at(m); });
+    }
+    ranks_.set(info, std::move(modules));
+  }
+  void slowdowns(const MetricInfo& info, const std::vector<double>& slowdowns, std::size_t) {
+    ranks_.set(info, column(slowdowns, [](double slowdown) { return slowdown; }));
+  }
+
+  ordered_json document() && {
+    ordered_json modules = ordered_json::object();
+    for (std::size_t m = 0; m < kModules; ++m) {
+      modules[module_key(m)] = std::move(modules_.at(m)).object();
+    }
+    ordered_json document = {{"version", kVersion}, {"kind", kKind}};
+    document["node"] = std::move(node_).object();
+    document["modules"] = std::move(modules);
+    document["ranks"] = std::move(ranks_).object();
+    return document;
+  }
+
+ private:
+  template <typename Row, typename Of>
+  static ordered_json column(const std::vector<Row>& rows, const Of& of) {
+    ordered_json values = ordered_json::array();
+    for (const Row& row : rows) values.push_back(amount_of(of(row)));
+    return values;
+  }
+
+  Fields node_;
+  std::array<Fields, kModules> modules_;
+  Fields ranks_;
+};
+
+// Reads an object; stops at the first error, which `status` holds.
+class ObjectReader {
+ public:
+  ObjectReader(JsonObject object, Status& status) : object_(std::move(object)), status_(status) {}
 
   template <std::integral Number>
   void count(const std::string& name, Number& value) {
@@ -96,11 +169,12 @@ class Reader {
     value = kUnknown;
     if (object_.has(name)) take(name, object_.amount(name), value);
   }
-  void position(std::optional<Position>& position) {
-    if (!object_.has("epoch") && !object_.has("step")) return;
+  void position(const std::string& epoch, const std::string& step,
+                std::optional<Position>& position) {
+    if (!object_.has(epoch) && !object_.has(step)) return;
     position.emplace();
-    count("epoch", position->epoch);
-    count("step", position->step);
+    count(epoch, position->epoch);
+    count(step, position->step);
   }
   template <typename Of>
   void column(const std::string& name, std::size_t rows, const Of& of) {
@@ -126,7 +200,7 @@ class Reader {
       status_ = std::move(inner).error();
       return;
     }
-    Reader reader(*std::move(inner), status_);
+    ObjectReader reader(*std::move(inner), status_);
     visit(reader);
     reader.finish();
   }
@@ -160,106 +234,62 @@ class Reader {
   std::vector<std::string> known_;
 };
 
-// Visits the metrics without labels, in the order of /metrics.
-template <typename Visitor, typename Metrics>
-void visit_node(Visitor& at, Metrics& node) {
-  at.amount("uptime_seconds", node.uptime_s);
-  at.count("ranks", node.ranks);
-  at.count("ranks_connected", node.ranks_present);
-  at.position(node.queue.oldest);
-  at.count("epochs_planned_total", node.summary.epochs);
-  at.count("steps_planned_total", node.summary.steps);
-  const auto steps = static_cast<double>(node.summary.steps);
-  double planning_s = node.summary.plan_seconds_mean * steps;
-  at.amount("planning_seconds_total", planning_s);
-  if constexpr (Visitor::kReads) {
-    node.summary.plan_seconds_mean = steps > 0 ? planning_s / steps : 0;
+// Reads the metrics into lists with an entry for each rank.
+class Reader {
+ public:
+  static constexpr bool kReads = true;
+  Reader(ObjectReader& node, std::vector<ObjectReader>& modules, ObjectReader& ranks,
+         std::size_t rows)
+      : node_(node), modules_(modules), ranks_(ranks), rows_(rows) {}
+
+  template <std::integral Number>
+  void count(const MetricInfo& info, Number& value) {
+    node_.count(info.name, value);
   }
-  at.count("steps_delivered_total", node.summary.steps_delivered);
-  at.count("samples_planned_total", node.summary.planned);
-  at.count("samples_delivered_total", node.summary.delivered);
-  at.count("samples_sent_total", node.training.samples_sent);
-  at.count("microbatches_sent_total", node.training.microbatches_sent);
-  at.count("microbatches_shared_total", node.microbatches_shared);
-  at.count("samples_bad_total", node.summary.bad);
-  at.count("samples_replaced_total", node.summary.replaced);
-  at.count("samples_repeated_total", node.summary.repeated);
-  at.count("samples_over_limit_total", node.summary.over_limit);
-  at.count("samples_dropped_total", node.summary.dropped);
-  at.count("samples_decoded_again_total", node.summary.decoded_again);
-  at.count("decoded_bytes_total", node.decoded_bytes);
-  at.count("memory_in_use_bytes", node.memory_bytes);
-  at.count("memory_peak_bytes", node.summary.memory_peak_bytes);
-  at.count("memory_budget_bytes", node.memory_budget_bytes);
-  at.amount("paused_seconds", node.paused_s);
-  at.amount("stalled_seconds", node.stalled_s);
-  at.count("queue_steps", node.queue.steps);
-  at.count("queue_planned_microbatches", node.queue.planned);
-  at.count("queue_unacknowledged_microbatches", node.queue.unacknowledged);
-  at.count("queue_decoded_samples", node.waiting_samples);
-  at.count("queue_decoded_bytes", node.waiting_bytes);
-  at.amount("plan_imbalance_ratio", node.training.imbalance);
-  at.amount("plan_makespan_seconds", node.training.makespan_s);
-  at.amount("plan_lower_bound_seconds", node.training.lower_bound_s);
-  at.count("measured_steps_total", node.training.measured_steps);
-  at.count("measurements_total", node.summary.measurements);
-  at.count("measurements_rejected_total", node.summary.measurements_rejected);
-  at.flag("correction_enabled", node.correct);
-  at.flag("correction_on", node.correction.on);
-  at.amount("correction_gain_ratio", node.correction.gain);
-  at.amount("correction_overhead_ratio", node.correction.overhead);
-  at.count("drifts_total", node.correction.drifts);
-  at.flag("reprofile_suggested", node.correction.reprofile_suggested);
-  at.count("reprofiles_total", node.summary.reprofiles);
-}
-
-template <typename Visitor, typename Metrics>
-void visit_module(Visitor& at, Metrics& node, std::size_t module) {
-  auto& factors = node.correction.modules.at(module);
-  at.amount("prediction_error_ratio", node.summary.prediction_error_ratio.at(module));
-  at.amount("prediction_noise_ratio", factors.noise);
-  at.amount("correction_fixed_factor", factors.fixed);
-  at.object("correction_factor", [&](auto& buckets) {
-    for (std::size_t b = 0; b < kShapeBuckets; ++b) {
-      buckets.amount(bucket_label(b), factors.buckets.at(b));
+  void flag(const MetricInfo& info, bool& value) { node_.flag(info.name, value); }
+  void amount(const MetricInfo& info, double& value) { node_.amount(info.name, value); }
+  void position(const MetricInfo& epoch, const MetricInfo& step,
+                std::optional<Position>& position) {
+    node_.position(epoch.name, step.name, position);
+  }
+  void places(const MetricInfo& info, std::vector<std::string>& places) {
+    ranks_.places(info.name, places, rows_);
+  }
+  template <typename Of>
+  void by_module(const MetricInfo& info, const Of& of) {
+    for (std::size_t m = 0; m < kModules; ++m) modules_[m].amount(info.name, of(m));
+  }
+  template <typename Of>
+  void by_bucket(const MetricInfo& info, const Of& of) {
+    for (std::size_t m = 0; m < kModules; ++m) {
+      modules_[m].object(info.name, [&](ObjectReader& buckets) {
+        for (std::size_t b = 0; b < kShapeBuckets; ++b) buckets.amount(bucket_label(b), of(m, b));
+      });
     }
-  });
-}
-
-template <typename Visitor, typename Metrics>
-void visit_ranks(Visitor& at, Metrics& node, std::size_t rows) {
-  auto& ranks = node.training.ranks;
-  at.column("rank_slowdown", rows,
-            [&](std::size_t r) -> auto& { return node.correction.rank_slowdowns[r]; });
-  at.column("rank_busy_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].busy; });
-  at.column("rank_idle_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].idle; });
-  at.column("data_wait_seconds_total", rows,
-            [&](std::size_t r) -> auto& { return ranks[r].data_wait; });
-  at.column("forward_seconds_total", rows,
-            [&](std::size_t r) -> auto& { return ranks[r].forward; });
-  for (const auto& [name, member] : {std::pair("predicted_seconds_total", &RankTotals::predicted),
-                                     std::pair("measured_seconds_total", &RankTotals::measured)}) {
-    at.object(name, [&ranks, rows, member = member](auto& modules) {
+  }
+  void by_rank(const MetricInfo& info, std::vector<RankTotals>& ranks,
+               double RankTotals::* member) {
+    ranks_.column(info.name, rows_, [&](std::size_t r) -> double& { return ranks[r].*member; });
+  }
+  void by_module_and_rank(const MetricInfo& info, std::vector<RankTotals>& ranks,
+                          ModuleSeconds RankTotals::* member) {
+    ranks_.object(info.name, [&](ObjectReader& modules) {
       for (std::size_t m = 0; m < kModules; ++m) {
-        modules.column(std::string(module_name(static_cast<Module>(m))), rows,
-                       [&](std::size_t r) -> auto& { return (ranks[r].*member).at(m); });
+        modules.column(module_key(m), rows_,
+                       [&](std::size_t r) -> double& { return (ranks[r].*member).at(m); });
       }
     });
   }
-  at.places("rank_place", node.places, rows);
-}
+  void slowdowns(const MetricInfo& info, std::vector<double>& slowdowns, std::size_t) {
+    ranks_.column(info.name, rows_, [&](std::size_t r) -> double& { return slowdowns[r]; });
+  }
 
-template <typename Visitor, typename Metrics>
-void visit_status(Visitor& at, Metrics& node, std::size_t rows) {
-  at.object("node", [&](auto& fields) { visit_node(fields, node); });
-  at.object("modules", [&](auto& modules) {
-    for (std::size_t m = 0; m < kModules; ++m) {
-      modules.object(std::string(module_name(static_cast<Module>(m))),
-                     [&](auto& module) { visit_module(module, node, m); });
-    }
-  });
-  at.object("ranks", [&](auto& ranks) { visit_ranks(ranks, node, rows); });
-}
+ private:
+  ObjectReader& node_;
+  std::vector<ObjectReader>& modules_;
+  ObjectReader& ranks_;
+  const std::size_t rows_;
+};
 
 // Returns the metrics with one entry per rank in every list.
 NodeMetrics with_equal_lists(NodeMetrics node) {
@@ -269,6 +299,31 @@ NodeMetrics with_equal_lists(NodeMetrics node) {
   node.correction.rank_slowdowns.resize(rows, 1);
   if (!node.places.empty()) node.places.resize(rows);
   return node;
+}
+
+// Reads all values, with `rows` entries in every list.
+Status read_values(const JsonObject& document, std::size_t rows, NodeMetrics& node) {
+  Status status;
+  ISOCOST_ASSIGN(JsonObject node_object, document.object("node"));
+  ObjectReader node_reader(std::move(node_object), status);
+  ISOCOST_ASSIGN(const JsonObject modules, document.object("modules"));
+  std::vector<std::string> names;
+  std::vector<ObjectReader> module_readers;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    names.push_back(module_key(m));
+    ISOCOST_ASSIGN(JsonObject module, modules.object(names.back()));
+    module_readers.emplace_back(std::move(module), status);
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  ISOCOST_TRY(modules.only_keys(std::span(known)));
+  ISOCOST_ASSIGN(JsonObject ranks, document.object("ranks"));
+  ObjectReader rank_reader(std::move(ranks), status);
+  Reader reader(node_reader, module_readers, rank_reader, rows);
+  visit_metrics(reader, node);
+  node_reader.finish();
+  for (const ObjectReader& module : module_readers) module.finish();
+  rank_reader.finish();
+  return status;
 }
 
 // Checks the head before the rest, since another program's document is not a broken one.
@@ -283,12 +338,12 @@ Status check_head(const JsonObject& document) {
 }  // namespace
 
 std::string status_json(const NodeMetrics& metrics) {
-  NodeMetrics node = with_equal_lists(metrics);
-  node.correction.on = node.correct && node.correction.on;
-  ordered_json document = {{"version", kVersion}, {"kind", kKind}};
-  Writer writer(document);
-  visit_status(writer, std::as_const(node), node.training.ranks.size());
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const NodeMetrics node = with_equal_lists(metrics);
+  Writer writer;
+  visit_metrics(writer, node);
+  return std::move(writer).document().dump(-1, ' ', false,
+                                           nlohmann::json::error_handler_t::replace) +
+         "\n";
 }
 
 Result<NodeMetrics> parse_status(std::string_view json) {
@@ -300,10 +355,7 @@ Result<NodeMetrics> parse_status(std::string_view json) {
   NodeMetrics node;
   node.training.ranks.resize(slowdowns.size());
   node.correction.rank_slowdowns.resize(slowdowns.size());
-  Status status;
-  Reader reader(document, status);
-  visit_status(reader, node, slowdowns.size());
-  ISOCOST_TRY(std::move(status));
+  ISOCOST_TRY(read_values(document, slowdowns.size(), node));
   if (!std::isfinite(node.uptime_s)) return document.wrong("node.uptime_seconds", "is missing");
   return node;
 }
