@@ -15,6 +15,9 @@
 
 namespace isocost {
 
+/// Limit of the ids of tokens in a model's files.
+inline constexpr std::int64_t kMostTokenId = std::int64_t{1} << 31;
+
 /// One JSON object of a model's files. A reader asks for each key that it knows; `check_all_asked`
 /// then refuses a setting that was not asked for, so none is ignored. A value of null counts as
 /// absent. Errors name file, key and value.

@@ -132,6 +132,13 @@ void append_medium(const MediaTokens& medium, const PartPlan& plan, SampleTensor
 
 }  // namespace
 
+std::optional<MediaTokens> picture_tokens(Modality modality, std::int64_t image_id,
+                                          std::int64_t video_id) {
+  if (modality == Modality::kImage) return MediaTokens{modality, image_id};
+  if (modality == Modality::kVideo && video_id >= 0) return MediaTokens{modality, video_id};
+  return std::nullopt;
+}
+
 Result<PartPlan> plan_tokens(const PartShape& shape) {
   if (shape.text_tokens < 0 || shape.text_tokens > shape.encoded_bytes || shape.label_tokens < 0 ||
       shape.label_tokens > shape.text_tokens) {

@@ -29,6 +29,11 @@ struct MediaTokens {
   std::int64_t placeholder_id() const { return placeholder.value_or(id); }
 };
 
+/// Returns the tokens of a model that has one for images and one for videos, without any around
+/// them. A negative id: the model takes no videos. Returns nothing for other modalities.
+std::optional<MediaTokens> picture_tokens(Modality modality, std::int64_t image_id,
+                                          std::int64_t video_id);
+
 /// Plans the part. Errors: kInvalidArgument.
 Result<PartPlan> plan_tokens(const PartShape& shape);
 /// Checks the order of parts. Errors: kInvalidArgument unless the sample's first part, and no

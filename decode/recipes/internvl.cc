@@ -22,8 +22,10 @@
 #include "decode/prepare/model_files.h"
 #include "decode/prepare/pixel_settings.h"
 #include "decode/prepare/recipe_family.h"
+#include "decode/prepare/tiled_image.h"
 #include "decode/prepare/video_settings.h"
 #include "decode/recipes/families.h"
+#include "decode/recipes/internal/family_description.h"
 #include "decode/resize/patch_grid.h"
 
 namespace isocost {
@@ -101,11 +103,7 @@ class InternVl final : public MediaModel {
               static_cast<std::int32_t>(options_.width / kPatchSide)},
         canvases_(canvases(options_.min_tiles, options_.max_tiles)) {}
 
-  std::string description() const override {
-    nlohmann::json json = options_;
-    json["family"] = "internvl";
-    return json.dump();
-  }
+  std::string description() const override { return description_of("internvl", options_); }
 
   std::string text_settings() const override {
     return sampling_settings(options_.videos.sampling());
@@ -148,11 +146,7 @@ class InternVl final : public MediaModel {
     if (shape.modality == Modality::kVideo) {
       return exact_video_bytes(shape, options_.videos.framing(), options_.videos.resize().filter);
     }
-    std::int64_t most = 0;
-    for (const Framing& framing : framings(shape)) {
-      most = std::max(most, framed_working_set_bytes(shape, framing, resize_));
-    }
-    return most;
+    return tiled_working_set_bytes(shape, framings(shape), resize_);
   }
 
   Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
@@ -166,10 +160,7 @@ class InternVl final : public MediaModel {
     const std::vector<Framing> seen = framings(*bytes.shape);
     ISOCOST_ASSIGN(const Pixels displayed,
                    displayed_image(*bytes.source, *bytes.shape, seen.front(), decoding_, limit));
-    for (const Framing& framing : seen) {
-      ISOCOST_TRY(framed_patches(displayed, framing, tile_, resize_, to.next_image(tile_), limit));
-    }
-    return {};
+    return add_tiles(displayed, seen, tile_, resize_, to, limit);
   }
 
   Canvas canvas_of(const PartShape& shape) const;
@@ -296,8 +287,7 @@ Status read_encoder(ModelFiles& files, const InternVlOptions& options) {
 
 Result<Family> read_internvl(ModelFiles& files) {
   InternVlOptions options;
-  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
-  ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostId));
+  ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostTokenId));
   ISOCOST_TRY(read_image_processor(files.image_processor, options));
   ISOCOST_TRY(read_encoder(files, options));
   ISOCOST_ASSIGN(options.begin_token_id, special_token_id(files.directory, "start_image_token"));
@@ -312,12 +302,8 @@ Result<Family> read_internvl(ModelFiles& files) {
 }
 
 Result<Family> parse_internvl(std::string_view description) {
-  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
-  try {
-    return std::make_shared<const InternVl>(json.get<InternVlOptions>());
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt, std::string("description of internvl: ") + error.what());
-  }
+  ISOCOST_ASSIGN(InternVlOptions options, options_from<InternVlOptions>("internvl", description));
+  return std::make_shared<const InternVl>(std::move(options));
 }
 
 }  // namespace isocost

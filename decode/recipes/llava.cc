@@ -19,6 +19,7 @@
 #include "decode/prepare/pixel_settings.h"
 #include "decode/prepare/recipe_family.h"
 #include "decode/recipes/families.h"
+#include "decode/recipes/internal/family_description.h"
 #include "decode/resize/patch_grid.h"
 
 namespace isocost {
@@ -54,11 +55,7 @@ class Llava final : public MediaModel {
         decoding_(options_.decoding()),
         grid_(covering_grid(options_.width, options_.height)) {}
 
-  std::string description() const override {
-    nlohmann::json json = options_;
-    json["family"] = "llava";
-    return json.dump();
-  }
+  std::string description() const override { return description_of("llava", options_); }
 
  private:
   std::optional<MediaTokens> media_tokens(Modality modality) const override {
@@ -203,9 +200,8 @@ Status read_encoder(ModelFiles& files, LlavaOptions& options) {
 
 Result<Family> read_llava(ModelFiles& files) {
   LlavaOptions options;
-  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
   const char* id = files.config.has("image_token_id") ? "image_token_id" : "image_token_index";
-  ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostId));
+  ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostTokenId));
   ISOCOST_TRY(read_image_processor(files.image_processor, options));
   ISOCOST_TRY(read_encoder(files, options));
   options.take_options(files);
@@ -213,12 +209,8 @@ Result<Family> read_llava(ModelFiles& files) {
 }
 
 Result<Family> parse_llava(std::string_view description) {
-  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
-  try {
-    return std::make_shared<const Llava>(json.get<LlavaOptions>());
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt, std::string("description of llava: ") + error.what());
-  }
+  ISOCOST_ASSIGN(LlavaOptions options, options_from<LlavaOptions>("llava", description));
+  return std::make_shared<const Llava>(std::move(options));
 }
 
 }  // namespace isocost

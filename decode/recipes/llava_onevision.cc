@@ -27,8 +27,10 @@
 #include "decode/prepare/model_files.h"
 #include "decode/prepare/pixel_settings.h"
 #include "decode/prepare/recipe_family.h"
+#include "decode/prepare/tiled_image.h"
 #include "decode/prepare/video_settings.h"
 #include "decode/recipes/families.h"
+#include "decode/recipes/internal/family_description.h"
 #include "decode/resize/patch_grid.h"
 
 namespace isocost {
@@ -138,11 +140,7 @@ class LlavaOneVision final : public MediaModel {
         grid_(covering_grid(options_.side, options_.side)),
         side_tokens_(options_.side / kPatchSide) {}
 
-  std::string description() const override {
-    nlohmann::json json = options_;
-    json["family"] = "llava_onevision";
-    return json.dump();
-  }
+  std::string description() const override { return description_of("llava_onevision", options_); }
 
   std::vector<double> timestamps_s(const PartShape& shape, const PartPlan&) const override {
     return seconds_of(frames_at_steps(shape, options_.videos.num_frames), shape);
@@ -150,11 +148,7 @@ class LlavaOneVision final : public MediaModel {
 
  private:
   std::optional<MediaTokens> media_tokens(Modality modality) const override {
-    if (modality == Modality::kImage) return MediaTokens{modality, options_.image_token_id};
-    if (modality == Modality::kVideo && options_.video_token_id >= 0) {
-      return MediaTokens{modality, options_.video_token_id};
-    }
-    return std::nullopt;
+    return picture_tokens(modality, options_.image_token_id, options_.video_token_id);
   }
 
   Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape& sample) const override {
@@ -189,11 +183,7 @@ class LlavaOneVision final : public MediaModel {
     if (plan.images == 1) {
       return squared_working_set_bytes(shape, side(), resize_);
     }
-    std::int64_t most = 0;
-    for (const Framing& framing : framings(shape)) {
-      most = std::max(most, framed_working_set_bytes(shape, framing, resize_));
-    }
-    return most;
+    return tiled_working_set_bytes(shape, framings(shape), resize_);
   }
 
   Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
@@ -210,10 +200,7 @@ class LlavaOneVision final : public MediaModel {
     if (plan.images == 1) {
       ISOCOST_ASSIGN(displayed, made_square(std::move(displayed), background()));
     }
-    for (const Framing& framing : seen) {
-      ISOCOST_TRY(framed_patches(displayed, framing, grid_, resize_, to.next_image(grid_), limit));
-    }
-    return {};
+    return add_tiles(displayed, seen, grid_, resize_, to, limit);
   }
 
   std::int32_t side() const { return static_cast<std::int32_t>(options_.side); }
@@ -372,11 +359,10 @@ Status read_encoder(ModelFiles& files, OneVisionOptions& options) {
 
 Result<Family> read_llava_onevision(ModelFiles& files) {
   OneVisionOptions options;
-  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
   const auto token_id = [&](const std::string& kind, std::optional<std::int64_t> otherwise) {
     const std::string id = kind + "_token_id";  // "_index" before transformers 5
     return files.config.integer(files.config.has(id) ? id : kind + "_token_index",
-                                otherwise.value_or(0), kMostId, otherwise);
+                                otherwise.value_or(0), kMostTokenId, otherwise);
   };
   ISOCOST_ASSIGN(options.image_token_id, token_id("image", std::nullopt));
   ISOCOST_ASSIGN(options.video_token_id, token_id("video", -1));
@@ -391,13 +377,9 @@ Result<Family> read_llava_onevision(ModelFiles& files) {
 }
 
 Result<Family> parse_llava_onevision(std::string_view description) {
-  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
-  try {
-    return std::make_shared<const LlavaOneVision>(json.get<OneVisionOptions>());
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt,
-                 std::string("description of llava_onevision: ") + error.what());
-  }
+  ISOCOST_ASSIGN(OneVisionOptions options,
+                 options_from<OneVisionOptions>("llava_onevision", description));
+  return std::make_shared<const LlavaOneVision>(std::move(options));
 }
 
 }  // namespace isocost

@@ -20,6 +20,7 @@
 #include "decode/prepare/exact_image.h"
 #include "decode/prepare/recipe_family.h"
 #include "decode/recipes/families.h"
+#include "decode/recipes/internal/family_description.h"
 #include "decode/resize/patch_grid.h"
 #include "decode/resize/patchify.h"
 #include "decode/shape/decode_limit.h"
@@ -46,6 +47,11 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
   }
   return bytes;
 }
+
+// The options in a description.
+struct Native28Numbers : RecipeOptions {};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Native28Numbers, max_image_patches, max_frame_patches, video_fps,
+                                   max_video_frames, max_audio_seconds, max_text_tokens)
 
 // Pictures only need to look right, so they are resized as fast as possible.
 constexpr ExactResize kResize{ResampleFilter::kBilinear, ResizeOrder::kWidthFirst,
@@ -78,14 +84,7 @@ class Native28 final : public RecipeFamily {
 };
 
 std::string Native28::description() const {
-  return nlohmann::json{{"family", "native28"},
-                        {"max_image_patches", options_.max_image_patches},
-                        {"max_frame_patches", options_.max_frame_patches},
-                        {"video_fps", options_.video_fps},
-                        {"max_video_frames", options_.max_video_frames},
-                        {"max_audio_seconds", options_.max_audio_seconds},
-                        {"max_text_tokens", options_.max_text_tokens}}
-      .dump();
+  return description_of("native28", Native28Numbers{options_});
 }
 
 Result<PartPlan> Native28::plan_part(const SampleShape& sample, std::size_t i) const {
@@ -219,18 +218,8 @@ Result<Family> make_native28(const RecipeOptions& options) {
 }
 
 Result<Family> parse_native28(std::string_view description) {
-  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
-  RecipeOptions options;
-  try {
-    json.at("max_image_patches").get_to(options.max_image_patches);
-    json.at("max_frame_patches").get_to(options.max_frame_patches);
-    json.at("video_fps").get_to(options.video_fps);
-    json.at("max_video_frames").get_to(options.max_video_frames);
-    json.at("max_audio_seconds").get_to(options.max_audio_seconds);
-    json.at("max_text_tokens").get_to(options.max_text_tokens);
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt, std::string("description of native28: ") + error.what());
-  }
+  ISOCOST_ASSIGN(const RecipeOptions options,
+                 options_from<Native28Numbers>("native28", description));
   ISOCOST_TRY(options.validate());
   return make_native28(options);
 }

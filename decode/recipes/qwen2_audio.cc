@@ -11,11 +11,12 @@
 #include "base/counted.h"
 #include "base/result.h"
 #include "decode/audio/audio.h"
-#include "decode/prepare/media_model.h"
+#include "decode/prepare/clip_model.h"
 #include "decode/prepare/model_files.h"
 #include "decode/prepare/recipe_family.h"
 #include "decode/prepare/whisper_extractor.h"
 #include "decode/recipes/families.h"
+#include "decode/recipes/internal/family_description.h"
 
 namespace isocost {
 namespace {
@@ -37,15 +38,11 @@ std::int64_t tokens_of(const AudioPlan& clip) {
   return (frames + 1) / 2 / 2;
 }
 
-class Qwen2Audio final : public MediaModel {
+class Qwen2Audio final : public ClipModel {
  public:
   explicit Qwen2Audio(Qwen2AudioOptions options) : options_(options) {}
 
-  std::string description() const override {
-    nlohmann::json json = options_;
-    json["family"] = "qwen2_audio";
-    return json.dump();
-  }
+  std::string description() const override { return description_of("qwen2_audio", options_); }
 
  private:
   std::optional<MediaTokens> media_tokens(Modality modality) const override {
@@ -67,16 +64,6 @@ class Qwen2Audio final : public MediaModel {
     return plan;
   }
 
-  std::int64_t medium_bytes(const PartShape& shape, const PartPlan&) const override {
-    return audio_working_set_bytes(shape, kClipSeconds);
-  }
-
-  Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                    const DecodeLimit&) const override {
-    ISOCOST_TRY(check_size(bytes));
-    return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, to.next_audio(plan.audio));
-  }
-
   const Qwen2AudioOptions options_;
 };
 
@@ -84,9 +71,8 @@ class Qwen2Audio final : public MediaModel {
 
 Result<Family> read_qwen2_audio(ModelFiles& files) {
   Qwen2AudioOptions options;
-  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
   const char* id = files.config.has("audio_token_id") ? "audio_token_id" : "audio_token_index";
-  ISOCOST_ASSIGN(options.audio_token_id, files.config.integer(id, 0, kMostId));
+  ISOCOST_ASSIGN(options.audio_token_id, files.config.integer(id, 0, kMostTokenId));
   ISOCOST_ASSIGN(options.mel_bins, read_whisper_extractor(files.image_processor));
   ISOCOST_ASSIGN(Settings encoder, files.config.object("audio_config"));
   ISOCOST_TRY(encoder.choice("model_type", {"qwen2_audio_encoder"}, "qwen2_audio_encoder"));
@@ -99,14 +85,9 @@ Result<Family> read_qwen2_audio(ModelFiles& files) {
 }
 
 Result<Family> parse_qwen2_audio(std::string_view description) {
-  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
-  try {
-    const auto options = json.get<Qwen2AudioOptions>();
-    if (options.mel_bins == kFewMelBins || options.mel_bins == kManyMelBins) {
-      return std::make_shared<const Qwen2Audio>(options);
-    }
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt, std::string("description of qwen2_audio: ") + error.what());
+  ISOCOST_ASSIGN(const auto options, options_from<Qwen2AudioOptions>("qwen2_audio", description));
+  if (options.mel_bins == kFewMelBins || options.mel_bins == kManyMelBins) {
+    return std::make_shared<const Qwen2Audio>(options);
   }
   return Error(ErrorCode::kCorrupt, "description of qwen2_audio: mel_bins must be 80 or 128");
 }

@@ -24,6 +24,7 @@
 #include "decode/prepare/recipe_family.h"
 #include "decode/prepare/video_settings.h"
 #include "decode/recipes/families.h"
+#include "decode/recipes/internal/family_description.h"
 #include "decode/resize/patch_grid.h"
 
 namespace isocost {
@@ -124,11 +125,7 @@ class QwenVl final : public MediaModel {
  public:
   explicit QwenVl(QwenVlOptions options) : options_(std::move(options)) {}
 
-  std::string description() const override {
-    nlohmann::json json = options_;
-    json["family"] = "qwen2_vl";
-    return json.dump();
-  }
+  std::string description() const override { return description_of("qwen2_vl", options_); }
 
   std::vector<double> timestamps_s(const PartShape& shape, const PartPlan&) const override {
     return seconds_of(indices_of(shape), shape);
@@ -140,11 +137,7 @@ class QwenVl final : public MediaModel {
 
  private:
   std::optional<MediaTokens> media_tokens(Modality modality) const override {
-    if (modality == Modality::kImage) return MediaTokens{modality, options_.image_token_id};
-    if (modality == Modality::kVideo && options_.video_token_id >= 0) {
-      return MediaTokens{modality, options_.video_token_id};
-    }
-    return std::nullopt;
+    return picture_tokens(modality, options_.image_token_id, options_.video_token_id);
   }
 
   bool has_rope() const override { return true; }
@@ -370,9 +363,9 @@ Status read_encoder(ModelFiles& files, QwenVlOptions& options) {
 Result<Family> read_qwen2_vl(ModelFiles& files) {
   QwenVlOptions options;
   options.has_timestamps = files.model_type == "qwen3_vl";
-  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
-  ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostId));
-  ISOCOST_ASSIGN(options.video_token_id, files.config.integer("video_token_id", -1, kMostId, -1));
+  ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostTokenId));
+  ISOCOST_ASSIGN(options.video_token_id,
+                 files.config.integer("video_token_id", -1, kMostTokenId, -1));
   ISOCOST_TRY(read_encoder(files, options));
   ISOCOST_TRY(read_images(files.image_processor, options));
   ISOCOST_TRY(read_videos(files.video_processor, options));
@@ -382,12 +375,8 @@ Result<Family> read_qwen2_vl(ModelFiles& files) {
 }
 
 Result<Family> parse_qwen2_vl(std::string_view description) {
-  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
-  try {
-    return std::make_shared<const QwenVl>(json.get<QwenVlOptions>());
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt, std::string("description of qwen2_vl: ") + error.what());
-  }
+  ISOCOST_ASSIGN(QwenVlOptions options, options_from<QwenVlOptions>("qwen2_vl", description));
+  return std::make_shared<const QwenVl>(std::move(options));
 }
 
 }  // namespace isocost

@@ -13,17 +13,17 @@
 #include "base/counted.h"
 #include "base/result.h"
 #include "decode/audio/audio.h"
-#include "decode/prepare/media_model.h"
+#include "decode/prepare/clip_model.h"
 #include "decode/prepare/model_files.h"
 #include "decode/prepare/recipe_family.h"
 #include "decode/prepare/whisper_extractor.h"
 #include "decode/recipes/families.h"
+#include "decode/recipes/internal/family_description.h"
 
 namespace isocost {
 namespace {
 
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 20;
-constexpr std::int64_t kMostId = std::int64_t{1} << 31;
 
 struct WhisperOptions {
   std::int64_t mel_bins = 0;
@@ -36,15 +36,11 @@ struct WhisperOptions {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WhisperOptions, mel_bins, max_target_positions,
                                    decoder_start_token_id, is_multilingual)
 
-class Whisper final : public MediaModel {
+class Whisper final : public ClipModel {
  public:
   explicit Whisper(WhisperOptions options) : options_(options) {}
 
-  std::string description() const override {
-    nlohmann::json json = options_;
-    json["family"] = "whisper";
-    return json.dump();
-  }
+  std::string description() const override { return description_of("whisper", options_); }
 
   std::string text_settings() const override {
     const nlohmann::json settings = {{"decoder_start_token_id", options_.decoder_start_token_id},
@@ -89,23 +85,13 @@ class Whisper final : public MediaModel {
     return plan;
   }
 
-  std::int64_t medium_bytes(const PartShape& shape, const PartPlan&) const override {
-    return audio_working_set_bytes(shape, kClipSeconds);
-  }
-
-  Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                    const DecodeLimit&) const override {
-    ISOCOST_TRY(check_size(bytes));
-    return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, to.next_audio(plan.audio));
-  }
-
   const WhisperOptions options_;
 };
 
 bool is_possible(const WhisperOptions& options) {
   return (options.mel_bins == kFewMelBins || options.mel_bins == kManyMelBins) &&
          options.max_target_positions > 0 && options.max_target_positions <= kMostPositions &&
-         options.decoder_start_token_id >= 0 && options.decoder_start_token_id < kMostId;
+         options.decoder_start_token_id >= 0 && options.decoder_start_token_id < kMostTokenId;
 }
 
 }  // namespace
@@ -118,7 +104,7 @@ Result<Family> read_whisper(ModelFiles& files) {
   ISOCOST_ASSIGN(options.max_target_positions,
                  files.config.integer("max_target_positions", 1, kMostPositions, 448));
   ISOCOST_ASSIGN(options.decoder_start_token_id,
-                 files.config.integer("decoder_start_token_id", 0, kMostId - 1));
+                 files.config.integer("decoder_start_token_id", 0, kMostTokenId - 1));
   ISOCOST_ASSIGN(options.is_multilingual, files.generation.flag("is_multilingual", true));
   files.processor.ignore({"feature_extractor", "processor_class"});
   ISOCOST_TRY(files.processor.check_all_asked());
@@ -126,13 +112,8 @@ Result<Family> read_whisper(ModelFiles& files) {
 }
 
 Result<Family> parse_whisper(std::string_view description) {
-  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
-  try {
-    const auto options = json.get<WhisperOptions>();
-    if (is_possible(options)) return std::make_shared<const Whisper>(options);
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt, std::string("description of whisper: ") + error.what());
-  }
+  ISOCOST_ASSIGN(const auto options, options_from<WhisperOptions>("whisper", description));
+  if (is_possible(options)) return std::make_shared<const Whisper>(options);
   return Error(ErrorCode::kCorrupt, "description of whisper: a number is out of range");
 }
 
