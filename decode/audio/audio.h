@@ -6,6 +6,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/shape/clip_frames.h"  // IWYU pragma: export
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
@@ -15,10 +16,7 @@ namespace isocost {
 inline constexpr std::int64_t kRecipeSampleRate = 16'000;
 inline constexpr std::int64_t kMelHop = 160;
 inline constexpr std::int64_t kMelBins = 128;  ///< Values of a frame in native28.
-inline constexpr std::int64_t kWindowMelFrames = 3000;
-inline constexpr double kClipSeconds = 30.0;  ///< Length of a window.
-/// Frames behind those of a clip: two that its last samples may reach, and one of silence.
-inline constexpr std::int64_t kFramesBehindClip = 3;
+inline constexpr double kClipSeconds = 30.0;   ///< Length of a window.
 
 /// Reads the shape from the header for kWav, kFlac, kOggVorbis, kOpus, kMp3: sample_rate, channels,
 /// frames. Reads a few KB; of an MP3 without a length in its header all frame headers are read, and

@@ -11,6 +11,7 @@
 
 #include "base/tensor_schema.h"
 #include "base/units.h"
+#include "decode/shape/clip_frames.h"
 
 namespace isocost::python {
 namespace {
@@ -169,6 +170,8 @@ void bind_tensor(py::module_& module) {
   module.attr("ignored_label") = kIgnoredLabel;
   module.def("is_module_time", &is_module_time, py::arg("seconds"));
   module.attr("not_measured") = kNotMeasured;
+  module.attr("clip_frames") = kWindowMelFrames;
+  module.attr("frames_behind_clip") = kFramesBehindClip;
 }
 
 }  // namespace isocost::python

@@ -28,6 +28,10 @@ def is_module_time(seconds: float) -> bool: ...
 
 not_measured: float
 
+clip_frames: int
+
+frames_behind_clip: int
+
 class Pin:
     def __call__(self) -> bool: ...
 

@@ -22,7 +22,6 @@ LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 _MEL = "audio_mel"
-_CLIP_FRAMES, _FRAMES_BEHIND = 3000, 3  # The constants of decode/audio/audio.h.
 
 
 class Medium(NamedTuple):
@@ -429,11 +428,11 @@ def filled_clips(mel: Any, lengths: Any) -> Tuple[Any, Any]:
     """
     import torch
 
-    at = torch.arange(_CLIP_FRAMES, device=mel.device)
+    at = torch.arange(_isocost.clip_frames, device=mel.device)
     own = lengths[:, None]
     begins = (lengths.cumsum(0) - lengths)[:, None]
     features = mel[begins + torch.minimum(at, own - 1)]
-    return features.transpose(1, 2).contiguous(), (at < own - _FRAMES_BEHIND).int()
+    return features.transpose(1, 2).contiguous(), (at < own - _isocost.frames_behind_clip).int()
 
 
 def _within_samples(tensors: Mapping[str, Any]) -> Any:
