@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "costmodel/internal/curve_fit.h"
+#include "costmodel/internal/form_terms.h"
 #include "costmodel/internal/nnls.h"
 #include "costmodel/profile.h"
 #include "costmodel/shape_bucket.h"
@@ -16,11 +17,6 @@ namespace {
 constexpr double kUncertaintyOfStated = 0.5;
 constexpr double kUncertaintyPerOctave = 0.1;
 constexpr double kCleanSpread = 0.03;  // the spread that profilers aim at
-
-TermVector terms_of(const ModuleLoad& load) {
-  return {1, static_cast<double>(load.sequences), static_cast<double>(load.units),
-          static_cast<double>(load.units_squared)};
-}
 
 // Returns the seconds of one sequence by the form, without fixed seconds.
 double form(const ModuleCoefficients& c, double length) {

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kProfileVersion = 1;
 constexpr JsonFormat kFormat{.name = "model profile",
                              .max_bytes = std::size_t{1} << 20,
                              .max_depth = 8,
@@ -276,7 +276,7 @@ json module_json(const ModuleProfile& module) {
 }
 
 Result<CostProfile> read(const JsonObject& document) {
-  ISOCOST_TRY(document.check_version(kVersion));
+  ISOCOST_TRY(document.check_version(kProfileVersion));
   ISOCOST_ASSIGN(const std::string unit, document.text("unit"));
   if (unit != "seconds") return document.wrong("unit", "must be \"seconds\"");
   ISOCOST_TRY(document.only_keys(
@@ -322,7 +322,7 @@ std::string CostProfile::to_json() const {
   for (std::size_t i = 0; i < kModules; ++i) {
     modules_json[std::string(module_name(static_cast<Module>(i)))] = module_json(modules.at(i));
   }
-  json document = {{"version", kVersion},
+  json document = {{"version", kProfileVersion},
                    {"unit", "seconds"},
                    {"source", source},
                    {"modules", std::move(modules_json)}};

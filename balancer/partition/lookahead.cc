@@ -20,7 +20,7 @@ using Batches = std::vector<std::vector<std::uint32_t>>;
 constexpr double kFullest = 0.8;
 
 // Samples move only for a gain that exceeds rounding.
-constexpr double kSmallestGain = 1e-9;
+constexpr double kSmallestWindowGain = 1e-9;
 
 Status validate_sizes(const BalanceProblem& window, const std::vector<std::size_t>& sizes) {
   const std::size_t bins = window.ranks * window.microbatches;
@@ -205,7 +205,7 @@ Result<Composition> compose_batches(const BalanceProblem& window,
     Batches batches = composer.spread(together);
     if (!composer.stay_packable(batches)) continue;
     const double seconds = composer.seconds(batches);
-    if (seconds >= best.seconds_after * (1 - kSmallestGain)) continue;
+    if (seconds >= best.seconds_after * (1 - kSmallestWindowGain)) continue;
     best.batches = std::move(batches);
     best.seconds_after = seconds;
   }

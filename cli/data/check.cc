@@ -56,7 +56,7 @@ Result<int> check(const CheckArguments& arguments) {
   return report.bad.empty() ? kDone : kFailed;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kCheckFooter =
     "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json";
 
 }  // namespace
@@ -66,7 +66,7 @@ void add_check(CLI::App& app, Run& run) {
       app, run,
       {.name = "check",
        .description = "Read and decode everything; list bad samples with reasons.",
-       .footer = kFooter},
+       .footer = kCheckFooter},
       check);
 }
 

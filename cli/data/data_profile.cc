@@ -213,7 +213,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
   command.add_flag("--verbose", verbose, "Log debug messages as well");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kDataProfileFooter =
     "Nothing is decoded. The recipe's flags are those of 'isocost serve'.\n"
     "Examples:\n"
     "  isocost data profile data/shards --html report.html\n"
@@ -231,7 +231,7 @@ void add_data_profile(CLI::App& app, Run& run) {
       *data, run,
       {.name = "profile",
        .description = "Predict the cost of a data set from its index alone.",
-       .footer = kFooter},
+       .footer = kDataProfileFooter},
       data_profile);
 }
 

@@ -50,7 +50,7 @@ Result<int> index(const DatasetFlags& flags) {
   return dataset->bad().empty() && dataset->indexes_not_kept() == 0 ? kDone : kFailed;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kIndexFooter =
     "Examples:\n  isocost index data/shards\n"
     "  isocost index data/shards --index-dir /fast/index --json\n"
     "An index is kept as long as its shard's size and modification time are those it was made\n"
@@ -62,7 +62,7 @@ void add_index(CLI::App& app, Run& run) {
   add_command<DatasetFlags>(app, run,
                             {.name = "index",
                              .description = "Index shards: read the headers, skip the bodies.",
-                             .footer = kFooter},
+                             .footer = kIndexFooter},
                             index);
 }
 

@@ -106,7 +106,7 @@ void MakeShardsArguments::add_to(CLI::App& command) {
   command.add_flag("--json", json, "Print JSON instead of text");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kMakeShardsFooter =
     "A file of records has one object a line (JSON Lines) or is one array of objects, in a form "
     "that\n"
     "its first object tells:\n"
@@ -132,7 +132,7 @@ void add_make_shards(CLI::App& app, Run& run) {
   add_command<MakeShardsArguments>(app, run,
                                    {.name = "make-shards",
                                     .description = "Write WebDataset shards from files.",
-                                    .footer = kFooter},
+                                    .footer = kMakeShardsFooter},
                                    make_shards_command);
 }
 

@@ -64,7 +64,7 @@ void TokenizeArguments::add_to(CLI::App& command) {
   command.add_flag("--json", json, "Print the summary as JSON");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kTokenizeFooter =
     "Each sample's text becomes token ids with the model's own tokenizer.json and chat template.\n"
     "Text is JSON with `messages` or `conversations`, or a caption; for Whisper the transcript of\n"
     "a sound. The ids are kept beside the index of the shards; shards whose tokens are current "
@@ -83,7 +83,7 @@ void add_tokenize(CLI::App& app, Run& run) {
       app, run,
       {.name = "tokenize",
        .description = "Make tokens of the text of shards, for a model's directory.",
-       .footer = kFooter},
+       .footer = kTokenizeFooter},
       tokenize);
 }
 

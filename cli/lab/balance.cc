@@ -262,7 +262,7 @@ void BalanceArguments::add_to(CLI::App& command) {
   command.add_flag("--json", json, "Print JSON instead of a table");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kBalanceFooter =
     "The largest load of all dimensions counts: bring them to one scale first (seconds).\n"
     "JSON: bins lists row numbers from 0; loads is the largest dimension of each bin; gap is\n"
     "makespan / lower_bound - 1; limit names the bound that is the greatest "
@@ -278,7 +278,7 @@ void add_balance(CLI::App& app, Run& run) {
       app, run,
       {.name = "balance",
        .description = "Partition items with costs into bins so that the largest load is small.",
-       .footer = kFooter},
+       .footer = kBalanceFooter},
       run_balance);
 }
 

@@ -134,7 +134,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
   return kDone;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kEmulateFooter =
     "The node serves small samples from a temporary directory; their costs come from the traces\n"
     "or the data profile.\n"
     "Examples:\n"
@@ -152,7 +152,7 @@ void add_emulate(CLI::App& app, Run& run) {
       {.name = "emulate",
        .description = "Serve emulated trainers: node, sockets and plans are real, forward and "
                       "backward passes wait for their predicted seconds.",
-       .footer = kFooter},
+       .footer = kEmulateFooter},
       emulate);
 }
 

@@ -107,7 +107,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   return kDone;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kSimulateFooter =
     "Samples are drawn from the traces by weight. Every policy plans the same global batches:\n"
     "in-order deals samples as they are drawn; tokens is LPT by LLM tokens; lpt is vector LPT by\n"
     "predicted seconds, with microbatches in random order; cost balances predicted seconds, then\n"
@@ -127,7 +127,7 @@ void add_simulate(CLI::App& app, Run& run) {
       app, run,
       {.name = "simulate",
        .description = "Simulate pipelines over traces, policy by policy.",
-       .footer = kFooter},
+       .footer = kSimulateFooter},
       simulate_command);
 }
 

@@ -158,7 +158,7 @@ void ModelProfileArguments::add_model_options(CLI::App& command) {
   command.add_flag("--json", json, "Print JSON instead of text")->excludes("--example");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kModelProfileFooter =
     "Examples:\n  isocost model profile Qwen2.5-VL-7B-Instruct --budget 5m --output profile.json\n"
     "  isocost model profile DIR --dtype bfloat16 --attention flash_attention_2 --frozen vision\n"
     "  build/release/isocost model profile --example --budget 5m\n"
@@ -181,7 +181,7 @@ void add_model_profile(CLI::App& app, Run& run) {
        .description = "Measure the seconds of a model's modules over a grid of loads, and write a "
                       "model profile.\n"
                       "A model of your own is measured in Python, by isocost.profile_model.",
-       .footer = kFooter},
+       .footer = kModelProfileFooter},
       model_profile);
 }
 

@@ -316,7 +316,7 @@ void PredictArguments::add_to(CLI::App& command) {
   command.add_flag("--json", json, "Print JSON instead of text");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kPredictFooter =
     "Examples:\n  isocost predict --data data/shards --sample cat/0042\n"
     "  isocost predict --data data/shards --model DIR --profile profile.json --sample cat/0042\n"
     "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
@@ -335,7 +335,7 @@ void add_predict(CLI::App& app, Run& run) {
        .description =
            "Explain a sample's predicted cost: its parts and their tokens, load, seconds by "
            "term, memory.",
-       .footer = kFooter},
+       .footer = kPredictFooter},
       predict);
 }
 

@@ -204,7 +204,7 @@ void PlanArguments::add_to(CLI::App& command) {
   command.add_flag("--json", json, "Print JSON instead of text");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kPlanFooter =
     "A layout's score is the simulated seconds per step over sampled global batches, which are\n"
     "balanced as at run time. The best layout is compared with the best one that treats both\n"
     "modules alike, and with the choice of the published rule for mean shapes.\n"
@@ -222,7 +222,7 @@ void add_plan(CLI::App& app, Run& run) {
       app, run,
       {.name = "plan",
        .description = "Choose tensor, pipeline and data degrees of encoder and LLM.",
-       .footer = kFooter},
+       .footer = kPlanFooter},
       plan);
 }
 

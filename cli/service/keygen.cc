@@ -26,7 +26,7 @@ Result<int> keygen(const KeygenArguments& arguments) {
   return kDone;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kKeygenFooter =
     "Example:\n  isocost keygen node\n"
     "  isocost serve --data data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
     "Give node.public to the trainers. To admit only some of them, list their public keys in a\n"
@@ -38,7 +38,7 @@ void add_keygen(CLI::App& app, Run& run) {
   add_command<KeygenArguments>(app, run,
                                {.name = "keygen",
                                 .description = "Make a CURVE key pair for a node or a trainer.",
-                                .footer = kFooter},
+                                .footer = kKeygenFooter},
                                keygen);
 }
 

@@ -108,7 +108,7 @@ void ServeArguments::add_to(CLI::App& command) {
   flags.add_to(command);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kServeFooter =
     "Examples:\n"
     "  isocost serve --data data/shards --ranks 2 --global-batch-size 64 --microbatches 4\n"
     "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
@@ -125,7 +125,7 @@ void add_serve(CLI::App& app, Run& run) {
   add_command<ServeArguments>(app, run,
                               {.name = "serve",
                                .description = "Run a loader node: plan, decode, deliver.",
-                               .footer = kFooter},
+                               .footer = kServeFooter},
                               serve);
 }
 

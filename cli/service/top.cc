@@ -163,7 +163,7 @@ void TopArguments::add_to(CLI::App& command) {
                    "Print one JSON document, counted since the node's start, and exit.");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kTopFooter =
     "Examples:\n"
     "  isocost serve --data data/shards --metrics 9464 &\n"
     "  isocost top\n"
@@ -178,7 +178,7 @@ void add_top(CLI::App& app, Run& run) {
   add_command<TopArguments>(app, run,
                             {.name = "top",
                              .description = "Watch a node: rates, queues, balance, predictions.",
-                             .footer = kFooter},
+                             .footer = kTopFooter},
                             top);
 }
 

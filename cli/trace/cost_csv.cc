@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kShownCharacters = 40;
 
-Error corrupt(std::size_t line, const std::string& what) {
+Error corrupt_line(std::size_t line, const std::string& what) {
   return {ErrorCode::kCorrupt, "line " + std::to_string(line) + ": " + what};
 }
 
@@ -64,8 +64,8 @@ Result<std::vector<std::string>> split_line(std::string_view line, std::size_t n
       const auto behind = read_quoted(line, first, field);
       const auto comma = behind ? std::min(line.find(',', *behind), line.size()) : line.size();
       if (!behind || !trimmed(line.substr(*behind, comma - *behind)).empty()) {
-        return corrupt(number, "column " + std::to_string(fields.size() + 1) +
-                                   ": the quotes do not close before the comma");
+        return corrupt_line(number, "column " + std::to_string(fields.size() + 1) +
+                                        ": the quotes do not close before the comma");
       }
       at = comma + 1;
     } else {
@@ -146,7 +146,7 @@ class Parser {
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const auto same = std::find(fields.begin(), fields.end(), fields[i]);
       if (!fields[i].empty() && same != fields.begin() + static_cast<std::ptrdiff_t>(i)) {
-        return corrupt(number, "two columns are called " + quoted(fields[i]));
+        return corrupt_line(number, "two columns are called " + quoted(fields[i]));
       }
     }
     for (const std::string& name : options_.wanted) {
@@ -167,8 +167,9 @@ class Parser {
 
   Status take_row(const std::vector<std::string>& fields, std::size_t number) {
     if (fields.size() != width_) {
-      return corrupt(number, counted(fields.size(), "field") + " where line " +
-                                 std::to_string(first_line_) + " has " + std::to_string(width_));
+      return corrupt_line(number, counted(fields.size(), "field") + " where line " +
+                                      std::to_string(first_line_) + " has " +
+                                      std::to_string(width_));
     }
     if (table_.rows() == options_.max_rows) {
       return Error(ErrorCode::kResourceExhausted, "line " + std::to_string(number) +
@@ -178,9 +179,11 @@ class Parser {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const std::string& field = fields[columns_[i]];
       const auto value = read_number(field);
-      if (!value) return corrupt(number, column(i) + ": " + quoted(field) + " is not a number");
+      if (!value) {
+        return corrupt_line(number, column(i) + ": " + quoted(field) + " is not a number");
+      }
       if (!std::isfinite(*value) || *value < 0) {
-        return corrupt(number, column(i) + ": " + quoted(field) + " must be finite and >= 0");
+        return corrupt_line(number, column(i) + ": " + quoted(field) + " must be finite and >= 0");
       }
       table_.values.push_back(*value == 0 ? 0 : *value);  // avoids negative zeros
     }

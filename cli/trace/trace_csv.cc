@@ -24,7 +24,7 @@ std::string shown(std::string_view text) {
   return "'" + out + "'";
 }
 
-Error corrupt(std::size_t row, const std::string& what) {
+Error corrupt_row(std::size_t row, const std::string& what) {
   return {ErrorCode::kCorrupt, "row " + std::to_string(row + 1) + " below the header: " + what};
 }
 
@@ -90,10 +90,10 @@ Result<std::vector<Load>> parse_trace(std::string_view text) {
     const double tokens = table.values[2 * row + 1];
     for (const double value : {patches, tokens}) {
       if (value > kMaxCount || value != std::floor(value)) {
-        return corrupt(row, "patches and tokens must be whole numbers up to 1000000000");
+        return corrupt_row(row, "patches and tokens must be whole numbers up to 1000000000");
       }
     }
-    if (patches == 0 && tokens == 0) return corrupt(row, "neither patches nor tokens");
+    if (patches == 0 && tokens == 0) return corrupt_row(row, "neither patches nor tokens");
     loads.push_back(
         load_of_counts(static_cast<std::int64_t>(patches), static_cast<std::int64_t>(tokens)));
   }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kPriorDeviation = 0.3;
 constexpr double kNeighbourDeviation = 0.15;
-constexpr double kSmallestFactor = 0.02;  // relative to the prior
+constexpr double kSmallestBucketFactor = 0.02;  // relative to the prior
 
 // The linear system for the factors with evidence, in units of their priors: g = factor / prior.
 struct System {
@@ -96,7 +96,7 @@ void pin(System& system, std::size_t i, double value) {
 }
 
 // Pins variables that would be negative until none is. Each round pins at least one more.
-FactorVector solve_non_negative(System system) {
+FactorVector solve_above_smallest(System system) {
   FactorVector g{};
   for (std::size_t round = 0; round <= system.size; ++round) {
     FactorMatrix l = system.a;
@@ -105,8 +105,8 @@ FactorVector solve_non_negative(System system) {
     solve(l, system.size, g);
     bool negative = false;
     for (std::size_t i = 0; i < system.size; ++i) {
-      if (g[i] >= kSmallestFactor * (1 - 1e-6)) continue;
-      pin(system, i, kSmallestFactor);
+      if (g[i] >= kSmallestBucketFactor * (1 - 1e-6)) continue;
+      pin(system, i, kSmallestBucketFactor);
       negative = true;
     }
     if (!negative) break;
@@ -156,7 +156,7 @@ Fit fit_factors(const Evidence& evidence, const FactorVector& prior, double nois
   fit.factors = prior;
   fit.deviations.fill(std::numeric_limits<double>::infinity());
   System system = make_system(evidence, noise);
-  const FactorVector g = solve_non_negative(system);
+  const FactorVector g = solve_above_smallest(system);
   factorise(system.a, system.size);
   const FactorVector variances = inverse_diagonal(system.a, system.size);
   for (std::size_t i = 0; i < system.size; ++i) {

@@ -12,13 +12,14 @@ namespace {
 
 constexpr double kSmallestDrift = 0.05;
 // Standard deviations of a median that chance explains.
-constexpr double kChance = 4;
+constexpr double kChanceOfMedian = 4;
 
 }  // namespace
 
 bool DriftDetector::take(double median_ratio, std::size_t rows, double noise) {
   if (rows == 0) return false;
-  const double chance = kChance * kMedianDeviation * noise / std::sqrt(static_cast<double>(rows));
+  const double chance =
+      kChanceOfMedian * kMedianDeviation * noise / std::sqrt(static_cast<double>(rows));
   if (!(std::abs(median_ratio - 1) > std::max(kSmallestDrift, chance))) {  // also true for NaN
     steps_off_ = 0;
     return false;

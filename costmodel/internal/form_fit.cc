@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "costmodel/internal/form_terms.h"
 #include "costmodel/internal/nnls.h"
 
 namespace isocost {
@@ -11,12 +12,7 @@ namespace {
 
 // The prior: the profile's weights are within 50 %. It counts as eight rows with 10 % noise.
 constexpr double kRidge = 8 * (0.1 / 0.5) * (0.1 / 0.5);
-constexpr double kSmallestFactor = 0.02;  // relative to the scale
-
-TermVector terms_of(const ModuleLoad& load) {
-  return {1, static_cast<double>(load.sequences), static_cast<double>(load.units),
-          static_cast<double>(load.units_squared)};
-}
+constexpr double kSmallestFormFactor = 0.02;  // relative to the scale
 
 // Solves in units of each term's typical share of a microbatch, in which all terms are near one.
 TermVector fit_terms(const Rows& rows, const TermVector& profile, double scale, double far) {
@@ -68,7 +64,7 @@ FactorVector fit_form_factors(const Rows& rows, const ModuleCoefficients& profil
   FactorVector factors;
   factors.fill(scale);
   const auto ratio = [scale](double new_s, double old_s) {
-    return old_s > 0 ? std::max(new_s / old_s, kSmallestFactor * scale) : scale;
+    return old_s > 0 ? std::max(new_s / old_s, kSmallestFormFactor * scale) : scale;
   };
   factors[kFixed] = ratio(after[0], before[0]);
   for (std::size_t b = 0; b < kShapeBuckets; ++b) {

@@ -13,9 +13,9 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kColdRows = 96;
-constexpr double kFirstNoise = 0.1;
-constexpr double kSmallestNoise = 0.005;
-constexpr double kLargestNoise = 0.5;
+constexpr double kFirstRowNoise = 0.1;
+constexpr double kSmallestRowNoise = 0.005;
+constexpr double kLargestRowNoise = 0.5;
 // Limits in deviations: a row counts as at most kClip deviations off; beyond kDrop deviations it
 // does not count.
 constexpr double kClip = 3;
@@ -26,7 +26,7 @@ constexpr double kScaleTolerance = 1.5;
 // determine the fit. If the bucket really is that far off, more rows will follow.
 constexpr double kFarOff = 4;
 // Deviations (in standard deviations) that chance explains, given many buckets and steps.
-constexpr double kChance = 4.5;
+constexpr double kChanceOfBucket = 4.5;
 // Deviations that chance explains for a prior that was fitted to few rows, which is less reliable
 // than a profile.
 constexpr double kChanceOfFit = 2;
@@ -68,7 +68,7 @@ Common common_factor(const Fit& fit) {
 }  // namespace
 
 ModuleCorrection::ModuleCorrection(const ModuleCoefficients& profile, double half_life)
-    : profile_(profile), keep_(std::exp2(-1 / half_life)), noise_(kFirstNoise) {
+    : profile_(profile), keep_(std::exp2(-1 / half_life)), noise_(kFirstRowNoise) {
   prior_.fill(1);
   learned_.fill(1);
   published_.fill(1);
@@ -128,7 +128,7 @@ FactorVector ModuleCorrection::cold_prior() {
   if (is_near && noise_before_drift_ == 0) return prior_;
   FactorVector scaled = prior_;
   if (is_near) {
-    const double chance = kChance * kMedianDeviation * noise_before_drift_ /
+    const double chance = kChanceOfBucket * kMedianDeviation * noise_before_drift_ /
                           std::sqrt(static_cast<double>(cold_.rows.size()));
     for (double& factor : scaled) factor *= 1 + significant(scale - 1, chance);
     return scaled;
@@ -159,9 +159,9 @@ void ModuleCorrection::refit_cold() {
     const auto rows = static_cast<double>(cold_.rows.size());
     const double spare = rows - static_cast<double>(seen_factors());
     const double inflation = spare > 0 ? std::sqrt(rows / spare) : 1;
-    noise_ =
-        std::clamp(robust_deviation(scratch_, centre) * inflation, kSmallestNoise, kLargestNoise);
-    if (cold_.rows.size() < kFactors) noise_ = std::max(noise_, kFirstNoise);
+    noise_ = std::clamp(robust_deviation(scratch_, centre) * inflation, kSmallestRowNoise,
+                        kLargestRowNoise);
+    if (cold_.rows.size() < kFactors) noise_ = std::max(noise_, kFirstRowNoise);
     evidence_ = {};
     for (const Row& row : cold_.rows) {
       const double far = row.ratio / dot(cold_.of(row), prior);
@@ -196,8 +196,8 @@ void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> slow
   // A step has few rows, so the noise follows slowly; it follows faster with more rows.
   const double weight = std::min(0.5, static_cast<double>(scratch_.size()) / 256);
   const double seen = robust_deviation(scratch_, 1);
-  noise_ = std::clamp(noise_ + weight * (std::min(seen, 2 * noise_) - noise_), kSmallestNoise,
-                      kLargestNoise);
+  noise_ = std::clamp(noise_ + weight * (std::min(seen, 2 * noise_) - noise_), kSmallestRowNoise,
+                      kLargestRowNoise);
   const Fit fit = fit_factors(evidence_, prior_, noise_);
   learned_ = fit.factors;
   publish(fit);
@@ -233,7 +233,7 @@ void ModuleCorrection::publish(const Fit& fit) {
     relative.factors[k] /= prior_[k];
     relative.deviations[k] /= prior_[k];
   }
-  const double chance = fitted_ ? kChanceOfFit : kChance;
+  const double chance = fitted_ ? kChanceOfFit : kChanceOfBucket;
   const Common common = common_factor(relative);
   const double centre = 1 + significant(common.factor - 1, chance * common.deviation);
   for (std::size_t k = 0; k < kFactors; ++k) {

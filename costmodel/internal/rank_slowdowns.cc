@@ -15,12 +15,12 @@ constexpr int kStepsToBelieve = 3;
 constexpr double kFar = 4;  // in deviations
 constexpr double kSmallestJump = 0.03;
 constexpr double kSmallestGain = 1.0 / 32;
-constexpr double kSmallestNoise = 0.002;
+constexpr double kSmallestRankNoise = 0.002;
 // The prior of the noise, and the number of microbatches that it counts as.
-constexpr double kFirstNoise = 0.05;
+constexpr double kFirstRankNoise = 0.05;
 constexpr double kFirstCount = 16;
 constexpr double kMedianVariance = 1.57;  // ratio of a median's variance to a mean's
-constexpr double kChance = 4.5;
+constexpr double kChanceOfRank = 4.5;
 constexpr double kLargestSlowdown = 50;
 
 }  // namespace
@@ -99,9 +99,9 @@ void RankSlowdowns::learn_noise(std::span<const RankRatio> step, double common_r
     for (const RankRatio& one : step) scratch_.push_back(relative(one));
   }
   const auto count = static_cast<double>(scratch_.size());
-  const double seen = std::max(robust_deviation(scratch_, usual), kSmallestNoise);
+  const double seen = std::max(robust_deviation(scratch_, usual), kSmallestRankNoise);
   if (noise_ == 0) {
-    noise_ = (kFirstCount * kFirstNoise + count * seen) / (kFirstCount + count);
+    noise_ = (kFirstCount * kFirstRankNoise + count * seen) / (kFirstCount + count);
   } else {
     noise_ += std::min(1.0 / 8, count / 128) * (std::min(seen, 2 * noise_) - noise_);
   }
@@ -133,7 +133,7 @@ void RankSlowdowns::observe(std::size_t rank, double observed, double variance) 
 void RankSlowdowns::publish(std::size_t rank) {
   learned_[rank] = std::exp(logarithms_[rank]);
   published_[rank] =
-      std::exp(significant(logarithms_[rank], kChance * std::sqrt(variances_[rank])));
+      std::exp(significant(logarithms_[rank], kChanceOfRank * std::sqrt(variances_[rank])));
 }
 
 }  // namespace isocost

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little,
               "the state is little-endian; a big-endian host needs byte swaps here");
 
 constexpr std::string_view kMagic = "ISCM";
-constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kStateVersion = 2;
 constexpr double kLargestFactor = 1e30;
 constexpr double kLargestSum = 1e30;
 
@@ -123,7 +123,7 @@ Error corrupt(const std::string& why) { return {ErrorCode::kCorrupt, "cost model
 
 std::string encode_state(const SavedModel& saved, const CostProfile& profile) {
   std::string bytes(kMagic);
-  put(bytes, kVersion);
+  put(bytes, kStateVersion);
   put(bytes, profile.fingerprint());
   for (const ModuleCorrection::Saved& module : saved.correction.modules) put_module(bytes, module);
   put(bytes, static_cast<std::uint8_t>(saved.correction.reprofile ? 1 : 0));
@@ -139,10 +139,10 @@ Result<SavedModel> decode_state(std::string_view bytes, const CostProfile& profi
     return corrupt("the data does not start with 'ISCM'");
   }
   const auto version = static_cast<std::uint8_t>(bytes[kMagic.size()]);
-  if (version != kVersion) {
+  if (version != kStateVersion) {
     return Error(ErrorCode::kUnsupported, "cost model state: version " + std::to_string(version) +
                                               " is not supported; this program reads version " +
-                                              std::to_string(kVersion) +
+                                              std::to_string(kStateVersion) +
                                               "; start without the saved state");
   }
   const std::string_view body = bytes.substr(0, bytes.size() - kCheck);

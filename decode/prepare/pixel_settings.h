@@ -42,6 +42,7 @@ struct PixelSize {
   bool operator==(const PixelSize&) const = default;
 };
 constexpr std::int64_t kMostSide = std::int64_t{1} << 14;
+constexpr std::int64_t kMostTiles = 256;  ///< Tiles of one picture.
 
 /// Reads {"height": ..., "width": ...}; `otherwise` where there is no such key. Errors:
 /// kUnsupported.

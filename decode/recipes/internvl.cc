@@ -31,8 +31,6 @@
 namespace isocost {
 namespace {
 
-constexpr std::int64_t kMostTiles = 256;
-
 struct InternVlVideos : VideoSettings {
   std::int64_t width = 384;  // size of a frame
   std::int64_t height = 384;

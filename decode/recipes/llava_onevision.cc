@@ -37,7 +37,6 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kMostSizes = 64;
-constexpr std::int64_t kMostTiles = 256;
 constexpr std::string_view kAnyResolution = "anyres_max_";
 
 /// Size of a picture that the encoder sees, or of a canvas of tiles.

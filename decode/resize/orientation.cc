@@ -4,25 +4,22 @@
 #include <array>
 #include <cstring>
 
+#include "decode/resize/internal/rgb.h"
+
 namespace isocost {
-namespace {
-
-constexpr std::ptrdiff_t kPixel = 3;
-
-}  // namespace
 
 PixelWalk pixel_walk(std::uint8_t orientation, std::int32_t stored_width,
                      std::int32_t stored_height, std::ptrdiff_t stride) {
-  const std::ptrdiff_t right = (stored_width - 1) * kPixel;
+  const std::ptrdiff_t right = (stored_width - 1) * kRgbBytes;
   const std::ptrdiff_t bottom = (stored_height - 1) * stride;
-  const std::array<PixelWalk, 8> walks = {{{0, kPixel, stride},
-                                           {right, -kPixel, stride},
-                                           {right + bottom, -kPixel, -stride},
-                                           {bottom, kPixel, -stride},
-                                           {0, stride, kPixel},
-                                           {bottom, -stride, kPixel},
-                                           {right + bottom, -stride, -kPixel},
-                                           {right, stride, -kPixel}}};
+  const std::array<PixelWalk, 8> walks = {{{0, kRgbBytes, stride},
+                                           {right, -kRgbBytes, stride},
+                                           {right + bottom, -kRgbBytes, -stride},
+                                           {bottom, kRgbBytes, -stride},
+                                           {0, stride, kRgbBytes},
+                                           {bottom, -stride, kRgbBytes},
+                                           {right + bottom, -stride, -kRgbBytes},
+                                           {right, stride, -kRgbBytes}}};
   return walks.at(std::clamp<std::size_t>(orientation, 1, 8) - 1);
 }
 
@@ -32,8 +29,8 @@ PixelWalk pixel_walk(std::uint8_t orientation, std::int32_t stored_width,
 void copy_turned(const std::uint8_t* stored, const PixelWalk& walk, std::int32_t width,
                  std::int32_t height, std::span<std::uint8_t> to) {
   constexpr std::int32_t kSquare = 64;  // two squares of 12 KiB are in the first-level cache
-  const auto row_bytes = static_cast<std::size_t>(width) * kPixel;
-  if (walk.along == kPixel) {
+  const std::size_t row_bytes = rgb_row_bytes(width);
+  if (walk.along == kRgbBytes) {
     for (std::int32_t y = 0; y < height; ++y) {
       std::memcpy(&to[static_cast<std::size_t>(y) * row_bytes], stored + walk.start + y * walk.down,
                   row_bytes);
@@ -46,10 +43,10 @@ void copy_turned(const std::uint8_t* stored, const PixelWalk& walk, std::int32_t
       const std::int32_t right = std::min(left + kSquare, width);
       for (std::int32_t y = top; y < bottom; ++y) {
         const std::uint8_t* from = stored + walk.start + y * walk.down + left * walk.along;
-        std::uint8_t* out =
-            &to[static_cast<std::size_t>(y) * row_bytes + static_cast<std::size_t>(left) * kPixel];
-        for (std::int32_t x = left; x < right; ++x, from += walk.along, out += kPixel) {
-          std::memcpy(out, from, kPixel);
+        std::uint8_t* out = &to[static_cast<std::size_t>(y) * row_bytes +
+                                static_cast<std::size_t>(left) * kRgbBytes];
+        for (std::int32_t x = left; x < right; ++x, from += walk.along, out += kRgbBytes) {
+          std::memcpy(out, from, kRgbBytes);
         }
       }
     }

@@ -6,24 +6,23 @@
 #include <cstring>
 #include <span>
 
+#include "decode/resize/internal/rgb.h"
 #include "decode/resize/patch_grid.h"
 
 namespace isocost {
 namespace {
 
-constexpr std::ptrdiff_t kPixel = 3;
-
 // Copies pixels; sizes that the compiler knows become a few moves rather than a call.
 void copy_pixels(const std::uint8_t* from, std::ptrdiff_t count, std::byte* to) {
   switch (count) {
     case 14:
-      std::memcpy(to, from, 14 * kPixel);
+      std::memcpy(to, from, 14 * kRgbBytes);
       break;
     case 16:
-      std::memcpy(to, from, 16 * kPixel);
+      std::memcpy(to, from, 16 * kRgbBytes);
       break;
     default:
-      std::memcpy(to, from, static_cast<std::size_t>(count * kPixel));
+      std::memcpy(to, from, static_cast<std::size_t>(count * kRgbBytes));
   }
 }
 
@@ -38,16 +37,16 @@ void prefetch(const std::byte* memory, std::int64_t bytes) {
 void patchify(std::span<const std::uint8_t> rgb, PatchGrid grid, std::span<std::byte> patches,
               FrameSlot slot) {
   const std::ptrdiff_t side = grid.side;
-  const std::ptrdiff_t row_bytes = grid.width() * kPixel;
+  const std::ptrdiff_t row_bytes = grid.width() * kRgbBytes;
   std::byte* to = patches.data() + slot.index * grid.patch_bytes();
   const std::int64_t step = slot.depth * grid.patch_bytes();
   for (std::ptrdiff_t group_row = 0; group_row < grid.rows; group_row += 2) {
     for (std::ptrdiff_t group_column = 0; group_column < grid.columns; group_column += 2) {
       for (std::ptrdiff_t i = 0; i < 4; ++i, to += step) {
         const std::uint8_t* from = rgb.data() + (group_row + i / 2) * side * row_bytes +
-                                   (group_column + i % 2) * side * kPixel;
+                                   (group_column + i % 2) * side * kRgbBytes;
         for (std::ptrdiff_t y = 0; y < side; ++y, from += row_bytes) {
-          copy_pixels(from, side, to + y * side * kPixel);
+          copy_pixels(from, side, to + y * side * kRgbBytes);
         }
       }
     }
@@ -62,13 +61,13 @@ PatchRows::PatchRows(PatchGrid grid, std::span<std::byte> patches, FrameSlot slo
       x_(x),
       y_(y),
       end_(y + height),
-      row_bytes_(static_cast<std::size_t>(width * kPixel)),
+      row_bytes_(static_cast<std::size_t>(width * kRgbBytes)),
       rows_(static_cast<std::size_t>(grid.side) * row_bytes_) {
   if (width != grid.width() || height != grid.height()) clear_border(width, height);
 }
 
 std::int64_t PatchRows::working_set_bytes(std::int32_t width) {
-  return std::int64_t{kMostPatchSide} * width * kPixel;
+  return std::int64_t{kMostPatchSide} * width * kRgbBytes;
 }
 
 // Clears patches that the picture covers in part only. Patches that it covers are written as a
@@ -112,19 +111,19 @@ void PatchRows::write_patches() {
   const std::ptrdiff_t side = grid_.side;
   const std::ptrdiff_t step = slot_.depth * bytes;
   // Finds the first row's place in the first patch of its row of patches.
-  std::byte* const first = patch(y_ / side, 0).data() + y_ % side * side * kPixel;
+  std::byte* const first = patch(y_ / side, 0).data() + y_ % side * side * kRgbBytes;
   const std::uint8_t* from = rows_.data();
-  auto left = static_cast<std::ptrdiff_t>(row_bytes_) / kPixel;
+  auto left = static_cast<std::ptrdiff_t>(row_bytes_) / kRgbBytes;
   std::ptrdiff_t within = x_ % side;
   for (std::ptrdiff_t column = x_ / side; left > 0; ++column, within = 0) {
-    std::byte* to = first + (column / 2 * 4 + column % 2) * step + within * kPixel;
+    std::byte* to = first + (column / 2 * 4 + column % 2) * step + within * kRgbBytes;
     if (column + 2 < grid_.columns) prefetch(to + 4 * step, bytes);
     const std::ptrdiff_t count = std::min(side - within, left);
     const std::uint8_t* row = from;
-    for (std::int32_t i = 0; i < collected_; ++i, row += row_bytes_, to += side * kPixel) {
+    for (std::int32_t i = 0; i < collected_; ++i, row += row_bytes_, to += side * kRgbBytes) {
       copy_pixels(row, count, to);
     }
-    from += count * kPixel;
+    from += count * kRgbBytes;
     left -= count;
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "decode/resize/internal/rgb.h"
 #include "decode/resize/pixel_rows.h"
 #include "decode/resize/resample_kernels.h"
 
@@ -187,8 +188,6 @@ ResampleTaps row_taps(const Side& side, const ResampleKernels& kernels) {
   return taps;
 }
 
-std::size_t row_bytes(std::int32_t width) { return static_cast<std::size_t>(width) * 3; }
-
 /// Rows in memory of which the last `count` are kept, each in the place of one `count` before it.
 struct RowRing {
   std::uint8_t* begin;
@@ -228,7 +227,7 @@ class NarrowedRows {
       : source_(source),
         kernels_(kernels),
         columns_(std::move(columns)),
-        bytes_(row_bytes(columns_.new_width)),
+        bytes_(rgb_row_bytes(columns_.new_width)),
         memory_(static_cast<std::size_t>(held) * bytes_),
         ring_{memory_.data(), bytes_, held},
         done_(first) {}
@@ -300,7 +299,7 @@ Status resize_height_first(RowSource& source, const Side& horizontal, const Side
   NarrowedRows old(source, Columns{{}, {}, columns.old_width, columns.old_width},
                    taps.windows.front().first, held_rows(vertical), kernels);
   const auto row = [&](std::int32_t y) { return old.row(y); };
-  const std::size_t new_bytes = row_bytes(columns.new_width);
+  const std::size_t new_bytes = rgb_row_bytes(columns.new_width);
   std::vector<std::uint8_t> batch(kResampleBatch * old.bytes() + kResampleSlack);
   std::vector<std::uint8_t> made(kResampleBatch * new_bytes);
   std::vector<const std::uint8_t*> rows;
@@ -394,7 +393,7 @@ void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, s
                         std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
                         PixelArea part, ExactResize resize, const ResampleKernels& kernels) {
   MemoryRows rows(rgb, width, height);
-  PackedRows packed(into, row_bytes(part.width));
+  PackedRows packed(into, rgb_row_bytes(part.width));
   // Rows in memory do not fail.
   static_cast<void>(pillow_resize_rows(rows, to_width, to_height, part, resize, packed, kernels));
 }

@@ -94,7 +94,7 @@ class Formats(unittest.TestCase):
 
     def test_versions(self):
         for source, (page, sentence) in VERSIONS.items():
-            number = re.search(r"\bk(?:Protocol)?Version = (\d+)", read(source))[1]
+            number = re.search(r"\bk(?:Protocol|Profile)?Version = (\d+)", read(source))[1]
             self.assertIn(sentence.format(number), read(page), f"{source} has version {number}")
 
 

@@ -7,19 +7,15 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 #include <utility>
+
+#include "transport/shared_memory/internal/last_error.h"
 
 namespace isocost {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::int64_t kLargest = std::int64_t{1} << 46;
-
-Error last_error(const char* action) {
-  return {ErrorCode::kUnavailable,
-          std::string(action) + ": " + std::generic_category().message(errno)};
-}
 
 Result<Mapping> map_file(int file, std::size_t size) {
   void* const address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -8,8 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
+
+#include "transport/shared_memory/internal/last_error.h"
 
 namespace isocost {
 namespace {
@@ -17,11 +18,6 @@ namespace {
 constexpr int kType = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC;
 // Most connections that one call of accept looks at.
 constexpr int kTriesAtOnce = 16;
-
-Error last_error(const char* action) {
-  return {ErrorCode::kUnavailable,
-          std::string(action) + ": " + std::generic_category().message(errno)};
-}
 
 struct Address {
   sockaddr_un name{};

@@ -38,7 +38,7 @@ constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr std::chrono::milliseconds kBetweenTries{200};
 
-struct Outgoing {
+struct MessageToNode {
   std::vector<std::byte> bytes;
   bool is_credit = false;
 };
@@ -76,7 +76,7 @@ class ConnectionImpl final : public Connection {
   std::atomic<bool> join_again_ = false;
 
   Mutex mutex_;
-  std::deque<Outgoing> outgoing_ ISOCOST_GUARDED_BY(mutex_);
+  std::deque<MessageToNode> outgoing_ ISOCOST_GUARDED_BY(mutex_);
 
   Wake wake_;
   zmq::context_t context_{1};
@@ -252,7 +252,7 @@ void ConnectionImpl::receive_all() {
 
 void ConnectionImpl::send_queued() {
   while (up_) {
-    Outgoing next;
+    MessageToNode next;
     {
       const MutexLock lock(mutex_);
       if (outgoing_.empty()) return;
@@ -279,7 +279,7 @@ void ConnectionImpl::send_hello() {
   {
     // Credit granted before is void once the node has read this hello.
     const MutexLock lock(mutex_);
-    std::erase_if(outgoing_, [](const Outgoing& waiting) { return waiting.is_credit; });
+    std::erase_if(outgoing_, [](const MessageToNode& waiting) { return waiting.is_credit; });
   }
   send_now(encode(handlers_.hello()));
 }

@@ -52,7 +52,7 @@ constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill
 
 using Messages = std::vector<std::vector<zmq::message_t>>;
 
-struct Outgoing {
+struct MessageToRank {
   std::int32_t rank = 0;
   std::uint64_t session = 0;  // 0: whichever client holds the rank
   std::vector<zmq::message_t> frames;
@@ -168,7 +168,7 @@ class ServerImpl final : public Server {
   JobKeyFile job_key_file_;
 
   Mutex mutex_;
-  std::deque<Outgoing> outgoing_ ISOCOST_GUARDED_BY(mutex_);
+  std::deque<MessageToRank> outgoing_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Failure> failure_ ISOCOST_GUARDED_BY(mutex_);
 
   std::unique_ptr<BlockSender> blocks_;  // null: no memory is shared
@@ -488,12 +488,12 @@ std::optional<Failure> ServerImpl::failure() {
 }
 
 void ServerImpl::send_queued() {
-  std::deque<Outgoing> ready;
+  std::deque<MessageToRank> ready;
   {
     const MutexLock lock(mutex_);
     ready.swap(outgoing_);
   }
-  for (Outgoing& message : ready) {
+  for (MessageToRank& message : ready) {
     if (message.rank == kEveryRank) {
       send_to_all(message.frames);
       continue;

@@ -18,7 +18,7 @@ constexpr double kMultipleTolerance = 1e-9;
 constexpr double kSameBound = 1e-12;
 // Relative error of a difference of prefix sums over at most 2^30 items.
 constexpr double kPrefixError = 1e-12;
-constexpr int kHalvings = 60;
+constexpr int kCrowdHalvings = 60;
 // With more tiles per bin than this, rounding up gains less than 0.01 %.
 constexpr double kMaxTilesPerBin = 1e4;
 
@@ -247,7 +247,7 @@ double crowd_bound(const Partition& problem) {
     double low = std::max(best, mean_bound(crowd.total(), problem.bins));
     if (!crowd.is_too_much_for(low)) continue;
     double high = crowd.total();
-    for (int i = 0; i < kHalvings && low < high * (1 - 1e-15); ++i) {
+    for (int i = 0; i < kCrowdHalvings && low < high * (1 - 1e-15); ++i) {
       const double middle = low + (high - low) / 2;
       (crowd.is_too_much_for(middle) ? low : high) = middle;
     }

@@ -11,8 +11,6 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kMostItems = 64;
-// Room is overestimated by this fraction, so that rounding never cuts off a plan.
-constexpr double kSlack = 1e-12;
 
 using Load = std::array<double, kMaxDimensions>;
 
@@ -153,10 +151,10 @@ class Enumeration {
       double room = 0;
       for (std::size_t rank = 0; rank < loads_.size(); ++rank) {
         const double left =
-            limit_ / problem_.slowdown(rank * per_rank_) * (1 + kSlack) - loads_[rank][k];
+            limit_ / problem_.slowdown(rank * per_rank_) * (1 + kRoomSlack) - loads_[rank][k];
         if (left >= rest.smallest[k]) room += left;
       }
-      if (room < rest.sum[k] * (1 - kSlack)) return false;
+      if (room < rest.sum[k] * (1 - kRoomSlack)) return false;
     }
     for (std::size_t r = 0; r < problem_.resources; ++r) {
       std::int64_t unplaced = rest.sizes[r];

@@ -15,13 +15,13 @@ namespace isocost {
 namespace {
 
 // An improvement must exceed the rounding of sums, or two plans could alternate forever.
-constexpr double kSmallestGain = 1e-12;
+constexpr double kSmallestLoadGain = 1e-12;
 // Number of partners that a bin tries, lightest first. If these do not help, randomly changed bins
 // serve as well as all the others, of which there may be thousands.
 constexpr std::size_t kMaxPartners = 64;
 // A step that covers this part of the way from the makespan to the target is accepted at once.
 constexpr double kAcceptFraction = 0.5;
-constexpr double kLeastGain = 1.0 / 32;
+constexpr double kLeastLoadProgress = 1.0 / 32;
 
 class Search {
  public:
@@ -32,7 +32,7 @@ class Search {
         work_(limits.work),
         polish_(limits.polish),
         bins_(bins),
-        progress_(limits.stall_window, kLeastGain, work_, distance()) {}
+        progress_(limits.stall_window, kLeastLoadProgress, work_, distance()) {}
 
   void run() {
     while (!exhausted() && bins_.makespan() > target_) {
@@ -68,8 +68,8 @@ class Search {
   bool relieve_worst() {
     const auto& order = bins_.order();
     const auto [worst_load, worst] = order.back();
-    SplitLimits limits =
-        below(worst_load * (1 - kSmallestGain), target_ + kAcceptFraction * (worst_load - target_));
+    SplitLimits limits = below(worst_load * (1 - kSmallestLoadGain),
+                               target_ + kAcceptFraction * (worst_load - target_));
     std::optional<Found> best;
     const std::size_t partners = std::min(order.size() - 1, kMaxPartners);
     for (std::size_t i = 0; i < partners && work_ > 0; ++i) {
@@ -91,7 +91,7 @@ class Search {
   bool exchange_contents() {
     if (problem_.slowdowns.empty()) return false;
     const auto [worst_load, worst] = bins_.order().back();
-    const double limit = worst_load * (1 - kSmallestGain);
+    const double limit = worst_load * (1 - kSmallestLoadGain);
     --work_;
     for (const auto& [load, other] : bins_.order()) {
       const double slowdown = problem_.slowdown(other);
@@ -112,7 +112,7 @@ class Search {
   // one of them.
   bool perturb() {
     const auto [worst_load, worst] = bins_.order().back();
-    const double limit = worst_load * (1 - kSmallestGain);
+    const double limit = worst_load * (1 - kSmallestLoadGain);
     while (!exhausted()) {
       const std::size_t a = random_.below(bins_.size());
       const std::size_t b = random_.below(bins_.size());

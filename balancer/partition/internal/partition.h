@@ -13,6 +13,9 @@ namespace isocost {
 
 inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
+/// A bin's room is overestimated by this fraction, so that rounding neither cuts off a plan nor
+/// makes a bound too high.
+inline constexpr double kRoomSlack = 1e-12;
 
 /// Amount that some items hold of each resource together. Entries beyond the problem's resources
 /// are 0.

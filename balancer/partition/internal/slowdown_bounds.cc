@@ -5,13 +5,12 @@
 #include <functional>
 
 #include "balancer/partition/internal/bounds.h"
+#include "balancer/partition/internal/partition.h"
 
 namespace isocost {
 namespace {
 
-// Room is overestimated by this fraction, so that rounding never makes a bound too high.
-constexpr double kSlack = 1e-12;
-constexpr int kHalvings = 64;
+constexpr int kMakespanHalvings = 64;
 // Most items that share a bin: with more, the bound is hardly stronger than the mean.
 constexpr std::size_t kMostShared = 32;
 
@@ -36,7 +35,7 @@ std::vector<SlowdownClass> classes_of(std::span<const double> slowdowns) {
 // Returns the largest makespan, up to rounding, at which `has_room` is false, or 0 if it never is.
 // `has_room` must be monotone; it must be false at `low`, or `low` must be 0.
 double last_without_room(double low, double high, const std::function<bool(double)>& has_room) {
-  for (int i = 0; i < kHalvings && low < high * (1 - 1e-15); ++i) {
+  for (int i = 0; i < kMakespanHalvings && low < high * (1 - 1e-15); ++i) {
     const double middle = low + (high - low) / 2;
     (has_room(middle) ? high : low) = middle;
   }
@@ -56,7 +55,7 @@ bool has_room_for(std::size_t items, const std::vector<double>& needs,
                   const std::vector<SlowdownClass>& classes, double makespan) {
   std::size_t room = 0;
   for (const SlowdownClass& alike : classes) {
-    const double load = makespan / alike.slowdown * (1 + kSlack);
+    const double load = makespan / alike.slowdown * (1 + kRoomSlack);
     const auto fits = std::upper_bound(needs.begin(), needs.end(), load) - needs.begin();
     if (fits == 0) return false;  // not even the items that it must hold fit
     room += alike.bins * static_cast<std::size_t>(fits - 1);
@@ -135,7 +134,7 @@ double slowdown_granularity_bound(const std::vector<double>& descending,
   return last_without_room(0, ample(descending, classes), [&](double makespan) {
     double room = 0;
     for (const SlowdownClass& alike : classes) {
-      const double fits = makespan / (alike.slowdown * tiles->tile) * (1 + kSlack);
+      const double fits = makespan / (alike.slowdown * tiles->tile) * (1 + kRoomSlack);
       room += static_cast<double>(alike.bins) * std::floor(fits);
     }
     return room >= static_cast<double>(tiles->count);

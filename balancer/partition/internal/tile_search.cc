@@ -20,9 +20,9 @@ constexpr std::size_t kPatience = 16;
 // taker's, and their sum may grow by this factor.
 constexpr double kGiverWeight = 100;
 constexpr double kMostPassedOn = 4;
-constexpr double kSmallestGain = 1e-9;
+constexpr double kSmallestExcessGain = 1e-9;
 // Least gain in a window: where the target can be reached, the excess falls faster.
-constexpr double kLeastGain = 0.25;
+constexpr double kLeastExcessProgress = 0.25;
 
 class TileSearch {
  public:
@@ -34,7 +34,7 @@ class TileSearch {
         bins_(bins),
         excess_(bins.size(), 0.0) {
     for (std::size_t b = 0; b < bins_.size(); ++b) account(b);
-    progress_ = Progress(limits.stall_window, kLeastGain, work_, total());
+    progress_ = Progress(limits.stall_window, kLeastExcessProgress, work_, total());
   }
 
   void run() {
@@ -44,7 +44,7 @@ class TileSearch {
       journal_.clear();
       pass_on();
       descend();
-      if (total() > before * (1 - kSmallestGain)) undo();
+      if (total() > before * (1 - kSmallestExcessGain)) undo();
     }
   }
 
@@ -133,7 +133,8 @@ class TileSearch {
       next = bin + 1;
       const std::size_t partner = most_promising_partner(bin);
       const double now = excess_[bin] + excess_[partner];
-      without_gain = divide(bin, partner, now * (1 - kSmallestGain), 1) ? 0 : without_gain + 1;
+      without_gain =
+          divide(bin, partner, now * (1 - kSmallestExcessGain), 1) ? 0 : without_gain + 1;
     }
   }
 

@@ -8,7 +8,7 @@ namespace {
 
 // Largest deterioration that is accepted when a search starts, as a share of the step; none is at
 // its end.
-constexpr double kFirstStepBack = 2e-3;
+constexpr double kFirstDecoupledStepBack = 2e-3;
 // Samples this close in the order of LLM seconds count as similar.
 constexpr std::size_t kSimilar = 12;
 
@@ -196,7 +196,7 @@ void DecoupledSearch::improve(std::int64_t evaluations, Random& random) {
     if (!change(random)) continue;
     const double left = 1 - static_cast<double>(i) / static_cast<double>(evaluations);
     DecoupledScore most = score_;
-    most.step_s += best.step_s * kFirstStepBack * left * left * random.uniform();
+    most.step_s += best.step_s * kFirstDecoupledStepBack * left * left * random.uniform();
     const DecoupledScore found = step_->evaluate(choice_);
     if (most < found) {
       undo_change();

@@ -12,7 +12,7 @@ namespace {
 // Largest deterioration that is accepted when a search starts, as a share of the step divided by
 // the square of the number of slots; none is at its end. With few microbatches each one weighs
 // more.
-constexpr double kFirstStepBack = 2.5;
+constexpr double kFirstPipelineStepBack = 2.5;
 constexpr std::size_t kMostOnStack = 32;  // passes that need no allocation
 
 }  // namespace
@@ -193,7 +193,7 @@ void GroupSearch::improve(std::int64_t evaluations, bool move_samples, Random& r
   if (bins_.size() < 2) return;
   StepScore best = score_;
   const auto slots = static_cast<double>(bins_.size());
-  const double back = kFirstStepBack / (slots * slots);
+  const double back = kFirstPipelineStepBack / (slots * slots);
   MicrobatchBins best_bins = bins_;
   for (std::int64_t done = 0; done < evaluations; ++done) {
     const std::size_t a = random.below(bins_.size());

@@ -16,7 +16,6 @@
 namespace isocost {
 namespace {
 
-constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kIpc = "ipc://";
 
 // Returns the endpoint's socket file; empty if it has none with a known name ('*' lets ZeroMQ

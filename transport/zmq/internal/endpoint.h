@@ -7,6 +7,8 @@
 
 namespace isocost {
 
+inline constexpr std::string_view kTcp = "tcp://";
+
 /// Returns whether only this machine can reach a node that binds to `endpoint`. Errors:
 /// kInvalidArgument unless it is tcp://HOST:PORT or ipc://PATH.
 Result<bool> is_local_endpoint(std::string_view endpoint);

@@ -47,7 +47,6 @@ std::vector<fs::path> directories() {
 // Returns a name like "127.0.0.1:5800.key"; nothing for an endpoint that other machines reach, or
 // without a port.
 std::optional<std::string> file_name(std::string_view endpoint) {
-  constexpr std::string_view kTcp = "tcp://";
   constexpr std::string_view kByName = "localhost:";
   const auto local = is_local_endpoint(endpoint);
   if (!local || !*local || !endpoint.starts_with(kTcp)) return std::nullopt;

@@ -10,6 +10,7 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
+#include "loader/dataset/shard_writing/internal/json_records.h"
 
 namespace isocost {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kMedia = {Modality::kImage, Modality::kVideo, Modality::kAudio};
-
-Error corrupt(std::string what) { return {ErrorCode::kCorrupt, std::move(what)}; }
 
 std::string in_quotes(std::string_view name) {
   constexpr std::size_t kMost = 40;
@@ -36,8 +35,8 @@ Result<std::string> path_of(const Json& value, std::string_view name) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_object()) {
     if (const Json* data = member(value, "data"); data != nullptr && data->is_string()) {
-      return corrupt(in_quotes(name) +
-                     " holds its bytes as base64: write them to a file and name that");
+      return corrupt_record(in_quotes(name) +
+                            " holds its bytes as base64: write them to a file and name that");
     }
     for (const char* key : {"path", "url"}) {
       const Json* found = member(value, key);
@@ -45,9 +44,9 @@ Result<std::string> path_of(const Json& value, std::string_view name) {
     }
   }
   if (value.is_array()) {
-    return corrupt(in_quotes(name) + " is a list in a content part: name one file there");
+    return corrupt_record(in_quotes(name) + " is a list in a content part: name one file there");
   }
-  return corrupt(in_quotes(name) + " must be a path or a list of paths");
+  return corrupt_record(in_quotes(name) + " must be a path or a list of paths");
 }
 
 // Returns the modality of a content part's type, such as "image", "image_url" or "input_audio".
@@ -119,7 +118,8 @@ Result<std::vector<std::string>> listed(const Json& object, Modality modality) {
   const Json* found = member(object, one);
   const Json* found_many = member(object, many);
   if (found != nullptr && found_many != nullptr) {
-    return corrupt("has both '" + one + "' and '" + many + "': name the files in one of them");
+    return corrupt_record("has both '" + one + "' and '" + many +
+                          "': name the files in one of them");
   }
   std::vector<std::string> paths;
   const std::string& name = found != nullptr ? one : many;
@@ -131,7 +131,9 @@ Result<std::vector<std::string>> listed(const Json& object, Modality modality) {
     return paths;
   }
   for (const Json& entry : *found) {
-    if (entry.is_array()) return corrupt(in_quotes(name) + " must be a path or a list of paths");
+    if (entry.is_array()) {
+      return corrupt_record(in_quotes(name) + " must be a path or a list of paths");
+    }
     ISOCOST_ASSIGN(std::string path, path_of(entry, name));
     paths.push_back(std::move(path));
   }
@@ -142,11 +144,13 @@ Result<ConversationMedia> Conversation::read() {
   const Json* messages = member(object_, "messages");
   const Json* conversations = member(object_, "conversations");
   if (messages != nullptr && conversations != nullptr) {
-    return corrupt(R"(has both "messages" and "conversations": keep one of them)");
+    return corrupt_record(R"(has both "messages" and "conversations": keep one of them)");
   }
   const Json* turns = messages != nullptr ? messages : conversations;
-  if (turns == nullptr) return corrupt(R"(no "messages" and no "conversations")");
-  if (!turns->is_array() || turns->empty()) return corrupt("the conversation is no list of turns");
+  if (turns == nullptr) return corrupt_record(R"(no "messages" and no "conversations")");
+  if (!turns->is_array() || turns->empty()) {
+    return corrupt_record("the conversation is no list of turns");
+  }
   for (turn_ = 1; turn_ <= turns->size(); ++turn_) {
     ISOCOST_TRY_CONTEXT(add_turn((*turns)[turn_ - 1]), "turn " + std::to_string(turn_));
   }
@@ -191,7 +195,7 @@ Status Conversation::match(std::array<std::vector<std::string>, kModalities>& li
                 std::string(modality_name(placeholders_.front().modality)) + "> in turn " +
                 std::to_string(placeholders_.front().turn) + " is text";
     }
-    return corrupt(std::move(differ));
+    return corrupt_record(std::move(differ));
   }
   std::array<std::size_t, kModalities> taken{};
   for (Slot& slot : slots_) {
@@ -209,16 +213,16 @@ std::size_t Conversation::open_slots(Modality modality) const {
 }
 
 Status Conversation::add_turn(const Json& turn) {
-  if (!turn.is_object()) return corrupt("not an object");
+  if (!turn.is_object()) return corrupt_record("not an object");
   const Json* role = member(turn, "from");
   if (role == nullptr) role = member(turn, "role");
-  if (role == nullptr || !role->is_string()) return corrupt(R"(no "from" or "role")");
+  if (role == nullptr || !role->is_string()) return corrupt_record(R"(no "from" or "role")");
   const Json* content = member(turn, "value");
   if (content == nullptr) content = member(turn, "content");
   if (content != nullptr) return add_content(*content);
   // A turn that only calls tools has null or no content.
   if (turn.contains("content") || turn.contains("tool_calls")) return {};
-  return corrupt(R"(no "value" or "content")");
+  return corrupt_record(R"(no "value" or "content")");
 }
 
 Status Conversation::add_content(const Json& content) {
@@ -226,7 +230,9 @@ Status Conversation::add_content(const Json& content) {
     add_text(content.get_ref<const std::string&>());
     return {};
   }
-  if (!content.is_array()) return corrupt("the content is neither a string nor a list of parts");
+  if (!content.is_array()) {
+    return corrupt_record("the content is neither a string nor a list of parts");
+  }
   for (const Json& part : content) ISOCOST_TRY(add_part(part));
   return {};
 }
@@ -236,7 +242,7 @@ Status Conversation::add_part(const Json& part) {
     add_text(part.get_ref<const std::string&>());
     return {};
   }
-  if (!part.is_object()) return corrupt("a content part is no object");
+  if (!part.is_object()) return corrupt_record("a content part is no object");
   std::string type;
   if (const Json* given = member(part, "type"); given != nullptr && given->is_string()) {
     type = given->get<std::string>();
@@ -245,7 +251,7 @@ Status Conversation::add_part(const Json& part) {
     for (const char* name : {"image", "video", "audio", "image_url", "text"}) {
       if (type.empty() && member(part, name) != nullptr) type = name;
     }
-    if (type.empty()) return corrupt(R"(a content part without "type")");
+    if (type.empty()) return corrupt_record(R"(a content part without "type")");
   }
   if (const auto modality = modality_of_type(type)) return add_medium(part, type, *modality);
   if (type != "text" && type != "input_text" && type != "output_text") {
@@ -253,7 +259,7 @@ Status Conversation::add_part(const Json& part) {
     return {};
   }
   const Json* text = member(part, "text");
-  if (text == nullptr || !text->is_string()) return corrupt(R"(a text part without "text")");
+  if (text == nullptr || !text->is_string()) return corrupt_record(R"(a text part without "text")");
   add_text(text->get_ref<const std::string&>());
   return {};
 }
@@ -266,12 +272,12 @@ Status Conversation::add_medium(const Json& part, std::string_view type, Modalit
     const Json* value = member(part, key);
     if (value == nullptr) continue;
     if (key == "data") {
-      return corrupt(
+      return corrupt_record(
           "a content part holds its bytes as base64: write them to a file and name "
           "that");
     }
     ISOCOST_ASSIGN(std::string found, path_of(*value, key));
-    if (path && *path != found) return corrupt("a content part names two files");
+    if (path && *path != found) return corrupt_record("a content part names two files");
     path = std::move(found);
   }
   if (!path) ISOCOST_TRY(check_index(part, modality));
@@ -283,9 +289,9 @@ Status Conversation::add_medium(const Json& part, std::string_view type, Modalit
 Status Conversation::check_index(const Json& part, Modality modality) const {
   const Json* index = member(part, "index");
   if (index == nullptr || *index == open_slots(modality)) return {};
-  return corrupt("a content part has the index " + in_quotes(index->dump()) + " where " +
-                 std::to_string(open_slots(modality)) +
-                 " is expected: list the files in the order of the conversation");
+  return corrupt_record("a content part has the index " + in_quotes(index->dump()) + " where " +
+                        std::to_string(open_slots(modality)) +
+                        " is expected: list the files in the order of the conversation");
 }
 
 void Conversation::add_text(std::string_view text) {

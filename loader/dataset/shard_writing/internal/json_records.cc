@@ -12,10 +12,8 @@ constexpr int kEnd = -1;
 
 bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-Error corrupt(std::string what) { return {ErrorCode::kCorrupt, std::move(what)}; }
-
 Error too_long() {
-  return corrupt("longer than " + std::to_string(JsonRecords::kMaxBytes >> 20) + " MiB");
+  return corrupt_record("longer than " + std::to_string(JsonRecords::kMaxBytes >> 20) + " MiB");
 }
 
 // Follows JSON's strings and brackets, to find where a value ends.
@@ -143,7 +141,7 @@ Result<std::optional<std::string>> JsonRecords::next_element() {
     const int c = get();
     if (c == kEnd) {
       ended_ = true;
-      return corrupt("the array does not end: the file may be cut off");
+      return corrupt_record("the array does not end: the file may be cut off");
     }
     if (nesting.ends_before(static_cast<char>(c))) {
       array_ended_ = c == ']';
@@ -163,7 +161,7 @@ Result<std::optional<std::string>> JsonRecords::behind_array() {
   skip_spaces();
   if (peek() == kEnd) return std::optional<std::string>();
   record_line_ = line_;
-  return corrupt("something follows the end of the array");
+  return corrupt_record("something follows the end of the array");
 }
 
 std::string JsonRecords::location() const {

@@ -6,12 +6,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "loader/dataset/stores/file_source.h"
 
 namespace isocost {
+
+/// Returns the error of a record that is not as it must be.
+inline Error corrupt_record(std::string what) { return {ErrorCode::kCorrupt, std::move(what)}; }
 
 /// The records of a JSON file, one at a time: the lines of JSON Lines, or the elements of an array
 /// if the file begins with '['. Holds one record, never the file. Single-thread.

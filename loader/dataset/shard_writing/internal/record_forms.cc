@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/shard_writing/internal/conversation_media.h"
+#include "loader/dataset/shard_writing/internal/json_records.h"
 #include "loader/dataset/shard_writing/internal/media_reference.h"
 
 namespace isocost {
@@ -23,11 +24,10 @@ constexpr std::array<std::string_view, 8> kOwnKeys = {"id",    "file_name", "ima
                                                       "video", "videos",    "audio", "audios"};
 constexpr std::span<const std::string_view> kMediaKeys = std::span(kOwnKeys).subspan(1);
 
-Error corrupt(std::string what) { return {ErrorCode::kCorrupt, std::move(what)}; }
-
 Error manifest_error(std::string_view what) {
-  return corrupt(std::string(what) +
-                 R"(; a line reads {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}]})");
+  return corrupt_record(
+      std::string(what) +
+      R"(; a line reads {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}]})");
 }
 
 // Limits the work of the parser, because objects are searched member by member.
@@ -37,7 +37,7 @@ Status check_nesting(std::string_view text) {
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (c == '\0') return corrupt("not a JSON object: a zero byte");
+    if (c == '\0') return corrupt_record("not a JSON object: a zero byte");
     if (in_string) {
       if (c == '\\') ++i;
       if (c == '"') in_string = false;
@@ -45,14 +45,15 @@ Status check_nesting(std::string_view text) {
       in_string = true;
     } else if (c == '{' || c == '[') {
       if (++depth > RecordForms::kMaxDepth) {
-        return corrupt("nests more than " + std::to_string(RecordForms::kMaxDepth) + " deep");
+        return corrupt_record("nests more than " + std::to_string(RecordForms::kMaxDepth) +
+                              " deep");
       }
       members[depth] = 0;
     } else if (c == '}' || c == ']') {
       if (depth > 0) --depth;
     } else if (c == ':' && ++members[depth] > RecordForms::kMaxMembers) {
-      return corrupt("an object of more than " + std::to_string(RecordForms::kMaxMembers) +
-                     " members");
+      return corrupt_record("an object of more than " + std::to_string(RecordForms::kMaxMembers) +
+                            " members");
     }
   }
   return {};
@@ -83,7 +84,7 @@ Result<std::optional<std::string>> id_of(const Json& object) {
   const Json& id = object.at("id");
   if (id.is_string()) return std::optional(id.get<std::string>());
   if (id.is_number()) return std::optional(id.dump());
-  return corrupt("the \"id\" is neither a string nor a number");
+  return corrupt_record("the \"id\" is neither a string nor a number");
 }
 
 Status add_media(InputSample& sample, const std::vector<MediaReference>& media,
@@ -108,11 +109,12 @@ Result<InputSample> RecordForms::read(std::string record, std::uint64_t number) 
   ISOCOST_TRY(check_nesting(record));
   Json object = Json::parse(record, nullptr, false);
   if (!object.is_object()) {
-    return corrupt("not a JSON object; one is expected on each line, or as an array's element");
+    return corrupt_record(
+        "not a JSON object; one is expected on each line, or as an array's element");
   }
   if (!form_) form_ = detect(object);
   if (!form_) {
-    return corrupt(
+    return corrupt_record(
         "none of the forms that are read: \"key\" and \"parts\" (a manifest); \"messages\" or "
         "\"conversations\"; \"file_name\" or \"image\" with \"text\" or \"caption\"");
   }
@@ -218,18 +220,18 @@ Result<InputSample> RecordForms::caption(Json object) const {
   sample.own_keys = kOwnKeys;
   const char* name = has(object, "text") ? "text" : "caption";
   const auto text = string_member(object, name);
-  if (!text) return corrupt("no string \"text\" or \"caption\"");
+  if (!text) return corrupt_record("no string \"text\" or \"caption\"");
   ISOCOST_ASSIGN(std::vector<MediaReference> media, listed_media(object));
   if (has(object, "file_name")) {
     const auto file = string_member(object, "file_name");
-    if (!file) return corrupt("the \"file_name\" is no string");
-    if (!media.empty()) return corrupt("names files in \"file_name\" and beside it");
+    if (!file) return corrupt_record("the \"file_name\" is no string");
+    if (!media.empty()) return corrupt_record("names files in \"file_name\" and beside it");
     media.push_back({std::nullopt, *file});
   }
-  if (media.empty()) return corrupt("no \"file_name\" or \"image\" beside the caption");
+  if (media.empty()) return corrupt_record("no \"file_name\" or \"image\" beside the caption");
   ISOCOST_TRY(add_media(sample, media, root_));
   if (text->empty() && !is_sound(sample)) {
-    return corrupt("the caption has zero bytes, which says something of sounds alone");
+    return corrupt_record("the caption has zero bytes, which says something of sounds alone");
   }
   sample.parts.push_back({"txt", *text});
   object.erase(name);
