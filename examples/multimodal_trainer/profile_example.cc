@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "decode/recipe.h"
+#include "examples/multimodal_trainer/model.h"
 #include "trainer_adapter/torch/profiler.h"
 
 namespace isocost {
@@ -162,6 +163,13 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
   profile.dtype = "float32";
   profile.versions = {{"torch", TORCH_VERSION}};
   return profile;
+}
+
+Result<CostProfile> profile_new_example(int threads, double budget_s) {
+  at::set_num_threads(threads);
+  torch::manual_seed(0);
+  MultimodalModel model(ModelOptions{});
+  return profile_example(model, budget_s);
 }
 
 }  // namespace isocost

@@ -1,24 +1,20 @@
 // Measures the example model for the cost model; `isocost model profile --example` runs it.
 
-#include <malloc.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <string>
 
+#include "examples/multimodal_trainer/process.h"
 #include "examples/multimodal_trainer/profile_example.h"
 
 namespace isocost {
 namespace {
 
-Status run(const std::string& file, double budget_s) {
-  torch::manual_seed(0);
-  MultimodalModel model(ModelOptions{});
-  ISOCOST_ASSIGN(const CostProfile profile, profile_example(model, budget_s));
+Status run(const std::string& file, int threads, double budget_s) {
+  ISOCOST_ASSIGN(const CostProfile profile, profile_new_example(threads, budget_s));
   std::ofstream out(file, std::ios::binary);
   out << profile.to_json() << std::flush;
   if (!out) return Error(ErrorCode::kIo, "cannot write " + file);
@@ -44,12 +40,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  // The trainer, too, keeps freed memory for the next tensor.
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  at::set_num_threads(threads);
+  isocost::keep_all_freed_memory();  // as the trainer does
   try {
-    const isocost::Status status = isocost::run(file, budget_s);
+    const isocost::Status status = isocost::run(file, threads, budget_s);
     if (status) return 0;
     std::fprintf(stderr, "profile_example: %s\n", status.error().to_string().c_str());
   } catch (const std::exception& error) {  // what libtorch throws
