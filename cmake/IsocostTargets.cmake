@@ -11,6 +11,8 @@ add_library(isocost_flags INTERFACE)
 target_compile_options(isocost_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                                                -Wold-style-cast -Wcast-qual -Woverloaded-virtual
                                                -Wimplicit-fallthrough $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized>
+                                               # In a unity build it takes source files for headers.
+                                               $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>
                                                # Which mutex guards what: see base/mutex.h.
                                                $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Werror=thread-safety>
                                                $<$<BOOL:${ISOCOST_WERROR}>:-Werror>)

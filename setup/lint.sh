@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Formatting, include rules, openings of comments, links of the pages, ruff and mypy over every tracked file; subjects of
-# the commits that changed something; clang-tidy and include-cleaner (no include without a use) over what changed and
-# what includes it.
+# Formatting, include rules, names that files of a target share, openings of comments, links of the pages, ruff and mypy
+# over every tracked file; subjects of the commits that changed something; clang-tidy and include-cleaner (no include
+# without a use) over what changed and what includes it.
 #   --all          over everything, and clang-tidy with the static analyzer's checks, which take most of the time
 #   --since COMMIT what changed since then (default: where the branch left origin/main, else the last ten commits)
 #   --fix          format in place
@@ -55,6 +55,7 @@ else
 fi
 python3 setup/check_includes.py
 python3 setup/check_links.py
+python3 setup/check_names.py build/lint/commands
 setup/python_lint.sh || [ $? = 77 ] # skipped, and said so
 
 # base_commit: the newest commit that somebody else has looked at.
@@ -90,7 +91,7 @@ unused_includes() {
   local found
   # Those libraries' manuals name a header that forwards to others.
   found=$(clang-include-cleaner-19 --print=changes --insert=0 --ignore-headers='(fmt|spdlog|nlohmann|CLI|libav.*|pybind11|toml..)/.*' \
-    -p build/release --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error "$1" 2>/dev/null) || true
+    -p build/lint/commands --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error "$1" 2>/dev/null) || true
   [ -z "$found" ] || printf '%s: not used: %s\n' "$1" "$found"
   [ -z "$found" ]
 }
@@ -113,7 +114,7 @@ tidy() {
   stamp="$cache/$(printf '%s' "$source" | tr / _)-$key"
   [ -e "$stamp" ] && return 0
   # -Wno-error: the build's -Werror would make errors of what only clang warns of.
-  if clang-tidy-19 --quiet $checks_option -p build/release --extra-arg=-Wno-unknown-warning-option \
+  if clang-tidy-19 --quiet $checks_option -p build/lint/commands --extra-arg=-Wno-unknown-warning-option \
       --extra-arg=-Wno-error "$source" >"$stamp.log" 2>&1 && unused_includes "$source" >>"$stamp.log" &&
       vectors_compile "$source" >>"$stamp.log" 2>&1; then
     mv "$stamp.log" "$stamp"

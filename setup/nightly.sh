@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for every change; to be run before a release: ./run nightly [PART ...], all parts by default.
 #   lint     clang-tidy over everything, with the static analyzer
+#   unity    programs, trainers and the Python package, compiled as for users: files of a target together
 #   torch2   the tests that meet torch, with a current PyTorch wheel
 #   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     tests of concurrent code under ThreadSanitizer
@@ -43,8 +44,17 @@ figures() {
   ISOCOST_BUILD=$PWD/build/release ISOCOST_FIGURES=all /usr/bin/python3 -B tests/docs/figures_test.py
 }
 
+unity() {
+  ./run setup || return
+  mkdir -p build
+  cmake --preset release -B build/unity -DISOCOST_UNITY=ON -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF \
+    >build/configure-unity.log || return
+  cmake --build build/unity --parallel "${JOBS:-$(nproc)}"
+}
+
 declare -A command=(
   [lint]='./run lint --all'
+  [unity]='unity'
   [torch2]='./run test --torch2'
   [asan]='./run test --preset asan'
   [tsan]='./run test --preset tsan'
@@ -54,7 +64,7 @@ declare -A command=(
   [package]='./run package --portable --image'
 )
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(lint torch2 asan tsan fuzz figures soak package)
+[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 asan tsan fuzz figures soak package)
 for part in "${parts[@]}"; do
   [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
 done

@@ -32,7 +32,8 @@ size() { du --apparent-size -h "$@" | sed 's/^/  /' >&2; }
 
 mkdir -p "$tree"
 say "building in $tree"
-cmake --preset release -B "$tree" -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF >"$tree/configure.log"
+cmake --preset release -B "$tree" -DISOCOST_UNITY=ON -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF \
+  >"$tree/configure.log"
 cmake --build "$tree" --parallel "$jobs" --target isocost isocost-lab isocost_python isocost_torch
 rm -rf "$packages"
 mkdir -p "$packages"
