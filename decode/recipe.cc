@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/checked.h"
@@ -73,8 +74,8 @@ Error as_configuration(const Error& error) {
   return {is_content ? ErrorCode::kInvalidArgument : error.code(), error.message(), error.where()};
 }
 
-Result<Family> of_model(const RecipeOptions& options) {
-  ISOCOST_ASSIGN(ModelFiles files, read_model_files(options.model));
+Result<Family> of_model(const ModelRecipeOptions& options) {
+  ISOCOST_ASSIGN(ModelFiles files, read_model_files(options.directory));
   files.order = options.resize_order;
   files.exactness = options.exactness;
   files.alpha = options.alpha;
@@ -85,12 +86,12 @@ Result<Family> of_model(const RecipeOptions& options) {
 }  // namespace
 
 Result<Recipe> Recipe::create(const RecipeOptions& options) {
-  ISOCOST_TRY(options.validate());
-  if (options.model.empty()) {
-    ISOCOST_ASSIGN(Family family, make_native28(options));
+  if (const auto* native28 = std::get_if<Native28Options>(&options)) {
+    ISOCOST_TRY(native28->validate());
+    ISOCOST_ASSIGN(Family family, make_native28(*native28));
     return Recipe(std::move(family));
   }
-  auto family = of_model(options);
+  auto family = of_model(std::get<ModelRecipeOptions>(options));
   if (!family) return as_configuration(family.error());
   return Recipe(*std::move(family));
 }

@@ -80,7 +80,7 @@ struct PartError {
 /// Immutable; const-safe; copies share what they hold.
 class Recipe {
  public:
-  /// Creates a recipe. Errors: those of RecipeOptions::validate; kNotFound for a directory that
+  /// Creates a recipe. Errors: those of validate_recipe; kNotFound for a directory that
   /// lacks required files; kInvalidArgument with file, key and value for a model that Isocost has
   /// no recipe for, and for a file that is no JSON; kIo.
   static Result<Recipe> create(const RecipeOptions& options);

@@ -51,7 +51,7 @@ ROOMS = {
                              "loader/plan"},
     "loader/node": {"base", "costmodel", "decode", "transport/wire", "transport/zmq", "loader/dataset", "loader/plan",
                     "loader/metrics", "loader/report", "loader/node/decoding"} | BALANCER,
-    "loader/config": {"base", "loader/dataset", "loader/plan", "loader/node"},
+    "loader/config": {"base", "balancer/layout", "loader/dataset", "loader/plan", "loader/node"},
     "trainer_adapter": {"base"} | TRANSPORT,
     "trainer_adapter/torch": {"base", "costmodel", "transport/wire", "trainer_adapter"},
 }

@@ -34,7 +34,7 @@ void tensors_of_image(benchmark::State& state, MediaFormat format, const char* n
   BufferPool pool;
   const auto first = recipe.tensors(std::span(&part, 1), pool);
   const std::int64_t patches =
-      patch_grid(width, height, RecipeOptions{}.max_image_patches).patches();
+      patch_grid(width, height, Native28Options{}.max_image_patches).patches();
   require(first.has_value() && first->front().tensor.shape.front() == patches, "tensors");
   for (auto _ : state) benchmark::DoNotOptimize(recipe.tensors(std::span(&part, 1), pool));
   state.counters["images/s"] =

@@ -7,10 +7,12 @@
 #include "cli/common/dataset_flags.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_output.h"
-#include "cli/common/node_option_flags.h"
+#include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/data/bad_sample_list.h"
 #include "cli/data/commands.h"
+#include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 #include "loader/dataset/check.h"
 
 namespace isocost::cli {
@@ -18,11 +20,12 @@ namespace {
 
 struct CheckArguments {
   DatasetFlags dataset;
-  NodeOptionFlags decode{isolated_defaults()};
+  Settings decode;
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);
-    decode.add_to(command, {"model", "memory", "decode_timeout", "isolate"});
+    add_setting_flags(command, decode, isolated_defaults(),
+                      {"model", "memory", "decode_timeout", "isolate"});
   }
 };
 
@@ -33,11 +36,11 @@ Result<int> check(const CheckArguments& arguments) {
   CheckOptions options;
   options.dataset = arguments.dataset.options();
   options.stop = options.dataset.stop = signals.token();
-  NodeOptions given = isolated_defaults();
-  ISOCOST_TRY(as_usage_error(arguments.decode.apply(given)));
-  options.decode = given.decode;
+  NodeOptions node = isolated_defaults();
+  ISOCOST_TRY(as_usage_error(apply(arguments.decode, node)));
+  options.decode = node.decode;
   options.decode.workers = arguments.dataset.workers;
-  options.dataset.model = options.decode.recipe.model;
+  options.dataset.model = model_directory(options.decode.recipe);
   ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
   finish_progress();
   if (arguments.dataset.json) {

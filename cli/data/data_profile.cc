@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "base/counted.h"
@@ -15,9 +15,11 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/number_range.h"
 #include "cli/common/overwrite.h"
+#include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/data/commands.h"
 #include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/data_report.h"
 
@@ -29,7 +31,7 @@ struct DataProfileArguments {
   std::string index_dir;
   std::string profile;
   std::string html;
-  std::vector<std::pair<const OptionSpec*, std::string>> recipe;  // flags in the order given
+  Settings recipe;
   DataProfileOptions options;
   bool force = false;
   bool json = false;
@@ -148,14 +150,12 @@ Result<int> data_profile(DataProfileArguments arguments) {
     ISOCOST_ASSIGN(options.model_profile, as_usage_error(CostProfile::load(arguments.profile)));
   }
   NodeOptions node;
-  for (const auto& [spec, value] : arguments.recipe) {
-    ISOCOST_TRY_CONTEXT(spec->set(node, value), spec->flag());
-  }
+  ISOCOST_TRY(apply(arguments.recipe, node));
   options.recipe = node.decode.recipe;
   ISOCOST_TRY(options.validate());
   DatasetOptions dataset_options;
   dataset_options.index_dir = arguments.index_dir;
-  dataset_options.model = options.recipe.model;
+  dataset_options.model = model_directory(options.recipe);
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
   dataset_options.stop = options.stop;
@@ -197,15 +197,11 @@ void DataProfileArguments::add_to(CLI::App& command) {
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
+  std::vector<std::string_view> of_recipe = {"model"};
   for (const OptionSpec& spec : node_option_table()) {
-    if (!spec.name.starts_with("recipe.") && spec.name != "model") continue;
-    command
-        .add_option_function<std::string>(
-            spec.flag(),
-            [this, &spec](const std::string& value) { recipe.emplace_back(&spec, value); },
-            spec.text + " [" + spec.get(NodeOptions{}) + "]")
-        ->type_name(spec.value);
+    if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);
   }
+  add_setting_flags(command, recipe, NodeOptions{}, of_recipe);
   command.add_option("--html", html, "Write an HTML report with plots")->type_name("FILE");
   add_force(command, force);
   command.add_flag("--json", json,

@@ -45,25 +45,15 @@ Status write_shards(const std::filesystem::path& directory, std::size_t samples)
   return {};
 }
 
-// Writes the emulated layout, for which the node plans.
-Status write_layout(const std::filesystem::path& directory, const Layout& layout) {
-  std::ofstream file(directory / "layout.json");
-  file << layout.to_json();
-  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write in " + directory.string());
-  return {};
-}
-
 Result<NodeOptions> node_options(const EmulateArguments& arguments, const Layout& layout,
                                  const std::filesystem::path& directory) {
   NodeOptions options;
   options.data = directory / "shards";
-  options.plan.ranks = static_cast<std::int64_t>(layout.llm.data);
+  options.plan.use_layout(std::make_shared<const Layout>(layout), arguments.layout);
   options.plan.global_batch_size = static_cast<std::int64_t>(arguments.global_batch_size);
-  options.plan.microbatches = static_cast<std::int64_t>(layout.microbatches);
-  options.plan.layout = directory / "layout.json";
   options.plan.epochs = 0;
   options.plan.seed = arguments.seed;
-  options.cost_model.profile = arguments.source.profile;
+  options.cost_model.profile_file = arguments.source.profile;
   options.bad_samples.file = directory / "bad.jsonl";
   options.service.bind = "tcp://127.0.0.1:*";
   if (!arguments.svg.empty()) options.service.metrics = "127.0.0.1:0";  // the timeline needs them
@@ -110,7 +100,6 @@ Result<int> emulate(const EmulateArguments& arguments) {
 
   ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create("isocost-emulate"));
   ISOCOST_TRY(write_shards(scratch.path(), loads.size()));
-  ISOCOST_TRY(write_layout(scratch.path(), layout));
   ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, layout, scratch.path()));
   const LoadHook loads_of_trace = [&loads](SampleId id, const Dataset&,
                                            const Load& load) -> Result<Load> {

@@ -79,9 +79,8 @@ Error start_example(const ModelProfileArguments& arguments) {
 // Replaces this process by Python, where the model is built with transformers. Returns only if that
 // fails, or if Isocost knows no such model.
 Error start_model(const ModelProfileArguments& arguments) {
-  RecipeOptions recipe;
-  recipe.model = arguments.model;
-  const Result<Recipe> known = as_usage_error(Recipe::create(recipe));
+  const Result<Recipe> known =
+      as_usage_error(Recipe::create(ModelRecipeOptions{.directory = arguments.model}));
   if (!known) return known.error();
   std::vector<std::string> words = {arguments.model, "--output", arguments.output, "--budget",
                                     std::to_string(arguments.budget_s)};

@@ -109,7 +109,7 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.data, options));
   finish_progress();
   RecipeOptions prepared;
-  prepared.model = arguments.model;
+  if (!arguments.model.empty()) prepared = ModelRecipeOptions{.directory = arguments.model};
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(prepared));
   for (SampleId id = 0; id < dataset->size(); ++id) {
     if (dataset->key(id) == arguments.sample) return explain_sample(recipe, *dataset, id);

@@ -1,21 +1,19 @@
 #include <cstddef>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 
-#include "balancer/layout/layout.h"
 #include "base/counted.h"
 #include "base/output_file.h"
 #include "base/read_file.h"
 #include "cli/common/console.h"
 #include "cli/common/dataset_flags.h"
 #include "cli/common/exit_status.h"
-#include "cli/common/node_option_flags.h"
+#include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/service/commands.h"
-#include "costmodel/profile.h"
-#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 #include "loader/node/node.h"
 
 namespace isocost::cli {
@@ -25,34 +23,24 @@ constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 struct ServeArguments {
   std::string config;
-  NodeOptionFlags flags{isolated_defaults()};
+  Settings flags;
   bool verbose = false;
 
   void add_to(CLI::App& command);
 };
 
-// Reads the file first, then the flags, which take precedence.
+// Returns the node's options: its settings are those of the file and then the flags, which override
+// them.
 Result<NodeOptions> read_options(const ServeArguments& arguments) {
-  std::string text;
+  Settings settings;
   if (!arguments.config.empty()) {
-    ISOCOST_ASSIGN(text, read_file("config", arguments.config, kMaxConfigBytes));
+    ISOCOST_ASSIGN(const std::string text, read_file("config", arguments.config, kMaxConfigBytes));
+    ISOCOST_TRY(settings.add_toml(text, arguments.config));
   }
-  return make_options([&](NodeOptions& options) -> Status {
-    options.decode = isolated_defaults().decode;
-    ISOCOST_TRY(apply_toml(options, text, arguments.config));
-    return arguments.flags.apply(options);
-  });
-}
-
-// Checks the files and directories that the node reads. The node would refuse them as well, but
-// with the status of a node that failed.
-Status check_inputs(const NodeOptions& options) {
+  settings.add(arguments.flags);
+  ISOCOST_ASSIGN(NodeOptions options, make_options(settings, isolated_defaults()));
   ISOCOST_TRY(check_shard_directory(options.data.string()));
-  const std::filesystem::path& profile = options.cost_model.profile;
-  const std::filesystem::path& layout = options.plan.layout;
-  if (!profile.empty()) ISOCOST_TRY(CostProfile::load(profile));
-  if (!layout.empty()) ISOCOST_TRY(Layout::load(layout));
-  return {};
+  return options;
 }
 
 Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
@@ -68,7 +56,6 @@ std::string outcome_name(bool ended, bool signalled) {
 Result<int> serve(const ServeArguments& arguments) {
   const SignalStop signals;
   ISOCOST_ASSIGN(const NodeOptions options, as_usage_error(read_options(arguments)));
-  ISOCOST_TRY(as_usage_error(check_inputs(options)));
   const LogSink sink = console_log(arguments.verbose);
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node,
                  Node::create(options, progress_bar(), sink, {}, signals.token()));
@@ -105,7 +92,7 @@ void ServeArguments::add_to(CLI::App& command) {
       .add_option("--config", config, "TOML file of settings (docs/config.md); flags override it")
       ->type_name("FILE");
   command.add_flag("--verbose", verbose, "Log debug messages as well");
-  flags.add_to(command);
+  add_setting_flags(command, flags, isolated_defaults());
 }
 
 constexpr const char* kServeFooter =

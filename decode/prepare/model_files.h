@@ -64,7 +64,7 @@ struct ModelFiles {
   std::filesystem::path directory;
   std::string model_type;  ///< From config.json.
   Settings config;  ///< From config.json: mostly the architecture, which recipes do not read.
-  // The fields below are RecipeOptions'.
+  // The next three are those of ModelRecipeOptions.
   ResizeOrder order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;

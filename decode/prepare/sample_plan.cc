@@ -39,7 +39,7 @@ std::int64_t PartPlan::mel_frames() const {
 }
 
 Status SamplePlan::add(PartPlan part) {
-  tokens += part.tokens;  // a part has fewer than 2^45, see RecipeOptions::validate
+  tokens += part.tokens;  // a part has fewer than 2^45, see Native28Options::validate
   if (tokens > kMaxTokens) {
     return Error(ErrorCode::kResourceExhausted,
                  "the sample makes more than " + std::to_string(kMaxTokens) + " tokens");

@@ -27,7 +27,7 @@ const FamilyEntry* find_family(std::string_view name);
 Result<const FamilyEntry*> family_of_model(const ModelFiles& files);
 
 // Make the families; each function is defined in the file of its family.
-Result<Family> make_native28(const RecipeOptions& options);
+Result<Family> make_native28(const Native28Options& options);
 Result<Family> parse_native28(std::string_view description);
 Result<Family> read_internvl(ModelFiles& files);
 Result<Family> parse_internvl(std::string_view description);

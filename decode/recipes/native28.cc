@@ -49,7 +49,7 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
 }
 
 // The options in a description.
-struct Native28Numbers : RecipeOptions {};
+struct Native28Numbers : Native28Options {};
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Native28Numbers, max_image_patches, max_frame_patches, video_fps,
                                    max_video_frames, max_audio_seconds, max_text_tokens)
 
@@ -60,7 +60,7 @@ constexpr PictureDecoding kDecoding{.exactness = Exactness::kFast};
 
 class Native28 final : public RecipeFamily {
  public:
-  explicit Native28(const RecipeOptions& options) : options_(options) {}
+  explicit Native28(const Native28Options& options) : options_(options) {}
 
   std::string description() const override;
   Result<PartPlan> plan_part(const SampleShape& sample, std::size_t i) const override;
@@ -80,7 +80,7 @@ class Native28 final : public RecipeFamily {
   static Status add_part(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                          const DecodeLimit& limit);
 
-  const RecipeOptions options_;
+  const Native28Options options_;
 };
 
 std::string Native28::description() const {
@@ -213,12 +213,12 @@ Status Native28::add_audio(const PartBytes& bytes, const PartPlan& plan, SampleT
 
 }  // namespace
 
-Result<Family> make_native28(const RecipeOptions& options) {
+Result<Family> make_native28(const Native28Options& options) {
   return std::make_shared<const Native28>(options);
 }
 
 Result<Family> parse_native28(std::string_view description) {
-  ISOCOST_ASSIGN(const RecipeOptions options,
+  ISOCOST_ASSIGN(const Native28Options options,
                  options_from<Native28Numbers>("native28", description));
   ISOCOST_TRY(options.validate());
   return make_native28(options);

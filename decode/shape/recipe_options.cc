@@ -8,8 +8,6 @@
 namespace isocost {
 namespace {
 
-constexpr std::string_view kName = "native28";
-
 std::string number(double value) {
   std::string text = std::to_string(value);
   text.erase(text.find_last_not_of('0') + 1);
@@ -27,23 +25,7 @@ Status check(std::string_view field, double value, double least, double most) {
 
 }  // namespace
 
-Status RecipeOptions::validate() const {
-  if (!model.empty()) {
-    RecipeOptions alone;
-    alone.model = model;
-    alone.resize_order = resize_order;
-    alone.exactness = exactness;
-    alone.alpha = alpha;
-    if (*this == alone) return {};
-    return Error(ErrorCode::kInvalidArgument,
-                 "model and recipe are both given: the model's directory " + model.string() +
-                     " says how media are prepared, so leave recipe out");
-  }
-  if (name != kName) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "recipe: there is none called '" + name +
-                     "'; use native28, or give a model's directory as model");
-  }
+Status Native28Options::validate() const {
   constexpr double kMostPatches = 1 << 20;
   ISOCOST_TRY(check("max_image_patches", max_image_patches, 4, kMostPatches));
   ISOCOST_TRY(check("max_frame_patches", max_frame_patches, 4, kMostPatches));
@@ -51,6 +33,16 @@ Status RecipeOptions::validate() const {
   ISOCOST_TRY(check("max_video_frames", max_video_frames, 1, 1 << 16));
   ISOCOST_TRY(check("max_audio_seconds", max_audio_seconds, 0.01, 86'400));
   return check("max_text_tokens", max_text_tokens, 1, 1 << 24);
+}
+
+std::filesystem::path model_directory(const RecipeOptions& options) {
+  const auto* model = std::get_if<ModelRecipeOptions>(&options);
+  return model == nullptr ? std::filesystem::path() : model->directory;
+}
+
+Status validate_recipe(const RecipeOptions& options) {
+  const auto* native28 = std::get_if<Native28Options>(&options);
+  return native28 == nullptr ? Status() : native28->validate();
 }
 
 }  // namespace isocost

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
+#include <string_view>
+#include <variant>
 
 #include "base/result.h"
 
@@ -34,16 +35,19 @@ enum class Alpha : std::uint8_t {
   kDrop,   ///< It is ignored, as Pillow's `convert("RGB")` does: the colour behind it appears.
 };
 
-/// Preparation of media: by a model's own directory, or by `native28` and its numbers.
-struct RecipeOptions {
-  /// A model's directory, as transformers' from_pretrained takes it. Its files contain all
-  /// settings, so the options from `name` on must not be set. Empty: native28.
-  std::filesystem::path model;
-  // Options for a model's pictures.
+/// Preparation of media by a model's own directory.
+struct ModelRecipeOptions {
+  /// The one that transformers' from_pretrained takes. Its files contain all settings but these.
+  std::filesystem::path directory;
   ResizeOrder resize_order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
-  std::string name = "native28";
+};
+
+/// Preparation of media by `native28`, which needs no model.
+struct Native28Options {
+  static constexpr std::string_view kName = "native28";
+
   std::int32_t max_image_patches =
       4096;  ///< In patches of 14×14 pixels; larger images are scaled down.
   std::int32_t max_frame_patches =
@@ -52,13 +56,19 @@ struct RecipeOptions {
   std::int32_t max_video_frames = 32;
   double max_audio_seconds = 120.0;     ///< Longer audio is cut.
   std::int32_t max_text_tokens = 8192;  ///< Longer text parts are cut.
-  /// Whether `name` or a number above was set, even to its default; it must not be beside a model.
-  bool given = false;
 
   /// Checks the values. Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;
-  bool operator==(const RecipeOptions&) const = default;
 };
+
+/// Preparation of media: by `native28`, or by a model's own directory.
+using RecipeOptions = std::variant<Native28Options, ModelRecipeOptions>;
+
+/// Returns the model's directory; empty for native28.
+std::filesystem::path model_directory(const RecipeOptions& options);
+
+/// Checks the values. Errors: those of Native28Options::validate.
+Status validate_recipe(const RecipeOptions& options);
 
 /// Token ids of the byte-level vocabulary: UTF-8 bytes are themselves.
 inline constexpr std::int64_t kTokenBos = 256;

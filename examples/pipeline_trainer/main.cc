@@ -31,7 +31,7 @@ namespace {
 NodeOptions node_options(const Options& options) {
   NodeOptions node;
   node.data = options.data;
-  node.cost_model.profile = options.profile;
+  node.cost_model.profile_file = options.profile;
   node.plan.global_batch_size = options.global_batch_size;
   node.plan.seed = options.seed;
   node.plan.steps = options.start_step + options.steps;
@@ -208,10 +208,7 @@ Status run_all(Options& options, int& stop_signal) {
     ISOCOST_TRY(run_processes(options, whole, reference, stop_signal));
   }
   NodeOptions staged = node_options(options);
-  staged.plan.ranks = static_cast<std::int64_t>(layout.llm.data);
-  staged.plan.microbatches = static_cast<std::int64_t>(layout.microbatches);
-  staged.plan.layout = options.directory / "layout.json";
-  std::ofstream(staged.plan.layout) << layout.to_json();
+  staged.plan.use_layout(std::make_shared<const Layout>(layout), "of the pipeline");
   ISOCOST_TRY(run_processes(options, staged, stages, stop_signal));
   ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
   ISOCOST_TRY(write_outcome(options, outcome));

@@ -7,9 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <type_traits>
 #include <utility>
+#include <variant>
+
+#include "balancer/layout/layout.h"
 
 namespace isocost {
 namespace {
@@ -56,8 +60,12 @@ T& field(NodeOptions& options, T DecodeOptions::* member) {
   return options.decode.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T RecipeOptions::* member) {
-  return options.decode.recipe.*member;
+T& field(NodeOptions& options, T ModelRecipeOptions::* member) {
+  return std::get<ModelRecipeOptions>(options.decode.recipe).*member;
+}
+template <typename T>
+T& field(NodeOptions& options, T Native28Options::* member) {
+  return std::get<Native28Options>(options.decode.recipe).*member;
 }
 template <typename T>
 T& field(NodeOptions& options, T BadSampleOptions::* member) {
@@ -210,7 +218,7 @@ std::vector<OptionSpec> plan_options() {
              "A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole "
              "turns from its end, with their media, until it fits; truncate needs model and "
              "max_tokens."),
-      text_option("layout", &P::layout, "FILE",
+      text_option("layout", &P::layout_file, "FILE",
                   "Layout file of isocost plan. It sets ranks (the LLM's replicas) and "
                   "microbatches, and each stage receives only the tensors that it needs."),
       choice("balance", &P::balance,
@@ -231,7 +239,7 @@ std::vector<OptionSpec> plan_options() {
              "Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved "
              "to the next epoch."),
       text_option(
-          "profile", &C::profile, "FILE",
+          "profile", &C::profile_file, "FILE",
           "Model profile to start from; empty: the built-in one, estimated from the FLOP of "
           "SigLIP-so400m, Whisper large-v3 and Qwen2.5-7B."),
       modules("padded", &C::padded,
@@ -250,50 +258,103 @@ std::vector<OptionSpec> plan_options() {
   };
 }
 
-// Records that a recipe was given, even with the default value: beside a model's directory that is
-// an error.
-void remember_given(OptionSpec& spec) {
-  if (!spec.name.starts_with("recipe.")) return;
-  spec.set = [set = std::move(spec.set)](NodeOptions& options, std::string_view value) {
-    options.decode.recipe.given = true;
-    return set(options, value);
+// Makes a setting of one kind of recipe of a setting that needs options with this kind. Options
+// with the other kind have its default, and giving it has the result `with_other`.
+template <typename Kind>
+OptionSpec of_kind(OptionSpec option, Status (*with_other)(const NodeOptions& options)) {
+  const auto other_options = [] {
+    NodeOptions options;
+    options.decode.recipe = Kind{};
+    return options;
   };
+  option.set = [=, set = std::move(option.set)](NodeOptions& options,
+                                                std::string_view value) -> Status {
+    if (std::holds_alternative<Kind>(options.decode.recipe)) return set(options, value);
+    NodeOptions other = other_options();
+    ISOCOST_TRY(set(other, value));
+    return with_other(options);
+  };
+  option.get = [=, get = std::move(option.get)](const NodeOptions& options) {
+    const bool is_kind = std::holds_alternative<Kind>(options.decode.recipe);
+    return get(is_kind ? options : other_options());
+  };
+  return option;
+}
+
+// Makes a setting of pictures that a model's own directory prepares. It has no effect with
+// native28.
+OptionSpec of_model(OptionSpec option) {
+  return of_kind<ModelRecipeOptions>(std::move(option),
+                                     [](const NodeOptions&) { return Status(); });
+}
+
+// Makes a setting of native28, which is refused beside a model.
+OptionSpec of_native28(OptionSpec option) {
+  return of_kind<Native28Options>(std::move(option), [](const NodeOptions& options) -> Status {
+    return Error(ErrorCode::kInvalidArgument,
+                 "model and recipe are both given: the model's directory " +
+                     model_directory(options.decode.recipe).string() +
+                     " says how media are prepared, so leave recipe out");
+  });
+}
+
+Status set_model(NodeOptions& options, std::string_view directory) {
+  RecipeOptions& recipe = options.decode.recipe;
+  if (directory.empty()) {
+    if (std::holds_alternative<ModelRecipeOptions>(recipe)) recipe = Native28Options{};
+    return {};
+  }
+  if (!std::holds_alternative<ModelRecipeOptions>(recipe)) recipe = ModelRecipeOptions{};
+  std::get<ModelRecipeOptions>(recipe).directory = directory;
+  return {};
+}
+
+Status check_recipe_name(NodeOptions&, std::string_view name) {
+  if (name == Native28Options::kName) return {};
+  return Error(ErrorCode::kInvalidArgument, "there is none called '" + std::string(name) +
+                                                "'; use " + std::string(Native28Options::kName) +
+                                                ", or give a model's directory as model");
 }
 
 std::vector<OptionSpec> recipe_options() {
-  using R = RecipeOptions;
-  std::vector<OptionSpec> options = {
-      text_option(
-          "model", &R::model, "DIR",
-          "A model's directory, as transformers' from_pretrained takes it: its files say how "
-          "media are prepared, and isocost tokenize has made tokens of the text. Empty: the "
-          "recipe."),
-      choice("resize_order", &R::resize_order, {"width-first", "pillow-13"},
-             "Which side of a model's pictures is resized first: width, as torchvision and Pillow "
-             "before 13 do, or as Pillow 13 does, which often begins with the height."),
-      choice(
-          "exactness", &R::exactness, {"exact", "fast"},
+  using M = ModelRecipeOptions;
+  using R = Native28Options;
+  return {
+      {"model", "DIR",
+       "A model's directory, as transformers' from_pretrained takes it: its files say how "
+       "media are prepared, and isocost tokenize has made tokens of the text. Empty: the "
+       "recipe.",
+       set_model,
+       [](const NodeOptions& options) { return model_directory(options.decode.recipe).string(); }},
+      of_model(choice(
+          "resize_order", &M::resize_order, {"width-first", "pillow-13"},
+          "Which side of a model's pictures is resized first: width, as torchvision and Pillow "
+          "before 13 do, or as Pillow 13 does, which often begins with the height.")),
+      of_model(choice(
+          "exactness", &M::exactness, {"exact", "fast"},
           "How near a model's pictures are to those of its own processor: equal, or about equal, "
-          "where JPEGs are scaled down while they are decoded."),
-      choice("alpha", &R::alpha, {"white", "drop"},
-             "What becomes of the transparency of a model's pictures: they are composed on white, "
-             "or it is ignored."),
-      text_option("recipe.name", &R::name, "NAME",
-                  "How media are prepared without a model's directory; native28 is the only such "
-                  "recipe."),
-      number("recipe.max_image_patches", &R::max_image_patches,
-             "Images with more 14-pixel patches are scaled down."),
-      number("recipe.max_frame_patches", &R::max_frame_patches,
-             "Video frames with more 14-pixel patches are scaled down."),
-      number("recipe.video_fps", &R::video_fps, "Frames sampled per second of video."),
-      number("recipe.max_video_frames", &R::max_video_frames, "Frames sampled per video, at most."),
-      number("recipe.max_audio_seconds", &R::max_audio_seconds,
-             "Seconds of audio per part; the rest is cut off."),
-      number("recipe.max_text_tokens", &R::max_text_tokens,
-             "Tokens of text per part; the rest is cut off."),
+          "where JPEGs are scaled down while they are decoded.")),
+      of_model(choice(
+          "alpha", &M::alpha, {"white", "drop"},
+          "What becomes of the transparency of a model's pictures: they are composed on white, "
+          "or it is ignored.")),
+      of_native28({"recipe.name", "NAME",
+                   "How media are prepared without a model's directory; native28 is the only such "
+                   "recipe.",
+                   check_recipe_name,
+                   [](const NodeOptions&) { return std::string(Native28Options::kName); }}),
+      of_native28(number("recipe.max_image_patches", &R::max_image_patches,
+                         "Images with more 14-pixel patches are scaled down.")),
+      of_native28(number("recipe.max_frame_patches", &R::max_frame_patches,
+                         "Video frames with more 14-pixel patches are scaled down.")),
+      of_native28(number("recipe.video_fps", &R::video_fps, "Frames sampled per second of video.")),
+      of_native28(number("recipe.max_video_frames", &R::max_video_frames,
+                         "Frames sampled per video, at most.")),
+      of_native28(number("recipe.max_audio_seconds", &R::max_audio_seconds,
+                         "Seconds of audio per part; the rest is cut off.")),
+      of_native28(number("recipe.max_text_tokens", &R::max_text_tokens,
+                         "Tokens of text per part; the rest is cut off.")),
   };
-  for (OptionSpec& spec : options) remember_given(spec);
-  return options;
 }
 
 std::vector<OptionSpec> decode_options() {
@@ -394,6 +455,33 @@ const OptionSpec* find_node_option(std::string_view name) {
   const auto found = std::find_if(table.begin(), table.end(),
                                   [&](const OptionSpec& spec) { return spec.name == name; });
   return found == table.end() ? nullptr : &*found;
+}
+
+Status apply(const Settings& settings, NodeOptions& options) {
+  // A model comes first, since its directory decides which other settings it has.
+  const auto set = [&options](const Setting& given) -> Status {
+    ISOCOST_TRY_CONTEXT(given.option->set(options, given.value), given.source);
+    return {};
+  };
+  const Setting* model = settings.find("model");
+  if (model != nullptr) ISOCOST_TRY(set(*model));
+  for (const Setting& given : settings.list()) {
+    if (given.option->name != "model") ISOCOST_TRY(set(given));
+  }
+  return {};
+}
+
+Result<NodeOptions> make_options(const Settings& settings, NodeOptions defaults) {
+  NodeOptions options = std::move(defaults);
+  const Setting* layout_file = settings.find("layout");
+  if (layout_file != nullptr && !layout_file->value.empty()) {
+    ISOCOST_ASSIGN(Layout layout, Layout::load(layout_file->value));
+    options.plan.use_layout(std::make_shared<const Layout>(std::move(layout)), layout_file->value);
+  }
+  ISOCOST_TRY(apply(settings, options));
+  ISOCOST_TRY(options.read_files());
+  ISOCOST_TRY(options.validate());
+  return options;
 }
 
 Result<std::int64_t> parse_bytes(std::string_view text) {

@@ -18,7 +18,7 @@ Status DecodeOptions::validate() const {
                           std::chrono::hours(24 * 7)));
   ISOCOST_TRY(check_range("decode_timeout", decode_timeout, std::chrono::milliseconds(100),
                           std::chrono::hours(24)));
-  return recipe.validate();
+  return validate_recipe(recipe);
 }
 
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,

@@ -18,9 +18,7 @@ namespace fs = std::filesystem;
 // Returns the recipe of the directory if its text depends on how the recipe prepares media; nothing
 // for a model of text alone.
 std::optional<Recipe> recipe_of_text(const fs::path& model) {
-  RecipeOptions options;
-  options.model = model;
-  auto recipe = Recipe::create(options);
+  auto recipe = Recipe::create(ModelRecipeOptions{.directory = model});
   if (!recipe || recipe->text_settings().empty()) return std::nullopt;
   return *std::move(recipe);
 }

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/thread_name.h"
+#include "costmodel/profile.h"
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
 #include "loader/metrics/status_json.h"
@@ -200,10 +201,11 @@ Status NodeImpl::open_socket() {
 
 void NodeImpl::warn_of_start() const {
   const NodeOptions& options = parts_.options;
-  warn_of_assumed_profile(options, parts_.profile, parts_.log);
+  warn_of_assumed_profile(options, *options.cost_model.profile, parts_.log);
   if (!parts_.layout) return;
   for (const std::string& warning : parts_.layout->warnings()) {
-    log(parts_.log, LogLevel::kWarning, "layout " + options.plan.layout.string() + ": " + warning);
+    log(parts_.log, LogLevel::kWarning,
+        "layout " + options.plan.layout_file.string() + ": " + warning);
   }
 }
 
@@ -272,13 +274,14 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
 // Logs one warning if the model profile is of other hardware: it is then a poor start, which
 // correction improves.
 void NodeImpl::compare_hardware(const Hello& hello) {
-  const std::string& profiled = parts_.profile.hardware;
+  const CostProfile& profile = *parts_.options.cost_model.profile;
+  const std::string& profiled = profile.hardware;
   if (hardware_compared_ || profiled.empty() || hello.hardware.empty()) return;
   hardware_compared_ = true;
   if (hello.hardware == profiled.substr(0, kMaxHardwareBytes)) return;
   log(parts_.log, LogLevel::kWarning,
-      "model profile " + parts_.options.cost_model.profile.string() + " was measured on " +
-          profiled + "; rank " + std::to_string(hello.rank) + " computes on " + hello.hardware +
+      "model profile " + profile.source + " was measured on " + profiled + "; rank " +
+          std::to_string(hello.rank) + " computes on " + hello.hardware +
           ": measure a model profile there (docs/model_profile.md), or rely on correction");
 }
 

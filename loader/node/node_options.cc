@@ -1,7 +1,13 @@
 #include "loader/node/node_options.h"
 
+#include <string>
+#include <utility>
+
 #include "base/range.h"
+#include "costmodel/profile.h"
 #include "loader/metrics/endpoint.h"
+#include "loader/plan/microbatch_limits.h"
+#include "loader/plan/served_layout.h"
 
 namespace isocost {
 
@@ -18,13 +24,29 @@ Status ServiceOptions::validate() const {
   return {};
 }
 
+Status NodeOptions::read_files() {
+  ISOCOST_TRY(plan.read_layout());
+  if (cost_model.profile != nullptr) return {};
+  CostProfile profile = CostProfile::stated_default();
+  if (!cost_model.profile_file.empty()) {
+    ISOCOST_ASSIGN(profile, CostProfile::load(cost_model.profile_file));
+  }
+  cost_model.profile = std::make_shared<const CostProfile>(std::move(profile));
+  return {};
+}
+
 Status NodeOptions::validate() const {
   if (data.empty()) {
     return Error(ErrorCode::kInvalidArgument, "data: name the directory that holds the shards");
   }
+  // Compares a layout's counts before checking the values that follow from them.
+  if (cost_model.profile != nullptr) ISOCOST_TRY(check_layout(plan, *cost_model.profile));
   ISOCOST_TRY(plan.validate());
+  if (cost_model.profile != nullptr) {
+    ISOCOST_TRY(MicrobatchLimits::create(plan, *cost_model.profile));
+  }
   if (plan.on_long == LongPolicy::kTruncate &&
-      (decode.recipe.model.empty() || plan.max_tokens == 0)) {
+      (model_directory(decode.recipe).empty() || plan.max_tokens == 0)) {
     return Error(
         ErrorCode::kInvalidArgument,
         "on_long = truncate: give model, whose tokens say where turns end, and max_tokens");

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "base/load.h"
@@ -14,11 +15,14 @@
 
 namespace isocost {
 
+struct CostProfile;
+
 /// The cost model that a node starts from and corrects. See docs/config.md.
 struct CostModelOptions {
-  std::filesystem::path profile;          ///< Model profile; empty: the built-in profile.
-  std::array<bool, kModules> padded{};    ///< Modules whose sequences the trainer pads.
-  bool correct = true;                    ///< Whether measured seconds correct the cost model.
+  std::filesystem::path profile_file;          ///< Model profile; empty: the built-in profile.
+  std::shared_ptr<const CostProfile> profile;  ///< Null: not read yet.
+  std::array<bool, kModules> padded{};         ///< Modules whose sequences the trainer pads.
+  bool correct = true;                         ///< Whether measured seconds correct the cost model.
   std::filesystem::path correction_file;  ///< File that keeps the cost model's state; empty: none.
 };
 
@@ -53,7 +57,12 @@ struct NodeOptions {
   BadSampleOptions bad_samples;
   ServiceOptions service;
 
-  /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
+  /// Reads the layout and the model profile unless they are there, so that a file is read once and
+  /// all parts of the node see the same content. Errors: those of Layout::load and
+  /// CostProfile::load.
+  Status read_files();
+  /// Checks the values, together with the files that were read. Errors: kInvalidArgument with
+  /// field, value and what is allowed; those of check_layout.
   Status validate() const;
 };
 

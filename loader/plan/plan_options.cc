@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "balancer/layout/layout.h"
 #include "base/counted.h"
 #include "base/range.h"
 #include "loader/plan/microbatch_limits.h"
@@ -55,6 +57,20 @@ Status validate_counts(const PlanOptions& options) {
 std::int64_t PlanOptions::fixed_microbatches() const {
   constexpr std::int64_t kUsual = 4;
   return microbatches > 0 || MicrobatchLimits::any_given(*this) ? microbatches : kUsual;
+}
+
+void PlanOptions::use_layout(std::shared_ptr<const Layout> given, std::filesystem::path file) {
+  layout = std::move(given);
+  layout_file = std::move(file);
+  ranks = static_cast<std::int64_t>(layout->llm.data);
+  microbatches = static_cast<std::int64_t>(layout->microbatches);
+}
+
+Status PlanOptions::read_layout() {
+  if (layout != nullptr || layout_file.empty()) return {};
+  ISOCOST_ASSIGN(Layout read, Layout::load(layout_file));
+  layout = std::make_shared<const Layout>(std::move(read));
+  return {};
 }
 
 Status PlanOptions::validate() const {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 
 #include "base/result.h"
@@ -10,6 +11,8 @@
 #include "transport/wire/wire.h"
 
 namespace isocost {
+
+struct Layout;
 
 /// Rules by which the samples of a global batch are divided among microbatches.
 enum class BalancePolicy : std::uint8_t {
@@ -39,9 +42,10 @@ struct PlanOptions {
   /// Microbatches per rank and step; 0: as few as the limits allow, chosen for each step, or 4
   /// without a limit.
   std::int64_t microbatches = 0;
-  std::filesystem::path layout;  ///< File of `isocost plan`; empty: ranks are data-parallel only.
-  std::int64_t epochs = 1;       ///< 0: without end.
-  std::int64_t steps = 0;        ///< Limit of steps per epoch; 0: none.
+  std::filesystem::path layout_file;     ///< File of `isocost plan`; empty: none.
+  std::shared_ptr<const Layout> layout;  ///< Null: not read yet, or ranks are data-parallel only.
+  std::int64_t epochs = 1;               ///< 0: without end.
+  std::int64_t steps = 0;                ///< Limit of steps per epoch; 0: none.
   std::uint64_t seed = 0;
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
   TailPolicy tail = TailPolicy::kDeliver;
@@ -60,6 +64,10 @@ struct PlanOptions {
 
   /// Returns the number of microbatches per rank of a whole step; 0 if each step chooses its own.
   std::int64_t fixed_microbatches() const;
+  /// Sets the layout, and ranks and microbatches to its numbers. Messages call it `file`.
+  void use_layout(std::shared_ptr<const Layout> given, std::filesystem::path file);
+  /// Reads layout_file unless there is a layout. Errors: those of Layout::load.
+  Status read_layout();
   /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };

@@ -18,8 +18,9 @@ Status agree(const char* field, std::int64_t given, std::size_t wanted, const st
              const PlanOptions& options) {
   if (given == static_cast<std::int64_t>(wanted)) return {};
   return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(given) +
-                                                ": layout " + options.layout.string() + " has " +
-                                                has + ": leave " + field + " out, or the layout");
+                                                ": layout " + options.layout_file.string() +
+                                                " has " + has + ": leave " + field +
+                                                " out, or the layout");
 }
 
 Status check(const PlanOptions& options, const Layout& layout) {
@@ -36,7 +37,7 @@ bool has_stages(const Layout& layout) {
 Status check_reprofile(const PlanOptions& options, const Layout& layout) {
   if (!options.reprofile || !has_stages(layout)) return {};
   return Error(ErrorCode::kInvalidArgument, "reprofile = on: no rank of layout " +
-                                                options.layout.string() +
+                                                options.layout_file.string() +
                                                 " holds all stages, and could measure the model");
 }
 
@@ -69,16 +70,16 @@ struct LayoutModel {
 
 Result<LayoutModel> model_of(const PlanOptions& options, const CostProfile& starting,
                              const SampleCost& mean_sample) {
-  ISOCOST_ASSIGN(Layout layout, Layout::load(options.layout));
+  const Layout& layout = *options.layout;
   ISOCOST_TRY(check(options, layout));
   ISOCOST_TRY(check_reprofile(options, layout));
   ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   auto pipeline = make_pipeline(job, layout, mean_sample);
   if (!pipeline) {
-    return std::move(pipeline).error().with_context("layout " + options.layout.string());
+    return std::move(pipeline).error().with_context("layout " + options.layout_file.string());
   }
-  return LayoutModel{std::move(layout), std::move(job), *std::move(pipeline)};
+  return LayoutModel{layout, std::move(job), *std::move(pipeline)};
 }
 
 Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& layout,
@@ -104,7 +105,7 @@ Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& 
 Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const PlanOptions& options,
                                                                  const CostProfile& starting,
                                                                  std::span<const Load> loads) {
-  if (options.layout.empty()) return std::unique_ptr<const ServedLayout>();
+  if (options.layout == nullptr) return std::unique_ptr<const ServedLayout>();
   ISOCOST_ASSIGN(LayoutModel model, model_of(options, starting, mean_price(starting, loads)));
   ISOCOST_ASSIGN(std::vector<Receiver> receivers,
                  make_receivers(model.job, model.layout, model.pipeline));
@@ -181,16 +182,9 @@ ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& l
 Status check_layout(const PlanOptions& options, const CostProfile& starting) {
   // The mean sample only decides where layers are cut, so any sample will do.
   constexpr SampleCost kAnySample{1, 1, 1, 1};
-  if (options.layout.empty()) return {};
+  if (options.layout == nullptr) return {};
   const auto model = model_of(options, starting, kAnySample);
   return model ? Status() : model.error();
-}
-
-Status adopt_layout(PlanOptions& options) {
-  ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
-  options.ranks = static_cast<std::int64_t>(layout.llm.data);
-  options.microbatches = static_cast<std::int64_t>(layout.microbatches);
-  return {};
 }
 
 }  // namespace isocost

@@ -39,7 +39,7 @@ struct Receiver {
 /// to the layout's receivers. Immutable.
 class ServedLayout {
  public:
-  /// Reads options.layout; returns null if it is empty. `loads` is a sample of the data set's
+  /// Returns null if there is no options.layout. `loads` is a sample of the data set's
   /// loads: if both modules share one pipeline, their mean decides how layers are cut into stages,
   /// as in `isocost plan`. Errors: those of check_layout and make_pipeline.
   static Result<std::unique_ptr<const ServedLayout>> create(const PlanOptions& options,
@@ -88,10 +88,7 @@ class ServedLayout {
 };
 
 /// Checks options and model profile against options.layout, if there is one, before any data is
-/// read. Errors: kInvalidArgument naming the field; those of Layout::load and make_pipeline.
+/// read. Errors: kInvalidArgument naming the field; those of make_pipeline.
 Status check_layout(const PlanOptions& options, const CostProfile& starting);
-
-/// Sets ranks and microbatches to those of the file options.layout. Errors: those of Layout::load.
-Status adopt_layout(PlanOptions& options);
 
 }  // namespace isocost

@@ -283,7 +283,7 @@ Status DataProfileOptions::validate() const {
                      counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
                      " need at least " + std::to_string(ranks * microbatches));
   }
-  return recipe.validate();
+  return validate_recipe(recipe);
 }
 
 double ProfiledSample::encoder_s() const {

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import zlib
 
@@ -588,6 +589,31 @@ class Serve(WithShards):
                                                                                  "--global-batch-size", "4"))
         layout.write_text("{}")
         self.assertIn(f"{layout}: ", self.failure("--config", config))
+
+    def test_files_are_read_once(self):
+        layout, profile, config = (self.directory / name for name in ("layout.json", "profile.json", "job.toml"))
+        degrees = {"tensor": 1, "pipeline": 1, "data": 2}
+        measured = pathlib.Path(__file__).parents[1] / "compatibility" / "0.1" / "model_profile.json"
+        contents = {layout: json.dumps({"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees,
+                                        "microbatches": 3, "chunks": 1, "schedule": "1f1b"}),
+                    profile: measured.read_text(),
+                    config: "global_batch_size = 6\n"}
+        for pipe, content in contents.items():
+            os.mkfifo(pipe)  # which gives its content once
+            threading.Thread(target=pipe.write_text, args=(content,), daemon=True).start()
+        self.serve("--config", config, "--layout", layout, "--profile", profile)
+
+    def test_flags_override_the_file_and_the_file_the_layout(self):
+        layout, config = self.directory / "layout.json", self.directory / "job.toml"
+        degrees = {"tensor": 1, "pipeline": 1, "data": 2}
+        layout.write_text(json.dumps({"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees,
+                                      "microbatches": 3, "chunks": 1, "schedule": "1f1b"}))
+        config.write_text(f"layout = '{layout}'\nmicrobatches = 4\nglobal_batch_size = 4\nbalance = 'fair'\n")
+        self.assertIn(f"{config}:4: balance: 'fair'", self.failure("--config", config))
+        config.write_text(f"layout = '{layout}'\nmicrobatches = 4\nglobal_batch_size = 4\n")
+        self.assertIn("microbatches = 4: layout", self.failure("--config", config))
+        self.assertIn("global_batch_size = 4: 2 ranks", self.failure("--config", config, "--microbatches", "3"))
+        self.serve("--config", config, "--microbatches", "3", "--global-batch-size", "6")
 
     def test_a_bad_value_is_named_with_its_flag(self):
         self.assertIn("--memory", self.failure("--memory", "much"))

@@ -18,8 +18,8 @@
 #include "balancer/layout/layout.h"
 #include "base/random.h"
 #include "costmodel/cost_model.h"
-#include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 #include "loader/report/data_profile.h"
 #include "transport/wire/wire.h"
 
@@ -56,10 +56,16 @@ TEST(Compatibility, ModelProfileDataProfileAndLayoutAreRead) {
 }
 
 TEST(Compatibility, ConfigurationWithEverySettingIsRead) {
-  NodeOptions options;
   const std::string text = read("node.toml");
-  const Status read_all = apply_toml(options, text, "node.toml");
+  Settings settings;
+  const Status read_all = settings.add_toml(text, "node.toml");
   EXPECT_TRUE(read_all) << read_all.error().to_string();
+  // One by one, since no node is given both a model and a recipe.
+  for (const Setting& setting : settings.list()) {
+    NodeOptions options;
+    const Status accepted = setting.option->set(options, setting.value);
+    EXPECT_TRUE(accepted) << setting.source << ": " << accepted.error().to_string();
+  }
   // The table [recipe] ends the file, and no key of it is one outside of it.
   for (const OptionSpec& spec : node_option_table()) {
     const std::string key = spec.name.substr(spec.name.rfind('.') + 1);

@@ -152,7 +152,7 @@ TEST(Recipe, LoadIsThatOfTheTensorsForEveryOrientation) {
 }
 
 TEST(Recipe, LoadIsThatOfTheTensorsWhereLimitsCut) {
-  RecipeOptions options;
+  Native28Options options;
   options.max_image_patches = 40;
   options.max_frame_patches = 8;
   options.max_video_frames = 3;
@@ -198,7 +198,7 @@ TEST(Recipe, TensorsAreThoseOfTheSchema) {
 }
 
 TEST(Recipe, PartsAreThoseOfTheTensors) {
-  RecipeOptions options;
+  Native28Options options;
   options.video_fps = 10;
   options.max_video_frames = 3;
   const Sample sample({{"0.png", test::make_png(300, 200)},
@@ -341,7 +341,7 @@ TEST(Recipe, RefusesShapesThatCannotBe) {
   EXPECT_EQ(recipe.load({{text}, 1})->label_tokens, 8193);
   text.encoded_bytes = text.text_bytes;
   EXPECT_EQ(recipe.working_set_bytes({{text}, 1}).error().code(), ErrorCode::kInvalidArgument);
-  RecipeOptions wide;
+  Native28Options wide;
   wide.max_text_tokens = 1 << 24;
   const SampleShape many{std::vector<PartShape>(17, text), 1};
   EXPECT_EQ(Recipe::create(wide)->load(many).error().code(), ErrorCode::kResourceExhausted);
@@ -349,12 +349,11 @@ TEST(Recipe, RefusesShapesThatCannotBe) {
 
 TEST(Recipe, RefusesOptionsOutOfRangeByName) {
   const auto message = [](auto set) {
-    RecipeOptions options;
+    Native28Options options;
     set(options);
     const auto recipe = Recipe::create(options);
     return recipe.has_value() ? std::string() : recipe.error().message();
   };
-  EXPECT_THAT(message([](auto& o) { o.name = "square"; }), HasSubstr("native28"));
   EXPECT_THAT(message([](auto& o) { o.max_image_patches = 3; }),
               HasSubstr("max_image_patches is 3"));
   EXPECT_THAT(message([](auto& o) { o.max_frame_patches = -1; }), HasSubstr("max_frame_patches"));
@@ -367,7 +366,7 @@ TEST(Recipe, RefusesOptionsOutOfRangeByName) {
 
 TEST(Recipe, EveryOptionChangesTheFingerprint) {
   const auto fingerprint = [](auto set) {
-    RecipeOptions options;
+    Native28Options options;
     set(options);
     return Recipe::create(options)->fingerprint();
   };

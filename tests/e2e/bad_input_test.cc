@@ -158,8 +158,8 @@ TEST_F(BadInput, ADirectoryWithoutShardsOrUsableSamplesIsRefused) {
 TEST_F(BadInput, ABadProfileNamesItsField) {
   make_dataset(16);
   NodeOptions profiled = options(1);
-  profiled.cost_model.profile = scratch() / "profile.json";
-  std::ofstream(profiled.cost_model.profile)
+  profiled.cost_model.profile_file = scratch() / "profile.json";
+  std::ofstream(profiled.cost_model.profile_file)
       << R"({"version": 1, "unit": "seconds", "modules": {}})";
   const auto outcome = try_run(profiled, {});
   ASSERT_FALSE(outcome.has_value());

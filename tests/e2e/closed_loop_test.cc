@@ -305,10 +305,10 @@ TEST_F(ClosedLoop, TheCorrectionIsKeptForTheNextRun) {
   run(opts, train);
   EXPECT_NEAR(first / uncorrected, 3, 0.3);
 
-  opts.cost_model.profile = scratch() / "profile.json";
+  opts.cost_model.profile_file = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(opts.cost_model.profile) << other.to_json();
+  std::ofstream(opts.cost_model.profile_file) << other.to_json();
   first = 0;
   run(opts, train);  // with another model profile, it starts again
   EXPECT_LT(first / uncorrected, 2.1);
@@ -341,10 +341,10 @@ TEST_F(ClosedLoop, ARunThatMeasuredNothingKeepsTheCorrectionFile) {
   };
   const std::string kept = bytes();
   EXPECT_GT(kept.size(), 1000U);
-  opts.cost_model.profile = scratch() / "profile.json";
+  opts.cost_model.profile_file = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(opts.cost_model.profile) << other.to_json();
+  std::ofstream(opts.cost_model.profile_file) << other.to_json();
   run(opts);
   EXPECT_EQ(bytes(), kept);
 }
@@ -453,17 +453,17 @@ TEST_F(SavedState, RestoresTheCorrection) {
 }
 
 TEST_F(SavedState, HoldsForTheModelProfileOfItsRun) {
-  options_.cost_model.profile = scratch() / "profile.json";
-  std::ofstream(options_.cost_model.profile) << CostProfile::stated_default().to_json();
+  options_.cost_model.profile_file = scratch() / "profile.json";
+  std::ofstream(options_.cost_model.profile_file) << CostProfile::stated_default().to_json();
   const StartPoint saved = state_of(3);
   const std::filesystem::path moved = scratch() / "moved.json";
-  std::filesystem::rename(options_.cost_model.profile, moved);
-  options_.cost_model.profile = moved;
+  std::filesystem::rename(options_.cost_model.profile_file, moved);
+  options_.cost_model.profile_file = moved;
   EXPECT_NEAR(train_at_new_node(options_, saved, 1, 0).first_s / fresh_.first_s, 3, 0.3);
 
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(options_.cost_model.profile) << other.to_json();
+  std::ofstream(options_.cost_model.profile_file) << other.to_json();
   const LoggedNode serving(options_);
   EXPECT_LT(train(serving, saved, 1, 0).first_s / fresh_.first_s, 2.1);
   EXPECT_NE(serving.log().find("belongs to another model profile"), std::string::npos)

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,10 +47,8 @@ class LayoutLoop : public LoopTest {
   }
 
   NodeOptions serve() const {
-    NodeOptions options = this->options(static_cast<std::int64_t>(layout_.llm.data));
-    options.plan.microbatches = static_cast<std::int64_t>(layout_.microbatches);
-    options.plan.layout = scratch() / "layout.json";
-    std::ofstream(options.plan.layout) << layout_.to_json();
+    NodeOptions options = this->options(0);
+    options.plan.use_layout(std::make_shared<const Layout>(layout_), "layout.json");
     return options;
   }
 

@@ -187,11 +187,7 @@ Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerSte
                                     std::string* told, std::int64_t receivers) {
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, node_log));
   if (before_serving) before_serving(*node);
-  std::uint64_t layout = 0;
-  if (!options.plan.layout.empty()) {
-    ISOCOST_ASSIGN(const Layout file, Layout::load(options.plan.layout));
-    layout = file.fingerprint();
-  }
+  const std::uint64_t layout = options.plan.layout ? options.plan.layout->fingerprint() : 0;
   Delivered delivered;
   if (receivers == 0) receivers = options.plan.ranks;
   delivered.ranks.resize(static_cast<std::size_t>(receivers));

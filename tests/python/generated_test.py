@@ -75,9 +75,15 @@ class Settings(ShardTest):
     def test_defaults_are_the_tables(self):
         table = {name: default for name, _value, _text, default in _isocost.option_table()}
         decided = generator("node_options").LOADER_SETTINGS
-        settings = arguments.node_settings(None, {})
-        self.assertEqual(set(settings), set(table) - decided)
-        self.assertEqual({name for name in settings if settings[name] != table[name]}, {"bad_samples_file"})
+        self.assertEqual(arguments.node_settings(None, {}).pairs(), [])
+
+        def defaults_but(options, left_out):
+            return options(**{field.name: field.default for field in dataclasses.fields(options)
+                              if field.name != left_out})
+
+        settings = arguments.node_settings(defaults_but(isocost.NodeOptions, "recipe"),
+                                           {"recipe": defaults_but(isocost.RecipeOptions, "name")})
+        self.assertEqual(dict(settings.pairs()), {name: table[name] for name in table if name not in decided})
 
     def test_every_setting_but_files_reaches_the_node(self):
         changed = {field.name for field in dataclasses.fields(self.OTHERS)
@@ -98,7 +104,8 @@ class Settings(ShardTest):
 
     def test_a_recipe_has_a_short_form(self):
         short = arguments.node_settings(isocost.NodeOptions(recipe="native28"), {})
-        self.assertEqual(short, arguments.node_settings(None, {"recipe": isocost.RecipeOptions()}))
+        self.assertEqual(short.pairs(), [("recipe.name", "native28")])
+        self.assertEqual(short.pairs(), arguments.node_settings(None, {"recipe": isocost.RecipeOptions()}).pairs())
 
     def test_a_recipe_beside_a_model_is_refused_whatever_it_says(self):
         for recipe in ("native28", isocost.RecipeOptions(), isocost.RecipeOptions(video_fps=2.0)):
@@ -106,14 +113,13 @@ class Settings(ShardTest):
                                  (isocost.NodeOptions(recipe=recipe), {"model": "dir"}),
                                  (isocost.NodeOptions(recipe=recipe, model="dir"), {})):
                 settings = arguments.node_settings(node, direct)
+                settings.add("data", self.shards, "data=")
                 with self.assertRaisesRegex(ValueError, "model and recipe are both given: .* dir .*leave recipe out"):
-                    arguments.recipe_or_model(settings, arguments.given_settings(node, direct))
-        settings = arguments.node_settings(None, {"model": "dir"})
-        arguments.recipe_or_model(settings, arguments.given_settings(None, {"model": "dir"}))
-        self.assertEqual([name for name in settings if name.startswith("recipe.")], [])
+                    _isocost.NodeOptions(settings.pairs(), None, "")
 
     def test_direct_arguments_join_node_options(self):
-        settings = arguments.node_settings(self.OTHERS, {"profile": pathlib.Path("a.json"), "workers": None})
+        settings = dict(arguments.node_settings(self.OTHERS, {"profile": pathlib.Path("a.json"),
+                                                              "workers": None}).pairs())
         self.assertEqual((settings["profile"], settings["workers"], settings["padded"], settings["correct"]),
                          ("a.json", "1", "vision,llm", "off"))
 
@@ -129,8 +135,9 @@ class Settings(ShardTest):
     def test_a_copy_is_given_what_differs_from_the_defaults(self):
         for node in (dataclasses.replace(isocost.NodeOptions(steps=2), lookahead=2),
                      pickle.loads(pickle.dumps(isocost.NodeOptions(steps=2, lookahead=2)))):
-            self.assertEqual(arguments.given_settings(node, {"workers": None}), {"steps", "lookahead"})
-            self.assertEqual(arguments.node_settings(node, {"workers": 3})["workers"], "3")
+            self.assertEqual({name for name, _value in arguments.node_settings(node, {"workers": None}).pairs()},
+                             {"steps", "lookahead"})
+            self.assertEqual(arguments.node_settings(node, {"workers": 3}).value("workers"), "3")
 
     def test_help_shows_the_fields(self):
         self.assertEqual(list(inspect.signature(isocost.NodeOptions).parameters),

@@ -4,8 +4,10 @@ import contextlib
 import copy
 import itertools
 import json
+import os
 import pathlib
 import pickle
+import subprocess
 import tempfile
 import types
 import unittest
@@ -47,6 +49,14 @@ class Places(LayoutTest):
         self.assertIn("vision_patches", {name for each in microbatches for name in each.tensors})
         with self.assertRaisesRegex(ValueError, "microbatches = 2: layout"):
             isocost.DataLoader(self.shards, global_batch_size=12, microbatches=2, layout=file)
+
+    def test_the_file_is_read_once(self):
+        file, pipe = self.whole(), self.directory / "layout.fifo"
+        os.mkfifo(pipe)  # which gives its content once
+        writer = subprocess.Popen(["sh", "-c", 'cat "$0" > "$1"', file, pipe])
+        self.addCleanup(writer.wait)
+        with isocost.DataLoader(self.shards, global_batch_size=12, layout=pipe) as loader:
+            self.assertEqual(sum(microbatch.step == 0 for microbatch in loader), 3)
 
     def test_limits_hold_and_a_step_that_does_not_fit_says_by_how_much(self):
         file = self.whole()

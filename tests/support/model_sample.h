@@ -35,11 +35,7 @@ class ModelDirectory {
   void write(const std::string& name, std::string_view text) const {
     std::ofstream(path() / name) << text;
   }
-  Result<Recipe> read() const {
-    RecipeOptions options;
-    options.model = path();
-    return Recipe::create(options);
-  }
+  Result<Recipe> read() const { return Recipe::create(ModelRecipeOptions{.directory = path()}); }
   Result<Recipe> read(std::string_view config, std::string_view image_processor) const {
     write("config.json", config);
     write("preprocessor_config.json", image_processor);

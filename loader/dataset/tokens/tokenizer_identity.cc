@@ -69,9 +69,7 @@ Result<std::uint64_t> hash_of_placeholders(const fs::path& model) {
 }
 
 std::uint64_t hash_of_text_settings(const fs::path& model) {
-  RecipeOptions options;
-  options.model = model;
-  const auto recipe = Recipe::create(options);
+  const auto recipe = Recipe::create(ModelRecipeOptions{.directory = model});
   const std::string settings = recipe ? recipe->text_settings() : "";
   return settings.empty() ? 0 : Fingerprint::of(settings);
 }

@@ -44,7 +44,8 @@ std::optional<Refusal> check_layout(const Hello& hello, const JoinRequirements& 
                  rank +
                      (hello.layout == 0 ? " has no layout, but the node has one ("
                                         : " has another layout than the node (") +
-                     requirements.options.plan.layout.string() + "): start both with this file"};
+                     requirements.options.plan.layout_file.string() +
+                     "): start both with this file"};
 }
 
 tl::unexpected<Refusal> refuse(ErrorCode code, std::string reason) {

@@ -24,11 +24,6 @@ CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
   return cursor;
 }
 
-Result<CostProfile> starting_profile(const NodeOptions& options) {
-  if (options.cost_model.profile.empty()) return CostProfile::stated_default();
-  return CostProfile::load(options.cost_model.profile);
-}
-
 CostModel::Options cost_model_options(const NodeOptions& options, const MonotonicClock& clock) {
   CostModel::Options model_options;
   model_options.correct = options.cost_model.correct;
@@ -77,7 +72,7 @@ std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& datas
                                 const Recipe& recipe) {
   constexpr std::uint64_t kLoads = 1024;
   std::vector<Load> loads;
-  if (options.plan.layout.empty()) return loads;
+  if (options.plan.layout == nullptr) return loads;
   const std::uint64_t count = std::min(kLoads, dataset.size());
   for (std::uint64_t i = 0; i < count; ++i) {
     if (auto load = recipe.load(dataset.shape(i * dataset.size() / count))) loads.push_back(*load);
@@ -93,13 +88,12 @@ std::uint64_t NodeParts::steps(std::uint64_t epoch) const {
   return std::min(all, static_cast<std::uint64_t>(options.plan.steps));
 }
 
-Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
-                                  const LogSink& log, LoadHook load_hook,
-                                  const std::stop_token& stop, const MonotonicClock& clock) {
-  // Compares a layout's counts before checking the values that follow from them.
-  ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
-  ISOCOST_TRY(check_layout(options.plan, profile));
+Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, const LogSink& log,
+                                  LoadHook load_hook, const std::stop_token& stop,
+                                  const MonotonicClock& clock) {
+  ISOCOST_TRY(options.read_files());
   ISOCOST_TRY(options.validate());
+  const CostProfile& profile = *options.cost_model.profile;
   ISOCOST_TRY(check_server(server_options(options)));
   ISOCOST_ASSIGN(auto bad, BadSampleList::create(options.bad_samples, log));
   ISOCOST_TRY(check_output_file("correction_file", options.cost_model.correction_file));
@@ -112,7 +106,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   DatasetOptions dataset_options;
   dataset_options.limits.max_pixels = options.decode.max_pixels;
   dataset_options.index_dir = options.decode.index_dir;
-  dataset_options.model = options.decode.recipe.model;
+  dataset_options.model = model_directory(options.decode.recipe);
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;
@@ -138,13 +132,12 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   }
   ISOCOST_ASSIGN(auto layout, ServedLayout::create(options.plan, profile,
                                                    sampled_loads(options, *dataset, recipe)));
-  return NodeParts{options,
+  return NodeParts{std::move(options),
                    log,
                    clock,
                    std::move(dataset),
                    std::move(recipe),
                    std::move(decoder),
-                   std::move(profile),
                    std::move(limits),
                    std::move(model),
                    std::move(layout),
@@ -155,7 +148,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
 
 void warn_of_assumed_profile(const NodeOptions& options, const CostProfile& profile,
                              const LogSink& log) {
-  const std::string directory = options.decode.recipe.model.string();
+  const std::string directory = model_directory(options.decode.recipe).string();
   if (directory.empty() || profile.source != CostProfile::kBuiltIn) return;
   std::string assumed;
   for (const ModuleProfile& module : profile.modules) {

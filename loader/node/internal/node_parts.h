@@ -29,7 +29,6 @@ struct NodeParts {
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
   std::unique_ptr<SampleDecoder> decoder;
-  CostProfile profile;                 ///< The starting profile.
   MicrobatchLimits limits;             ///< Limits by the starting profile.
   std::unique_ptr<OnlineModel> model;  ///< The cost model, with the state of `correction_file`.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
@@ -49,9 +48,8 @@ struct NodeParts {
 /// Checks the options, reads the files that they name and indexes the data set, in this order, so
 /// that a wrong option is reported before a long wait. Errors: those of Node::create, except for an
 /// address that is in use. `clock` measures the time of planning and correction.
-Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
-                                  const LogSink& log, LoadHook load_hook,
-                                  const std::stop_token& stop = {},
+Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, const LogSink& log,
+                                  LoadHook load_hook, const std::stop_token& stop = {},
                                   const MonotonicClock& clock = steady_clock());
 
 /// Logs a warning where a model is served without a profile of its own: which profile is assumed

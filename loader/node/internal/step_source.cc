@@ -20,7 +20,7 @@ StepSource::StepSource(const NodeParts& parts)
       plan_options_(parts.options.plan),
       composer_(
           {&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get(), &parts.limits},
-          parts.options.plan, parts.profile),
+          parts.options.plan, *parts.options.cost_model.profile),
       batches_(
           {[this](std::uint64_t epoch, std::uint64_t step) { return composer_.batch(epoch, step); },
            [&parts](std::uint64_t epoch) { return parts.steps(epoch); },

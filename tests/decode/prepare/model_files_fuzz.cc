@@ -26,9 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t zero = std::min(bytes.find('\0'), size);
   write(scratch / "config.json", bytes.substr(0, zero));
   write(scratch / "preprocessor_config.json", bytes.substr(std::min(zero + 1, size)));
-  isocost::RecipeOptions options;
-  options.model = scratch.path();
-  const auto recipe = isocost::Recipe::create(options);
+  const auto recipe =
+      isocost::Recipe::create(isocost::ModelRecipeOptions{.directory = scratch.path()});
   if (!recipe) return 0;
   const auto again = isocost::Recipe::parse(recipe->description());
   if (!again || again->fingerprint() != recipe->fingerprint()) std::abort();

@@ -146,9 +146,7 @@ TEST_F(Qwen2Vl, ATurnedPictureIsThatOfItsViewer) {
 TEST_F(Qwen2Vl, AFastPictureIsAboutTheExactOne) {
   const std::string_view bounds = R"({"min_pixels": 3136, "max_pixels": 12544})";
   const Recipe exact = directory_.read(kConfig, bounds).value();
-  RecipeOptions options;
-  options.model = directory_.path();
-  options.exactness = Exactness::kFast;
+  const ModelRecipeOptions options{.directory = directory_.path(), .exactness = Exactness::kFast};
   const Recipe fast = Recipe::create(options).value();
   EXPECT_EQ(Recipe::parse(fast.description()).value().fingerprint(), fast.fingerprint());
   EXPECT_NE(fast.fingerprint(), exact.fingerprint());
@@ -171,9 +169,8 @@ TEST_F(Qwen2Vl, AFastPictureIsAboutTheExactOne) {
 TEST_F(Qwen2Vl, TransparencyIsWhiteOrIgnored) {
   test::Picture picture = test::gradient(56, 56, 3);
   const std::vector<std::uint8_t> invisible(std::size_t{56} * 56, 0);
-  RecipeOptions options;
+  ModelRecipeOptions options{.directory = directory_.path()};
   ASSERT_TRUE(directory_.read(kConfig, "{}").has_value());
-  options.model = directory_.path();
   const auto seen = [&](const test::Bytes& file) {
     Sample sample({{kImage}, {false}}, {file});
     return values<std::uint8_t>(sample.tensors(Recipe::create(options).value()).value(),
@@ -277,11 +274,8 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
               HasSubstr("neither preprocessor_config.json nor processor_config.json"));
   directory_.write("processor_config.json", R"({"image_processor": {"min_pixels": 3136}})");
   EXPECT_TRUE(directory_.read().has_value());
-  RecipeOptions options;
-  options.model = directory_.path() / "none";
-  EXPECT_THAT(Recipe::create(options).error().message(), HasSubstr("config.json: no such file"));
-  options.video_fps = 2;
-  EXPECT_THAT(Recipe::create(options).error().message(), HasSubstr("leave recipe out"));
+  const ModelRecipeOptions none{.directory = directory_.path() / "none"};
+  EXPECT_THAT(Recipe::create(none).error().message(), HasSubstr("config.json: no such file"));
 }
 
 TEST_F(Qwen2Vl, PicturesKeepTheLimit) { test::expect_limits_of_pictures(recipe(), kImage); }

@@ -6,17 +6,21 @@
 #include <string>
 #include <string_view>
 
-#include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  isocost::Settings settings;
   isocost::NodeOptions options;
-  if (const auto applied = isocost::apply_toml(options, text, "job.toml"); !applied) {
+  auto applied = settings.add_toml(text, "job.toml");
+  if (applied) applied = isocost::apply(settings, options);
+  if (!applied) {
     if (!applied.error().message().starts_with("job.toml:")) std::abort();
     return 0;
   }
-  for (const isocost::OptionSpec& spec : isocost::node_option_table()) {
+  for (const isocost::Setting& setting : settings.list()) {
+    const isocost::OptionSpec& spec = *setting.option;
     const std::string value = spec.get(options);
     if (!spec.set(options, value) || spec.get(options) != value) std::abort();
   }

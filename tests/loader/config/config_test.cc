@@ -1,6 +1,7 @@
-#include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,6 +9,12 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
+#include <variant>
+
+#include "balancer/layout/layout.h"
+#include "base/scratch_directory.h"
+#include "costmodel/profile.h"
 
 namespace isocost {
 namespace {
@@ -27,9 +34,16 @@ TEST(ParseBytes, RefusesInvalidSizes) {
   }
 }
 
-TEST(ApplyToml, ReadsEveryKindOfSetting) {
+// The options that TOML text sets. `options` keeps the others.
+Status apply_toml(std::string_view toml, NodeOptions& options) {
+  Settings settings;
+  ISOCOST_TRY(settings.add_toml(toml, "node.toml"));
+  return apply(settings, options);
+}
+
+TEST(TomlSettings, ReadsEveryKindOfSetting) {
   NodeOptions options;
-  ASSERT_TRUE(apply_toml(options, R"(
+  ASSERT_TRUE(apply_toml(R"(
 data = "data/shards"
 ranks = 8
 balance = "tokens"
@@ -40,7 +54,7 @@ heartbeat_timeout = 2.5
 [recipe]
 video_fps = 0.5
 )",
-                         "node.toml"));
+                         options));
   EXPECT_EQ(options.data, "data/shards");
   EXPECT_EQ(options.plan.ranks, 8);
   EXPECT_EQ(options.plan.balance, BalancePolicy::kTokens);
@@ -48,29 +62,43 @@ video_fps = 0.5
   EXPECT_EQ(options.cost_model.padded, (std::array<bool, kModules>{true, false, true}));
   EXPECT_EQ(options.decode.memory, 4 * kGiB);
   EXPECT_EQ(options.service.heartbeat_timeout.count(), 2500);
-  EXPECT_DOUBLE_EQ(options.decode.recipe.video_fps, 0.5);
+  EXPECT_DOUBLE_EQ(std::get<Native28Options>(options.decode.recipe).video_fps, 0.5);
 }
 
 std::string refusal(const char* toml) {
   NodeOptions options;
-  const Status status = apply_toml(options, toml, "node.toml");
+  const Status status = apply_toml(toml, options);
   return status ? "accepted" : status.error().message();
 }
 
 TEST(NodeOptions, ARecipeBesideAModelIsRefusedWhateverItSays) {
-  const auto valid = [](const char* toml) {
-    NodeOptions options;
-    EXPECT_TRUE(apply_toml(options, toml, "node.toml")) << toml;
-    return options.decode.recipe.validate();
-  };
-  EXPECT_TRUE(valid("model = 'dir'"));
-  EXPECT_TRUE(valid("recipe.name = 'native28'"));
-  for (const char* both :
-       {"model = 'dir'\nrecipe.name = 'native28'", "recipe.video_fps = 1.0\nmodel = 'dir'"}) {
-    const Status refused = valid(both);
-    ASSERT_FALSE(refused) << both;
-    EXPECT_NE(refused.error().message().find("leave recipe out"), std::string::npos) << both;
-  }
+  EXPECT_EQ(refusal("model = 'dir'"), "accepted");
+  EXPECT_EQ(refusal("recipe.name = 'native28'"), "accepted");
+  EXPECT_EQ(refusal("model = ''\nrecipe.name = 'native28'"), "accepted");
+  EXPECT_EQ(refusal("recipe.name = 'square'"),
+            "node.toml:1: recipe.name: there is none called 'square'; use native28, or give a "
+            "model's directory as model");
+  const std::string both =
+      "model and recipe are both given: the model's directory dir says how media are prepared, so "
+      "leave recipe out";
+  EXPECT_EQ(refusal("model = 'dir'\nrecipe.name = 'native28'"),
+            "node.toml:2: recipe.name: " + both);
+  EXPECT_EQ(refusal("recipe.video_fps = 1.0\nmodel = 'dir'"),
+            "node.toml:1: recipe.video_fps: " + both);
+}
+
+TEST(NodeOptions, PicturesOfAModelHaveTheirSettingsInAnyOrder) {
+  NodeOptions options;
+  ASSERT_TRUE(apply_toml("exactness = 'fast'\nmodel = 'dir'\nalpha = 'drop'\n", options));
+  const auto& model = std::get<ModelRecipeOptions>(options.decode.recipe);
+  EXPECT_EQ(model.directory, "dir");
+  EXPECT_EQ(model.exactness, Exactness::kFast);
+  EXPECT_EQ(model.alpha, Alpha::kDrop);
+  EXPECT_EQ(find_node_option("recipe.video_fps")->get(options), "1");
+  // Without a model they are checked, and have no effect.
+  EXPECT_EQ(refusal("exactness = 'fast'"), "accepted");
+  EXPECT_EQ(refusal("exactness = 'near'"),
+            "node.toml:1: exactness: 'near' is not one of exact|fast");
 }
 
 TEST(NodeOptions, AMultipleNeedsAPaddedLlm) {
@@ -86,7 +114,7 @@ TEST(NodeOptions, AMultipleNeedsAPaddedLlm) {
   EXPECT_FALSE(options.validate());
 }
 
-TEST(ApplyToml, TextIsNoNumberEvenIfItSaysOne) {
+TEST(TomlSettings, TextIsNoNumberEvenIfItSaysOne) {
   EXPECT_EQ(refusal("seed = 1\nmax_tokens = '16384'\n"),
             "node.toml:2: max_tokens: '16384' is text: write max_tokens = 16384, without quotes");
   EXPECT_EQ(refusal("io_timeout = '2.5'"),
@@ -104,7 +132,7 @@ TEST(ApplyToml, TextIsNoNumberEvenIfItSaysOne) {
   }
 }
 
-TEST(ApplyToml, NamesFileLineAndKey) {
+TEST(TomlSettings, NamesFileLineAndKey) {
   EXPECT_EQ(refusal("ranks = 2\nrank = 3\n"),
             "node.toml:2: rank: no such setting; isocost serve --help lists them");
   EXPECT_EQ(refusal("ranks = 'many'"), "node.toml:1: ranks: 'many' is not a whole number in range");
@@ -116,6 +144,103 @@ TEST(ApplyToml, NamesFileLineAndKey) {
   EXPECT_EQ(refusal("ranks = [1]"), "node.toml:1: ranks: expected text, a number or true/false");
   EXPECT_TRUE(refusal("ranks = = 2").starts_with("node.toml:1: ")) << refusal("ranks = = 2");
   EXPECT_TRUE(refusal("[recipe]\nfps = 2\n").starts_with("node.toml:2: recipe.fps: no such"));
+}
+
+TEST(Settings, TheLastOfANameHolds) {
+  Settings settings;
+  EXPECT_EQ(settings.find("ranks"), nullptr);
+  ASSERT_TRUE(settings.add_toml("ranks = 2\nseed = 7\n", "node.toml"));
+  Settings flags;
+  ASSERT_TRUE(flags.add("ranks", "8", "--ranks"));
+  settings.add(flags);
+  EXPECT_EQ(settings.find("ranks")->value, "8");
+  EXPECT_EQ(settings.find("ranks")->source, "--ranks");
+  EXPECT_EQ(settings.find("seed")->source, "node.toml:2: seed");
+  EXPECT_EQ(settings.find("steps"), nullptr);
+  EXPECT_EQ(settings.list().size(), 3U);
+}
+
+TEST(Settings, AnErrorBeginsWithTheSource) {
+  Settings settings;
+  EXPECT_EQ(settings.add("rank", "8", "rank").error().message(),
+            "rank: no such setting; docs/config.md lists them");
+  ASSERT_TRUE(settings.add("ranks", "many", "--ranks"));
+  EXPECT_EQ(make_options(settings).error().message(),
+            "--ranks: 'many' is not a whole number in range");
+}
+
+class MakeOptions : public testing::Test {
+ protected:
+  // From weakest to strongest.
+  Result<NodeOptions> make(std::string_view toml, const std::string& microbatches = "") const {
+    Settings settings;
+    ISOCOST_TRY(settings.add("data", "shards", "--data"));
+    ISOCOST_TRY(settings.add_toml(toml, "node.toml"));
+    if (!microbatches.empty()) {
+      ISOCOST_TRY(settings.add("microbatches", microbatches, "--microbatches"));
+    }
+    return make_options(settings);
+  }
+  std::string refusal(std::string_view toml, const std::string& microbatches = "") const {
+    const auto made = make(toml, microbatches);
+    return made ? "accepted" : made.error().message();
+  }
+  void write_layout(std::size_t microbatches) const {
+    Layout layout;
+    layout.encoder = {1, 1, 2};
+    layout.llm = {2, 2, 2};
+    layout.microbatches = microbatches;
+    std::ofstream(file_) << layout.to_json();
+  }
+
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+  const std::string file_ = (scratch_ / "layout.json").string();
+  const std::string layout_ = "layout = '" + file_ + "'\n";
+};
+
+TEST_F(MakeOptions, ALayoutComesBeforeTheFileAndTheFileBeforeFlags) {
+  write_layout(6);
+  const NodeOptions of_layout = make("global_batch_size = 96\n" + layout_).value();
+  EXPECT_EQ(of_layout.plan.ranks, 2);
+  EXPECT_EQ(of_layout.plan.microbatches, 6);
+  EXPECT_EQ(of_layout.plan.global_batch_size, 96);
+  // Numbers that contradict the layout are refused, wherever they stand; those that repeat it are
+  // not.
+  EXPECT_EQ(refusal("ranks = 4\n" + layout_),
+            "ranks = 4: layout " + file_ + " has 2 LLM replicas: leave ranks out, or the layout");
+  EXPECT_THAT(refusal("microbatches = 6\n" + layout_, "4"),
+              testing::StartsWith("microbatches = 4"));
+  EXPECT_EQ(refusal("microbatches = 4\n" + layout_, "6"), "accepted");
+}
+
+TEST_F(MakeOptions, FilesAreReadOnce) {
+  write_layout(6);
+  const std::string profile = (scratch_ / "profile.json").string();
+  std::ofstream(profile) << CostProfile::stated_default().to_json();
+  NodeOptions options = make(layout_ + "profile = '" + profile + "'\n").value();
+  write_layout(4);
+  std::ofstream(profile) << "no profile";
+  ASSERT_TRUE(options.read_files());
+  EXPECT_EQ(options.plan.layout->microbatches, 6U);
+  EXPECT_EQ(options.cost_model.profile->source, profile);
+  EXPECT_TRUE(options.validate());
+}
+
+TEST_F(MakeOptions, FilesThatCannotBeReadAreNamed) {
+  EXPECT_EQ(make("layout = 'no/such.json'").error().code(), ErrorCode::kNotFound);
+  EXPECT_THAT(refusal("layout = 'no/such.json'"), testing::HasSubstr("no/such.json"));
+  EXPECT_THAT(refusal("profile = 'no/such.json'"), testing::HasSubstr("no/such.json"));
+  std::ofstream(file_) << "{}";
+  EXPECT_THAT(refusal(layout_), testing::HasSubstr(file_));
+}
+
+TEST_F(MakeOptions, WhatTheProfileDoesNotKnowCannotBeLimited) {
+  const std::string profile = (scratch_ / "profile.json").string();
+  CostProfile without_dimensions = CostProfile::stated_default();
+  for (ModuleProfile& module : without_dimensions.modules) module.architecture.reset();
+  std::ofstream(profile) << without_dimensions.to_json();
+  EXPECT_THAT(refusal("max_memory = '1GiB'\nprofile = '" + profile + "'\n"),
+              testing::HasSubstr("knows no bytes of activations"));
 }
 
 // Each setting's own text must be one that it reads back to the same value.

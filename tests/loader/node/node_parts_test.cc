@@ -52,7 +52,7 @@ TEST_F(NodePartsTest, ALayoutsCountsAreNamedFirst) {
   layout.microbatches = 24;
   write_file(scratch_ / "layout.json", layout.to_json());
   EXPECT_THAT(refusal([&](NodeOptions& options) {
-                options.plan.layout = scratch_ / "layout.json";
+                options.plan.layout_file = scratch_ / "layout.json";
                 options.plan.ranks = 3;
                 options.plan.microbatches = 24;
                 options.plan.global_batch_size = 64;
@@ -71,7 +71,7 @@ TEST(AssumedProfile, IsWarnedOfWhereAModelIsServed) {
   CostProfile profile = CostProfile::stated_default();
   warn_of_assumed_profile(options, profile, sink);
   EXPECT_THAT(lines, testing::IsEmpty()) << "native28 names no model";
-  options.decode.recipe.model = "models/own";
+  options.decode.recipe = ModelRecipeOptions{.directory = "models/own"};
   warn_of_assumed_profile(options, profile, sink);
   options.plan.max_memory = 1;
   warn_of_assumed_profile(options, profile, sink);

@@ -13,14 +13,10 @@
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/random.h"
-#include "base/scratch_directory.h"
 #include "costmodel/sample_cost.h"
-#include "loader/config/node_config.h"
-#include "loader/config/option_table.h"
 #include "loader/plan/microbatch_limits.h"
 #include "loader/plan/planner.h"
 #include "tests/balancer/pipeline/pipeline_support.h"
-#include "tests/support/tar_files.h"
 
 namespace isocost {
 namespace {
@@ -34,13 +30,13 @@ class ServedLayoutTest : public testing::Test {
     layout_.encoder = {1, 1, 2};
     layout_.llm = {2, 2, 2};
     layout_.microbatches = 6;
-    options_.layout = scratch_ / "layout.json";
+    options_.layout_file = "layout.json";
     options_.ranks = 2;
     options_.microbatches = 6;
     options_.global_batch_size = 48;
-    write();
+    use();
   }
-  void write() const { write_file(options_.layout, layout_.to_json()); }
+  void use() { options_.layout = std::make_shared<const Layout>(layout_); }
   Result<std::unique_ptr<const ServedLayout>> create() const {
     return ServedLayout::create(options_, CostProfile::stated_default(), {});
   }
@@ -113,14 +109,13 @@ class ServedLayoutTest : public testing::Test {
     return simulate(make_step(layout.pipeline({}), loads)).value().step_s;
   }
 
-  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   Layout layout_;
   PlanOptions options_;
   CostModel model_{CostProfile::stated_default(), {}};
 };
 
-TEST_F(ServedLayoutTest, WithoutAFileThereIsNone) {
-  options_.layout.clear();
+TEST_F(ServedLayoutTest, WithoutALayoutThereIsNone) {
+  options_.layout = nullptr;
   EXPECT_EQ(create().value(), nullptr);
 }
 
@@ -204,7 +199,7 @@ TEST_F(ServedLayoutTest, LimitsHoldInAPipelineOrTheStepIsRefusedWithTheNumbers) 
   };
   for (const std::size_t encoders : {1, 2, 3}) {
     layout_.encoder.data = encoders;
-    write();
+    use();
     const auto layout = create().value();
     for (const double room : {1.05, 1.3, 3.0}) {
       options_.max_tokens = tight(Module::kLlm, room);
@@ -303,7 +298,7 @@ void expect_routes_to_meet(const StepPlan& plan, const PlanInput& input) {
 TEST_F(ServedLayoutTest, EncoderAndLlmTablesMeet) {
   for (const std::size_t encoders : {1, 2, 3, 5}) {
     layout_.encoder.data = encoders;
-    write();
+    use();
     const auto layout = create().value();
     for (const std::size_t samples : {48, 11, 3, 1}) {  // whole, tails, and repeats of no weight
       PlanInput input = this->input(samples);
@@ -329,7 +324,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
   for (const std::size_t encoders : {1, 3, 4, 5}) {
     SCOPED_TRACE(encoders);
     layout_.encoder.data = encoders;
-    write();
+    use();
     const auto layout = create().value();
     PlanInput input = this->input(96);
     input.loads[0][Module::kVision] = {};  // text alone
@@ -356,7 +351,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
 TEST_F(ServedLayoutTest, DataParallelOnlyIsPlannedAsWithoutALayout) {
   layout_.encoder_place = EncoderPlacement::kLlmRanks;
   layout_.llm = layout_.encoder = {2, 1, 2};
-  write();
+  use();
   const auto layout = create().value();
   EXPECT_FALSE(layout->pipelined());
   const PlanInput input = this->input(48);
@@ -393,14 +388,14 @@ TEST_F(ServedLayoutTest, ASampleThatNoStageCanHoldIsNamedWithTheLimit) {
   const Load load = load_of_counts(4000, 3000);
   EXPECT_FALSE(create().value()->beyond_memory(load)) << "no caps";
   layout_.activation_caps = {.encoder_bytes = std::int64_t{1} << 40, .llm_bytes = 64 << 20};
-  write();
+  use();
   const auto reason = create().value()->beyond_memory(load);
   ASSERT_TRUE(reason.has_value());
   EXPECT_THAT(*reason,
               HasSubstr("llm chunk 0, the layout's activation_caps.llm_bytes is 67108864"));
   EXPECT_FALSE(create().value()->beyond_memory(load_of_counts(4, 1)));
   layout_.activation_caps = {.encoder_bytes = 1 << 20};
-  write();
+  use();
   EXPECT_THAT(create().value()->beyond_memory(load).value_or(""), HasSubstr("encoder chunk 0"));
 }
 
@@ -408,7 +403,7 @@ TEST_F(ServedLayoutTest, FewerMicrobatchesThanStagesAreWarnedOfWithTheirCost) {
   EXPECT_THAT(create().value()->warnings(), testing::IsEmpty());
   layout_.llm = {2, 4, 2};
   layout_.microbatches = options_.microbatches = 3;
-  write();
+  use();
   EXPECT_THAT(create().value()->warnings(),
               testing::ElementsAre(HasSubstr("3 microbatches for 5 stages: about 57 %")));
 }
@@ -418,7 +413,7 @@ TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {
   EXPECT_THAT(refusal(), HasSubstr("reprofile = on: no rank of layout"));
   layout_.encoder_place = EncoderPlacement::kLlmRanks;
   layout_.llm = layout_.encoder = {2, 1, 2};
-  write();
+  use();
   EXPECT_EQ(refusal(), "accepted");
 }
 
@@ -448,44 +443,19 @@ TEST_F(ServedLayoutTest, PlansKnowTheSlowdownOfEveryStage) {
 }
 
 TEST_F(ServedLayoutTest, RefusesWhatDoesNotFit) {
-  const std::string file = options_.layout.string();
   options_.ranks = 3;
   EXPECT_EQ(refusal(),
-            "ranks = 3: layout " + file + " has 2 LLM replicas: leave ranks out, or the layout");
+            "ranks = 3: layout layout.json has 2 LLM replicas: leave ranks out, or the layout");
   options_.ranks = 2;
   options_.microbatches = 4;
   EXPECT_EQ(refusal(),
-            "microbatches = 4: layout " + file +
-                " has 6 microbatches per replica: leave microbatches out, or the layout");
+            "microbatches = 4: layout layout.json has 6 microbatches per replica: leave "
+            "microbatches out, or the layout");
   options_.microbatches = 6;
   layout_.llm.tensor = 3;  // of 28 heads
-  write();
-  EXPECT_THAT(refusal(), HasSubstr(file));
+  use();
+  EXPECT_THAT(refusal(), HasSubstr("layout.json"));
   EXPECT_THAT(refusal(), HasSubstr("heads"));
-  write_file(options_.layout, "{}");
-  EXPECT_THAT(refusal(), HasSubstr(file));
-  options_.layout = scratch_ / "none.json";
-  EXPECT_EQ(create().error().code(), ErrorCode::kNotFound);
-}
-
-TEST_F(ServedLayoutTest, SettingsAreCompletedByTheLayout) {
-  const std::string file = options_.layout.string();
-  const auto made = make_options([&](NodeOptions& options) {
-    return apply_toml(options, "global_batch_size = 96\nlayout = '" + file + "'\n", "node.toml");
-  });
-  EXPECT_EQ(made->plan.ranks, 2);
-  EXPECT_EQ(made->plan.microbatches, 6);
-  EXPECT_EQ(made->plan.global_batch_size, 96);
-  // What is set otherwise stays visible, and is refused where the node is made.
-  const auto other = make_options([&](NodeOptions& options) {
-    return apply_toml(options, "ranks = 4\nlayout = '" + file + "'\n", "node.toml");
-  });
-  EXPECT_EQ(other->plan.ranks, 4);
-  EXPECT_EQ(other->plan.microbatches, 6);
-  const auto missing = make_options([](NodeOptions& options) {
-    return apply_toml(options, "layout = 'no/such.json'", "node.toml");
-  });
-  EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
 }
 
 }  // namespace

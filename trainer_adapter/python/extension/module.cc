@@ -15,8 +15,8 @@ PYBIND11_MODULE(_isocost, module) {
   module.attr("version") = ISOCOST_VERSION;
   isocost::python::bind_tensor(module);
   isocost::python::bind_client(module);
+  isocost::python::bind_layout(module);  // before the node, whose options have a layout
   isocost::python::bind_node(module);
-  isocost::python::bind_layout(module);
   isocost::python::bind_pixels(module);
   isocost::python::bind_profiling(module);
   isocost::python::bind_tokens(module);

@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "loader/config/node_config.h"
+#include "balancer/layout/layout.h"
 #include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
 #include "trainer_adapter/python/extension/errors.h"
@@ -24,19 +25,23 @@ namespace {
 
 namespace py = pybind11;
 
-// Reads settings by the names of docs/config.md, as text: one table serves flags, files and Python.
-Result<NodeOptions> node_options(const std::map<std::string, std::string>& settings) {
-  return make_options([&settings](NodeOptions& options) -> Status {
-    for (const auto& [name, text] : settings) {
-      const OptionSpec* found = find_node_option(name);
-      if (found == nullptr) {
-        return Error(ErrorCode::kInvalidArgument,
-                     name + ": no such setting; docs/config.md lists them");
-      }
-      ISOCOST_TRY_CONTEXT(found->set(options, text), name);
-    }
-    return {};
-  });
+// An embedded node writes no file unless it is asked to.
+NodeOptions embedded_defaults() {
+  NodeOptions options;
+  options.bad_samples.file.clear();
+  return options;
+}
+
+// Name in docs/config.md, value as text.
+using GivenSetting = std::pair<std::string, std::string>;
+
+NodeOptions make_node_options(const std::vector<GivenSetting>& given,
+                              const std::optional<Layout>& layout, const std::string& layout_file) {
+  Settings settings;
+  for (const auto& [name, text] : given) value(settings.add(name, text, name));
+  NodeOptions defaults = embedded_defaults();
+  if (layout) defaults.plan.use_layout(std::make_shared<const Layout>(*layout), layout_file);
+  return value(make_options(settings, std::move(defaults)));
 }
 
 class PyNode {
@@ -168,9 +173,8 @@ LoadHook load_hook(const py::object& count_tokens) {
   };
 }
 
-std::unique_ptr<PyNode> make_node(const std::map<std::string, std::string>& settings,
-                                  const py::function& on_log, const py::object& count_tokens) {
-  const NodeOptions options = value(node_options(settings));
+std::unique_ptr<PyNode> make_node(const NodeOptions& options, const py::function& on_log,
+                                  const py::object& count_tokens) {
   const LogSink log = log_sink(on_log);
   LoadHook hook = load_hook(count_tokens);
   std::optional<Result<std::unique_ptr<Node>>> node;
@@ -181,15 +185,11 @@ std::unique_ptr<PyNode> make_node(const std::map<std::string, std::string>& sett
   return std::make_unique<PyNode>(value(*std::move(node)));
 }
 
-void check_settings(const std::map<std::string, std::string>& settings) {
-  static_cast<void>(value(node_options(settings)));
-}
-
 // Name, value, text and default of an option.
 using OptionRow = std::tuple<std::string, std::string, std::string, std::string>;
 
 std::vector<OptionRow> option_table() {
-  const NodeOptions defaults;
+  const NodeOptions defaults = embedded_defaults();
   std::vector<OptionRow> table;
   for (const OptionSpec& spec : node_option_table()) {
     table.emplace_back(spec.name, spec.value, spec.text, spec.get(defaults));
@@ -200,16 +200,18 @@ std::vector<OptionRow> option_table() {
 }  // namespace
 
 void bind_node(py::module_& module) {
+  py::class_<NodeOptions>(module, "NodeOptions")
+      .def(py::init(&make_node_options), py::arg("settings"), py::arg("layout"),
+           py::arg("layout_file"));
   py::class_<PyNode>(module, "Node")
-      .def(py::init(&make_node), py::arg("settings"), py::arg("on_log"), py::arg("lengths"))
+      .def(py::init(&make_node), py::arg("options"), py::arg("on_log"), py::arg("lengths"))
       .def_property_readonly("endpoint", &PyNode::endpoint)
       .def("summary", &PyNode::summary)
       .def("stop", &PyNode::stop, py::arg("grace_s"))
       .def("forget", &PyNode::forget);
-  module.def("check_settings", &check_settings, py::arg("settings"),
-             "Raises ValueError for settings, by the names in docs/config.md, that no node takes.");
-  module.def("option_table", &option_table,
-             "Name, value, text and default of each setting in docs/config.md.");
+  module.def(
+      "option_table", &option_table,
+      "Name, value, text and default in an embedded node of each setting in docs/config.md.");
 }
 
 }  // namespace isocost::python

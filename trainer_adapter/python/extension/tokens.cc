@@ -124,19 +124,13 @@ void write(TokenPass& pass, std::size_t shard, const std::vector<TokenRow>& rows
   value(std::move(written));
 }
 
-Recipe recipe_of(const RecipeOptions& options) { return value(Recipe::create(options)); }
-
-RecipeOptions options_of(const std::string& model) {
-  RecipeOptions options;
-  options.model = model;
-  return options;
-}
+Recipe recipe_of(const ModelRecipeOptions& options) { return value(Recipe::create(options)); }
 
 // Returns the fingerprints of a model's recipe in all its variants: how a node makes the model's
 // pixels does not matter to its clients.
 std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
   std::vector<std::uint64_t> fingerprints;
-  RecipeOptions options = options_of(model);
+  ModelRecipeOptions options{.directory = model};
   for (const ResizeOrder order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
     for (const Exactness exactness : {Exactness::kExact, Exactness::kFast}) {
       for (const Alpha alpha : {Alpha::kWhite, Alpha::kDrop}) {
@@ -171,7 +165,7 @@ void bind_tokens(py::module_& module) {
   module.attr("tokens_version") = kTokensVersion;
   module.def(
       "recipe_description",
-      [](const std::string& model) { return recipe_of(options_of(model)).description(); },
+      [](const std::string& model) { return recipe_of({.directory = model}).description(); },
       py::arg("model"), "What a model's directory says of its media, as JSON.");
   module.def(
       "recipe_fingerprints", &recipe_fingerprints, py::arg("model"),

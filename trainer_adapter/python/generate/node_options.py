@@ -15,8 +15,6 @@ WIDTH = 120
 # Settings that are keywords of isocost.DataLoader itself, or that the loader decides.
 LOADER_SETTINGS = {"data", "ranks", "layout", "global_batch_size", "microbatches", "epochs", "seed", "shuffle",
                  "heartbeat_timeout", "reprofile", "bind", "insecure", "curve_key", "curve_clients", "summary"}
-# An embedded node writes no file unless it is asked to.
-EMBEDDED_DEFAULTS = {"bad_samples_file": ""}
 
 TYPES = {"N": "int", "X": "float", "SIZE": "Union[int, str]", "N|P%": "Union[int, str]", "MODULES": "Sequence[str]",
          "FILE": "Path", "DIR": "Path", "NAME": "str", "ADDRESS": "str", "SECONDS": "float",
@@ -33,7 +31,6 @@ class Field(NamedTuple):
 
 def field(row: Tuple[str, str, str, str]) -> Field:
     name, value, text, default = row
-    default = EMBEDDED_DEFAULTS.get(name, default)
     kind = TYPES.get(value)
     if kind is None and "|" in value and value.islower():
         kind = "Literal[" + ", ".join(f'"{word}"' for word in value.split("|")) + "]"

@@ -23,6 +23,7 @@ from isocost.microbatches.transform import Transform
 from isocost.options import arguments, keywords
 from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
+from isocost.options.node_settings import NodeSettings
 from isocost.options.topology import resolve
 from isocost.timing.recorder import Pass, Recorder, Timed, module_timers
 from isocost.timing.timers import ModuleTimers
@@ -502,7 +503,7 @@ class DataLoader:
         return bool(torch.cuda.is_available())
 
     def _node_settings(self, asked: NodeArguments, used: Mapping[str, Any], model: Optional[PathLike],
-                       model_inputs: Optional[ModelInputs]) -> Dict[str, str]:
+                       model_inputs: Optional[ModelInputs]) -> NodeSettings:
         padded = None if model_inputs is None else model_inputs.padded
         return asked.settings(used, self._data_ranks(), model=model,
                               padded_multiple=None if padded is None else padded.multiple,
@@ -512,7 +513,7 @@ class DataLoader:
         """Number of ranks that samples are divided over."""
         return self._process.world_size if self._in_layout is None else int(self._in_layout.layout.llm["data"])
 
-    def _embed(self, settings: Dict[str, str], data_group: Any, replica_group: Any, connect_timeout: float) -> str:
+    def _embed(self, settings: NodeSettings, data_group: Any, replica_group: Any, connect_timeout: float) -> str:
         """Starts the node in the first process. Returns its endpoint; "" at members of a replica group that do not
         connect."""
         key = rendezvous.endpoints.next_key(data_group)
@@ -520,7 +521,7 @@ class DataLoader:
             return ""
         return rendezvous.endpoints.share(key, self._process, connect_timeout, lambda: self._host(settings))
 
-    def _host(self, settings: Mapping[str, str]) -> str:
+    def _host(self, settings: NodeSettings) -> str:
         if int(os.environ.get("LOCAL_WORLD_SIZE", self._process.world_size)) < self._process.world_size:
             raise RuntimeError("an embedded node serves the ranks of one host: for several hosts run `isocost serve` "
                                "and give its endpoint instead of a directory")
@@ -529,20 +530,22 @@ class DataLoader:
                                "not come along: start processes with 'spawn', close the loader before the fork, or run "
                                "`isocost serve`")
         self._resources.directory = SocketDirectory()
-        settings = dict(settings, data=self._data, bind=f"ipc://{self._resources.directory.path}/node")
-        if self._in_layout is None:
-            settings["ranks"] = str(self._process.world_size)
-        else:
-            settings["layout"] = self._in_layout.layout.file
-        if settings["model"]:
+        settings.add("data", self._data, "data=")
+        settings.add("bind", f"ipc://{self._resources.directory.path}/node", "data=")
+        layout = self.layout
+        if layout is None:
+            settings.add("ranks", self._process.world_size, "world_size=")
+        # Made before the token pass, which takes long and may replace tokens.
+        options = _isocost.NodeOptions(settings.pairs(), layout, "" if layout is None else layout.file)
+        model = settings.value("model")
+        if model:
             # Imported here, since only a model needs these modules.
             from isocost.tokens.token_pass import make_missing
             from isocost.tokens.workers import Settings
 
-            _isocost.check_settings(settings)  # Checked before the token pass, which takes long and may replace tokens.
-            make_missing(Settings(self._data, settings["index_dir"], settings["model"], DEFAULT_LABELS, MEDIA_MARK),
-                         int(settings["workers"]) or len(os.sched_getaffinity(0)))
-        node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
+            make_missing(Settings(self._data, settings.value("index_dir"), model, DEFAULT_LABELS, MEDIA_MARK),
+                         int(settings.value("workers", "0")) or len(os.sched_getaffinity(0)))
+        node = self._resources.node = _isocost.Node(options, log, self._count_tokens)
         return node.endpoint
 
     def _address(self, endpoint: str, connect_timeout: float, server_key: str, secret_key: str) -> Address:

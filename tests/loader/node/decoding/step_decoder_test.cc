@@ -53,7 +53,7 @@ class StepDecoderTest : public testing::Test {
   }
 
   TextDataset dataset_{{"zero", "one", kNotUtf8, "three", "four", std::string(200'000, 'x')}};
-  Recipe recipe_ = Recipe::create({.model = {}, .max_text_tokens = 1'000'000}).value();
+  Recipe recipe_ = Recipe::create(Native28Options{.max_text_tokens = 1'000'000}).value();
   std::unique_ptr<SampleDecoder> decode_ =
       make_in_process_decoder(recipe_, std::chrono::minutes(1));
   struct {
@@ -267,7 +267,7 @@ TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
 TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
   if (kIsSanitized) GTEST_SKIP() << "sanitizers end a process that has no memory";
   const TextDataset large({"zero", std::string(16'000'000, 'x'), "two"});
-  recipe_ = Recipe::create({.model = {}, .max_text_tokens = 1 << 24}).value();
+  recipe_ = Recipe::create(Native28Options{.max_text_tokens = 1 << 24}).value();
   decode_ = make_in_process_decoder(recipe_, std::chrono::minutes(1));
   std::ifstream pages("/proc/self/statm");
   rlim_t used = 0;

@@ -6,18 +6,19 @@ import reprlib
 import shutil
 import sysconfig
 import typing
-from typing import Any, Dict, FrozenSet, Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 from isocost.counted import counted
 from isocost.options.given_fields import given_fields
 from isocost.options.node_options import NodeOptions, RecipeOptions
+from isocost.options.node_settings import NodeSettings
 
 # Keywords of torch's DataLoader that an embedded node's settings follow from.
 NODE_KEYWORDS = ("batch_size", "num_workers", "drop_last", "generator", "timeout")
 
 _EXAMPLES = {"memory": '"512MiB"', "max_memory": '"40GiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
 # Settings that limit a microbatch: where one is given, each step chooses its number of microbatches.
-LIMITS = ("max_tokens", "max_vision_tokens", "max_memory", "microbatch_memory")
+_LIMITS = ("max_tokens", "max_vision_tokens", "max_memory", "microbatch_memory")
 
 
 def require_torch() -> None:
@@ -59,45 +60,37 @@ def refuse_with_model(given: Mapping[str, Any]) -> None:
                          "microbatches")
 
 
-def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dict[str, str]:
-    """Returns the settings of an embedded node as text, by the names of docs/config.md.
+def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> NodeSettings:
+    """Returns the settings that were given in `node`, and directly to the loader.
 
-    `direct` holds fields of NodeOptions that were given to the loader itself; None: not given. Raises TypeError for a
-    node or recipe of another type, ValueError for a field that is given in both places.
+    `direct` holds fields of NodeOptions; None: not given. Raises TypeError for a node or recipe of another type,
+    ValueError for a field that is given in both places.
     """
     if node is not None and not isinstance(node, NodeOptions):
         raise TypeError(f"node = {node!r}: must be an isocost.NodeOptions")
-    options = node or NodeOptions()
-    for name, value in direct.items():
-        if value is None:
-            continue
-        if name in given_fields(options):
-            raise ValueError(f"{name}= and node=isocost.NodeOptions({name}=...) say the same thing twice: give one of "
-                             "them")
-    options = dataclasses.replace(options, **{name: value for name, value in direct.items() if value is not None})
-    recipe = RecipeOptions(options.recipe) if isinstance(options.recipe, str) else options.recipe
-    if not isinstance(recipe, RecipeOptions):
-        raise TypeError(f"recipe = {recipe!r}: must be a recipe's name or an isocost.RecipeOptions")
     kinds = typing.get_type_hints(NodeOptions)
-    settings = {field.name: _setting(field.name, getattr(options, field.name), kinds[field.name])
-                for field in dataclasses.fields(options) if field.name != "recipe"}
-    for field in dataclasses.fields(recipe):
-        settings[f"recipe.{field.name}"] = setting_text(getattr(recipe, field.name))
-    if options.isolate and not settings["decode_program"]:
-        settings["decode_program"] = _program()
+    settings = NodeSettings()
+    fields = [] if node is None else [field.name for field in dataclasses.fields(node)
+                                      if field.name in given_fields(node)]
+    given = [(name, getattr(node, name), f"node=isocost.NodeOptions({name}=...)") for name in fields]
+    given += [(name, value, f"{name}=") for name, value in direct.items() if value is not None]
+    for name, value, source in given:
+        if name == "recipe":
+            _add_recipe(settings, value, source)
+        else:
+            settings.add(name, _checked(name, value, kinds[name]), source)
+    if settings.value("isolate") == "on" and not settings.value("decode_program"):
+        settings.replace("decode_program", _program(), "isolate=")
     return settings
 
 
-def recipe_or_model(settings: Dict[str, str], given: FrozenSet[str]) -> None:
-    """Removes the recipe from the settings of a model. Raises ValueError where both were given, even if the recipe
-    equals the default."""
-    if not settings["model"]:
-        return
-    if "recipe" in given:
-        raise ValueError(f"model and recipe are both given: the model's directory {settings['model']} says how media "
-                         "are prepared, so leave recipe out")
-    for name in [name for name in settings if name.startswith("recipe.")]:
-        del settings[name]
+def _add_recipe(settings: NodeSettings, value: Any, source: str) -> None:
+    """Adds the fields of a recipe that were given, and its name in any case: a recipe was given."""
+    recipe = RecipeOptions(value) if isinstance(value, str) else value
+    if not isinstance(recipe, RecipeOptions):
+        raise TypeError(f"recipe = {recipe!r}: must be a recipe's name or an isocost.RecipeOptions")
+    for name in sorted(given_fields(recipe) | {"name"}):
+        settings.add(f"recipe.{name}", getattr(recipe, name), source)
 
 
 def _program() -> str:
@@ -111,50 +104,31 @@ def _program() -> str:
     return found
 
 
-def given_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> FrozenSet[str]:
-    """Returns the names of the settings that were given in `node` or directly."""
-    return given_fields(node or NodeOptions()) | {name for name, value in direct.items() if value is not None}
+def add_padding(settings: NodeSettings, multiple: int) -> None:
+    """Adds the settings by which plans count the padding of samples as rows, unless they were given."""
+    pads_llm = "llm" in settings.value("padded", "llm").split(",")
+    if not settings.given("padded"):
+        settings.add("padded", "llm", "batching=")
+    if multiple > 1 and pads_llm and not settings.given("padded_multiple"):
+        settings.add("padded_multiple", multiple, "batching=")
 
 
-def padding(node: Optional[NodeOptions], multiple: int) -> Dict[str, Any]:
-    """Returns the settings by which plans count the padding of samples as rows, unless `node` sets them."""
-    given = given_settings(node, {})
-    settings: Dict[str, Any] = {} if "padded" in given else {"padded": ("llm",)}
-    pads_llm = "padded" not in given or (node is not None and "llm" in node.padded)
-    if multiple > 1 and pads_llm and "padded_multiple" not in given:
-        settings["padded_multiple"] = multiple
-    return settings
-
-
-def _setting(name: str, value: Any, kind: Any) -> str:
-    """Returns a field of NodeOptions as text. Raises TypeError or ValueError where its kind does not allow this
-    value."""
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    """Returns the value of a field of NodeOptions. Raises TypeError or ValueError where its kind does not allow it."""
     if kind is bool:
-        flag(name, value)
-    elif kind == Union[int, str] and not isinstance(value, str):
+        return flag(name, value)
+    if kind == Union[int, str] and not isinstance(value, str):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise ValueError(f"{name} = {value!r}: must be a whole number, or text such as {_EXAMPLES[name]}")
-        value = value.__index__()
-    return setting_text(value)
+        return value.__index__()
+    return value
 
 
-def setting_text(value: Any) -> str:
-    """Returns a setting in the notation of docs/config.md."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    if isinstance(value, float):
-        return repr(value).removesuffix(".0")
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
-
-
-def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
-                 torch_options: Mapping[str, Any], data_ranks: int, limited: bool) -> Dict[str, str]:
-    """Returns the settings that decide the global batches, where they were given. `limited`: whether microbatches have
-    a limit."""
-    numbers: Dict[str, str] = {}
+def add_numbers(settings: NodeSettings, global_batch_size: Optional[int], microbatches: Optional[int],
+                seed: Optional[int], torch_options: Mapping[str, Any], data_ranks: int) -> None:
+    """Adds the settings that decide the global batches, where they were given."""
     batch_size = torch_options.get("batch_size")
+    limited = any(settings.value(name, "0") != "0" for name in _LIMITS)
     if microbatches is None and batch_size is not None and not limited:
         microbatches = 1
     if batch_size is not None:
@@ -167,8 +141,7 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
     for name, number, least in (("global_batch_size", global_batch_size, 1), ("microbatches", microbatches, 1),
                                 ("seed", seed, 0)):
         if number is not None:
-            numbers[name] = str(whole(name, number, least, 2**64))
-    return numbers
+            settings.add(name, whole(name, number, least, 2**64), f"{name}=")
 
 
 def _from_batch_size(batch_size: Any, global_batch_size: Optional[int], microbatches: int, data_ranks: int) -> int:
@@ -180,24 +153,21 @@ def _from_batch_size(batch_size: Any, global_batch_size: Optional[int], microbat
     return samples
 
 
-def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, str], given: FrozenSet[str],
-                        heartbeat_timeout: Optional[float]) -> None:
-    """Adds the settings that follow from torch's keywords to `settings`, of which those in `given` were given. Raises
-    ValueError where the two contradict each other."""
+def add_torch_options(settings: NodeSettings, torch_options: Mapping[str, Any],
+                      heartbeat_timeout: Optional[float]) -> None:
+    """Adds the settings that follow from torch's keywords. Raises ValueError where the two contradict each other."""
     if torch_options.get("num_workers"):  # 0 is torch's default
-        if "workers" in given:
-            raise ValueError("num_workers= and workers= say the same thing twice: give one of them")
-        settings["workers"] = str(whole("num_workers", torch_options["num_workers"], 0))
+        settings.add("workers", whole("num_workers", torch_options["num_workers"], 0), "num_workers=")
     if flag("drop_last", torch_options.get("drop_last", False)):
-        if "tail" in given and settings["tail"] != "drop":
-            raise ValueError(f"drop_last=True and tail={settings['tail']!r} contradict each other: give one of them")
-        settings["tail"] = "drop"
-    if torch_options.get("timeout"):  # 0 is torch's default
-        if heartbeat_timeout is not None:
-            raise ValueError("timeout= and heartbeat_timeout= say the same thing twice: give one of them")
-        settings["heartbeat_timeout"] = str(seconds("timeout", torch_options["timeout"]))
+        tail = settings.value("tail", "drop")
+        if tail != "drop":
+            raise ValueError(f"drop_last=True and tail={tail!r} contradict each other: give one of them")
+        if not settings.given("tail"):
+            settings.add("tail", tail, "drop_last=")
     if heartbeat_timeout is not None:
-        settings["heartbeat_timeout"] = str(seconds("heartbeat_timeout", heartbeat_timeout))
+        settings.add("heartbeat_timeout", seconds("heartbeat_timeout", heartbeat_timeout), "heartbeat_timeout=")
+    if torch_options.get("timeout"):  # 0 is torch's default
+        settings.add("heartbeat_timeout", seconds("timeout", torch_options["timeout"]), "timeout=")
 
 
 def whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:

@@ -1,9 +1,10 @@
 """The arguments of isocost.DataLoader that decide what its node does."""
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional
 
 from isocost.options import arguments, keywords
 from isocost.options.node_options import NodeOptions
+from isocost.options.node_settings import NodeSettings
 
 
 class NodeArguments(NamedTuple):
@@ -33,8 +34,8 @@ class NodeArguments(NamedTuple):
         arguments.refuse_node_settings(endpoint, given)
 
     def settings(self, torch_options: Mapping[str, Any], data_ranks: int, *, model: Any,
-                 padded_multiple: Optional[int], reprofile: bool) -> Dict[str, str]:
-        """Returns the settings of an embedded node as text, by the names of docs/config.md.
+                 padded_multiple: Optional[int], reprofile: bool) -> NodeSettings:
+        """Returns the settings of an embedded node.
 
         Args:
             torch_options: the keywords of torch that are used.
@@ -44,18 +45,14 @@ class NodeArguments(NamedTuple):
             reprofile: whether the loader measures a new model profile when it is asked to.
         Raises: TypeError and ValueError for arguments of a wrong type, or that contradict each other.
         """
-        direct: Dict[str, Any] = dict(self.direct, model=model)
+        settings = arguments.node_settings(self.node, dict(self.direct, model=model))
         if padded_multiple is not None:
-            direct.update(arguments.padding(self.node, padded_multiple))
-        settings = arguments.node_settings(self.node, direct)
-        given = arguments.given_settings(self.node, direct)
-        arguments.recipe_or_model(settings, given)
-        limited = any(settings[name] != "0" for name in arguments.LIMITS)
-        settings.update(arguments.node_numbers(self.global_batch_size, self.microbatches, self.seed, torch_options,
-                                               data_ranks, limited))
-        arguments.apply_torch_options(torch_options, settings, given, self.heartbeat_timeout)
+            arguments.add_padding(settings, padded_multiple)
+        arguments.add_numbers(settings, self.global_batch_size, self.microbatches, self.seed, torch_options,
+                              data_ranks)
+        arguments.add_torch_options(settings, torch_options, self.heartbeat_timeout)
         if self.shuffle is not None:
-            settings["shuffle"] = "global" if arguments.flag("shuffle", self.shuffle) else "off"
-        settings["epochs"] = str(arguments.whole("epochs", self.epochs, 0))
-        settings["reprofile"] = "on" if reprofile else "off"
+            settings.add("shuffle", "global" if arguments.flag("shuffle", self.shuffle) else "off", "shuffle=")
+        settings.add("epochs", arguments.whole("epochs", self.epochs, 0), "epochs=")
+        settings.add("reprofile", reprofile, "reprofile=")
         return settings

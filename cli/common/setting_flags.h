@@ -1,0 +1,20 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string_view>
+#include <vector>
+
+#include "loader/config/settings.h"
+#include "loader/node/node_options.h"
+
+namespace isocost::cli {
+
+/// Returns the defaults of the programs' commands, which decode in worker processes.
+NodeOptions isolated_defaults();
+
+/// Adds the flags of the settings in `names`, or of all, to a command. Those that a user gives are
+/// added to `given`, which outlives the command; --help shows `defaults`.
+void add_setting_flags(CLI::App& command, Settings& given, const NodeOptions& defaults,
+                       const std::vector<std::string_view>& names = {});
+
+}  // namespace isocost::cli

@@ -1,0 +1,74 @@
+// Settings::add_toml: the settings of a TOML file.
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <toml++/toml.h>
+
+#include "loader/config/option_table.h"
+#include "loader/config/settings.h"
+
+namespace isocost {
+namespace {
+
+std::string line_of(const toml::node& node, std::string_view file_name) {
+  return std::string(file_name) + ":" + std::to_string(node.source().begin.line);
+}
+
+// Returns a TOML value as the text of a flag.
+Result<std::string> value_text(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
+  if (const auto* real = node.as_floating_point())
+    return (std::ostringstream() << real->get()).str();
+  if (const auto* boolean = node.as_boolean()) return std::string(boolean->get() ? "on" : "off");
+  return Error(ErrorCode::kInvalidArgument, "expected text, a number or true/false");
+}
+
+// Returns the value of a setting. Text in the place of a number is refused, even if it contains
+// one: TOML values must have the right type.
+Result<std::string> setting_text(const OptionSpec& option, std::string_view key,
+                                 const toml::node& node) {
+  ISOCOST_ASSIGN(std::string text, value_text(node));
+  if (!option.is_number() || !node.is_string()) return text;
+  NodeOptions ignored;
+  ISOCOST_TRY(option.set(ignored, text));  // says what is wrong with text that is no number
+  return Error(ErrorCode::kInvalidArgument, "'" + text + "' is text: write " + std::string(key) +
+                                                " = " + text + ", without quotes");
+}
+
+Status add_table(Settings& settings, const toml::table& table, const std::string& prefix,
+                 std::string_view file_name) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (const auto* inner = node.as_table(); inner != nullptr && prefix.empty()) {
+      ISOCOST_TRY(add_table(settings, *inner, name + ".", file_name));
+      continue;
+    }
+    std::string source = line_of(node, file_name) + ": " + name;
+    const OptionSpec* option = find_node_option(name);
+    if (option == nullptr) {
+      return Error(ErrorCode::kInvalidArgument,
+                   source + ": no such setting; isocost serve --help lists them");
+    }
+    auto text = setting_text(*option, key.str(), node);
+    if (!text) return std::move(text).error().with_context(source);
+    settings.add(*option, *std::move(text), std::move(source));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Settings::add_toml(std::string_view toml, std::string_view file_name) {
+  try {
+    return add_table(*this, toml::parse(toml, std::string(file_name)), "", file_name);
+  } catch (const toml::parse_error& error) {
+    return Error(ErrorCode::kInvalidArgument, std::string(file_name) + ":" +
+                                                  std::to_string(error.source().begin.line) + ": " +
+                                                  std::string(error.description()));
+  }
+}
+
+}  // namespace isocost

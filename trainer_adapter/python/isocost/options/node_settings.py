@@ -1,0 +1,45 @@
+"""The settings that were given to an embedded node."""
+
+import os
+from typing import Any, Dict, List, Tuple
+
+
+class NodeSettings:
+    """The settings of an embedded node, by the names and in the notation of docs/config.md. Nothing else records what
+    was given; the node has defaults for all others."""
+
+    def __init__(self) -> None:
+        self._given: Dict[str, Tuple[str, str]] = {}  # By name: the value, and the source.
+
+    def add(self, name: str, value: Any, source: str) -> None:
+        """Adds a setting. `source` is what the user wrote, such as "workers=". Raises ValueError where the setting was
+        given already."""
+        if name in self._given:
+            raise ValueError(f"{source} and {self._given[name][1]} say the same thing twice: give one of them")
+        self.replace(name, value, source)
+
+    def replace(self, name: str, value: Any, source: str) -> None:
+        """Adds a setting, in place of an earlier one of this name."""
+        self._given[name] = (_text(value), source)
+
+    def given(self, name: str) -> bool:
+        """Returns whether the setting was given, even with the default value."""
+        return name in self._given
+
+    def value(self, name: str, otherwise: str = "") -> str:
+        """Returns the value that was given, or `otherwise`."""
+        return self._given[name][0] if name in self._given else otherwise
+
+    def pairs(self) -> List[Tuple[str, str]]:
+        """Returns names and values, for the extension module."""
+        return [(name, value) for name, (value, _source) in self._given.items()]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
