@@ -68,13 +68,14 @@ class Peers : public testing::Test {
   static std::unique_ptr<Connection> connect(const std::string& endpoint) {
     ConnectionOptions options;
     options.endpoint = endpoint;
-    return Connection::open(options, {.hello = [] { return Hello{}; },
-                                      .on_message = [](const Message&, auto) {},
-                                      .on_error = [](const Error&) {},
-                                      .on_tick = [](std::chrono::nanoseconds) {},
-                                      .descriptor = [] { return -1; },
-                                      .on_readable = [] {}})
-        .value();
+    auto connection = Connection::open(options).value();
+    EXPECT_TRUE(connection->start({.hello = [] { return Hello{}; },
+                                   .on_message = [](const Message&, auto) {},
+                                   .on_error = [](const Error&) {},
+                                   .on_tick = [](std::chrono::nanoseconds) {},
+                                   .descriptor = [] { return -1; },
+                                   .on_readable = [] {}}));
+    return connection;
   }
   bool wait_for_a_client() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);

@@ -45,10 +45,11 @@ struct MessageToNode {
 
 class ConnectionImpl final : public Connection {
  public:
-  explicit ConnectionImpl(ConnectionHandlers handlers) : handlers_(std::move(handlers)) {}
+  ConnectionImpl() = default;
   ~ConnectionImpl() override { stop(); }
 
-  Status start(const ConnectionOptions& options);
+  Status prepare(const ConnectionOptions& options);
+  Status start(ConnectionHandlers handlers) override;
   void send(const Message& message) override;
   void stop() override;
   void join_again() override {
@@ -108,7 +109,7 @@ void ConnectionImpl::stop() {
   });
 }
 
-Status ConnectionImpl::start(const ConnectionOptions& options) {
+Status ConnectionImpl::prepare(const ConnectionOptions& options) {
   ISOCOST_TRY(is_local_endpoint(options.endpoint));
   dealer_ = zmq::socket_t(context_, zmq::socket_type::dealer);
   ISOCOST_TRY(secure(options));
@@ -136,7 +137,16 @@ Status ConnectionImpl::start(const ConnectionOptions& options) {
   endpoint_ = options.endpoint;
   has_curve_ = !options.curve_server_key_file.empty();
   connect();
-  thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+  return {};
+}
+
+Status ConnectionImpl::start(ConnectionHandlers handlers) {
+  handlers_ = std::move(handlers);
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+  } catch (const std::system_error& error) {
+    return Error(ErrorCode::kUnavailable, endpoint_ + ": " + error.what());
+  }
   return {};
 }
 
@@ -294,16 +304,13 @@ void ConnectionImpl::send_now(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<Connection>> Connection::open(const ConnectionOptions& options,
-                                                     ConnectionHandlers handlers) {
+Result<std::unique_ptr<Connection>> Connection::open(const ConnectionOptions& options) {
   try {
-    auto connection = std::make_unique<ConnectionImpl>(std::move(handlers));
-    ISOCOST_TRY(connection->start(options));
+    auto connection = std::make_unique<ConnectionImpl>();
+    ISOCOST_TRY(connection->prepare(options));
     return std::unique_ptr<Connection>(std::move(connection));
   } catch (const zmq::error_t& error) {
     return Error(ErrorCode::kInvalidArgument, options.endpoint + ": " + error.what());
-  } catch (const std::system_error& error) {
-    return Error(ErrorCode::kUnavailable, options.endpoint + ": " + error.what());
   }
 }
 

@@ -46,12 +46,14 @@ struct ConnectionHandlers {
 /// sends heartbeats. Thread-safe.
 class Connection {
  public:
-  /// Starts the thread and returns at once; the node may start later. Errors: kInvalidArgument for
-  /// an invalid endpoint or key file.
-  static Result<std::unique_ptr<Connection>> open(const ConnectionOptions& options,
-                                                  ConnectionHandlers handlers);
+  /// Connects the socket and returns at once; the node may start later. Errors: kInvalidArgument
+  /// for an invalid endpoint or key file.
+  static Result<std::unique_ptr<Connection>> open(const ConnectionOptions& options);
   virtual ~Connection() = default;  ///< Calls stop().
 
+  /// Starts the thread, which calls `handlers` until `stop` has returned, and returns at once. Call
+  /// it once. Errors: kUnavailable if the system has no thread.
+  virtual Status start(ConnectionHandlers handlers) = 0;
   /// Queues a message and returns at once. While the connection is down, and after `stop`, messages
   /// wait and may never be sent; credit is dropped.
   virtual void send(const Message& message) = 0;

@@ -92,8 +92,9 @@ TEST(Connection, ReadsWhatADeadNodeSent) {
   ConnectionOptions options;
   const std::string endpoint = node.endpoint();
   options.endpoint = endpoint;
-  auto connection = Connection::open(options, std::move(handlers));
+  auto connection = Connection::open(options);
   ASSERT_TRUE(connection.has_value()) << connection.error().to_string();
+  ASSERT_TRUE((*connection)->start(std::move(handlers)));
   ASSERT_TRUE(node.serve_and_go());
   EXPECT_TRUE(is_reconnected(endpoint));
   gone.set_value();
@@ -141,8 +142,9 @@ TEST(Connection, AFrameOverTheLimitEndsTheConnectionUnread) {
   ConnectionOptions options;
   options.endpoint = router.get(zmq::sockopt::last_endpoint);
   options.max_frame_bytes = kLimit;
-  auto connection = Connection::open(options, std::move(handlers));
+  auto connection = Connection::open(options);
   ASSERT_TRUE(connection.has_value()) << connection.error().to_string();
+  ASSERT_TRUE((*connection)->start(std::move(handlers)));
   zmq::message_t client;
   zmq::message_t hello;
   ASSERT_TRUE(router.recv(client).has_value() && router.recv(hello).has_value());

@@ -77,7 +77,8 @@ TEST(LostPeers, BothEndsLimitSilence) {
   handlers.on_readable = [] {};
   ConnectionOptions own;
   own.endpoint = server->endpoint();
-  const auto connection = Connection::open(own, std::move(handlers)).value();
+  const auto connection = Connection::open(own).value();
+  ASSERT_TRUE(connection->start(std::move(handlers)));
   ASSERT_EQ(welcomed.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
   const Limits client{1, 15, 3, 30'000};
   const Limits node{1, 30, 6, 60'000};

@@ -1,0 +1,180 @@
+#include "trainer_adapter/internal/hand_out.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tests/trainer_adapter/fake_connection.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::uint64_t kSession = 7;
+constexpr std::chrono::milliseconds kNow{0};
+
+ClientOptions options_with(bool prepares_ahead) {
+  ClientOptions options;
+  options.prefetch = 2;
+  options.prepares_ahead = prepares_ahead;
+  return options;
+}
+
+Microbatch microbatch_at(std::uint32_t step) {
+  Microbatch microbatch;
+  microbatch.header.position = {0, step, 0};
+  return microbatch;
+}
+
+class HandOutTest : public testing::Test {
+ protected:
+  std::uint32_t credit() {
+    std::uint32_t granted = 0;
+    for (const Credit& credit : connection_.take<Credit>()) {
+      EXPECT_EQ(credit.session, session_);
+      granted += credit.microbatches;
+    }
+    return granted;
+  }
+  std::vector<std::uint32_t> acknowledged() {
+    std::vector<std::uint32_t> steps;
+    for (const auto& sent : connection_.take<Acknowledgement>())
+      steps.push_back(sent.position.step);
+    return steps;
+  }
+  std::optional<std::uint32_t> next_step() {
+    const auto next = hand_out_.next({}).value();
+    if (!next) return std::nullopt;
+    return next->header.position.step;
+  }
+
+  std::uint64_t session_ = kSession;
+  FakeConnection connection_;
+  HandOut hand_out_{options_with(false), connection_};
+};
+
+using Steps = std::vector<std::uint32_t>;
+
+TEST_F(HandOutTest, GrantsCreditForWhatIsNeitherReadyNorOnItsWay) {
+  hand_out_.begin_session(kSession);
+  EXPECT_EQ(credit(), 2U);
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_TRUE(hand_out_.add(microbatch_at(1)));
+  EXPECT_EQ(credit(), 0U) << "both are ready and take the room";
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_EQ(credit(), 1U);
+  hand_out_.return_credit();
+  EXPECT_EQ(credit(), 1U) << "the node spent one on what had come before";
+}
+
+TEST_F(HandOutTest, GrantsNoCreditBetweenSessions) {
+  hand_out_.begin_session(kSession);
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  hand_out_.end_session();
+  connection_.sent.clear();
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_EQ(credit(), 0U);
+  session_ = kSession + 1;
+  hand_out_.begin_session(session_);
+  EXPECT_EQ(credit(), 2U) << "what the last session granted is void";
+}
+
+TEST_F(HandOutTest, AcknowledgesWhenTheNextIsAskedFor) {
+  hand_out_.begin_session(kSession);
+  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_EQ(acknowledged(), Steps());
+  EXPECT_EQ(next_step(), 1U);
+  EXPECT_EQ(acknowledged(), Steps{0});
+  EXPECT_FALSE(hand_out_.wait(kNow));
+  EXPECT_EQ(acknowledged(), Steps{1});
+}
+
+TEST_F(HandOutTest, RepeatsTheLastAcknowledgementInANewSession) {
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_EQ(next_step(), 0U);
+  hand_out_.begin_session(kSession);
+  EXPECT_EQ(acknowledged(), Steps()) << "it is still in use";
+  hand_out_.acknowledge();
+  hand_out_.begin_session(kSession);
+  EXPECT_EQ(acknowledged(), (Steps{0, 0}));
+}
+
+TEST_F(HandOutTest, ACallerThatPreparesAheadSaysWhereTheLoopIs) {
+  HandOut ahead(options_with(true), connection_);
+  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(ahead.add(microbatch_at(step)));
+  EXPECT_TRUE(ahead.next({}).value().has_value());
+  EXPECT_TRUE(ahead.next({}).value().has_value());
+  EXPECT_EQ(acknowledged(), Steps());
+  ahead.use({0, 0, 0}, std::chrono::seconds(2));
+  ahead.use({0, 1, 0}, std::chrono::seconds(1));
+  EXPECT_EQ(acknowledged(), Steps{0});
+  ahead.acknowledge();
+  EXPECT_EQ(acknowledged(), Steps{1});
+  ahead.send(Report{});
+  ahead.send(Report{});
+  const auto reports = connection_.take<Report>();
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0].data_wait_s, 3);
+  EXPECT_EQ(reports[1].data_wait_s, 0) << "it counts once";
+}
+
+TEST_F(HandOutTest, AFailureComesAfterWhatWasReady) {
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  hand_out_.fail(Error(ErrorCode::kCorrupt, "first"));
+  hand_out_.fail(Error(ErrorCode::kInternal, "second"));
+  EXPECT_TRUE(hand_out_.is_over());
+  EXPECT_FALSE(hand_out_.add(microbatch_at(1)));
+  EXPECT_FALSE(hand_out_.add(EpochEnd{}));
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_EQ(hand_out_.next({}).error().message(), "first");
+  EXPECT_TRUE(hand_out_.wait(kNow)) << "`next` does not block";
+}
+
+TEST_F(HandOutTest, ContinuesWhenTheFailureIsOver) {
+  hand_out_.fail(Error(ErrorCode::kUnavailable, "silence"));
+  EXPECT_FALSE(hand_out_.next({}).has_value());
+  hand_out_.recover();
+  EXPECT_FALSE(hand_out_.is_over());
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_EQ(next_step(), 0U);
+}
+
+TEST_F(HandOutTest, ReturnsNothingAtTheEndOfAnEpoch) {
+  EXPECT_TRUE(hand_out_.add(EpochEnd{.epoch = 0}));
+  EXPECT_FALSE(hand_out_.is_over());
+  EXPECT_TRUE(hand_out_.add(EpochEnd{.epoch = 1, .last_epoch = true}));
+  EXPECT_TRUE(hand_out_.is_over());
+  EXPECT_FALSE(hand_out_.epoch_end().has_value());
+  EXPECT_EQ(next_step(), std::nullopt);
+  EXPECT_EQ(hand_out_.epoch_end()->epoch, 0U);
+  EXPECT_EQ(next_step(), std::nullopt);
+  EXPECT_EQ(hand_out_.epoch_end()->epoch, 1U);
+  EXPECT_EQ(next_step(), std::nullopt) << "the last epoch has ended";
+}
+
+TEST_F(HandOutTest, SendsNothingForTheTrainerAfterItIsClosed) {
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_EQ(next_step(), 0U);
+  hand_out_.close(/*acknowledge_last=*/true);
+  EXPECT_EQ(acknowledged(), Steps{0});
+  hand_out_.use({0, 1, 0}, {});
+  hand_out_.acknowledge();
+  hand_out_.close(true);
+  hand_out_.send(Report{});
+  hand_out_.send(ProfileUpdate{});
+  EXPECT_EQ(hand_out_.next({}).error().code(), ErrorCode::kCancelled);
+  EXPECT_TRUE(connection_.sent.empty());
+}
+
+TEST_F(HandOutTest, MayCloseWithoutAnAcknowledgement) {
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_EQ(next_step(), 0U);
+  hand_out_.close(/*acknowledge_last=*/false);
+  EXPECT_EQ(acknowledged(), Steps());
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,203 @@
+#include "trainer_adapter/internal/client_session.h"
+
+#include <cstdio>
+#include <random>
+#include <utility>
+#include <variant>
+
+#include "base/log.h"
+#include "base/range.h"
+
+namespace isocost {
+namespace {
+
+// Time between hellos while clients of the node's previous job are leaving.
+constexpr std::chrono::milliseconds kHelloInterval{500};
+
+std::array<std::uint8_t, 16> random_client_id() {
+  std::random_device device;
+  std::array<std::uint8_t, 16> id{};
+  for (std::uint8_t& byte : id) byte = static_cast<std::uint8_t>(device());
+  return id;
+}
+
+// Returns a time like "2 s" or "0.5 s".
+std::string seconds_text(std::chrono::milliseconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%g s", std::chrono::duration<double>(time).count());
+  return text.data();
+}
+
+}  // namespace
+
+ClientSession::ClientSession(const ClientOptions& options, Connection& connection,
+                             HandOut& hand_out, ReassemblyQueue& reassembly)
+    : options_(options),
+      connection_(connection),
+      hand_out_(hand_out),
+      reassembly_(reassembly),
+      client_id_(random_client_id()) {}
+
+Result<Welcome> ClientSession::join(const std::stop_token& stop) {
+  ConnectionHandlers handlers;
+  handlers.hello = [this] { return hello(); };
+  handlers.on_message = [this](Message message,
+                               std::span<const std::span<const std::byte>> frames) {
+    on_message(std::move(message), frames);
+  };
+  handlers.on_error = [this](const Error& error) { fail(error); };
+  handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
+  handlers.descriptor = [this] { return blocks_.descriptor(); };
+  handlers.on_readable = [this] { receive_blocks(); };
+  ISOCOST_TRY(connection_.start(std::move(handlers)));
+  const MutexLock lock(mutex_);
+  answered_.wait_for(mutex_, stop, options_.connect_timeout,
+                     [this]() ISOCOST_REQUIRES(mutex_) { return answer_.has_value(); });
+  if (answer_) return *answer_;
+  if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "connecting was stopped");
+  if (!retry_reason_.empty()) return Error(ErrorCode::kDeadlineExceeded, retry_reason_);
+  return Error(ErrorCode::kDeadlineExceeded,
+               "no answer from " + options_.endpoint + " within " +
+                   seconds_text(options_.connect_timeout) +
+                   ": is the node up, the endpoint right, and the key (if any) the node's? On "
+                   "loopback a node answers clients of its own user, or of all with --insecure");
+}
+
+void ClientSession::leave(bool acknowledge_last) {
+  std::call_once(left_, [&] {
+    hand_out_.close(acknowledge_last);
+    connection_.send(Leave{});
+  });
+  connection_.stop();
+}
+
+Hello ClientSession::hello() {
+  hand_out_.end_session();  // the node ignores credit until it has answered
+  Hello hello;
+  hello.rank = options_.rank;
+  hello.world_size = options_.world_size;
+  hello.client_id = client_id_;
+  hello.has_position = reassembly_.received().has_value();
+  if (hello.has_position) hello.position = *reassembly_.received();
+  if (welcome_) hello.job = welcome_->job;
+  hello.has_start = options_.start.has_value();
+  if (options_.start) hello.start = *options_.start;
+  hello.hardware = options_.hardware;
+  hello.layout = options_.layout;
+  return hello;
+}
+
+void ClientSession::on_message(Message message,
+                               std::span<const std::span<const std::byte>> frames) {
+  const Status taken = take(std::move(message), frames);
+  if (!taken) fail(taken.error());
+}
+
+// Passes a message on. Returns the error that the client fails with.
+Status ClientSession::take(Message message, std::span<const std::span<const std::byte>> frames) {
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    on_welcome(*welcome);
+  } else if (auto* header = std::get_if<MicrobatchHeader>(&message)) {
+    return reassembly_.add(std::move(*header));
+  } else if (const auto* fragment = std::get_if<FragmentHeader>(&message)) {
+    return reassembly_.add(*fragment, frames);
+  } else if (const auto* end = std::get_if<EpochEnd>(&message)) {
+    return reassembly_.add(*end);
+  } else if (const auto* refusal = std::get_if<Refusal>(&message)) {
+    on_refusal(*refusal);
+  } else if (const auto* failure = std::get_if<Failure>(&message)) {
+    return Error(failure->code, "the node failed: " + failure->message);
+  } else if (const auto* notice = std::get_if<Notice>(&message)) {
+    log(options_.log, LogLevel::kWarning, "the node: " + notice->text);
+  }
+  return {};
+}
+
+void ClientSession::on_welcome(const Welcome& welcome) {
+  attach(welcome);  // attached before credit is granted, so that blocks serve all of the credit
+  if (welcome_ && welcome.node_id != welcome_->node_id) {
+    fail(Error(ErrorCode::kUnavailable,
+               options_.endpoint +
+                   " is another node process than before: it was restarted and starts from "
+                   "its beginning; restart training from a checkpoint"));
+    return;
+  }
+  if (std::exchange(silent_, false)) hand_out_.recover();
+  hand_out_.begin_session(welcome.session);
+  connection_.set_heartbeat(std::chrono::milliseconds(welcome.heartbeat_ms));
+  if (welcome_) return;
+  welcome_ = welcome;
+  set_answer(welcome);
+}
+
+void ClientSession::attach(const Welcome& welcome) {
+  reassembly_.restart();
+  const auto why_not =
+      blocks_.attach(welcome.shared_memory, std::chrono::milliseconds(welcome.heartbeat_ms));
+  if (!why_not) return;
+  log(options_.log, LogLevel::kInfo,
+      "microbatches come over the socket and not in shared memory: " + *why_not);
+}
+
+void ClientSession::on_refusal(const Refusal& refusal) {
+  if (welcome_ || refusal.code != ErrorCode::kUnavailable) {
+    fail(Error(refusal.code, "the node refused: " + refusal.message));
+    return;
+  }
+  {
+    const MutexLock lock(mutex_);
+    retry_reason_ = refusal.message;
+  }
+  // Hello is sent again after two heartbeats without a welcome.
+  connection_.set_heartbeat(kHelloInterval / 2);
+}
+
+// Receives blocks, at most as many as the node has credit for, so that a flood does not keep this
+// thread from other work.
+void ClientSession::receive_blocks() {
+  for (std::uint32_t i = 0; i < hand_out_.prefetch(); ++i) {
+    auto received = blocks_.receive();
+    if (received && !received->has_value()) return;
+    const Status taken =
+        received ? reassembly_.add(**std::move(received)) : Status(received.error());
+    if (!taken) {
+      fail(taken.error());
+      return;
+    }
+  }
+}
+
+void ClientSession::on_tick(std::chrono::nanoseconds silence) {
+  receive_blocks();
+  if (const auto why_not = reassembly_.take_pin_failure()) {
+    log(options_.log, LogLevel::kInfo,
+        "shared memory is not registered with CUDA, so copies to a device need staging: " +
+            *why_not);
+  }
+  if (blocks_.needs_session()) connection_.join_again();
+  check_silence(silence);
+}
+
+void ClientSession::check_silence(std::chrono::nanoseconds silence) {
+  if (!welcome_ || hand_out_.is_over()) return;
+  const std::chrono::milliseconds limit(welcome_->heartbeat_timeout_ms);
+  if (silence <= limit) return;
+  silent_ = true;
+  fail(Error(ErrorCode::kUnavailable, options_.endpoint + " has sent nothing for " +
+                                          in_seconds(limit) + ": the node or its network is down"));
+}
+
+// Ends a `join` that still waits and what the trainer waits for. The first error counts.
+void ClientSession::fail(const Error& error) {
+  set_answer(error);
+  hand_out_.fail(error);
+}
+
+// Ends `join`. The first answer counts.
+void ClientSession::set_answer(Result<Welcome> answer) {
+  const MutexLock lock(mutex_);
+  if (!answer_) answer_ = std::move(answer);
+  answered_.notify_all();
+}
+
+}  // namespace isocost

@@ -1,0 +1,182 @@
+#include "trainer_adapter/internal/hand_out.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/wire/wire.h"
+#include "transport/zmq/connection.h"
+
+namespace isocost {
+
+HandOut::HandOut(const ClientOptions& options, Connection& connection)
+    : prefetch_(std::clamp<std::uint32_t>(options.prefetch, 1, kMaxCredit)),
+      prepares_ahead_(options.prepares_ahead),
+      connection_(connection) {}
+
+void HandOut::begin_session(std::uint64_t session) {
+  const MutexLock lock(mutex_);
+  session_ = session;
+  if (acknowledged_) connection_.send(Acknowledgement{*acknowledged_});
+  credit_out_ = 0;
+  top_up();
+}
+
+void HandOut::end_session() {
+  const MutexLock lock(mutex_);
+  session_.reset();
+}
+
+bool HandOut::add(Microbatch microbatch) {
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return false;
+    microbatches_ready_ += 1;
+    ready_.emplace_back(std::move(microbatch));
+  }
+  changed_.notify_all();  // without the mutex, which the trainer needs to go on
+  const MutexLock lock(mutex_);
+  spend_credit();
+  return true;
+}
+
+bool HandOut::add(const EpochEnd& end) {
+  const MutexLock lock(mutex_);
+  if (failure_) return false;  // the epoch is incomplete
+  last_epoch_ended_ = end.last_epoch;
+  ready_.emplace_back(end);
+  changed_.notify_all();
+  return true;
+}
+
+void HandOut::return_credit() {
+  const MutexLock lock(mutex_);
+  spend_credit();
+}
+
+void HandOut::fail(Error error) {
+  const MutexLock lock(mutex_);
+  if (!failure_) failure_ = std::move(error);
+  changed_.notify_all();
+}
+
+void HandOut::recover() {
+  const MutexLock lock(mutex_);
+  failure_.reset();
+}
+
+bool HandOut::is_over() const {
+  const MutexLock lock(mutex_);
+  return last_epoch_ended_ || failure_.has_value();
+}
+
+Result<std::optional<Microbatch>> HandOut::next(const std::stop_token& stop) {
+  const auto asked = Clock::now();
+  const MutexLock lock(mutex_);
+  begin_wait();
+  const bool woken =
+      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return is_ready(); });
+  end_wait(asked);
+  if (closed_) return Error(ErrorCode::kCancelled, "the client is closed");
+  if (!ready_.empty()) {
+    auto microbatch = take_first(asked);
+    if (microbatch && !prepares_ahead_) in_use_ = microbatch->header.position;
+    return microbatch;
+  }
+  if (failure_) return *failure_;
+  if (!woken) return Error(ErrorCode::kCancelled, "stopped while waiting for a microbatch");
+  return std::optional<Microbatch>();
+}
+
+bool HandOut::wait(std::chrono::milliseconds limit) {
+  const auto asked = Clock::now();
+  const MutexLock lock(mutex_);
+  begin_wait();
+  const bool ready =
+      changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return is_ready(); });
+  end_wait(asked);
+  return ready;
+}
+
+void HandOut::use(const Position& position, std::chrono::nanoseconds waited) {
+  const MutexLock lock(mutex_);
+  if (!closed_) end_use();
+  in_use_ = position;
+  data_wait_ += waited;
+}
+
+void HandOut::acknowledge() {
+  const MutexLock lock(mutex_);
+  if (!closed_) end_use();
+}
+
+void HandOut::send(Report report) {
+  const MutexLock lock(mutex_);
+  if (closed_) return;
+  report.data_wait_s = std::chrono::duration<double>(data_wait_).count();
+  data_wait_ = {};
+  connection_.send(report);
+}
+
+void HandOut::send(const ProfileUpdate& profile) {
+  const MutexLock lock(mutex_);
+  if (!closed_) connection_.send(profile);
+}
+
+void HandOut::close(bool acknowledge_last) {
+  const MutexLock lock(mutex_);
+  if (std::exchange(closed_, true)) return;
+  if (acknowledge_last) end_use();
+  changed_.notify_all();
+}
+
+bool HandOut::is_ready() const {
+  return closed_ || !ready_.empty() || last_epoch_ended_ || failure_.has_value();
+}
+
+// Grants credit so that `prefetch` microbatches are ready or on their way.
+void HandOut::top_up() {
+  const std::uint32_t covered = credit_out_ + microbatches_ready_;
+  if (!session_ || covered >= prefetch_) return;
+  const std::uint32_t more = prefetch_ - covered;
+  connection_.send(Credit{more, *session_});
+  credit_out_ += more;
+}
+
+// Counts a credit that the node has spent, and grants another one if its microbatch takes no room.
+void HandOut::spend_credit() {
+  if (credit_out_ > 0) credit_out_ -= 1;
+  top_up();
+}
+
+// Acknowledges the microbatch in use.
+void HandOut::end_use() {
+  const std::optional<Position> done = std::exchange(in_use_, std::nullopt);
+  if (!done) return;
+  acknowledged_ = done;
+  connection_.send(Acknowledgement{*done});
+}
+
+// Acknowledges the microbatch in use, unless the caller says itself where the loop is.
+void HandOut::begin_wait() {
+  if (!closed_ && !prepares_ahead_) end_use();
+}
+
+void HandOut::end_wait(Clock::time_point asked) {
+  if (!prepares_ahead_) data_wait_ += Clock::now() - asked;
+}
+
+std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
+  Ready ready = std::move(ready_.front());
+  ready_.pop_front();
+  if (const auto* end = std::get_if<EpochEnd>(&ready)) {
+    epoch_end_ = *end;
+    return std::nullopt;
+  }
+  microbatches_ready_ -= 1;
+  top_up();
+  auto& microbatch = std::get<Microbatch>(ready);
+  microbatch.waited = Clock::now() - asked;
+  return std::move(microbatch);
+}
+
+}  // namespace isocost

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <stop_token>
+#include <variant>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "trainer_adapter/client.h"
+#include "transport/wire/messages.h"
+
+namespace isocost {
+
+class Connection;
+
+/// Hands microbatches to the training loop in the order in which they were added, grants credit for
+/// further ones, and acknowledges those that were trained on. Internally synchronised.
+class HandOut {
+ public:
+  /// `connection` receives credit, acknowledgements and what the trainer sends.
+  HandOut(const ClientOptions& options, Connection& connection);
+
+  /// Returns the limit of microbatches that are ready or on their way.
+  std::uint32_t prefetch() const { return prefetch_; }
+
+  // For the connection's thread.
+
+  /// Grants credit in a session that the node has begun. Repeats the last acknowledgement, for
+  /// which the node waits and which may have been lost with the last connection.
+  void begin_session(std::uint64_t session);
+  /// Grants no credit until the next session begins.
+  void end_session();
+  /// Adds a microbatch, for which the node has spent a credit. Drops it and returns false if a
+  /// failure lies before it.
+  bool add(Microbatch microbatch);
+  /// Adds an end of epoch, with the same result.
+  bool add(const EpochEnd& end);
+  /// Grants the credit again that the node has spent on a microbatch that came before.
+  void return_credit();
+  /// Ends the sequence with an error, which `next` returns after all that was added. The first
+  /// error counts.
+  void fail(Error error);
+  /// Forgets the error: microbatches may be added again.
+  void recover();
+  /// Returns whether nothing more can be added: the last epoch has ended, or `fail` was called.
+  bool is_over() const;
+
+  // For the trainer's threads, as the functions of Client with the same names.
+
+  Result<std::optional<Microbatch>> next(const std::stop_token& stop);
+  bool wait(std::chrono::milliseconds limit);
+  void use(const Position& position, std::chrono::nanoseconds waited);
+  void acknowledge();
+  const std::optional<EpochEnd>& epoch_end() const { return epoch_end_; }
+
+  /// Sends a report with the time that the loop was blocked since the last one.
+  void send(Report report);
+  void send(const ProfileUpdate& profile);
+
+  /// Ends waits, and sends nothing more for the trainer. Acknowledges the microbatch in use first
+  /// if `acknowledge_last`.
+  void close(bool acknowledge_last);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Ready = std::variant<Microbatch, EpochEnd>;
+
+  bool is_ready() const ISOCOST_REQUIRES(mutex_);
+  void top_up() ISOCOST_REQUIRES(mutex_);
+  void spend_credit() ISOCOST_REQUIRES(mutex_);
+  void end_use() ISOCOST_REQUIRES(mutex_);
+  void begin_wait() ISOCOST_REQUIRES(mutex_);
+  void end_wait(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
+  std::optional<Microbatch> take_first(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
+
+  const std::uint32_t prefetch_;
+  const bool prepares_ahead_;
+  Connection& connection_;
+  std::optional<EpochEnd> epoch_end_;  // used by the thread that calls `next` only
+
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<Ready> ready_ ISOCOST_GUARDED_BY(mutex_);
+  std::uint32_t microbatches_ready_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
+  bool last_epoch_ended_ ISOCOST_GUARDED_BY(mutex_) = false;
+  bool closed_ ISOCOST_GUARDED_BY(mutex_) = false;
+  // The session that credit is granted in; empty: the node would ignore credit.
+  std::optional<std::uint64_t> session_ ISOCOST_GUARDED_BY(mutex_);
+  // Credit that was granted in this session and is not spent yet.
+  std::uint32_t credit_out_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
+  // Time that the loop was blocked since the last report.
+  std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};
+};
+
+}  // namespace isocost
