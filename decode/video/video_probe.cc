@@ -66,42 +66,70 @@ std::optional<std::int64_t> tagged_duration_us(const AVStream& stream) {
          static_cast<std::int64_t>(seconds * 1e6);
 }
 
+/// Returns when a packet's frame is shown; nothing for a frame without a time or that is not shown.
+std::optional<std::int64_t> shown_at(const AVPacket& packet) {
+  const std::int64_t at = packet.pts != AV_NOPTS_VALUE ? packet.pts : packet.dts;
+  if (at == AV_NOPTS_VALUE || (packet.flags & AV_PKT_FLAG_DISCARD) != 0) return std::nullopt;
+  return at;
+}
+
+/// The span of frames' times, in units of their stream's time base.
+class FrameSpan {
+ public:
+  explicit FrameSpan(std::int64_t first) : first_(first), last_(first) {}
+
+  /// Adds a frame; 0 stands for an unknown duration, and the shortest gap is then taken for it.
+  void add(std::int64_t at, std::int64_t duration) {
+    if (at > last_) {
+      gap_ = gap_ == 0 ? at - last_ : std::min(gap_, at - last_);
+      last_ = at;
+    }
+    const std::int64_t length = duration > 0 ? duration : gap_;
+    end_ = std::max(end_, at + std::clamp<std::int64_t>(length, 0, INT32_MAX));
+  }
+  std::int64_t length() const { return end_ - first_; }
+
+ private:
+  std::int64_t first_;
+  std::int64_t last_;
+  std::int64_t gap_ = 0;
+  std::int64_t end_ = 0;
+};
+
+/// Seeks to the last known key frame. Without an index, that does nothing, and all packets are
+/// read.
+Status seek_to_last_key_frame(FfmpegInput& input) {
+  const std::int64_t far = input.context()->duration;
+  if (far <= 0 || far >= kMaxDurationUs) return {};
+  Status moved = input.seek(av_rescale_q(far, AV_TIME_BASE_Q, input.video()->time_base));
+  if (!moved && moved.error().code() == ErrorCode::kIo) return moved;
+  return {};
+}
+
 /// Measures where the last frame ends: reads packets (and decodes none) from the last known key
 /// frame on.
 Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
   const AvPacket packet = make_av_packet();
   const AVStream& stream = *input.video();
-  std::optional<std::int64_t> first;
-  std::int64_t last = 0;
-  std::int64_t end = 0;
-  std::int64_t gap = 0;
+  std::optional<FrameSpan> span;
   for (;;) {
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
     if (!more) break;
-    const std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
-    if (at == AV_NOPTS_VALUE || (packet->flags & AV_PKT_FLAG_DISCARD) != 0) continue;
+    const std::optional<std::int64_t> at = shown_at(*packet);
+    if (!at) continue;
     // av_rescale_q returns INT64_MIN where the result does not fit.
-    const std::int64_t at_us = to_us(at, stream.time_base);
+    const std::int64_t at_us = to_us(*at, stream.time_base);
     if (at_us > kMaxDurationUs || at_us < -kMaxDurationUs) {
       return corrupt("its video has impossible times");
     }
-    if (!first) {
-      first = last = at;
-      const std::int64_t far = input.context()->duration;
-      if (seek_near_end && far > 0 && far < kMaxDurationUs) {
-        const auto moved = input.seek(av_rescale_q(far, AV_TIME_BASE_Q, stream.time_base));
-        // Without an index, the seek does nothing, and all packets are read.
-        if (!moved.has_value() && moved.error().code() == ErrorCode::kIo) return moved.error();
-      }
-    } else if (at > last) {
-      gap = gap == 0 ? at - last : std::min(gap, at - last);
-      last = at;
+    if (!span) {
+      span.emplace(*at);
+      if (seek_near_end) ISOCOST_TRY(seek_to_last_key_frame(input));
     }
-    const std::int64_t length = packet->duration > 0 ? packet->duration : gap;
-    end = std::max(end, at + std::clamp<std::int64_t>(length, 0, INT32_MAX));
+    span->add(*at, packet->duration);
   }
-  if (!first) return corrupt("its video has no frames");
-  return to_us(end - *first, stream.time_base);
+  if (!span) return corrupt("its video has no frames");
+  return to_us(span->length(), stream.time_base);
 }
 
 /// Returns the duration in the container; nothing where it has none.

@@ -190,6 +190,7 @@ OptionSpec milliseconds(std::string name, std::chrono::milliseconds Owner::* mem
           }};
 }
 
+// NOLINTNEXTLINE(readability-function-size): a table with one row an option is clearer whole.
 std::vector<OptionSpec> plan_options() {
   using P = PlanOptions;
   using C = CostModelOptions;
