@@ -24,6 +24,7 @@
 #include "loader/metrics/status_json.h"
 #include "loader/node/decoding/read_retry.h"
 #include "loader/node/decoding/step_decoder.h"
+#include "loader/node/internal/announcer.h"
 #include "loader/node/internal/block_memory.h"
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/delivery_loop.h"
@@ -74,6 +75,12 @@ JoinRequirements requirements_of(const NodeParts& parts, std::uint64_t cursor) {
           parts.layout && parts.layout->pipelined(), cursor};
 }
 
+// Returns null where no metrics are served, which show the timeline.
+std::unique_ptr<Timeline> make_timeline(const NodeParts& parts) {
+  if (parts.options.service.metrics.empty()) return nullptr;
+  return std::make_unique<Timeline>(parts.layout.get());
+}
+
 // Owns the parts and their threads, and passes values between them and the socket. The headers of
 // the parts say what each does.
 class NodeImpl final : public Node {
@@ -84,6 +91,15 @@ class NodeImpl final : public Node {
         steps_(parts_),
         job_({requirements_of(parts_, steps_.fingerprint()),
               static_cast<std::size_t>(parts_.options.service.plan_ahead), parts_.clock}),
+        timeline_(make_timeline(parts_)),
+        reports_({job_, *parts_.model, meter_, timeline_.get(),
+                  [this](std::int32_t rank) { return name_of(rank); }, parts_.log}),
+        executor_(make_executor(static_cast<std::size_t>(parts_.options.decode.workers))),
+        decoder_({parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(), executor_.get(),
+                  &budget_, &pool_, parts_.bad.get(), parts_.load_hook, parts_.layout.get(),
+                  &retry_, &parts_.limits},
+                 parts_.options.bad_samples.policy, parts_.options.plan.seed),
+        block_memory_(decoder_.waiting_budget(), budget_),
         planning_(planning_input(),
                   {static_cast<std::uint64_t>(parts_.options.plan.epochs),
                    parts_.options.bad_samples.file.string()},
@@ -104,7 +120,6 @@ class NodeImpl final : public Node {
  private:
   // The steps of `start`.
   Status begin_known_job();
-  void make_decoder();
   Status open_socket();
   void warn_of_start() const;
   void make_delivery();
@@ -117,42 +132,40 @@ class NodeImpl final : public Node {
   void on_event(const ServerEvent& event);
   PlanningInput planning_input();
   std::string name_of(std::int32_t rank) const;
-  void announce(LogLevel level, std::string_view text);
   std::string obstacle() const;
   PageText health() const;
   PageText readiness() const;
 
-  // Declared first, because samples hold grants: those of the job's queue, and those of steps whose
-  // reports wait for the cost model, which is one of the parts.
-  MemoryBudget budget_;
+  MemoryBudget budget_;  // of samples, which the job and the cost model among the parts hold
   BufferPool pool_;
   NodeParts parts_;
-  ReadRetry retry_{
-      {.timeout = parts_.options.decode.io_timeout,
-       .announce = [this](LogLevel level, std::string_view text) { announce(level, text); }}};
+  Announcer announcer_{parts_.log};
+  ReadRetry retry_{{.timeout = parts_.options.decode.io_timeout,
+                    .announce = [this](LogLevel level, std::string_view text) {
+                      announcer_.announce(level, text);
+                    }}};
   const MonotonicTime started_ = parts_.clock();
   StepSource steps_;
   CurrentJob job_;
-  bool hardware_compared_ = false;  // used on the socket's thread only
   TrainingMeter meter_;
+  const std::unique_ptr<Timeline> timeline_;  // null where no metrics are served
+  ReportIntake reports_;
+  const std::unique_ptr<Executor> executor_;
+  StepDecoder decoder_;
+  BlockMemory block_memory_;
   PlanningLoop planning_;
-  std::unique_ptr<Timeline> timeline_;  // null where no metrics are served
-  std::unique_ptr<ReportIntake> reports_;
-  std::unique_ptr<DeliveryLoop> delivery_;
+  bool hardware_compared_ = false;  // used on the socket's thread only
 
-  // Destroyed in reverse order: the metrics first, since they ask all others; then the workers,
-  // since they decode and send; then the socket, which holds samples.
-  std::unique_ptr<BlockMemory> block_memory_;
+  // Made by `start`.
   std::unique_ptr<Server> server_;
-  std::unique_ptr<StepDecoder> decoder_;
-  std::unique_ptr<Executor> executor_;
+  std::optional<Announcer::Audience> audience_;
+  std::unique_ptr<DeliveryLoop> delivery_;
   std::unique_ptr<StallWatch> stall_watch_;
   std::unique_ptr<MetricsEndpoint> metrics_;
 };
 
 Status NodeImpl::start() {
   ISOCOST_TRY(begin_known_job());
-  make_decoder();
   ISOCOST_TRY(open_socket());
   parts_.bad->remove_earlier_list();
   warn_of_start();
@@ -169,33 +182,17 @@ Status NodeImpl::begin_known_job() {
   return {};
 }
 
-void NodeImpl::make_decoder() {
-  const NodeOptions& options = parts_.options;
-  executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
-  decoder_ = std::make_unique<StepDecoder>(
-      StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
-                           executor_.get(), &budget_, &pool_, parts_.bad.get(), parts_.load_hook,
-                           parts_.layout.get(), &retry_, &parts_.limits},
-      options.bad_samples.policy, options.plan.seed);
-  block_memory_ = std::make_unique<BlockMemory>(decoder_->waiting_budget(), &budget_);
-}
-
-// Opens the socket, and makes what its events go to.
 Status NodeImpl::open_socket() {
-  const ServiceOptions& service = parts_.options.service;
-  const auto name = [this](std::int32_t rank) { return name_of(rank); };
-  if (!service.metrics.empty()) timeline_ = std::make_unique<Timeline>(parts_.layout.get());
-  reports_ = std::make_unique<ReportIntake>(
-      ReportIntake::Context{&job_, parts_.model.get(), &meter_, timeline_.get(), name, parts_.log});
   ServerOptions server = server_options(parts_.options);
-  server.rank_name = name;
-  if (service.shared_memory) {
-    server.reserve_block = [this](std::int64_t bytes) { return block_memory_->reserve(bytes); };
+  server.rank_name = [this](std::int32_t rank) { return name_of(rank); };
+  if (parts_.options.service.shared_memory) {
+    server.reserve_block = [this](std::int64_t bytes) { return block_memory_.reserve(bytes); };
   }
   ISOCOST_ASSIGN(server_,
                  Server::create(
                      server, [this](const JoinRequest& request) { return answer(request); },
                      [this](const ServerEvent& event) { on_event(event); }, parts_.log));
+  audience_.emplace(announcer_, *server_);
   return {};
 }
 
@@ -212,11 +209,11 @@ void NodeImpl::warn_of_start() const {
 void NodeImpl::make_delivery() {
   const ServiceOptions& service = parts_.options.service;
   delivery_ = std::make_unique<DeliveryLoop>(DeliveryLoop::Context{
-      &job_, server_.get(), decoder_.get(), &meter_,
-      [this](std::int32_t rank) { return name_of(rank); }, parts_.log, service.heartbeat_timeout});
+      job_, *server_, decoder_, meter_, [this](std::int32_t rank) { return name_of(rank); },
+      parts_.log, service.heartbeat_timeout});
   stall_watch_ = std::make_unique<StallWatch>(StallWatch::Options{
       service.stall_timeout, [this] { return job_.activity(); }, [this] { return obstacle(); },
-      [this](LogLevel level, std::string_view text) { announce(level, text); }});
+      [this](LogLevel level, std::string_view text) { announcer_.announce(level, text); }});
 }
 
 Status NodeImpl::open_metrics() {
@@ -302,15 +299,15 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
 
 void NodeImpl::on_event(const ServerEvent& event) {
   if (const auto* reported = std::get_if<Reported>(&event)) {
-    reports_->take(reported->rank, reported->report);
+    reports_.take(reported->rank, reported->report);
   } else if (const auto* received = std::get_if<ProfileReceived>(&event)) {
     steps_.receive_profile(*received);
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     job_.join(*joined);
-    block_memory_->give_up();  // the request may have been for the client that had the rank
+    block_memory_.give_up();  // the request may have been for the client that had the rank
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
     job_.leave(left->rank, !left->finished);
-    block_memory_->give_up();  // the request may have been for this client
+    block_memory_.give_up();  // the request may have been for this client
   } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
     job_.grant(credit->rank, credit->microbatches);
   } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
@@ -320,12 +317,12 @@ void NodeImpl::on_event(const ServerEvent& event) {
 
 PlanningInput NodeImpl::planning_input() {
   return {.begin_job = [this](const JobTerms& job) { steps_.begin_job(job.ranks); },
-          .end_job = [this] { decoder_->drop_begun(); },
+          .end_job = [this] { decoder_.drop_begun(); },
           .steps = [this](std::uint32_t epoch) { return parts_.steps(epoch); },
           .dropped = [this](std::uint32_t epoch) { return parts_.cursor.dropped(epoch); },
           .seal =
               [this](std::uint32_t epoch, std::uint32_t step, const std::stop_token& stop) {
-                return steps_.seal({epoch, step, *decoder_, stop});
+                return steps_.seal({epoch, step, decoder_, stop});
               },
           .bad = [this] { return parts_.bad->count(); },
           .last_bad = [this] { return parts_.bad->last(); }};
@@ -339,19 +336,13 @@ std::string NodeImpl::name_of(std::int32_t rank) const {
                                      : "receiver " + std::to_string(rank);
 }
 
-// Logs a line and sends it to the clients, so that users who wait for data see the reason.
-void NodeImpl::announce(LogLevel level, std::string_view text) {
-  log(parts_.log, level, text);
-  server_->notify_all({std::string(text)});
-}
-
 // Returns what training waits for, as far as this node can tell.
 std::string NodeImpl::obstacle() const {
   if (retry_.paused_s() > 0) return "shards cannot be read, or decode workers cannot start";
   constexpr double kLong = 10;  // seconds; decodes rarely take longer
   const double timeout_s =
       std::chrono::duration<double>(parts_.options.service.stall_timeout).count();
-  const auto decode = decoder_->oldest_decode();
+  const auto decode = decoder_.oldest_decode();
   if (decode && decode->seconds > std::min(kLong, timeout_s / 2)) {
     return fmt::format("sample {}/{} is still being decoded", parts_.dataset->shard(decode->id),
                        parts_.dataset->key(decode->id));
@@ -436,11 +427,11 @@ NodeSummary NodeImpl::summary() {
   summary.delivered = delivered.samples;
   summary.decoded_again = delivery_->decoded_again();
   summary.bad = parts_.bad->count();
-  summary.replaced = decoder_->replaced();
+  summary.replaced = decoder_.replaced();
   summary.memory_peak_bytes = budget_.peak();
   const OnlineModel::Progress progress = parts_.model->progress();
   summary.measurements = progress.measurements;
-  summary.measurements_rejected = reports_->dropped() + progress.rejected;
+  summary.measurements_rejected = reports_.dropped() + progress.rejected;
   summary.rank_slowdowns = progress.correction.rank_slowdowns;
   summary.reprofiles = progress.profiles;
   summary.prediction_error_ratio = progress.prediction_error_ratio;
@@ -455,9 +446,9 @@ NodeMetrics NodeImpl::metrics() {
   now.correct = parts_.options.cost_model.correct;
   now.memory_bytes = budget_.in_use();
   now.memory_budget_bytes = budget_.limit();
-  now.waiting_bytes = decoder_->waiting_bytes();
-  now.waiting_samples = decoder_->waiting_samples();
-  now.decoded_bytes = decoder_->decoded_bytes();
+  now.waiting_bytes = decoder_.waiting_bytes();
+  now.waiting_samples = decoder_.waiting_samples();
+  now.decoded_bytes = decoder_.decoded_bytes();
   now.paused_s = retry_.paused_s();
   const StallWatch::Stall stall = stall_watch_->stall();
   now.stalled_s = stall.seconds;

@@ -19,7 +19,7 @@ std::shared_ptr<const void> BlockMemory::reserve(std::int64_t bytes) {
   if (wanted_ == nullptr) {
     auto waiting = waiting_->try_acquire(bytes);
     if (!waiting) return nullptr;
-    wanted_ = std::make_unique<Wanted>(*std::move(waiting), *budget_);
+    wanted_ = std::make_unique<Wanted>(*std::move(waiting), budget_);
   }
   auto granted = wanted_->request.take();
   if (!granted) return nullptr;

@@ -15,8 +15,8 @@ namespace isocost {
 /// Internally synchronised.
 class BlockMemory {
  public:
-  /// `budget` must outlive this object and what it returns.
-  BlockMemory(std::shared_ptr<MemoryBudget> waiting, MemoryBudget* budget)
+  /// `budget` must outlive what `reserve` returns.
+  BlockMemory(std::shared_ptr<MemoryBudget> waiting, MemoryBudget& budget)
       : waiting_(std::move(waiting)), budget_(budget) {}
 
   /// Reserves `bytes`. Returns an object that holds them until it is dropped, or null if there is
@@ -35,7 +35,7 @@ class BlockMemory {
   };
 
   const std::shared_ptr<MemoryBudget> waiting_;
-  MemoryBudget* const budget_;
+  MemoryBudget& budget_;
   Mutex mutex_;
   std::unique_ptr<Wanted> wanted_ ISOCOST_GUARDED_BY(mutex_);
 };

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/memory_budget.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/current_job.h"
@@ -24,19 +25,21 @@ namespace isocost {
 /// whose tensors were not kept is decoded again on a worker, which sends it when it is done.
 class DeliveryLoop {
  public:
-  /// All but the sink and the name must outlive it. Decoding tasks refer to the loop: the workers
-  /// must have run them before the loop is destroyed.
   struct Context {
-    CurrentJob* job;
-    Server* server;
-    StepDecoder* decoder;
-    TrainingMeter* meter;
+    CurrentJob& job;
+    Server& server;
+    StepDecoder& decoder;
+    TrainingMeter& meter;
     std::function<std::string(std::int32_t rank)> name;
     LogSink log;
     /// Time after which ranks that wait for one without a client fail.
     std::chrono::nanoseconds blocked_timeout;
   };
   explicit DeliveryLoop(Context context) : context_(std::move(context)) {}
+  /// Blocks until the workers have run its tasks.
+  ~DeliveryLoop() ISOCOST_EXCLUDES(mutex_);
+  DeliveryLoop(const DeliveryLoop&) = delete;
+  DeliveryLoop& operator=(const DeliveryLoop&) = delete;
 
   /// Delivers until every rank has acknowledged the last epoch. Errors: those of CurrentJob::next;
   /// kUnavailable if a rank without a client alone keeps the job from its end; kCancelled while it
@@ -54,10 +57,15 @@ class DeliveryLoop {
                     Fragment fragment,
                     const StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>& decoded);
   void fail_blocked_ranks(std::uint64_t job);
+  void begin_task() ISOCOST_EXCLUDES(mutex_);
+  void end_task() ISOCOST_EXCLUDES(mutex_);
 
   const Context context_;
   std::set<std::uint64_t> told_;  // sessions that were told of an absent rank
   std::atomic<std::uint64_t> decoded_again_ = 0;
+  Mutex mutex_;
+  ConditionVariable task_ended_;
+  std::size_t tasks_ ISOCOST_GUARDED_BY(mutex_) = 0;  // tasks that have not ended
 };
 
 }  // namespace isocost

@@ -45,7 +45,6 @@ class PlanningLoop {
     std::uint64_t epochs = 1;      ///< 0: without end.
     std::string bad_samples_file;  ///< Named in the error where all samples are bad; empty: none.
   };
-  /// `job` and `meter` must outlive it.
   PlanningLoop(PlanningInput input, Options options, CurrentJob& job, TrainingMeter& meter,
                LogSink log);
 

@@ -9,7 +9,7 @@
 namespace isocost {
 
 const char* ReportIntake::try_take(std::int32_t rank, const Report& report) {
-  CurrentJob::HeldStep held = context_.job->find(rank, report.position);
+  CurrentJob::HeldStep held = context_.job.find(rank, report.position);
   if (held.step == nullptr) return "the step is no longer held";
   const StepPlan& plan = held.step->plan;
   const auto receiver = static_cast<std::size_t>(rank);
@@ -18,9 +18,9 @@ const char* ReportIntake::try_take(std::int32_t rank, const Report& report) {
       measured_.at(id, [&] { return MeasuredModules(plan); }).take(receiver, report);
   if (!is_new) return "its seconds were reported before";
   const Measurement measurement = measurement_of(plan, receiver, report);
-  context_.meter->reported(id, rank, report, plan);
+  context_.meter.reported(id, rank, report, plan);
   if (context_.timeline != nullptr) context_.timeline->reported(id, rank, report, plan);
-  if (!context_.model->queue_measurement(measurement, std::move(held.step))) {
+  if (!context_.model.queue_measurement(measurement, std::move(held.step))) {
     return "too many measurements wait for the cost model";
   }
   return nullptr;

@@ -21,11 +21,10 @@ namespace isocost {
 /// `dropped` may be called from any thread.
 class ReportIntake {
  public:
-  /// All but the sink and the name must outlive it.
   struct Context {
-    const CurrentJob* job;
-    OnlineModel* model;
-    TrainingMeter* meter;
+    const CurrentJob& job;
+    OnlineModel& model;
+    TrainingMeter& meter;
     Timeline* timeline;  ///< Null: no timeline is drawn.
     std::function<std::string(std::int32_t rank)> name;
     LogSink log;

@@ -24,7 +24,6 @@ namespace isocost {
 /// function says otherwise.
 class StepSource {
  public:
-  /// `parts` must outlive it.
   explicit StepSource(const NodeParts& parts);
 
   /// Stores the cost model's state that a client brings from a saved state. The next step is

@@ -13,7 +13,7 @@ class BlockMemoryTest : public testing::Test {
  protected:
   MemoryBudget budget_{100};
   std::shared_ptr<MemoryBudget> waiting_ = std::make_shared<MemoryBudget>(50);
-  BlockMemory memory_{waiting_, &budget_};
+  BlockMemory memory_{waiting_, budget_};
 };
 
 TEST_F(BlockMemoryTest, CountsInBothUntilItIsDropped) {
@@ -70,7 +70,7 @@ TEST_F(BlockMemoryTest, GivesUpWhatNobodyTakes) {
 }
 
 TEST_F(BlockMemoryTest, ABlockOutlivesWhatItWasReservedFrom) {
-  std::optional<BlockMemory> memory(std::in_place, std::exchange(waiting_, nullptr), &budget_);
+  std::optional<BlockMemory> memory(std::in_place, std::exchange(waiting_, nullptr), budget_);
   const auto block = memory->reserve(20);
   memory.reset();
   EXPECT_NE(block, nullptr);

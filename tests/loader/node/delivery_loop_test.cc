@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/loader/node/node_support.h"
+#include "tests/loader/node/recording_server.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/manual_executor.h"
 
@@ -31,61 +32,6 @@ NodeOptions some_options() {
   options.data = "shards";
   return options;
 }
-
-// Notes what would be sent, as "begin 0:0.1.2" (rank, epoch, step, microbatch), and calls back.
-class RecordingServer final : public Server {
- public:
-  const std::string& endpoint() const override { return endpoint_; }
-  void begin(std::int32_t rank, const MicrobatchHeader& header, std::uint64_t session) override {
-    note("begin " + name(rank, header.position), session);
-  }
-  void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
-                std::uint64_t session) override {
-    EXPECT_NE(keep, nullptr);
-    note("sample " + name(rank, fragment.position) + "/" + std::to_string(fragment.sample) +
-             " of " + std::to_string(fragment.tensors.size()),
-         session);
-  }
-  void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) override {
-    note("end " + std::to_string(rank) + ":" + std::to_string(end.epoch), session);
-    if (end.last_epoch && on_end) on_end(rank);
-  }
-  void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) override {
-    note("refuse " + std::to_string(rank) + ": " + refusal.message, session);
-    if (on_refuse) on_refuse();
-  }
-  void notify_all(const Notice& notice) override { note("notice " + notice.text, 0); }
-  void fail(const Error& error) override { note("fail " + error.message(), 0); }
-  std::uint64_t microbatches_shared() const override { return 0; }
-
-  std::vector<std::string> sent() const {
-    const MutexLock lock(mutex_);
-    return sent_;
-  }
-  std::vector<std::uint64_t> sessions() const {
-    const MutexLock lock(mutex_);
-    return sessions_;
-  }
-
-  std::function<void(std::int32_t rank)> on_end;
-  std::function<void()> on_refuse;
-
- private:
-  static std::string name(std::int32_t rank, const Position& at) {
-    return std::to_string(rank) + ":" + std::to_string(at.epoch) + "." + std::to_string(at.step) +
-           "." + std::to_string(at.microbatch);
-  }
-  void note(std::string what, std::uint64_t session) {
-    const MutexLock lock(mutex_);
-    sent_.push_back(std::move(what));
-    sessions_.push_back(session);
-  }
-
-  const std::string endpoint_ = "tcp://nowhere";
-  mutable Mutex mutex_;
-  std::vector<std::string> sent_ ISOCOST_GUARDED_BY(mutex_);
-  std::vector<std::uint64_t> sessions_ ISOCOST_GUARDED_BY(mutex_);
-};
 
 class DeliveryLoopTest : public testing::Test {
  protected:
@@ -113,7 +59,7 @@ class DeliveryLoopTest : public testing::Test {
     }
   }
   DeliveryLoop loop(std::chrono::nanoseconds blocked_timeout) {
-    return DeliveryLoop({&job_, &server_, &decoder_, &meter_,
+    return DeliveryLoop({job_, server_, decoder_, meter_,
                          [](std::int32_t rank) { return "rank " + std::to_string(rank); },
                          log_.sink(), blocked_timeout});
   }
@@ -188,6 +134,23 @@ TEST_F(DeliveryLoopTest, DecodesAgainWhatWasNotKept) {
   EXPECT_EQ(server_.sent().back(), "sample 0:0.0.0/0 of 4");
   EXPECT_EQ(delivery.decoded_again(), 1U);
   EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(DeliveryLoopTest, WaitsForItsTasksWhenDestroyed) {
+  const std::uint64_t job = begin(1);
+  join(0);
+  acknowledge_at_the_end();
+  std::atomic<bool> destroyed = false;
+  {
+    const std::jthread deliverer([&] {
+      EXPECT_TRUE(loop(kLong).run(job, {}));
+      destroyed = true;
+    });
+    executor_.wait_for(1);
+    EXPECT_FALSE(destroyed);
+    executor_.run_first();
+  }
+  EXPECT_EQ(server_.sent().back(), "sample 0:0.0.0/0 of 4");
 }
 
 TEST_F(DeliveryLoopTest, ASampleThatHasBecomeBadFailsTheJob) {

@@ -45,7 +45,7 @@ class ReportIntakeTest : public testing::Test {
   OnlineModel model_{CostProfile::stated_default(), {}, log_.sink()};
   TrainingMeter meter_;
   Timeline timeline_{nullptr};
-  ReportIntake reports_{{&job_, &model_, &meter_, &timeline_,
+  ReportIntake reports_{{job_, model_, meter_, &timeline_,
                          [](std::int32_t rank) { return "rank " + std::to_string(rank); },
                          log_.sink()}};
 };
@@ -85,7 +85,7 @@ TEST_F(ReportIntakeTest, LogsFewOfManyDroppedReports) {
 // The sink asks what the metrics ask: a lock that is held while logging would never be released.
 TEST_F(ReportIntakeTest, LogsWithoutALock) {
   std::int64_t seen = 0;
-  ReportIntake reports({&job_, &model_, &meter_, nullptr, [](std::int32_t) { return "rank"; },
+  ReportIntake reports({job_, model_, meter_, nullptr, [](std::int32_t) { return "rank"; },
                         [&](LogLevel, std::string_view) {
                           std::jthread([&] {
                             seen = reports.dropped();

@@ -14,8 +14,6 @@ namespace isocost {
 /// destructor blocks until all have ended. Thread-safe, but only one thread at a time may wait.
 class DecodeTasks {
  public:
-  /// `executor` must run every task; it may be destroyed before this object, since all tasks have
-  /// then run.
   explicit DecodeTasks(Executor& executor) : executor_(executor), workers_(executor.workers()) {}
   ~DecodeTasks();
   DecodeTasks(const DecodeTasks&) = delete;
