@@ -45,7 +45,7 @@ Result<PartShape> probe_text(HeaderWindow& window, std::int64_t max_bytes) {
   constexpr std::size_t kLongest = 4;  // the window may cut a character
   const bool whole = static_cast<std::int64_t>(head.size()) == window.size();
   if (valid < head.size() && (whole || head.size() - valid >= kLongest)) {
-    if (sniff(head)) ISOCOST_TRY(check_marks(head, MediaFormat::kUtf8));
+    ISOCOST_TRY(check_is_text(head, MediaFormat::kUtf8));
     return corrupt("is not UTF-8 at byte " + std::to_string(valid));
   }
   return text_shape(MediaFormat::kUtf8, window.size(), window.size());
@@ -58,7 +58,7 @@ Result<PartShape> probe_json(const ByteSource& source, std::int64_t max_bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   auto json = parse_sample_json(text);
   if (!json.has_value()) {
-    if (sniff(bytes)) ISOCOST_TRY(check_marks(bytes, MediaFormat::kJson));
+    ISOCOST_TRY(check_is_text(bytes, MediaFormat::kJson));
     return std::move(json).error();
   }
   return text_shape(MediaFormat::kJson, source.size(),
@@ -69,14 +69,15 @@ Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window, Me
                               const ProbeLimits& limits) {
   constexpr std::size_t kMarks = 64;
   ISOCOST_ASSIGN(const ByteView head, window.some(0, kMarks));
-  ISOCOST_TRY(check_marks(head, claimed));
-  switch (modality_of(claimed)) {
+  // A wrong name is no fault of the picture: programs name a GIF or WebP .jpg.
+  ISOCOST_ASSIGN(const MediaFormat format, format_by_content(head, claimed));
+  switch (modality_of(format)) {
     case Modality::kImage:
-      return read_image_header(window, claimed, limits.max_pixels);
+      return read_image_header(window, format, limits.max_pixels);
     case Modality::kAudio:
-      return probe_audio(source, claimed);
+      return probe_audio(source, format);
     default:
-      return probe_video(source, claimed, limits.max_pixels);
+      return probe_video(source, format, limits.max_pixels);
   }
 }
 

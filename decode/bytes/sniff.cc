@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "decode/bytes/media_bytes.h"
@@ -31,6 +32,26 @@ bool is_bmp(ByteView head) {
   return header_bytes == 12 || (header_bytes >= 40 && header_bytes <= 124);
 }
 
+/// Returns the name of the picture format of ISO base media files by their brand; nothing for
+/// films.
+std::optional<std::string_view> picture_brand(ByteView head) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kBrands = {{
+      {"avif", "AVIF"},
+      {"avis", "AVIF"},
+      {"heic", "HEIC"},
+      {"heix", "HEIC"},
+      {"heim", "HEIC"},
+      {"hevc", "HEIC"},
+      {"mif1", "HEIF"},
+      {"msf1", "HEIF"},
+      {"jp2 ", "JPEG 2000"},
+  }};
+  if (!has_tag(head, 4, "ftyp")) return std::nullopt;
+  const auto brand = std::ranges::find_if(
+      kBrands, [&](const auto& entry) { return has_tag(head, 8, entry.first); });
+  return brand == kBrands.end() ? std::nullopt : std::optional(brand->second);
+}
+
 bool is_mp4(ByteView head) {
   constexpr std::array<std::string_view, 7> kFirst = {"ftyp", "moov", "mdat", "wide",
                                                       "free", "skip", "styp"};
@@ -38,20 +59,42 @@ bool is_mp4(ByteView head) {
                      [&](std::string_view type) { return has_tag(head, 4, type); });
 }
 
-/// Returns whether a frame header of MPEG audio, without forbidden values, begins here.
+/// Returns whether a frame header of MPEG audio layer III, without forbidden values, begins here.
 bool is_mpeg_audio(ByteView head) {
   if (head.size() < 4 || head[0] != 0xFF || (head[1] & 0xE0) != 0xE0) return false;
   const bool version = (head[1] & 0x18) != 0x08;
-  const bool layer = (head[1] & 0x06) != 0;
+  const bool layer = (head[1] & 0x06) == 0x02;
   const bool rates = (head[2] & 0xF0) != 0xF0 && (head[2] & 0x0C) != 0x0C;
   return version && layer && rates;
 }
 
-bool agree(MediaFormat found, MediaFormat claimed, ByteView head) {
-  if (found == claimed) return true;
-  // An Ogg file holds either codec; tags may precede FLAC as well as MP3.
-  if (found == MediaFormat::kOpus && claimed == MediaFormat::kOggVorbis) return true;
-  return has_tag(head, 0, "ID3") && claimed == MediaFormat::kFlac;
+/// Returns the name of a format that is not read; nothing for bytes of no known one.
+std::optional<std::string_view> foreign_format(ByteView head) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kMarks = {{
+      {std::string_view("II*\0", 4), "TIFF"},
+      {std::string_view("MM\0*", 4), "TIFF"},
+      {std::string_view("\0\0\0\x0CJXL ", 8), "JPEG XL"},
+      {"\xFF\x0A", "JPEG XL"},
+      {std::string_view("\0\0\0\x0CjP  ", 8), "JPEG 2000"},
+      {"\xFF\x4F\xFF\x51", "JPEG 2000"},
+      {"\xFF\xFE", "UTF-16 text"},
+      {"\xFE\xFF", "UTF-16 text"},
+      {"%PDF-", "PDF"},
+      {"<!DOCTYPE", "a web page"},
+      {"<!doctype", "a web page"},
+      {"<html", "a web page"},
+      {"<?xml", "XML"},
+      {"<svg", "SVG"},
+      {"\x1F\x8B", "gzip"},
+      {"PK\x03\x04", "a zip archive"},
+      {"FORM", "AIFF"},
+      {"caff", "CAF"},
+      {"FLV\x01", "FLV"},
+  }};
+  if (const auto brand = picture_brand(head)) return brand;
+  const auto mark = std::ranges::find_if(
+      kMarks, [&](const auto& entry) { return has_tag(head, 0, entry.first); });
+  return mark == kMarks.end() ? std::nullopt : std::optional(mark->second);
 }
 
 }  // namespace
@@ -68,22 +111,32 @@ std::optional<MediaFormat> sniff(ByteView head) {
   if (has_tag(head, 0, "\x1A\x45\xDF\xA3")) return MediaFormat::kMatroska;
   if (const auto riff = sniff_riff(head)) return riff;
   if (is_bmp(head)) return MediaFormat::kBmp;
-  if (is_mp4(head)) return MediaFormat::kMp4;
+  if (is_mp4(head) && !picture_brand(head)) return MediaFormat::kMp4;
   if (has_tag(head, 0, "ID3") || is_mpeg_audio(head)) return MediaFormat::kMp3;
   return std::nullopt;
 }
 
-Status check_marks(ByteView head, MediaFormat claimed) {
+Result<MediaFormat> format_by_content(ByteView head, MediaFormat claimed) {
   const auto found = sniff(head);
-  const auto name = [](MediaFormat format) { return std::string(format_name(format)); };
-  if (found && agree(*found, claimed, head)) return {};
-  if (found) {
-    return corrupt("is " + name(*found) + ", not " + name(claimed) +
-                   " as its name says: rename it");
+  // Tags may precede FLAC as well as MP3.
+  if (found && has_tag(head, 0, "ID3") && claimed == MediaFormat::kFlac) return claimed;
+  if (found) return *found;
+  const std::string name(format_name(claimed));
+  if (const auto foreign = foreign_format(head)) {
+    return corrupt("is " + std::string(*foreign) + ", not " + name +
+                   " as its name says, and is not read");
   }
   // An MP3 may begin with junk, which its own reader handles.
-  if (claimed == MediaFormat::kMp3) return {};
-  return corrupt("is no " + name(claimed) + ": it does not begin as one, or is cut off");
+  if (claimed == MediaFormat::kMp3) return claimed;
+  return corrupt("is no " + name + ": it does not begin as one, or is cut off");
+}
+
+Status check_is_text(ByteView head, MediaFormat claimed) {
+  const auto found = sniff(head);
+  const auto name = found ? std::optional(format_name(*found)) : foreign_format(head);
+  if (!name) return {};
+  return corrupt("is " + std::string(*name) + ", not " + std::string(format_name(claimed)) +
+                 " as its name says");
 }
 
 }  // namespace isocost

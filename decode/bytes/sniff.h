@@ -13,8 +13,13 @@ namespace isocost {
 /// no format's marks. Text has none.
 std::optional<MediaFormat> sniff(ByteView head);
 
-/// Checks that the bytes begin with the marks of the format that the name claims. Errors: kCorrupt
-/// where they are another format's, or none's.
-Status check_marks(ByteView head, MediaFormat claimed);
+/// Returns the format of a medium by its first bytes; `claimed` is that of its name, which decides
+/// where the bytes do not. Errors: kCorrupt for bytes of a format that is not read, which is named,
+/// and of none.
+Result<MediaFormat> format_by_content(ByteView head, MediaFormat claimed);
+
+/// Checks a text that is not UTF-8. Errors: kCorrupt where its bytes begin as another format, which
+/// is named.
+Status check_is_text(ByteView head, MediaFormat claimed);
 
 }  // namespace isocost

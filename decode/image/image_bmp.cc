@@ -49,6 +49,13 @@ Result<AvFrame> decode_frame(ByteView file, std::int64_t max_pixels) {
   return frame;
 }
 
+// Returns whether the fourth byte of a pixel is its opacity: without masks it means nothing, though
+// libavcodec takes it for that.
+bool has_alpha(ByteView file) {
+  constexpr std::size_t kCompressionAt = 30;
+  return file.size() >= kCompressionAt + 4 && little_endian(file, kCompressionAt, 4) != 0;
+}
+
 }  // namespace
 
 Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
@@ -72,7 +79,7 @@ Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height
     return Error(ErrorCode::kInternal, "libswscale failed");
   }
   pixels.rgb.resize(bytes);
-  make_opaque(pixels.rgb, alpha);
+  make_opaque(pixels.rgb, has_alpha(file) ? alpha : Alpha::kDrop);
   return pixels;
 }
 

@@ -1,10 +1,12 @@
 // Decodes the first picture of a GIF, laid on its canvas, according to the 89a specification.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -106,6 +108,15 @@ std::vector<std::size_t> row_order(std::size_t height, bool interlaced) {
   return order;
 }
 
+using Colour = std::array<std::uint8_t, 3>;
+
+Colour colour_of(const GifPicture& picture, std::uint8_t index) {
+  if (picture.transparent == index) return {255, 255, 255};
+  const std::size_t at = std::size_t{3} * index;
+  if (at + 3 > picture.colours.size()) return {};  // unknown colours show as black
+  return {picture.colours[at], picture.colours[at + 1], picture.colours[at + 2]};
+}
+
 void paint(const GifPicture& picture, std::span<const std::uint8_t> indices, Pixels& canvas) {
   const auto order = row_order(picture.height, picture.interlaced);
   const auto canvas_width = static_cast<std::size_t>(canvas.width);
@@ -113,12 +124,8 @@ void paint(const GifPicture& picture, std::span<const std::uint8_t> indices, Pix
     const auto row = indices.subspan(y * picture.width, picture.width);
     std::uint8_t* to = &canvas.rgb[3 * ((picture.top + order[y]) * canvas_width + picture.left)];
     for (const std::uint8_t index : row) {
-      if (picture.transparent != index) {
-        const std::size_t colour = std::size_t{3} * index;
-        const bool known = colour + 3 <= picture.colours.size();  // unknown colours show as black
-        for (std::size_t c = 0; c < 3; ++c) to[c] = known ? picture.colours[colour + c] : 0;
-      }
-      to += 3;
+      const Colour colour = colour_of(picture, index);
+      to = std::ranges::copy(colour, to).out;
     }
   }
 }
@@ -127,20 +134,26 @@ void paint(const GifPicture& picture, std::span<const std::uint8_t> indices, Pix
 
 Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
   ISOCOST_ASSIGN(const ByteView screen, block(file, 0, kScreenBytes));
-  if (little_endian(screen, 6, 2) != static_cast<std::uint64_t>(width) ||
-      little_endian(screen, 8, 2) != static_cast<std::uint64_t>(height)) {
+  ISOCOST_ASSIGN(GifPicture picture, find_picture(file));
+  // A picture that leaves its canvas makes it larger, as in Pillow.
+  const auto canvas_width =
+      std::max(little_endian(screen, 6, 2), std::uint64_t{picture.left} + picture.width);
+  const auto canvas_height =
+      std::max(little_endian(screen, 8, 2), std::uint64_t{picture.top} + picture.height);
+  if (std::cmp_not_equal(canvas_width, width) || std::cmp_not_equal(canvas_height, height)) {
     return corrupt("its GIF header has changed since it was probed");
   }
-  ISOCOST_ASSIGN(GifPicture picture, find_picture(file));
+  // Pillow begins with a canvas of the transparent colour, or else of the first one.
+  const std::uint8_t background = picture.transparent.value_or(0);
   if (alpha == Alpha::kDrop) picture.transparent.reset();
-  if (picture.width == 0 || picture.height == 0 ||
-      picture.left + picture.width > static_cast<std::size_t>(width) ||
-      picture.top + picture.height > static_cast<std::size_t>(height)) {
-    return corrupt("its GIF picture does not lie within its canvas");
-  }
+  if (picture.width == 0 || picture.height == 0) return corrupt("its GIF picture has no size");
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, 3));
   Pixels canvas{width, height, {}};
-  canvas.rgb.assign(bytes, 0xFF);
+  canvas.rgb.reserve(bytes);
+  const Colour empty = colour_of(picture, background);
+  while (canvas.rgb.size() < bytes) {
+    canvas.rgb.insert(canvas.rgb.end(), empty.begin(), empty.end());
+  }
   std::vector<std::uint8_t> indices(picture.width * picture.height);
   ISOCOST_TRY(GifLzw(file, picture.data, picture.literal_bits).fill(indices));
   paint(picture, indices, canvas);

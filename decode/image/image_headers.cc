@@ -53,32 +53,4 @@ Status check_pixels(const PartShape& shape, std::int64_t max_pixels) {
                    ": raise max_pixels");
 }
 
-Result<std::uint8_t> exif_orientation(HeaderWindow& window, std::int64_t begin, std::int64_t end) {
-  constexpr std::uint8_t kUpright = 1;
-  constexpr std::size_t kEntryBytes = 12;
-  constexpr std::uint64_t kOrientationTag = 0x0112;
-  constexpr std::uint64_t kShort = 3;
-  ISOCOST_ASSIGN(ByteView bytes, window.some(begin, 8));
-  if (bytes.size() < 8 || begin + 8 > end) return kUpright;
-  const bool little = has_tag(bytes, 0, "II");
-  if (!little && !has_tag(bytes, 0, "MM")) return kUpright;
-  const auto read = [little](ByteView from, std::size_t at, std::size_t n) {
-    return little ? little_endian(from, at, n) : big_endian(from, at, n);
-  };
-  if (read(bytes, 2, 2) != 42) return kUpright;
-  const std::int64_t directory = begin + static_cast<std::int64_t>(read(bytes, 4, 4));
-  ISOCOST_ASSIGN(bytes, window.some(directory, 2));
-  if (bytes.size() < 2 || directory + 2 > end) return kUpright;
-  const std::uint64_t entries = read(bytes, 0, 2);
-  for (std::uint64_t i = 0; i < entries; ++i) {
-    const std::int64_t at = directory + 2 + static_cast<std::int64_t>(i * kEntryBytes);
-    ISOCOST_ASSIGN(bytes, window.some(at, kEntryBytes));
-    if (bytes.size() < kEntryBytes || at + static_cast<std::int64_t>(kEntryBytes) > end) break;
-    if (read(bytes, 0, 2) != kOrientationTag || read(bytes, 2, 2) != kShort) continue;
-    const std::uint64_t value = read(bytes, 8, 2);
-    return value >= 1 && value <= 8 ? static_cast<std::uint8_t>(value) : kUpright;
-  }
-  return kUpright;
-}
-
 }  // namespace isocost

@@ -31,8 +31,4 @@ Result<PartShape> read_bmp_header(HeaderWindow& window);
 /// Checks the size of an image. Errors: kResourceExhausted if it has more than `max_pixels`.
 Status check_pixels(const PartShape& shape, std::int64_t max_pixels);
 
-/// Returns the orientation in the EXIF block (a small TIFF) within [begin, end). A block that is
-/// broken or states none counts as orientation 1, as in image viewers. Errors: kIo.
-Result<std::uint8_t> exif_orientation(HeaderWindow& window, std::int64_t begin, std::int64_t end);
-
 }  // namespace isocost

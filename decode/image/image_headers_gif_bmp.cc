@@ -1,5 +1,7 @@
 // Reads headers of GIF (its 89a specification) and BMP (the headers of Windows and of OS/2 1.x).
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -22,11 +24,11 @@ Result<std::int64_t> skip_sub_blocks(HeaderWindow& window, std::int64_t at) {
   }
 }
 
-/// Checks that a picture follows the colours and extensions.
-Status find_gif_picture(HeaderWindow& window, std::int64_t at) {
+/// Returns the offset of the first picture, which follows the colours and extensions.
+Result<std::int64_t> find_gif_picture(HeaderWindow& window, std::int64_t at) {
   for (;;) {
     ISOCOST_ASSIGN(const ByteView kind, window.all(at, 1, "its GIF blocks, before a picture"));
-    if (kind[0] == 0x2C) return {};
+    if (kind[0] == 0x2C) return at;
     if (kind[0] == 0x3B) return corrupt("it has no picture");
     if (kind[0] != 0x21) return corrupt("its GIF blocks are damaged");
     ISOCOST_ASSIGN(at, skip_sub_blocks(window, at + 2));
@@ -113,7 +115,16 @@ Result<PartShape> read_gif_header(HeaderWindow& window) {
   shape.height = static_cast<std::int32_t>(little_endian(bytes, 8, 2));
   const bool colours = (bytes[10] & 0x80) != 0;
   const std::int64_t table = colours ? std::int64_t{3} << ((bytes[10] & 7) + 1) : 0;
-  ISOCOST_TRY(find_gif_picture(window, 13 + table));
+  ISOCOST_ASSIGN(const std::int64_t at, find_gif_picture(window, 13 + table));
+  ISOCOST_ASSIGN(const ByteView picture, window.all(at, 9, "its GIF picture"));
+  // A picture that leaves its canvas makes it larger, as in Pillow.
+  const auto side = [&](std::size_t offset, std::int32_t canvas) {
+    const std::uint64_t end =
+        little_endian(picture, offset, 2) + little_endian(picture, offset + 4, 2);
+    return std::max(canvas, static_cast<std::int32_t>(end));
+  };
+  shape.width = side(1, shape.width);
+  shape.height = side(3, shape.height);
   return shape;
 }
 

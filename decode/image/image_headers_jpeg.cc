@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "decode/bytes/header_window.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/image_headers.h"
+#include "decode/image/internal/orientation_tags.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
@@ -71,12 +73,17 @@ class JpegHeader {
 
   Status segment(std::uint8_t marker, std::int64_t end) {
     if (is_frame_header(marker)) return frame(marker, end);
-    if (marker != kApp1 || seen_exif_) return {};
-    constexpr std::int64_t kName = 6;  // "Exif", two zeros
-    ISOCOST_ASSIGN(const ByteView name, window_.some(at_ + 2, kName));
-    if (at_ + 2 + kName > end || !has_tag(name, 0, "Exif")) return {};
-    seen_exif_ = true;
-    ISOCOST_ASSIGN(shape_.orientation, exif_orientation(window_, at_ + 2 + kName, end));
+    if (marker != kApp1) return {};
+    constexpr std::string_view kExif("Exif\0\0", 6);
+    constexpr std::string_view kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+    const std::int64_t begin = at_ + 2;
+    ISOCOST_ASSIGN(const ByteView name, window_.some(begin, kXmp.size()));
+    if (has_tag(name, 0, kExif) && !seen_exif_) {
+      seen_exif_ = true;
+      ISOCOST_ASSIGN(tags_.exif, exif_orientation(window_, begin, end));
+    } else if (has_tag(name, 0, kXmp)) {
+      ISOCOST_ASSIGN(tags_.xmp, xmp_orientation(window_, begin + std::int64_t{kXmp.size()}, end));
+    }
     return {};
   }
 
@@ -114,11 +121,13 @@ class JpegHeader {
     // Scans that are not decoded together are decoded row by row, and only a few rows are held.
     const bool together = progressive_ || bytes[2] < components_;
     shape_.channels = together ? components_ : 0;
+    shape_.orientation = tags_.orientation();
     return JpegFrame{shape_, components_, end};
   }
 
   HeaderWindow& window_;
   PartShape shape_;
+  OrientationTags tags_;
   std::int64_t at_ = 2;  ///< after the start-of-image marker
   std::int64_t stray_ = 0;
   std::int32_t components_ = 0;

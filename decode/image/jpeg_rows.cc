@@ -37,6 +37,7 @@ struct Errors {
   std::jmp_buf escape;
   std::array<char, JMSG_LENGTH_MAX> message;
   bool is_memory;
+  bool has_resynced;  // A restart marker was missing.
 };
 
 // State for the progress callback, which finds it as with Errors.
@@ -54,9 +55,16 @@ struct Progress {
   std::longjmp(errors->escape, 1);
 }
 
-// Takes a message. A level below 0 is a warning that the file is damaged.
+// Takes a message. A level below 0 is a warning that the file is damaged. Where a restart marker is
+// missing, one interval has no data of its own and stays grey, as in other readers; a file that
+// ends early is another warning.
 void take_message(j_common_ptr jpeg, int level) {
-  if (level < 0 && !is_harmless(jpeg->err->msg_code)) give_up(jpeg);
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  const int code = jpeg->err->msg_code;
+  if (level >= 0 || is_harmless(code)) return;
+  if (code == JWRN_MUST_RESYNC) errors->has_resynced = true;
+  const bool is_of_resync = code == JWRN_MUST_RESYNC || code == JWRN_HIT_MARKER;
+  if (!errors->has_resynced || !is_of_resync) give_up(jpeg);
 }
 
 void ignore_message(j_common_ptr /*jpeg*/) {}

@@ -15,20 +15,21 @@ constexpr std::array<std::string_view, 16> kFormatNames = {
     "UTF-8 text", "JSON",       "JPEG", "PNG", "WebP", "GIF",      "BMP", "WAV",
     "FLAC",       "Ogg Vorbis", "Opus", "MP3", "MP4",  "Matroska", "AVI", "tokens"};
 
-constexpr std::array<std::pair<std::string_view, MediaFormat>, 25> kExtensions = {{
+constexpr std::array<std::pair<std::string_view, MediaFormat>, 28> kExtensions = {{
     {"txt", MediaFormat::kUtf8},      {"text", MediaFormat::kUtf8},
     {"caption", MediaFormat::kUtf8},  {"md", MediaFormat::kUtf8},
     {"json", MediaFormat::kJson},     {"jpg", MediaFormat::kJpeg},
     {"jpeg", MediaFormat::kJpeg},     {"jpe", MediaFormat::kJpeg},
-    {"png", MediaFormat::kPng},       {"webp", MediaFormat::kWebp},
-    {"gif", MediaFormat::kGif},       {"bmp", MediaFormat::kBmp},
-    {"wav", MediaFormat::kWav},       {"wave", MediaFormat::kWav},
-    {"flac", MediaFormat::kFlac},     {"ogg", MediaFormat::kOggVorbis},
-    {"oga", MediaFormat::kOggVorbis}, {"opus", MediaFormat::kOpus},
-    {"mp3", MediaFormat::kMp3},       {"mp4", MediaFormat::kMp4},
-    {"m4v", MediaFormat::kMp4},       {"mov", MediaFormat::kMp4},
-    {"mkv", MediaFormat::kMatroska},  {"webm", MediaFormat::kMatroska},
-    {"avi", MediaFormat::kAvi},
+    {"jfif", MediaFormat::kJpeg},     {"pjpeg", MediaFormat::kJpeg},
+    {"pjp", MediaFormat::kJpeg},      {"png", MediaFormat::kPng},
+    {"webp", MediaFormat::kWebp},     {"gif", MediaFormat::kGif},
+    {"bmp", MediaFormat::kBmp},       {"wav", MediaFormat::kWav},
+    {"wave", MediaFormat::kWav},      {"flac", MediaFormat::kFlac},
+    {"ogg", MediaFormat::kOggVorbis}, {"oga", MediaFormat::kOggVorbis},
+    {"opus", MediaFormat::kOpus},     {"mp3", MediaFormat::kMp3},
+    {"mp4", MediaFormat::kMp4},       {"m4v", MediaFormat::kMp4},
+    {"mov", MediaFormat::kMp4},       {"mkv", MediaFormat::kMatroska},
+    {"webm", MediaFormat::kMatroska}, {"avi", MediaFormat::kAvi},
 }};
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

@@ -10,8 +10,7 @@
 
 namespace isocost {
 
-/// Container or codec of a part, according to its bytes. A file name of another format is an error
-/// of the sample.
+/// Container or codec of a part, according to its bytes, whatever its name says.
 enum class MediaFormat : std::uint8_t {
   kUtf8 = 0,
   kJson = 1,

@@ -215,7 +215,7 @@ class Iterating(ShardTest):
             loader.load_state_dict({**state, "cursor": loader.state_dict()["cursor"]})
             loader.set_epoch(epoch)
             self.assertEqual([microbatch.sample_ids for microbatch in loader], taken, epoch)
-            loader.set_epoch(epoch + 1)  # As in every epoch of a resumed training.
+            loader.set_epoch(epoch + 1)  # A resumed training does so in every epoch.
             self.assertEqual({microbatch.epoch for microbatch in loader}, {epoch + 1})
             loader.set_epoch(epoch)
             self.assertEqual([microbatch.sample_ids for microbatch in loader], whole[epoch], "trained again")

@@ -3,6 +3,7 @@
 #include <sndfile.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +16,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/audio/internal/audio_headers.h"
 #include "decode/bytes/media_bytes.h"
 
 namespace isocost {
@@ -22,9 +24,25 @@ namespace {
 
 constexpr std::size_t kChunkValues = std::size_t{32} << 10;
 
+/// Bytes that libsndfile reads in place of the source's.
+struct Overlay {
+  std::int64_t at = 0;
+  std::array<std::byte, 8> bytes{};
+  std::int64_t size = 0;
+
+  void lay_on(std::span<std::byte> read, std::int64_t offset) const {
+    for (std::int64_t i = 0; i < size; ++i) {
+      const std::int64_t place = at + i - offset;
+      if (place < 0 || place >= std::ssize(read)) continue;
+      read[static_cast<std::size_t>(place)] = bytes[static_cast<std::size_t>(i)];
+    }
+  }
+};
+
 /// State for libsndfile's callbacks: a position, and the first error of the source.
 struct Stream {
   const ByteSource* source = nullptr;
+  Overlay overlay;
   std::int64_t position = 0;
   std::optional<Error> error;
 };
@@ -47,12 +65,13 @@ sf_count_t seek(sf_count_t offset, int whence, void* user) {
 sf_count_t read_bytes(void* to, sf_count_t count, void* user) {
   Stream& stream = stream_of(user);
   if (count <= 0 || stream.error) return 0;
-  auto got = stream.source->read_at(
-      stream.position, std::span(static_cast<std::byte*>(to), static_cast<std::size_t>(count)));
+  const std::span into(static_cast<std::byte*>(to), static_cast<std::size_t>(count));
+  auto got = stream.source->read_at(stream.position, into);
   if (!got.has_value()) {
     stream.error = std::move(got).error();
     return 0;
   }
+  stream.overlay.lay_on(into.first(*got), stream.position);
   stream.position += static_cast<std::int64_t>(*got);
   return static_cast<sf_count_t>(*got);
 }
@@ -76,11 +95,28 @@ bool is_ours(int format) {
   }
 }
 
+/// Returns the size of a WAV's samples that is true, where its header states another one:
+/// libsndfile takes 0 for a file without samples.
+Result<Overlay> true_size(const ByteSource& source) {
+  ISOCOST_ASSIGN(const WavLayout layout, read_wav_layout(source));
+  Overlay overlay;
+  if (layout.data_bytes == layout.stated_bytes) return overlay;
+  overlay.at = layout.size_field.at;
+  overlay.size = layout.size_field.bytes;
+  for (std::size_t i = 0; i < overlay.bytes.size(); ++i) {
+    overlay.bytes[i] = static_cast<std::byte>(layout.data_bytes >> (8 * i));
+  }
+  return overlay;
+}
+
 class SoundFile final : public AudioDecoder {
  public:
-  static Result<std::unique_ptr<AudioDecoder>> open(const ByteSource& source) {
+  static Result<std::unique_ptr<AudioDecoder>> open(const ByteSource& source, MediaFormat format) {
     auto sound = std::make_unique<SoundFile>();
     sound->stream_.source = &source;
+    if (format == MediaFormat::kWav) {
+      ISOCOST_ASSIGN(sound->stream_.overlay, true_size(source));
+    }
     SF_VIRTUAL_IO io{length_of, seek, read_bytes, refuse_write, tell};
     sound->file_.reset(sf_open_virtual(&io, SFM_READ, &sound->info_, &sound->stream_));
     if (auto& error = sound->stream_.error) return *error;
@@ -133,7 +169,7 @@ class SoundFile final : public AudioDecoder {
 }  // namespace
 
 Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format) {
-  return format == MediaFormat::kMp3 ? open_mp3(source) : SoundFile::open(source);
+  return format == MediaFormat::kMp3 ? open_mp3(source) : SoundFile::open(source, format);
 }
 
 }  // namespace isocost

@@ -17,8 +17,24 @@ struct AudioHeader {
   std::int64_t frames = -1;
 };
 
+/// Where a file states a size: a little-endian number.
+struct SizeField {
+  std::int64_t at = 0;
+  std::int64_t bytes = 0;
+};
+
+/// A WAV's header, and how many bytes of samples there are.
+struct WavLayout {
+  AudioHeader header;
+  SizeField size_field;
+  std::int64_t stated_bytes = 0;
+  std::int64_t data_bytes = 0;
+};
+
 /// Reads RIFF/WAVE and RF64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain or
-/// extensible. The data chunk must lie within the source.
+/// extensible. A stated size that stands for "unknown" (0, or one of the largest), or that is up to
+/// 1 KiB too large, means all bytes to the end; a larger one a file that is cut off.
+Result<WavLayout> read_wav_layout(const ByteSource& source);
 Result<AudioHeader> read_wav_header(const ByteSource& source);
 
 /// Reads the STREAMINFO block of a native FLAC stream.

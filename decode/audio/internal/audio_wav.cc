@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -61,12 +62,20 @@ Result<WavFormat> parse_format(ByteView chunk) {
   return format;
 }
 
+/// Returns whether a stated size stands for "unknown": streams and pipes are written before it is
+/// known, as 0 or one of the largest sizes, some less the headers.
+bool is_placeholder(std::int64_t size) {
+  constexpr std::int64_t kHeaders = 0x1000;
+  return size == 0 || (size >= INT32_MAX - kHeaders && size <= INT32_MAX) ||
+         size >= UINT32_MAX - kHeaders;
+}
+
 /// Walks the chunks; reads the first block of the file once, and later bytes in small reads.
 class WavChunks {
  public:
   explicit WavChunks(const ByteSource& source) : source_(source) {}
 
-  Result<AudioHeader> run() {
+  Result<WavLayout> run() {
     ISOCOST_ASSIGN(block_, read_some(source_, 0, kBlock));
     const bool wide = has_tag(block_, 0, "RF64");
     if ((!wide && !has_tag(block_, 0, "RIFF")) || !has_tag(block_, 8, "WAVE")) {
@@ -77,7 +86,10 @@ class WavChunks {
       ISOCOST_ASSIGN(const auto head, bytes_at(at, 8));
       if (head.size() < 8) return corrupt("cut off: it has no WAV data chunk");
       const auto length = static_cast<std::int64_t>(little_endian(head, 4, 4));
-      if (has_tag(head, 0, "data")) return finish(at + 8, wide && wide_ ? *wide_ : length);
+      if (has_tag(head, 0, "data")) {
+        return wide && wide_ ? finish(at + 8, *wide_, {*wide_at_, 8})
+                             : finish(at + 8, length, {at + 4, 4});
+      }
       ISOCOST_TRY(take_chunk(head, at + 8, length));
       at += 8 + length + (length & 1);
     }
@@ -106,36 +118,48 @@ class WavChunks {
       ISOCOST_ASSIGN(const auto chunk, bytes_at(body, 16));
       if (chunk.size() < 16 || length < 16) return corrupt("its RF64 'ds64' chunk is cut off");
       const std::uint64_t size = little_endian(chunk, 8, 8);
-      if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        return corrupt("its RF64 data size is out of range");
-      }
-      wide_ = static_cast<std::int64_t>(size);
+      constexpr auto kLargest =
+          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+      wide_ = static_cast<std::int64_t>(std::min(size, kLargest));
+      wide_at_ = body + 8;
     }
     return {};
   }
 
-  Result<AudioHeader> finish(std::int64_t body, std::int64_t length) const {
+  Result<WavLayout> finish(std::int64_t body, std::int64_t length, SizeField field) const {
+    // Some writers count headers or a padding byte in; a larger difference means a file cut off.
+    constexpr std::int64_t kMostBeyond = 1024;
     if (!format_) return corrupt("its WAV data comes before a 'fmt ' chunk");
-    if (length > source_.size() - body) {
+    const std::int64_t there = source_.size() - body;
+    if (!is_placeholder(length) && length > there + kMostBeyond) {
       return corrupt("cut off: its WAV header says " + std::to_string(length) +
-                     " bytes of audio, " + std::to_string(source_.size() - body) + " are there");
+                     " bytes of audio, " + std::to_string(there) + " are there");
     }
-    AudioHeader header;
-    header.format = MediaFormat::kWav;
-    header.sample_rate = format_->sample_rate;
-    header.channels = format_->channels;
-    header.frames = length / format_->bytes_a_frame;
-    return header;
+    WavLayout layout;
+    layout.size_field = field;
+    layout.stated_bytes = length;
+    layout.data_bytes = is_placeholder(length) ? there : std::min(length, there);
+    layout.header.format = MediaFormat::kWav;
+    layout.header.sample_rate = format_->sample_rate;
+    layout.header.channels = format_->channels;
+    layout.header.frames = layout.data_bytes / format_->bytes_a_frame;
+    return layout;
   }
 
   const ByteSource& source_;
   std::vector<std::uint8_t> block_;
   std::optional<WavFormat> format_;
-  std::optional<std::int64_t> wide_;
+  std::optional<std::int64_t> wide_;     // the size that RF64 states
+  std::optional<std::int64_t> wide_at_;  // its offset
 };
 
 }  // namespace
 
-Result<AudioHeader> read_wav_header(const ByteSource& source) { return WavChunks(source).run(); }
+Result<WavLayout> read_wav_layout(const ByteSource& source) { return WavChunks(source).run(); }
+
+Result<AudioHeader> read_wav_header(const ByteSource& source) {
+  ISOCOST_ASSIGN(const WavLayout layout, read_wav_layout(source));
+  return layout.header;
+}
 
 }  // namespace isocost

@@ -11,11 +11,11 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "decode/image/image_codecs.h"
+#include "decode/image/internal/png_chunks.h"
 #include "decode/image/internal/png_rows.h"
 #include "decode/image/internal/spng_context.h"
 
@@ -24,10 +24,6 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::string_view kSignature = "\x89PNG\r\n\x1A\n";
-constexpr std::size_t kHeaderAt = 8;
-constexpr std::size_t kChunksAt = 33;     // after the signature and IHDR
-constexpr std::size_t kAroundChunk = 12;  // length and type before the data, CRC after it
 constexpr std::size_t kWidest = std::size_t{1} << 28;  // libspng refuses rows of 2^32 bytes
 
 struct Header {
@@ -40,86 +36,22 @@ struct Header {
   std::size_t inflated_bytes() const { return height * (1 + row_bytes()); }
 };
 
-// Parts of a file after its IHDR.
-struct Chunks {
-  ByteView before;           // whole chunks before the pixels
-  ByteView pixels;           // consecutive IDAT chunks, all with correct CRCs
-  ByteView after;            // the rest of the file
-  std::size_t count = 0;     // number of IDAT chunks
-  std::size_t deflated = 0;  // bytes of data in them
-};
-
-// Returns the length of the data of the chunk at `at`; nothing where the chunk does not end within
-// the file.
-std::optional<std::size_t> chunk_length(ByteView file, std::size_t at) {
-  if (at > file.size() || file.size() - at < kAroundChunk) return std::nullopt;
-  const std::size_t length = big_endian(file, at, 4);
-  if (length > file.size() - at - kAroundChunk) return std::nullopt;
-  return length;
-}
-
-bool has_right_crc(ByteView file, std::size_t at, std::size_t length) {
-  const std::uint32_t crc = libdeflate_crc32(0, &file[at + 4], 4 + length);
-  return crc == big_endian(file, at + 8 + length, 4);
-}
-
 bool is_plain(std::uint8_t colour_type) {
   return colour_type == SPNG_COLOR_TYPE_GRAYSCALE || colour_type == SPNG_COLOR_TYPE_TRUECOLOR ||
          colour_type == SPNG_COLOR_TYPE_INDEXED || colour_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ||
          colour_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA;
 }
 
-std::optional<Header> read_header(ByteView file) {
-  const auto length = chunk_length(file, kHeaderAt);
-  if (length != 13 || !has_tag(file, 0, kSignature) || !has_tag(file, kHeaderAt + 4, "IHDR") ||
-      !has_right_crc(file, kHeaderAt, 13)) {
-    return std::nullopt;
-  }
-  const Header header{big_endian(file, 16, 4), big_endian(file, 20, 4), file[25]};
-  // Plain means 8 bits, deflate, the five filters, and no interlacing.
-  const bool plain = file[24] == 8 && big_endian(file, 26, 3) == 0 &&
-                     is_plain(header.colour_type) && header.width <= kWidest;
+// Returns the header of a plain picture: 8 bits, deflate, the five filters, and no interlacing.
+std::optional<Header> plain_header(ByteView data) {
+  const Header header{big_endian(data, 0, 4), big_endian(data, 4, 4), data[9]};
+  const bool plain = data[8] == 8 && big_endian(data, 10, 3) == 0 && is_plain(header.colour_type) &&
+                     header.width <= kWidest;
   return plain ? std::optional(header) : std::nullopt;
-}
-
-std::optional<Chunks> find_chunks(ByteView file) {
-  std::size_t at = kChunksAt;
-  while (!has_tag(file, at + 4, "IDAT")) {
-    const auto length = chunk_length(file, at);
-    if (!length) return std::nullopt;
-    at += kAroundChunk + *length;
-  }
-  Chunks chunks;
-  chunks.before = file.subspan(kChunksAt, at - kChunksAt);
-  const std::size_t first = at;
-  while (has_tag(file, at + 4, "IDAT")) {
-    const auto length = chunk_length(file, at);
-    if (!length || !has_right_crc(file, at, *length)) return std::nullopt;
-    chunks.deflated += *length;
-    chunks.count += 1;
-    at += kAroundChunk + *length;
-  }
-  chunks.pixels = file.subspan(first, at - first);
-  chunks.after = file.subspan(at);
-  return chunks;
-}
-
-void append(Bytes& to, ByteView bytes) {
-  const std::size_t at = to.size();
-  to.resize(at + bytes.size());
-  std::ranges::copy(bytes, to.data() + at);
 }
 
 void append_number(Bytes& to, std::uint32_t number) {
   for (const int shift : {24, 16, 8, 0}) to.push_back(static_cast<std::uint8_t>(number >> shift));
-}
-
-void append_chunk(Bytes& to, std::string_view type, ByteView data) {
-  append_number(to, static_cast<std::uint32_t>(data.size()));
-  const std::size_t at = to.size();
-  to.insert(to.end(), type.begin(), type.end());
-  append(to, data);
-  append_number(to, libdeflate_crc32(0, &to[at], to.size() - at));
 }
 
 // Returns a pixel of zeros and its filter as a zlib stream of one stored block.
@@ -137,20 +69,14 @@ Bytes one_pixel(std::size_t channels) {
   return stream;
 }
 
-// Returns the file with a picture of one pixel, from which libspng reads all the rest.
-Bytes with_one_pixel(ByteView file, const Header& header, const Chunks& chunks) {
-  Bytes small;
-  small.reserve(chunks.before.size() + chunks.after.size() + 128);
-  append(small, file.first(kHeaderAt));
+// Returns a file with the colours of the picture and one pixel.
+Bytes with_one_pixel(const Header& header, const PngChunks& chunks) {
   Bytes ihdr;
   append_number(ihdr, 1);
   append_number(ihdr, 1);
-  append(ihdr, file.subspan(24, 5));
-  append_chunk(small, "IHDR", ihdr);
-  append(small, chunks.before);
-  append_chunk(small, "IDAT", one_pixel(header.channels()));
-  append(small, chunks.after);
-  return small;
+  ihdr.insert(ihdr.end(), chunks.header.begin() + 8, chunks.header.end());
+  const Bytes pixel = one_pixel(header.channels());
+  return png_file(ihdr, chunks.colours, {pixel});
 }
 
 // Colours of palette indexes, or of grey values; the fourth byte of each is ignored.
@@ -180,14 +106,11 @@ Colours palette(spng_ctx* png, bool transparent, const spng_trns& alphas, Alpha 
   return colours;
 }
 
-// Lets libspng read every chunk but the pixels'. Returns nothing where it finds a fault or a colour
-// key.
-std::optional<Colours> read_colours(ByteView file, const Header& header, const Chunks& chunks,
-                                    Alpha alpha) {
-  const Bytes small = with_one_pixel(file, header, chunks);
+// Lets libspng read the chunks of colours. Returns nothing where it finds a fault or a colour key.
+std::optional<Colours> read_colours(const Header& header, const PngChunks& chunks, Alpha alpha) {
+  const Bytes small = with_one_pixel(header, chunks);
   const SpngContext png(spng_ctx_new(0));
   if (!png || begin_png(png.get(), small) != 0) return std::nullopt;
-  // Read before the pixel is decoded, because libspng lets chunks after it change the palette.
   spng_trns alphas{};
   const bool transparent = spng_get_trns(png.get(), &alphas) == 0;
   const bool indexed = header.colour_type == SPNG_COLOR_TYPE_INDEXED;
@@ -205,19 +128,17 @@ struct FreeDecompressor {
 };
 
 // Returns the data of one chunk in place; that of several chunks is put together in `joined`.
-ByteView deflated(const Chunks& chunks, Bytes& joined) {
-  if (chunks.count == 1) return chunks.pixels.subspan(8, chunks.deflated);
+ByteView deflated(const PngChunks& chunks, Bytes& joined) {
+  if (chunks.pixels.size() == 1) return chunks.pixels.front();
   joined.reserve(chunks.deflated);
-  for (std::size_t at = 0; at < chunks.pixels.size();) {
-    const std::size_t length = big_endian(chunks.pixels, at, 4);
-    append(joined, chunks.pixels.subspan(at + 8, length));
-    at += kAroundChunk + length;
+  for (const ByteView piece : chunks.pixels) {
+    joined.insert(joined.end(), piece.begin(), piece.end());
   }
   return joined;
 }
 
 // Returns whether the stream makes exactly `size` bytes. Ignores bytes after it in its chunk.
-bool inflate_to(const Chunks& chunks, std::uint8_t* to, std::size_t size) {
+bool inflate_to(const PngChunks& chunks, std::uint8_t* to, std::size_t size) {
   Bytes joined;
   const ByteView stream = deflated(chunks, joined);
   const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> inflater(
@@ -290,14 +211,14 @@ bool restore_rows(const Header& header, const Colours& colours, Alpha alpha, Byt
 
 std::optional<Pixels> decode_plain_png(ByteView file, std::int32_t width, std::int32_t height,
                                        Alpha alpha) {
-  const auto header = read_header(file);
+  const auto chunks = find_png_chunks(file);
+  if (!chunks) return std::nullopt;
+  const auto header = plain_header(chunks->header);
   if (!header || std::cmp_not_equal(header->width, width) ||
       std::cmp_not_equal(header->height, height) || !pixel_bytes(width, height, 4)) {
     return std::nullopt;
   }
-  const auto chunks = find_chunks(file);
-  if (!chunks) return std::nullopt;
-  const auto colours = read_colours(file, *header, *chunks, alpha);
+  const auto colours = read_colours(*header, *chunks, alpha);
   if (!colours) return std::nullopt;
   // Rows are inflated to the end of the memory that will hold the picture.
   const std::size_t rgb_bytes = 3 * header->width * header->height;

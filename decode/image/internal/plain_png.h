@@ -16,12 +16,13 @@ namespace isocost {
 constexpr std::size_t most_inflated_bytes(std::size_t deflated) { return 1032 * deflated; }
 
 /// Decodes a PNG of the usual kind: 8 bits a channel or palette index, not interlaced, without a
-/// colour key, and without any fault. Returns nothing for every other file, which libspng must
-/// decode or refuse; the pixels that it returns are libspng's. Computes on the calling thread.
+/// colour key, and without a fault in its pixels. Returns nothing for every other file, which
+/// libspng must decode or refuse; the pixels that it returns are libspng's. Computes on the calling
+/// thread.
 ///
-/// Chunks other than the pixels' are checked by libspng itself, in a copy of the file with one
-/// black pixel. Of the pixels' chunks, CRCs and Adler-32 must be right, and they must inflate to
-/// exactly the bytes that the header promises.
+/// Palette and transparency are read by libspng itself, from a file with one black pixel. Of the
+/// pixels, the Adler-32 must be right, and they must inflate to exactly the bytes that the header
+/// promises.
 std::optional<Pixels> decode_plain_png(ByteView file, std::int32_t width, std::int32_t height,
                                        Alpha alpha);
 

@@ -32,10 +32,7 @@ inline std::size_t png_channels(std::uint8_t colour_type) {
 /// Begins to read `file`, which must outlive the context. CRCs of critical chunks must be right;
 /// ancillary chunks with a wrong one are ignored. Returns libspng's code.
 inline int begin_png(spng_ctx* png, ByteView file) {
-  constexpr std::size_t kChunkBytes = std::size_t{1}
-                                      << 20;  // limit for texts and profiles, none of which is kept
   spng_set_crc_action(png, SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
-  spng_set_chunk_limits(png, kChunkBytes, kChunkBytes);
   return spng_set_png_buffer(png, file.data(), file.size());
 }
 

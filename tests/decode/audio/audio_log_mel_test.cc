@@ -11,6 +11,7 @@
 #include <numbers>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -184,6 +185,42 @@ TEST(AudioLogMel, EqualsTheMelOfTheSamplesAt16kHz) {
   ASSERT_TRUE(log_mel(samples, expected).has_value());
   ASSERT_EQ(d->mel.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(d->mel[i], expected[i], 1e-6);
+}
+
+// A header of RF64, with the size of the samples in a chunk of its own, before a WAV's chunks.
+Bytes as_rf64(const Bytes& wav, std::uint64_t size) {
+  Bytes bytes;
+  for (const char c : std::string_view("RF64\xFF\xFF\xFF\xFFWAVEds64\x1C")) {
+    bytes.push_back(static_cast<std::byte>(c));
+  }
+  bytes.resize(20 + 8);
+  for (std::size_t i = 0; i < 8; ++i) bytes.push_back(static_cast<std::byte>(size >> (8 * i)));
+  bytes.resize(20 + 28);
+  bytes.insert(bytes.end(), wav.begin() + 12, wav.end());
+  return bytes;
+}
+
+TEST(AudioLogMel, ReadsAWavOfUnknownSizeToItsEnd) {
+  constexpr std::size_t kSamples = 6400;
+  const Bytes wav = make_wav(sine(16'000, 1, kSamples, 500), 16'000, 1);
+  const auto expected = decode(wav, MediaFormat::kWav);
+  ASSERT_TRUE(expected.has_value()) << expected.error().to_string();
+  std::vector<Bytes> files;
+  for (const std::uint32_t size :
+       {0U, 0x7FFFFFFFU, 0xFFFFFFFFU, 2 * std::uint32_t{kSamples} + 44}) {
+    Bytes file = wav;
+    const std::size_t at = file.size() - 2 * kSamples - 4;
+    for (std::size_t i = 0; i < 4; ++i) file[at + i] = static_cast<std::byte>(size >> (8 * i));
+    files.push_back(file);
+  }
+  for (const std::uint64_t size : {std::uint64_t{2 * kSamples}, std::uint64_t{0}, UINT64_MAX}) {
+    files.push_back(as_rf64(files[2], size));
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto d = decode(files[i], MediaFormat::kWav);
+    ASSERT_TRUE(d.has_value()) << i << ' ' << d.error().to_string();
+    EXPECT_EQ(d->mel, expected->mel) << i;
+  }
 }
 
 TEST(AudioLogMel, MixesChannelsByTheirMean) {

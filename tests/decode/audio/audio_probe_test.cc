@@ -170,15 +170,31 @@ TEST(AudioProbe, RefusesEmptyAndForeignBytes) {
 }
 
 TEST(AudioProbe, RefusesACutOffWavAndOgg) {
-  for (const MediaFormat format : {MediaFormat::kWav, MediaFormat::kOggVorbis}) {
+  // A size that is a little too large is a writer's error.
+  for (const auto& [format, least] : {std::pair(MediaFormat::kWav, std::size_t{1025}),
+                                      std::pair(MediaFormat::kOggVorbis, std::size_t{1})}) {
     const Bytes bytes = tone(format, 16'000, 1, 50'000);
-    for (std::size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 97) {
+    for (std::size_t cut = 0; cut + least <= bytes.size(); cut += 1 + bytes.size() / 97) {
       const auto shape = probe_bytes(std::span(bytes).first(cut), format);
       ASSERT_FALSE(shape.has_value()) << cut << " of " << bytes.size();
       EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt) << message_of(shape);
     }
-    EXPECT_THAT(message_of(probe_bytes(std::span(bytes).first(bytes.size() - 1), format)),
+    EXPECT_THAT(message_of(probe_bytes(std::span(bytes).first(bytes.size() - least), format)),
                 HasSubstr("cut off"));
+  }
+}
+
+TEST(AudioProbe, ReadsAWavOfUnknownOrSlightlyLargeSizeToItsEnd) {
+  constexpr std::uint32_t kSamples = 1000;
+  for (const std::uint32_t size : {0U, 2 * kSamples, 2 * kSamples + 1, 2 * kSamples + 44,
+                                   0x7FFFF000U, 0x7FFFFFFFU, 0xFFFFFFDBU, 0xFFFFFFFFU}) {
+    Bytes bytes = tone(MediaFormat::kWav, 16'000, 1, kSamples);
+    for (const std::size_t at : {std::size_t{4}, bytes.size() - 2 * kSamples - 4}) {
+      for (std::size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<std::byte>(size >> (8 * i));
+    }
+    const auto shape = probe_bytes(bytes, MediaFormat::kWav);
+    ASSERT_TRUE(shape.has_value()) << size << ' ' << message_of(shape);
+    EXPECT_EQ(shape->frames, kSamples) << size;
   }
 }
 

@@ -206,6 +206,100 @@ def rle8_bmp(image):
     return bmp(8, 1, HEIGHT, table, body + b"\0\1")
 
 
+def with_masks_bmp(image):
+    """32 bits whose masks name an alpha channel, in a header of version 4."""
+    width, height = image.size
+    body = b"".join(bytes(image.getpixel((x, y))) for y in reversed(range(height)) for x in range(width))
+    info = struct.pack("<IiiHHIIiiIIIIII", 108, width, height, 1, 32, 3, len(body), 2835, 2835, 0, 0,
+                       0xFF, 0xFF00, 0xFF0000, 0xFF000000).ljust(108, b"\0")
+    return b"BM" + struct.pack("<IHHI", 122 + len(body), 0, 0, 122) + info + body
+
+
+# Properties that files have in the wild, each of which some reader refuses or reads otherwise.
+
+
+def saved(image, kind, **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def exif(kind, count, value, more=b""):
+    """An EXIF block that states an orientation as `count` values of TIFF's type `kind`; `more` begins at offset 26."""
+    return (b"II*\0" + struct.pack("<IHHHI", 8, 1, 0x0112, kind, count) + value.ljust(4, b"\0")
+            + struct.pack("<I", 0) + more)
+
+
+EXIF_6 = exif(3, 1, struct.pack("<H", 6))
+XMP_6 = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+XMP_6_ELEMENT = b"<rdf:Description><tiff:Orientation>6</tiff:Orientation></rdf:Description>"
+
+
+def jpeg_with(*segments):
+    data = saved(picture(28, 56), "JPEG", quality=90)
+    return data[:2] + b"".join(b"\xff\xe1" + struct.pack(">H", len(one) + 2) + one for one in segments) + data[2:]
+
+
+def orientations():
+    name, xmp = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
+    keep("orientation_long.jpg", jpeg_with(name + exif(4, 1, struct.pack("<I", 6))))
+    keep("orientation_rational.jpg", jpeg_with(name + exif(5, 1, struct.pack("<I", 26), struct.pack("<II", 12, 2))))
+    keep("orientation_apart.jpg", jpeg_with(name + exif(4, 2, struct.pack("<I", 26), struct.pack("<II", 6, 1))))
+    keep("orientation_byte.jpg", jpeg_with(name + exif(1, 1, b"\6")))  # bytes are no number to Pillow
+    keep("orientation_xmp.jpg", jpeg_with(xmp + XMP_6))
+    keep("orientation_exif_before_xmp.jpg", jpeg_with(xmp + XMP_6, name + exif(3, 1, struct.pack("<H", 3))))
+    keep("orientation_xmp.webp", saved(picture(28, 56), "WEBP", lossless=True, xmp=XMP_6_ELEMENT))
+    keep("orientation_exif.webp", saved(picture(28, 56), "WEBP", lossless=True, exif=name + EXIF_6))
+    data = saved(picture(28, 56), "PNG")
+    lines = f"\nexif\n{len(EXIF_6) + 6:8}\n{(name + EXIF_6).hex()[:72]}\n{(name + EXIF_6).hex()[72:]}\n".encode()
+    for kind, one in (("exif", chunk(b"eXIf", EXIF_6)),
+                      ("xmp", chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + XMP_6)),
+                      ("compressed_xmp", chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(XMP_6))),
+                      ("raw_profile", chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(lines)))):
+        keep(f"orientation_{kind}.png", data[:33] + one + data[33:])
+        keep(f"orientation_{kind}_after.png", data[:-12] + one + data[-12:])
+    twice = data[:33] + chunk(b"eXIf", exif(3, 1, struct.pack("<H", 3))) + data[33:-12]
+    keep("orientation_exif_before_and_after.png", twice + chunk(b"eXIf", EXIF_6) + data[-12:])
+
+
+def damaged_chunk(kind, data):
+    return chunk(kind, data)[:-1] + b"\0"
+
+
+def pngs_with_faults():
+    """All pixels are there, and what is not right lies elsewhere."""
+    for name, data in (("", png(2, 8, pixel)), ("interlaced_", png(2, 8, pixel, interlaced=True))):
+        at, end = data.index(b"IDAT") - 4, len(data) - 12
+        before, after = data[:at], data[end:]
+        stream = data[at + 8:end - 4]
+        keep(f"{name}wrong_crc.png", before + damaged_chunk(b"IDAT", stream) + after)
+        keep(f"{name}without_end.png", data[:end])
+        keep(f"{name}without_last_crc.png", data[:end - 4])
+        keep(f"{name}without_adler.png", before + chunk(b"IDAT", stream[:-4]) + after)
+        keep(f"{name}wrong_crc_after.png", data[:end] + damaged_chunk(b"tEXt", b"a\0b") + damaged_chunk(b"IEND", b""))
+        keep(f"{name}garbage_after.png", data[:end] + b"garbage garbage garbage")
+        keep(f"{name}more_rows.png",
+             before + chunk(b"IDAT", zlib.compress(zlib.decompress(stream) + bytes(1 + 3 * WIDTH))) + after)
+        keep(f"{name}more_bytes.png", before + chunk(b"IDAT", stream + b"more") + after)
+        keep(f"{name}many_texts.png", before + chunk(b"tEXt", b"a\0b") * 1200 + data[at:])
+        keep(f"{name}bad_profile.png", before + chunk(b"iCCP", b"a\0\0no profile") + data[at:])
+        keep(f"{name}unknown_chunk.png", before + chunk(b"ABCD", b"critical by its name") + data[at:])
+
+
+def others_with_faults():
+    image = picture()
+    data = bytearray(saved(image.quantize(13, dither=Image.Dither.NONE), "GIF", interlace=0))
+    data[6:10] = struct.pack("<HH", WIDTH - 5, HEIGHT - 3)  # The picture is larger than its canvas,
+    keep("leaves_canvas.gif", bytes(data))
+    at = data.index(b"\x2c" + struct.pack("<HHHH", 0, 0, WIDTH, HEIGHT))
+    data[at + 1:at + 5] = struct.pack("<HH", 2, 4)  # and does not begin at its corner.
+    keep("leaves_canvas_aside.gif", bytes(data))
+    save("rgba_without_masks.bmp", with_alpha(image), "BMP")
+    keep("rgba_with_masks.bmp", with_masks_bmp(with_alpha(image)))
+    data = saved(picture(64, 64), "JPEG", quality=90, restart_marker_blocks=4)
+    keep("missing_restart.jpg", data.replace(b"\xff\xd1", b"", 1))
+
+
 def raw_input(width, height, rate):
     return ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(rate), "-i", "-"]
 
@@ -250,7 +344,7 @@ def main():
     for old in FOLDER.iterdir():
         if old.name != "make.py":
             old.unlink()
-    for make in (jpegs, pngs, webps, gifs, bmps, videos):
+    for make in (jpegs, pngs, webps, gifs, bmps, orientations, pngs_with_faults, others_with_faults, videos):
         make()
 
 

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "decode/bytes/header_window.h"
+#include "decode/bytes/media_bytes.h"
+
+namespace isocost {
+
+/// What the metadata of a picture state of its orientation, as Pillow's getexif reads it: EXIF
+/// counts, and XMP where EXIF states none.
+struct OrientationTags {
+  std::optional<std::int64_t> exif;
+  std::optional<std::int64_t> xmp;
+
+  /// Returns EXIF's number from 1 to 8. One that is no such number counts as 1, and so does none.
+  std::uint8_t orientation() const;
+};
+
+/// Returns the orientation that the EXIF block (a small TIFF) within [begin, end) states, as a
+/// whole number of any of TIFF's types. A block that is broken states none. Errors: kIo.
+Result<std::optional<std::int64_t>> exif_orientation(HeaderWindow& window, std::int64_t begin,
+                                                     std::int64_t end);
+
+/// Returns the orientation that an XMP packet within [begin, end) states. Reads its first MiB.
+/// Errors: kIo.
+Result<std::optional<std::int64_t>> xmp_orientation(HeaderWindow& window, std::int64_t begin,
+                                                    std::int64_t end);
+
+/// Returns the orientation that the text of an XMP packet states.
+std::optional<std::int64_t> xmp_orientation(std::string_view packet);
+
+}  // namespace isocost
