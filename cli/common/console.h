@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/log.h"
-#include "loader/dataset/dataset.h"
+#include "base/progress.h"
 
 namespace isocost::cli {
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -11,30 +10,15 @@
 
 #include "base/byte_source.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/result.h"
 #include "decode/probe.h"
 #include "decode/shape/sample_shape.h"
+#include "loader/dataset/catalogue/bad_sample.h"
+#include "loader/dataset/catalogue/sample_id.h"
+#include "loader/dataset/tokens/why_unusable.h"
 
 namespace isocost {
-
-/// A sample's number in its data set, 0 to size - 1: shards in the order of their names, samples in
-/// the order of the shard. Depends on the data set's bytes alone.
-using SampleId = std::uint64_t;
-
-/// A sample that cannot be used, and why.
-struct BadSample {
-  std::string shard;
-  std::string key;
-  std::string part;  ///< Empty: the sample as a whole.
-  std::string reason;
-  /// Whether it was refused for a limit among the options (memory, max_tokens), not for its data.
-  bool over_limit = false;
-};
-
-/// Called repeatedly during long work with the amount done, the total, and a description of the
-/// work. Calls may come from several threads at once.
-using ProgressSink =
-    std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
 
 struct DatasetOptions {
   ProbeLimits limits;
@@ -50,7 +34,7 @@ struct DatasetOptions {
   /// Returns why a sample of this shape cannot be used, for a limit among the options; empty: it
   /// can be. Called once for each sample that has no other fault, by the thread that opens the data
   /// set. Null: all can be used.
-  std::function<std::string(const SampleShape&)> why_unusable = {};
+  WhyUnusable why_unusable = {};
   /// Whether samples with tokens that why_unusable refuses are cut at the end of a turn, the last
   /// at which it accepts them. Media of the turns that are cut off are no parts of the sample.
   bool truncate = false;

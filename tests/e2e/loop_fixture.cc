@@ -10,6 +10,7 @@
 
 #include "balancer/layout/layout.h"
 #include "decode/recipe.h"
+#include "loader/dataset/dataset.h"
 #include "loader/dataset/shard_writing/make_shards.h"
 #include "tests/support/media.h"
 

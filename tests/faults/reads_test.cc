@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "loader/dataset/dataset.h"
 #include "loader/dataset/shard_writing/make_shards.h"
 #include "tests/e2e/loop_fixture.h"
 #include "tests/loader/node/node_support.h"

@@ -20,6 +20,7 @@
 #include "base/utf8.h"
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/formats/member_name.h"
+#include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/shard_writing/internal/sample_input.h"
 #include "loader/dataset/shard_writing/internal/shard_writer.h"
 #include "loader/dataset/shard_writing/internal/unread.h"
@@ -51,11 +52,6 @@ bool is_shard_of(const fs::path& path, std::string_view name) {
   if (file.front() != '-' || digits < kDigits) return false;
   const std::string rest = file.substr(1 + digits);
   return rest == ".tar" || rest == ".tar.gz";
-}
-
-bool looks_like_shard(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.ends_with(".tar") || name.ends_with(".tar.gz") || name.ends_with(".tgz");
 }
 
 class Maker {
@@ -121,7 +117,7 @@ Status Maker::prepare() {
   std::vector<fs::path> standing;
   if (!error) {
     for (const auto& entry : fs::directory_iterator(output_, error)) {
-      if (looks_like_shard(entry.path())) standing.push_back(entry.path());
+      if (has_shard_ending(entry.path().filename().string())) standing.push_back(entry.path());
     }
   }
   if (error) return Error(ErrorCode::kIo, output_.string() + ": " + error.message());

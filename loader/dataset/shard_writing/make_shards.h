@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "decode/probe.h"
-#include "loader/dataset/dataset.h"
+#include "loader/dataset/catalogue/bad_sample.h"
 
 namespace isocost {
 

@@ -44,13 +44,13 @@ class StepSourceTest : public testing::Test {
     CursorOptions cursor;
     cursor.size = dataset->size();
     cursor.global_batch_size = 4;
+    options_.cost_model.profile = std::make_shared<const CostProfile>(profile);
     return {options_,
             log_.sink(),
             clock_.clock(),
             std::move(dataset),
             Recipe::create({}).value(),
             make_in_process_decoder(Recipe::create({}).value(), std::chrono::minutes(1)),
-            profile,
             {},
             std::make_unique<OnlineModel>(profile, CostModel::Options{}, log_.sink()),
             nullptr,

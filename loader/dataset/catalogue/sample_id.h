@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace isocost {
+
+/// A sample's number in its data set, 0 to size - 1: shards in the order of their names, samples in
+/// the order of the shard. Depends on the data set's bytes alone.
+using SampleId = std::uint64_t;
+
+}  // namespace isocost

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "loader/dataset/catalogue/bad_sample.h"
+#include "loader/dataset/catalogue/shard.h"
+#include "loader/dataset/catalogue/shard_selection.h"
+#include "loader/dataset/tokens/why_unusable.h"
+
+namespace isocost {
+
+struct SelectionOptions {
+  /// Called once for each sample that has no other fault. Null: all can be used.
+  WhyUnusable why_unusable;
+  /// Whether samples with tokens that why_unusable refuses are cut at the end of a turn.
+  bool truncate = false;
+};
+
+struct Selection {
+  std::vector<ShardSelection> shards;  ///< One for each shard.
+  /// Samples that indexing found bad, then those with the key of an earlier one, those without
+  /// tokens, and those that why_unusable refuses; each in the order of the shards.
+  std::vector<BadSample> bad;
+};
+
+/// Selects the samples of a data set that can be used.
+Selection select_samples(std::span<const Shard> shards, const SelectionOptions& options);
+
+/// Returns the number of samples that are cut.
+std::size_t cut_samples(std::span<const ShardSelection> selections);
+
+}  // namespace isocost

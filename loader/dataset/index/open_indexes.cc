@@ -1,0 +1,98 @@
+#include "loader/dataset/index/open_indexes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
+#include "loader/dataset/formats/shard_name.h"
+
+namespace isocost {
+namespace fs = std::filesystem;
+namespace {
+
+// Returns how many shards are indexed at once. Workers for plain shards read a little here and
+// there, and wait for a disk or a network, so more of them than cores help. A compressed shard
+// takes a core, and memory for its inflated bytes.
+std::size_t workers_for(std::span<const fs::path> shards, std::size_t wanted) {
+  constexpr std::size_t kLeastOfPlain = 8;
+  std::size_t workers = wanted;
+  if (wanted == 0) {
+    workers = std::max(std::thread::hardware_concurrency(), 1U);
+    const bool has_compressed = std::ranges::any_of(shards, [](const fs::path& shard) {
+      return names_compressed_shard(shard.filename().string());
+    });
+    if (!has_compressed) workers = std::max(workers, kLeastOfPlain);
+  }
+  return std::min(workers, shards.size());
+}
+
+class Indexing {
+ public:
+  Indexing(std::span<const fs::path> shards, const IndexingOptions& options)
+      : shards_(shards), options_(options), indexes_(shards.size()) {}
+
+  Result<std::vector<std::unique_ptr<const ShardIndex>>> run() &&;
+
+ private:
+  void work();
+  void finish_one(const fs::path& shard);
+  void fail(Error error) ISOCOST_EXCLUDES(mutex_);
+
+  const std::span<const fs::path> shards_;
+  const IndexingOptions& options_;
+  std::vector<std::unique_ptr<const ShardIndex>> indexes_;  // each is set by one worker
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<std::uint64_t> done_ = 0;
+  Mutex mutex_;
+  std::optional<Error> error_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+Result<std::vector<std::unique_ptr<const ShardIndex>>> Indexing::run() && {
+  const std::size_t workers = workers_for(shards_, options_.workers);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
+    work();
+  }
+  const MutexLock lock(mutex_);
+  if (error_) return *std::move(error_);
+  return std::move(indexes_);
+}
+
+void Indexing::work() {
+  for (std::size_t i = next_++; i < shards_.size(); i = next_++) {
+    auto index = open_or_build_index(
+        {shards_[i], options_.directories, options_.limits, options_.log, options_.stop});
+    if (!index) {
+      fail(std::move(index).error());
+      return;
+    }
+    indexes_[i] = *std::move(index);
+    finish_one(shards_[i]);
+  }
+}
+
+void Indexing::finish_one(const fs::path& shard) {
+  const std::uint64_t done = ++done_;
+  if (options_.progress) options_.progress(done, shards_.size(), shard.filename().string());
+}
+
+void Indexing::fail(Error error) {
+  next_ = shards_.size();
+  const MutexLock lock(mutex_);
+  if (!error_) error_ = std::move(error);
+}
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<const ShardIndex>>> open_indexes(
+    std::span<const fs::path> shards, const IndexingOptions& options) {
+  return Indexing(shards, options).run();
+}
+
+}  // namespace isocost

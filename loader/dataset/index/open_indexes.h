@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/result.h"
+#include "decode/probe.h"
+#include "loader/dataset/index/index_file.h"
+
+namespace isocost {
+
+struct IndexingOptions {
+  std::vector<std::filesystem::path> directories;  ///< See index_directories.
+  ProbeLimits limits;
+  std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, of plain tars at least 8.
+  ProgressSink progress;    ///< Told the name of each shard that is done.
+  LogSink log;
+  std::stop_token stop = {};
+};
+
+/// Opens the indexes of shards, or builds those that are missing or stale. Returns them in the
+/// order of the shards. Blocks; works on the calling thread and on threads of its own. Errors:
+/// those of open_or_build_index, after which no further shard is begun.
+Result<std::vector<std::unique_ptr<const ShardIndex>>> open_indexes(
+    std::span<const std::filesystem::path> shards, const IndexingOptions& options);
+
+}  // namespace isocost

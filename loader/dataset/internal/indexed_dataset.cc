@@ -1,0 +1,84 @@
+#include "loader/dataset/internal/indexed_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "loader/dataset/index/read_ahead_ranges.h"
+#include "loader/dataset/tokens/token_source.h"
+
+namespace isocost {
+namespace {
+
+std::vector<ByteRange> ranges_of(const CatalogueSample& sample) {
+  return read_ahead_ranges(sample.shard.view(), sample.number, sample.shard.tokens() != nullptr);
+}
+
+}  // namespace
+
+IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad)
+    : catalogue_(std::move(catalogue)), bad_(std::move(bad)) {}
+
+SampleShape IndexedDataset::shape(SampleId id) const {
+  return catalogue_.sample(id).parts().shape();
+}
+
+std::string_view IndexedDataset::key(SampleId id) const { return catalogue_.sample(id).key(); }
+
+std::string_view IndexedDataset::shard(SampleId id) const {
+  return catalogue_.sample(id).shard.name();
+}
+
+std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const {
+  return catalogue_.sample(id).parts().name(part);
+}
+
+Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
+  const CatalogueSample sample = catalogue_.sample(id);
+  const auto indexed = sample.parts().indexed(part);
+  if (!indexed) return open_tokens(sample.shard.tokens(), sample.number, sample.cut);
+  const IndexView& view = sample.shard.view();
+  ISOCOST_ASSIGN(auto file, files_.open(sample.shard));
+  return std::make_unique<MemberSource>(std::move(file), view.part_offset(*indexed),
+                                        view.part_shape(*indexed).encoded_bytes);
+}
+
+Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const {
+  const CatalogueSample sample = catalogue_.sample(id);
+  const IndexView& view = sample.shard.view();
+  const std::int64_t bytes = view.json_bytes(sample.number);
+  if (bytes == 0) return std::unique_ptr<ByteSource>();
+  ISOCOST_ASSIGN(auto file, files_.open(sample.shard));
+  return std::make_unique<MemberSource>(std::move(file), view.json_offset(sample.number), bytes);
+}
+
+Status IndexedDataset::check_index(SampleId id) const {
+  return catalogue_.sample(id).shard.check_mapped_files();
+}
+
+void IndexedDataset::read_ahead(SampleId id) const {
+  const CatalogueSample sample = catalogue_.sample(id);
+  const std::vector<ByteRange> ranges = ranges_of(sample);
+  if (!ranges.empty()) files_.read_ahead(sample.shard, ranges);
+}
+
+std::int64_t IndexedDataset::read_ahead_bytes(SampleId id) const {
+  std::int64_t bytes = 0;
+  for (const ByteRange& range : ranges_of(catalogue_.sample(id))) bytes += range.end - range.begin;
+  return bytes;
+}
+
+const std::string& IndexedDataset::shard_name(std::size_t i) const {
+  return catalogue_.shards()[i].name();
+}
+
+Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_token& stop) const {
+  return files_.is_as_last_checked(catalogue_.shards()[i], stop);
+}
+
+std::size_t IndexedDataset::indexes_not_kept() const {
+  const auto count = std::ranges::count_if(
+      catalogue_.shards(), [](const Shard& shard) { return !shard.index().kept(); });
+  return static_cast<std::size_t>(count);
+}
+
+}  // namespace isocost

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "loader/dataset/catalogue/catalogue.h"
+#include "loader/dataset/dataset.h"
+#include "loader/dataset/internal/shard_files.h"
+
+namespace isocost {
+
+/// A data set of indexed shards: the catalogue has its samples, the files their bytes.
+class IndexedDataset final : public Dataset {
+ public:
+  IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad);
+
+  std::uint64_t size() const override { return catalogue_.size(); }
+  SampleShape shape(SampleId id) const override;
+  std::string_view key(SampleId id) const override;
+  std::string_view shard(SampleId id) const override;
+  std::string_view part_name(SampleId id, std::size_t part) const override;
+  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
+  Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override;
+  Status check_index(SampleId id) const override;
+  void read_ahead(SampleId id) const override;
+  std::int64_t read_ahead_bytes(SampleId id) const override;
+  std::size_t open_shards() const override { return files_.max_open(); }
+  const std::vector<BadSample>& bad() const override { return bad_; }
+  std::size_t shards() const override { return catalogue_.shards().size(); }
+  const std::string& shard_name(std::size_t i) const override;
+  Result<bool> is_as_last_checked(std::size_t i, const std::stop_token& stop) const override;
+  std::size_t indexes_not_kept() const override;
+  std::uint64_t fingerprint() const override { return catalogue_.fingerprint(); }
+
+ private:
+  const Catalogue catalogue_;
+  const std::vector<BadSample> bad_;
+  mutable ShardFiles files_;
+};
+
+}  // namespace isocost

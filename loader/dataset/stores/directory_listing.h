@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace isocost {
+
+/// An entry of a directory that is meant to be a file.
+struct ListedFile {
+  std::filesystem::path path;
+  std::string name;
+  /// Reason why there is no file to read, and what to do; empty: there is one.
+  std::string problem;
+};
+
+/// Returns the entries of a directory whose names `is_wanted` accepts, by name. Looks into no
+/// directory below. Errors: kNotFound (no such directory), kIo.
+Result<std::vector<ListedFile>> list_directory(
+    const std::filesystem::path& directory,
+    const std::function<bool(std::string_view name)>& is_wanted);
+
+}  // namespace isocost

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "loader/dataset/index/index_file.h"
+#include "loader/dataset/tokens/token_file.h"
+#include "loader/dataset/tokens/tokenizer_identity.h"
+
+namespace isocost {
+
+/// Opens the tokens that a tokenizer made of a shard, whatever its options. Errors: kNotFound with
+/// the shard, what is missing or differs, and `remedy`.
+Result<std::shared_ptr<const TokenFile>> open_shard_tokens(const std::filesystem::path& shard,
+                                                           const ShardIndex& index,
+                                                           const TokenizerIdentity& tokenizer,
+                                                           std::string_view remedy);
+
+/// Logs how many of the shards have tokens that were made with options other than the defaults.
+void log_tokenizer_options(std::span<const std::shared_ptr<const TokenFile>> tokens,
+                           const LogSink& sink);
+
+}  // namespace isocost

@@ -1,0 +1,48 @@
+#include "loader/dataset/formats/shard_name.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+namespace isocost {
+namespace {
+
+TEST(ShardName, HasTheEndingOfAShard) {
+  for (const char* name : {"a.tar", "a.b.tar", "a.tar.gz", "a.tgz"}) {
+    EXPECT_TRUE(is_shard_name(name)) << name;
+    EXPECT_TRUE(has_shard_ending(name)) << name;
+  }
+  for (const char* name : {"a", "tar", "a.tar.bz2", "a.tar.idx", "a.gz", "a.TAR", ""}) {
+    EXPECT_FALSE(is_shard_name(name)) << name;
+    EXPECT_FALSE(has_shard_ending(name)) << name;
+  }
+}
+
+TEST(ShardName, HiddenFilesAreNoShards) {
+  EXPECT_FALSE(is_shard_name(".a.tar"));
+  EXPECT_FALSE(is_shard_name(".tar"));
+  EXPECT_TRUE(has_shard_ending(".a.tar"));
+}
+
+TEST(ShardName, SaysWhichShardsAreCompressed) {
+  EXPECT_TRUE(names_compressed_shard("a.tar.gz"));
+  EXPECT_TRUE(names_compressed_shard("a.tgz"));
+  EXPECT_FALSE(names_compressed_shard("a.tar"));
+  EXPECT_FALSE(names_compressed_shard("a.gz"));
+}
+
+TEST(ShardName, MessagesHaveAllEndings) {
+  const std::string names(kShardNames);
+  std::size_t endings = 0;
+  for (std::size_t at = 0; at < names.size(); ++endings) {
+    const std::size_t end = std::min(names.find(", ", at), names.size());
+    EXPECT_TRUE(is_shard_name("a" + names.substr(at + 1, end - at - 1)));
+    at = end + 2;
+  }
+  EXPECT_EQ(endings, 3U);
+}
+
+}  // namespace
+}  // namespace isocost
