@@ -6,8 +6,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +16,7 @@
 #include "decode/bytes/header_window.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/image_headers.h"
+#include "decode/image/internal/inflater.h"
 #include "decode/image/internal/orientation_tags.h"
 #include "decode/shape/sample_shape.h"
 
@@ -41,22 +40,16 @@ bool is_png_depth(std::uint8_t colour_type, std::uint8_t depth) {
 
 constexpr std::size_t kMostText = std::size_t{1} << 20;  // bytes of a text that is read
 
-struct Chunk {
-  std::int64_t data = 0;  ///< Offset of its data.
+struct ChunkData {
+  std::int64_t begin = 0;  ///< Offset of a chunk's data.
   std::int64_t length = 0;
-  std::int64_t end() const { return data + length; }
+  std::int64_t end() const { return begin + length; }
   std::int64_t next() const { return end() + 4; }  // after its CRC
-};
-
-struct FreeDecompressor {
-  void operator()(libdeflate_decompressor* one) const { libdeflate_free_decompressor(one); }
 };
 
 // Returns the text in a zlib stream; nothing where it is damaged or has more than kMostText bytes.
 std::string inflated(std::string_view stream) {
-  const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> inflater(
-      libdeflate_alloc_decompressor());
-  if (!inflater) throw std::bad_alloc();
+  const Inflater inflater = make_inflater();
   std::string text(kMostText, '\0');
   std::size_t size = 0;
   const libdeflate_result result = libdeflate_zlib_decompress(
@@ -110,7 +103,7 @@ class PngOrientation {
       const bool is_end = head.size() < 8 || has_tag(head, 4, "IEND");
       if (is_end && !has_pixels) return corrupt("its PNG chunks end before a picture");
       if (is_end) break;
-      const Chunk chunk{at + 8, static_cast<std::int64_t>(big_endian(head, 0, 4))};
+      const ChunkData chunk{at + 8, static_cast<std::int64_t>(big_endian(head, 0, 4))};
       if (chunk.length > INT32_MAX) {
         if (has_pixels) break;
         return corrupt("it has a PNG chunk of an impossible length");
@@ -127,20 +120,20 @@ class PngOrientation {
   }
 
  private:
-  Status read(const std::string& type, const Chunk& chunk) {
+  Status read(const std::string& type, const ChunkData& chunk) {
     if (type == "eXIf") {
       has_exif_ = true;
-      ISOCOST_ASSIGN(tags_.exif, exif_orientation(window_, chunk.data, chunk.end()));
+      ISOCOST_ASSIGN(tags_.exif, exif_orientation(window_, chunk.begin, chunk.end()));
     } else if (type == "iTXt" || type == "zTXt" || type == "tEXt") {
       return read_text(type, chunk);
     }
     return {};
   }
 
-  Status read_text(const std::string& type, const Chunk& chunk) {
+  Status read_text(const std::string& type, const ChunkData& chunk) {
     constexpr std::string_view kXmp("XML:com.adobe.xmp\0", 18);
     constexpr std::string_view kRawExif("Raw profile type exif\0", 22);
-    ISOCOST_ASSIGN(const ByteView keyword, window_.some(chunk.data, kRawExif.size()));
+    ISOCOST_ASSIGN(const ByteView keyword, window_.some(chunk.begin, kRawExif.size()));
     const bool is_xmp = type == "iTXt" && has_tag(keyword, 0, kXmp);
     const bool is_raw_exif = type != "iTXt" && has_tag(keyword, 0, kRawExif);
     if (!is_xmp && !is_raw_exif) return {};
@@ -165,10 +158,10 @@ class PngOrientation {
   }
 
   // Returns the data of a chunk; nothing of one that is too long, or beyond the file's end.
-  Result<std::string> data_of(const Chunk& chunk) {
+  Result<std::string> data_of(const ChunkData& chunk) {
     std::string data;
     if (std::cmp_greater(chunk.length, kMostText)) return data;
-    for (std::int64_t at = chunk.data; at < chunk.end();) {
+    for (std::int64_t at = chunk.begin; at < chunk.end();) {
       const auto left = static_cast<std::size_t>(chunk.end() - at);
       ISOCOST_ASSIGN(const ByteView bytes, window_.some(at, std::min(left, HeaderWindow::kBytes)));
       if (bytes.empty()) return std::string();

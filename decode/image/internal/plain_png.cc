@@ -8,13 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "decode/image/image_codecs.h"
+#include "decode/image/internal/inflater.h"
 #include "decode/image/internal/png_chunks.h"
 #include "decode/image/internal/png_rows.h"
 #include "decode/image/internal/spng_context.h"
@@ -123,10 +122,6 @@ std::optional<Colours> read_colours(const Header& header, const PngChunks& chunk
   return right ? std::optional(colours) : std::nullopt;
 }
 
-struct FreeDecompressor {
-  void operator()(libdeflate_decompressor* one) const { libdeflate_free_decompressor(one); }
-};
-
 // Returns the data of one chunk in place; that of several chunks is put together in `joined`.
 ByteView deflated(const PngChunks& chunks, Bytes& joined) {
   if (chunks.pixels.size() == 1) return chunks.pixels.front();
@@ -141,9 +136,7 @@ ByteView deflated(const PngChunks& chunks, Bytes& joined) {
 bool inflate_to(const PngChunks& chunks, std::uint8_t* to, std::size_t size) {
   Bytes joined;
   const ByteView stream = deflated(chunks, joined);
-  const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> inflater(
-      libdeflate_alloc_decompressor());
-  if (!inflater) throw std::bad_alloc();
+  const Inflater inflater = make_inflater();
   return libdeflate_zlib_decompress(inflater.get(), stream.data(), stream.size(), to, size,
                                     nullptr) == LIBDEFLATE_SUCCESS;
 }
