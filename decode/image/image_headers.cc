@@ -1,6 +1,5 @@
 #include "decode/image/image_headers.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>

@@ -77,8 +77,9 @@ Hello ClientSession::hello() {
   hello.rank = options_.rank;
   hello.world_size = options_.world_size;
   hello.client_id = client_id_;
-  hello.has_position = reassembly_.received().has_value();
-  if (hello.has_position) hello.position = *reassembly_.received();
+  const std::optional<Position> received = reassembly_.received();
+  hello.has_position = received.has_value();
+  if (received) hello.position = *received;
   if (welcome_) hello.job = welcome_->job;
   hello.has_start = options_.start.has_value();
   if (options_.start) hello.start = *options_.start;
@@ -157,13 +158,11 @@ void ClientSession::on_refusal(const Refusal& refusal) {
 void ClientSession::receive_blocks() {
   for (std::uint32_t i = 0; i < hand_out_.prefetch(); ++i) {
     auto received = blocks_.receive();
-    if (received && !received->has_value()) return;
-    const Status taken =
-        received ? reassembly_.add(**std::move(received)) : Status(received.error());
-    if (!taken) {
-      fail(taken.error());
-      return;
-    }
+    if (!received) return fail(received.error());
+    auto block = *std::move(received);
+    if (!block) return;
+    const Status taken = reassembly_.add(*std::move(block));
+    if (!taken) return fail(taken.error());
   }
 }
 

@@ -87,7 +87,7 @@ class WavChunks {
       if (head.size() < 8) return corrupt("cut off: it has no WAV data chunk");
       const auto length = static_cast<std::int64_t>(little_endian(head, 4, 4));
       if (has_tag(head, 0, "data")) {
-        return wide && wide_ ? finish(at + 8, *wide_, {*wide_at_, 8})
+        return wide && wide_ ? finish(at + 8, wide_->bytes, {wide_->at, 8})
                              : finish(at + 8, length, {at + 4, 4});
       }
       ISOCOST_TRY(take_chunk(head, at + 8, length));
@@ -97,6 +97,12 @@ class WavChunks {
   }
 
  private:
+  // The size that RF64 states, and the offset where it does.
+  struct WideSize {
+    std::int64_t bytes = 0;
+    std::int64_t at = 0;
+  };
+
   static constexpr std::size_t kBlock = 512;
   static constexpr int kMaxChunks = 1000;
 
@@ -120,8 +126,7 @@ class WavChunks {
       const std::uint64_t size = little_endian(chunk, 8, 8);
       constexpr auto kLargest =
           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-      wide_ = static_cast<std::int64_t>(std::min(size, kLargest));
-      wide_at_ = body + 8;
+      wide_ = WideSize{static_cast<std::int64_t>(std::min(size, kLargest)), body + 8};
     }
     return {};
   }
@@ -149,8 +154,7 @@ class WavChunks {
   const ByteSource& source_;
   std::vector<std::uint8_t> block_;
   std::optional<WavFormat> format_;
-  std::optional<std::int64_t> wide_;     // the size that RF64 states
-  std::optional<std::int64_t> wide_at_;  // its offset
+  std::optional<WideSize> wide_;
 };
 
 }  // namespace

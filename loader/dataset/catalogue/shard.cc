@@ -13,6 +13,7 @@ Shard::Shard(std::filesystem::path path, std::unique_ptr<const ShardIndex> index
 
 std::vector<BadSample> Shard::bad() const {
   std::vector<BadSample> bad;
+  bad.reserve(static_cast<std::size_t>(view().bad()));
   for (std::uint64_t i = 0; i < view().bad(); ++i) {
     bad.push_back({name_, std::string(view().bad_key(i)), std::string(view().bad_part(i)),
                    std::string(view().bad_reason(i))});

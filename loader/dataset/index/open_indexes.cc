@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 
