@@ -70,7 +70,12 @@ Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window, Me
   constexpr std::size_t kMarks = 64;
   ISOCOST_ASSIGN(const ByteView head, window.some(0, kMarks));
   // A wrong name is no fault of the picture: programs name a GIF or WebP .jpg.
-  ISOCOST_ASSIGN(const MediaFormat format, format_by_content(head, claimed));
+  ISOCOST_ASSIGN(MediaFormat format, format_by_content(head, claimed));
+  if (has_tag(head, 0, "ID3")) {  // tags may precede FLAC as well as MP3
+    ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
+    ISOCOST_ASSIGN(const ByteView stream, window.some(start, 4));
+    format = has_tag(stream, 0, "fLaC") ? MediaFormat::kFlac : MediaFormat::kMp3;
+  }
   switch (modality_of(format)) {
     case Modality::kImage:
       return read_image_header(window, format, limits.max_pixels);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -117,10 +118,7 @@ std::optional<MediaFormat> sniff(ByteView head) {
 }
 
 Result<MediaFormat> format_by_content(ByteView head, MediaFormat claimed) {
-  const auto found = sniff(head);
-  // Tags may precede FLAC as well as MP3.
-  if (found && has_tag(head, 0, "ID3") && claimed == MediaFormat::kFlac) return claimed;
-  if (found) return *found;
+  if (const auto found = sniff(head)) return *found;
   const std::string name(format_name(claimed));
   if (const auto foreign = foreign_format(head)) {
     return corrupt("is " + std::string(*foreign) + ", not " + name +
@@ -132,6 +130,12 @@ Result<MediaFormat> format_by_content(ByteView head, MediaFormat claimed) {
 }
 
 Status check_is_text(ByteView head, MediaFormat claimed) {
+  // Words such as "free" and "ID3" are marks of media, too, where a byte that is no text follows.
+  const auto is_binary = [](std::uint8_t byte) {
+    return byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r';
+  };
+  const ByteView first = head.first(std::min<std::size_t>(head.size(), 16));
+  if (first.empty() || (first[0] < 0x80 && std::ranges::none_of(first, is_binary))) return {};
   const auto found = sniff(head);
   const auto name = found ? std::optional(format_name(*found)) : foreign_format(head);
   if (!name) return {};

@@ -58,17 +58,27 @@ std::string inflated(std::string_view stream) {
   return text;
 }
 
-// Returns the XMP packet in the data of a chunk iTXt: a keyword, whether the text is compressed and
-// how, a language and a translated keyword, and the text. The three words end in zeros.
-std::string xmp_packet(std::string_view data) {
-  const std::size_t flags = data.find('\0') + 1;
-  const std::size_t language = data.find('\0', flags + 2);
-  const std::size_t translated =
-      language == std::string_view::npos ? language : data.find('\0', language + 1);
-  if (translated == std::string_view::npos) return {};
-  const std::string_view text = data.substr(translated + 1);
-  return data[flags] == 0 ? std::string(text) : inflated(text);
-}
+// A chunk tEXt, zTXt or iTXt: its data is a keyword that ends in a zero, and what its type says.
+struct TextChunk {
+  std::string type;
+  std::string data;
+
+  // Returns the text; nothing where the chunk is damaged.
+  std::string text() const {
+    const std::size_t begin = data.find('\0') + 1;
+    if (begin == 0) return {};
+    const std::string_view rest = std::string_view(data).substr(begin);
+    if (type == "tEXt") return std::string(rest);
+    if (type == "zTXt") return rest.empty() ? std::string() : inflated(rest.substr(1));
+    // Whether it is compressed and how, and two words that end in zeros.
+    const std::size_t language = rest.find('\0', 2);
+    if (language == std::string_view::npos) return {};
+    const std::size_t translated = rest.find('\0', language + 1);
+    if (translated == std::string_view::npos) return {};
+    const std::string_view text = rest.substr(translated + 1);
+    return rest[0] == 0 ? std::string(text) : inflated(text);
+  }
+};
 
 // Returns the EXIF block in a text as ImageMagick writes it: an empty line, lines with a name and
 // the number of bytes, and lines of hexadecimal digits.
@@ -115,6 +125,7 @@ class PngOrientation {
       }
       at = chunk.next();
     }
+    tags_.xmp = xmp_orientation(xmp_.text());
     if (!has_exif_) ISOCOST_TRY(read_raw_exif());
     return tags_.orientation();
   }
@@ -130,27 +141,22 @@ class PngOrientation {
     return {};
   }
 
+  // Keeps a text that may state an orientation. Only the last of its kind counts, so that none is
+  // inflated before.
   Status read_text(const std::string& type, const ChunkData& chunk) {
     constexpr std::string_view kXmp("XML:com.adobe.xmp\0", 18);
     constexpr std::string_view kRawExif("Raw profile type exif\0", 22);
     ISOCOST_ASSIGN(const ByteView keyword, window_.some(chunk.begin, kRawExif.size()));
     const bool is_xmp = type == "iTXt" && has_tag(keyword, 0, kXmp);
-    const bool is_raw_exif = type != "iTXt" && has_tag(keyword, 0, kRawExif);
-    if (!is_xmp && !is_raw_exif) return {};
-    ISOCOST_ASSIGN(const std::string data, data_of(chunk));
-    if (is_xmp) {
-      tags_.xmp = xmp_orientation(xmp_packet(data));
-      return {};
-    }
-    const std::string_view text =
-        std::string_view(data).substr(std::min(data.size(), kRawExif.size()));
-    // A compressed text begins with its method.
-    raw_exif_ = type == "tEXt" || text.empty() ? std::string(text) : inflated(text.substr(1));
+    if (!is_xmp && !has_tag(keyword, 0, kRawExif)) return {};
+    TextChunk& kept = is_xmp ? xmp_ : raw_exif_;
+    kept.type = type;
+    ISOCOST_ASSIGN(kept.data, data_of(chunk));
     return {};
   }
 
   Status read_raw_exif() {
-    const std::string bytes = raw_profile(raw_exif_);
+    const std::string bytes = raw_profile(raw_exif_.text());
     const MemoryByteSource source(std::as_bytes(std::span(bytes)));
     HeaderWindow window(source);
     ISOCOST_ASSIGN(tags_.exif, exif_orientation(window, 0, window.size()));
@@ -174,7 +180,8 @@ class PngOrientation {
   HeaderWindow& window_;
   OrientationTags tags_;
   bool has_exif_ = false;
-  std::string raw_exif_;  // the text that holds it
+  TextChunk xmp_;
+  TextChunk raw_exif_;
 };
 
 }  // namespace

@@ -57,16 +57,27 @@ struct Progress {
   std::longjmp(errors->escape, 1);
 }
 
-// Takes a message. A level below 0 is a warning that the file is damaged. Where a restart marker is
-// missing, one interval has no data of its own and stays grey, as in other readers; a file that
-// ends early is another warning.
-void take_message(j_common_ptr jpeg, int level) {
+bool is_restart_marker(int marker) { return marker >= 0xD0 && marker <= 0xD7; }
+
+// Returns whether the warning comes of a single restart marker that is missing: the next one stands
+// in its place, and one interval has no data of its own and stays grey, as in other readers.
+// Another marker there means that the file ends early, and further ones that more is lost.
+bool is_of_missing_restart(j_common_ptr jpeg) {
   auto* errors = reinterpret_cast<Errors*>(jpeg->err);
-  const int code = jpeg->err->msg_code;
-  if (level >= 0 || is_harmless(code)) return;
-  if (code == JWRN_MUST_RESYNC) errors->has_resynced = true;
-  const bool is_of_resync = code == JWRN_MUST_RESYNC || code == JWRN_HIT_MARKER;
-  if (!errors->has_resynced || !is_of_resync) give_up(jpeg);
+  if (jpeg->err->msg_code == JWRN_MUST_RESYNC) {
+    const int found = jpeg->err->msg_parm.i[0];
+    const int expected = jpeg->err->msg_parm.i[1];
+    const bool is_next = is_restart_marker(found) && ((found - 0xD0 - expected) & 7) == 1;
+    return is_next && !std::exchange(errors->has_resynced, true);
+  }
+  return jpeg->err->msg_code == JWRN_HIT_MARKER && errors->has_resynced &&
+         is_restart_marker(reinterpret_cast<j_decompress_ptr>(jpeg)->unread_marker);
+}
+
+// Takes a message. A level below 0 is a warning that the file is damaged.
+void take_message(j_common_ptr jpeg, int level) {
+  if (level >= 0 || is_harmless(jpeg->err->msg_code) || is_of_missing_restart(jpeg)) return;
+  give_up(jpeg);
 }
 
 void ignore_message(j_common_ptr /*jpeg*/) {}

@@ -154,6 +154,11 @@ TEST(Probe, ReadsMediaByTheirContent) {
   EXPECT_EQ(format(test::make_jpeg(9, 9), "png"), "JPEG");
   EXPECT_EQ(format(wav, "mp3"), "WAV");
   EXPECT_EQ(format(test::make_video({}), "mkv"), "MP4");
+  Bytes tagged = text(std::string_view("ID3\x03\0\0\0\0\0\x05     ", 15));
+  const Bytes flac =
+      test::make_audio(MediaFormat::kFlac, test::sine(16'000, 1, 2000, 440), 16'000, 1);
+  tagged.insert(tagged.end(), flac.begin(), flac.end());
+  EXPECT_EQ(format(tagged, "mp3"), "FLAC");
   // Content decides what a part is, too.
   EXPECT_EQ(format(wav, "mp4"), "WAV");
   EXPECT_EQ(format(test::make_bmp(9, 9), "wav"), "BMP");
@@ -189,6 +194,9 @@ TEST(Probe, NamesFormatsThatAreNotRead) {
   EXPECT_THAT(message(text(std::string_view("\xFE\xFF\0{\0}", 6)), "json"),
               HasSubstr("is UTF-16 text, not JSON"));
   EXPECT_THAT(message(test::make_png(9, 9), "txt"), HasSubstr("is PNG, not UTF-8 text"));
+  // Texts in Latin-1 whose words are marks of media.
+  EXPECT_EQ(message(text("The free caf\xE9"), "txt"), "is not UTF-8 at byte 12");
+  EXPECT_EQ(message(text("ID3 tags of caf\xE9s"), "txt"), "is not UTF-8 at byte 15");
   EXPECT_THAT(message(test::make_gif(9, 9), "json"), HasSubstr("is GIF, not JSON"));
   EXPECT_THAT(message(text("not a picture at all, and longer than any header"), "jpg"),
               HasSubstr("is no JPEG"));

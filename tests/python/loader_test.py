@@ -177,6 +177,9 @@ class Iterating(ShardTest):
             self.assertEqual({next(iteration).epoch for _ in range(len(loader))}, {epoch})
         self.assertEqual(list(loader), [])
         self.assertEqual(list(loader), [])
+        loader.set_epoch(0)
+        with self.assertRaisesRegex(ValueError, "every epoch has been delivered, and the node begins no other job"):
+            list(loader)
 
     def test_the_last_step_of_bad_samples_alone_ends_the_epoch(self):
         files = self.directory / "last_is_bad"
@@ -190,8 +193,10 @@ class Iterating(ShardTest):
         node = isocost.NodeOptions(max_bad_samples=100, bad_samples_file=self.directory / "last_is_bad.jsonl")
         with isocost.DataLoader(shards, global_batch_size=2, microbatches=1, shuffle=False, node=node) as loader:
             for epoch in range(2):
-                self.assertEqual([(microbatch.epoch, microbatch.step) for microbatch in loader],
-                                 [(epoch, 0), (epoch, 1)])
+                iteration = iter(loader)  # It is left once it is at its end.
+                taken = [next(iteration), next(iteration)]
+                self.assertEqual([(each.epoch, each.step, each.last_of_epoch) for each in taken],
+                                 [(epoch, 0, False), (epoch, 1, True)])
 
     def test_an_iterator_from_which_nothing_was_taken_does_not_count(self):
         loader = self.loader(node=self.STILL)

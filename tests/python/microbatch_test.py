@@ -29,9 +29,9 @@ def names(shards):
 
 class AsMapping(ShardTest):
     def microbatch(self):
-        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
-        self.addCleanup(loader.close)
-        return next(iter(loader))
+        self.loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        self.addCleanup(self.loader.close)
+        return next(iter(self.loader))
 
     def test_it_shows_its_tensors(self):
         microbatch = self.microbatch()
@@ -147,6 +147,8 @@ class AsMapping(ShardTest):
             made.lastofstep  # noqa: B018
         self.assertEqual(pickle.loads(pickle.dumps(made))["input_ids"].tolist(), made["input_ids"].tolist())
         self.assertEqual(repr(isocost.Microbatch(microbatch)), repr(microbatch))
+        with self.assertRaisesRegex(TypeError, "timed: this microbatch was made of a mapping"):
+            self.loader.timed(made)
         self.assertEqual(len(isocost.Microbatch()), 0)
 
     def test_torch_converts_it_as_a_mapping(self):

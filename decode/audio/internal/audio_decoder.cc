@@ -103,8 +103,10 @@ Result<Overlay> true_size(const ByteSource& source) {
   if (layout.data_bytes == layout.stated_bytes) return overlay;
   overlay.at = layout.size_field.at;
   overlay.size = layout.size_field.bytes;
+  const std::int64_t most = overlay.size == 4 ? std::int64_t{UINT32_MAX} : layout.data_bytes;
+  const std::int64_t size = std::min(layout.data_bytes, most);
   for (std::size_t i = 0; i < overlay.bytes.size(); ++i) {
-    overlay.bytes[i] = static_cast<std::byte>(layout.data_bytes >> (8 * i));
+    overlay.bytes[i] = static_cast<std::byte>(size >> (8 * i));
   }
   return overlay;
 }

@@ -32,8 +32,9 @@ struct WavLayout {
 };
 
 /// Reads RIFF/WAVE and RF64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain or
-/// extensible. A stated size that stands for "unknown" (0, or one of the largest), or that is up to
-/// 1 KiB too large, means all bytes to the end; a larger one a file that is cut off.
+/// extensible. A stated size that stands for "unknown" (0 with samples behind, or within 4 KiB of 2
+/// or 4 GiB; of RF64's 64 bits all ones), or that is up to 1 KiB too large, means all bytes to the
+/// end; a larger one a file that is cut off.
 Result<WavLayout> read_wav_layout(const ByteSource& source);
 Result<AudioHeader> read_wav_header(const ByteSource& source);
 

@@ -62,12 +62,13 @@ Result<WavFormat> parse_format(ByteView chunk) {
   return format;
 }
 
-/// Returns whether a stated size stands for "unknown": streams and pipes are written before it is
-/// known, as 0 or one of the largest sizes, some less the headers.
-bool is_placeholder(std::int64_t size) {
+/// Returns whether a size other than 0 that a field of `bytes` bytes states stands for "unknown":
+/// streams and pipes are written before it is known, as one of the largest numbers, some less the
+/// headers.
+bool is_placeholder(std::int64_t size, std::int64_t bytes) {
   constexpr std::int64_t kHeaders = 0x1000;
-  return size == 0 || (size >= INT32_MAX - kHeaders && size <= INT32_MAX) ||
-         size >= UINT32_MAX - kHeaders;
+  if (bytes == 8) return size == std::numeric_limits<std::int64_t>::max();
+  return (size >= INT32_MAX - kHeaders && size <= INT32_MAX) || size >= UINT32_MAX - kHeaders;
 }
 
 /// Walks the chunks; reads the first block of the file once, and later bytes in small reads.
@@ -131,19 +132,36 @@ class WavChunks {
     return {};
   }
 
+  // Returns whether chunks follow from `at` to the file's end, as they do after an empty recording.
+  Result<bool> is_followed_by_chunks(std::int64_t at) const {
+    for (int i = 0; i < kMaxChunks && at < source_.size(); ++i) {
+      ISOCOST_ASSIGN(const auto head, bytes_at(at, 8));
+      const auto is_letter = [](std::uint8_t c) { return c >= ' ' && c <= '~'; };
+      if (head.size() < 8 || !std::all_of(head.begin(), head.begin() + 4, is_letter)) return false;
+      const auto length = static_cast<std::int64_t>(little_endian(head, 4, 4));
+      at += 8 + length + (length & 1);
+    }
+    return at == source_.size() || at == source_.size() + 1;  // the last padding may be missing
+  }
+
   Result<WavLayout> finish(std::int64_t body, std::int64_t length, SizeField field) const {
     // Some writers count headers or a padding byte in; a larger difference means a file cut off.
     constexpr std::int64_t kMostBeyond = 1024;
     if (!format_) return corrupt("its WAV data comes before a 'fmt ' chunk");
     const std::int64_t there = source_.size() - body;
-    if (!is_placeholder(length) && length > there + kMostBeyond) {
+    bool is_unknown = is_placeholder(length, field.bytes);
+    if (length == 0) {
+      ISOCOST_ASSIGN(const bool is_empty, is_followed_by_chunks(body));
+      is_unknown = !is_empty;
+    }
+    if (!is_unknown && length > there + kMostBeyond) {
       return corrupt("cut off: its WAV header says " + std::to_string(length) +
                      " bytes of audio, " + std::to_string(there) + " are there");
     }
     WavLayout layout;
     layout.size_field = field;
     layout.stated_bytes = length;
-    layout.data_bytes = is_placeholder(length) ? there : std::min(length, there);
+    layout.data_bytes = is_unknown ? there : std::min(length, there);
     layout.header.format = MediaFormat::kWav;
     layout.header.sample_rate = format_->sample_rate;
     layout.header.channels = format_->channels;

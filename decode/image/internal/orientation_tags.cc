@@ -120,8 +120,7 @@ Result<std::optional<std::int64_t>> exif_orientation(HeaderWindow& window, std::
     if (tiff.number(bytes, 0, 2) != kOrientationTag) continue;
     std::array<std::uint8_t, kEntryBytes> entry{};  // A value apart moves the window.
     std::ranges::copy(bytes, entry.begin());
-    ISOCOST_ASSIGN(const std::optional<std::int64_t> value, tiff.value(entry));
-    if (value) return value;
+    return tiff.value(entry);
   }
   return std::nullopt;
 }

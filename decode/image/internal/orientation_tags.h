@@ -20,8 +20,9 @@ struct OrientationTags {
   std::uint8_t orientation() const;
 };
 
-/// Returns the orientation that the EXIF block (a small TIFF) within [begin, end) states, as a
-/// whole number of any of TIFF's types. A block that is broken states none. Errors: kIo.
+/// Returns the orientation that the EXIF block (a small TIFF) within [begin, end) states as a whole
+/// number: in its first entry of that kind, of one of TIFF's types but BYTE and the floating ones.
+/// A block that is broken states none. Errors: kIo.
 Result<std::optional<std::int64_t>> exif_orientation(HeaderWindow& window, std::int64_t begin,
                                                      std::int64_t end);
 

@@ -33,6 +33,11 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
     return tl::unexpected(
         Refusal{ErrorCode::kUnavailable, "the node is draining and begins no other job"});
   }
+  if (has_ended_) {
+    return tl::unexpected(Refusal{ErrorCode::kInvalidArgument,
+                                  "every epoch has been delivered, and the node begins no other "
+                                  "job: give it more epochs, or 0 for no end"});
+  }
   if (job_ && !alone) {
     return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
   }
@@ -43,6 +48,11 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   blocked_since_.reset();
   changed_.notify_all();
   return terms_of(*job_);
+}
+
+void CurrentJob::end() {
+  const MutexLock lock(mutex_);
+  has_ended_ = true;
 }
 
 void CurrentJob::join(const ClientJoined& joined) {

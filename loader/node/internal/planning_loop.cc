@@ -46,14 +46,24 @@ Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
   EpochEnd end;
   end.epoch = epoch;
   end.last_epoch = epoch + 1 == options_.epochs;
+  std::shared_ptr<SealedStep> before;  // the last step but one, until the last one is sealed
   for (std::uint64_t step = first_step; step < steps; ++step) {
-    ISOCOST_TRY(job_.wait_for_room(job.id, stop));
+    if (before == nullptr) ISOCOST_TRY(job_.wait_for_room(job.id, stop));
     ISOCOST_ASSIGN(std::shared_ptr<SealedStep> sealed,
                    input_.seal(epoch, static_cast<std::uint32_t>(step), stop));
-    if (sealed == nullptr) continue;
-    count(*sealed);
-    end.planned += sealed->samples.size();
-    ISOCOST_TRY(job_.push(job.id, std::move(sealed)));
+    if (step + 2 == steps) {
+      before = std::move(sealed);
+      continue;
+    }
+    // Where all samples of the last step are bad, the epoch ends with the step before it.
+    if (step + 1 == steps && (sealed != nullptr || before != nullptr)) {
+      (sealed != nullptr ? sealed : before)->ends_epoch = true;
+    }
+    if (before != nullptr) {
+      ISOCOST_TRY(push(job, std::exchange(before, nullptr), end));
+      ISOCOST_TRY(job_.wait_for_room(job.id, stop));
+    }
+    ISOCOST_TRY(push(job, std::move(sealed), end));
   }
   end.steps = static_cast<std::uint32_t>(steps);
   end.dropped = input_.dropped(epoch);
@@ -77,6 +87,13 @@ Error PlanningLoop::all_bad(std::uint32_t epoch) const {
           "every sample of epoch " + std::to_string(epoch) + " is bad" +
               (file.empty() ? "" : ": " + file + " lists the reasons") +
               (last ? "; the last one: " + describe(*last) : "")};
+}
+
+Status PlanningLoop::push(const JobTerms& job, std::shared_ptr<SealedStep> step, EpochEnd& end) {
+  if (step == nullptr) return {};  // all of its samples are bad
+  count(*step);
+  end.planned += step->samples.size();
+  return job_.push(job.id, std::move(step));
 }
 
 Status PlanningLoop::push(const JobTerms& job, const EpochEnd& end) {

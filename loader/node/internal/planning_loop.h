@@ -58,6 +58,8 @@ class PlanningLoop {
  private:
   Status plan_epochs(const JobTerms& job, const std::stop_token& stop);
   Status plan_epoch(const JobTerms& job, std::uint32_t epoch, const std::stop_token& stop);
+  // Counts a step, also in its epoch's `end`, and hands it to delivery. Null is no step.
+  Status push(const JobTerms& job, std::shared_ptr<SealedStep> step, EpochEnd& end);
   Status push(const JobTerms& job, const EpochEnd& end) ISOCOST_EXCLUDES(mutex_);
   Error all_bad(std::uint32_t epoch) const;
   void count(const SealedStep& step) ISOCOST_EXCLUDES(mutex_);

@@ -70,7 +70,6 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = request.epoch;
   sealed->step = request.step;
-  sealed->ends_epoch = request.step + std::uint64_t{1} == parts_.steps(request.epoch);
   ISOCOST_ASSIGN(const std::span<const SampleId> ids,
                  batches_.move_to(request.epoch, request.step));
   const auto following = [this](std::size_t index) { return batches_.following(index); };

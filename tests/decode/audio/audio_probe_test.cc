@@ -198,6 +198,28 @@ TEST(AudioProbe, ReadsAWavOfUnknownOrSlightlyLargeSizeToItsEnd) {
   }
 }
 
+TEST(AudioProbe, ChunksAfterAnEmptyRecordingAreNoSamples) {
+  Bytes bytes = tone(MediaFormat::kWav, 16'000, 1, 0);
+  for (const char c : std::string_view("LIST\4\0\0\0INFO", 12)) {
+    bytes.push_back(static_cast<std::byte>(c));
+  }
+  EXPECT_THAT(message_of(probe_bytes(bytes, MediaFormat::kWav)), HasSubstr("has no samples"));
+}
+
+TEST(AudioProbe, ALargeRf64ThatIsCutOffIsRefused) {
+  const Bytes wav = tone(MediaFormat::kWav, 16'000, 1, 1000);
+  constexpr std::uint64_t kStated = 5'000'000'000;
+  Bytes bytes;
+  for (const char c : std::string_view("RF64\xFF\xFF\xFF\xFFWAVEds64\x1C\0\0\0", 20)) {
+    bytes.push_back(static_cast<std::byte>(c));
+  }
+  bytes.resize(28);
+  for (std::size_t i = 0; i < 8; ++i) bytes.push_back(static_cast<std::byte>(kStated >> (8 * i)));
+  bytes.resize(48);
+  bytes.insert(bytes.end(), wav.begin() + 12, wav.end());
+  EXPECT_THAT(message_of(probe_bytes(bytes, MediaFormat::kWav)), HasSubstr("cut off"));
+}
+
 TEST(AudioProbe, RefusesImpossibleHeaders) {
   Bytes bytes = tone(MediaFormat::kWav, 16'000, 1, 100);
   Bytes no_rate = bytes;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/byte_source.h"
+#include "decode/image/image_codecs.h"
 #include "decode/image/jpeg_rows.h"
 #include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
@@ -275,6 +276,44 @@ TEST(JpegRows, OfAPartFindWhatIsCutOffOrDamagedAnywhere) {
 
 ByteView view(const Bytes& file) {
   return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
+}
+
+// Returns the offsets of the restart markers.
+std::vector<std::size_t> restarts_of(const Bytes& file) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i + 1 < file.size(); ++i) {
+    const auto next = std::to_integer<int>(file[i + 1]);
+    if (file[i] == std::byte{0xFF} && next >= 0xD0 && next <= 0xD7) found.push_back(i);
+  }
+  return found;
+}
+
+// Returns the file without its bytes from `begin` to `end`.
+Bytes without(Bytes file, std::size_t begin, std::size_t end) {
+  file.erase(file.begin() + static_cast<std::ptrdiff_t>(begin),
+             file.begin() + static_cast<std::ptrdiff_t>(end));
+  return file;
+}
+
+TEST(JpegRows, OneRestartMarkerMayBeMissingAndNoMoreThanThat) {
+  std::mt19937 random(4);
+  const Bytes file = encode(64, 256, {.restart_rows = 1}, random);
+  const std::vector<std::size_t> at = restarts_of(file);
+  ASSERT_EQ(at.size(), 31U);
+  const std::size_t end = file.size() - 2;  // of the picture
+  const auto decodes = [](const Bytes& bytes) {
+    return decode_jpeg(view(bytes), 64, 256, {}, {}).has_value();
+  };
+  EXPECT_TRUE(decodes(file));
+  EXPECT_TRUE(decodes(without(file, at[3], at[3] + 2)));
+  EXPECT_FALSE(decodes(without(without(file, at[9], at[9] + 2), at[3], at[3] + 2)));
+  EXPECT_FALSE(decodes(without(file, at[1], at[3]))) << "two intervals";
+  EXPECT_FALSE(decodes(without(file, at[1], at[9]))) << "as many as there are markers";
+  EXPECT_FALSE(decodes(without(file, at[0], end))) << "cut off at a marker";
+  EXPECT_FALSE(decodes(without(file, at[15], end)));
+  EXPECT_FALSE(decodes(without(file, (at[3] + at[4]) / 2, end))) << "cut off between two";
+  const Bytes cut = without(file, (at[20] + at[21]) / 2, end);
+  EXPECT_FALSE(decodes(without(cut, at[3], at[3] + 2)));
 }
 
 TEST(JpegRows, LeaveOutColumnsThatAreNotNeeded) {

@@ -9,6 +9,7 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -43,7 +44,7 @@ class PlanningLoopTest : public testing::Test {
             .seal = [this](std::uint32_t epoch, std::uint32_t step,
                            const std::stop_token&) -> Result<std::shared_ptr<SealedStep>> {
               if (failure_) return *failure_;
-              if (all_bad_) return std::shared_ptr<SealedStep>();
+              if (all_bad_ || bad_steps_.contains(step)) return std::shared_ptr<SealedStep>();
               auto sealed = make_step(epoch, step, 1, 2);
               if (step == 1) sealed->plan.over_limit = over_limit_;
               return sealed;
@@ -78,6 +79,8 @@ class PlanningLoopTest : public testing::Test {
       if (outgoing == nullptr) return all;
       const DeliveryQueue::Delivery& delivery = outgoing->delivery;
       if (delivery.step != nullptr) {
+        if (delivery.step->ends_epoch)
+          ends_.emplace_back(delivery.step->epoch, delivery.step->step);
         all.push_back(std::to_string(delivery.step->epoch) + "." +
                       std::to_string(delivery.step->step) + "." +
                       std::to_string(delivery.microbatch));
@@ -93,6 +96,8 @@ class PlanningLoopTest : public testing::Test {
   std::uint64_t steps_ = 2;
   std::uint64_t dropped_ = 0;
   bool all_bad_ = false;
+  std::set<std::uint32_t> bad_steps_;                          // of each epoch
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_;  // steps that end their epoch
   std::optional<BadSample> last_bad_;
   std::optional<Error> failure_;
   std::vector<SampleOverLimit> over_limit_;  // of the second step of each epoch
@@ -136,6 +141,25 @@ TEST_F(PlanningLoopTest, PlansEveryStepOfEveryEpoch) {
   EXPECT_EQ(summary.steps, 4U);
   EXPECT_EQ(summary.planned, 8U);
   EXPECT_EQ(summary.repeated, 0U);
+}
+
+TEST_F(PlanningLoopTest, TheLastStepThatHasSamplesEndsItsEpoch) {
+  steps_ = 4;
+  const JobTerms job = begin();
+  loop(2).run(job, {});
+  planned(job);
+  EXPECT_EQ(std::set(ends_.begin(), ends_.end()),
+            (std::set<std::pair<std::uint32_t, std::uint32_t>>{{0, 3}, {1, 3}}));
+}
+
+TEST_F(PlanningLoopTest, WhereTheLastStepIsBadTheOneBeforeEndsTheEpoch) {
+  steps_ = 4;
+  bad_steps_ = {1, 3};
+  const JobTerms job = begin();
+  loop(1).run(job, {});
+  EXPECT_THAT(planned(job), testing::Contains("0.2.1"));
+  ASSERT_FALSE(ends_.empty());
+  for (const auto& end : ends_) EXPECT_EQ(end, std::pair(0U, 2U));
 }
 
 TEST_F(PlanningLoopTest, GoesOnFromTheJobsStart) {

@@ -364,6 +364,8 @@ class DataLoader:
         if not isinstance(microbatch, Microbatch):
             raise TypeError(f"timed: {type(microbatch).__name__} is no isocost.Microbatch; collate= may keep the one "
                             "it was called with")
+        if not hasattr(microbatch, "predicted"):
+            raise TypeError("timed: this microbatch was made of a mapping: give the one that the loader handed out")
         if part not in (None, "forward", "backward"):
             raise ValueError(f"timed: part = {part!r}: must be \"forward\" or \"backward\", or left out")
         self._check_stages(part)

@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "decode/bytes/media_bytes.h"
 #include "decode/bytes/sample_json.h"
+#include "decode/bytes/sniff.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/tar_listing.h"
 #include "loader/dataset/stores/read_windows.h"
@@ -160,7 +162,11 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
   text.resize(*read);
   auto json = parse_sample_json(text);
   if (!json) {
-    refuse(part.name, json.error().message());
+    // Says where another format than JSON is meant by it, such as UTF-16.
+    const Status is_text =
+        check_is_text(ByteView(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()),
+                      MediaFormat::kJson);
+    refuse(part.name, (is_text ? json.error() : is_text.error()).message());
     return;
   }
   if (current_->sample.json_bytes == 0) {
