@@ -14,7 +14,7 @@ struct OptionSpec;
 struct Setting {
   const OptionSpec* option;
   std::string value;  ///< Text, in the notation of docs/config.md.
-  /// Where it was given, with which an error about it begins: "--max-tokens" or
+  /// The place where it was given, with which an error about it begins: "--max-tokens" or
   /// "node.toml:12: max_tokens".
   std::string source;
 };

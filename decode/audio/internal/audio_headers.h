@@ -17,7 +17,7 @@ struct AudioHeader {
   std::int64_t frames = -1;
 };
 
-/// Where a file states a size: a little-endian number.
+/// The place of a size that a file states, a little-endian number.
 struct SizeField {
   std::int64_t at = 0;
   std::int64_t bytes = 0;

@@ -10,8 +10,8 @@
 
 namespace isocost {
 
-/// What the metadata of a picture state of its orientation, as Pillow's getexif reads it: EXIF
-/// counts, and XMP where EXIF states none.
+/// The orientations that a picture's metadata state, as Pillow's getexif reads them: EXIF counts,
+/// and XMP where EXIF states none.
 struct OrientationTags {
   std::optional<std::int64_t> exif;
   std::optional<std::int64_t> xmp;

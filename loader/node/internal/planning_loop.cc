@@ -55,13 +55,13 @@ Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
       before = std::move(sealed);
       continue;
     }
-    // Where all samples of the last step are bad, the epoch ends with the step before it.
+    // The epoch ends with the step before the last one if all samples of that one are bad.
     if (step + 1 == steps && (sealed != nullptr || before != nullptr)) {
       (sealed != nullptr ? sealed : before)->ends_epoch = true;
     }
     if (before != nullptr) {
       ISOCOST_TRY(push(job, std::exchange(before, nullptr), end));
-      ISOCOST_TRY(job_.wait_for_room(job.id, stop));
+      if (sealed != nullptr) ISOCOST_TRY(job_.wait_for_room(job.id, stop));
     }
     ISOCOST_TRY(push(job, std::move(sealed), end));
   }
