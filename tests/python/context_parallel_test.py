@@ -23,8 +23,7 @@ def microbatch(lengths, model):
     if model:
         positions = torch.arange(4 * tokens).view(4, 1, tokens)
         tensors = {"input_ids": ids[None], "labels": labels[None], "position_ids": positions, "use_cache": False,
-                   "cu_seq_lens_q": sums, "cu_seq_lens_k": sums, "max_length_q": max(lengths),
-                   "max_length_k": max(lengths), "pixel_values": torch.ones(3, 5)}
+                   "pixel_values": torch.ones(3, 5)}
     return types.SimpleNamespace(tensors=tensors, packed=packed, global_label_tokens=17, has_decoder=False)
 
 

@@ -169,7 +169,7 @@ class ModelImages(unittest.TestCase):
 
     def compare(self, microbatch, oracle):
         """Tokens of each sample, and all that the image processor makes."""
-        cuts = microbatch["cu_seq_lens_q"].tolist()
+        cuts = microbatch.cu_seqlens["llm"].tolist()
         first, others = 0, {}
         for i, key in enumerate(microbatch.sample_keys):
             wanted = oracle.sample(key)

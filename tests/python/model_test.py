@@ -243,7 +243,7 @@ class Model(unittest.TestCase):
             with isocost.DataLoader(self.shards, model=model, global_batch_size=12, epochs=1, **options) as loader:
                 for microbatch in loader:
                     most = max(most, microbatch["input_ids"].shape[1])
-                    cuts = microbatch["cu_seq_lens_q"].tolist()
+                    cuts = microbatch.cu_seqlens["llm"].tolist()
                     for key, first, end in zip(microbatch.sample_keys, cuts, cuts[1:]):
                         found[key] = [microbatch[name][0, first:end].tolist() for name in ("input_ids", "labels")]
             return found, most
@@ -287,7 +287,7 @@ class Model(unittest.TestCase):
             oracle, seen = oracle_of(model, samples), []
             for microbatch in self.loader(model):
                 given = microbatch.tensors
-                sums = given["cu_seq_lens_q"].tolist()
+                sums = microbatch.cu_seqlens["llm"].tolist()
                 self.assertEqual((given["input_ids"].shape, given["position_ids"].shape[-2:]),
                                  ((1, sums[-1]), (1, sums[-1])))
                 positions = given["position_ids"].view(-1, sums[-1])
@@ -337,6 +337,28 @@ class Model(unittest.TestCase):
             self.assertAlmostEqual(own / (expected / tokens), 1, delta=1e-5)
             self.assertAlmostEqual(by_token_loss / (expected / tokens), 1, delta=1e-5)
 
+    def test_flash_attention_keeps_samples_and_pictures_apart(self):
+        """Its kernels take lengths of sequences instead of a mask, in the encoder others than in the decoder."""
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"))
+        import varlen
+
+        varlen.register()
+        write_shards(self.shards)
+        for family in (*ORACLES, "qwen3_vl"):
+            model = self.made(family)
+            masked, flash = (transformers.AutoModelForImageTextToText.from_pretrained(
+                model, dtype=torch.float32, attn_implementation=name).eval() for name in ("sdpa", varlen.NAME))
+            pictures = 0
+            with torch.no_grad():
+                for microbatch in self.loader(model):
+                    self.assertGreater(len(microbatch.sample_ids), 1)
+                    pictures += "pixel_values" in microbatch
+                    self.assertAlmostEqual(flash(**microbatch).loss.item() / masked(**microbatch).loss.item(), 1,
+                                           delta=1e-5, msg=family)
+                    if microbatch.last_of_step:
+                        break
+            self.assertGreater(pictures, 0)
+
     def test_padded_rows_give_the_loss_of_packed_ones(self):
         samples = write_shards(self.shards)
         ways = ("padded", isocost.Padded("left", 64))
@@ -353,7 +375,7 @@ class Model(unittest.TestCase):
                         self.assertEqual(rows, len(packed.sample_ids))
                         self.assertEqual(longest % (1 if way == "padded" else 64), 0)
                         self.assertEqual(microbatch["attention_mask"].sum(1).tolist(),
-                                         packed["cu_seq_lens_q"].diff().tolist())
+                                         packed.cu_seqlens["llm"].diff().tolist())
                         self.assertAlmostEqual(oracle.model(**microbatch).loss.item() / wanted, 1, delta=1e-5)
                         logits = oracle.model(**{**microbatch, "labels": None}).logits
                         self.assertAlmostEqual(isocost.token_loss(logits, microbatch).item() / wanted, 1, delta=1e-5)
@@ -363,7 +385,7 @@ class Model(unittest.TestCase):
     def test_limits_hold_for_rows_that_are_padded_to_a_multiple(self):
         write_shards(self.shards)
         model = self.made()
-        longest = max(int(each) for microbatch in self.loader(model) for each in microbatch["cu_seq_lens_q"].diff())
+        longest = max(int(each) for microbatch in self.loader(model) for each in microbatch.cu_seqlens["llm"].diff())
         limit = -(-longest // 64) * 64
         counted, delivered = isocost.Padded("left", 64), 0
         with isocost.DataLoader(self.shards, model=model, node=ORDER, global_batch_size=12, batching=counted,
@@ -507,7 +529,7 @@ class Model(unittest.TestCase):
         node = dataclasses.replace(ORDER, max_bad_samples=CONVERSATIONS)
         masked = 0
         for microbatch in self.loader(model, node=node):
-            sums = microbatch["cu_seq_lens_q"].tolist()
+            sums = microbatch.cu_seqlens["llm"].tolist()
             for key, first, end in zip(microbatch.sample_keys, sums, sums[1:]):
                 wanted = oracle.sample(key)
                 weights = oracle.weights(key, wanted["input_ids"][0].tolist())
@@ -525,7 +547,7 @@ class Model(unittest.TestCase):
     def test_a_sample_without_weight_has_no_labels(self):
         write_shards(self.shards, weights=[1, 0])
         for microbatch in self.loader(self.made()):
-            sums = microbatch["cu_seq_lens_q"].tolist()
+            sums = microbatch.cu_seqlens["llm"].tolist()
             for i, weight in enumerate(microbatch.sample_weights):
                 labels = microbatch["labels"][0, sums[i]:sums[i + 1]]
                 self.assertEqual(bool((labels != -100).any()), weight > 0)

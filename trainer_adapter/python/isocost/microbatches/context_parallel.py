@@ -130,11 +130,12 @@ def _contiguous(lengths: Sequence[int], rank: int, size: int) -> Tuple[Any, List
 
 
 def _lengths(tensors: Any, lengths: Sequence[int], device: Any) -> Dict[str, Any]:
-    """Returns the arguments that say how long the sequences are, by the names that the microbatch has for them."""
+    """Returns the arguments that say how long the sequences are, by the recipe's names or by those of a model of
+    transformers, of which a part runs the language model alone."""
     import torch
 
     sums = torch.tensor([0, *lengths]).cumsum(0).int().to(device)
     longest = max(lengths, default=0)
-    given = {CU_SEQLENS: sums, LENGTHS: sums.diff(), "cu_seq_lens_q": sums, "cu_seq_lens_k": sums,
-             "max_length_q": longest, "max_length_k": longest}
-    return {name: value for name, value in given.items() if name in tensors}
+    if CU_SEQLENS in tensors:
+        return {CU_SEQLENS: sums, LENGTHS: sums.diff()}
+    return {"cu_seq_lens_q": sums, "cu_seq_lens_k": sums, "max_length_q": longest, "max_length_k": longest}

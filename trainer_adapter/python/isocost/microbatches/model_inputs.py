@@ -85,8 +85,9 @@ class ModelInputs:
 
     With batching "packed" the samples are one row: `position_ids` begin anew at each of them, which is what keeps their
     attention apart in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
-    an `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions. With "padded"
-    each sample is a row, and there is an `attention_mask`.
+    an `attention_mask`. Attention kernels for variable lengths find the samples in them, too. `cu_seq_lens_q` and its
+    companions would say it faster and are left out: the models of transformers 5 hand them on to their encoders of
+    pictures, whose sequences are others. With "padded" each sample is a row, and there is an `attention_mask`.
 
     For a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
     The arguments are media and `labels`, from which transformers makes the decoder's input.
@@ -167,9 +168,7 @@ class ModelInputs:
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
         if self.padded is not None:
             return {**arguments, **_padded(arguments, row.lengths, self.padded)}
-        if not self._family.takes_counts:
-            return arguments
-        return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
+        return arguments
 
     def _written(self, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Any:
         """Returns a decoder's labels [samples, longest]: the token that it writes at each position. Tokens of weight 0
@@ -218,16 +217,11 @@ def _without_text_row(positions: Any) -> Any:
     return positions[1:] if positions.dim() == 3 else positions
 
 
-def _attention(cu_seqlens: Any, longest: int) -> Dict[str, Any]:
-    return {"cu_seq_lens_q": cu_seqlens, "cu_seq_lens_k": cu_seqlens, "max_length_q": longest, "max_length_k": longest}
-
-
 class Family(Protocol):
     """Arguments of the models of one family, beside tokens.
 
     Attributes:
-        takes_counts: whether the model's own loss heeds num_items_in_batch, and its `forward` takes the lengths that
-            attention kernels want. Where it is False, these find them in `position_ids`.
+        takes_counts: whether the model's own loss heeds num_items_in_batch.
     """
 
     takes_counts: bool

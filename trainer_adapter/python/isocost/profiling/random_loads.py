@@ -1,6 +1,5 @@
 """Random microbatches of given lengths for the modules of a model, as the loader hands them out."""
 
-import itertools
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Protocol, Tuple
 
@@ -71,10 +70,8 @@ class Tokens:
         positions = torch.cat([torch.arange(length) for length in lengths])[None].to(device)
         if self._position_rows > 1:
             positions = positions.expand(self._position_rows, 1, -1)
-        ends = torch.tensor([0, *itertools.accumulate(lengths)], dtype=torch.int32, device=device)
         return {"input_ids": ids, "labels": ids, "position_ids": positions, "use_cache": False,
-                "num_items_in_batch": sum(lengths), "cu_seq_lens_q": ends, "cu_seq_lens_k": ends,
-                "max_length_q": max(lengths), "max_length_k": max(lengths)}
+                "num_items_in_batch": sum(lengths)}
 
 
 class TokensWithoutLoss(Tokens):
