@@ -102,12 +102,15 @@ def draw_errors(picture, model, top):
                      f"{100 * small['one_throughput']['mape']:.0f} %, {100 * own['one_throughput']['mape']:.0f} %")
 
 
+DRAWN = (plans.BASELINE, "cost")
+
+
 def draw_lanes(picture, step, policy, top, scale):
     """Draws each rank's work and idle time. Returns the lower edge of the lanes."""
     outcome = step[policy]
     ranks = outcome["ranks"][:MOST_LANES]
     shown = "" if len(ranks) == len(outcome["ranks"]) else f", {len(ranks)} of {len(outcome['ranks'])} ranks shown"
-    picture.text("name", LANES_LEFT, top - 10, plans.policy_name(policy))
+    picture.text("name", LANES_LEFT, top - 10, plans.POLICIES[policy])
     picture.text("faint", LANES_LEFT + 100, top - 10, f"{seconds_text(outcome['step_s'])}, ranks idle "
                  f"{100 * outcome['idle_fraction']:.1f} %{shown}")
     for i, rank in enumerate(ranks):
@@ -135,13 +138,13 @@ def draw_model(picture, name, model, result, top):
     picture.text("faint", MARGIN + 140, top, f"{report.batches(model)}, "
                  f"{result['ranks']} virtual ranks × {result['microbatches']} microbatches")
     picture.text("name good" if speedup["median"] > 1 else "name", WIDTH - MARGIN, top,
-                 f"{plans.policy_name(policy)} {speedup['median']:.2f}× as fast ({speedup['least']:.2f} to "
+                 f"{plans.POLICIES[policy]} {speedup['median']:.2f}× as fast ({speedup['least']:.2f} to "
                  f"{speedup['most']:.2f})", "end")
     draw_errors(picture, model, top + 46)
     step = model["steps"][0]
-    scale = (WIDTH - MARGIN - LANES_LEFT) / max(step[policy]["step_s"] for policy in plans.POLICIES)
+    scale = (WIDTH - MARGIN - LANES_LEFT) / max(step[policy]["step_s"] for policy in DRAWN)
     bottom = top + 14
-    for policy in plans.POLICIES:
+    for policy in DRAWN:
         bottom = draw_lanes(picture, step, policy, bottom + 46, scale)
 
 

@@ -11,13 +11,14 @@ import subprocess
 TIMEOUT_S = 60
 
 
-POLICIES = ("in-order", "cost")  # keys of the result; the first is what the others are compared with
-BASELINE = POLICIES[0]
+# Keys of the result, and how people read them; the first is what the others are compared with.
+POLICIES = {"in-order": "in-order", "tokens": "by tokens", "one_throughput": "as published", "cost": "by cost"}
+BASELINE = "in-order"
 
 
-def policy_name(policy):
-    """The policy as people read it, and as in --balance."""
-    return policy.replace("_", "-")
+def policies_of(outcome):
+    """The policies of a result, in their order: results from before 2026-11-27 have two."""
+    return [policy for policy in POLICIES if policy in outcome]
 
 
 def in_order(count, ranks, microbatches):
@@ -48,9 +49,9 @@ def by_program(program, costs, bins):
 
 
 def by_cost(costs, ranks, microbatches, program=None):
-    """The policy cost: equal predicted seconds for each rank, then for each microbatch of a rank.
+    """Equal sums of costs for each rank, then for each microbatch of a rank.
 
-    costs: seconds of each sample, without the fixed cost of a microbatch.
+    costs: of each sample; of the policy cost its predicted seconds, without the fixed cost of a microbatch.
     program: isocost-lab; without it, samples are assigned by lpt."""
     def share(items, bins):
         bins = min(bins, len(items))

@@ -75,7 +75,7 @@ def parse():
     parser.add_argument("--ranks", type=positive, default=8, help="virtual ranks (default 8)")
     parser.add_argument("--microbatches", type=positive, default=4, help="microbatches per rank and step (default 4)")
     parser.add_argument("--global-batch-size", type=positive, metavar="SAMPLES",
-                        help="largest global batch; it is halved until two of them fit in the time, but not below two "
+                        help="largest global batch; it is halved until one fits in the time, but not below two "
                         "samples per microbatch (default 256; 64 with --tiny)")
     parser.add_argument("--global-batches", type=positive, default=8,
                         help="most global batches that are replayed (default 8)")

@@ -60,6 +60,15 @@ def sample_costs(bench, samples):
     return [sum(own.seconds - own.fixed for own in price.values()) for price in prices]
 
 
+def costs_by_policy(bench, samples):
+    """{policy: cost of each sample}, of the policies that balance something."""
+    lengths = [traces.lengths_of([sample]) for sample in samples]
+    return {"tokens": [float(sample.tokens) for sample in samples],
+            "one_throughput": [sum(bench.throughputs[module].seconds(own) for module, own in each.items() if own)
+                               for each in lengths],
+            "cost": sample_costs(bench, samples)}
+
+
 class Size(NamedTuple):
     global_batch_size: int
     batches: int
@@ -72,17 +81,18 @@ class TooSlow(RuntimeError):
 def affordable(mean_sample_s, seconds, largest, bins, most, overrun=OVERRUN):
     """Returns how much to replay under every policy in `seconds`.
 
-    The global batch is the largest of which two fit: `largest`, halved as often as needed, but not below two samples
+    The global batch is the largest of which one fits: `largest`, halved as often as needed, but not below two samples
     for each of the bins (ranks x microbatches). As many batches are replayed as fit, and at most `most`. If not even
     one fits, it has one sample for each bin. Raises TooSlow if that takes more than `overrun` times `seconds`."""
+    runs = len(plans.POLICIES)
     two = min(2 * bins, largest)
     size = largest
-    while size > two and 2 * 2 * size * mean_sample_s > seconds:
+    while size > two and runs * size * mean_sample_s > seconds:
         size = max(two, size // 2)
-    batches = min(most, int(seconds / (2 * size * mean_sample_s)))
+    batches = min(most, int(seconds / (runs * size * mean_sample_s)))
     if batches > 0:
         return Size(size, batches)
-    needed = 2 * bins * mean_sample_s
+    needed = runs * bins * mean_sample_s
     if needed > overrun * seconds:
         raise TooSlow(f"too slow here: a replay of {bins} samples would take {needed:.0f} s, and {seconds:.0f} s are "
                       "left for it; raise --budget")
@@ -125,8 +135,9 @@ def warm(bench, samples, plan):
 def replay_global_batch(bench, samples, ranks, microbatches, program):
     """Replays one global batch under every policy. Returns {policy: outcome, "speedup": {policy: of its step over the
     baseline's}}, and the comparisons of the baseline, whose microbatches are drawn at random."""
-    by_policy = {"in-order": plans.in_order(len(samples), ranks, microbatches),
-                 "cost": plans.by_cost(sample_costs(bench, samples), ranks, microbatches, program)}
+    by_policy = {plans.BASELINE: plans.in_order(len(samples), ranks, microbatches),
+                 **{policy: plans.by_cost(costs, ranks, microbatches, program)
+                    for policy, costs in costs_by_policy(bench, samples).items()}}
     warm(bench, samples, by_policy[plans.BASELINE])
     outcome, found = {}, {}
     for policy, plan in by_policy.items():
@@ -156,7 +167,7 @@ def replay(bench, mixture, size, ranks, microbatches, program, end, say):
         outcomes.append(outcome)
         for module, own in new.items():
             found[module] += own
-        steps = (f"{plans.policy_name(policy)} {outcome[policy]['step_s']:.3g} s" for policy in plans.POLICIES)
+        steps = (f"{name} {outcome[policy]['step_s']:.3g} s" for policy, name in plans.POLICIES.items())
         say(f"global batch {len(outcomes)} of {size.batches}: " + ", ".join(steps))
     return outcomes, found, samples_a_batch
 

@@ -32,7 +32,7 @@ def header(result):
 def error_rows(model):
     """Relative errors of predictions for microbatches that were not profiled."""
     lines = [f"  {'error':26}{'microbatches':>13}{'MAPE':>9}{'p95':>9}    one throughput: MAPE, p95"]
-    for key, name in (("held_out", "1-4 samples"), ("replayed", f"{plans.policy_name(plans.BASELINE)} plans")):
+    for key, name in (("held_out", "1-4 samples"), ("replayed", f"{plans.POLICIES[plans.BASELINE]} plans")):
         for module, title in MODULES.items():
             own = model[key][module]
             ours, theirs = own["prediction"], own["one_throughput"]
@@ -47,12 +47,12 @@ def ranged(values, scale=1.0, unit=""):
 
 def step_rows(model):
     lines = [f"  {'seconds of the slowest rank':30}{'measured':>26}{'predicted':>26}{'idle, %':>24}"]
-    for policy in plans.POLICIES:
+    for policy in plans.policies_of(model["summary"]):
         own = model["summary"][policy]
-        lines.append(f"  {plans.policy_name(policy):30}{ranged(own['step_s']):>26}{ranged(own['predicted_step_s']):>26}"
+        lines.append(f"  {plans.POLICIES[policy]:30}{ranged(own['step_s']):>26}{ranged(own['predicted_step_s']):>26}"
                      f"{ranged(own['idle_fraction'], 100):>24}")
-    baseline = plans.policy_name(plans.BASELINE)
-    return lines + [f"  {plans.policy_name(policy)} is {ranged(speedup)} times as fast as {baseline}"
+    baseline = plans.POLICIES[plans.BASELINE]
+    return lines + [f"  {plans.POLICIES[policy]} is {ranged(speedup)} times as fast as {baseline}"
                     for policy, speedup in model["summary"]["speedup"].items()]
 
 
@@ -73,20 +73,29 @@ def pages_rows(result):
     models = result["models"].values()
     yield "", *(written(name) for name in result["models"])
     for key, microbatches in (("held_out", "unseen microbatches of 1 to 4 samples: MAPE; one throughput, as published"),
-                              ("replayed", f"microbatches of the {plans.policy_name(plans.BASELINE)} plan")):
+                              ("replayed", f"microbatches of the {plans.POLICIES[plans.BASELINE]} plan")):
         for module, title in MODULES.items():
             errors = [model[key][module] for model in models]
             yield (f"{title}, {microbatches if module == 'vision' else 'the same'}",
                    *("; ".join(percent(own[method]["mape"]) for method in ("prediction", "one_throughput"))
                      for own in errors))
-    for policy, name in (("in-order", "in-order"), ("cost", "by cost")):
+    policies = plans.policies_of(next(iter(models))["summary"])
+    for policy in policies:
         steps = [model["summary"][policy] for model in models]
-        yield (f"step {name}: measured, predicted",
+        yield (f"step {plans.POLICIES[policy]}: measured, predicted",
                *(f"{own['step_s']['median']:.2f} s, {own['predicted_step_s']['median']:.2f} s" for own in steps))
-    yield ("ranks idle, in-order and by cost",
-           *(" and ".join(percent(model["summary"][policy]["idle_fraction"]["median"]) for policy in plans.POLICIES)
+    yield (f"ranks idle, {listed(policies)}",
+           *(listed(policies, lambda policy, own=model: percent(own["summary"][policy]["idle_fraction"]["median"]))
              for model in models))
-    yield "by cost is … times as fast", *(f"{own['summary']['speedup']['cost']['median']:.2f}" for own in models)
+    for policy in policies[1:]:
+        yield (f"{plans.POLICIES[policy]} is … times as fast",
+               *(f"{own['summary']['speedup'][policy]['median']:.2f}" for own in models))
+
+
+def listed(policies, of=plans.POLICIES.get):
+    """What `of` says of each, as a sentence lists it."""
+    *first, last = map(of, policies)
+    return f"{', '.join(first)} and {last}"
 
 
 def written(name):

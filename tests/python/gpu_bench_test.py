@@ -1,5 +1,6 @@
 """bench/gpu: its parts, and the whole path on the host with tiny shapes."""
 
+import importlib.util
 import json
 import math
 import os
@@ -26,6 +27,7 @@ import pricing  # noqa: E402
 import profiling  # noqa: E402
 import replay  # noqa: E402
 import traces  # noqa: E402
+import train_mllm  # noqa: E402
 
 LAB = pathlib.Path(PROGRAM).with_name("isocost-lab")
 # Imports the benchmark's profiler as of the checkout that is named.
@@ -138,8 +140,8 @@ class Plans(unittest.TestCase):
         self.assertEqual((slowest, idle), (4.0, 0.5))
 
     def test_the_replay_fits_the_time(self):
-        for mean_s, seconds, expected in ((0.01, 100, (256, 8)), (0.1, 100, (128, 3)), (1, 150, (64, 1)),
-                                          (2, 150, (32, 1))):
+        for mean_s, seconds, expected in ((0.01, 100, (256, 8)), (0.1, 100, (128, 1)), (0.5, 150, (64, 1)),
+                                          (1, 150, (32, 1))):
             self.assertEqual(tuple(replay.affordable(mean_s, seconds, 256, 32, 8)), expected)
         with self.assertRaisesRegex(replay.TooSlow, "raise --budget"):
             replay.affordable(10, 150, 256, 32, 8)
@@ -299,6 +301,41 @@ class DeviceLoader(unittest.TestCase):
         for other in (torch.full((3,), 1.001), ones.double(), torch.ones(4)):
             with self.assertRaises(device_loader.Failed):
                 checks.compare("a", ones, other)
+
+
+MISSING = [name for name in ("transformers", "tokenizers", "jinja2", "PIL", "numpy")
+           if importlib.util.find_spec(name) is None]
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class TrainMllm(unittest.TestCase):
+    def test_a_tiny_model_trains_in_every_way(self):
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "result.json"
+            done = subprocess.run([sys.executable, "-B", BENCH / "train_mllm.py", "--device", "cpu", "--tiny",
+                                   "--seconds", "0.1", "--parts", "isocost,kept,processor", "--json", file],
+                                  capture_output=True, text=True, timeout=5 * TIMEOUT)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            ways = json.loads(file.read_text())["ways"]
+        for name in ("isocost", "kept", "processor"):
+            own = ways[name]
+            self.assertGreaterEqual(own["steps"], 1)
+            self.assertGreater(own["tokens_per_s"], 0)
+            self.assertLess(own["blocked_share"], 1)
+            self.assertGreaterEqual(own["idle_share"], 0)
+        self.assertLess(ways["kept"]["blocked_share"], 0.1)
+
+    def test_flop_are_counted_by_hand(self):
+        text = types.SimpleNamespace(hidden_size=8, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3,
+                                     intermediate_size=16, vocab_size=10)
+        vision = types.SimpleNamespace(hidden_size=4, depth=2, intermediate_size=6, fullatt_block_indexes=[1],
+                                       window_size=28, patch_size=14)
+        model = types.SimpleNamespace(config=types.SimpleNamespace(text_config=text, vision_config=vision))
+        token = 3 * (2 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8) + 2 * 3 * 8 * 16) + 2 * 8 * 10
+        patch = 2 * (2 * 4 * 4 * 4 + 2 * 3 * 4 * 6)
+        attention = 2 * 3 * 8 * (5 * 5 + 1) + 4 * 4 * (16 * 16 + 16 * 4)
+        self.assertEqual(train_mllm.Model.flop(model, {"llm": [5, 1], "vision": [16]}),
+                         3 * (6 * token + 16 * patch + attention))
 
 
 class BadInput(unittest.TestCase):
