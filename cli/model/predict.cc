@@ -22,6 +22,7 @@
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/shard_options.h"
 
 namespace isocost::cli {
 namespace {
@@ -108,6 +109,7 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   options.log = console_log(false);
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.data, options));
   finish_progress();
+  log_findings(dataset->findings(), {}, options.log);
   RecipeOptions prepared;
   if (!arguments.model.empty()) prepared = ModelRecipeOptions{.directory = arguments.model};
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(prepared));
@@ -283,7 +285,8 @@ Result<int> predict(const PredictArguments& arguments) {
 }
 
 void PredictArguments::add_to(CLI::App& command) {
-  command.add_option("--data", data, "Directory of shards (*.tar, *.tar.gz, *.tgz)")
+  command
+      .add_option("--data", data, "Directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst)")
       ->type_name("DIR");
   command.add_option("--sample", sample, "The sample's key")->type_name("KEY");
   command

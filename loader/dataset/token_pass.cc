@@ -7,6 +7,7 @@
 #include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/shard_options.h"
 #include "loader/dataset/stores/shard_file.h"
 #include "loader/dataset/tokens/token_file.h"
 
@@ -185,6 +186,7 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, co
   ISOCOST_ASSIGN(TokenizerIdentity identity, TokenizerIdentity::of_model(model));
   identity.options = std::move(options);
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> indexed, Dataset::open(directory, dataset));
+  log_findings(indexed->findings(), {}, dataset.log);
   std::vector<PassShard> shards;
   for (std::size_t i = 0; i < indexed->shards(); ++i) {
     PassShard shard{indexed->shard_name(i), directory / indexed->shard_name(i), nullptr};

@@ -58,10 +58,10 @@ class Profiler {
 
   Status run() {
     ISOCOST_TRY(profile_samples());
-    if (dataset_.size() == 0 && !dataset_.bad().empty()) {
+    const std::string fault = first_fault(dataset_);
+    if (dataset_.size() == 0 && !fault.empty()) {
       return Error(ErrorCode::kCorrupt,
-                   profile_.directory + " holds no usable sample (" +
-                       describe(dataset_.bad().front()) +
+                   profile_.directory + " holds no usable sample (" + fault +
                        "): `isocost check` with the same options lists the reasons");
     }
     if (profile_.samples.empty()) {

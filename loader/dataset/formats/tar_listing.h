@@ -18,6 +18,19 @@ struct TarMember {
   std::string problem;  ///< Reason why it cannot be used; empty if it can.
 };
 
+/// How an archive ends.
+struct TarEnd {
+  /// Why it cannot be followed to its end, and what to do; empty: it can. The last sample may then
+  /// lack members.
+  std::string problem;
+  /// Whether there is the mark (a block of zeros) that ends a tar file.
+  bool has_mark = false;
+  /// Bytes behind the mark that are more than the padding of a tar file, such as a second archive;
+  /// `unread_offset` is where they begin.
+  std::int64_t unread_offset = 0;
+  std::int64_t unread_bytes = 0;
+};
+
 /// Walks the headers of a plain tar archive (ustar, pax, GNU long names, base-256 sizes) through
 /// libarchive. Skips bodies without reading them, and directories. Single-thread; the source must
 /// outlive it.
@@ -33,10 +46,8 @@ class TarListing {
   /// Returns the next member, or nothing at the end of the archive or at damage.
   std::optional<TarMember> next();
 
-  /// Returns, after the end, what is wrong with the archive and what to do; empty if it is sound.
-  const std::string& problem() const;
-  /// Returns, after the end, whether the archive may lack further members of the last sample.
-  bool broke_off() const;
+  /// Returns, after the last member, how the archive ends.
+  const TarEnd& end() const;
 
  private:
   struct State;
