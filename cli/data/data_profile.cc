@@ -83,7 +83,7 @@ void print_most_expensive(const DataProfile& profile) {
       "\nthe most expensive 1 %% take %.1f %% of all seconds; the most expensive samples:\n",
       100 * profile.most_expensive_percent_share);
   for (const ExpensiveSample& expensive : profile.most_expensive) {
-    std::printf("%8.1f x mean  %s: %s (%s)\n", mean > 0 ? expensive.sample.total_s() / mean : 1.0,
+    std::printf("%8.1f x mean  %s/%s (%s)\n", mean > 0 ? expensive.sample.total_s() / mean : 1.0,
                 expensive.shard.c_str(), expensive.key.c_str(), expensive.parts.c_str());
   }
 }

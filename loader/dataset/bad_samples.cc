@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/utf8.h"
+#include "loader/dataset/sample_name.h"
 
 namespace isocost {
 namespace {
@@ -26,9 +28,8 @@ std::string to_json_line(const BadSample& bad) {
 }
 
 std::string describe(const BadSample& bad) {
-  std::string text = bad.shard;
-  if (!bad.key.empty()) text += ": " + bad.key;
-  if (!bad.part.empty()) text += "." + bad.part;
+  std::string text = bad.key.empty() ? printable_utf8(bad.shard) : sample_name(bad.shard, bad.key);
+  if (!bad.part.empty()) text += "." + printable_utf8(bad.part);
   return text + ": " + bad.reason;
 }
 

@@ -80,7 +80,7 @@ class BadSampleList {
 /// Returns {"shard": ..., "key": ..., "part": ..., "reason": ...} on one line, without a newline.
 std::string to_json_line(const BadSample& bad);
 
-/// Returns "shard: key: part: reason", for messages.
+/// Returns "shard/key.part: reason", for messages.
 std::string describe(const BadSample& bad);
 
 /// Returns the first bad sample of a data set, or else its first broken shard, for messages; empty:

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/internal/other_format.h"
 #include "loader/dataset/formats/utf8_locale.h"
 
@@ -78,15 +77,6 @@ std::string name_of(archive_entry* entry) {
   std::string_view view = name != nullptr ? name : "";
   while (view.starts_with("./")) view.remove_prefix(2);
   return std::string(view);
-}
-
-std::string problem_of_name(std::string_view name, std::string_view printable) {
-  if (name.empty()) return "an entry without a name";
-  if (!is_utf8(name)) return "its name is not UTF-8; rename it";
-  if (printable != name) return "its name has a control character; rename it";
-  if (name.front() == '/') return "its name is an absolute path; pack it with a relative one";
-  if (has_parent_component(name)) return "its name has a '..' component; pack it without";
-  return "";
 }
 
 std::string problem_of_kind(archive_entry* entry) {
@@ -156,18 +146,16 @@ bool TarListing::State::step() {
 
 void TarListing::State::take(archive_entry* entry) {
   TarMember member;
-  const std::string raw = name_of(entry);
-  member.name = printable_utf8(raw);
-  member.problem = problem_of_name(raw, member.name);
-  if (member.problem.empty()) member.problem = problem_of_kind(entry);
+  member.name = name_of(entry);
+  member.problem = member.name.empty() ? "an entry without a name" : problem_of_kind(entry);
   member.offset = archive_filter_bytes(reader.get(), 0);
   member.size = std::max<std::int64_t>(archive_entry_size(entry), 0);
-  last_name = member.name;
+  last_name = printable_utf8(member.name);
   const std::int64_t rest = std::max<std::int64_t>(feed.source->size() - member.offset, 0);
   if (member.problem.empty() && member.size > rest) {
     member.problem = fmt::format("cut off: {} of {} bytes are there, the shard ends at byte {}; {}",
                                  rest, member.size, feed.source->size(), kCopyAgain);
-    end.problem = fmt::format("cut off within '{}': {} of its {} bytes are there; {}", member.name,
+    end.problem = fmt::format("cut off within '{}': {} of its {} bytes are there; {}", last_name,
                               rest, member.size, kCopyAgain);
     broke_off = true;
   }

@@ -12,7 +12,7 @@ namespace isocost {
 
 /// A regular file of a tar archive, or an entry that cannot be used.
 struct TarMember {
-  std::string name;         ///< UTF-8, a leading "./" removed; made printable if it is not UTF-8.
+  std::string name;         ///< Its bytes, a leading "./" removed. A name and no path to follow.
   std::int64_t offset = 0;  ///< Offset of its bytes in the archive.
   std::int64_t size = 0;
   std::string problem;  ///< Reason why it cannot be used; empty if it can.
