@@ -44,7 +44,7 @@ ROOMS = {
     "loader/dataset": {"base", "decode/shape", "decode/bytes", "decode", "decode/isolation", "loader/dataset/stores",
                        "loader/dataset/index", "loader/dataset/tokens", "loader/dataset/catalogue"},
     "loader/dataset/shard_writing": {"base", "decode/shape", "decode", "loader/dataset/stores",
-                                     "loader/dataset/formats", "loader/dataset/catalogue"},
+                                     "loader/dataset/formats", "loader/dataset/index", "loader/dataset/catalogue"},
     "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset"} | BALANCER,
     "loader/metrics": {"base", "costmodel", "transport/wire"},
     "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset", "loader/plan"}

@@ -12,14 +12,18 @@ namespace isocost::cli {
 Status check_shard_directory(const std::string& directory) {
   std::error_code failed;
   if (!std::filesystem::is_regular_file(directory, failed)) return {};
-  return Error(ErrorCode::kInvalidArgument,
-               directory +
-                   " is a file; give the directory that holds the shards (*.tar, *.tar.gz, "
-                   "*.tgz). 'isocost make-shards' writes shards from a manifest");
+  return Error(
+      ErrorCode::kInvalidArgument,
+      directory +
+          " is a file; give the directory that holds the shards (*.tar, *.tar.gz, "
+          "*.tgz, *.tar.zst, *.tzst). 'isocost make-shards' writes shards from a manifest");
 }
 
 void DatasetFlags::add_to(CLI::App& command) {
-  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz, *.tgz)")->required();
+  command
+      .add_option("DIR", directory,
+                  "Directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst)")
+      ->required();
   command
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")

@@ -11,6 +11,7 @@
 #include "cli/common/signal_stop.h"
 #include "cli/data/bad_sample_list.h"
 #include "cli/data/commands.h"
+#include "cli/data/shard_findings_list.h"
 #include "loader/config/option_table.h"
 #include "loader/config/settings.h"
 #include "loader/dataset/check.h"
@@ -20,12 +21,13 @@ namespace {
 
 struct CheckArguments {
   DatasetFlags dataset;
-  Settings decode;
+  Settings settings;
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);
-    add_setting_flags(command, decode, isolated_defaults(),
-                      {"model", "memory", "decode_timeout", "isolate"});
+    add_setting_flags(command, settings, isolated_defaults(),
+                      {"model", "memory", "decode_timeout", "isolate", "allow_broken_shards",
+                       "accept_unread_archives"});
   }
 };
 
@@ -37,30 +39,36 @@ Result<int> check(const CheckArguments& arguments) {
   options.dataset = arguments.dataset.options();
   options.stop = options.dataset.stop = signals.token();
   NodeOptions node = isolated_defaults();
-  ISOCOST_TRY(as_usage_error(apply(arguments.decode, node)));
+  ISOCOST_TRY(as_usage_error(apply(arguments.settings, node)));
+  ISOCOST_TRY(as_usage_error(node.shards.validate()));
   options.decode = node.decode;
   options.decode.workers = arguments.dataset.workers;
   options.dataset.model = model_directory(options.decode.recipe);
   ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
   finish_progress();
   if (arguments.dataset.json) {
-    print_json({{"shards", report.shards},
-                {"samples", report.samples},
-                {"parts", report.parts},
-                {"bytes", report.bytes},
-                {"bad", bad_samples_json(report.bad)}});
+    nlohmann::ordered_json json = {{"shards", report.findings.shards},
+                                   {"samples", report.samples},
+                                   {"parts", report.parts},
+                                   {"bytes", report.bytes},
+                                   {"bad", bad_samples_json(report.bad)}};
+    add_findings(report.findings, json);
+    print_json(json);
   } else {
+    print_findings(report.findings);
     print_bad_samples(report.bad);
-    std::printf("%s, %s, %s, %.1f MB read, %zu bad\n", counted(report.shards, "shard").c_str(),
+    std::printf("%s, %s, %s, %.1f MB read, %zu bad%s\n",
+                counted(report.findings.shards, "shard").c_str(),
                 counted(report.samples, "good sample").c_str(),
                 counted(report.parts, "part").c_str(), static_cast<double>(report.bytes) / 1e6,
-                report.bad.size());
+                report.bad.size(), broken_count(report.findings).c_str());
   }
-  return report.bad.empty() ? kDone : kFailed;
+  return report.bad.empty() && accepts(report.findings, node.shards) ? kDone : kFailed;
 }
 
 constexpr const char* kCheckFooter =
-    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json";
+    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
+    "  isocost check data/shards --allow-broken-shards 2 --accept-unread-archives on";
 
 }  // namespace
 
@@ -68,7 +76,8 @@ void add_check(CLI::App& app, Run& run) {
   add_command<CheckArguments>(
       app, run,
       {.name = "check",
-       .description = "Read and decode everything; list bad samples with reasons.",
+       .description =
+           "Read and decode everything; list bad samples and broken shards with reasons.",
        .footer = kCheckFooter},
       check);
 }

@@ -20,6 +20,7 @@
 #include "cli/data/commands.h"
 #include "loader/config/option_table.h"
 #include "loader/config/settings.h"
+#include "loader/dataset/shard_options.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/data_report.h"
 
@@ -82,7 +83,7 @@ void print_most_expensive(const DataProfile& profile) {
       "\nthe most expensive 1 %% take %.1f %% of all seconds; the most expensive samples:\n",
       100 * profile.most_expensive_percent_share);
   for (const ExpensiveSample& expensive : profile.most_expensive) {
-    std::printf("%8.1f x mean  %s: %s (%s)\n", mean > 0 ? expensive.sample.total_s() / mean : 1.0,
+    std::printf("%8.1f x mean  %s/%s (%s)\n", mean > 0 ? expensive.sample.total_s() / mean : 1.0,
                 expensive.shard.c_str(), expensive.key.c_str(), expensive.parts.c_str());
   }
 }
@@ -160,6 +161,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   dataset_options.log = console_log(arguments.verbose);
   dataset_options.stop = options.stop;
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.directory, dataset_options));
+  log_findings(dataset->findings(), {}, dataset_options.log);
   ISOCOST_ASSIGN(const DataProfile profile,
                  make_data_profile(*dataset, arguments.directory, options));
   finish_progress();
@@ -175,7 +177,10 @@ Result<int> data_profile(DataProfileArguments arguments) {
 }
 
 void DataProfileArguments::add_to(CLI::App& command) {
-  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz, *.tgz)")->required();
+  command
+      .add_option("DIR", directory,
+                  "Directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst)")
+      ->required();
   add_count(command, "--samples", options.samples, 0, 1'000'000'000,
             "Samples to profile, drawn at random; 0: all");
   command.add_option("--profile", profile, "Model profile; default: the built-in one")

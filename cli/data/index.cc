@@ -10,8 +10,12 @@
 #include "cli/common/dataset_flags.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_output.h"
+#include "cli/common/setting_flags.h"
 #include "cli/data/bad_sample_list.h"
 #include "cli/data/commands.h"
+#include "cli/data/shard_findings_list.h"
+#include "loader/config/option_table.h"
+#include "loader/config/settings.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost::cli {
@@ -27,43 +31,64 @@ Status check_index_dir(const std::string& directory) {
                                                 failure.message() + "; name another directory");
 }
 
+struct IndexArguments {
+  DatasetFlags dataset;
+  Settings settings;
+
+  void add_to(CLI::App& command) {
+    dataset.add_to(command);
+    add_setting_flags(command, settings, {}, {"allow_broken_shards", "accept_unread_archives"});
+  }
+};
+
 // Indexes a data set. Returns kFailed if something is bad, or if an index could not be written; a
 // warning has given the reason.
-Result<int> index(const DatasetFlags& flags) {
+Result<int> index(const IndexArguments& arguments) {
+  const DatasetFlags& flags = arguments.dataset;
+  NodeOptions node;
+  ISOCOST_TRY(as_usage_error(apply(arguments.settings, node)));
+  ISOCOST_TRY(as_usage_error(node.shards.validate()));
   ISOCOST_TRY(check_shard_directory(flags.directory));
   ISOCOST_TRY(check_index_dir(flags.index_dir));
   const auto started = std::chrono::steady_clock::now();
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(flags.directory, flags.options()));
   finish_progress();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  const ShardFindings& findings = dataset->findings();
   if (flags.json) {
-    print_json({{"shards", dataset->shards()},
-                {"samples", dataset->size()},
-                {"not_kept", dataset->indexes_not_kept()},
-                {"seconds", seconds.count()},
-                {"bad", bad_samples_json(dataset->bad())}});
+    nlohmann::ordered_json json = {{"shards", findings.shards},
+                                   {"samples", dataset->size()},
+                                   {"not_kept", dataset->indexes_not_kept()},
+                                   {"seconds", seconds.count()},
+                                   {"bad", bad_samples_json(dataset->bad())}};
+    add_findings(findings, json);
+    print_json(json);
   } else {
+    print_findings(findings);
     print_bad_samples(dataset->bad());
-    std::printf("%s, %s, %zu bad, %.2f s\n", counted(dataset->shards(), "shard").c_str(),
-                counted(dataset->size(), "sample").c_str(), dataset->bad().size(), seconds.count());
+    std::printf("%s, %s, %zu bad%s, %.2f s\n", counted(findings.shards, "shard").c_str(),
+                counted(dataset->size(), "sample").c_str(), dataset->bad().size(),
+                broken_count(findings).c_str(), seconds.count());
   }
-  return dataset->bad().empty() && dataset->indexes_not_kept() == 0 ? kDone : kFailed;
+  const bool is_good = dataset->bad().empty() && dataset->indexes_not_kept() == 0;
+  return is_good && accepts(findings, node.shards) ? kDone : kFailed;
 }
 
 constexpr const char* kIndexFooter =
     "Examples:\n  isocost index data/shards\n"
     "  isocost index data/shards --index-dir /fast/index --json\n"
+    "  isocost index data/shards --allow-broken-shards 1%\n"
     "An index is kept as long as its shard's size and modification time are those it was made\n"
     "from. 'isocost serve' makes missing indexes.";
 
 }  // namespace
 
 void add_index(CLI::App& app, Run& run) {
-  add_command<DatasetFlags>(app, run,
-                            {.name = "index",
-                             .description = "Index shards: read the headers, skip the bodies.",
-                             .footer = kIndexFooter},
-                            index);
+  add_command<IndexArguments>(app, run,
+                              {.name = "index",
+                               .description = "Index shards: read the headers, skip the bodies.",
+                               .footer = kIndexFooter},
+                              index);
 }
 
 }  // namespace isocost::cli

@@ -21,7 +21,10 @@
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
+#include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/sample_name.h"
+#include "loader/dataset/shard_options.h"
 
 namespace isocost::cli {
 namespace {
@@ -99,6 +102,36 @@ Result<Load> load_of_options(const PredictArguments& arguments) {
   return load;
 }
 
+// Returns whether a sample is meant by `wanted`: its key, or shard/key.
+bool is_meant(std::string_view wanted, std::string_view shard, std::string_view key) {
+  if (wanted == key) return true;
+  return wanted.size() == shard.size() + 1 + key.size() && wanted.starts_with(shard) &&
+         wanted[shard.size()] == '/' && wanted.ends_with(key);
+}
+
+Result<SampleId> find_id(const Dataset& dataset, const PredictArguments& arguments) {
+  std::vector<SampleId> found;
+  for (SampleId id = 0; id < dataset.size(); ++id) {
+    if (is_meant(arguments.sample, dataset.shard(id), dataset.key(id))) found.push_back(id);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.size() > 1) {
+    const auto name = [&](SampleId id) { return sample_name(dataset.shard(id), dataset.key(id)); };
+    return Error(ErrorCode::kInvalidArgument, counted(found.size(), "sample") + " have the key '" +
+                                                  arguments.sample +
+                                                  "': give one as shard/key, such as " +
+                                                  name(found[0]) + " or " + name(found[1]));
+  }
+  for (const BadSample& bad : dataset.bad()) {
+    if (is_meant(arguments.sample, bad.shard, bad.key)) {
+      return Error(ErrorCode::kCorrupt, "the sample is bad: " + describe(bad));
+    }
+  }
+  return Error(ErrorCode::kNotFound, arguments.data + " holds no sample with the key '" +
+                                         arguments.sample +
+                                         "'; keys are member names without their extension");
+}
+
 Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   ISOCOST_TRY(check_shard_directory(arguments.data));
   DatasetOptions options;
@@ -108,21 +141,12 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   options.log = console_log(false);
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.data, options));
   finish_progress();
+  log_findings(dataset->findings(), {}, options.log);
   RecipeOptions prepared;
   if (!arguments.model.empty()) prepared = ModelRecipeOptions{.directory = arguments.model};
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(prepared));
-  for (SampleId id = 0; id < dataset->size(); ++id) {
-    if (dataset->key(id) == arguments.sample) return explain_sample(recipe, *dataset, id);
-  }
-  for (const BadSample& bad : dataset->bad()) {
-    if (bad.key == arguments.sample) {
-      return Error(ErrorCode::kCorrupt,
-                   "sample '" + bad.key + "' in " + bad.shard + " is bad: " + bad.reason);
-    }
-  }
-  return Error(ErrorCode::kNotFound, arguments.data + " holds no sample with the key '" +
-                                         arguments.sample +
-                                         "'; keys are member names without their extension");
+  ISOCOST_ASSIGN(const SampleId id, find_id(*dataset, arguments));
+  return explain_sample(recipe, *dataset, id);
 }
 
 // Explains a load. The terms are those of the fitted form, scaled so that they add up to the
@@ -283,9 +307,12 @@ Result<int> predict(const PredictArguments& arguments) {
 }
 
 void PredictArguments::add_to(CLI::App& command) {
-  command.add_option("--data", data, "Directory of shards (*.tar, *.tar.gz, *.tgz)")
+  command
+      .add_option("--data", data, "Directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst)")
       ->type_name("DIR");
-  command.add_option("--sample", sample, "The sample's key")->type_name("KEY");
+  command
+      .add_option("--sample", sample, "The sample's key, or SHARD/KEY where several shards have it")
+      ->type_name("KEY");
   command
       .add_option("--model", model,
                   "A model's directory, which says how the sample is prepared; empty: native28")

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/utf8.h"
 
 namespace isocost::cli {
 namespace {
@@ -64,7 +65,7 @@ std::int64_t SampleExplanation::other_tokens() const {
 
 Result<SampleExplanation> explain_sample(const Recipe& recipe, const Dataset& dataset,
                                          SampleId id) {
-  SampleExplanation sample{.key = std::string(dataset.key(id)),
+  SampleExplanation sample{.key = printable_utf8(dataset.key(id)),
                            .shard = std::string(dataset.shard(id)),
                            .load = {},
                            .parts = {}};
@@ -111,7 +112,7 @@ nlohmann::ordered_json to_json(const SampleExplanation& sample) {
 }
 
 void print_parts(const SampleExplanation& sample) {
-  std::printf("sample %s in %s\n%-16s %-18s %-28s %9s\n", sample.key.c_str(), sample.shard.c_str(),
+  std::printf("sample %s/%s\n%-16s %-18s %-28s %9s\n", sample.shard.c_str(), sample.key.c_str(),
               "part", "size", "becomes", "tokens");
   for (const PartExplanation& part : sample.parts) {
     print_row(part.name, size_text(part.shape), made_text(part), part.load[Module::kLlm].units);

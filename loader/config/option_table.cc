@@ -72,6 +72,10 @@ T& field(NodeOptions& options, T BadSampleOptions::* member) {
   return options.bad_samples.*member;
 }
 template <typename T>
+T& field(NodeOptions& options, T ShardOptions::* member) {
+  return options.shards.*member;
+}
+template <typename T>
 T& field(NodeOptions& options, T ServiceOptions::* member) {
   return options.service.*member;
 }
@@ -196,7 +200,8 @@ std::vector<OptionSpec> plan_options() {
   using C = CostModelOptions;
   return {
       text_option("data", &NodeOptions::data, "DIR",
-                  "Directory of WebDataset shards (*.tar, *.tar.gz, *.tgz) to train on."),
+                  "Directory of WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst) to "
+                  "train on."),
       number("ranks", &P::ranks,
              "Data-parallel ranks of the training job; 0: taken from the first trainer."),
       number("global_batch_size", &P::global_batch_size,
@@ -370,6 +375,14 @@ std::vector<OptionSpec> decode_options() {
           "looked at, which counts from ten bad samples on."),
       text_option("bad_samples_file", &B::file, "FILE",
                   "JSON lines: shard, key, part and reason of each bad sample."),
+      text_option(
+          "allow_broken_shards", &ShardOptions::allow_broken, "N|P%",
+          "Shards that may be damaged or lost: a number, or a percentage of all shards. With "
+          "more, nothing starts; otherwise what can be read of them is used."),
+      flag_option(
+          "accept_unread_archives", &ShardOptions::accept_unread,
+          "Pass over archives that are not read without a warning: those of other formats "
+          "and directories of shards beside the shards, and what stands behind their ends."),
       number("max_pixels", &D::max_pixels,
              "Images and frames with more pixels are refused as bad samples."),
       size("memory", &D::memory,

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/counted.h"
+#include "base/utf8.h"
+#include "loader/dataset/sample_name.h"
 
 namespace isocost {
 namespace {
@@ -26,36 +28,24 @@ std::string to_json_line(const BadSample& bad) {
 }
 
 std::string describe(const BadSample& bad) {
-  std::string text = bad.shard;
-  if (!bad.key.empty()) text += ": " + bad.key;
-  if (!bad.part.empty()) text += "." + bad.part;
+  std::string text = bad.key.empty() ? printable_utf8(bad.shard) : sample_name(bad.shard, bad.key);
+  if (!bad.part.empty()) text += "." + printable_utf8(bad.part);
   return text + ": " + bad.reason;
 }
 
-// Parses a limit like "25" or "1.5%".
-Result<BadSampleList::Limit> BadSampleList::parse(const BadSampleOptions& options) {
-  const std::string_view text = options.max;
-  const bool share = text.ends_with('%');
-  const std::string_view digits = share ? text.substr(0, text.size() - 1) : text;
-  double number = 0;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const bool whole = code == std::errc() && end == digits.data() + digits.size() && !digits.empty();
-  if (!whole || !(number >= 0 && number < 1e18) || (share && number > 100)) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "max_bad_samples: '" + std::string(text) +
-                     "' is neither a count nor a percentage (0% to 100%)");
-  }
-  if (share && number > 0) return Limit{std::nullopt, number / 100};
-  return Limit{static_cast<std::uint64_t>(number), 0};
+std::string first_fault(const Dataset& dataset) {
+  if (!dataset.bad().empty()) return describe(dataset.bad().front());
+  const std::vector<BrokenShard>& broken = dataset.findings().broken;
+  return broken.empty() ? "" : describe(broken.front());
 }
 
-BadSampleList::BadSampleList(const BadSampleOptions& options, BadSampleFile file, Limit limit,
-                             LogSink log)
+BadSampleList::BadSampleList(const BadSampleOptions& options, BadSampleFile file,
+                             CountOrShare limit, LogSink log)
     : options_(options), limit_(limit), log_(std::move(log)), file_(std::move(file)) {}
 
 Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const BadSampleOptions& options,
                                                              LogSink log) {
-  ISOCOST_ASSIGN(const Limit limit, parse(options));
+  ISOCOST_ASSIGN(const CountOrShare limit, CountOrShare::parse("max_bad_samples", options.max));
   ISOCOST_ASSIGN(BadSampleFile file, BadSampleFile::create(options.file));
   return std::unique_ptr<BadSampleList>(
       new BadSampleList(options, std::move(file), limit, std::move(log)));
@@ -105,9 +95,8 @@ void BadSampleList::list(const BadSample& bad) {
 }
 
 bool BadSampleList::is_exceeded(std::uint64_t bad, std::uint64_t of) const {
-  if (limit_.count) return seen_.size() > *limit_.count;
-  return bad >= kFewestForAShare &&
-         static_cast<double>(bad) > limit_.share * static_cast<double>(of);
+  if (limit_.count) return !limit_.allows(seen_.size(), of);
+  return bad >= kFewestForAShare && !limit_.allows(bad, of);
 }
 
 Status BadSampleList::check(const BadSample& last, std::uint64_t bad, std::uint64_t of) const {

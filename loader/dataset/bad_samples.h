@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "loader/dataset/count_or_share.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/internal/bad_sample_file.h"
 
@@ -57,20 +58,15 @@ class BadSampleList {
   const std::optional<BadSample>& last() const { return last_; }
 
  private:
-  /// The limit in BadSampleOptions::max.
-  struct Limit {
-    std::optional<std::uint64_t> count;
-    double share = 0;  ///< Used where there is no count.
-  };
-  BadSampleList(const BadSampleOptions& options, BadSampleFile file, Limit limit, LogSink log);
-  static Result<Limit> parse(const BadSampleOptions& options);
+  BadSampleList(const BadSampleOptions& options, BadSampleFile file, CountOrShare limit,
+                LogSink log);
   bool take(const BadSample& bad);
   void list(const BadSample& bad);
   bool is_exceeded(std::uint64_t bad, std::uint64_t of) const;
   Status check(const BadSample& last, std::uint64_t bad, std::uint64_t of) const;
 
   const BadSampleOptions options_;
-  const Limit limit_;
+  const CountOrShare limit_;
   const LogSink log_;
   BadSampleFile file_;
   bool file_failed_ = false;
@@ -84,7 +80,11 @@ class BadSampleList {
 /// Returns {"shard": ..., "key": ..., "part": ..., "reason": ...} on one line, without a newline.
 std::string to_json_line(const BadSample& bad);
 
-/// Returns "shard: key: part: reason", for messages.
+/// Returns "shard/key.part: reason", for messages.
 std::string describe(const BadSample& bad);
+
+/// Returns the first bad sample of a data set, or else its first broken shard, for messages; empty:
+/// it has neither.
+std::string first_fault(const Dataset& dataset);
 
 }  // namespace isocost

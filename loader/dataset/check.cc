@@ -263,7 +263,7 @@ Result<CheckReport> check_dataset(const std::filesystem::path& directory,
   ISOCOST_ASSIGN(const auto decoder, make_decoder(recipe, options.decode, options.dataset.log));
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> dataset, Dataset::open(directory, options.dataset));
   CheckReport report;
-  report.shards = dataset->shards();
+  report.findings = dataset->findings();
   report.bad = dataset->bad();
   Checker checker(*dataset, recipe, *decoder, options);
   ISOCOST_TRY(checker.run());

@@ -20,11 +20,11 @@ struct CheckOptions {
 };
 
 struct CheckReport {
-  std::uint64_t shards = 0;
+  ShardFindings findings;
   std::uint64_t samples = 0;  ///< Good samples.
   std::uint64_t parts = 0;    ///< Parts of the good samples.
   std::uint64_t bytes = 0;    ///< Encoded bytes of all parts read.
-  /// Bad samples found by indexing, then shards whose bytes differ from the last check (their key
+  /// Bad samples that indexing found, then shards whose bytes differ from the last check (their key
   /// is empty), then samples that decoding found bad, in the order of the samples. A
   /// sample with two bad parts occurs twice.
   std::vector<BadSample> bad;

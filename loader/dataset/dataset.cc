@@ -1,7 +1,6 @@
 #include "loader/dataset/dataset.h"
 
 #include <cstddef>
-#include <iterator>
 #include <span>
 #include <utility>
 
@@ -64,9 +63,9 @@ std::string data_arguments(const fs::path& directory, const DatasetOptions& opti
 
 Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
                                                const DatasetOptions& options) {
-  ISOCOST_ASSIGN(ShardListing listing, list_shards(directory));
-  ISOCOST_ASSIGN(Indexes indexes,
-                 open_indexes(listing.shards, indexing_options(directory, options)));
+  const IndexingOptions indexing = indexing_options(directory, options);
+  ISOCOST_ASSIGN(ShardListing listing, list_shards(directory, indexing.directories));
+  ISOCOST_ASSIGN(Indexes indexes, open_indexes(listing.shards, indexing));
   ISOCOST_ASSIGN(TokenFiles tokens, open_all_tokens(listing.shards, indexes, directory, options));
   std::vector<Shard> shards;
   shards.reserve(listing.shards.size());
@@ -75,11 +74,9 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
   }
   Selection selection = select_samples(shards, {options.why_unusable, options.truncate});
   log_cuts(cut_samples(selection.shards), options.log);
-  std::vector<BadSample> bad = std::move(listing.lost);
-  bad.insert(bad.end(), std::make_move_iterator(selection.bad.begin()),
-             std::make_move_iterator(selection.bad.end()));
+  ShardFindings findings = shard_findings(listing, shards);
   return std::make_unique<IndexedDataset>(Catalogue(std::move(shards), std::move(selection.shards)),
-                                          std::move(bad));
+                                          std::move(selection.bad), std::move(findings));
 }
 
 }  // namespace isocost

@@ -16,6 +16,7 @@
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/catalogue/bad_sample.h"
 #include "loader/dataset/catalogue/sample_id.h"
+#include "loader/dataset/catalogue/shard_findings.h"
 #include "loader/dataset/tokens/why_unusable.h"
 
 namespace isocost {
@@ -44,14 +45,14 @@ struct DatasetOptions {
 /// --model DIR --index-dir DIR", without options that are empty.
 std::string data_arguments(const std::filesystem::path& directory, const DatasetOptions& options);
 
-/// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz; not recursive), read through an index
-/// per shard. A missing or stale index is built in one pass over the shard's headers. Immutable
-/// once open; const-safe.
+/// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst; not recursive),
+/// read through an index per shard. A missing or stale index is built in one pass over the shard's
+/// headers. Immutable once open; const-safe.
 class Dataset {
  public:
-  /// Opens a data set. Blocks while shards are indexed. Broken shards and samples are listed in
-  /// `bad`. Errors: kNotFound (no directory, no shards, no tokens of the model), kIo, kCancelled;
-  /// those of TokenizerIdentity::of_model.
+  /// Opens a data set. Blocks while shards are indexed. Bad samples are listed in `bad`,
+  /// broken shards in `findings`. Errors: kNotFound (no directory, no shards, no tokens of the
+  /// model), kIo, kCancelled; those of TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::filesystem::path& directory,
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
@@ -80,6 +81,8 @@ class Dataset {
   virtual std::size_t open_shards() const = 0;
 
   virtual const std::vector<BadSample>& bad() const = 0;
+  /// Returns the faults of whole shards; what can be read of broken ones is used.
+  virtual const ShardFindings& findings() const = 0;
   virtual std::size_t shards() const = 0;
   /// Returns the name of a shard: `i` < shards().
   virtual const std::string& shard_name(std::size_t i) const = 0;

@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "base/output_file.h"
+#include "base/utf8.h"
 #include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/sample_name.h"
+#include "loader/dataset/shard_options.h"
 #include "loader/dataset/stores/shard_file.h"
 #include "loader/dataset/tokens/token_file.h"
 
@@ -100,7 +103,7 @@ std::uint32_t placeholders_of(const PartShape& shape, const std::optional<Recipe
 Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::uint64_t sample,
                            const std::optional<Recipe>& recipe) {
   SampleText found;
-  found.key = view.key(sample);
+  found.key = printable_utf8(view.key(sample));
   for (std::uint64_t i = view.first_part(sample); i < view.first_part(sample + 1); ++i) {
     const PartShape shape = view.part_shape(i);
     if (shape.modality != Modality::kText) {
@@ -149,8 +152,8 @@ Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const
   for (std::uint64_t i = 0; i < view(shard).samples(); ++i) {
     auto text = text_of(*file, view(shard), i, recipe_);
     if (!text) {
-      return std::move(text).error().with_context(shard_name(shard) + ": " +
-                                                  std::string(view(shard).key(i)));
+      return std::move(text).error().with_context(
+          sample_name(shard_name(shard), view(shard).key(i)));
     }
     texts.push_back(*std::move(text));
   }
@@ -170,7 +173,7 @@ Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSampl
       media[i] += placeholders_of(index.part_shape(k), recipe_);
     }
     if (!samples[i].reason.empty() || samples[i].tokens.ids.size() >= media[i]) continue;
-    return Error(ErrorCode::kInvalidArgument, std::string(index.key(i)) +
+    return Error(ErrorCode::kInvalidArgument, sample_name(shard_name(shard), index.key(i)) +
                                                   " has fewer tokens than media, so there is not "
                                                   "a placeholder for each");
   }
@@ -185,6 +188,7 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, co
   ISOCOST_ASSIGN(TokenizerIdentity identity, TokenizerIdentity::of_model(model));
   identity.options = std::move(options);
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> indexed, Dataset::open(directory, dataset));
+  log_findings(indexed->findings(), {}, dataset.log);
   std::vector<PassShard> shards;
   for (std::size_t i = 0; i < indexed->shards(); ++i) {
     PassShard shard{indexed->shard_name(i), directory / indexed->shard_name(i), nullptr};

@@ -19,7 +19,7 @@ namespace isocost {
 
 /// The contents of a sample that become tokens.
 struct SampleText {
-  std::string key;
+  std::string key;                 ///< For messages: with '?' for what is not printable.
   std::vector<SamplePart> media;   ///< Its other parts, in their order: see TokenPass::open.
   std::string json;                ///< The first JSON part; empty: there is none.
   std::vector<std::string> texts;  ///< Its text parts, and the "text" of its JSON.

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "base/thread_name.h"
 #include "costmodel/profile.h"
+#include "loader/dataset/sample_name.h"
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
 #include "loader/metrics/status_json.h"
@@ -344,8 +345,9 @@ std::string NodeImpl::obstacle() const {
       std::chrono::duration<double>(parts_.options.service.stall_timeout).count();
   const auto decode = decoder_.oldest_decode();
   if (decode && decode->seconds > std::min(kLong, timeout_s / 2)) {
-    return fmt::format("sample {}/{} is still being decoded", parts_.dataset->shard(decode->id),
-                       parts_.dataset->key(decode->id));
+    return fmt::format(
+        "sample {} is still being decoded",
+        sample_name(parts_.dataset->shard(decode->id), parts_.dataset->key(decode->id)));
   }
   const auto behind = job_.behind();
   if (behind.empty()) return "the next step is being planned";

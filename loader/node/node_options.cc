@@ -57,6 +57,7 @@ Status NodeOptions::validate() const {
                      ": it is of a trainer that pads the LLM: give padded = llm as well");
   }
   ISOCOST_TRY(decode.validate());
+  ISOCOST_TRY(shards.validate());
   return service.validate();
 }
 

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/decode_options.h"
+#include "loader/dataset/shard_options.h"
 #include "loader/plan/plan_options.h"
 
 namespace isocost {
@@ -55,6 +56,7 @@ struct NodeOptions {
   CostModelOptions cost_model;
   DecodeOptions decode;
   BadSampleOptions bad_samples;
+  ShardOptions shards;
   ServiceOptions service;
 
   /// Reads the layout and the model profile unless they are there, so that a file is read once and

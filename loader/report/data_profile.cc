@@ -10,7 +10,9 @@
 #include "base/random.h"
 #include "base/range.h"
 #include "base/statistics.h"
+#include "base/utf8.h"
 #include "loader/dataset/bad_samples.h"
+#include "loader/dataset/sample_name.h"
 #include "loader/plan/permutation.h"
 #include "loader/plan/plan_options.h"
 #include "loader/plan/planner.h"
@@ -58,10 +60,10 @@ class Profiler {
 
   Status run() {
     ISOCOST_TRY(profile_samples());
-    if (dataset_.size() == 0 && !dataset_.bad().empty()) {
+    const std::string fault = first_fault(dataset_);
+    if (dataset_.size() == 0 && !fault.empty()) {
       return Error(ErrorCode::kCorrupt,
-                   profile_.directory + " holds no usable sample (" +
-                       describe(dataset_.bad().front()) +
+                   profile_.directory + " holds no usable sample (" + fault +
                        "): `isocost check` with the same options lists the reasons");
     }
     if (profile_.samples.empty()) {
@@ -108,8 +110,8 @@ class Profiler {
     const auto load = recipe_.load(shape);
     if (!load) {
       if (profile_.refused++ == 0) {
-        profile_.refused_example = std::string(dataset_.shard(id)) + ": " +
-                                   std::string(dataset_.key(id)) + ": " + load.error().message();
+        profile_.refused_example =
+            sample_name(dataset_.shard(id), dataset_.key(id)) + ": " + load.error().message();
       }
       return;
     }
@@ -149,7 +151,7 @@ class Profiler {
     for (std::ptrdiff_t i = 0; i < count; ++i) {
       const ProfiledSample& sample = order[static_cast<std::size_t>(i)];
       profile_.most_expensive.push_back({std::string(dataset_.shard(sample.id)),
-                                         std::string(dataset_.key(sample.id)),
+                                         printable_utf8(dataset_.key(sample.id)),
                                          describe_parts(dataset_.shape(sample.id)), sample});
     }
   }

@@ -218,6 +218,16 @@ class Predict(WithShards):
             refused = isocost("predict", *arguments)
             self.assertEqual((refused.returncode, refused.stdout), (2, ""), arguments)
             self.assertIn("llm: ", refused.stderr)
+        twice = self.directory / "twice"
+        twice.mkdir()
+        for name in ("a.tar", "b.tar"):
+            (twice / name).write_bytes((self.shards / "shard-000000.tar").read_bytes())
+        ambiguous = isocost("predict", "--data", twice, "--sample", "s007")
+        self.assertEqual(ambiguous.returncode, 2)
+        self.assertIn("2 samples have the key 's007': give one as shard/key, such as a.tar/s007 or b.tar/s007",
+                      ambiguous.stderr)
+        named = isocost("predict", "--data", twice, "--sample", "b.tar/s007", "--json")
+        self.assertEqual(json.loads(named.stdout)["sample"]["shard"], "b.tar")
         missing = isocost("predict", "--data", self.shards, "--sample", "nobody")
         self.assertNotEqual(missing.returncode, 0)
         self.assertIn("'nobody'", missing.stderr)
@@ -311,11 +321,60 @@ class Check(WithShards):
         self.assertEqual(json.loads(checked.stdout)["bad"], [])
 
     def test_a_cut_shard_is_status_1_and_named(self):
+        self.assertEqual(isocost("index", self.shards).returncode, 0)
         shard = self.shards / "shard-000001.tar"
         shard.write_bytes(shard.read_bytes()[:3000])
         checked = isocost("check", "--json", self.shards)
         self.assertEqual(checked.returncode, 1, checked.stderr)
-        self.assertIn("shard-000001.tar", {bad["shard"] for bad in json.loads(checked.stdout)["bad"]})
+        report = json.loads(checked.stdout)
+        self.assertEqual(report["bad"], [])
+        (broken,) = report["broken"]
+        self.assertEqual((broken["shard"], broken["condition"]), ("shard-000001.tar", "damaged"))
+        self.assertLess(broken["samples"], broken["samples_when_whole"])
+        self.assertEqual(isocost("index", self.shards).returncode, 1)
+        for allowed in ("1", "50%"):
+            for command in ("check", "index"):
+                found = isocost(command, self.shards, "--allow-broken-shards", allowed)
+                self.assertEqual(found.returncode, 0, found.stderr)
+                self.assertIn("broken  shard-000001.tar: damaged: ", found.stdout)
+        self.assertEqual(isocost("check", self.shards, "--allow-broken-shards", "few").returncode, 2)
+
+    def test_an_absent_shard_names_the_index_to_delete(self):
+        self.assertEqual(isocost("index", self.shards).returncode, 0)
+        (self.shards / "shard-000001.tar").unlink()
+        checked = isocost("check", self.shards)
+        self.assertEqual(checked.returncode, 1, checked.stderr)
+        index = self.shards / ".isocost" / "shard-000001.tar.idx"
+        self.assertIn(f"or delete {index} if it was meant to go", checked.stdout)
+        served = isocost("serve", "--data", self.shards, "--bind", "tcp://127.0.0.1:*", "--ranks", "1",
+                         "--bad-samples-file", "")
+        self.assertEqual(served.returncode, 1, served.stderr)
+        self.assertIn(str(index), served.stderr)
+        index.unlink()
+        self.assertEqual(isocost("check", self.shards).returncode, 0)
+
+    def test_archives_that_are_not_read_are_status_1_unless_accepted(self):
+        (self.shards / "more.tar.xz").write_bytes(b"xz")
+        first = self.shards / "shard-000000.tar"
+        (self.shards / "train").mkdir()
+        (self.shards / "train" / "0.tar").write_bytes(first.read_bytes())
+        first.write_bytes(first.read_bytes() + first.read_bytes())
+        for command in ("check", "index"):
+            found = isocost(command, "--json", self.shards)
+            self.assertEqual(found.returncode, 1, found.stderr)
+            names = [archive.split(":")[0] for archive in json.loads(found.stdout)["unread_archives"]]
+            self.assertEqual(names, ["more.tar.xz", "shard-000000.tar", "train"])
+            accepted = isocost(command, self.shards, "--accept-unread-archives", "on")
+            self.assertEqual(accepted.returncode, 0, accepted.stderr)
+
+    def test_a_missing_end_mark_alone_is_a_warning(self):
+        shard = self.shards / "shard-000001.tar"
+        shard.write_bytes(shard.read_bytes().rstrip(bytes(1)))
+        size = shard.stat().st_size
+        shard.write_bytes(shard.read_bytes() + bytes(-size % 512))
+        checked = isocost("check", self.shards)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        self.assertIn("warning  shard-000001.tar: without the mark", checked.stdout)
 
     def test_what_is_only_named_like_a_shard_is_status_1(self):
         (self.shards / "gone.tar").symlink_to("nowhere")
@@ -323,9 +382,9 @@ class Check(WithShards):
         os.mkfifo(self.shards / "pipe.tar")
         checked = isocost("check", "--json", self.shards)
         self.assertEqual(checked.returncode, 1, checked.stderr)
-        bad = {entry["shard"]: entry["reason"] for entry in json.loads(checked.stdout)["bad"]}
-        self.assertEqual(set(bad), {"gone.tar", "folder.tar", "pipe.tar"})
-        self.assertIn("broken link", bad["gone.tar"])
+        lost = {entry["shard"]: entry["reason"] for entry in json.loads(checked.stdout)["broken"]}
+        self.assertEqual(set(lost), {"gone.tar", "folder.tar", "pipe.tar"})
+        self.assertIn("broken link", lost["gone.tar"])
 
     def test_what_is_bad_is_status_1_everywhere(self):
         for shard in self.shards.glob("*.tar"):

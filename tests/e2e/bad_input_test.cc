@@ -150,7 +150,12 @@ TEST_F(BadInput, ADirectoryWithoutShardsOrUsableSamplesIsRefused) {
   std::filesystem::create_directories(shards());
   EXPECT_EQ(try_run(options(1), {}).error().code(), ErrorCode::kNotFound);
   std::ofstream(shards() / "junk.tar") << "this is no tar";
-  const auto outcome = try_run(options(1), {});
+  const auto lost = try_run(options(1), {});
+  ASSERT_FALSE(lost.has_value());
+  EXPECT_NE(lost.error().message().find("1 of 1 shard is damaged or lost"), std::string::npos);
+  NodeOptions allowing = options(1);
+  allowing.shards.allow_broken = "100%";
+  const auto outcome = try_run(allowing, {});
   ASSERT_FALSE(outcome.has_value());
   EXPECT_NE(outcome.error().message().find("isocost check"), std::string::npos);
 }

@@ -148,7 +148,7 @@ TEST_F(Reads, AFullDiskWhileAShardIsInflatedPausesDeliveryAndNothingIsLost) {
       [&] { full = std::make_unique<ProcessLimit>(RLIMIT_FSIZE, 4096); }, [&] { full.reset(); });
   std::signal(SIGXFSZ, handler);
   expect_whole(outcome, 64);
-  EXPECT_THAT(log_.lines(), Contains(HasSubstr("writing inflated bytes")));
+  EXPECT_THAT(log_.lines(), Contains(HasSubstr("writing decompressed bytes")));
 }
 
 TEST_F(Reads, AnIndexThatIsCutWhileItIsInUseEndsTheJobWithItsName) {

@@ -1,11 +1,13 @@
 """Wrong calls and broken data: the fitting exception, whose first line says what to change."""
 
 import copy
+import io
 import math
 import pathlib
 import pickle
 import signal
 import sys
+import tarfile
 import tempfile
 import unittest
 import unittest.mock
@@ -123,13 +125,38 @@ class BadInput(ShardTest):
             self.assertRefused(FileNotFoundError, empty, source=empty)
             self.assertRefused(FileNotFoundError, "nowhere", source=f"{empty}/nowhere")
             (pathlib.Path(empty) / "cut.tar").write_bytes(b"no shard at all")
-            self.assertRefused(isocost.ShardError, "no usable sample .*cut.tar", source=empty)
+            self.assertRefused(isocost.ShardError, "1 of 1 shard is damaged or lost.*cut.tar: lost: not a tar file",
+                               source=empty)
+            self.assertRefused(isocost.ShardError, "no usable sample .*cut.tar", source=empty,
+                               node=isocost.NodeOptions(allow_broken_shards=1))
+
+    def test_broken_shards_end_the_start_unless_they_are_allowed(self):
+        with tempfile.TemporaryDirectory() as directory:
+            whole = (self.shards / "shard-000000.tar").read_bytes()
+            (pathlib.Path(directory) / "cut.tar").write_bytes(whole[:len(whole) // 2 + 100])
+            (pathlib.Path(directory) / "page.tar").write_text("<html>404</html>")
+            (pathlib.Path(directory) / "whole.tar").write_bytes(whole)
+            # They are counted apart from max_bad_samples.
+            self.assertRefused(isocost.ShardError, "2 of 3 shards are damaged or lost, allow_broken_shards allows 0: "
+                                                   "cut.tar: damaged: .*page.tar: lost: ", source=directory,
+                               node=isocost.NodeOptions(max_bad_samples="100%"))
+            allowed = isocost.NodeOptions(allow_broken_shards="70%", max_bad_samples=0)
+            with self.loader(directory, global_batch_size=2, node=allowed) as loader:
+                samples = [key for microbatch in loader for key in microbatch.sample_keys]
+            self.assertEqual({key.split("/")[0] for key in samples}, {"cut.tar", "whole.tar"})
+
+    @staticmethod
+    def add_shard_with_a_bad_sample(directory):
+        with tarfile.open(pathlib.Path(directory) / "bad.tar", "w") as shard:
+            for name, body in (("a.txt", b"good"), ("b.png", b"no picture"), ("c.txt", b"good")):
+                member = tarfile.TarInfo(name)
+                member.size = len(body)
+                shard.addfile(member, io.BytesIO(body))
 
     def test_bad_samples_end_training_where_asked(self):
         with tempfile.TemporaryDirectory() as directory:
-            cut = pathlib.Path(directory) / "cut.tar"
-            cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
-            self.assertRefused(isocost.ShardError, "cut.tar.*on_bad_sample", source=directory,
+            self.add_shard_with_a_bad_sample(directory)
+            self.assertRefused(isocost.ShardError, "bad.tar/b.*on_bad_sample", source=directory,
                                node=isocost.NodeOptions(on_bad_sample="fail"))
             with self.loader(directory, global_batch_size=2) as loader:
                 self.assertGreaterEqual(sum(len(m.sample_ids) for m in loader), 1)
@@ -141,8 +168,7 @@ class BadInput(ShardTest):
 
     def test_too_many_bad_samples_are_a_shard_error(self):
         with tempfile.TemporaryDirectory() as directory:
-            cut = pathlib.Path(directory) / "cut.tar"
-            cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
+            self.add_shard_with_a_bad_sample(directory)
             self.assertRefused(isocost.ShardError, "1 bad sample, max_bad_samples allows 0", source=directory,
                                node=isocost.NodeOptions(max_bad_samples=0))
 

@@ -162,7 +162,7 @@ class Transform(ShardTest):
         def fail(sample):
             return {"tokens": 1} if sample["id"] == 7 else None
 
-        with self.assertRaisesRegex(Exception, "count_tokens= failed for shard-000000.tar: s0007: 'tokens' is neither"):
+        with self.assertRaisesRegex(Exception, "count_tokens= failed for shard-000000.tar/s0007: 'tokens' is neither"):
             list(self.loader(count_tokens=fail))
 
     def test_collate_runs_ahead_of_the_loop(self):

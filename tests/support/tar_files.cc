@@ -3,6 +3,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <fstream>
 #include <iterator>
@@ -86,6 +87,18 @@ std::string make_tar(const std::vector<TarFile>& files, std::string_view format)
   archive_write_free(writer);
   tar.resize(used);
   return tar;
+}
+
+std::string zstd(std::string_view bytes) {
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
+  const std::size_t size =
+      ZSTD_compress2(context, packed.data(), packed.size(), bytes.data(), bytes.size());
+  ZSTD_freeCCtx(context);
+  if (ZSTD_isError(size) != 0) throw std::runtime_error("ZSTD_compress2");
+  packed.resize(size);
+  return packed;
 }
 
 std::string gzip(std::string_view bytes) { return deflate_all(bytes, 15 + 16); }

@@ -18,6 +18,8 @@ struct TarFile {
 std::string make_tar(const std::vector<TarFile>& files, std::string_view format = "pax");
 
 std::string gzip(std::string_view bytes);
+/// Returns a zstd frame with a checksum.
+std::string zstd(std::string_view bytes);
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 std::string read_file(const std::filesystem::path& path);
 

@@ -4,7 +4,7 @@
 
 namespace isocost {
 
-/// A sample that cannot be used, and why. With an empty key it is the shard that is broken.
+/// A sample that cannot be used, and why. With an empty key it is the shard as a whole.
 struct BadSample {
   std::string shard;
   std::string key;

@@ -1,7 +1,5 @@
 #include "loader/dataset/catalogue/select_samples.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -9,11 +7,16 @@
 #include <string_view>
 #include <utility>
 
-#include "loader/dataset/catalogue/internal/repeated_keys.h"
 #include "loader/dataset/tokens/truncation.h"
 
 namespace isocost {
 namespace {
+
+// A sample by the number of its shard and its number in it.
+struct SamplePosition {
+  std::uint32_t shard = 0;
+  std::uint32_t sample = 0;
+};
 
 class Selector {
  public:
@@ -21,7 +24,6 @@ class Selector {
       : shards_(shards), dropped_(shards.size()), cuts_(shards.size()) {}
 
   void collect_bad();
-  void drop_repeated_keys();
   void drop_without_tokens();
   void drop_unusable(const SelectionOptions& options);
   Selection select() &&;
@@ -51,15 +53,6 @@ void Selector::drop(SamplePosition at, std::string reason, bool over_limit) {
                   .part = "",
                   .reason = std::move(reason),
                   .over_limit = over_limit});
-}
-
-void Selector::drop_repeated_keys() {
-  for (const auto& [repeat, first] : repeated_keys(shards_)) {
-    drop(repeat,
-         fmt::format("the key '{}' also occurs in {}; give each sample its own key",
-                     shards_[repeat.shard].view().key(repeat.sample), shards_[first.shard].name()),
-         false);
-  }
 }
 
 void Selector::drop_without_tokens() {
@@ -112,7 +105,6 @@ Selection Selector::select() && {
 Selection select_samples(std::span<const Shard> shards, const SelectionOptions& options) {
   Selector selector(shards);
   selector.collect_bad();
-  selector.drop_repeated_keys();
   selector.drop_without_tokens();
   if (options.why_unusable) selector.drop_unusable(options);
   return std::move(selector).select();

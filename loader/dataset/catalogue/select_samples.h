@@ -20,8 +20,8 @@ struct SelectionOptions {
 
 struct Selection {
   std::vector<ShardSelection> shards;  ///< One for each shard.
-  /// Samples that indexing found bad, then those with the key of an earlier one, those without
-  /// tokens, and those that why_unusable refuses; each in the order of the shards.
+  /// Samples that indexing found bad, then those without tokens, and those that why_unusable
+  /// refuses; each in the order of the shards.
   std::vector<BadSample> bad;
 };
 

@@ -37,7 +37,7 @@ class Shard {
     return {view(), tokens_.get(), sample, cut};
   }
 
-  /// Returns the samples that indexing found bad, and what is wrong with the shard as a whole.
+  /// Returns the samples that indexing found bad.
   std::vector<BadSample> bad() const;
   /// Checks that the files of the index and the tokens were not cut while they are in use. Errors:
   /// kCorrupt with the file.

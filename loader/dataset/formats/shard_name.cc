@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 namespace isocost {
 namespace {
@@ -12,15 +13,23 @@ struct ShardEnding {
 };
 
 constexpr std::array kEndings = {
-    ShardEnding{".tar", false},
-    ShardEnding{".tar.gz", true},
-    ShardEnding{".tgz", true},
+    ShardEnding{".tar", false},    ShardEnding{".tar.gz", true}, ShardEnding{".tgz", true},
+    ShardEnding{".tar.zst", true}, ShardEnding{".tzst", true},
 };
+
+std::string lower_case(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
 
 // Returns the entry of a name's ending; null if it is no shard's.
 const ShardEnding* ending_of(std::string_view name) {
+  const std::string lower = lower_case(name);
   const auto* const found = std::ranges::find_if(
-      kEndings, [&](const ShardEnding& each) { return name.ends_with(each.ending); });
+      kEndings, [&](const ShardEnding& each) { return lower.ends_with(each.ending); });
   return found == kEndings.end() ? nullptr : found;
 }
 
@@ -30,6 +39,28 @@ bool has_shard_ending(std::string_view name) { return ending_of(name) != nullptr
 
 bool is_shard_name(std::string_view name) {
   return !name.starts_with('.') && has_shard_ending(name);
+}
+
+std::string_view why_no_shard(std::string_view name) {
+  static constexpr std::array<std::string_view, 17> kOtherArchives = {
+      ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tbz", ".tar.lz4", ".tar.lzma", ".tlz", ".tar.lz",
+      ".tar.br", ".taz", ".tar.z",   ".zip",  ".7z",  ".rar",     ".tar.sz",   ".cpio"};
+  static constexpr std::array<std::string_view, 6> kUnfinished = {
+      ".part", ".partial", ".incomplete", ".crdownload", ".download", ".tmp"};
+  const std::string lower = lower_case(name);
+  const auto ends_in = [](std::string_view text) {
+    return [text](std::string_view ending) { return text.ends_with(ending); };
+  };
+  if (std::ranges::any_of(kOtherArchives, ends_in(lower))) {
+    return "an archive of a format that is not read; pack its files as a tar, as it is or "
+           "compressed by gzip or zstd";
+  }
+  for (const std::string_view ending : kUnfinished) {
+    if (lower.ends_with(ending) && ending_of(lower.substr(0, lower.size() - ending.size()))) {
+      return "a shard whose download was not completed; fetch it again, or remove it";
+    }
+  }
+  return "";
 }
 
 bool names_compressed_shard(std::string_view name) {

@@ -8,12 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/utf8.h"
-#include "loader/dataset/formats/member_name.h"
+#include "loader/dataset/formats/internal/other_format.h"
 #include "loader/dataset/formats/utf8_locale.h"
 
 namespace isocost {
@@ -22,6 +23,8 @@ namespace {
 constexpr std::int64_t kBlock = 512;
 constexpr std::size_t kMinRead = std::size_t{1} << 10;
 constexpr std::size_t kMaxRead = std::size_t{128} << 10;
+// Writers fill the last record with zeros; GNU tar's longest common record is 1 MiB.
+constexpr std::int64_t kMostPadding = std::int64_t{1} << 20;
 
 constexpr std::string_view kCopyAgain = "copy the shard again";
 
@@ -60,6 +63,10 @@ la_int64_t feed_skip(archive* /*reader*/, void* context, la_int64_t request) {
   return skipped;
 }
 
+bool is_zeros(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte each) { return each == std::byte{0}; });
+}
+
 struct FreeArchive {
   void operator()(archive* reader) const { archive_read_free(reader); }
 };
@@ -70,15 +77,6 @@ std::string name_of(archive_entry* entry) {
   std::string_view view = name != nullptr ? name : "";
   while (view.starts_with("./")) view.remove_prefix(2);
   return std::string(view);
-}
-
-std::string problem_of_name(std::string_view name, std::string_view printable) {
-  if (name.empty()) return "an entry without a name";
-  if (!is_utf8(name)) return "its name is not UTF-8; rename it";
-  if (printable != name) return "its name has a control character; rename it";
-  if (name.front() == '/') return "its name is an absolute path; pack it with a relative one";
-  if (has_parent_component(name)) return "its name has a '..' component; pack it without";
-  return "";
 }
 
 std::string problem_of_kind(archive_entry* entry) {
@@ -106,7 +104,8 @@ struct TarListing::State {
   std::optional<TarMember> ahead;
   std::optional<std::int64_t> following;  // offset of the header after the last member returned
   std::string last_name;
-  std::string problem;
+  std::int64_t last_end = 0;  // where the header after the last entry belongs
+  TarEnd end;
   bool broke_off = false;
   bool ended = false;
 
@@ -114,6 +113,8 @@ struct TarListing::State {
   bool step();
   void take(archive_entry* entry);
   void end_of_archive();
+  void look_behind(std::int64_t mark);
+  bool lacks_only_the_mark() const;
   void damaged();
 };
 
@@ -137,42 +138,66 @@ bool TarListing::State::step() {
     damaged();
     return false;
   }
+  const std::int64_t size = std::max<std::int64_t>(archive_entry_size(entry), 0);
+  last_end = padded(archive_filter_bytes(reader.get(), 0) + std::min(size, feed.source->size()));
   if (archive_entry_filetype(entry) != AE_IFDIR) take(entry);
-  return problem.empty();
+  return end.problem.empty();
 }
 
 void TarListing::State::take(archive_entry* entry) {
   TarMember member;
-  const std::string raw = name_of(entry);
-  member.name = printable_utf8(raw);
-  member.problem = problem_of_name(raw, member.name);
-  if (member.problem.empty()) member.problem = problem_of_kind(entry);
+  member.name = name_of(entry);
+  member.problem = member.name.empty() ? "an entry without a name" : problem_of_kind(entry);
   member.offset = archive_filter_bytes(reader.get(), 0);
   member.size = std::max<std::int64_t>(archive_entry_size(entry), 0);
+  last_name = printable_utf8(member.name);
   const std::int64_t rest = std::max<std::int64_t>(feed.source->size() - member.offset, 0);
   if (member.problem.empty() && member.size > rest) {
     member.problem = fmt::format("cut off: {} of {} bytes are there, the shard ends at byte {}; {}",
                                  rest, member.size, feed.source->size(), kCopyAgain);
-    problem = member.problem;
+    end.problem = fmt::format("cut off within '{}': {} of its {} bytes are there; {}", last_name,
+                              rest, member.size, kCopyAgain);
     broke_off = true;
   }
   ahead = std::move(member);
 }
 
-// Records the end. Without the end mark (a block of zeros) members may be missing.
 void TarListing::State::end_of_archive() {
   const std::int64_t position = archive_read_header_position(reader.get());
   std::array<std::byte, kBlock> block{};
   const auto read = feed.source->read_at(position, block);
-  const bool zeros =
-      read && *read == block.size() &&
-      std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0}; });
-  if (!zeros) {
-    problem = fmt::format(
-        "ends at byte {} without the mark that ends a tar file, so later samples may be missing; "
-        "{}",
-        feed.source->size(), kCopyAgain);
+  end.has_mark = read && *read == block.size() && is_zeros(block);
+  if (end.has_mark) look_behind(position);
+}
+
+// Looks for bytes that no reader of tar files reads. More zeros than padding are such bytes, too: a
+// download that was allotted its whole size and not completed ends in them.
+void TarListing::State::look_behind(std::int64_t mark) {
+  const std::int64_t size = feed.source->size();
+  for (std::int64_t at = mark; at < size;) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(kMaxRead, size - at));
+    const std::span block = std::span(feed.block).first(wanted);
+    const auto read = feed.source->read_at(at, block);
+    if (!read || *read == 0) return;  // a source that cannot be read says so itself
+    const auto used = block.first(*read);
+    const auto found = std::ranges::find_if(used, [](std::byte b) { return b != std::byte{0}; });
+    at += found - used.begin();
+    if (found != used.end() || at - mark > kMostPadding) {
+      end.unread_offset = found != used.end() ? at : mark;
+      end.unread_bytes = size - end.unread_offset;
+      return;
+    }
   }
+}
+
+// Returns whether all bytes of the last entry are there, and nothing but zeros behind them.
+bool TarListing::State::lacks_only_the_mark() const {
+  const std::int64_t rest = feed.source->size() - last_end;
+  if (last_name.empty() || rest >= kBlock) return false;
+  if (rest <= 0) return true;  // cut in the padding
+  std::vector<std::byte> block(static_cast<std::size_t>(rest));
+  const auto read = feed.source->read_at(last_end, block);
+  return read && is_zeros(block);
 }
 
 void TarListing::State::damaged() {
@@ -180,11 +205,11 @@ void TarListing::State::damaged() {
   const char* text = archive_error_string(reader.get());
   const std::string_view detail = text != nullptr ? text : "unknown damage";
   if (feed.error) {
-    problem = fmt::format("cannot be read: {}", feed.error->message());
+    end.problem = fmt::format("cannot be read: {}", feed.error->message());
   } else if (last_name.empty()) {
-    problem = fmt::format("not a tar file ({}); {} or remove it", detail, kCopyAgain);
-  } else {
-    problem =
+    end.problem = why_no_tar(*feed.source, detail);
+  } else if (!lacks_only_the_mark()) {
+    end.problem =
         fmt::format("damaged or cut off after '{}', near byte {} of {} ({}); {}", last_name,
                     archive_filter_bytes(reader.get(), 0), feed.source->size(), detail, kCopyAgain);
   }
@@ -199,7 +224,7 @@ Result<TarListing> TarListing::open(const ByteSource& source) {
   auto state = std::make_unique<State>();
   state->feed.source = &source;
   if (source.size() == 0) {
-    state->problem = fmt::format("empty (0 bytes); {} or remove it", kCopyAgain);
+    state->end.problem = fmt::format("empty (0 bytes); {} or remove it", kCopyAgain);
     state->ended = true;
     return TarListing(std::move(state));
   }
@@ -224,7 +249,6 @@ std::optional<TarMember> TarListing::next() {
   if (!state.ahead) return std::nullopt;
   TarMember member = *std::move(state.ahead);
   state.ahead.reset();
-  state.last_name = member.name;
   if (state.ended) return member;
   // The next header must follow the bytes; otherwise libarchive's position is wrong.
   state.following.reset();
@@ -236,7 +260,6 @@ std::optional<TarMember> TarListing::next() {
   return member;
 }
 
-const std::string& TarListing::problem() const { return state_->problem; }
-bool TarListing::broke_off() const { return state_->broke_off; }
+const TarEnd& TarListing::end() const { return state_->end; }
 
 }  // namespace isocost

@@ -12,10 +12,23 @@ namespace isocost {
 
 /// A regular file of a tar archive, or an entry that cannot be used.
 struct TarMember {
-  std::string name;         ///< UTF-8, a leading "./" removed; made printable if it is not UTF-8.
+  std::string name;         ///< Its bytes, a leading "./" removed. A name and no path to follow.
   std::int64_t offset = 0;  ///< Offset of its bytes in the archive.
   std::int64_t size = 0;
   std::string problem;  ///< Reason why it cannot be used; empty if it can.
+};
+
+/// How an archive ends.
+struct TarEnd {
+  /// Why it cannot be followed to its end, and what to do; empty: it can. The last sample may then
+  /// lack members.
+  std::string problem;
+  /// Whether there is the mark (a block of zeros) that ends a tar file.
+  bool has_mark = false;
+  /// Bytes behind the mark that are more than the padding of a tar file, such as a second archive;
+  /// `unread_offset` is where they begin.
+  std::int64_t unread_offset = 0;
+  std::int64_t unread_bytes = 0;
 };
 
 /// Walks the headers of a plain tar archive (ustar, pax, GNU long names, base-256 sizes) through
@@ -33,10 +46,8 @@ class TarListing {
   /// Returns the next member, or nothing at the end of the archive or at damage.
   std::optional<TarMember> next();
 
-  /// Returns, after the end, what is wrong with the archive and what to do; empty if it is sound.
-  const std::string& problem() const;
-  /// Returns, after the end, whether the archive may lack further members of the last sample.
-  bool broke_off() const;
+  /// Returns, after the last member, how the archive ends.
+  const TarEnd& end() const;
 
  private:
   struct State;

@@ -68,12 +68,13 @@ void for_each_part(const IndexContents& contents, const PartVisitor& visit) {
 
 std::vector<std::string_view> texts_of(const IndexContents& contents, const Names& names) {
   std::vector<std::string_view> texts;
-  texts.reserve(contents.samples.size() + names.list.size() + 3 * contents.bad.size());
+  texts.reserve(contents.samples.size() + names.list.size() + 3 * contents.bad.size() + 2);
   for (const IndexedSample& sample : contents.samples) texts.emplace_back(sample.key);
   texts.insert(texts.end(), names.list.begin(), names.list.end());
   for (const IndexedBad& bad : contents.bad) {
     texts.insert(texts.end(), {std::string_view(bad.key), bad.part, bad.reason});
   }
+  texts.insert(texts.end(), {std::string_view(contents.archive.problem), contents.archive.unread});
   return texts;
 }
 
@@ -117,6 +118,9 @@ IndexHeader header_of(const IndexContents& contents) {
   header.tar_bytes = contents.tar_bytes;
   header.samples = contents.samples.size();
   header.bad = contents.bad.size();
+  header.samples_when_whole = contents.archive.samples_when_whole;
+  header.condition = static_cast<std::uint8_t>(contents.archive.condition);
+  header.has_end_mark = contents.archive.has_end_mark ? 1 : 0;
   return header;
 }
 

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -10,6 +13,7 @@
 #include "base/fingerprint.h"
 #include "base/output_file.h"
 #include "loader/dataset/index/internal/index_builder.h"
+#include "loader/dataset/index/internal/index_layout.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -39,12 +43,14 @@ fs::path index_name(const fs::path& directory, const fs::path& shard) {
   return directory / (shard.filename().string() + ".idx");
 }
 
-// Returns the index in one directory if it is current; logs why an existing one is not used.
+// Returns the index in one directory if it is current; logs why an existing one is not used, and
+// raises `samples_when_whole` to what it remembers.
 std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdentity& identity,
-                                          const LogSink& sink) {
+                                          std::uint64_t& samples_when_whole, const LogSink& sink) {
   auto index = ShardIndex::map(path);
   if (index && same_identity((*index)->view().identity(), identity)) return *std::move(index);
   if (index) {
+    samples_when_whole = std::max(samples_when_whole, (*index)->view().samples_when_whole());
     log(sink, LogLevel::kInfo,
         fmt::format("{}: its shard or the limits changed; indexing again", path.string()));
   } else if (index.error().code() != ErrorCode::kNotFound) {
@@ -54,16 +60,21 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
   return nullptr;
 }
 
-Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp) {
+Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
+                            std::uint64_t samples_when_whole) {
   const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
   if (shard) {
-    return build_index(*shard, request.shard.filename().string(), request.limits, request.log,
-                       request.stop);
+    return build_index(*shard, request.shard.filename().string(), request.limits,
+                       samples_when_whole, request.log, request.stop);
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
-  IndexContents refused;  // a gzip bomb is a bad shard, not a failure
+  IndexContents refused;  // a bomb is a lost shard, not a failure
   refused.identity = {stamp, request.limits};
-  refused.bad.push_back({"", "", shard.error().message()});
+  refused.archive = {.condition = ShardCondition::kLost,
+                     .problem = shard.error().message(),
+                     .unread = "",
+                     .has_end_mark = false,
+                     .samples_when_whole = samples_when_whole};
   return refused;
 }
 
@@ -104,9 +115,19 @@ Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte>
   return index;
 }
 
-void ShardIndex::remove_file() const {
+void ShardIndex::make_stale() const {
+  if (!kept()) return;
+  const std::span<const std::byte> current = memory_.empty() ? mapping_.bytes() : memory_;
+  std::vector<std::byte> bytes(current.begin(), current.end());
+  IndexHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  header.shard_bytes = -1;  // the size of no file
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  header.crc = index_crc(bytes);
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  if (!damaged() && replace_file(file_, bytes)) return;
   std::error_code ignored;  // it may be gone already
-  if (kept()) fs::remove(file_, ignored);
+  fs::remove(file_, ignored);
 }
 
 std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir) {
@@ -117,16 +138,30 @@ std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& 
   return directories;
 }
 
+std::string shard_of_index(const fs::path& file) {
+  return file.extension() == ".idx" ? file.stem().string() : "";
+}
+
+void remove_index(std::span<const fs::path> directories, const fs::path& shard) {
+  for (const fs::path& directory : directories) {
+    for (const char* extension : {".idx", ".tokens", ".checked"}) {
+      std::error_code ignored;  // most are not there
+      fs::remove(index_name(directory, shard).replace_extension(extension), ignored);
+    }
+  }
+}
+
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   ISOCOST_ASSIGN(const FileStamp stamp, stamp_of(request.shard));
+  std::uint64_t samples_when_whole = 0;
   for (const fs::path& directory : request.directories) {
     if (auto index = current_index(index_name(directory, request.shard), {stamp, request.limits},
-                                   request.log)) {
+                                   samples_when_whole, request.log)) {
       return index;
     }
   }
-  auto contents = build(request, stamp);
+  auto contents = build(request, stamp, samples_when_whole);
   if (!contents) return std::move(contents).error().with_context(request.shard.string());
   ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard));
   std::vector<std::byte> bytes = encode_index(*contents);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "base/log.h"
@@ -34,8 +35,9 @@ class ShardIndex {
   /// its bounds. Asks the file system.
   bool damaged() const { return mapping_.damaged(); }
   const std::filesystem::path& file() const { return file_; }
-  /// Removes the file, if there is one; the index stays valid. Thread-safe.
-  void remove_file() const;
+  /// Has the next run index the shard again, which remembers what this index knows of it; the index
+  /// stays valid. Thread-safe.
+  void make_stale() const;
 
  private:
   ShardIndex() = default;
@@ -50,6 +52,14 @@ class ShardIndex {
 /// for shards in a directory that cannot be written.
 std::vector<std::filesystem::path> index_directories(const std::filesystem::path& shards,
                                                      const std::filesystem::path& index_dir);
+
+/// Returns the name of the shard that an index file belongs to; empty: it is no index file.
+std::string shard_of_index(const std::filesystem::path& file);
+
+/// Removes what is kept of a shard in these directories: its index, its tokens and the record of
+/// the last check.
+void remove_index(std::span<const std::filesystem::path> directories,
+                  const std::filesystem::path& shard);
 
 struct IndexRequest {
   std::filesystem::path shard;

@@ -79,7 +79,7 @@ std::optional<IndexView::Columns> IndexView::lay_out() const {
   at.weight = layout.add(samples_, sizeof(float));
   at.json_offset = layout.add(samples_, sizeof(std::int64_t));
   at.json_bytes = layout.add(samples_, sizeof(std::int64_t));
-  at.text_end = layout.add(samples_ + names_ + 3 * bad_ + 1, sizeof(std::uint64_t));
+  at.text_end = layout.add(texts() + 1, sizeof(std::uint64_t));
   at.name = layout.add(parts_, sizeof(std::uint32_t));
   for (std::uint64_t* column :
        {&at.offset, &at.bytes, &at.frames, &at.duration_us, &at.text_bytes}) {
@@ -98,6 +98,7 @@ std::optional<IndexView::Columns> IndexView::lay_out() const {
 
 Status IndexView::check_samples() const {
   if (tar_bytes_ < 0) return broken("negative size");
+  if (condition() > ShardCondition::kLost) return broken("an unknown condition of its shard");
   if (first_part(0) != 0 || load<std::uint64_t>(at_.first_part, samples_) != parts_)
     return broken("part counts");
   for (std::uint64_t i = 0; i < samples_; ++i) {
@@ -111,14 +112,13 @@ Status IndexView::check_samples() const {
 }
 
 Status IndexView::check_texts() const {
-  const std::uint64_t texts = samples_ + names_ + 3 * bad_;
   if (load<std::uint64_t>(at_.text_end, 0) != 0) return broken("text offsets");
-  for (std::uint64_t i = 0; i < texts; ++i) {
+  for (std::uint64_t i = 0; i < texts(); ++i) {
     if (load<std::uint64_t>(at_.text_end, i) > load<std::uint64_t>(at_.text_end, i + 1)) {
       return broken("text offsets");
     }
   }
-  if (load<std::uint64_t>(at_.text_end, texts) != text_size_) return broken("text offsets");
+  if (load<std::uint64_t>(at_.text_end, texts()) != text_size_) return broken("text offsets");
   return {};
 }
 
@@ -157,6 +157,16 @@ IndexIdentity IndexView::identity() const {
 }
 
 std::uint64_t IndexView::content_hash() const { return load<IndexHeader>(0, 0).content_hash; }
+
+ShardCondition IndexView::condition() const {
+  return static_cast<ShardCondition>(load<IndexHeader>(0, 0).condition);
+}
+
+bool IndexView::has_end_mark() const { return load<IndexHeader>(0, 0).has_end_mark != 0; }
+
+std::uint64_t IndexView::samples_when_whole() const {
+  return load<IndexHeader>(0, 0).samples_when_whole;
+}
 
 std::string_view IndexView::text(std::uint64_t i) const {
   const auto begin = load<std::uint64_t>(at_.text_end, i);

@@ -38,9 +38,25 @@ struct IndexedSample {
 };
 
 struct IndexedBad {
-  std::string key;  ///< Empty: the shard as a whole.
+  std::string key;
   std::string part;
   std::string reason;
+};
+
+enum class ShardCondition : std::uint8_t {
+  kWhole,
+  kDamaged,  ///< It cannot be followed to its end; a whole sample stands before the damage.
+  kLost,     ///< No sample of it can be read.
+};
+
+/// A shard's archive as indexing found it.
+struct ArchiveState {
+  ShardCondition condition = ShardCondition::kWhole;
+  std::string problem;       ///< Why it is not whole, and what to do.
+  std::string unread;        ///< What stands behind its end and is not read; empty: nothing.
+  bool has_end_mark = true;  ///< Whether there is the mark that ends a tar file.
+  /// Number of samples, good and bad, when the shard was last found whole; 0: it never was.
+  std::uint64_t samples_when_whole = 0;
 };
 
 /// The contents of an index before they are encoded.
@@ -48,6 +64,7 @@ struct IndexContents {
   IndexIdentity identity;
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
   std::int64_t tar_bytes = 0;      ///< Size of the plain tar.
+  ArchiveState archive;
   std::vector<IndexedSample> samples;
   std::vector<IndexedBad> bad;
 };
@@ -60,7 +77,7 @@ std::vector<std::byte> encode_index(const IndexContents& contents);
 /// and be 8-byte aligned. Immutable; const-safe.
 class IndexView {
  public:
-  static constexpr std::uint32_t kVersion = 6;
+  static constexpr std::uint32_t kVersion = 7;
 
   IndexView() = default;
   /// Checks and reads an index. Errors: kCorrupt, kUnsupported (another version).
@@ -72,6 +89,11 @@ class IndexView {
   std::uint64_t parts() const { return parts_; }
   std::uint64_t bad() const { return bad_; }
   std::int64_t tar_bytes() const { return tar_bytes_; }
+  ShardCondition condition() const;
+  std::string_view problem() const { return text(archive_texts()); }
+  std::string_view unread() const { return text(archive_texts() + 1); }
+  bool has_end_mark() const;
+  std::uint64_t samples_when_whole() const;
 
   std::string_view key(std::uint64_t sample) const { return text(sample); }
   float weight(std::uint64_t sample) const;
@@ -99,6 +121,8 @@ class IndexView {
   Status check_samples() const;
   Status check_parts() const;
   Status check_texts() const;
+  std::uint64_t archive_texts() const { return samples_ + names_ + 3 * bad_; }
+  std::uint64_t texts() const { return archive_texts() + 2; }
   std::string_view text(std::uint64_t i) const;
   template <typename T>
   T load(std::uint64_t column, std::uint64_t i) const;

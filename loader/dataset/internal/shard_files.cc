@@ -16,7 +16,7 @@ ShardIdentity identity_of(const Shard& shard) {
 
 Result<std::shared_ptr<const ShardFile>> ShardFiles::open(const Shard& shard) {
   auto file = cache_.get(shard.path(), identity_of(shard));
-  if (!file && file.error().code() == ErrorCode::kUnavailable) shard.index().remove_file();
+  if (!file && file.error().code() == ErrorCode::kUnavailable) shard.index().make_stale();
   return file;
 }
 

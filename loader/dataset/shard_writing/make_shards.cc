@@ -21,6 +21,7 @@
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/index/index_file.h"
 #include "loader/dataset/shard_writing/internal/sample_input.h"
 #include "loader/dataset/shard_writing/internal/shard_writer.h"
 #include "loader/dataset/shard_writing/internal/unread.h"
@@ -303,7 +304,11 @@ Result<MadeShards> Maker::keep() {
     return Error(made_.bad.empty() ? ErrorCode::kNotFound : ErrorCode::kCorrupt,
                  "the source holds no good sample: no shard was written" + files_left_out());
   }
-  for (const fs::path& path : replaced_) remove(path);
+  for (const fs::path& path : replaced_) {
+    remove(path);
+    // A shard that is absent while its index is there would be taken for a lost one.
+    remove_index(index_directories(output_, {}), path);
+  }
   kept_ = true;
   for (std::uint64_t i = 0; i < made_.shards; ++i) {
     std::error_code error;

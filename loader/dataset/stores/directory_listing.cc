@@ -32,7 +32,9 @@ Result<std::vector<ListedFile>> list_directory(
   for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
     std::string name = entry->path().filename().string();
     if (!is_wanted(name)) continue;
-    files.push_back({entry->path(), std::move(name), why_no_file(*entry)});
+    std::error_code ignored;
+    const bool is_directory = entry->is_directory(ignored);
+    files.push_back({entry->path(), std::move(name), is_directory, why_no_file(*entry)});
   }
   if (failed) {
     return Error(ErrorCode::kIo,
@@ -40,6 +42,27 @@ Result<std::vector<ListedFile>> list_directory(
   }
   std::ranges::sort(files, {}, &ListedFile::name);
   return files;
+}
+
+fs::path find_below(const fs::path& directory,
+                    const std::function<bool(std::string_view name)>& is_wanted) {
+  // Enough for directories of shards; trees of loose pictures have millions of entries.
+  constexpr int kMostEntries = 20'000;
+  std::error_code failed;
+  fs::recursive_directory_iterator entry(directory, fs::directory_options::skip_permission_denied,
+                                         failed);
+  for (int seen = 0; seen < kMostEntries; ++seen) {
+    if (failed || entry == fs::recursive_directory_iterator()) return {};
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with('.')) {
+      entry.disable_recursion_pending();
+    } else if (is_wanted(name) && entry->is_regular_file(ignored)) {
+      return entry->path();
+    }
+    entry.increment(failed);
+  }
+  return {};
 }
 
 }  // namespace isocost

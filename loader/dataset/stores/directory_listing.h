@@ -14,6 +14,7 @@ namespace isocost {
 struct ListedFile {
   std::filesystem::path path;
   std::string name;
+  bool is_directory = false;
   /// Reason why there is no file to read, and what to do; empty: there is one.
   std::string problem;
 };
@@ -23,5 +24,10 @@ struct ListedFile {
 Result<std::vector<ListedFile>> list_directory(
     const std::filesystem::path& directory,
     const std::function<bool(std::string_view name)>& is_wanted);
+
+/// Returns a file in a directory, or in one below, whose name `is_wanted` accepts; empty: there is
+/// none among the first thousands of entries. Leaves out hidden directories and those behind links.
+std::filesystem::path find_below(const std::filesystem::path& directory,
+                                 const std::function<bool(std::string_view name)>& is_wanted);
 
 }  // namespace isocost

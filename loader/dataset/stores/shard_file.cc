@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fingerprint.h"
-#include "loader/dataset/stores/internal/inflate.h"
+#include "loader/dataset/stores/internal/decompress.h"
 
 namespace isocost {
 namespace {
@@ -71,9 +71,9 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
   if (fstat(file->file_.get(), &status) != 0) return last_file_error(path, "stat");
   file->state_ = state_from(status);
   file->bytes_ = status.st_size;
-  std::array<std::byte, 2> magic{};
-  ISOCOST_ASSIGN(const std::size_t read, file->read_at(0, magic));
-  if (read == magic.size() && magic[0] == std::byte{0x1F} && magic[1] == std::byte{0x8B}) {
+  std::array<std::byte, 4> begin{};
+  ISOCOST_ASSIGN(const std::size_t read, file->read_at(0, begin));
+  if (is_compressed(std::span(begin).first(read))) {
     ISOCOST_TRY(file->inflate(path, max_inflated_bytes, stop));
   }
   return std::shared_ptr<const ShardFile>(std::move(file));
@@ -81,10 +81,12 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
 
 Status ShardFile::inflate(const std::filesystem::path& path, std::int64_t max_bytes,
                           const std::stop_token& stop) {
-  ISOCOST_ASSIGN(Inflated plain, inflate_to_temporary(*this, path.string(), max_bytes, stop));
+  ISOCOST_ASSIGN(Decompressed plain,
+                 decompress_to_temporary(*this, path.string(), max_bytes, stop));
   plain_ = std::move(plain.file);
   bytes_ = plain.bytes;
   problem_ = std::move(plain.problem);
+  unread_ = std::move(plain.unread);
   return {};
 }
 

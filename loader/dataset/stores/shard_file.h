@@ -47,16 +47,16 @@ struct ByteRange {
   std::int64_t end = 0;
 };
 
-/// An open shard, read as a plain tar. A gzip shard is inflated when it is opened, into an unlinked
-/// temporary file that lives as long as this object. Const-safe.
+/// An open shard, read as a plain tar. One that is compressed by gzip or zstd is inflated when it
+/// is opened, into an unlinked temporary file that lives as long as this object. Const-safe.
 class ShardFile final : public ByteSource {
  public:
-  /// Limit of the inflated size of a gzip shard.
+  /// Limit of the inflated size of a compressed shard.
   static constexpr std::int64_t kMaxInflatedBytes = std::int64_t{64} << 30;
 
-  /// Opens a shard. A gzip stream that is cut off or damaged gives the bytes before the damage and
-  /// a `problem`. Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted,
-  /// kCancelled while a shard is inflated.
+  /// Opens a shard. A compressed stream that is cut off or damaged gives the bytes before the
+  /// damage and a `problem`. Errors: kNotFound, kIo (no room for the inflated bytes),
+  /// kResourceExhausted, kCancelled while a shard is inflated.
   static Result<std::shared_ptr<const ShardFile>> open(
       const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes,
       const std::stop_token& stop = {});
@@ -81,6 +81,8 @@ class ShardFile final : public ByteSource {
   Result<std::uint64_t> whole_hash(const std::stop_token& stop) const;
   bool inflated() const { return plain_.is_open(); }
   const std::string& problem() const { return problem_; }
+  /// Returns what stands behind the end of the compressed stream; empty: nothing.
+  const std::string& unread() const { return unread_; }
 
  private:
   ShardFile() = default;
@@ -88,10 +90,11 @@ class ShardFile final : public ByteSource {
                  const std::stop_token& stop);
 
   FileDescriptor file_;
-  FileDescriptor plain_;    // holds the inflated bytes of a gzip shard
+  FileDescriptor plain_;    // holds the inflated bytes of a compressed shard
   std::int64_t bytes_ = 0;  // size of the plain tar
   FileState state_;
   std::string problem_;
+  std::string unread_;
 };
 
 /// A range of a shard; keeps the shard open. Const-safe.

@@ -54,16 +54,16 @@ std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
 }
 
 Error no_usable_sample(const std::filesystem::path& data, const DatasetOptions& options,
-                       const std::vector<BadSample>& bad) {
+                       const Dataset& dataset) {
+  const std::vector<BadSample>& bad = dataset.bad();
   const std::string none = data.string() + " holds no usable sample (";
   const auto limited = std::find_if(bad.begin(), bad.end(),
                                     [](const BadSample& sample) { return sample.over_limit; });
   if (limited != bad.end()) {
     return {ErrorCode::kResourceExhausted, none + describe(*limited) + ")"};
   }
-  const std::string first = bad.empty() ? "" : describe(bad.front());
-  return {ErrorCode::kCorrupt, none + first + "): `isocost check " + data_arguments(data, options) +
-                                   "` lists the reasons"};
+  return {ErrorCode::kCorrupt, none + first_fault(dataset) + "): `isocost check " +
+                                   data_arguments(data, options) + "` lists the reasons"};
 }
 
 // Returns the loads of samples from all over the data set; none without a layout, which alone needs
@@ -118,8 +118,10 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
     dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
   }
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
+  ISOCOST_TRY_CONTEXT(check_findings(dataset->findings(), options.shards), options.data.string());
+  log_findings(dataset->findings(), options.shards, log);
   if (dataset->size() == 0) {
-    return no_usable_sample(options.data, dataset_options, dataset->bad());
+    return no_usable_sample(options.data, dataset_options, *dataset);
   }
   ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
 

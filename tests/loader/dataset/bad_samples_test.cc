@@ -49,7 +49,7 @@ TEST_F(BadSamples, TheFirstOneAndEachDoublingAreLogged) {
   EXPECT_THAT(log_,
               ElementsAre(HasSubstr("1 bad sample so far"), HasSubstr("2 bad samples so far"),
                           HasSubstr("4 bad samples so far"), HasSubstr("8 bad samples so far")));
-  EXPECT_THAT(log_.back(), HasSubstr("a.tar: key7.png: broken"));
+  EXPECT_THAT(log_.back(), HasSubstr("a.tar/key7.png: broken"));
   EXPECT_THAT(log_.back(), HasSubstr("bad.jsonl"));
 }
 

@@ -45,7 +45,7 @@ TEST_F(Check, AGoodDatasetHasNoBadSample) {
   const auto report = check(files);
   ASSERT_TRUE(report.has_value()) << report.error().message();
   EXPECT_TRUE(report->bad.empty());
-  EXPECT_EQ(report->shards, 1U);
+  EXPECT_EQ(report->findings.shards, 1U);
   EXPECT_EQ(report->samples, 50U);
   EXPECT_EQ(report->parts, 150U);
   EXPECT_EQ(report->bytes, bytes);

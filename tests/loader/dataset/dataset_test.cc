@@ -57,6 +57,12 @@ class DatasetTest : public testing::Test {
     return dataset->bad().empty() ? BadSample{} : dataset->bad().front();
   }
 
+  BrokenShard only_broken() {
+    const auto dataset = open();
+    EXPECT_EQ(dataset->findings().broken.size(), 1U);
+    return dataset->findings().broken.empty() ? BrokenShard{} : dataset->findings().broken.front();
+  }
+
   ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   DatasetOptions options_;
 };
@@ -111,7 +117,7 @@ TEST_F(DatasetTest, NumbersSamplesInTheOrderOfShardNamesForAnyNumberOfWorkers) {
           {{shard + "a.txt", "a" + shard}, {shard + "b.txt", "b" + shard}});
   }
   write_file(shards() / "8.tgz", gzip(make_tar({{"8a.txt", "a8"}})));
-  write_file(shards() / "9.tar.gz", gzip(make_tar({{"9a.txt", "a9"}})));
+  write_file(shards() / "9.tar.zst", zstd(make_tar({{"9a.txt", "a9"}})));
   write_file(shards() / "notes.txt", "no shard");
   write_file(shards() / ".hidden.tar", "no shard");
   options_.workers = 1;
@@ -171,9 +177,9 @@ TEST_F(DatasetTest, OfALargePartTheBeginningIsReadAhead) {
 TEST_F(DatasetTest, OfACompressedShardNothingIsReadAhead) {
   write_file(shards() / "a.tgz", gzip(make_tar({{"a.txt", "text"}})));
   write_file(shards() / "b.tar", gzip(make_tar({{"b.txt", "text"}})));
+  write_file(shards() / "c.tar.zst", zstd(make_tar({{"c.txt", "text"}})));
   const auto dataset = open();
-  EXPECT_EQ(dataset->read_ahead_bytes(0), 0);
-  EXPECT_EQ(dataset->read_ahead_bytes(1), 0);
+  for (SampleId id = 0; id < 3; ++id) EXPECT_EQ(dataset->read_ahead_bytes(id), 0);
 }
 
 TEST_F(DatasetTest, JsonWeighsTheSampleAndIsAPartOnlyWithText) {
@@ -248,18 +254,15 @@ TEST_F(DatasetTest, UnknownExtensionsAreSaidOncePerShard) {
             2);
 }
 
-TEST_F(DatasetTest, AKeyThatRepeatsIsBadWhereItComesLater) {
+TEST_F(DatasetTest, AKeyThatRepeatsInItsShardIsBadWhereItComesLater) {
   write("a.tar", {{"k.txt", "first"}, {"other.txt", "x"}, {"k.png", tiny_png(28, 28)}});
-  write("b.tar", {{"z.txt", "z"}, {"k.txt", "third"}, {"other.txt", "y"}, {"last.txt", "l"}});
+  write("b.tar", {{"k.txt", "third"}, {"other.txt", "y"}});
   const auto dataset = open();
-  EXPECT_THAT(keys_of(*dataset), ElementsAre("k", "other", "z", "last"));
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("k", "other", "k", "other"));
   EXPECT_EQ(bytes_of(*dataset, 0, 0), "first");
-  EXPECT_EQ(bytes_of(*dataset, 3, 0), "l");
-  ASSERT_EQ(dataset->bad().size(), 3U);
-  for (const BadSample& bad : dataset->bad()) EXPECT_THAT(bad.reason, HasSubstr("a.tar"));
-  EXPECT_EQ(dataset->bad()[1].shard, "b.tar");
-  EXPECT_EQ(dataset->bad()[1].key, "k");
-  EXPECT_EQ(dataset->bad()[2].key, "other");
+  EXPECT_EQ(bytes_of(*dataset, 2, 0), "third") << "another shard may have the key, too";
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_THAT(describe(dataset->bad()[0]), testing::StartsWith("a.tar/k: the key 'k' occurs"));
 }
 
 TEST_F(DatasetTest, APartNameThatRepeatsMakesTheSampleBad) {
@@ -270,14 +273,20 @@ TEST_F(DatasetTest, APartNameThatRepeatsMakesTheSampleBad) {
   EXPECT_THAT(only_bad().reason, HasSubstr("twice"));
 }
 
-TEST_F(DatasetTest, NamesThatLeaveTheDirectoryAreBadAndTheRestIsNot) {
-  write("a.tar",
-        {{"../a.txt", "x"}, {"/b.txt", "x"}, {"c/../d.txt", "x"}, {"..", "x"}, {"good.txt", "x"}});
+// The keys are those of webdataset, whose strings have surrogates for bytes that are not UTF-8.
+TEST_F(DatasetTest, KeysAreReadAsWebdatasetReadsThem) {
+  write("a.tar", {{"../a.txt", "x"},
+                  {"/b.txt", "x"},
+                  {"c/../d.txt", "x"},
+                  {"..", "x"},
+                  {"tab\tkey.0.txt", "x"},
+                  {"caf\xE9.txt", "x"},
+                  {"/data/e.txt", "x"}});
   const auto dataset = open();
-  EXPECT_THAT(keys_of(*dataset), ElementsAre("good"));
-  EXPECT_EQ(dataset->bad().size(), 4U);
-  EXPECT_EQ(dataset->bad()[0].key, "../a");
-  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("absolute"));
+  EXPECT_THAT(keys_of(*dataset),
+              ElementsAre("../a", "/b", "c/../d", "tab\tkey", "caf\xE9", "/data/e"));
+  EXPECT_TRUE(dataset->bad().empty());
+  EXPECT_EQ(describe({"a.tar", "tab\tkey", "\x1B.txt", "bad", false}), "a.tar/tab?key.?.txt: bad");
 }
 
 TEST_F(DatasetTest, BrokenMediaIsBadWithPartAndReason) {
@@ -314,10 +323,12 @@ TEST_F(DatasetTest, ATruncatedShardKeepsTheSamplesBeforeTheCut) {
   write_file(shards() / "a.tar", tar.substr(0, 4 * 1024));
   const auto dataset = open();
   EXPECT_THAT(keys_of(*dataset), ElementsAre("a", "b"));
-  ASSERT_EQ(dataset->bad().size(), 1U);
-  EXPECT_EQ(dataset->bad()[0].key, "c");
-  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("of 3000 bytes"));
-  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("copy the shard again"));
+  EXPECT_TRUE(dataset->bad().empty()) << "the cut sample is counted with its shard";
+  const BrokenShard broken = only_broken();
+  EXPECT_FALSE(broken.lost);
+  EXPECT_EQ(broken.samples, 2U);
+  EXPECT_THAT(broken.reason, HasSubstr("of its 3000 bytes"));
+  EXPECT_THAT(broken.reason, HasSubstr("copy the shard again"));
 }
 
 TEST_F(DatasetTest, ABadPartBeforeTheCutDoesNotHideTheCut) {
@@ -325,21 +336,78 @@ TEST_F(DatasetTest, ABadPartBeforeTheCutDoesNotHideTheCut) {
       {{"a.txt", "one"}, {"b.png", "no picture"}, {"b.txt", std::string(3000, 'x')}}, "ustar");
   write_file(shards() / "a.tar", tar.substr(0, 4 * 1024));
   const auto dataset = open();
-  ASSERT_EQ(dataset->bad().size(), 2U);
-  EXPECT_EQ(dataset->bad()[0].part, "png");
-  EXPECT_EQ(dataset->bad()[1].key, "");
-  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("copy the shard again"));
+  EXPECT_TRUE(dataset->bad().empty()) << "the sample is cut, too";
+  EXPECT_EQ(only_broken().samples, 1U);
+  EXPECT_THAT(only_broken().reason, HasSubstr("copy the shard again"));
 }
 
-TEST_F(DatasetTest, WhatIsOnlyNamedLikeAShardIsBad) {
+// They are whole, and so is the shard, though no sample of it can be used.
+TEST_F(DatasetTest, SamplesThatCannotBeReadMakeNoShardBroken) {
+  write("a.tar", {{"a.png", "no picture"}, {"b.png", "neither"}});
+  const auto dataset = open();
+  EXPECT_EQ(dataset->bad().size(), 2U);
+  EXPECT_TRUE(dataset->findings().broken.empty());
+}
+
+TEST_F(DatasetTest, ABrokenShardWithoutAWholeSampleIsLost) {
+  const std::string tar = make_tar({{"a.txt", std::string(3000, 'x')}}, "ustar");
+  write_file(shards() / "a.tar", tar.substr(0, 2000));
+  EXPECT_TRUE(only_broken().lost);
+}
+
+TEST_F(DatasetTest, AHeaderThatIsWrongDamagesTheShard) {
+  std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}, {"c.txt", "three"}}, "ustar");
+  tar[2048 + 20] = 'X';
+  write_file(shards() / "a.tar", tar);
+  EXPECT_THAT(keys_of(*open()), ElementsAre("a")) << "b may have had further parts";
+  EXPECT_FALSE(only_broken().lost);
+  EXPECT_THAT(only_broken().reason, HasSubstr("after 'b.txt'"));
+}
+
+TEST_F(DatasetTest, AMissingEndMarkAloneIsAWarning) {
+  const std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}}, "ustar");
+  write_file(shards() / "a.tar", tar.substr(0, 2048));
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("a", "b"));
+  EXPECT_TRUE(dataset->bad().empty());
+  EXPECT_TRUE(dataset->findings().broken.empty());
+  EXPECT_THAT(dataset->findings().without_end_mark, ElementsAre("a.tar"));
+}
+
+TEST_F(DatasetTest, ASecondArchiveBehindTheFirstIsNamed) {
+  write_file(shards() / "a.tar", make_tar({{"a.txt", "x"}}) + make_tar({{"b.txt", "y"}}));
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("a"));
+  EXPECT_TRUE(dataset->findings().broken.empty());
+  ASSERT_EQ(dataset->findings().unread.size(), 1U);
+  EXPECT_THAT(dataset->findings().unread[0], HasSubstr("a.tar: "));
+  EXPECT_THAT(dataset->findings().unread[0], HasSubstr("behind the mark"));
+}
+
+TEST_F(DatasetTest, AShardThatWasRemovedIsLostUntilItsIndexIsDeleted) {
+  write("a.tar", {{"a.txt", "x"}});
+  write("b.tar", {{"b.txt", "x"}, {"c.txt", "x"}});
+  EXPECT_EQ(open()->findings().shards, 2U);
+  std::filesystem::remove(shards() / "b.tar");
+  const auto dataset = open();
+  EXPECT_EQ(dataset->size(), 1U);
+  EXPECT_EQ(dataset->findings().shards, 2U);
+  EXPECT_THAT(describe(only_broken()), HasSubstr("/.isocost/b.tar.idx if it was meant to go; 0 of "
+                                                 "the 2 samples"));
+  std::filesystem::remove(shards() / ".isocost/b.tar.idx");
+  EXPECT_TRUE(open()->findings().broken.empty());
+}
+
+TEST_F(DatasetTest, WhatIsOnlyNamedLikeAShardIsLost) {
   write("a.tar", {{"a.txt", "x"}});
   std::filesystem::create_directory(shards() / "b.tar");
   std::filesystem::create_symlink("nowhere", shards() / "c.tar");
   const auto dataset = open();
   EXPECT_EQ(dataset->size(), 1U);
-  ASSERT_EQ(dataset->bad().size(), 2U);
-  EXPECT_EQ(dataset->bad()[0].shard, "b.tar");
-  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("broken link"));
+  const std::vector<BrokenShard>& broken = dataset->findings().broken;
+  ASSERT_EQ(broken.size(), 2U);
+  EXPECT_EQ(broken[0].name, "b.tar");
+  EXPECT_THAT(broken[1].reason, HasSubstr("broken link"));
 }
 
 TEST_F(DatasetTest, ACutInAHeaderCostsTheSampleBeforeItWhichMayLackParts) {
@@ -347,7 +415,7 @@ TEST_F(DatasetTest, ACutInAHeaderCostsTheSampleBeforeItWhichMayLackParts) {
   write_file(shards() / "a.tar", tar.substr(0, 2 * 1024 + 100));
   const auto dataset = open();
   EXPECT_THAT(keys_of(*dataset), ElementsAre("a"));
-  EXPECT_EQ(only_bad().key, "b");
+  EXPECT_THAT(only_broken().reason, HasSubstr("after 'b.txt'"));
 }
 
 TEST_F(DatasetTest, ATruncatedGzipShardKeepsTheSamplesBeforeTheCut) {
@@ -363,23 +431,35 @@ TEST_F(DatasetTest, ATruncatedGzipShardKeepsTheSamplesBeforeTheCut) {
   EXPECT_GT(dataset->size(), 20U);
   EXPECT_LT(dataset->size(), 180U);
   EXPECT_EQ(bytes_of(*dataset, 17, 0), files[17].bytes);
-  ASSERT_EQ(dataset->bad().size(), 1U);
-  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("copy the shard again"));
+  EXPECT_EQ(only_broken().samples, dataset->size());
+  EXPECT_THAT(only_broken().reason, HasSubstr("copy the shard again"));
 }
 
-TEST_F(DatasetTest, ShardsWithoutSamplesAreBadAsAWhole) {
+// All samples are there, and one of them may have other bytes.
+TEST_F(DatasetTest, AWrongChecksumOfTheCompressionDamagesTheShard) {
+  std::string packed = gzip(make_tar({{"a.txt", "x"}, {"b.txt", "y"}}));
+  packed[packed.size() - 6] ^= 1;
+  write_file(shards() / "a.tgz", packed);
+  EXPECT_THAT(keys_of(*open()), ElementsAre("a", "b"));
+  EXPECT_FALSE(only_broken().lost);
+  EXPECT_THAT(only_broken().reason, HasSubstr("gzip stream is damaged"));
+}
+
+TEST_F(DatasetTest, ShardsWithoutSamplesAreLost) {
   write_file(shards() / "empty.tar", "");
   write_file(shards() / "junk.tar", "this is no tar");
   write("none.tar", {{"README", "no dot"}});
   write("good.tar", {{"a.txt", "x"}});
   const auto dataset = open();
   EXPECT_EQ(dataset->size(), 1U);
-  ASSERT_EQ(dataset->bad().size(), 3U);
-  EXPECT_EQ(dataset->bad()[0].shard, "empty.tar");
-  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("empty"));
-  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("not a tar file"));
-  EXPECT_THAT(dataset->bad()[2].reason, HasSubstr("no samples"));
-  for (const BadSample& bad : dataset->bad()) EXPECT_EQ(bad.key, "");
+  EXPECT_TRUE(dataset->bad().empty());
+  const std::vector<BrokenShard>& broken = dataset->findings().broken;
+  ASSERT_EQ(broken.size(), 3U);
+  EXPECT_EQ(broken[0].name, "empty.tar");
+  EXPECT_THAT(broken[0].reason, HasSubstr("empty"));
+  EXPECT_THAT(broken[1].reason, HasSubstr("not a tar file"));
+  EXPECT_THAT(broken[2].reason, HasSubstr("no samples"));
+  for (const BrokenShard& each : broken) EXPECT_TRUE(each.lost);
 }
 
 TEST_F(DatasetTest, SamplesThatALimitRefusesAreBadAndHaveNoNumber) {
@@ -393,11 +473,10 @@ TEST_F(DatasetTest, SamplesThatALimitRefusesAreBadAndHaveNoNumber) {
   EXPECT_EQ(dataset->key(0), "x");
   EXPECT_EQ(dataset->key(1), "z");
   ASSERT_EQ(dataset->bad().size(), 3U);
-  EXPECT_THAT(describe(dataset->bad()[0]), HasSubstr("the key 'x' also occurs in a.tar"));
-  EXPECT_FALSE(dataset->bad()[0].over_limit);
-  EXPECT_EQ(describe(dataset->bad()[1]), "a.tar: y: is too long");
-  EXPECT_TRUE(dataset->bad()[1].over_limit);
-  EXPECT_EQ(describe(dataset->bad()[2]), "b.tar: u: is too long");
+  EXPECT_EQ(describe(dataset->bad()[0]), "a.tar/y: is too long");
+  EXPECT_TRUE(dataset->bad()[0].over_limit);
+  EXPECT_EQ(describe(dataset->bad()[1]), "b.tar/u: is too long");
+  EXPECT_EQ(describe(dataset->bad()[2]), "b.tar/x: is too long");
 }
 
 TEST_F(DatasetTest, ADirectoryWithoutShardsIsNotFound) {

@@ -39,7 +39,7 @@ TEST_F(ShardFilesTest, StayOpen) {
   EXPECT_GE(files_.max_open(), 1U);
 }
 
-TEST_F(ShardFilesTest, AFileThatIsNotTheIndexedOneLosesItsIndex) {
+TEST_F(ShardFilesTest, TheIndexOfAFileThatIsNotTheIndexedOneIsStale) {
   const Shard indexed = shard();
   ASSERT_TRUE(fs::exists(index_file()));
   write_file(path(), make_tar({{"a.txt", "x"}, {"b.txt", std::string(20'000, 'y')}}));
@@ -47,7 +47,10 @@ TEST_F(ShardFilesTest, AFileThatIsNotTheIndexedOneLosesItsIndex) {
   ASSERT_FALSE(file.has_value());
   EXPECT_EQ(file.error().code(), ErrorCode::kUnavailable);
   EXPECT_THAT(file.error().message(), HasSubstr("has changed since it was indexed"));
-  EXPECT_FALSE(fs::exists(index_file()));
+  EXPECT_EQ(ShardIndex::map(index_file()).value()->view().identity().stamp.bytes, -1);
+  EXPECT_EQ(ShardIndex::map(index_file()).value()->view().samples_when_whole(), 1U)
+      << "for the message that says what a shard has lost";
+  EXPECT_EQ(shard().samples(), 2U);
 }
 
 TEST_F(ShardFilesTest, AMissingFileKeepsItsIndex) {

@@ -109,6 +109,7 @@ class TextDataset final : public Dataset {
   Result<bool> is_as_last_checked(std::size_t /*i*/, const std::stop_token&) const override {
     return true;
   }
+  const ShardFindings& findings() const override { return findings_; }
   std::size_t indexes_not_kept() const override { return 0; }
   std::uint64_t fingerprint() const override { return 1; }
 
@@ -124,6 +125,7 @@ class TextDataset final : public Dataset {
   std::vector<std::string> texts_;
   std::vector<std::string> keys_;
   std::vector<BadSample> bad_;
+  ShardFindings findings_;
   std::string name_ = "shard.tar";
 };
 

@@ -212,7 +212,7 @@ TEST_F(PlanningLoopTest, ALimitThatNoSampleKeepsIsNamed) {
   PlanningLoop planning = loop(1);
   planning.run(job, {});
   EXPECT_THAT(planned(job), ElementsAre("every sample of epoch 0 is bad: bad.jsonl lists the "
-                                        "reasons; the last one: a.tar: cat: raise it"));
+                                        "reasons; the last one: a.tar/cat: raise it"));
 }
 
 TEST_F(PlanningLoopTest, AFailureIsTheJobs) {

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "balancer/layout/layout.h"
+#include "base/utf8.h"
 #include "loader/config/option_table.h"
 #include "loader/config/settings.h"
+#include "loader/dataset/sample_name.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
 #include "trainer_adapter/python/extension/errors.h"
@@ -125,7 +127,7 @@ py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
   py::dict result;
   result["id"] = id;
   result["shard"] = std::string(dataset.shard(id));
-  result["key"] = std::string(dataset.key(id));
+  result["key"] = printable_utf8(dataset.key(id));
   result["parts"] = parts;
   result["llm_tokens"] = load[Module::kLlm].units;
   result["label_tokens"] = load.label_tokens;
@@ -167,8 +169,8 @@ LoadHook load_hook(const py::object& count_tokens) {
       return changed_load((*callback)(describe(id, dataset, load)), load);
     } catch (const std::exception& error) {  // including Python's
       return Error(ErrorCode::kInvalidArgument,
-                   "count_tokens= failed for " + std::string(dataset.shard(id)) + ": " +
-                       std::string(dataset.key(id)) + ": " + error.what());
+                   "count_tokens= failed for " + sample_name(dataset.shard(id), dataset.key(id)) +
+                       ": " + error.what());
     }
   };
 }

@@ -34,13 +34,15 @@ struct OpenSample {
 class Builder {
  public:
   Builder(const std::shared_ptr<const ShardFile>& shard, std::string name,
-          const ProbeLimits& limits, const LogSink& log)
+          const ProbeLimits& limits, std::uint64_t samples_when_whole, const LogSink& log)
       : shard_(shard),
         bytes_(std::make_shared<const WatchedSource>(std::make_unique<ReadWindows>(
             std::make_unique<MemberSource>(shard, 0, shard->size())))),
         name_(std::move(name)),
         limits_(limits),
-        log_(log) {}
+        log_(log) {
+    contents_.archive.samples_when_whole = samples_when_whole;
+  }
 
   Result<IndexContents> run(const std::stop_token& stop);
 
@@ -53,8 +55,8 @@ class Builder {
   void ignore(std::string_view part);
   void open_sample(const std::string& key);
   void close_sample();
-  void end(const std::string& problem, bool broke_off);
-  void add_bad_shard(std::string reason);
+  void end(const TarEnd& end);
+  std::string unread_behind(const TarEnd& end) const;
 
   const std::shared_ptr<const ShardFile> shard_;
   const std::shared_ptr<const WatchedSource> bytes_;
@@ -78,7 +80,7 @@ Result<IndexContents> Builder::run(const std::stop_token& stop) {
     if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   }
   if (auto failure = bytes_->failure()) return *std::move(failure);
-  end(listing.problem(), listing.broke_off());
+  end(listing.end());
   return std::move(contents_);
 }
 
@@ -216,36 +218,46 @@ void Builder::close_sample() {
   current_.reset();
 }
 
-void Builder::end(const std::string& problem, bool broke_off) {
-  // Damage in the gzip stream is the reason why the tar in it breaks off.
-  const std::string& why = shard_->problem().empty() ? problem : shard_->problem();
-  if (broke_off && current_) {
-    std::string earlier;
-    if (const auto& bad = current_->bad) earlier = bad->reason;
-    refuse("", why);
-    close_sample();
-    // An earlier fault must not hide that the rest of the shard is missing.
-    if (!earlier.empty() && earlier != why && earlier != problem) add_bad_shard(why);
-    return;
-  }
+void Builder::end(const TarEnd& end) {
+  // Damage in the compressed stream is the reason why the tar in it breaks off.
+  const std::string& damage = shard_->problem().empty() ? end.problem : shard_->problem();
+  const bool is_cut = !end.problem.empty() || (!damage.empty() && !end.has_mark);
+  if (is_cut) current_.reset();  // it may lack members
   close_sample();
-  if (!why.empty()) {
-    add_bad_shard(why);
-  } else if (contents_.samples.empty() && contents_.bad.empty()) {
-    add_bad_shard("no samples; members are named key.extension");
+  ArchiveState& archive = contents_.archive;
+  archive.has_end_mark = end.has_mark;
+  archive.unread = unread_behind(end);
+  const std::uint64_t samples = contents_.samples.size() + contents_.bad.size();
+  archive.problem = damage;
+  if (damage.empty() && samples == 0)
+    archive.problem = "no samples; members are named key.extension";
+  if (damage.empty() && !end.has_mark && samples < archive.samples_when_whole) {
+    archive.problem = "cut off, without the mark that ends a tar file; copy the shard again";
+  }
+  if (archive.problem.empty()) {
+    archive.samples_when_whole = samples;
+  } else {
+    archive.condition = samples == 0 ? ShardCondition::kLost : ShardCondition::kDamaged;
   }
 }
 
-void Builder::add_bad_shard(std::string reason) {
-  contents_.bad.push_back({"", "", std::move(reason)});
+std::string Builder::unread_behind(const TarEnd& end) const {
+  if (end.unread_bytes > 0) {
+    return fmt::format(
+        "{} bytes from byte {} on, behind the mark that ends the archive, are not read; shards that "
+        "were joined with cat are kept apart, or joined with tar --concatenate",
+        end.unread_bytes, end.unread_offset);
+  }
+  return shard_->unread();
 }
 
 }  // namespace
 
 Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
                                   const std::string& name, const ProbeLimits& limits,
-                                  const LogSink& log, const std::stop_token& stop) {
-  return Builder(shard, name, limits, log).run(stop);
+                                  std::uint64_t samples_when_whole, const LogSink& log,
+                                  const std::stop_token& stop) {
+  return Builder(shard, name, limits, samples_when_whole, log).run(stop);
 }
 
 }  // namespace isocost

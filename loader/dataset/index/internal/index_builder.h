@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -12,11 +13,13 @@
 namespace isocost {
 
 /// Reads the shard's tar headers, groups members into samples and probes each part in place. Faults
-/// of the shard become bad entries; reads that the machine refuses do not, since the next pass may
-/// succeed. `name` is the shard's name, for messages. Blocks on reads; runs on the calling thread.
-/// Errors: kIo, kCancelled.
+/// of samples become bad entries, those of the archive its state; reads that the machine refuses do
+/// not, since the next pass may succeed. `name` is the shard's name, for messages.
+/// `samples_when_whole` is that of an earlier index; 0: there is none. Blocks on reads; runs on the
+/// calling thread. Errors: kIo, kCancelled.
 Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
                                   const std::string& name, const ProbeLimits& limits,
-                                  const LogSink& log, const std::stop_token& stop);
+                                  std::uint64_t samples_when_whole, const LogSink& log,
+                                  const std::stop_token& stop);
 
 }  // namespace isocost

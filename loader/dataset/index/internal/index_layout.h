@@ -28,8 +28,12 @@ struct IndexHeader {
   std::uint64_t names = 0;
   std::uint64_t text_bytes = 0;
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
+  std::uint64_t samples_when_whole = 0;
+  std::uint8_t condition = 0;
+  std::uint8_t has_end_mark = 0;
+  std::array<std::uint8_t, 6> padding = {};
 };
-static_assert(sizeof(IndexHeader) == 120 && std::is_trivially_copyable_v<IndexHeader>);
+static_assert(sizeof(IndexHeader) == 136 && std::is_trivially_copyable_v<IndexHeader>);
 
 /// Columns follow the header in order, each from a multiple of 8.
 class IndexLayout {

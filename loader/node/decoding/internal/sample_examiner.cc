@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "loader/dataset/decoding_memory.h"
+#include "loader/dataset/sample_name.h"
 
 namespace isocost {
 
@@ -41,7 +42,7 @@ std::optional<BadSample> SampleExaminer::check_shape(StepSample& sample) const {
   }
   sample.load = *load;
   sample.weight = shape.weight;
-  sample.key = std::string(dataset.shard(sample.id)) + "/" + std::string(dataset.key(sample.id));
+  sample.key = sample_name(dataset.shard(sample.id), dataset.key(sample.id));
   sample.parts = *std::move(parts);
   return std::nullopt;
 }

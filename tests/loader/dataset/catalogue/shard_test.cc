@@ -19,7 +19,7 @@ using testing::EndsWith;
 
 TEST(Shard, ListsWhatIndexingFoundBad) {
   IndexContents contents = contents_of({"good"});
-  contents.bad = {{"key", "png", "no picture"}, {"", "", "ends early"}};
+  contents.bad = {{"key", "png", "no picture"}, {"other", "", "no part"}};
   const Shard shard("data/a.tar", index_in_memory(contents), nullptr);
   EXPECT_EQ(shard.name(), "a.tar");
   EXPECT_EQ(shard.samples(), 1U);
@@ -30,8 +30,8 @@ TEST(Shard, ListsWhatIndexingFoundBad) {
   EXPECT_EQ(bad[0].part, "png");
   EXPECT_EQ(bad[0].reason, "no picture");
   EXPECT_FALSE(bad[0].over_limit);
-  EXPECT_EQ(bad[1].key, "");
-  EXPECT_EQ(bad[1].reason, "ends early");
+  EXPECT_EQ(bad[1].key, "other");
+  EXPECT_EQ(bad[1].reason, "no part");
 }
 
 TEST(Shard, HasThePartsOfASample) {

@@ -1,5 +1,6 @@
 #include "loader/dataset/formats/shard_name.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +11,12 @@ namespace isocost {
 namespace {
 
 TEST(ShardName, HasTheEndingOfAShard) {
-  for (const char* name : {"a.tar", "a.b.tar", "a.tar.gz", "a.tgz"}) {
+  for (const char* name :
+       {"a.tar", "a.b.tar", "a.tar.gz", "a.tgz", "a.TAR", "a.Tar.GZ", "a.tar.zst", "a.tzst"}) {
     EXPECT_TRUE(is_shard_name(name)) << name;
     EXPECT_TRUE(has_shard_ending(name)) << name;
   }
-  for (const char* name : {"a", "tar", "a.tar.bz2", "a.tar.idx", "a.gz", "a.TAR", ""}) {
+  for (const char* name : {"a", "tar", "a.tar.bz2", "a.tar.idx", "a.gz", ""}) {
     EXPECT_FALSE(is_shard_name(name)) << name;
     EXPECT_FALSE(has_shard_ending(name)) << name;
   }
@@ -29,8 +31,21 @@ TEST(ShardName, HiddenFilesAreNoShards) {
 TEST(ShardName, SaysWhichShardsAreCompressed) {
   EXPECT_TRUE(names_compressed_shard("a.tar.gz"));
   EXPECT_TRUE(names_compressed_shard("a.tgz"));
+  EXPECT_TRUE(names_compressed_shard("a.tar.zst"));
   EXPECT_FALSE(names_compressed_shard("a.tar"));
   EXPECT_FALSE(names_compressed_shard("a.gz"));
+}
+
+TEST(ShardName, SaysWhyAnArchiveIsNoShard) {
+  for (const char* name : {"a.tar.xz", "a.tar.bz2", "a.tbz2", "a.TAR.XZ", "a.zip", "a.7z"}) {
+    EXPECT_THAT(std::string(why_no_shard(name)), testing::StartsWith("an archive")) << name;
+  }
+  for (const char* name : {"a.tar.part", "a.tar.gz.crdownload", "a.tgz.incomplete"}) {
+    EXPECT_THAT(std::string(why_no_shard(name)), testing::HasSubstr("not completed")) << name;
+  }
+  for (const char* name : {"a.tar.idx", "a.tar.md5", "a.json", "a.parquet", "README", "a.part"}) {
+    EXPECT_EQ(why_no_shard(name), "") << name;
+  }
 }
 
 TEST(ShardName, MessagesHaveAllEndings) {
@@ -41,7 +56,7 @@ TEST(ShardName, MessagesHaveAllEndings) {
     EXPECT_TRUE(is_shard_name("a" + names.substr(at + 1, end - at - 1)));
     at = end + 2;
   }
-  EXPECT_EQ(endings, 3U);
+  EXPECT_EQ(endings, 5U);
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ std::uint64_t read_everything(const IndexView& view) {
   for (std::uint64_t i = 0; i < view.bad(); ++i) {
     sum += sum_of(view.bad_key(i)) + sum_of(view.bad_part(i)) + sum_of(view.bad_reason(i));
   }
-  return sum;
+  if (view.condition() > isocost::ShardCondition::kLost) std::abort();
+  return sum + sum_of(view.problem()) + sum_of(view.unread()) + view.samples_when_whole();
 }
 
 void open_index(std::span<const std::byte> bytes) {

@@ -63,7 +63,12 @@ IndexContents some_contents() {
       {"dir/a", 1.0F, {{"jpg", 512, image}, {"txt", 6144, text}}},
       {"gr\xC3\xBC\xC3\x9F", 0.25F, {{"0.opus", 7168, audio}, {"jpg", 8192, image}}, 15360, 40},
       {"c", 3.0F, {{"mp4", 20480, video}}}};
-  contents.bad = {{"x", "png", "cut off"}, {"", "", "ends early"}};
+  contents.bad = {{"x", "png", "cut off"}, {"y", "", "no part"}};
+  contents.archive = {.condition = ShardCondition::kDamaged,
+                      .problem = "ends early",
+                      .unread = "a second archive",
+                      .has_end_mark = false,
+                      .samples_when_whole = 12};
   return contents;
 }
 
@@ -95,8 +100,13 @@ TEST(IndexFormat, GivesBackWhatWasWritten) {
   EXPECT_EQ(view->bad_key(0), "x");
   EXPECT_EQ(view->bad_part(0), "png");
   EXPECT_EQ(view->bad_reason(0), "cut off");
-  EXPECT_EQ(view->bad_key(1), "");
-  EXPECT_EQ(view->bad_reason(1), "ends early");
+  EXPECT_EQ(view->bad_key(1), "y");
+  EXPECT_EQ(view->bad_reason(1), "no part");
+  EXPECT_EQ(view->condition(), ShardCondition::kDamaged);
+  EXPECT_EQ(view->problem(), "ends early");
+  EXPECT_EQ(view->unread(), "a second archive");
+  EXPECT_FALSE(view->has_end_mark());
+  EXPECT_EQ(view->samples_when_whole(), 12U);
 }
 
 TEST(IndexFormat, OneContentGivesOneFile) {
@@ -232,6 +242,36 @@ TEST_F(IndexReuse, ABrokenIndexIsBuiltAgain) {
     EXPECT_THAT(log_, Contains(HasSubstr("indexing again")));
     EXPECT_EQ(read_file(index()), good);
   }
+}
+
+// It remembers, through other limits and a second cut, how many samples the shard had.
+TEST_F(IndexReuse, AnIndexRemembersHowManySamplesAShardHadUntilItIsWholeAgain) {
+  const std::string whole =
+      make_tar({{"a.txt", "x"}, {"b.png", tiny_png(28, 28)}, {"bad.png", "no picture"}}, "ustar");
+  write_file(shards() / "s.tar", whole);
+  EXPECT_TRUE(open()->findings().broken.empty());
+  const auto broken = [&](const std::string& bytes) {
+    write_file(shards() / "s.tar", bytes);
+    const auto dataset = open();
+    EXPECT_EQ(dataset->findings().broken.size(), 1U);
+    return dataset->findings().broken.empty() ? BrokenShard{} : dataset->findings().broken[0];
+  };
+  for (int again = 0; again < 2; ++again) {
+    const BrokenShard cut = broken(whole.substr(0, 1550));
+    EXPECT_FALSE(cut.lost);
+    EXPECT_EQ(cut.samples, 1U);
+    EXPECT_EQ(cut.samples_when_whole, 3U);
+    options_.limits.max_pixels = 100'000;
+  }
+  const BrokenShard lost = broken("");
+  EXPECT_TRUE(lost.lost);
+  EXPECT_EQ(lost.samples_when_whole, 3U);
+  EXPECT_THAT(describe(lost), HasSubstr("; 0 of the 3 samples that it had when it was whole"));
+  // A cut between two samples is a missing end mark only where no sample is missing.
+  EXPECT_EQ(broken(whole.substr(0, 1024)).samples, 1U);
+  write_shard({{"a.txt", "x"}});
+  EXPECT_TRUE(open()->findings().broken.empty());
+  EXPECT_EQ(broken("").samples_when_whole, 1U);
 }
 
 TEST_F(IndexReuse, AnIndexDirectoryIsUsedInstead) {

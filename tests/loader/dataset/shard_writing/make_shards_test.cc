@@ -16,6 +16,7 @@
 
 #include "base/byte_source.h"
 #include "base/scratch_directory.h"
+#include "loader/dataset/dataset.h"
 #include "loader/dataset/formats/tar_listing.h"
 #include "tests/support/tar_files.h"
 
@@ -38,7 +39,7 @@ Members members_of(const std::filesystem::path& shard) {
     members.emplace_back(member->name, bytes.substr(static_cast<std::size_t>(member->offset),
                                                     static_cast<std::size_t>(member->size)));
   }
-  EXPECT_EQ(listing->problem(), "");
+  EXPECT_EQ(listing->end().problem, "");
   return members;
 }
 
@@ -169,6 +170,25 @@ TEST_F(MakeShards, KeepsOtherShardsUnlessForced) {
   ASSERT_TRUE(make_shards(source, out(), options_).has_value());
   EXPECT_THAT(files_in(out()), ElementsAre("other.tar", "shard-000000.tar"));
   EXPECT_EQ(members_of(out() / "shard-000000.tar").size(), 2U);
+}
+
+// Otherwise the next start would take the shards that are gone for lost ones.
+TEST_F(MakeShards, RemovesTheIndexesOfTheShardsThatItRemoves) {
+  options_.samples_per_shard = 1;
+  ASSERT_TRUE(make_shards(manifest(text_lines(3, 10)), out(), options_).has_value());
+  EXPECT_EQ(Dataset::open(out(), {}).value()->findings().shards, 3U);
+  EXPECT_TRUE(std::filesystem::exists(out() / ".isocost/shard-000002.tar.idx"));
+  write_file(out() / ".isocost/shard-000002.tar.tokens", "tokens");
+  write_file(out() / ".isocost/other.tar.idx", "of a shard that it leaves alone");
+  options_.force = true;
+  options_.samples_per_shard = 1000;
+  ASSERT_TRUE(make_shards(manifest(text_lines(3, 10)), out(), options_).has_value());
+  EXPECT_FALSE(std::filesystem::exists(out() / ".isocost/shard-000002.tar.idx"));
+  EXPECT_FALSE(std::filesystem::exists(out() / ".isocost/shard-000002.tar.tokens"));
+  std::filesystem::remove(out() / ".isocost/other.tar.idx");
+  const auto dataset = Dataset::open(out(), {}).value();
+  EXPECT_EQ(dataset->size(), 3U);
+  EXPECT_TRUE(dataset->findings().broken.empty());
 }
 
 TEST_F(MakeShards, KeepsTheShardsThatItCouldNotReplace) {

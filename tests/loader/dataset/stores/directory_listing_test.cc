@@ -46,10 +46,25 @@ TEST(DirectoryListing, SaysWhatIsNoFile) {
   const auto files = list_directory(directory, every_name).value();
   ASSERT_EQ(files.size(), 5U);
   EXPECT_EQ(files[0].problem, "");
+  EXPECT_FALSE(files[0].is_directory);
   EXPECT_THAT(files[1].problem, StartsWith("a directory; "));
+  EXPECT_TRUE(files[1].is_directory);
   EXPECT_THAT(files[2].problem, StartsWith("a broken link; "));
   EXPECT_THAT(files[3].problem, StartsWith("not a file; "));
   EXPECT_EQ(files[4].problem, "") << "a link to a file";
+}
+
+TEST(DirectoryListing, FindsAFileBelow) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const auto is_tar = [](std::string_view name) { return name.ends_with(".tar"); };
+  write_file(scratch / "a/b/notes.txt", "x");
+  write_file(scratch / "a/.hidden/x.tar", "x");
+  fs::create_directories(scratch / "a/directory.tar");
+  fs::create_directory_symlink(scratch / "a", scratch / "a/loop");
+  EXPECT_EQ(find_below(scratch / "a", is_tar), fs::path());
+  write_file(scratch / "a/b/c/y.tar", "x");
+  EXPECT_EQ(find_below(scratch / "a", is_tar), scratch / "a/b/c/y.tar");
+  EXPECT_EQ(find_below(scratch / "nowhere", is_tar), fs::path());
 }
 
 TEST(DirectoryListing, ADirectoryThatIsMissingIsNotFound) {

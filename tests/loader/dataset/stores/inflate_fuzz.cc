@@ -1,6 +1,7 @@
-// For any bytes, inflating ends within its limit, and the file holds what is reported. The bytes,
-// compressed to two gzip members with padding behind them, inflate to themselves, twice.
+// For any bytes, decompressing ends within its limit, and the file holds what is reported. The
+// bytes, compressed to two frames with padding behind them, decompress to themselves, twice.
 #include <zlib.h>
+#include <zstd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,7 @@
 #include <string_view>
 
 #include "base/byte_source.h"
-#include "loader/dataset/stores/internal/inflate.h"
+#include "loader/dataset/stores/internal/decompress.h"
 
 namespace {
 
@@ -31,13 +32,22 @@ std::string gzip(std::string_view bytes) {
   return packed;
 }
 
-isocost::Result<isocost::Inflated> inflate(std::string_view bytes) {
+std::string zstd(std::string_view bytes) {
+  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
+  const std::size_t size =
+      ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 1);
+  if (ZSTD_isError(size) != 0) std::abort();
+  packed.resize(size);
+  return packed;
+}
+
+isocost::Result<isocost::Decompressed> decompress(std::string_view bytes) {
   const isocost::MemoryByteSource source(std::as_bytes(std::span(bytes)));
-  return isocost::inflate_to_temporary(source, "fuzz", kMostBytes);
+  return isocost::decompress_to_temporary(source, "fuzz", kMostBytes);
 }
 
 // The bytes of the file, which must be as many as reported.
-std::string contents(const isocost::Inflated& inflated) {
+std::string contents(const isocost::Decompressed& inflated) {
   std::string read(static_cast<std::size_t>(inflated.bytes) + 1, '\0');
   const auto count = inflated.file.read_at(0, std::as_writable_bytes(std::span(read)));
   if (!count || *count != read.size() - 1) std::abort();
@@ -45,8 +55,8 @@ std::string contents(const isocost::Inflated& inflated) {
   return read;
 }
 
-void expect_inflates_to(const std::string& packed, std::string_view expected) {
-  const auto inflated = inflate(packed);
+void expect_decompresses_to(const std::string& packed, std::string_view expected) {
+  const auto inflated = decompress(packed);
   if (!inflated || !inflated->problem.empty() || contents(*inflated) != expected) std::abort();
 }
 
@@ -54,7 +64,7 @@ void expect_inflates_to(const std::string& packed, std::string_view expected) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const auto inflated = inflate(bytes);
+  const auto inflated = decompress(bytes);
   if (inflated) {
     if (inflated->bytes > kMostBytes) std::abort();
     contents(*inflated);
@@ -62,8 +72,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::abort();
   }
   if (bytes.size() > kMostBytes / 2) return 0;
-  const std::string packed = gzip(bytes);
-  expect_inflates_to(packed + packed + std::string(700, '\0'),
-                     std::string(bytes) + std::string(bytes));
+  const std::string twice = std::string(bytes) + std::string(bytes);
+  for (const std::string& packed : {gzip(bytes), zstd(bytes)}) {
+    expect_decompresses_to(packed + packed + std::string(700, '\0'), twice);
+  }
   return 0;
 }

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/scratch_directory.h"
@@ -91,13 +92,64 @@ TEST(ShardFile, ACutOrDamagedGzipGivesWhatStandsBefore) {
   EXPECT_THAT(ShardFile::open(scratch / "damaged.tgz").value()->problem(), HasSubstr("damaged"));
 }
 
+// pzstd and seekable files have frames that are to be skipped.
+TEST(ShardFile, DecompressesZstdOfSeveralFramesWhateverItsName) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const std::string bytes = varied(1'500'000);
+  const std::string skipped = std::string("\x50\x2A\x4D\x18\x04\0\0\0skip", 12);
+  write_file(scratch / "a.tar", skipped + zstd(bytes) + zstd("tail") + std::string(10, '\0'));
+  const auto shard = ShardFile::open(scratch / "a.tar").value();
+  EXPECT_TRUE(shard->inflated());
+  EXPECT_EQ(shard->problem(), "");
+  EXPECT_EQ(shard->unread(), "");
+  EXPECT_EQ(all_of(*shard), bytes + "tail");
+}
+
+TEST(ShardFile, ACutOrDamagedZstdGivesWhatStandsBefore) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const std::string bytes = varied(1'500'000);
+  std::string packed = zstd(bytes);
+  write_file(scratch / "cut.tzst", packed.substr(0, packed.size() - 40));
+  const auto cut = ShardFile::open(scratch / "cut.tzst").value();
+  EXPECT_THAT(cut->problem(), HasSubstr("the zstd stream is cut off at byte"));
+  const std::string read = all_of(*cut);
+  EXPECT_EQ(read, bytes.substr(0, read.size()));
+  packed.back() = static_cast<char>(packed.back() ^ 1);  // its checksum
+  write_file(scratch / "damaged.tzst", packed);
+  EXPECT_THAT(ShardFile::open(scratch / "damaged.tzst").value()->problem(),
+              HasSubstr("the zstd stream is damaged"));
+}
+
+TEST(ShardFile, SaysWhatStandsBehindACompressedStream) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  for (const auto& [name, packed] : {std::pair("a.tgz", gzip("text")), {"a.tzst", zstd("text")}}) {
+    write_file(scratch / name, packed + std::string(300'000, '\0') + "more");
+    const auto shard = ShardFile::open(scratch / name).value();
+    EXPECT_EQ(shard->problem(), "") << name;
+    EXPECT_EQ(all_of(*shard), "text") << name;
+    EXPECT_THAT(shard->unread(), testing::StartsWith("4 bytes from byte")) << name;
+  }
+}
+
+// `zstd --long=31` makes streams whose decoder would take 2 GiB.
+TEST(ShardFile, AZstdWindowBeyondTheLimitIsNamed) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const std::string frame("\x28\xB5\x2F\xFD\x00\xA8\x01\x00\x00", 9);  // a window of 2 GiB
+  write_file(scratch / "a.tzst", frame);
+  EXPECT_THAT(ShardFile::open(scratch / "a.tzst").value()->problem(),
+              HasSubstr("compress it again without --long"));
+}
+
 TEST(ShardFile, ABombIsRefusedAtItsLimit) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   write_file(scratch / "bomb.tgz", gzip(std::string(10 << 20, '\0')));
-  const auto shard = ShardFile::open(scratch / "bomb.tgz", 1 << 20);
-  ASSERT_FALSE(shard.has_value());
-  EXPECT_EQ(shard.error().code(), ErrorCode::kResourceExhausted);
-  EXPECT_THAT(shard.error().message(), HasSubstr("bomb.tgz"));
+  write_file(scratch / "bomb.tzst", zstd(std::string(10 << 20, '\0')));
+  for (const char* name : {"bomb.tgz", "bomb.tzst"}) {
+    const auto shard = ShardFile::open(scratch / name, 1 << 20);
+    ASSERT_FALSE(shard.has_value());
+    EXPECT_EQ(shard.error().code(), ErrorCode::kResourceExhausted);
+    EXPECT_THAT(shard.error().message(), HasSubstr(name));
+  }
 }
 
 TEST(ShardFile, NamesTheFileThatIsNotThere) {

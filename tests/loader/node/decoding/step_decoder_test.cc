@@ -126,7 +126,7 @@ TEST_F(StepDecoderTest, FailsWhereThePolicySaysSo) {
   options_.bad_samples.policy = BadSamplePolicy::kFail;
   const StepSamples samples = decode({0, 2});
   ASSERT_FALSE(samples.has_value());
-  EXPECT_THAT(samples.error().message(), HasSubstr("shard.tar: key2"));
+  EXPECT_THAT(samples.error().message(), HasSubstr("shard.tar/key2"));
 }
 
 TEST_F(StepDecoderTest, ASampleLargerThanAMicrobatchIsBad) {

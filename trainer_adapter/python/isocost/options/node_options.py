@@ -75,6 +75,10 @@ class NodeOptions:
         max_bad_samples: Bad samples beyond which training ends: a number, or a percentage of the samples looked at,
             which counts from ten bad samples on.
         bad_samples_file: JSON lines: shard, key, part and reason of each bad sample.
+        allow_broken_shards: Shards that may be damaged or lost: a number, or a percentage of all shards. With more,
+            nothing starts; otherwise what can be read of them is used.
+        accept_unread_archives: Pass over archives that are not read without a warning: those of other formats and
+            directories of shards beside the shards, and what stands behind their ends.
         max_pixels: Images and frames with more pixels are refused as bad samples.
         memory: Budget for decoding, decoded samples and blocks of shared memory.
         microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit. A sample with more is
@@ -120,6 +124,8 @@ class NodeOptions:
     on_bad_sample: Literal["skip", "replace", "fail"] = "skip"
     max_bad_samples: Union[int, str] = "1%"
     bad_samples_file: Path = ""
+    allow_broken_shards: Union[int, str] = 0
+    accept_unread_archives: bool = False
     max_pixels: int = 178956970
     memory: Union[int, str] = "2GiB"
     microbatch_memory: Union[int, str] = 0

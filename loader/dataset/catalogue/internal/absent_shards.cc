@@ -1,0 +1,63 @@
+#include "loader/dataset/catalogue/internal/absent_shards.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/index/index_file.h"
+
+namespace isocost {
+namespace fs = std::filesystem;
+namespace {
+
+// Returns whether the shard of an index never had a sample, so that none is missing without it. An
+// index that cannot be read, as one of another version, does not say.
+bool never_had_a_sample(const fs::path& file) {
+  const auto index = ShardIndex::map(file);
+  if (!index) return false;
+  const IndexView& view = (*index)->view();
+  return view.samples_when_whole() == 0 && view.condition() == ShardCondition::kLost;
+}
+
+}  // namespace
+
+std::uint64_t samples_when_whole(std::span<const fs::path> directories, const std::string& shard) {
+  std::uint64_t samples = 0;
+  for (const fs::path& directory : directories) {
+    const auto index = ShardIndex::map(directory / (shard + ".idx"));
+    if (index) samples = std::max(samples, (*index)->view().samples_when_whole());
+  }
+  return samples;
+}
+
+std::vector<BrokenShard> absent_shards(std::span<const fs::path> directories,
+                                       const std::set<std::string>& names) {
+  std::map<std::string, std::string> indexes;  // of each shard, joined
+  for (const fs::path& directory : directories) {
+    std::error_code failed;  // there need not be any index yet
+    fs::directory_iterator entry(directory, failed);
+    for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+      const std::string shard = shard_of_index(entry->path());
+      if (!is_shard_name(shard) || names.contains(shard)) continue;
+      if (never_had_a_sample(entry->path())) continue;
+      std::string& files = indexes[shard];
+      files += (files.empty() ? "" : " and ") + entry->path().string();
+    }
+  }
+  std::vector<BrokenShard> absent;
+  for (const auto& [name, files] : indexes) {
+    absent.push_back({.name = name,
+                      .lost = true,
+                      .reason = fmt::format("it is absent, while its index is there; put it back, "
+                                            "or delete {} if it was meant to go",
+                                            files),
+                      .samples_when_whole = samples_when_whole(directories, name)});
+  }
+  return absent;
+}
+
+}  // namespace isocost

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "loader/dataset/catalogue/broken_shard.h"
+#include "loader/dataset/catalogue/shard.h"
+#include "loader/dataset/catalogue/shard_listing.h"
+
+namespace isocost {
+
+/// The faults of whole shards and of their directory, by name. Those of samples are BadSample.
+struct ShardFindings {
+  std::size_t shards = 0;  ///< All shards, also lost ones.
+  std::vector<BrokenShard> broken;
+  /// Archives that are not read, and what is to be done: "name: reason".
+  std::vector<std::string> unread;
+  /// Shards without the mark that ends a tar file, whose samples are all there.
+  std::vector<std::string> without_end_mark;
+};
+
+/// Collects what the listing and the indexes of its shards say.
+ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard> shards);
+
+}  // namespace isocost

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "loader/dataset/catalogue/shard_findings.h"
+
+namespace isocost {
+
+/// Treatment of shards that are not as they should be. See docs/config.md.
+struct ShardOptions {
+  /// Damaged and lost shards beyond which nothing starts: a count, or a percentage of all shards.
+  std::string allow_broken = "0";
+  /// Whether archives that are not read, beside the shards and behind their ends, are passed over
+  /// without a warning.
+  bool accept_unread = false;
+
+  /// Checks the values. Errors: kInvalidArgument.
+  Status validate() const;
+};
+
+/// Logs findings as warnings, without more than a few dozen lines.
+void log_findings(const ShardFindings& findings, const ShardOptions& options, const LogSink& log);
+
+/// Checks that no more shards are broken than the options allow. Errors: kCorrupt with their names.
+Status check_findings(const ShardFindings& findings, const ShardOptions& options);
+
+}  // namespace isocost

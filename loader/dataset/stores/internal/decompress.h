@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "base/byte_source.h"
+#include "base/file_descriptor.h"
+#include "base/result.h"
+
+namespace isocost {
+
+/// The decompressed bytes of a file, in a temporary file that is already unlinked.
+struct Decompressed {
+  FileDescriptor file;
+  std::int64_t bytes = 0;
+  std::string problem;  ///< Reason why the stream ends early, and what to do; empty: it does not.
+  std::string unread;   ///< What stands behind the end of the stream; empty: nothing but zeros.
+};
+
+/// Returns whether a file that begins with these bytes is compressed by gzip or zstd.
+bool is_compressed(std::span<const std::byte> begin);
+
+/// Decompresses all frames of a file for which is_compressed is true into one in $TMPDIR, else
+/// /var/tmp. `name` is for messages. Leaves nothing behind on failure. Errors: kIo (temporary
+/// file), kResourceExhausted (more than `max_bytes`), kCancelled.
+Result<Decompressed> decompress_to_temporary(const ByteSource& source, const std::string& name,
+                                             std::int64_t max_bytes,
+                                             const std::stop_token& stop = {});
+
+}  // namespace isocost
