@@ -11,6 +11,7 @@
 #include "cli/common/signal_stop.h"
 #include "cli/data/bad_sample_list.h"
 #include "cli/data/commands.h"
+#include "cli/data/remark_list.h"
 #include "loader/config/option_table.h"
 #include "loader/config/settings.h"
 #include "loader/dataset/check.h"
@@ -48,6 +49,7 @@ Result<int> check(const CheckArguments& arguments) {
                 {"samples", report.samples},
                 {"parts", report.parts},
                 {"bytes", report.bytes},
+                {"remarks", remarks_json(report.remarks)},
                 {"bad", bad_samples_json(report.bad)}});
   } else {
     print_bad_samples(report.bad);

@@ -12,6 +12,7 @@
 #include "cli/common/json_output.h"
 #include "cli/data/bad_sample_list.h"
 #include "cli/data/commands.h"
+#include "cli/data/remark_list.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost::cli {
@@ -41,6 +42,7 @@ Result<int> index(const DatasetFlags& flags) {
                 {"samples", dataset->size()},
                 {"not_kept", dataset->indexes_not_kept()},
                 {"seconds", seconds.count()},
+                {"remarks", remarks_json(dataset->remarks())},
                 {"bad", bad_samples_json(dataset->bad())}});
   } else {
     print_bad_samples(dataset->bad());
@@ -53,6 +55,7 @@ Result<int> index(const DatasetFlags& flags) {
 constexpr const char* kIndexFooter =
     "Examples:\n  isocost index data/shards\n"
     "  isocost index data/shards --index-dir /fast/index --json\n"
+    "  isocost index data/shards --ignore-parts avif,heic\n"
     "An index is kept as long as its shard's size and modification time are those it was made\n"
     "from. 'isocost serve' makes missing indexes.";
 

@@ -46,7 +46,9 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
   if (index && same_identity((*index)->view().identity(), identity)) return *std::move(index);
   if (index) {
     log(sink, LogLevel::kInfo,
-        fmt::format("{}: its shard or the limits changed; indexing again", path.string()));
+        fmt::format(
+            "{}: its shard, the limits or the parts that are left out changed; indexing again",
+            path.string()));
   } else if (index.error().code() != ErrorCode::kNotFound) {
     log(sink, LogLevel::kWarning,
         fmt::format("{}: {}; indexing again", path.string(), index.error().message()));
@@ -57,12 +59,12 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
 Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp) {
   const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
   if (shard) {
-    return build_index(*shard, request.shard.filename().string(), request.limits, request.log,
+    return build_index(*shard, request.shard.filename().string(), request.limits, request.ignored,
                        request.stop);
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
   IndexContents refused;  // a gzip bomb is a bad shard, not a failure
-  refused.identity = {stamp, request.limits};
+  refused.identity = {stamp, request.limits, request.ignored.hash()};
   refused.bad.push_back({"", "", shard.error().message()});
   return refused;
 }
@@ -121,8 +123,8 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   ISOCOST_ASSIGN(const FileStamp stamp, stamp_of(request.shard));
   for (const fs::path& directory : request.directories) {
-    if (auto index = current_index(index_name(directory, request.shard), {stamp, request.limits},
-                                   request.log)) {
+    if (auto index = current_index(index_name(directory, request.shard),
+                                   {stamp, request.limits, request.ignored.hash()}, request.log)) {
       return index;
     }
   }

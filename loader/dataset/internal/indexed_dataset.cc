@@ -15,8 +15,9 @@ std::vector<ByteRange> ranges_of(const CatalogueSample& sample) {
 
 }  // namespace
 
-IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad)
-    : catalogue_(std::move(catalogue)), bad_(std::move(bad)) {}
+IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad,
+                               std::vector<Remark> remarks)
+    : catalogue_(std::move(catalogue)), bad_(std::move(bad)), remarks_(std::move(remarks)) {}
 
 SampleShape IndexedDataset::shape(SampleId id) const {
   return catalogue_.sample(id).parts().shape();

@@ -4,8 +4,8 @@
 #include <stop_token>
 #include <string>
 
-#include "base/log.h"
 #include "decode/probe.h"
+#include "loader/dataset/formats/ignored_parts.h"
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/stores/shard_file.h"
 
@@ -13,10 +13,10 @@ namespace isocost {
 
 /// Reads the shard's tar headers, groups members into samples and probes each part in place. Faults
 /// of the shard become bad entries; reads that the machine refuses do not, since the next pass may
-/// succeed. `name` is the shard's name, for messages. Blocks on reads; runs on the calling thread.
-/// Errors: kIo, kCancelled.
+/// succeed. Parts that `ignored` contains are left out. `name` is the shard's name, for messages.
+/// Blocks on reads; runs on the calling thread. Errors: kIo, kCancelled.
 Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
                                   const std::string& name, const ProbeLimits& limits,
-                                  const LogSink& log, const std::stop_token& stop);
+                                  const IgnoredParts& ignored, const std::stop_token& stop);
 
 }  // namespace isocost

@@ -27,9 +27,11 @@ struct IndexHeader {
   std::uint64_t bad = 0;
   std::uint64_t names = 0;
   std::uint64_t text_bytes = 0;
-  std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
+  std::uint64_t content_hash = 0;   ///< ShardFile::content_hash.
+  std::uint64_t ignored_parts = 0;  ///< IgnoredParts::hash.
+  std::uint64_t remarks = 0;
 };
-static_assert(sizeof(IndexHeader) == 120 && std::is_trivially_copyable_v<IndexHeader>);
+static_assert(sizeof(IndexHeader) == 136 && std::is_trivially_copyable_v<IndexHeader>);
 
 /// Columns follow the header in order, each from a multiple of 8.
 class IndexLayout {

@@ -64,6 +64,8 @@ IndexContents some_contents() {
       {"gr\xC3\xBC\xC3\x9F", 0.25F, {{"0.opus", 7168, audio}, {"jpg", 8192, image}}, 15360, 40},
       {"c", 3.0F, {{"mp4", 20480, video}}}};
   contents.bad = {{"x", "png", "cut off"}, {"", "", "ends early"}};
+  contents.identity.ignored_parts = 17;
+  contents.remarks = {{RemarkKind::kFormat, "jpg", "GIF", 12}, {RemarkKind::kJsonKey, "id", "", 3}};
   return contents;
 }
 
@@ -97,6 +99,13 @@ TEST(IndexFormat, GivesBackWhatWasWritten) {
   EXPECT_EQ(view->bad_reason(0), "cut off");
   EXPECT_EQ(view->bad_key(1), "");
   EXPECT_EQ(view->bad_reason(1), "ends early");
+  ASSERT_EQ(view->remarks(), 2U);
+  EXPECT_EQ(view->remark(0).kind, RemarkKind::kFormat);
+  EXPECT_EQ(view->remark(0).name, "jpg");
+  EXPECT_EQ(view->remark(0).detail, "GIF");
+  EXPECT_EQ(view->remark(0).count, 12U);
+  EXPECT_EQ(view->remark(1).kind, RemarkKind::kJsonKey);
+  EXPECT_EQ(view->remark(1).count, 3U);
 }
 
 TEST(IndexFormat, OneContentGivesOneFile) {

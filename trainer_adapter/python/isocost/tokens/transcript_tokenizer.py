@@ -108,7 +108,7 @@ class TranscriptTokenizer:
         """
         sounds = media.count("audio")
         if sounds != 1:
-            contents = f"; by their content its media are {', '.join(media)}" if media else ""
+            contents = f"; by their content its media are {', '.join(media)}" if media and not sounds else ""
             raise ValueError(f"the sample has {counted(sounds, 'sound')}, and Whisper takes exactly one{contents}")
         document = {} if json is None else read_document(json)
         if not texts and document.get("text") == "":
