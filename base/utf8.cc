@@ -64,6 +64,12 @@ std::size_t valid_utf8_prefix(Bytes bytes) {
 
 bool is_utf8(std::string_view text) { return valid_utf8_prefix(bytes_of(text)) == text.size(); }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
+
 std::string printable_utf8(std::string_view text) {
   std::string printable;
   printable.reserve(text.size());

@@ -15,6 +15,9 @@ std::size_t valid_utf8_prefix(std::span<const std::uint8_t> bytes);
 
 bool is_utf8(std::string_view text);
 
+/// Returns `text` without a byte order mark before it.
+std::string_view without_byte_order_mark(std::string_view text);
+
 /// Returns `text` with '?' in place of every control character and every byte that is not part of
 /// well-formed UTF-8, for messages and files that must stay readable.
 std::string printable_utf8(std::string_view text);

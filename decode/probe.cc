@@ -1,5 +1,6 @@
 #include "decode/probe.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -48,7 +49,14 @@ Result<PartShape> probe_text(HeaderWindow& window, std::int64_t max_bytes) {
     ISOCOST_TRY(check_is_text(head, MediaFormat::kUtf8));
     return corrupt("is not UTF-8 at byte " + std::to_string(valid));
   }
-  return text_shape(MediaFormat::kUtf8, window.size(), window.size());
+  // Zero bytes are UTF-8, but UTF-16 has one in each Latin character.
+  if (std::ranges::find(head, 0) != head.end()) {
+    ISOCOST_TRY(check_is_text(head, MediaFormat::kUtf8));
+  }
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  const std::size_t mark = text.size() - without_byte_order_mark(text).size();
+  return text_shape(MediaFormat::kUtf8, window.size(),
+                    window.size() - static_cast<std::int64_t>(mark));
 }
 
 Result<PartShape> probe_json(const ByteSource& source, std::int64_t max_bytes) {
@@ -65,12 +73,13 @@ Result<PartShape> probe_json(const ByteSource& source, std::int64_t max_bytes) {
                     static_cast<std::int64_t>(json->text.size()));
 }
 
-Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window, MediaFormat claimed,
-                              const ProbeLimits& limits) {
+Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window,
+                              std::string_view part_name, const ProbeLimits& limits) {
   constexpr std::size_t kMarks = 64;
   ISOCOST_ASSIGN(const ByteView head, window.some(0, kMarks));
   // A wrong name is no fault of the picture: programs name a GIF or WebP .jpg.
-  ISOCOST_ASSIGN(MediaFormat format, format_by_content(head, claimed));
+  ISOCOST_ASSIGN(MediaFormat format,
+                 format_by_content(head, format_from_extension(part_name), part_name));
   if (has_tag(head, 0, "ID3")) {  // tags may precede FLAC as well as MP3
     ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
     ISOCOST_ASSIGN(const ByteView stream, window.some(start, 4));
@@ -90,18 +99,18 @@ Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window, Me
 
 Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
                         const ProbeLimits& limits) {
-  const auto claimed = format_from_extension(part_name);
-  if (!claimed) {
+  if (!modality_from_name(part_name)) {
     return Error(ErrorCode::kUnsupported,
                  std::string(part_name).append(": files of this extension are not read"));
   }
+  const auto format = format_from_extension(part_name);
   // An empty text is the transcript of a sound that contains no speech.
-  if (source.size() == 0 && *claimed == MediaFormat::kUtf8) return text_shape(*claimed, 0, 0);
+  if (source.size() == 0 && format == MediaFormat::kUtf8) return text_shape(*format, 0, 0);
   if (source.size() <= 0) return corrupt("it has zero bytes");
-  if (*claimed == MediaFormat::kJson) return probe_json(source, limits.max_json_bytes);
+  if (format == MediaFormat::kJson) return probe_json(source, limits.max_json_bytes);
   HeaderWindow window(source);
-  if (*claimed == MediaFormat::kUtf8) return probe_text(window, limits.max_text_bytes);
-  return probe_media(source, window, *claimed, limits);
+  if (format == MediaFormat::kUtf8) return probe_text(window, limits.max_text_bytes);
+  return probe_media(source, window, part_name, limits);
 }
 
 }  // namespace isocost

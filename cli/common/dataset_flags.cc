@@ -19,6 +19,14 @@ Status check_shard_directory(const std::string& directory) {
           "*.tgz, *.tar.zst, *.tzst). 'isocost make-shards' writes shards from a manifest");
 }
 
+void add_ignore_parts(CLI::App& command, std::string& ignore_parts) {
+  command
+      .add_option("--ignore-parts", ignore_parts,
+                  "Extensions of parts that are left out of samples, as in avif,heic; the index "
+                  "keeps the choice")
+      ->type_name("EXTENSIONS");
+}
+
 void DatasetFlags::add_to(CLI::App& command) {
   command
       .add_option("DIR", directory,
@@ -28,6 +36,7 @@ void DatasetFlags::add_to(CLI::App& command) {
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
+  add_ignore_parts(command, ignore_parts);
   command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
       ->capture_default_str();
   command
@@ -43,6 +52,7 @@ DatasetOptions DatasetFlags::options() const {
   DatasetOptions options;
   options.limits.max_pixels = max_pixels;
   options.index_dir = index_dir;
+  options.ignore_parts = ignore_parts;
   options.workers = static_cast<std::size_t>(workers);
   options.progress = progress_bar();
   options.log = console_log(verbose);

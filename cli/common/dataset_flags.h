@@ -12,10 +12,14 @@ namespace isocost::cli {
 /// give instead.
 Status check_shard_directory(const std::string& directory);
 
+/// Adds --ignore-parts to a command that reads an index.
+void add_ignore_parts(CLI::App& command, std::string& ignore_parts);
+
 /// Flags of the commands that read a whole data set: `index` and `check`.
 struct DatasetFlags {
   std::string directory;
   std::string index_dir;
+  std::string ignore_parts;
   std::int64_t workers = 0;
   std::int64_t max_pixels = ProbeLimits{}.max_pixels;
   bool json = false;

@@ -11,6 +11,7 @@
 #include "cli/common/signal_stop.h"
 #include "cli/data/bad_sample_list.h"
 #include "cli/data/commands.h"
+#include "cli/data/remark_list.h"
 #include "cli/data/shard_findings_list.h"
 #include "loader/config/option_table.h"
 #include "loader/config/settings.h"
@@ -51,6 +52,7 @@ Result<int> check(const CheckArguments& arguments) {
                                    {"samples", report.samples},
                                    {"parts", report.parts},
                                    {"bytes", report.bytes},
+                                   {"remarks", remarks_json(report.remarks)},
                                    {"bad", bad_samples_json(report.bad)}};
     add_findings(report.findings, json);
     print_json(json);

@@ -13,6 +13,7 @@
 #include "cli/common/setting_flags.h"
 #include "cli/data/bad_sample_list.h"
 #include "cli/data/commands.h"
+#include "cli/data/remark_list.h"
 #include "cli/data/shard_findings_list.h"
 #include "loader/config/option_table.h"
 #include "loader/config/settings.h"
@@ -60,6 +61,7 @@ Result<int> index(const IndexArguments& arguments) {
                                    {"samples", dataset->size()},
                                    {"not_kept", dataset->indexes_not_kept()},
                                    {"seconds", seconds.count()},
+                                   {"remarks", remarks_json(dataset->remarks())},
                                    {"bad", bad_samples_json(dataset->bad())}};
     add_findings(findings, json);
     print_json(json);
@@ -78,6 +80,7 @@ constexpr const char* kIndexFooter =
     "Examples:\n  isocost index data/shards\n"
     "  isocost index data/shards --index-dir /fast/index --json\n"
     "  isocost index data/shards --allow-broken-shards 1%\n"
+    "  isocost index data/shards --ignore-parts avif,heic\n"
     "An index is kept as long as its shard's size and modification time are those it was made\n"
     "from. 'isocost serve' makes missing indexes.";
 

@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "cli/common/console.h"
+#include "cli/common/dataset_flags.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_output.h"
 #include "cli/common/signal_stop.h"
@@ -35,8 +36,8 @@ void print_unread(const std::vector<Unread>& unread) {
   for (std::size_t i = 0; i < unread.size() && i < kMost; ++i) {
     const auto& [kind, name, count] = unread[i];
     if (kind == "file") {
-      std::printf("left out: %s with the extension '%s', which Isocost does not read\n",
-                  counted(count, "file").c_str(), name.c_str());
+      std::printf("left out: %s with the extension '%s'\n", counted(count, "file").c_str(),
+                  name.c_str());
     } else {
       std::printf("not read by any recipe: %s '%s' in %s\n", kind.c_str(), name.c_str(),
                   counted(count, "sample").c_str());
@@ -96,6 +97,7 @@ void MakeShardsArguments::add_to(CLI::App& command) {
       .add_option("--media-root", options.media_root,
                   "Where relative paths of a file of records start, instead of its directory")
       ->type_name("DIR");
+  add_ignore_parts(command, options.ignore_parts);
   command.add_flag("--number-keys", options.number_keys,
                    "Name samples by line or array element instead of by id or key");
   command.add_flag("--class-from-directory", options.class_from_directory,

@@ -16,6 +16,7 @@ struct TokenizeArguments {
   std::optional<std::string> labels;
   std::optional<std::string> caption_template;
   std::optional<std::string> index_dir;
+  std::optional<std::string> ignore_parts;
   std::optional<int> workers;
   bool json = false;
 
@@ -33,6 +34,7 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   add("--labels", arguments.labels);
   add("--caption-template", arguments.caption_template);
   add("--index-dir", arguments.index_dir);
+  add("--ignore-parts", arguments.ignore_parts);
   if (arguments.workers) add("--workers", std::to_string(*arguments.workers));
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", arguments.data});
@@ -59,6 +61,11 @@ void TokenizeArguments::add_to(CLI::App& command) {
       .add_option("--index-dir", index_dir,
                   "Where indexes and tokens are kept [.isocost beside the shards]")
       ->type_name("DIR");
+  command
+      .add_option("--ignore-parts", ignore_parts,
+                  "Extensions of parts that are left out of samples, as in avif,heic; the index "
+                  "keeps the choice")
+      ->type_name("EXTENSIONS");
   command.add_option("--workers", workers, "Number of processes [one for each core]")
       ->check(number_range(1, 1024));
   command.add_flag("--json", json, "Print the summary as JSON");

@@ -2,124 +2,144 @@
 
 #include "decode/bytes/sample_json.h"
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/json_reader.h"
 #include "base/result.h"
+#include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
 
 namespace isocost {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxDepth = 64;
 
-class SampleReader final : public nlohmann::json_sax<nlohmann::json> {
+// Language and task belong to Whisper's transcripts; the sample's key stands in for "id".
+constexpr std::array<std::string_view, 7> kRead = {"text", "weight",   "messages", "conversations",
+                                                   "task", "language", "id"};
+constexpr std::array<std::string_view, 2> kReadBesideTurns = {"system", "tools"};
+
+bool is_list_of_turns(std::string_view name) {
+  return name == "messages" || name == "conversations";
+}
+
+class SampleReader final : public JsonEvents {
  public:
-  bool null() override { return other(); }
-  bool boolean(bool) override { return other(); }
-  bool number_integer(number_integer_t value) override {
-    return number(static_cast<double>(value));
-  }
-  bool number_unsigned(number_unsigned_t value) override {
-    return number(static_cast<double>(value));
-  }
-  bool number_float(number_float_t value, const string_t&) override { return number(value); }
-  bool binary(binary_t&) override { return other(); }
+  Status boolean(bool /*value*/) override { return other(); }
+  Status number(std::string_view token) override;
+  Status string(std::string& value) override;
+  Status key(std::string& name) override;
+  Status begin_object() override;
+  Status begin_array() override;
+  Status end_object() override { return shallower(); }
+  Status end_array() override { return shallower(); }
+  // A null of the part as a whole is no object; of a member it means that the member is absent.
+  Status null() override { return depth_ == 0 ? other() : Status(); }
 
-  bool string(string_t& value) override {
-    if (at_member("text")) {
-      found_.text = std::move(value);
-      return true;
-    }
-    return other();
-  }
-
-  bool key(string_t& name) override {
-    if (depth_ == 1) {
-      key_ = std::move(name);
-      if (key_ == "messages" || key_ == "conversations") found_.is_conversation = true;
-      bool* seen = key_ == "text" ? &seen_text_ : key_ == "weight" ? &seen_weight_ : nullptr;
-      if (seen != nullptr && std::exchange(*seen, true))
-        return fail("has the member " + key_ + " twice");
-    }
-    return true;
-  }
-
-  bool start_object(std::size_t) override { return other(true) && deeper(); }
-  bool start_array(std::size_t) override { return other() && deeper(); }
-  bool end_object() override { return shallower(); }
-  bool end_array() override { return shallower(); }
-
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    return fail("is not valid JSON in UTF-8 at byte " + std::to_string(position));
-  }
-
-  Result<SampleJson> take() {
-    if (wrong_) return corrupt("its JSON " + *wrong_);
-    return std::move(found_);
-  }
+  SampleJson take() &&;
 
  private:
   bool at_member(std::string_view name) const { return depth_ == 1 && key_ == name; }
-
-  /// Takes a value that is none of ours, and must not stand in the place of one.
-  bool other(bool object = false) {
-    if (depth_ == 0 && !object) return fail("is no object");
-    if (at_member("text")) return fail("has a 'text' that is no string");
-    if (at_member("weight")) return fail("has a 'weight' that is no number");
-    return true;
-  }
-
-  bool number(double value) {
-    if (!at_member("weight")) return other();
-    constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
-    if (!(value >= 0 && value <= kMost)) {
-      return fail("has a 'weight' that is negative or too large");
-    }
-    found_.weight = static_cast<float>(value);
-    return true;
-  }
-
-  bool deeper() {
-    ++depth_;
-    return depth_ <= kMaxDepth || fail("nests more than " + std::to_string(kMaxDepth) + " deep");
-  }
-
-  bool shallower() {
+  Status other();
+  void note();
+  Status shallower() {
     --depth_;
-    return true;
-  }
-
-  bool fail(std::string what) {
-    if (!wrong_) wrong_ = std::move(what);
-    return false;
+    return {};
   }
 
   SampleJson found_;
-  std::optional<std::string> wrong_;
+  std::set<std::string, std::less<>> names_;  // of the members that are not null
   std::string key_;
-  int depth_ = 0;
+  std::size_t depth_ = 0;
   bool seen_text_ = false;
   bool seen_weight_ = false;
 };
+
+// Takes note of the present member, which is not null.
+void SampleReader::note() {
+  if (depth_ != 1) return;
+  if (is_list_of_turns(key_)) found_.is_conversation = true;
+  constexpr std::size_t kMaxName = 100;
+  if (names_.size() < SampleJson::kMostUnread + kRead.size()) {
+    names_.insert(printable_utf8(std::string_view(key_).substr(0, kMaxName)));
+  }
+}
+
+// Takes a value that is none of ours, and must not stand in the place of one.
+Status SampleReader::other() {
+  if (depth_ == 0) return corrupt("is no object");
+  if (at_member("text")) return corrupt("has a 'text' that is no string");
+  if (at_member("weight")) return corrupt("has a 'weight' that is no number");
+  note();
+  return {};
+}
+
+Status SampleReader::number(std::string_view token) {
+  if (!at_member("weight")) return other();
+  const double value = json_number(token);
+  constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
+  if (!(value >= 0 && value <= kMost)) {
+    return corrupt("has the 'weight' " + std::string(token.substr(0, 40)) +
+                   ", which is negative, too large or no number");
+  }
+  found_.weight = static_cast<float>(value);
+  return {};
+}
+
+Status SampleReader::string(std::string& value) {
+  if (!at_member("text")) return other();
+  found_.text = std::move(value);
+  return {};
+}
+
+Status SampleReader::key(std::string& name) {
+  if (depth_ != 1) return {};
+  key_ = std::move(name);
+  bool* seen = key_ == "text" ? &seen_text_ : key_ == "weight" ? &seen_weight_ : nullptr;
+  if (seen != nullptr && std::exchange(*seen, true)) {
+    return corrupt("has the member " + key_ + " twice");
+  }
+  return {};
+}
+
+Status SampleReader::begin_object() {
+  if (depth_ > 0) ISOCOST_TRY(other());
+  ++depth_;
+  return {};
+}
+
+Status SampleReader::begin_array() {
+  ISOCOST_TRY(other());
+  ++depth_;
+  return {};
+}
+
+SampleJson SampleReader::take() && {
+  for (const std::string_view name : kRead) names_.erase(std::string(name));
+  if (found_.is_conversation) {
+    for (const std::string_view name : kReadBesideTurns) names_.erase(std::string(name));
+  }
+  for (const std::string& name : names_) {
+    if (found_.unread.size() < SampleJson::kMostUnread) found_.unread.push_back(name);
+  }
+  return std::move(found_);
+}
 
 }  // namespace
 
 Result<SampleJson> parse_sample_json(std::string_view text) {
   SampleReader reader;
-  try {
-    nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
-  } catch (const nlohmann::json::exception&) {
-    return corrupt("its JSON is not valid");
+  if (auto read = read_json(text, reader, kMaxDepth); !read) {
+    return corrupt("its JSON " + read.error().message());
   }
-  return reader.take();
+  return std::move(reader).take();
 }
 
 }  // namespace isocost

@@ -69,15 +69,24 @@ bool is_mpeg_audio(ByteView head) {
   return version && layer && rates;
 }
 
+/// Returns whether every second byte is zero, as in UTF-16 without a byte order mark.
+bool is_utf16(ByteView head) {
+  const std::size_t size = std::min<std::size_t>(head.size(), 64) / 2 * 2;
+  std::array<std::size_t, 2> zeros{};
+  for (std::size_t i = 0; i < size; ++i) zeros.at(i % 2) += head[i] == 0 ? 1 : 0;
+  return size >= 4 && std::max(zeros[0], zeros[1]) == size / 2 && std::min(zeros[0], zeros[1]) == 0;
+}
+
 /// Returns the name of a format that is not read; nothing for bytes of no known one.
 std::optional<std::string_view> foreign_format(ByteView head) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kMarks = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kMarks = {{
       {std::string_view("II*\0", 4), "TIFF"},
       {std::string_view("MM\0*", 4), "TIFF"},
       {std::string_view("\0\0\0\x0CJXL ", 8), "JPEG XL"},
       {"\xFF\x0A", "JPEG XL"},
       {std::string_view("\0\0\0\x0CjP  ", 8), "JPEG 2000"},
       {"\xFF\x4F\xFF\x51", "JPEG 2000"},
+      {std::string_view("\xFF\xFE\0\0", 4), "UTF-32 text"},
       {"\xFF\xFE", "UTF-16 text"},
       {"\xFE\xFF", "UTF-16 text"},
       {"%PDF-", "PDF"},
@@ -117,15 +126,24 @@ std::optional<MediaFormat> sniff(ByteView head) {
   return std::nullopt;
 }
 
-Result<MediaFormat> format_by_content(ByteView head, MediaFormat claimed) {
+Result<MediaFormat> format_by_content(ByteView head, std::optional<MediaFormat> claimed,
+                                      std::string_view part_name) {
   if (const auto found = sniff(head)) return *found;
-  const std::string name(format_name(claimed));
+  // Most parts with the name of a read format are right: to leave all out would be no remedy.
+  const std::string remedy = claimed
+                                 ? ": convert it"
+                                 : ": convert it, or leave such parts out with --ignore-parts " +
+                                       part_extension(part_name);
+  const std::string name(claimed ? format_name(*claimed) : "");
   if (const auto foreign = foreign_format(head)) {
-    return corrupt("is " + std::string(*foreign) + ", not " + name +
-                   " as its name says, and is not read");
+    const std::string is = "is " + std::string(*foreign);
+    return corrupt(
+        (claimed ? is + ", not " + name + " as its name says, and is" : is + ", which is") +
+        " not read" + remedy);
   }
   // An MP3 may begin with junk, which its own reader handles.
-  if (claimed == MediaFormat::kMp3) return claimed;
+  if (claimed == MediaFormat::kMp3) return *claimed;
+  if (!claimed) return corrupt("begins as no format that is read" + remedy);
   return corrupt("is no " + name + ": it does not begin as one, or is cut off");
 }
 
@@ -137,7 +155,8 @@ Status check_is_text(ByteView head, MediaFormat claimed) {
   const ByteView first = head.first(std::min<std::size_t>(head.size(), 16));
   if (first.empty() || (first[0] < 0x80 && std::ranges::none_of(first, is_binary))) return {};
   const auto found = sniff(head);
-  const auto name = found ? std::optional(format_name(*found)) : foreign_format(head);
+  auto name = found ? std::optional(format_name(*found)) : foreign_format(head);
+  if (!name && is_utf16(head)) name = "UTF-16 text";
   if (!name) return {};
   return corrupt("is " + std::string(*name) + ", not " + std::string(format_name(claimed)) +
                  " as its name says");

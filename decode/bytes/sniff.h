@@ -13,13 +13,14 @@ namespace isocost {
 /// no format's marks. Text has none.
 std::optional<MediaFormat> sniff(ByteView head);
 
-/// Returns the format of a medium by its first bytes; `claimed` is that of its name, which decides
-/// where the bytes do not. Errors: kCorrupt for bytes of a format that is not read, which is named,
-/// and of none.
-Result<MediaFormat> format_by_content(ByteView head, MediaFormat claimed);
+/// Returns the format of a medium by its first bytes; `claimed` is that of its name, if it is one
+/// that is read, and decides where the bytes do not. Errors: kCorrupt for bytes of a format that is
+/// not read, which is named, and of none.
+Result<MediaFormat> format_by_content(ByteView head, std::optional<MediaFormat> claimed,
+                                      std::string_view part_name);
 
-/// Checks a text that is not UTF-8. Errors: kCorrupt where its bytes begin as another format, which
-/// is named.
+/// Checks a text that is not UTF-8, or has a zero byte. Errors: kCorrupt where its bytes begin as
+/// another format or encoding, which is named.
 Status check_is_text(ByteView head, MediaFormat claimed);
 
 }  // namespace isocost

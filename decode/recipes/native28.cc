@@ -41,6 +41,10 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
     bytes.assign(json.text.begin(), json.text.end());
   } else if (const std::size_t valid = valid_utf8_prefix(bytes); valid < bytes.size()) {
     return corrupt("is not UTF-8 at byte " + std::to_string(valid));
+  } else {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t mark = text.size() - without_byte_order_mark(text).size();
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(mark));
   }
   if (static_cast<std::int64_t>(bytes.size()) != part.shape->text_bytes) {
     return corrupt("its text has changed since it was indexed");

@@ -32,6 +32,25 @@ constexpr std::array<std::pair<std::string_view, MediaFormat>, 28> kExtensions =
     {"webm", MediaFormat::kMatroska}, {"avi", MediaFormat::kAvi},
 }};
 
+// Media of formats that are not read, and other names of those that are.
+constexpr std::array<std::pair<std::string_view, Modality>, 44> kOtherMedia = {{
+    {"avif", Modality::kImage}, {"avifs", Modality::kImage}, {"heic", Modality::kImage},
+    {"heif", Modality::kImage}, {"hif", Modality::kImage},   {"tif", Modality::kImage},
+    {"tiff", Modality::kImage}, {"jxl", Modality::kImage},   {"jp2", Modality::kImage},
+    {"j2k", Modality::kImage},  {"jpx", Modality::kImage},   {"apng", Modality::kImage},
+    {"dib", Modality::kImage},  {"ico", Modality::kImage},   {"tga", Modality::kImage},
+    {"ppm", Modality::kImage},  {"pgm", Modality::kImage},   {"svg", Modality::kImage},
+    {"m4a", Modality::kAudio},  {"aac", Modality::kAudio},   {"wma", Modality::kAudio},
+    {"aif", Modality::kAudio},  {"aiff", Modality::kAudio},  {"aifc", Modality::kAudio},
+    {"caf", Modality::kAudio},  {"mka", Modality::kAudio},   {"spx", Modality::kAudio},
+    {"amr", Modality::kAudio},  {"au", Modality::kAudio},    {"mp2", Modality::kAudio},
+    {"ac3", Modality::kAudio},  {"weba", Modality::kAudio},  {"ts", Modality::kVideo},
+    {"mts", Modality::kVideo},  {"m2ts", Modality::kVideo},  {"flv", Modality::kVideo},
+    {"wmv", Modality::kVideo},  {"asf", Modality::kVideo},   {"mpg", Modality::kVideo},
+    {"mpeg", Modality::kVideo}, {"vob", Modality::kVideo},   {"ogv", Modality::kVideo},
+    {"3gp", Modality::kVideo},  {"3g2", Modality::kVideo},
+}};
+
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
@@ -41,14 +60,30 @@ std::string_view format_name(MediaFormat format) {
   return index < kFormatNames.size() ? kFormatNames[index] : "unknown";
 }
 
-std::optional<MediaFormat> format_from_extension(std::string_view part_name) {
-  // "jpg" is all extension: the part that separates key and part name is already gone.
+std::string part_extension(std::string_view part_name) {
+  // "jpg" is all extension: the dot that separates key and part name is already gone.
   std::string extension(part_name.substr(part_name.rfind('.') + 1));
   std::transform(extension.begin(), extension.end(), extension.begin(), lower);
-  for (const auto& [name, format] : kExtensions) {
-    if (name == extension) return format;
-  }
-  return std::nullopt;
+  return extension;
+}
+
+std::optional<MediaFormat> format_from_extension(std::string_view part_name) {
+  const std::string extension = part_extension(part_name);
+  const auto found = std::ranges::find(kExtensions, std::string_view(extension),
+                                       &std::pair<std::string_view, MediaFormat>::first);
+  if (found == kExtensions.end()) return std::nullopt;
+  // Other JSON, such as "meta.json", is for the user's own programs.
+  const bool is_other_json =
+      found->second == MediaFormat::kJson && extension.size() < part_name.size();
+  return is_other_json ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Modality> modality_from_name(std::string_view part_name) {
+  if (const auto format = format_from_extension(part_name)) return modality_of(*format);
+  const std::string extension = part_extension(part_name);
+  const auto found = std::ranges::find(kOtherMedia, std::string_view(extension),
+                                       &std::pair<std::string_view, Modality>::first);
+  return found == kOtherMedia.end() ? std::nullopt : std::optional(found->second);
 }
 
 Modality modality_of(MediaFormat format) {

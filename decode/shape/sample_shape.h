@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,8 +45,8 @@ struct PartShape {
                                  ///< (progressive), which takes their memory; other images: 0.
   std::int64_t frames = 0;       ///< Audio: samples per channel. Video: frames that are shown.
   std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
-  std::int64_t text_bytes =
-      0;  ///< Text: UTF-8 bytes. JSON: bytes of its "text" string, 0 without one.
+  std::int64_t text_bytes = 0;  ///< Text: UTF-8 bytes without a byte order mark. JSON: bytes of its
+                                ///< "text" string, 0 without one.
   std::int64_t text_tokens = 0;    ///< Tokens: their number without the placeholders of media.
   std::int64_t label_tokens = 0;   ///< Tokens: number whose prediction counts in the loss.
   bool weighted = false;           ///< Tokens: whether some have a weight in the loss other than 1.
@@ -68,9 +69,16 @@ struct PartBytes {
 
 std::string_view format_name(MediaFormat format);
 
-/// Returns the format of a WebDataset part name ("jpg", "0.png", "caption.txt", "json") by its last
-/// extension, ignoring case. Returns nothing for extensions that Isocost does not read.
+/// Returns the format of a WebDataset part name ("jpg", "0.png", "caption.txt") by its last
+/// extension, ignoring case. JSON is the part that is called "json" alone. Returns nothing for
+/// other names, also for media of formats that Isocost does not read.
 std::optional<MediaFormat> format_from_extension(std::string_view part_name);
+/// Returns the modality that a part has by its name. The extensions of media, whether they are read
+/// or not, are a closed table (docs/formats.md): a part with one of them is read by its content, or
+/// its sample is bad. Returns nothing for a part that no model sees.
+std::optional<Modality> modality_from_name(std::string_view part_name);
+/// Returns the last extension of a part name, in lower case.
+std::string part_extension(std::string_view part_name);
 Modality modality_of(MediaFormat format);
 
 }  // namespace isocost

@@ -405,6 +405,9 @@ std::vector<OptionSpec> decode_options() {
                   "With isolate, the isocost program that workers run; empty: the running one."),
       text_option("index_dir", &D::index_dir, "DIR",
                   "Where shard indexes are kept; empty: .isocost beside the shards."),
+      text_option("ignore_parts", &D::ignore_parts, "EXTENSIONS",
+                  "Extensions of parts that are left out of samples, as in avif,heic. The index "
+                  "keeps the choice, so give all commands the same."),
   };
 }
 

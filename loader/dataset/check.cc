@@ -265,6 +265,7 @@ Result<CheckReport> check_dataset(const std::filesystem::path& directory,
   CheckReport report;
   report.findings = dataset->findings();
   report.bad = dataset->bad();
+  report.remarks = dataset->remarks();
   Checker checker(*dataset, recipe, *decoder, options);
   ISOCOST_TRY(checker.run());
   std::move(checker).fill(report);

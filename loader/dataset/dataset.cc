@@ -6,9 +6,11 @@
 
 #include "base/counted.h"
 #include "loader/dataset/catalogue/catalogue.h"
+#include "loader/dataset/catalogue/remarks.h"
 #include "loader/dataset/catalogue/select_samples.h"
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_listing.h"
+#include "loader/dataset/formats/ignored_parts.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/open_indexes.h"
 #include "loader/dataset/internal/indexed_dataset.h"
@@ -22,13 +24,15 @@ namespace {
 using Indexes = std::vector<std::unique_ptr<const ShardIndex>>;
 using TokenFiles = std::vector<std::shared_ptr<const TokenFile>>;
 
-IndexingOptions indexing_options(const fs::path& directory, const DatasetOptions& options) {
-  return {.directories = index_directories(directory, options.index_dir),
-          .limits = options.limits,
-          .workers = options.workers,
-          .progress = options.progress,
-          .log = options.log,
-          .stop = options.stop};
+Result<IndexingOptions> indexing_options(const fs::path& directory, const DatasetOptions& options) {
+  ISOCOST_ASSIGN(IgnoredParts ignored, IgnoredParts::parse(options.ignore_parts));
+  return IndexingOptions{.directories = index_directories(directory, options.index_dir),
+                         .limits = options.limits,
+                         .ignored = std::move(ignored),
+                         .workers = options.workers,
+                         .progress = options.progress,
+                         .log = options.log,
+                         .stop = options.stop};
 }
 
 // Opens the tokens of all shards; each is null where the shards' own text is used.
@@ -58,12 +62,13 @@ std::string data_arguments(const fs::path& directory, const DatasetOptions& opti
   std::string arguments = directory.string();
   if (!options.model.empty()) arguments += " --model " + options.model.string();
   if (!options.index_dir.empty()) arguments += " --index-dir " + options.index_dir.string();
+  if (!options.ignore_parts.empty()) arguments += " --ignore-parts " + options.ignore_parts;
   return arguments;
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
                                                const DatasetOptions& options) {
-  const IndexingOptions indexing = indexing_options(directory, options);
+  ISOCOST_ASSIGN(const IndexingOptions indexing, indexing_options(directory, options));
   ISOCOST_ASSIGN(ShardListing listing, list_shards(directory, indexing.directories));
   ISOCOST_ASSIGN(Indexes indexes, open_indexes(listing.shards, indexing));
   ISOCOST_ASSIGN(TokenFiles tokens, open_all_tokens(listing.shards, indexes, directory, options));
@@ -75,8 +80,11 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
   Selection selection = select_samples(shards, {options.why_unusable, options.truncate});
   log_cuts(cut_samples(selection.shards), options.log);
   ShardFindings findings = shard_findings(listing, shards);
+  std::vector<Remark> remarks = remarks_of(shards);
+  if (options.log_remarks) log_remarks(remarks, directory.string(), options.log);
   return std::make_unique<IndexedDataset>(Catalogue(std::move(shards), std::move(selection.shards)),
-                                          std::move(selection.bad), std::move(findings));
+                                          std::move(selection.bad), std::move(findings),
+                                          std::move(remarks));
 }
 
 }  // namespace isocost

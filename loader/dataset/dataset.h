@@ -15,6 +15,7 @@
 #include "decode/probe.h"
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/catalogue/bad_sample.h"
+#include "loader/dataset/catalogue/remarks.h"
 #include "loader/dataset/catalogue/sample_id.h"
 #include "loader/dataset/catalogue/shard_findings.h"
 #include "loader/dataset/tokens/why_unusable.h"
@@ -23,6 +24,8 @@ namespace isocost {
 
 struct DatasetOptions {
   ProbeLimits limits;
+  /// Extensions of parts that are left out, such as "avif,heic"; see IgnoredParts::parse.
+  std::string ignore_parts = {};
   std::filesystem::path
       index_dir;  ///< Where indexes are kept; empty: ".isocost" in the shards' directory.
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
@@ -39,10 +42,12 @@ struct DatasetOptions {
   /// Whether samples with tokens that why_unusable refuses are cut at the end of a turn, the last
   /// at which it accepts them. Media of the turns that are cut off are no parts of the sample.
   bool truncate = false;
+  /// Whether the log names what no model sees.
+  bool log_remarks = true;
 };
 
 /// Returns the arguments with which commands open a data set in the same way, for messages: "DATA
-/// --model DIR --index-dir DIR", without options that are empty.
+/// --model DIR --index-dir DIR --ignore-parts LIST", without options that are empty.
 std::string data_arguments(const std::filesystem::path& directory, const DatasetOptions& options);
 
 /// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst; not recursive),
@@ -51,8 +56,8 @@ std::string data_arguments(const std::filesystem::path& directory, const Dataset
 class Dataset {
  public:
   /// Opens a data set. Blocks while shards are indexed. Bad samples are listed in `bad`,
-  /// broken shards in `findings`. Errors: kNotFound (no directory, no shards, no tokens of the
-  /// model), kIo, kCancelled; those of TokenizerIdentity::of_model.
+  /// broken shards in `findings`. Errors: kInvalidArgument (ignore_parts), kNotFound (no directory,
+  /// no shards, no tokens of the model), kIo, kCancelled; those of TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::filesystem::path& directory,
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
@@ -65,7 +70,7 @@ class Dataset {
   virtual std::string_view part_name(SampleId id, std::size_t part) const = 0;
   /// Opens one part for reading. The source keeps the shard open while it lives.
   virtual Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const = 0;
-  /// Opens the sample's first JSON part, which need not be one of the parts of `shape`: those are
+  /// Opens the sample's JSON part, which need not be one of the parts of `shape`: those are
   /// what a model sees. Null if the sample has no JSON part.
   virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const = 0;
   /// Checks that the values that the data set gave for the sample come from an undamaged index and
@@ -83,6 +88,8 @@ class Dataset {
   virtual const std::vector<BadSample>& bad() const = 0;
   /// Returns the faults of whole shards; what can be read of broken ones is used.
   virtual const ShardFindings& findings() const = 0;
+  /// Returns what no model sees, and media that are not what their names say.
+  virtual const std::vector<Remark>& remarks() const = 0;
   virtual std::size_t shards() const = 0;
   /// Returns the name of a shard: `i` < shards().
   virtual const std::string& shard_name(std::size_t i) const = 0;

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
+#include "loader/dataset/formats/ignored_parts.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
@@ -35,10 +36,11 @@ struct PassShard {
 class IndexedTokenPass final : public TokenPass {
  public:
   IndexedTokenPass(TokenizerIdentity identity, std::optional<Recipe> recipe,
-                   std::vector<PassShard> shards)
+                   std::vector<PassShard> shards, std::string unread)
       : identity_(std::move(identity)),
         recipe_(std::move(recipe)),
         shards_(std::move(shards)),
+        unread_(std::move(unread)),
         directory_(shards_.empty() ? fs::path() : shards_.front().index->file().parent_path()) {}
 
   std::size_t shards() const override { return shards_.size(); }
@@ -54,6 +56,7 @@ class IndexedTokenPass final : public TokenPass {
   }
   std::uint64_t tokenized(std::size_t shard) const override;
   std::string why_stale(std::size_t shard) const override;
+  const std::string& unread() const override { return unread_; }
   const fs::path& directory() const override { return directory_; }
   Result<std::vector<SampleText>> texts(std::size_t shard) const override;
   Status write(std::size_t shard, std::span<const TokenizedSample> samples) override;
@@ -70,6 +73,7 @@ class IndexedTokenPass final : public TokenPass {
   const TokenizerIdentity identity_;
   const std::optional<Recipe> recipe_;
   const std::vector<PassShard> shards_;
+  const std::string unread_;
   const fs::path directory_;
 };
 
@@ -115,6 +119,8 @@ Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::
       ISOCOST_ASSIGN(SampleJson json, parse_sample_json(text));
       text = std::move(json.text);
       if (text.empty()) continue;  // its text is a conversation
+    } else {
+      text.erase(0, text.size() - without_byte_order_mark(text).size());
     }
     found.texts.push_back(std::move(text));
   }
@@ -189,12 +195,13 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, co
   identity.options = std::move(options);
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> indexed, Dataset::open(directory, dataset));
   log_findings(indexed->findings(), {}, dataset.log);
+  ISOCOST_ASSIGN(const IgnoredParts ignored, IgnoredParts::parse(dataset.ignore_parts));
   std::vector<PassShard> shards;
   for (std::size_t i = 0; i < indexed->shards(); ++i) {
     PassShard shard{indexed->shard_name(i), directory / indexed->shard_name(i), nullptr};
     ISOCOST_ASSIGN(shard.index,
                    open_or_build_index({shard.path, index_directories(directory, dataset.index_dir),
-                                        dataset.limits, dataset.log, dataset.stop}));
+                                        dataset.limits, ignored, dataset.log, dataset.stop}));
     if (!shard.index->kept()) {
       return Error(ErrorCode::kIo, shard.path.string() +
                                        ": its index could not be written, and its tokens would "
@@ -203,7 +210,7 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, co
     shards.push_back(std::move(shard));
   }
   return std::make_unique<IndexedTokenPass>(std::move(identity), recipe_of_text(model),
-                                            std::move(shards));
+                                            std::move(shards), describe_unread(indexed->remarks()));
 }
 
 }  // namespace isocost

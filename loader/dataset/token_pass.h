@@ -21,7 +21,7 @@ namespace isocost {
 struct SampleText {
   std::string key;                 ///< For messages: with '?' for what is not printable.
   std::vector<SamplePart> media;   ///< Its other parts, in their order: see TokenPass::open.
-  std::string json;                ///< The first JSON part; empty: there is none.
+  std::string json;                ///< The JSON part; empty: there is none.
   std::vector<std::string> texts;  ///< Its text parts, and the "text" of its JSON.
   std::string reason;              ///< Why the model cannot take its media; empty: it can.
 };
@@ -53,6 +53,8 @@ class TokenPass {
   /// Returns why the tokens that the shard has are not usable, as a phrase that follows "its tokens
   /// ...", with the options that they were made with. Empty: they are usable, or there are none.
   virtual std::string why_stale(std::size_t shard) const = 0;
+  /// Returns a sentence on what no model sees of the data set; empty: it sees everything.
+  virtual const std::string& unread() const = 0;
   /// Returns the directory of the files.
   virtual const std::filesystem::path& directory() const = 0;
   /// Reads the texts of a shard, in the order of its index. Errors: those of reading a shard.

@@ -1,6 +1,7 @@
 """The programs as a user types them: help, exit status, messages, signals. Arguments: isocost, isocost-lab."""
 
 import base64
+import io
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import unittest
@@ -171,8 +173,33 @@ class MakeShards(WithShards):
         (self.directory / "media" / "a.psd").write_bytes(b"x")
         (self.directory / "media" / "b.psd").write_bytes(b"x")
         made = isocost("make-shards", self.directory / "media", self.directory / "tree")
-        self.assertRegex(made.stdout, r"^left out: 1 file with the extension 'psd'.*\n"
+        self.assertRegex(made.stdout, r"^left out: 1 file with the extension 'psd'\n"
                                       r"not read by any recipe: part 'psd' in 1 sample\n1 sample, ")
+
+    def test_each_start_names_what_no_model_sees(self):
+        shards = self.directory / "unread"
+        shards.mkdir()
+        picture = base64.b64decode("R0lGODlhAQABAIAAAAAAAAAAACwAAAAAAQABAAACAkQBADs=")
+        parts = {"a.jpg": picture, "a.txt": b"a", "a.cls": b"1", "a.json": b'{"score": NaN, "url": null}',
+                 "b.avif": b"none", "b.txt": b"b"}
+        with tarfile.open(shards / "a.tar", "w") as tar:
+            for name, body in parts.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(body)
+                tar.addfile(member, io.BytesIO(body))
+        named = "unread: no model sees 1 part 'cls', 'score' in the JSON of 1 sample; docs/formats.md says what is read"
+        for command in ("index", "check", "index"):
+            done = isocost(command, shards)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("leave such parts out with --ignore-parts avif", done.stdout)
+            self.assertEqual(done.stderr.count(named), 1)
+            self.assertIn("1 of 1 .jpg are GIF", done.stderr)
+            done = isocost(command, shards, "--ignore-parts", "avif", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["remarks"], [
+                {"kind": "format", "name": "jpg", "detail": "GIF", "count": 1, "of": 1},
+                {"kind": "part", "name": "cls", "count": 1}, {"kind": "ignored part", "name": "avif", "count": 1},
+                {"kind": "JSON key", "name": "score", "count": 1}])
 
 
 class Predict(WithShards):

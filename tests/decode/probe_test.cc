@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,9 @@ namespace isocost {
 namespace {
 
 using test::Bytes;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Result<PartShape> probe_bytes(const Bytes& bytes, std::string_view name,
                               const ProbeLimits& limits = {}) {
@@ -180,7 +183,7 @@ TEST(Probe, NamesFormatsThatAreNotRead) {
                                           "ftypheic",
                                           12)),
                     "jpg"),
-            "is HEIC, not JPEG as its name says, and is not read");
+            "is HEIC, not JPEG as its name says, and is not read: convert it");
   EXPECT_THAT(message(head(std::string_view("\0\0\0\x18"
                                             "ftypavif",
                                             12)),
@@ -253,6 +256,36 @@ TEST(SampleJson, ReadsItsMembersAndIgnoresOthers) {
   EXPECT_EQ(parse_sample_json("{}")->weight, 1.0F);
 }
 
+TEST(SampleJson, ReadsWhatPythonWrites) {
+  const auto json = parse_sample_json(
+      "\xEF\xBB\xBF{\"text\": \"a\", \"score\": NaN, \"other\": [Infinity, -Infinity, 1e999]}");
+  ASSERT_TRUE(json.has_value()) << json.error().to_string();
+  EXPECT_EQ(json->text, "a");
+  EXPECT_THAT(json->unread, ElementsAre("other", "score"));
+}
+
+TEST(SampleJson, NullCountsAsAbsent) {
+  const auto json = parse_sample_json(
+      R"({"text": null, "weight": null, "messages": null, "conversations": null, "score": null})");
+  ASSERT_TRUE(json.has_value()) << json.error().to_string();
+  EXPECT_EQ(json->text, "");
+  EXPECT_EQ(json->weight, 1.0F);
+  EXPECT_FALSE(json->is_conversation);
+  EXPECT_THAT(json->unread, IsEmpty());
+}
+
+TEST(SampleJson, NamesTheMembersThatNoModelSees) {
+  const auto unread = [](std::string_view text) { return parse_sample_json(text)->unread; };
+  EXPECT_THAT(unread(R"({"b": {"text": 1}, "a": 0, "a": 1, "text": "", "weight": 2})"),
+              ElementsAre("a", "b"));
+  EXPECT_THAT(unread(R"({"task": "x", "language": "en", "system": "s", "tools": []})"),
+              ElementsAre("system", "tools"));
+  EXPECT_THAT(unread(R"({"system": "s", "tools": [], "messages": []})"), IsEmpty());
+  std::string many = "{\"k\": 0";
+  for (int i = 0; i < 1000; ++i) many += ", \"k" + std::to_string(i) + "\": 1";
+  EXPECT_EQ(unread(many + "}").size(), SampleJson::kMostUnread);
+}
+
 TEST(SampleJson, ErrorsNameTheMember) {
   const auto message = [](std::string_view value) {
     const auto json = parse_sample_json(value);
@@ -260,17 +293,18 @@ TEST(SampleJson, ErrorsNameTheMember) {
     EXPECT_EQ(json.error().code(), ErrorCode::kCorrupt);
     return json.error().message();
   };
-  EXPECT_THAT(message(""), HasSubstr("not valid"));
-  EXPECT_THAT(message("[]"), HasSubstr("is no object"));
+  EXPECT_THAT(message(""), HasSubstr("its JSON is wrong at line 1, column 1"));
+  EXPECT_THAT(message("[]"), HasSubstr("its JSON is no object"));
   EXPECT_THAT(message("3"), HasSubstr("is no object"));
-  EXPECT_THAT(message("{\"a\": 1"), HasSubstr("not valid"));
-  EXPECT_THAT(message("{} x"), HasSubstr("not valid"));
-  EXPECT_THAT(message("{\"a\": NaN}"), HasSubstr("not valid"));
-  EXPECT_THAT(message("{\"a\": 1e999}"), HasSubstr("not valid"));
-  EXPECT_THAT(message("{\"a\": \"\xFF\"}"), HasSubstr("not valid"));
-  EXPECT_THAT(message("{\"text\": \"\\ud800\"}"), HasSubstr("not valid"));
+  EXPECT_THAT(message("null"), HasSubstr("is no object"));
+  EXPECT_THAT(message("{\"a\": 1"), HasSubstr("column 8: ',' or '}' is expected, and the end"));
+  EXPECT_THAT(message("{} x"), HasSubstr("column 4: the end is expected, and 'x' stands there"));
+  EXPECT_THAT(message("{\"a\": \"\xFF\"}"), HasSubstr("UTF-8 is expected"));
+  EXPECT_THAT(message("{\"text\": \"\\ud800\"}"), HasSubstr("both halves of a character"));
+  EXPECT_THAT(message("{\"text\": NaN}"), HasSubstr("'text'"));
+  EXPECT_THAT(message("{\"weight\": NaN}"), HasSubstr("'weight' NaN"));
+  EXPECT_THAT(message("{\"weight\": -Infinity}"), HasSubstr("'weight' -Infinity"));
   EXPECT_THAT(message("{\"text\": 1}"), HasSubstr("'text'"));
-  EXPECT_THAT(message("{\"text\": null}"), HasSubstr("'text'"));
   EXPECT_THAT(message("{\"text\": [\"a\"]}"), HasSubstr("'text'"));
   EXPECT_THAT(message("{\"weight\": \"1\"}"), HasSubstr("'weight'"));
   EXPECT_THAT(message("{\"weight\": -1}"), HasSubstr("negative"));
@@ -280,12 +314,61 @@ TEST(SampleJson, ErrorsNameTheMember) {
   EXPECT_THAT(message(deep), HasSubstr("deep"));
 }
 
+TEST(SampleShape, NamesTellTheModality) {
+  EXPECT_EQ(modality_from_name("0.TXT"), Modality::kText);
+  EXPECT_EQ(modality_from_name("json"), Modality::kText);
+  EXPECT_EQ(modality_from_name("jpg"), Modality::kImage);
+  EXPECT_EQ(modality_from_name("0.Avif"), Modality::kImage);
+  EXPECT_EQ(modality_from_name("m4a"), Modality::kAudio);
+  EXPECT_EQ(modality_from_name("ts"), Modality::kVideo);
+  for (const char* name : {"meta.json", "cls", "npy", "pdf", "jpg.bak", ""}) {
+    EXPECT_FALSE(modality_from_name(name).has_value()) << name;
+  }
+}
+
+// Returns the extensions in backquotes of the table that follows a mark, by the first cell of their
+// row.
+std::vector<std::pair<std::string, std::string>> listed_extensions(const std::string& mark) {
+  std::ifstream page(ISOCOST_SOURCE_DIR "/docs/formats.md");
+  std::vector<std::pair<std::string, std::string>> listed;
+  std::string line;
+  while (std::getline(page, line) && line != "<!-- extensions: " + mark + " -->") {
+  }
+  while (std::getline(page, line) && line.starts_with("|")) {
+    const std::string first = line.substr(2, line.find(" |") - 2);
+    for (std::size_t at = line.find('`'); at != std::string::npos; at = line.find('`', at + 1)) {
+      const std::size_t end = line.find('`', at + 1);
+      listed.emplace_back(first, line.substr(at + 1, end - at - 1));
+      at = end;
+    }
+  }
+  return listed;
+}
+
+TEST(SampleShape, TheDocumentedTableIsTheOneInTheCode) {
+  const auto read = listed_extensions("media");
+  const auto other = listed_extensions("other media");
+  EXPECT_EQ(read.size(), 23U);
+  EXPECT_EQ(other.size(), 44U);
+  for (const auto& [modality, extension] : read) {
+    ASSERT_TRUE(format_from_extension(extension).has_value()) << extension;
+    EXPECT_EQ(modality_name(modality_of(*format_from_extension(extension))), modality) << extension;
+  }
+  for (const auto& [modality, extension] : other) {
+    EXPECT_FALSE(format_from_extension(extension).has_value()) << extension;
+    ASSERT_TRUE(modality_from_name(extension).has_value()) << extension;
+    EXPECT_EQ(modality_name(*modality_from_name(extension)), modality) << extension;
+  }
+}
+
 TEST(SampleShape, ExtensionsAreReadWithoutCase) {
   EXPECT_EQ(format_from_extension("JPG"), MediaFormat::kJpeg);
   EXPECT_EQ(format_from_extension("0.left.jpeg"), MediaFormat::kJpeg);
   EXPECT_EQ(format_from_extension("webm"), MediaFormat::kMatroska);
   EXPECT_FALSE(format_from_extension("jpg.").has_value());
   EXPECT_FALSE(format_from_extension("tiff").has_value());
+  EXPECT_EQ(format_from_extension("json"), MediaFormat::kJson);
+  EXPECT_FALSE(format_from_extension("meta.json").has_value());
   EXPECT_EQ(modality_of(MediaFormat::kJson), Modality::kText);
   EXPECT_EQ(modality_of(MediaFormat::kBmp), Modality::kImage);
   EXPECT_EQ(modality_of(MediaFormat::kMp3), Modality::kAudio);

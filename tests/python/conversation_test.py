@@ -110,9 +110,18 @@ class Forms(unittest.TestCase):
     def test_parts_without_a_type_tell_it_by_their_key(self):
         parts = [{"image": "a.jpg", "text": None}, {"text": "What?", "type": None}, "Say."]
         found = read(openai(parts, "c"), ["image"])
-        self.assertEqual(found.messages[0]["content"], [{"type": "image", "image": "a.jpg", "text": None},
+        self.assertEqual(found.messages[0]["content"], [{"type": "image", "image": "a.jpg"},
                                                         {"type": "text", "text": "What?"},
                                                         {"type": "text", "text": "Say."}])
+
+    def test_columns_without_a_value_leave_a_part(self):
+        # Templates of transformers ask `'image' in part`, and would see a medium in each of these texts.
+        parts = [{"type": "image", "image": "a.jpg", "text": None},
+                 {"type": "text", "text": "hi", "image": None, "video": "", "image_url": {"url": None}, "audio": [None]}]
+        found = read(openai(parts, [{"type": "text", "text": "yo", "image": None}]), ["image"])
+        self.assertEqual([message["content"] for message in found.messages],
+                         [[{"type": "image", "image": "a.jpg"}, {"type": "text", "text": "hi"}],
+                          [{"type": "text", "text": "yo"}]])
 
     def test_llava_placeholders_become_media_and_the_rest_is_kept(self):
         found = read(llava(("system", "s"), ("human", "<image>\nWhat <video> is it? "), ("gpt", "A cat.")),

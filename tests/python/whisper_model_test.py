@@ -240,7 +240,8 @@ class WhisperModel(unittest.TestCase):
             {"0.wav": audio["wav"], "1.wav": audio["wav"], **text},
             audio,
             {**audio, "json": b'{"messages": []}'},
-            {**audio, **text, "json": b'{"text": "Hallo."}'},
+            {**audio, "0.txt": b"Hallo.", "1.txt": b"Hallo."},
+            {**audio, **text, "json": b'{"text": "Hello."}'},
             {**audio, "txt": b"<|endoftext|>"},
             {**audio, "txt": long},
             {"wav": wav(sound(30.5, 0)), **text},
@@ -251,7 +252,7 @@ class WhisperModel(unittest.TestCase):
         ], self.made())
         wanted = ["", "0 sounds, and Whisper takes exactly one", "2 sounds, and Whisper takes exactly one",
                   "0 texts, and Whisper takes exactly one", "0 texts, and Whisper takes exactly one",
-                  "2 texts, and Whisper takes exactly one", "the transcript contains <|endoftext|>",
+                  "2 texts, and Whisper takes exactly one", "", "the transcript contains <|endoftext|>",
                   "for the decoder, which has max_target_positions = 64", "a sound of 30.5 s: Whisper hears 30 s",
                   "no samples", "'language' is 'french', and the tokenizer has no language",
                   "'task' is 'sing': it must be one of transcribe, translate", "'task' of its JSON is no string: 3"]

@@ -110,7 +110,7 @@ struct SampleEntry {
   /// "shard/key", with the file name of the shard; printable UTF-8. It identifies the sample in the
   /// data set whatever the seed, and every receiver gets it.
   std::string key = {};
-  /// The sample's first JSON part, as it is in the shard. Empty if there is none or it is larger
+  /// The sample's JSON part, as it is in the shard. Empty if there is none or it is larger
   /// than kMaxSampleJsonBytes, and for receivers that neither embed tokens nor predict.
   std::string json = {};
   /// The parts as the recipe prepared them. Empty for receivers that embed neither media nor

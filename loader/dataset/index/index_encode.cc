@@ -68,13 +68,17 @@ void for_each_part(const IndexContents& contents, const PartVisitor& visit) {
 
 std::vector<std::string_view> texts_of(const IndexContents& contents, const Names& names) {
   std::vector<std::string_view> texts;
-  texts.reserve(contents.samples.size() + names.list.size() + 3 * contents.bad.size() + 2);
+  texts.reserve(contents.samples.size() + names.list.size() + 3 * contents.bad.size() + 2 +
+                2 * contents.remarks.size());
   for (const IndexedSample& sample : contents.samples) texts.emplace_back(sample.key);
   texts.insert(texts.end(), names.list.begin(), names.list.end());
   for (const IndexedBad& bad : contents.bad) {
     texts.insert(texts.end(), {std::string_view(bad.key), bad.part, bad.reason});
   }
   texts.insert(texts.end(), {std::string_view(contents.archive.problem), contents.archive.unread});
+  for (const IndexedRemark& remark : contents.remarks) {
+    texts.insert(texts.end(), {std::string_view(remark.name), remark.detail});
+  }
   return texts;
 }
 
@@ -121,6 +125,8 @@ IndexHeader header_of(const IndexContents& contents) {
   header.samples_when_whole = contents.archive.samples_when_whole;
   header.condition = static_cast<std::uint8_t>(contents.archive.condition);
   header.has_end_mark = contents.archive.has_end_mark ? 1 : 0;
+  header.ignored_parts = contents.identity.ignored_parts;
+  header.remarks = contents.remarks.size();
   return header;
 }
 
@@ -151,6 +157,10 @@ std::vector<std::byte> encode_index(const IndexContents& contents) {
   for (const std::string_view text : texts) encoder.add(header.text_bytes += text.size());
   encoder.end_column();
   add_part_columns(encoder, contents, names);
+  for (const IndexedRemark& remark : contents.remarks) encoder.add(remark.count);
+  encoder.end_column();
+  for (const IndexedRemark& remark : contents.remarks) encoder.add(remark.kind);
+  encoder.end_column();
   for (const std::string_view text : texts) encoder.add_text(text);
   encoder.end_column();
   return encoder.finish(header);

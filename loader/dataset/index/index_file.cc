@@ -52,7 +52,9 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
   if (index) {
     samples_when_whole = std::max(samples_when_whole, (*index)->view().samples_when_whole());
     log(sink, LogLevel::kInfo,
-        fmt::format("{}: its shard or the limits changed; indexing again", path.string()));
+        fmt::format(
+            "{}: its shard, the limits or the parts that are left out changed; indexing again",
+            path.string()));
   } else if (index.error().code() != ErrorCode::kNotFound) {
     log(sink, LogLevel::kWarning,
         fmt::format("{}: {}; indexing again", path.string(), index.error().message()));
@@ -64,12 +66,12 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
                             std::uint64_t samples_when_whole) {
   const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
   if (shard) {
-    return build_index(*shard, request.shard.filename().string(), request.limits,
-                       samples_when_whole, request.log, request.stop);
+    return build_index(*shard, request.shard.filename().string(), request.limits, request.ignored,
+                       samples_when_whole, request.stop);
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
   IndexContents refused;  // a bomb is a lost shard, not a failure
-  refused.identity = {stamp, request.limits};
+  refused.identity = {stamp, request.limits, request.ignored.hash()};
   refused.archive = {.condition = ShardCondition::kLost,
                      .problem = shard.error().message(),
                      .unread = "",
@@ -156,7 +158,8 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   ISOCOST_ASSIGN(const FileStamp stamp, stamp_of(request.shard));
   std::uint64_t samples_when_whole = 0;
   for (const fs::path& directory : request.directories) {
-    if (auto index = current_index(index_name(directory, request.shard), {stamp, request.limits},
+    if (auto index = current_index(index_name(directory, request.shard),
+                                   {stamp, request.limits, request.ignored.hash()},
                                    samples_when_whole, request.log)) {
       return index;
     }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "decode/probe.h"
+#include "loader/dataset/formats/ignored_parts.h"
 #include "loader/dataset/index/guarded_mapping.h"
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/stores/shard_file.h"
@@ -65,6 +66,7 @@ struct IndexRequest {
   std::filesystem::path shard;
   std::vector<std::filesystem::path> directories;
   ProbeLimits limits;
+  IgnoredParts ignored;
   LogSink log;
   std::stop_token stop = {};
 };

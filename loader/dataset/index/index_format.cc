@@ -28,7 +28,7 @@ bool is_inside(std::int64_t offset, std::int64_t bytes, std::int64_t tar_bytes) 
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b) {
   return a.stamp == b.stamp && a.limits.max_pixels == b.limits.max_pixels &&
          a.limits.max_json_bytes == b.limits.max_json_bytes &&
-         a.limits.max_text_bytes == b.limits.max_text_bytes;
+         a.limits.max_text_bytes == b.limits.max_text_bytes && a.ignored_parts == b.ignored_parts;
 }
 
 template <typename T>
@@ -55,6 +55,7 @@ Result<IndexView> IndexView::parse(std::span<const std::byte> bytes) {
   view.samples_ = header.samples;
   view.parts_ = header.parts;
   view.bad_ = header.bad;
+  view.remarks_ = header.remarks;
   view.names_ = header.names;
   view.text_size_ = header.text_bytes;
   view.tar_bytes_ = header.tar_bytes;
@@ -64,13 +65,15 @@ Result<IndexView> IndexView::parse(std::span<const std::byte> bytes) {
   ISOCOST_TRY(view.check_samples());
   ISOCOST_TRY(view.check_texts());
   ISOCOST_TRY(view.check_parts());
+  ISOCOST_TRY(view.check_remarks());
   return view;
 }
 
 std::optional<IndexView::Columns> IndexView::lay_out() const {
   // No count can exceed the file's bytes, so that no sum below overflows.
   const std::uint64_t limit = bytes_.size();
-  if (samples_ > limit || parts_ > limit || bad_ > limit || names_ > limit || text_size_ > limit) {
+  if (samples_ > limit || parts_ > limit || bad_ > limit || names_ > limit || remarks_ > limit ||
+      text_size_ > limit) {
     return std::nullopt;
   }
   IndexLayout layout;
@@ -91,6 +94,8 @@ std::optional<IndexView::Columns> IndexView::lay_out() const {
   for (std::uint64_t* column : {&at.modality, &at.format, &at.orientation}) {
     *column = layout.add(parts_, sizeof(std::uint8_t));
   }
+  at.remark_count = layout.add(remarks_, sizeof(std::uint64_t));
+  at.remark_kind = layout.add(remarks_, sizeof(std::uint8_t));
   at.text = layout.add(text_size_, 1);
   at.end = layout.end();
   return at;
@@ -146,6 +151,13 @@ Status IndexView::check_parts() const {
   return {};
 }
 
+Status IndexView::check_remarks() const {
+  for (std::uint64_t i = 0; i < remarks_; ++i) {
+    if (remark(i).kind > RemarkKind::kJsonKey) return broken("an unknown kind of remark");
+  }
+  return {};
+}
+
 IndexIdentity IndexView::identity() const {
   const auto header = load<IndexHeader>(0, 0);
   IndexIdentity identity;
@@ -153,6 +165,7 @@ IndexIdentity IndexView::identity() const {
   identity.limits.max_pixels = header.max_pixels;
   identity.limits.max_json_bytes = header.max_json_bytes;
   identity.limits.max_text_bytes = header.max_text_bytes;
+  identity.ignored_parts = header.ignored_parts;
   return identity;
 }
 
@@ -196,6 +209,12 @@ std::string_view IndexView::part_name(std::uint64_t part) const {
 
 std::int64_t IndexView::part_offset(std::uint64_t part) const {
   return load<std::int64_t>(at_.offset, part);
+}
+
+IndexedRemark IndexView::remark(std::uint64_t i) const {
+  const std::uint64_t first = remark_texts() + 2 * i;
+  return {static_cast<RemarkKind>(load<std::uint8_t>(at_.remark_kind, i)), std::string(text(first)),
+          std::string(text(first + 1)), load<std::uint64_t>(at_.remark_count, i)};
 }
 
 PartShape IndexView::part_shape(std::uint64_t part) const {

@@ -15,10 +15,12 @@
 
 namespace isocost {
 
-/// The inputs of an index. Another shard, other limits or another version make it stale.
+/// The inputs of an index. Another shard, other limits, other parts that are left out, or another
+/// version make it stale.
 struct IndexIdentity {
   FileStamp stamp;
   ProbeLimits limits;
+  std::uint64_t ignored_parts = 0;  ///< IgnoredParts::hash.
 };
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b);
 
@@ -32,7 +34,7 @@ struct IndexedSample {
   std::string key;
   float weight = 1.0F;
   std::vector<IndexedPart> parts;
-  /// The first JSON part, which is one of `parts` only if it has a text.
+  /// The JSON part, which is one of `parts` only if a model sees it.
   std::int64_t json_offset = 0;  ///< Offset in the plain tar.
   std::int64_t json_bytes = 0;   ///< 0: there is none.
 };
@@ -59,6 +61,22 @@ struct ArchiveState {
   std::uint64_t samples_when_whole = 0;
 };
 
+/// Kinds of remarks on the parts of a shard.
+enum class RemarkKind : std::uint8_t {
+  kFormat = 0,   ///< Media by extension and format: "jpg", "GIF".
+  kPart = 1,     ///< Parts that no model sees, by extension; JSON but the part `json` by name.
+  kIgnored = 2,  ///< Parts that ignore_parts leaves out, by extension.
+  kJsonKey = 3,  ///< Members of the JSON part that no model sees, by name.
+};
+
+/// What a shard's parts are, or that no model sees them, and how many.
+struct IndexedRemark {
+  RemarkKind kind = RemarkKind::kFormat;
+  std::string name;
+  std::string detail;       ///< The format; or what keeps a model from seeing it; or nothing.
+  std::uint64_t count = 0;  ///< Number of parts, or of samples with the member.
+};
+
 /// The contents of an index before they are encoded.
 struct IndexContents {
   IndexIdentity identity;
@@ -67,6 +85,7 @@ struct IndexContents {
   ArchiveState archive;
   std::vector<IndexedSample> samples;
   std::vector<IndexedBad> bad;
+  std::vector<IndexedRemark> remarks;
 };
 
 /// Returns the bytes of an index file, as docs/index_format.md describes them.
@@ -88,6 +107,7 @@ class IndexView {
   std::uint64_t samples() const { return samples_; }
   std::uint64_t parts() const { return parts_; }
   std::uint64_t bad() const { return bad_; }
+  std::uint64_t remarks() const { return remarks_; }
   std::int64_t tar_bytes() const { return tar_bytes_; }
   ShardCondition condition() const;
   std::string_view problem() const { return text(archive_texts()); }
@@ -97,7 +117,7 @@ class IndexView {
 
   std::string_view key(std::uint64_t sample) const { return text(sample); }
   float weight(std::uint64_t sample) const;
-  /// Return the place of the first JSON part; 0 bytes: there is none.
+  /// Return the place of the JSON part; 0 bytes: there is none.
   std::int64_t json_offset(std::uint64_t sample) const;
   std::int64_t json_bytes(std::uint64_t sample) const;
   /// Returns the first part of a sample; its parts are [first_part(i), first_part(i + 1)).
@@ -109,20 +129,23 @@ class IndexView {
   std::string_view bad_key(std::uint64_t i) const { return text(samples_ + names_ + 3 * i); }
   std::string_view bad_part(std::uint64_t i) const { return text(samples_ + names_ + 3 * i + 1); }
   std::string_view bad_reason(std::uint64_t i) const { return text(samples_ + names_ + 3 * i + 2); }
+  IndexedRemark remark(std::uint64_t i) const;
 
  private:
   // Positions of the columns in the file.
   struct Columns {
     std::uint64_t first_part, weight, json_offset, json_bytes, text_end, name, offset, bytes,
         frames, duration_us, text_bytes, width, height, sample_rate, channels, modality, format,
-        orientation, text, end;
+        orientation, remark_count, remark_kind, text, end;
   };
   std::optional<Columns> lay_out() const;
   Status check_samples() const;
   Status check_parts() const;
   Status check_texts() const;
+  Status check_remarks() const;
   std::uint64_t archive_texts() const { return samples_ + names_ + 3 * bad_; }
-  std::uint64_t texts() const { return archive_texts() + 2; }
+  std::uint64_t remark_texts() const { return archive_texts() + 2; }
+  std::uint64_t texts() const { return remark_texts() + 2 * remarks_; }
   std::string_view text(std::uint64_t i) const;
   template <typename T>
   T load(std::uint64_t column, std::uint64_t i) const;
@@ -131,6 +154,7 @@ class IndexView {
   std::uint64_t samples_ = 0;
   std::uint64_t parts_ = 0;
   std::uint64_t bad_ = 0;
+  std::uint64_t remarks_ = 0;
   std::uint64_t names_ = 0;
   std::uint64_t text_size_ = 0;
   std::int64_t tar_bytes_ = 0;

@@ -16,8 +16,11 @@ std::vector<ByteRange> ranges_of(const CatalogueSample& sample) {
 }  // namespace
 
 IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad,
-                               ShardFindings findings)
-    : catalogue_(std::move(catalogue)), bad_(std::move(bad)), findings_(std::move(findings)) {}
+                               ShardFindings findings, std::vector<Remark> remarks)
+    : catalogue_(std::move(catalogue)),
+      bad_(std::move(bad)),
+      findings_(std::move(findings)),
+      remarks_(std::move(remarks)) {}
 
 SampleShape IndexedDataset::shape(SampleId id) const {
   return catalogue_.sample(id).parts().shape();

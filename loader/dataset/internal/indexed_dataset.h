@@ -19,7 +19,8 @@ namespace isocost {
 /// A data set of indexed shards: the catalogue has its samples, the files their bytes.
 class IndexedDataset final : public Dataset {
  public:
-  IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad, ShardFindings findings);
+  IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad, ShardFindings findings,
+                 std::vector<Remark> remarks);
 
   std::uint64_t size() const override { return catalogue_.size(); }
   SampleShape shape(SampleId id) const override;
@@ -34,6 +35,7 @@ class IndexedDataset final : public Dataset {
   std::size_t open_shards() const override { return files_.max_open(); }
   const std::vector<BadSample>& bad() const override { return bad_; }
   const ShardFindings& findings() const override { return findings_; }
+  const std::vector<Remark>& remarks() const override { return remarks_; }
   std::size_t shards() const override { return catalogue_.shards().size(); }
   const std::string& shard_name(std::size_t i) const override;
   Result<bool> is_as_last_checked(std::size_t i, const std::stop_token& stop) const override;
@@ -44,6 +46,7 @@ class IndexedDataset final : public Dataset {
   const Catalogue catalogue_;
   const std::vector<BadSample> bad_;
   const ShardFindings findings_;
+  const std::vector<Remark> remarks_;
   mutable ShardFiles files_;
 };
 

@@ -189,21 +189,25 @@ void Maker::warn_of_conversations(const std::string& location) {
 }
 
 Status Maker::count_unread(const InputSample& sample, const std::vector<OpenPart>& parts) {
+  const bool has_text = std::ranges::any_of(sample.parts, [](const InputPart& part) {
+    return format_from_extension(part.name) == MediaFormat::kUtf8;
+  });
   std::set<std::string> keys;
-  std::set<std::string> extensions;
+  std::set<std::string> unread_parts;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string& name = sample.parts[i].name;
-    const auto format = format_from_extension(name);
-    if (!format) extensions.insert(name.substr(name.rfind('.') + 1));
-    if (format != MediaFormat::kJson) continue;
+    const std::string extension = part_extension(name);
+    // "meta.json" tells more than "json", which is read.
+    if (!modality_from_name(name)) unread_parts.insert(extension == "json" ? name : extension);
+    if (format_from_extension(name) != MediaFormat::kJson) continue;
     std::string json(static_cast<std::size_t>(parts[i].source->size()), '\0');
     ISOCOST_ASSIGN(const std::size_t read,
                    parts[i].source->read_at(0, std::as_writable_bytes(std::span(json))));
     json.resize(read);
-    keys.merge(unread_json_keys(json, sample.own_keys));
+    keys.merge(unread_json_keys(json, sample.own_keys, has_text));
   }
   for (const std::string& key : keys) unread_.add("JSON key", key);
-  for (const std::string& extension : extensions) unread_.add("part", extension);
+  for (const std::string& part : unread_parts) unread_.add("part", part);
   for (const std::string& type : sample.unread_content) unread_.add("content part", type);
   return {};
 }
@@ -260,10 +264,16 @@ std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPa
     if (!file) return Refusal{part.name, std::move(file).error()};
     opened.source = *std::move(file);
   }
-  if (!format_from_extension(part.name)) return std::nullopt;  // a part for the user's own code
+  if (!modality_from_name(part.name)) return std::nullopt;  // a part for the user's own code
   readable = true;
-  if (auto shape = probe(*opened.source, part.name, options_.limits); !shape) {
-    return Refusal{part.name, std::move(shape).error()};
+  auto shape = probe(*opened.source, part.name, options_.limits);
+  if (!shape) return Refusal{part.name, std::move(shape).error()};
+  if (part.modality && shape->modality != *part.modality) {
+    return Refusal{part.name,
+                   {ErrorCode::kCorrupt, "is " + std::string(modality_name(shape->modality)) +
+                                             " (" + std::string(format_name(shape->format)) +
+                                             "), but its record names it as " +
+                                             std::string(modality_name(*part.modality))}};
   }
   return std::nullopt;
 }
@@ -356,10 +366,12 @@ Status MakeShardsOptions::validate() const {
 Result<MadeShards> make_shards(const fs::path& source, const fs::path& output,
                                const MakeShardsOptions& options) {
   ISOCOST_TRY(options.validate());
+  ISOCOST_ASSIGN(IgnoredParts ignored, IgnoredParts::parse(options.ignore_parts));
   ISOCOST_ASSIGN(const std::unique_ptr<SampleInput> input,
                  SampleInput::open(source, {.media_root = options.media_root,
                                             .number_keys = options.number_keys,
                                             .class_from_directory = options.class_from_directory,
+                                            .ignored = std::move(ignored),
                                             .log = options.log}));
   Maker maker(output, options);
   ISOCOST_TRY(maker.prepare());

@@ -33,6 +33,7 @@ struct MakeShardsOptions {
   /// Whether each sample of a directory gets a JSON part {"class": "NAME"} with the name of the
   /// directory that its files lie in.
   bool class_from_directory = false;
+  std::string ignore_parts;  ///< Extensions of a directory's files that are left out: "avif,heic".
   ProbeLimits limits;
   std::stop_token stop;
   ProgressSink progress;

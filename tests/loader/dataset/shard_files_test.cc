@@ -23,7 +23,7 @@ class ShardFilesTest : public testing::Test {
   fs::path path() const { return scratch_ / "a.tar"; }
   fs::path index_file() const { return scratch_ / "indexes" / "a.tar.idx"; }
   Shard shard(const std::vector<fs::path>& directories) const {
-    return {path(), open_or_build_index({path(), directories, {}, {}}).value(), nullptr};
+    return {path(), open_or_build_index({path(), directories, {}, {}, {}}).value(), nullptr};
   }
   Shard shard() const { return shard({scratch_ / "indexes"}); }
 

@@ -101,6 +101,20 @@ TEST_F(TokenPassTest, ReadsWhatBecomesTokens) {
   EXPECT_EQ(second[0].json, "");
 }
 
+TEST_F(TokenPassTest, ATextPartGoesBeforeTheTextOfTheJsonWithoutItsByteOrderMark) {
+  write_file(shards_ / "c.tar", make_tar({{"four.png", tiny_png(9, 9)},
+                                          {"four.json", R"({"text": "from json", "url": 4})"},
+                                          {"four.txt", "\xEF\xBB\xBF from txt\r\n"}}));
+  const auto tokens = pass();
+  const auto texts = tokens->texts(2).value();
+  EXPECT_THAT(texts.at(0).texts, ElementsAre(" from txt\r\n"));
+  EXPECT_EQ(texts[0].json, R"({"text": "from json", "url": 4})");
+  EXPECT_EQ(
+      tokens->unread(),
+      "no model sees 'text' beside a text part in the JSON of 1 sample, 'url' in the JSON of 1 "
+      "sample; docs/formats.md says what is read");
+}
+
 TEST_F(TokenPassTest, TokensAreTheFirstPartInThePlaceOfText) {
   ASSERT_TRUE(write_all().has_value());
   EXPECT_TRUE(pass()->is_current(0) && pass()->is_current(1));

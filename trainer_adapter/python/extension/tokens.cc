@@ -32,9 +32,11 @@ using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::str
 
 std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
                                      const std::string& options, const std::string& index_dir,
-                                     const py::function& on_log) {
+                                     const std::string& ignore_parts, const py::function& on_log) {
   DatasetOptions dataset;
   dataset.index_dir = index_dir;
+  dataset.ignore_parts = ignore_parts;
+  dataset.log_remarks = false;  // each process that tokenizes opens the data set
   dataset.log = log_sink(on_log);
   std::optional<Result<std::unique_ptr<TokenPass>>> pass;
   {
@@ -149,7 +151,7 @@ std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
 void bind_tokens(py::module_& module) {
   py::class_<TokenPass>(module, "TokenPass")
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
-           py::arg("index_dir"), py::arg("on_log"))
+           py::arg("index_dir"), py::arg("ignore_parts"), py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
       .def(
           "tokenized",
@@ -160,6 +162,7 @@ void bind_tokens(py::module_& module) {
           py::arg("shard"))
       .def_property_readonly("directory",
                              [](const TokenPass& pass) { return pass.directory().string(); })
+      .def_property_readonly("unread", [](const TokenPass& pass) { return pass.unread(); })
       .def("samples", &texts_of, py::arg("shard"))
       .def("write", &write, py::arg("shard"), py::arg("samples"));
   module.attr("tokens_version") = kTokensVersion;

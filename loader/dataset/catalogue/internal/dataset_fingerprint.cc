@@ -20,6 +20,7 @@ void add(Fingerprint& fingerprint, const Shard& shard, const ShardSelection& sel
   fingerprint.add(shard.name());
   fingerprint.add(shard.view().identity().stamp.bytes);
   fingerprint.add(shard.view().content_hash());
+  fingerprint.add(shard.view().identity().ignored_parts);
   fingerprint.add(selection.size());
   if (shard.tokens()) add(fingerprint, shard.tokens()->identity().tokenizer);
   for (std::uint64_t i = 0; i < selection.size(); ++i) {
@@ -36,6 +37,7 @@ void add(Fingerprint& fingerprint, const Shard& shard, const ShardSelection& sel
 std::uint64_t dataset_fingerprint(std::span<const Shard> shards,
                                   std::span<const ShardSelection> selections) {
   Fingerprint fingerprint;
+  fingerprint.add(IndexView::kVersion);  // what is read of a sample differs between versions
   for (std::size_t s = 0; s < shards.size(); ++s) add(fingerprint, shards[s], selections[s]);
   return fingerprint.value();
 }

@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/sample_json.h"
 #include "decode/bytes/sniff.h"
@@ -28,19 +30,23 @@ namespace {
 struct OpenSample {
   IndexedSample sample;
   std::vector<std::string> names;  // of all parts that Isocost reads
+  bool has_text = false;           // whether one of them is text
+  bool has_medium = false;
+  bool is_conversation = false;
+  std::vector<std::string> unread_keys;  // of its JSON
   std::optional<IndexedBad> bad;
 };
 
 class Builder {
  public:
   Builder(const std::shared_ptr<const ShardFile>& shard, std::string name,
-          const ProbeLimits& limits, std::uint64_t samples_when_whole, const LogSink& log)
+          const ProbeLimits& limits, const IgnoredParts& ignored, std::uint64_t samples_when_whole)
       : shard_(shard),
         bytes_(std::make_shared<const WatchedSource>(std::make_unique<ReadWindows>(
             std::make_unique<MemberSource>(shard, 0, shard->size())))),
         name_(std::move(name)),
         limits_(limits),
-        log_(log) {
+        ignored_(ignored) {
     contents_.archive.samples_when_whole = samples_when_whole;
   }
 
@@ -52,7 +58,10 @@ class Builder {
   void add_part(const TarMember& member, const std::string& part);
   void add_json(const TarMember& member, IndexedPart part);
   void refuse(std::string_view part, std::string reason);
-  void ignore(std::string_view part);
+  void leave_out(std::string_view part);
+  void remark(RemarkKind kind, std::string_view name, std::string_view detail = "");
+  void prefer_text();
+  void remark_keys();
   void open_sample(const std::string& key);
   void close_sample();
   void end(const TarEnd& end);
@@ -62,15 +71,16 @@ class Builder {
   const std::shared_ptr<const WatchedSource> bytes_;
   const std::string name_;
   const ProbeLimits limits_;
-  const LogSink& log_;
+  const IgnoredParts& ignored_;
   IndexContents contents_;
   std::unique_ptr<OpenSample> current_;
   std::unordered_set<std::string> keys_;
-  std::set<std::string, std::less<>> ignored_;
+  // Counts by kind, name and detail.
+  std::map<std::tuple<RemarkKind, std::string, std::string>, std::uint64_t> remarks_;
 };
 
 Result<IndexContents> Builder::run(const std::stop_token& stop) {
-  contents_.identity = {shard_->state().stamp, limits_};
+  contents_.identity = {shard_->state().stamp, limits_, ignored_.hash()};
   contents_.tar_bytes = shard_->size();
   ISOCOST_ASSIGN(contents_.content_hash, shard_->content_hash());
   ISOCOST_ASSIGN(TarListing listing, TarListing::open(*bytes_));
@@ -81,6 +91,10 @@ Result<IndexContents> Builder::run(const std::stop_token& stop) {
   }
   if (auto failure = bytes_->failure()) return *std::move(failure);
   end(listing.end());
+  for (auto& [key, count] : remarks_) {
+    const auto& [kind, name, detail] = key;
+    contents_.remarks.push_back({kind, name, detail, count});
+  }
   return std::move(contents_);
 }
 
@@ -94,19 +108,21 @@ void Builder::add(const TarMember& member) {
     close_sample();
     open_sample(std::string(key));
   }
-  if (!member.problem.empty()) {
+  if (ignored_.contains(part)) {
+    remark(RemarkKind::kIgnored, part_extension(part));
+  } else if (!member.problem.empty()) {
     refuse(part, member.problem);
-  } else if (format_from_extension(part)) {
+  } else if (modality_from_name(part)) {
     add_part(member, std::string(part));
   } else {
-    ignore(part);
+    leave_out(part);
   }
 }
 
 // Records a file without a dot, or a hidden one, which names no sample.
 void Builder::add_nameless(const TarMember& member) {
   if (member.problem.empty()) {
-    ignore(member.name);
+    remark(RemarkKind::kPart, "without an extension");
     return;
   }
   close_sample();
@@ -131,6 +147,10 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
     return;
   }
   current_->names.push_back(part);
+  if (format_from_extension(part) == MediaFormat::kJson && current_->sample.json_bytes > 0) {
+    leave_out(part);  // "JSON" beside "json"
+    return;
+  }
   IndexedPart indexed{part, member.offset, {}};
   const MemberSource source(bytes_, member.offset, member.size);
   if (format_from_extension(part) == MediaFormat::kJson) {
@@ -143,6 +163,11 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
     return;
   }
   indexed.shape = *shape;
+  current_->has_text = current_->has_text || shape->modality == Modality::kText;
+  if (shape->modality != Modality::kText) {
+    current_->has_medium = true;
+    remark(RemarkKind::kFormat, part_extension(part), format_name(shape->format));
+  }
   current_->sample.parts.push_back(std::move(indexed));
 }
 
@@ -171,12 +196,11 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
     refuse(part.name, (is_text ? json.error() : is_text.error()).message());
     return;
   }
-  if (current_->sample.json_bytes == 0) {
-    current_->sample.json_offset = member.offset;
-    current_->sample.json_bytes = member.size;
-  }
-  // With several JSON parts, their weights multiply.
-  current_->sample.weight *= json->weight;
+  current_->unread_keys = std::move(json->unread);
+  current_->sample.json_offset = member.offset;
+  current_->sample.json_bytes = member.size;
+  current_->sample.weight = json->weight;
+  current_->is_conversation = json->is_conversation;
   if (json->text.empty() && !json->is_conversation) return;
   part.shape.modality = Modality::kText;
   part.shape.format = MediaFormat::kJson;
@@ -190,25 +214,52 @@ void Builder::refuse(std::string_view part, std::string reason) {
   current_->bad = IndexedBad{current_->sample.key, std::string(part), std::move(reason)};
 }
 
-void Builder::ignore(std::string_view part) {
-  const std::size_t dot = part.rfind('.');
-  const std::string_view extension = dot == std::string_view::npos ? part : part.substr(dot + 1);
-  if (!ignored_.emplace(extension).second) return;
-  isocost::log(
-      log_, LogLevel::kInfo,
-      fmt::format("{}: ignoring members like '{}', which Isocost does not read", name_, extension));
+// Counts a part that no model sees.
+void Builder::leave_out(std::string_view part) {
+  const std::string extension = part_extension(part);
+  // "meta.json" tells more than "json", which is read.
+  remark(RemarkKind::kPart, extension == "json" ? part : extension);
+}
+
+void Builder::remark(RemarkKind kind, std::string_view name, std::string_view detail) {
+  constexpr std::size_t kMaxNames = 1000;
+  constexpr std::size_t kMaxName = 100;
+  std::tuple key(kind, printable_utf8(name.substr(0, kMaxName)), std::string(detail));
+  if (remarks_.size() >= kMaxNames && !remarks_.contains(key)) std::get<1>(key) = "others";
+  ++remarks_[std::move(key)];
+}
+
+// Leaves out the second text of a sample that has text parts beside its JSON: captions are often
+// kept in both. The text parts count, but for a model a conversation goes before them.
+void Builder::prefer_text() {
+  if (current_->bad || !current_->has_text) return;
+  if (current_->is_conversation) remark(RemarkKind::kPart, "txt", "beside a conversation");
+  const std::size_t left_out = std::erase_if(current_->sample.parts, [](const IndexedPart& part) {
+    return part.shape.format == MediaFormat::kJson && part.shape.text_bytes > 0;
+  });
+  if (left_out > 0) remark(RemarkKind::kJsonKey, "text", "beside a text part");
+}
+
+// Counts the JSON keys that no model sees. Records of make-shards name files that became parts.
+void Builder::remark_keys() {
+  constexpr std::array<std::string_view, 7> kOfFiles = {"file_name", "image", "images", "video",
+                                                        "videos",    "audio", "audios"};
+  for (const std::string& key : current_->unread_keys) {
+    const bool names_parts =
+        current_->has_medium && std::ranges::find(kOfFiles, key) != kOfFiles.end();
+    if (!names_parts) remark(RemarkKind::kJsonKey, key);
+  }
 }
 
 void Builder::close_sample() {
   if (!current_) return;
+  prefer_text();
+  remark_keys();
   if (!current_->bad && current_->sample.parts.empty()) {
     refuse("", current_->names.empty()
                    ? "no part that Isocost reads; add an image, audio, video or text"
                    : "no part that a model sees, only JSON without \"text\", \"messages\" or "
                      "\"conversations\"");
-  }
-  if (!current_->bad && !std::isfinite(current_->sample.weight)) {
-    refuse("", "the product of its JSON weights is beyond the largest number");
   }
   if (auto& bad = current_->bad) {
     contents_.bad.push_back(*std::move(bad));
@@ -244,7 +295,8 @@ void Builder::end(const TarEnd& end) {
 std::string Builder::unread_behind(const TarEnd& end) const {
   if (end.unread_bytes > 0) {
     return fmt::format(
-        "{} bytes from byte {} on, behind the mark that ends the archive, are not read; shards that "
+        "{} bytes from byte {} on, behind the mark that ends the archive, are not read; shards "
+        "that "
         "were joined with cat are kept apart, or joined with tar --concatenate",
         end.unread_bytes, end.unread_offset);
   }
@@ -255,9 +307,9 @@ std::string Builder::unread_behind(const TarEnd& end) const {
 
 Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
                                   const std::string& name, const ProbeLimits& limits,
-                                  std::uint64_t samples_when_whole, const LogSink& log,
+                                  const IgnoredParts& ignored, std::uint64_t samples_when_whole,
                                   const std::stop_token& stop) {
-  return Builder(shard, name, limits, samples_when_whole, log).run(stop);
+  return Builder(shard, name, limits, ignored, samples_when_whole).run(stop);
 }
 
 }  // namespace isocost

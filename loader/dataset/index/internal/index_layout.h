@@ -32,8 +32,10 @@ struct IndexHeader {
   std::uint8_t condition = 0;
   std::uint8_t has_end_mark = 0;
   std::array<std::uint8_t, 6> padding = {};
+  std::uint64_t ignored_parts = 0;  ///< IgnoredParts::hash.
+  std::uint64_t remarks = 0;
 };
-static_assert(sizeof(IndexHeader) == 136 && std::is_trivially_copyable_v<IndexHeader>);
+static_assert(sizeof(IndexHeader) == 152 && std::is_trivially_copyable_v<IndexHeader>);
 
 /// Columns follow the header in order, each from a multiple of 8.
 class IndexLayout {

@@ -30,6 +30,14 @@ const Json* member(const Json& object, std::string_view name) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+// Returns whether a value that could name a medium names none.
+// NOLINTNEXTLINE(misc-no-recursion): records have a limited depth.
+bool names_no_medium(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  if (!value.is_array() && !value.is_object()) return value.is_null();
+  return std::ranges::all_of(value, names_no_medium);
+}
+
 // Returns the path that a value names: a string, or an object with "path" or "url".
 Result<std::string> path_of(const Json& value, std::string_view name) {
   if (value.is_string()) return value.get<std::string>();
@@ -115,8 +123,8 @@ class Conversation {
 Result<std::vector<std::string>> listed(const Json& object, Modality modality) {
   const std::string one(modality_name(modality));
   const std::string many = one + "s";
-  const Json* found = member(object, one);
-  const Json* found_many = member(object, many);
+  const Json* found = medium_member(object, one);
+  const Json* found_many = medium_member(object, many);
   if (found != nullptr && found_many != nullptr) {
     return corrupt_record("has both '" + one + "' and '" + many +
                           "': name the files in one of them");
@@ -131,6 +139,7 @@ Result<std::vector<std::string>> listed(const Json& object, Modality modality) {
     return paths;
   }
   for (const Json& entry : *found) {
+    if (names_no_medium(entry)) continue;
     if (entry.is_array()) {
       return corrupt_record(in_quotes(name) + " must be a path or a list of paths");
     }
@@ -233,7 +242,9 @@ Status Conversation::add_content(const Json& content) {
   if (!content.is_array()) {
     return corrupt_record("the content is neither a string nor a list of parts");
   }
-  for (const Json& part : content) ISOCOST_TRY(add_part(part));
+  for (const Json& part : content) {
+    if (!part.is_null()) ISOCOST_TRY(add_part(part));
+  }
   return {};
 }
 
@@ -248,9 +259,10 @@ Status Conversation::add_part(const Json& part) {
     type = given->get<std::string>();
   } else {
     // The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
-    for (const char* name : {"image", "video", "audio", "image_url", "text"}) {
-      if (type.empty() && member(part, name) != nullptr) type = name;
+    for (const char* name : {"image", "video", "audio", "image_url"}) {
+      if (type.empty() && medium_member(part, name) != nullptr) type = name;
     }
+    if (type.empty() && member(part, "text") != nullptr) type = "text";
     if (type.empty()) return corrupt_record(R"(a content part without "type")");
   }
   if (const auto modality = modality_of_type(type)) return add_medium(part, type, *modality);
@@ -269,7 +281,7 @@ Status Conversation::add_medium(const Json& part, std::string_view type, Modalit
   std::optional<std::string> path;
   for (const std::string& key : {std::string(type), name, name + "_url", std::string("path"),
                                  std::string("url"), std::string("data")}) {
-    const Json* value = member(part, key);
+    const Json* value = medium_member(part, key);
     if (value == nullptr) continue;
     if (key == "data") {
       return corrupt_record(
@@ -310,6 +322,11 @@ void Conversation::add_text(std::string_view text) {
 
 Result<ConversationMedia> conversation_media(const Json& object) {
   return Conversation(object).read();
+}
+
+const Json* medium_member(const Json& object, std::string_view name) {
+  const Json* found = member(object, name);
+  return found == nullptr || names_no_medium(*found) ? nullptr : found;
 }
 
 Result<std::vector<MediaReference>> listed_media(const Json& object) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -25,6 +26,12 @@ struct ConversationMedia {
 /// Errors: kCorrupt for a turn of another form, and where the numbers of placeholders and media
 /// differ.
 Result<ConversationMedia> conversation_media(const nlohmann::ordered_json& object);
+
+/// Returns a member that names a medium; null where there is none. Tables write columns without a
+/// medium as null, "", [null] or an object whose members are all null: such a member counts as
+/// absent.
+const nlohmann::ordered_json* medium_member(const nlohmann::ordered_json& object,
+                                            std::string_view name);
 
 /// Returns the media that these lists name: all images, then all videos, then all audio. Errors:
 /// kCorrupt for a member that is neither a path nor a list of paths.

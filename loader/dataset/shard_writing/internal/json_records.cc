@@ -4,6 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/utf8.h"
+#include "decode/bytes/sniff.h"
+
 namespace isocost {
 namespace {
 
@@ -52,18 +55,20 @@ Result<std::unique_ptr<JsonRecords>> JsonRecords::open(const std::filesystem::pa
   std::unique_ptr<JsonRecords> records(new JsonRecords(path));
   ISOCOST_ASSIGN(records->file_, FileSource::open(path));
   records->detect();
+  const auto head = std::as_bytes(std::span(records->buffer_));
+  const Status is_text = check_is_text(
+      {reinterpret_cast<const std::uint8_t*>(head.data()), head.size()}, MediaFormat::kJson);
+  if (!is_text) return Error(is_text.error()).with_context(path.string());
   if (auto& failure = records->failure_) return *std::move(failure);
   return records;
 }
 
 void JsonRecords::detect() {
   // A byte order mark is no part of the first record.
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
   peek();
-  if (std::string_view(buffer_.data(), buffer_.size()).starts_with(kMark)) {
-    at_ = kMark.size();
-    done_ = kMark.size();
-  }
+  const std::string_view read(buffer_.data(), buffer_.size());
+  at_ = read.size() - without_byte_order_mark(read).size();
+  done_ = at_;
   std::size_t ahead = at_;
   while (ahead < buffer_.size() && is_space(buffer_[ahead])) ++ahead;
   is_array_ = ahead < buffer_.size() && buffer_[ahead] == '[';

@@ -23,7 +23,8 @@ class JsonRecords {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  ///< Limit of one record.
 
-  /// Opens a file. Errors: kNotFound, kIo.
+  /// Opens a file. Errors: kNotFound, kIo; kCorrupt for bytes of another format or encoding than
+  /// text in UTF-8, which is named.
   static Result<std::unique_ptr<JsonRecords>> open(const std::filesystem::path& path);
 
   /// Returns the text of the next record, which need not be JSON, or nothing at the end. Skips

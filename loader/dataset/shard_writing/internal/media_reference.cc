@@ -78,18 +78,13 @@ Result<InputPart> media_part(const MediaReference& reference, std::size_t index,
   }
   std::string extension = path.extension().string();
   if (!extension.empty()) extension.erase(0, 1);
-  const auto format = format_from_extension(extension);
-  if (extension.empty() || !format || modality_of(*format) == Modality::kText) {
-    return refused(name, ": not the extension of an image, audio or video file that Isocost reads");
-  }
-  if (reference.modality && modality_of(*format) != *reference.modality) {
-    return refused(name, ": named as " + std::string(modality_name(*reference.modality)) +
-                             ", but its extension is that of " +
-                             std::string(modality_name(modality_of(*format))));
+  const auto modality = modality_from_name(extension);
+  if (extension.empty() || !modality || *modality == Modality::kText) {
+    return refused(name, ": not the extension of an image, audio or video file");
   }
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "%03zu.", index);
-  return InputPart{digits.data() + extension, root / path};
+  return InputPart{digits.data() + extension, root / path, reference.modality};
 }
 
 Result<fs::path> file_of_part(const std::string& name, const fs::path& root) {

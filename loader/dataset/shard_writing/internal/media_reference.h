@@ -19,8 +19,7 @@ struct MediaReference {
 
 /// Returns the part of medium `index` of its sample, named "000.jpg" or "001.png", with the file's
 /// extension. A relative path starts at `root` and must not leave it by "..". Errors: kCorrupt for
-/// a URL, base64 data, a path that no file can have, and an extension that is not read or belongs
-/// to another modality.
+/// a URL, base64 data, a path that no file can have, and an extension that is not one of media.
 Result<InputPart> media_part(const MediaReference& reference, std::size_t index,
                              const std::filesystem::path& root);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
+#include <cmath>
 #include <cstdio>
 #include <span>
 #include <string_view>
@@ -12,6 +12,7 @@
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/shard_writing/internal/conversation_media.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
+#include "loader/dataset/shard_writing/internal/json_value.h"
 #include "loader/dataset/shard_writing/internal/media_reference.h"
 
 namespace isocost {
@@ -28,35 +29,6 @@ Error manifest_error(std::string_view what) {
   return corrupt_record(
       std::string(what) +
       R"(; a line reads {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}]})");
-}
-
-// Limits the work of the parser, because objects are searched member by member.
-Status check_nesting(std::string_view text) {
-  std::array<std::size_t, RecordForms::kMaxDepth + 1> members{};
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\0') return corrupt_record("not a JSON object: a zero byte");
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > RecordForms::kMaxDepth) {
-        return corrupt_record("nests more than " + std::to_string(RecordForms::kMaxDepth) +
-                              " deep");
-      }
-      members[depth] = 0;
-    } else if (c == '}' || c == ']') {
-      if (depth > 0) --depth;
-    } else if (c == ':' && ++members[depth] > RecordForms::kMaxMembers) {
-      return corrupt_record("an object of more than " + std::to_string(RecordForms::kMaxMembers) +
-                            " members");
-    }
-  }
-  return {};
 }
 
 bool has(const Json& object, std::string_view name) {
@@ -83,7 +55,8 @@ Result<std::optional<std::string>> id_of(const Json& object) {
   if (!has(object, "id")) return std::optional<std::string>();
   const Json& id = object.at("id");
   if (id.is_string()) return std::optional(id.get<std::string>());
-  if (id.is_number()) return std::optional(id.dump());
+  const bool is_infinite = id.is_number_float() && !std::isfinite(id.get<double>());
+  if (id.is_number() && !is_infinite) return std::optional(id.dump());
   return corrupt_record("the \"id\" is neither a string nor a number");
 }
 
@@ -99,15 +72,15 @@ Status add_media(InputSample& sample, const std::vector<MediaReference>& media,
 // Returns whether the sample is one sound, whose transcript may be empty.
 bool is_sound(const InputSample& sample) {
   if (sample.parts.size() != 1) return false;
-  const auto format = format_from_extension(sample.parts[0].name);
-  return format && modality_of(*format) == Modality::kAudio;
+  return modality_from_name(sample.parts[0].name) == Modality::kAudio;
 }
 
 }  // namespace
 
 Result<InputSample> RecordForms::read(std::string record, std::uint64_t number) {
-  ISOCOST_TRY(check_nesting(record));
-  Json object = Json::parse(record, nullptr, false);
+  auto parsed = parse_json_value(record, kMaxDepth);
+  if (!parsed) return corrupt_record("the record " + parsed.error().message());
+  Json object = *std::move(parsed);
   if (!object.is_object()) {
     return corrupt_record(
         "not a JSON object; one is expected on each line, or as an array's element");
@@ -150,9 +123,12 @@ std::optional<RecordForms::Form> RecordForms::detect(const Json& object) {
   if (has(object, "parts")) return Form::kManifest;
   if (has(object, "messages") || has(object, "conversations")) return Form::kConversation;
   const bool captioned = has(object, "text") || has(object, "caption");
-  const bool names_media = std::any_of(kMediaKeys.begin(), kMediaKeys.end(),
-                                       [&](std::string_view name) { return has(object, name); });
-  if (has(object, "file_name") || (names_media && captioned)) return Form::kCaption;
+  const bool names_media =
+      std::any_of(kMediaKeys.begin(), kMediaKeys.end(),
+                  [&](std::string_view name) { return medium_member(object, name) != nullptr; });
+  if (medium_member(object, "file_name") != nullptr || (names_media && captioned)) {
+    return Form::kCaption;
+  }
   if (has(object, "key")) return Form::kManifest;
   return std::nullopt;
 }
@@ -192,7 +168,7 @@ Result<InputPart> RecordForms::manifest_part(const Json& part) const {
   }
   if (auto text = string_member(part, "text")) return InputPart{*name, *std::move(text)};
   if (const auto found = part.find("json"); found != part.end()) {
-    return InputPart{*name, found->dump()};
+    return InputPart{*name, json_text(*found)};
   }
   return manifest_error("part " + printable_utf8(*name) + R"( has none of "file", "text", "json")");
 }
@@ -222,7 +198,7 @@ Result<InputSample> RecordForms::caption(Json object) const {
   const auto text = string_member(object, name);
   if (!text) return corrupt_record("no string \"text\" or \"caption\"");
   ISOCOST_ASSIGN(std::vector<MediaReference> media, listed_media(object));
-  if (has(object, "file_name")) {
+  if (medium_member(object, "file_name") != nullptr) {
     const auto file = string_member(object, "file_name");
     if (!file) return corrupt_record("the \"file_name\" is no string");
     if (!media.empty()) return corrupt_record("names files in \"file_name\" and beside it");
@@ -239,7 +215,7 @@ Result<InputSample> RecordForms::caption(Json object) const {
   const bool more = std::any_of(object.items().begin(), object.items().end(), [](const auto& item) {
     return std::find(kOwnKeys.begin(), kOwnKeys.end(), item.key()) == kOwnKeys.end();
   });
-  if (more) sample.parts.push_back({"json", object.dump()});
+  if (more) sample.parts.push_back({"json", json_text(object)});
   return sample;
 }
 

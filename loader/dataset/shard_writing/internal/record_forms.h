@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -23,8 +24,8 @@ namespace isocost {
 /// Single-thread.
 class RecordForms {
  public:
-  static constexpr int kMaxDepth = 68;  ///< Four more than the JSON part of a sample may have.
-  static constexpr std::size_t kMaxMembers = 4096;  ///< Limit of one object.
+  /// Four more than the JSON part of a sample may have.
+  static constexpr std::size_t kMaxDepth = 68;
 
   /// Relative paths of media start at `root`.
   RecordForms(std::filesystem::path root, bool number_keys)

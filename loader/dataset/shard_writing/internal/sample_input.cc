@@ -81,12 +81,13 @@ class Tree final : public SampleInput {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-bool is_read(const InputPart& part) { return format_from_extension(part.name).has_value(); }
+bool is_read(const InputPart& part) { return modality_from_name(part.name).has_value(); }
 
 Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root,
                                                 const SampleInputOptions& options) {
   std::map<std::string, std::map<std::string, fs::path>> found;
-  std::size_t ignored = 0;
+  std::size_t nameless = 0;
+  std::map<std::string, std::uint64_t> left_out;
   std::error_code error;
   auto entry = fs::recursive_directory_iterator(root, error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
@@ -108,19 +109,24 @@ Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root,
     const std::string name = entry->path().lexically_relative(root).generic_string();
     const MemberName split = split_member_name(name);
     if (split.part.empty()) {
-      ++ignored;
+      ++nameless;
+      continue;
+    }
+    if (options.ignored.contains(split.part)) {
+      ++left_out[part_extension(split.part)];
       continue;
     }
     found[std::string(split.key)][std::string(split.part)] = entry->path();
   }
   if (error) return Error(ErrorCode::kIo, root.string() + ": " + error.message());
-  if (ignored > 0) {
+  if (nameless > 0) {
     log(options.log, LogLevel::kWarning,
-        root.string() + ": " + counted(ignored, "file") + " without an extension left out");
+        root.string() + ": " + counted(nameless, "file") + " without an extension left out");
   }
   auto tree = std::make_unique<Tree>();
   tree->root_ = root;
   tree->class_from_directory_ = options.class_from_directory;
+  tree->left_out_ = std::move(left_out);
   for (auto& [key, parts] : found) {
     InputSample sample;
     sample.key = key;

@@ -14,6 +14,8 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "base/sample_part.h"
+#include "loader/dataset/formats/ignored_parts.h"
 
 namespace isocost {
 
@@ -21,6 +23,8 @@ namespace isocost {
 struct InputPart {
   std::string name;
   std::variant<std::string, std::filesystem::path> body;
+  /// What the record says that it is; its content must be that. Nothing: any.
+  std::optional<Modality> modality = std::nullopt;
 };
 
 struct InputSample {
@@ -38,7 +42,8 @@ struct SampleInputOptions {
   std::filesystem::path media_root;  ///< Empty: the directory of the source file.
   bool number_keys = false;          ///< Whether records are named by their number.
   bool class_from_directory =
-      false;  ///< Whether a directory's files get a JSON part with their class.
+      false;             ///< Whether a directory's files get a JSON part with their class.
+  IgnoredParts ignored;  ///< Files of a directory that are left out.
   LogSink log;
 };
 
@@ -57,8 +62,8 @@ class SampleInput {
   virtual Result<std::optional<InputSample>> next() = 0;
   /// Returns the location of the last result of `next`, for messages: "manifest.jsonl:17".
   virtual std::string location() const = 0;
-  /// Returns the number of files that were left out because no file of their sample has an
-  /// extension that Isocost reads, by extension.
+  /// Returns the number of files that were left out, because no file of their sample has an
+  /// extension that Isocost reads or because of `ignored`, by extension.
   virtual const std::map<std::string, std::uint64_t>& files_left_out() const = 0;
 
   /// Return the progress of `next` and its end: bytes of the file of records, or samples.

@@ -26,10 +26,11 @@ class UnreadCounts {
   std::map<std::pair<std::string, std::string>, std::uint64_t> counts_;
 };
 
-/// Returns the top-level keys of a JSON object that no recipe reads: all but "text", "weight",
-/// "language" and "task" and, if it has a conversation, the keys that belong to it. Keys in
-/// `own_keys` are left out. Returns nothing for other text.
+/// Returns the top-level keys of a JSON part that no recipe reads (SampleJson::unread), and "text"
+/// if the sample has a text part, too. Keys in `own_keys` are left out. Returns nothing for other
+/// text.
 std::set<std::string> unread_json_keys(std::string_view json,
-                                       std::span<const std::string_view> own_keys);
+                                       std::span<const std::string_view> own_keys,
+                                       bool beside_text);
 
 }  // namespace isocost

@@ -49,16 +49,21 @@ TEST(Catalogue, HasTheCutsOfSamples) {
 TEST(Catalogue, MayBeEmpty) {
   const Catalogue catalogue({}, {});
   EXPECT_EQ(catalogue.size(), 0U);
-  EXPECT_EQ(catalogue.fingerprint(), Fingerprint().value());
+  Fingerprint wanted;
+  wanted.add(IndexView::kVersion);
+  EXPECT_EQ(catalogue.fingerprint(), wanted.value());
 }
 
-// A saved state names the data set by its fingerprint, which therefore stays.
-TEST(DatasetFingerprint, IsThatOfEarlierVersions) {
+// A saved state names the data set by its fingerprint, which therefore changes only with what is
+// read: with the version of the index.
+TEST(DatasetFingerprint, HasTheVersionOfTheIndexAndTheShards) {
   Fingerprint wanted;
+  wanted.add(IndexView::kVersion);
   const auto add = [&](std::string_view shard, const std::vector<std::string_view>& keys) {
     wanted.add(shard);
     wanted.add(std::uint64_t{1} << 20);  // bytes
     wanted.add(0);                       // hash of the content
+    wanted.add(0);                       // parts that are left out
     wanted.add(keys.size());
     for (const std::string_view key : keys) wanted.add(key);
   };
@@ -82,9 +87,11 @@ TEST(DatasetFingerprint, HasTheTokenizerAndTheCuts) {
                               made_tokens(scratch, std::vector<TokenizedSample>(1), identity)));
   const Catalogue catalogue(std::move(shards), {{1, {}, {{0, TurnCut{{9, 0, {}}, {}, 0}}}}});
   Fingerprint wanted;
+  wanted.add(IndexView::kVersion);
   wanted.add("a.tar");
   wanted.add(std::uint64_t{1} << 20);  // bytes
   wanted.add(0);                       // hash of the content
+  wanted.add(0);                       // parts that are left out
   wanted.add(1);                       // samples
   for (int i = 1; i <= 5; ++i) wanted.add(i);
   wanted.add("--labels all");

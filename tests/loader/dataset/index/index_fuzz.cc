@@ -46,6 +46,11 @@ std::uint64_t read_everything(const IndexView& view) {
   for (std::uint64_t i = 0; i < view.bad(); ++i) {
     sum += sum_of(view.bad_key(i)) + sum_of(view.bad_part(i)) + sum_of(view.bad_reason(i));
   }
+  for (std::uint64_t i = 0; i < view.remarks(); ++i) {
+    const isocost::IndexedRemark remark = view.remark(i);
+    sum += sum_of(remark.name) + sum_of(remark.detail) + remark.count;
+    if (remark.kind > isocost::RemarkKind::kJsonKey) std::abort();
+  }
   if (view.condition() > isocost::ShardCondition::kLost) std::abort();
   return sum + sum_of(view.problem()) + sum_of(view.unread()) + view.samples_when_whole();
 }

@@ -69,6 +69,8 @@ IndexContents some_contents() {
                       .unread = "a second archive",
                       .has_end_mark = false,
                       .samples_when_whole = 12};
+  contents.identity.ignored_parts = 17;
+  contents.remarks = {{RemarkKind::kFormat, "jpg", "GIF", 12}, {RemarkKind::kJsonKey, "id", "", 3}};
   return contents;
 }
 
@@ -107,6 +109,13 @@ TEST(IndexFormat, GivesBackWhatWasWritten) {
   EXPECT_EQ(view->unread(), "a second archive");
   EXPECT_FALSE(view->has_end_mark());
   EXPECT_EQ(view->samples_when_whole(), 12U);
+  ASSERT_EQ(view->remarks(), 2U);
+  EXPECT_EQ(view->remark(0).kind, RemarkKind::kFormat);
+  EXPECT_EQ(view->remark(0).name, "jpg");
+  EXPECT_EQ(view->remark(0).detail, "GIF");
+  EXPECT_EQ(view->remark(0).count, 12U);
+  EXPECT_EQ(view->remark(1).kind, RemarkKind::kJsonKey);
+  EXPECT_EQ(view->remark(1).count, 3U);
 }
 
 TEST(IndexFormat, OneContentGivesOneFile) {

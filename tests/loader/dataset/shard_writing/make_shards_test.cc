@@ -242,7 +242,8 @@ TEST_P(BadManifest, IsAnErrorThatNamesItsLineOrIsLeftOut) {
 INSTANTIATE_TEST_SUITE_P(
     Cases, BadManifest,
     testing::Values(
-        BadCase{"no json", "not a JSON object"}, BadCase{"[1]", "not a JSON object"},
+        BadCase{"no json", "a value is expected, and 'no json' stands there"},
+        BadCase{"[1]", "not a JSON object"},
         BadCase{R"({"parts": [{"name": "txt", "text": "x"}]})", "no \"key\""},
         BadCase{R"({"key": "a"})", "no \"parts\""},
         BadCase{R"({"key": "a", "parts": []})", "no \"parts\""},

@@ -30,8 +30,11 @@ struct Manifest {
 
 Manifest read(const fs::path& file) {
   const auto input = isocost::SampleInput::open(file, {});
-  if (!input) std::abort();
   Manifest manifest;
+  if (!input) {  // another format or encoding than text in UTF-8
+    if (input.error().code() != ErrorCode::kCorrupt) std::abort();
+    return manifest;
+  }
   for (;;) {
     const auto sample = (*input)->next();
     if (!sample) {

@@ -338,6 +338,11 @@ TEST_F(RecordForms, CountsFilesThatNoModelSees) {
   write_file(tree / "b.heic", "alone");
   write_file(tree / "c.heic", "alone");
   write_file(tree / "Thumbs.db", "alone");
+  EXPECT_THAT(
+      make_shards(tree, out(), options_).error().message(),
+      HasSubstr("b: heic: begins as no format that is read: convert it, or leave such parts "
+                "out with --ignore-parts heic"));
+  options_.ignore_parts = "heic";
   const auto made = make_shards(tree, out(), options_);
   ASSERT_TRUE(made.has_value()) << made.error().message();
   EXPECT_THAT(names(), ElementsAre("a.bin", "a.json", "a.png"));
@@ -409,13 +414,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"image": "data:image/png;base64,AAAA", )" TURN("<image>"), "base64"},
         BadCase{R"({"image": "../out.png", )" TURN("<image>"), "leaves the directory"},
         BadCase{R"({"image": "a/../../out.png", )" TURN("<image>"), "leaves the directory"},
-        BadCase{R"({"image": "", )" TURN("<image>"), "names no file"},
+        BadCase{R"({"image": "", )" TURN("<image>"),
+                "1 <image> placeholder (turn 1) for 0 image files"},
         BadCase{R"({"image": "b\u0000.png", )" TURN("<image>"), "control character"},
         BadCase{R"({"image": "gone.png", )" TURN("<image>"), "gone.png"},
         BadCase{R"({"image": "junk.png", )" TURN("<image>"), "PNG"},
-        BadCase{R"({"image": "x.tiff", )" TURN("<image>"), "not the extension of"},
+        BadCase{R"({"image": "x.tiff", )" TURN("<image>"), "no format that is read"},
         BadCase{R"({"image": "b", )" TURN("<image>"), "not the extension of"},
-        BadCase{R"({"image": "v.mp4", )" TURN("<image>"), "its extension is that of video"},
+        BadCase{R"({"image": "v.mp4", )" TURN("<image>"),
+                "is video (MP4), but its record names it as image"},
         BadCase{R"({"id": ["a"], )" TURN("x"), "neither a string nor a number"},
         BadCase{R"({"id": "a.b", )" TURN("x"), "dot"},
         BadCase{R"({"id": "../a", )" TURN("x"), "'..'"},
@@ -425,7 +432,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"messages": ["x"]})", "turn 1: not an object"},
         BadCase{PART(R"({"type": "image_url", "image_url": {"url": "HTTPS://example.org/a.jpg"}})"),
                 "download it first"},
-        BadCase{R"({"messages": )", "not "}, BadCase{"{\"id\": \"\xFF\"}", "not a JSON object"}));
+        BadCase{R"({"messages": )", "end"},
+        BadCase{"{\"id\": \"\xFF\"}",
+                "the record is wrong at line 1, column 9: UTF-8 is expected, and '?\"}' stands "
+                "there"}));
 
 class BadCaption : public BadRecord {};
 
@@ -446,7 +456,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(RecordForms, TheFirstObjectTellsTheForm) {
   EXPECT_THAT(make(R"({"data": []})").error().message(), HasSubstr("none of the forms"));
-  EXPECT_THAT(make("{\n").error().message(), HasSubstr("not a JSON object"));
+  EXPECT_THAT(make("{\n").error().message(),
+              HasSubstr("line 1, column 2: a name in double quotes is expected, and the end"));
   options_.skip_bad = true;
   const auto made = make(
       "no JSON\n{\"data\": []}\n"
@@ -487,6 +498,60 @@ std::vector<std::string> read_all(const fs::path& file) {
   }
   EXPECT_LE((*records)->done(), (*records)->total());
   return found;
+}
+
+// json.dump writes NaN and Infinity, and pandas has them where a table has no value.
+TEST_F(RecordForms, RecordsArePythonsJson) {
+  const std::string record =
+      R"({"id": "1", "image": "images/a.jpg", "conversations": [{"from": "human", "value": "<image>"}, {"from": "gpt", "value": "yes"}], "score": NaN})";
+  auto made = make(record);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(members(), (Members{{"1.000.jpg", jpeg_}, {"1.json", record}}));
+  options_.force = true;
+  made =
+      make(R"({"file_name": "b.png", "text": "x", "score": NaN, "more": [-Infinity, {"a": 1.5}]})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(members()[2].second,
+            R"({"file_name":"b.png","score":NaN,"more":[-Infinity,{"a":1.5}]})");
+  made = make(
+      R"({"key": "k", "parts": [{"name": "txt", "text": "x"}, {"name": "json", "json": {"score": Infinity}}]})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(members()[1].second, R"({"score":Infinity})");
+  EXPECT_THAT(make(R"({"id": NaN, "file_name": "b.png", "text": "x"})").error().message(),
+              HasSubstr("\"id\" is neither"));
+}
+
+TEST_F(RecordForms, WhatTheIndexDoesNotReadIsCounted) {
+  const auto made = make(
+      R"({"key": "k", "parts": [{"name": "txt", "text": "x"}, {"name": "json", "json": {"text": "y", "url": null}}, {"name": "meta.json", "json": []}, {"name": "cls", "text": "1"}]})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_THAT(unread(*made), ElementsAre("JSON key text 1", "part cls 1", "part meta.json 1"));
+}
+
+TEST_F(RecordForms, ColumnsWithoutAMediumNameNone) {
+  const auto made = make(
+      R"({"id": "1", "image": "", "video": [null], "conversations": [{"from": "human", "value": "hi"}]})"
+      "\n"
+      R"({"id": "2", "image": "b.png", "video": null, "conversations": [{"from": "human", "value": "<image>"}]})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_THAT(names(), ElementsAre("1.json", "2.000.png", "2.json"));
+}
+
+TEST_F(RecordForms, TheContentOfAFileMustBeWhatItsRecordSays) {
+  write_file(scratch_ / "sound.mp4", wav_);
+  const std::string audio = R"({"id": "1", "audio": "sound.mp4", )" TURN("<audio>");
+  ASSERT_TRUE(make(audio).has_value());
+  const std::string image = R"({"id": "1", "image": "sound.mp4", )" TURN("<image>");
+  options_.force = true;
+  EXPECT_THAT(make(image).error().message(),
+              HasSubstr("is audio (WAV), but its record names it as image"));
+}
+
+TEST_F(RecordForms, AFileOfAnotherEncodingIsNamed) {
+  const std::string marked("\xFF\xFE{\0}\0", 6);
+  EXPECT_THAT(make(marked).error().message(), HasSubstr("data.jsonl: is UTF-16 text"));
+  const std::string unmarked("{\0\"\0a\0\"\0", 8);
+  EXPECT_THAT(make(unmarked).error().message(), HasSubstr("data.jsonl: is UTF-16 text"));
 }
 
 TEST_F(RecordForms, ArraysThatAreDamaged) {

@@ -73,7 +73,7 @@ class Sample:
 
     @property
     def json(self) -> Optional[Dict[str, Any]]:
-        """The sample's first JSON member, parsed anew each time. None where it has none or one of more than 64 KiB, and
+        """The sample's JSON part, parsed anew each time. None where it has none or one of more than 64 KiB, and
         on a stage of a layout that neither embeds tokens nor predicts labels."""
         return dict(json.loads(self._json)) if self._json else None
 

@@ -90,6 +90,8 @@ class NodeOptions:
             does unless told otherwise.
         decode_program: With isolate, the isocost program that workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
+        ignore_parts: Extensions of parts that are left out of samples, as in avif,heic. The index keeps the choice, so
+            give all commands the same.
         plan_ahead: Steps decoded and planned ahead of training.
         io_threads: Threads of ZeroMQ, 1 to 64, each of which moves the bytes of some of the trainers. Raise it if
             trainers on other hosts together need more than one thread moves: 1.7 GB/s on the machine where it was
@@ -135,6 +137,7 @@ class NodeOptions:
     isolate: bool = False
     decode_program: Path = ""
     index_dir: Path = ""
+    ignore_parts: Sequence[str] = ()
     plan_ahead: int = 2
     io_threads: int = 1
     shared_memory: bool = True

@@ -29,6 +29,8 @@ _PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "inp
                "audio_url": ("audio", "audio_url"), "input_audio": ("audio", "input_audio")}
 _TEXT_TYPES = ("text", "input_text", "output_text")
 _UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that tell the type of a part without "type"
+# Members of a part that name a medium.
+_MEDIA_MEMBERS = (*_PART_TYPES, "path", "url", "data")
 # Hugging Face's names of the assistant's reasoning before an answer; templates read the first or the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
@@ -263,7 +265,14 @@ def _content(given: Any, turn: int) -> Union[str, List[Message]]:
         return given
     if not isinstance(given, list):
         raise ValueError(f"turn {turn}: content is {_kind(given)}, and neither a string nor a list of parts")
-    return [_part(part, turn, number) for number, part in enumerate(given, 1)]
+    return [_part(part, turn, number) for number, part in enumerate(given, 1) if part is not None]
+
+
+def _names_no_medium(value: Any) -> bool:
+    """Returns whether a value that could name a medium names none, like a column of a table that another row needs."""
+    if isinstance(value, (list, dict)):
+        return all(map(_names_no_medium, value.values() if isinstance(value, dict) else value))
+    return value is None or value == ""
 
 
 def _part(given: Any, turn: int, number: int) -> Message:
@@ -272,10 +281,11 @@ def _part(given: Any, turn: int, number: int) -> Message:
         return _text(given)
     if not isinstance(given, dict):
         raise ValueError(f"turn {turn}, part {number} is {_kind(given)}, and no object with a 'type'")
-    part: Message = given
-    if part.get("type") is None:  # The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
-        named = next((name for name in _UNTYPED if part.get(name) is not None), None)
-        part = {**part, "type": named}
+    # Templates ask whether a part has a key, and do not look at its value.
+    part: Message = {name: value for name, value in given.items()
+                     if value is not None and not (name in _MEDIA_MEMBERS and _names_no_medium(value))}
+    if "type" not in part:  # The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
+        part["type"] = next((name for name in _UNTYPED if name in part), None)
     kind = part.get("type")
     if kind in _TEXT_TYPES:
         if not isinstance(part.get("text"), str):
@@ -341,11 +351,14 @@ def _parts(message: Message) -> List[Message]:
 
 def _check_media(messages: List[Message], media: Sequence[str]) -> None:
     kinds = [part["type"] for message in messages for part in _parts(message)]
+    # Where there are as many media of other kinds, a file's content is not what its record says.
+    differ = sum(kind in MEDIA for kind in kinds) == len(media)
     for modality in MEDIA:
         found, expected = kinds.count(modality), media.count(modality)
         if found != expected:
+            contents = f"; by their content its media are {', '.join(media)}" if differ else ""
             raise ValueError(f"the conversation has {counted(found, f'{modality} placeholder')}, and the sample has "
-                             f"{counted(expected, f'{modality} part')}")
+                             f"{counted(expected, f'{modality} part')}{contents}")
 
 
 def _check_placeholders(messages: List[Message], beside: Dict[str, Any], placeholders: Dict[str, str]) -> None:

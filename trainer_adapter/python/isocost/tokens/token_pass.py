@@ -52,6 +52,7 @@ class Outcome(NamedTuple):
         fingerprint: of the tokenizer, 64 bits.
         about: a line for people on what the tokens are.
         seconds: float.
+        unread: a sentence on what no model sees of the data set; "" where it sees everything.
     """
 
     shards: int
@@ -62,13 +63,14 @@ class Outcome(NamedTuple):
     fingerprint: int
     about: str
     seconds: float
+    unread: str = ""
 
     def to_json(self) -> Dict[str, Any]:
         counts = self.counts._asdict()
         counts["reasons"] = list(self.counts.reasons[:_SHOWN_REASONS])
         return {"shards": self.shards, "tokenized_shards": self.tokenized_shards, **counts,
                 "directory": self.directory, "fingerprint": f"{self.fingerprint:016x}", "about": self.about,
-                "seconds": round(self.seconds, 3)}
+                "seconds": round(self.seconds, 3), "unread": self.unread}
 
     def __str__(self) -> str:
         counts = self.counts
@@ -128,7 +130,7 @@ def tokenize(settings: Settings, workers: int) -> Outcome:
         counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
         usable = sum(opened.tokenized(i) for i in range(len(shards)))
     return Outcome(len(shards), len(pending), counts, usable, directory, tokenizer.fingerprint, tokenizer.about,
-                   time.monotonic() - begin)
+                   time.monotonic() - begin, opened.unread)
 
 
 def make_missing(settings: Settings, workers: int) -> None:
@@ -182,6 +184,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
                              "(default: %(default)s)")
     parser.add_argument("--index-dir", metavar="DIR", default="",
                         help="where indexes and tokens are kept (default: .isocost beside the shards)")
+    parser.add_argument("--ignore-parts", metavar="EXTENSIONS", default="",
+                        help="extensions of parts that are left out of samples, as in avif,heic; the index keeps the "
+                             "choice")
     parser.add_argument("--workers", metavar="N", type=int, default=len(os.sched_getaffinity(0)),
                         help="number of processes (default: one for each core, here %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -200,14 +205,16 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         parser.error(f"--workers {given.workers}: must be 1 or more")
     signal.signal(signal.SIGTERM, _end)
     try:
-        outcome = tokenize(Settings(given.data, given.index_dir, given.model, given.labels, given.caption_template),
-                           given.workers)
+        outcome = tokenize(Settings(given.data, given.index_dir, given.model, given.labels, given.caption_template,
+                                    given.ignore_parts), given.workers)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)
         return 128 + signal.SIGINT
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1
+    if outcome.unread:
+        print(f"{program}: {given.data}: {outcome.unread}", file=sys.stderr)
     print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
     if outcome.usable_samples == 0:
         print(f"{program}: {given.data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)

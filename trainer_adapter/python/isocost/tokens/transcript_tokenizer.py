@@ -100,7 +100,7 @@ class TranscriptTokenizer:
         Args:
             key: the sample's key.
             json: the sample's JSON part; None where it has none.
-            texts: the sample's text parts, and the `text` of its JSON.
+            texts: the sample's text parts, or else the `text` of its JSON.
             media: modality of each of the sample's media.
             videos: none; the model takes no videos.
 
@@ -108,7 +108,8 @@ class TranscriptTokenizer:
         """
         sounds = media.count("audio")
         if sounds != 1:
-            raise ValueError(f"the sample has {counted(sounds, 'sound')}, and Whisper takes exactly one")
+            contents = f"; by their content its media are {', '.join(media)}" if media and not sounds else ""
+            raise ValueError(f"the sample has {counted(sounds, 'sound')}, and Whisper takes exactly one{contents}")
         document = {} if json is None else read_document(json)
         if not texts and document.get("text") == "":
             texts = [""]  # The sound contains no speech.

@@ -41,6 +41,7 @@ class Settings(NamedTuple):
         data, index_dir: what is tokenized, and where its index is kept; "" for the usual place.
         model: the model directory.
         labels, caption_template: as for ModelTokenizer.
+        ignore_parts: extensions of parts that the index leaves out, with commas between.
     """
 
     data: str
@@ -48,6 +49,7 @@ class Settings(NamedTuple):
     model: str
     labels: str
     caption_template: str
+    ignore_parts: str = ""
 
     def tokenizer(self) -> Tokenizer:
         """Raises what ModelTokenizer and TranscriptTokenizer raise."""
@@ -57,7 +59,7 @@ class Settings(NamedTuple):
 
     def open(self) -> Any:
         """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
-        return _isocost.TokenPass(self.data, self.model, self.chosen(), self.index_dir, log)
+        return _isocost.TokenPass(self.data, self.model, self.chosen(), self.index_dir, self.ignore_parts, log)
 
     def chosen(self) -> str:
         """Returns the options that are not the defaults, as on a command line; "" where all are."""
