@@ -286,10 +286,20 @@ TEST(SampleShape, ExtensionsAreReadWithoutCase) {
   EXPECT_EQ(format_from_extension("webm"), MediaFormat::kMatroska);
   EXPECT_FALSE(format_from_extension("jpg.").has_value());
   EXPECT_FALSE(format_from_extension("tiff").has_value());
+  EXPECT_EQ(format_from_extension("0.M4A"), MediaFormat::kM4a);
+  EXPECT_EQ(format_from_extension("m2ts"), MediaFormat::kMpegTs);
   EXPECT_EQ(modality_of(MediaFormat::kJson), Modality::kText);
   EXPECT_EQ(modality_of(MediaFormat::kBmp), Modality::kImage);
   EXPECT_EQ(modality_of(MediaFormat::kMp3), Modality::kAudio);
   EXPECT_EQ(modality_of(MediaFormat::kAvi), Modality::kVideo);
+  for (int i = 0; i <= static_cast<int>(kLastFormat); ++i) {
+    const auto format = static_cast<MediaFormat>(i);
+    EXPECT_NE(format_name(format), "unknown");
+    const auto sound = sound_only(format);
+    if (!sound) continue;
+    EXPECT_EQ(modality_of(format), Modality::kVideo);
+    EXPECT_EQ(modality_of(*sound), Modality::kAudio);
+  }
 }
 
 }  // namespace
