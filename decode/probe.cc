@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,17 +74,28 @@ Result<PartShape> probe_json(const ByteSource& source, std::int64_t max_bytes) {
                     static_cast<std::int64_t>(json->text.size()));
 }
 
+/// Reads a container of videos. One without pictures is a sound, whatever its name says.
+Result<PartShape> probe_container(const ByteSource& source, MediaFormat format,
+                                  const ProbeLimits& limits) {
+  Result<PartShape> video = probe_video(source, format, limits.max_pixels);
+  const std::optional<MediaFormat> sound = sound_only(format);
+  if (video || !sound || video.error().code() != ErrorCode::kNotFound) return video;
+  return probe_audio(source, *sound);
+}
+
 Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window,
                               std::string_view part_name, const ProbeLimits& limits) {
-  constexpr std::size_t kMarks = 64;
+  constexpr std::size_t kMarks = 512;
   ISOCOST_ASSIGN(const ByteView head, window.some(0, kMarks));
   // A wrong name is no fault of the picture: programs name a GIF or WebP .jpg.
   ISOCOST_ASSIGN(MediaFormat format,
                  format_by_content(head, format_from_extension(part_name), part_name));
-  if (has_tag(head, 0, "ID3")) {  // tags may precede FLAC as well as MP3
+  if (has_tag(head, 0, "ID3")) {  // tags may precede FLAC and ADTS as well as MP3
     ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
-    ISOCOST_ASSIGN(const ByteView stream, window.some(start, 4));
-    format = has_tag(stream, 0, "fLaC") ? MediaFormat::kFlac : MediaFormat::kMp3;
+    ISOCOST_ASSIGN(const ByteView stream, window.some(start, kMarks));
+    const auto found = sniff(stream);
+    format =
+        found == MediaFormat::kFlac || found == MediaFormat::kAdts ? *found : MediaFormat::kMp3;
   }
   switch (modality_of(format)) {
     case Modality::kImage:
@@ -91,7 +103,7 @@ Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window,
     case Modality::kAudio:
       return probe_audio(source, format);
     default:
-      return probe_video(source, format, limits.max_pixels);
+      return probe_container(source, format, limits);
   }
 }
 

@@ -1,5 +1,5 @@
-"""The same conversations by torch's DataLoader and the model's own processor: padded microbatches of a fixed number of
-samples, as a training script without Isocost has them."""
+"""Loads the same conversations by torch's DataLoader and the model's own processor: padded microbatches of a fixed
+number of samples, as a training script without Isocost has them."""
 
 import re
 

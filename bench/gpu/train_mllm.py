@@ -93,7 +93,7 @@ class Model:
         # encoder's name up among installed packages)
 
     def flop(self, load):
-        """Of a forward and a backward pass, without what checkpointing computes again."""
+        """FLOP of a forward and a backward pass, without what checkpointing computes again."""
         text, vision = self.config.text_config, self.config.vision_config
         key_width = text.hidden_size // text.num_attention_heads * text.num_key_value_heads
         token = text.num_hidden_layers * (4 * text.hidden_size * (text.hidden_size + key_width)

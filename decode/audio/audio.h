@@ -18,9 +18,9 @@ inline constexpr std::int64_t kMelHop = 160;
 inline constexpr std::int64_t kMelBins = 128;  ///< Values of a frame in native28.
 inline constexpr double kClipSeconds = 30.0;   ///< Length of a window.
 
-/// Reads the shape from the header for kWav, kFlac, kOggVorbis, kOpus, kMp3: sample_rate, channels,
-/// frames. Reads a few KB; of an MP3 without a length in its header all frame headers are read, and
-/// a FLAC stream of unknown length is decoded once. Const-safe. Errors: kCorrupt (truncated, no
+/// Reads the shape from the header of an audio format: sample_rate, channels, frames. Reads a few
+/// KB; where nothing states the length, all frame headers or packets are read, and a FLAC stream of
+/// unknown length and compressed CAF are decoded once. Const-safe. Errors: kCorrupt (truncated, no
 /// samples, out of range), kUnsupported (another codec in the container), kIo.
 Result<PartShape> probe_audio(const ByteSource& source, MediaFormat format);
 

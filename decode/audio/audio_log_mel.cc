@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
@@ -92,7 +93,8 @@ Error ends_early(double said_s, double decoded_s) {
 /// coders with a look-ahead may differ by a block or two.
 Status check_length(const PartShape& shape, std::int64_t decoded, std::int64_t made,
                     std::int64_t wanted) {
-  const bool lossless = shape.format == MediaFormat::kWav || shape.format == MediaFormat::kFlac;
+  const bool lossless = shape.format == MediaFormat::kWav || shape.format == MediaFormat::kFlac ||
+                        shape.format == MediaFormat::kAiff;
   const bool short_of = lossless ? decoded < shape.frames : wanted - made > kTolerance;
   if (!short_of && made > 0) return {};
   return ends_early(static_cast<double>(shape.frames) / shape.sample_rate,
@@ -119,6 +121,15 @@ Status decode_windows(AudioDecoder& decoder, const PartShape& shape, const Audio
   return windows.finish();
 }
 
+/// Opens the decoder. Of Ogg, checks the pages that the plan needs.
+Result<std::unique_ptr<AudioDecoder>> open_planned(const ByteSource& source, const PartShape& shape,
+                                                   const AudioPlan& plan) {
+  const bool is_ogg = shape.format == MediaFormat::kOggVorbis || shape.format == MediaFormat::kOpus;
+  if (!is_ogg) return open_audio(source, shape.format);
+  const std::int64_t seconds = plan.samples / kRecipeSampleRate + 2;
+  return open_checked_ogg(source, shape.format, seconds * shape.sample_rate);
+}
+
 }  // namespace
 
 Status audio_log_mel(const ByteSource& source, const PartShape& shape, const AudioPlan& plan,
@@ -131,11 +142,7 @@ Status audio_log_mel(const ByteSource& source, const PartShape& shape, const Aud
                                                   std::to_string(plan.bins));
   }
   if (frames == 0) return {};
-  if (shape.format == MediaFormat::kOggVorbis || shape.format == MediaFormat::kOpus) {
-    const std::int64_t seconds = plan.samples / kRecipeSampleRate + 2;
-    ISOCOST_TRY(check_ogg_pages(source, seconds * shape.sample_rate));
-  }
-  ISOCOST_ASSIGN(const auto opened, open_audio(source, shape.format));
+  ISOCOST_ASSIGN(const auto opened, open_planned(source, shape, plan));
   AudioDecoder& decoder = *opened;
   if (decoder.channels() != shape.channels) {
     return corrupt("its audio stream has other channels than its header says");

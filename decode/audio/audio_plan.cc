@@ -12,6 +12,21 @@ constexpr std::int64_t kWindowSamples = kWindowMelFrames * kMelHop;
 static_assert(kWindowSamples == static_cast<std::int64_t>(kClipSeconds * kRecipeSampleRate));
 constexpr std::int64_t kGroupSamples = 4 * kMelHop;  ///< Four mel frames make a token.
 
+/// Returns the memory of a demuxer: its index, and the packets that it looks into and holds.
+std::int64_t demuxer_bytes(const PartShape& shape) {
+  constexpr std::int64_t kMost = std::int64_t{10} << 20;
+  switch (shape.format) {
+    case MediaFormat::kWav:
+    case MediaFormat::kFlac:
+    case MediaFormat::kOggVorbis:
+    case MediaFormat::kOpus:
+    case MediaFormat::kMp3:
+      return 0;
+    default:
+      return std::min(2 * shape.encoded_bytes, kMost);
+  }
+}
+
 }  // namespace
 
 std::int64_t audio_samples_16k(const PartShape& shape, double max_seconds) {
@@ -50,11 +65,12 @@ AudioPlan plan_clip(const PartShape& shape, std::int64_t bins) {
 std::int64_t audio_working_set_bytes(const PartShape& shape, double max_seconds) {
   const std::int64_t window = std::min(kWindowSamples, audio_samples_16k(shape, max_seconds) + 640);
   // Counts one window of samples and its reflected copy; libsndfile's and the codecs' state and
-  // their page buffers; chunks, interleaved, mono and resampled; the resampler's filter, which
-  // grows with the rate.
+  // their page buffers; chunks, interleaved, mono
+  // and resampled; the resampler's filter, which grows with the rate.
   constexpr std::int64_t kCodecs = std::int64_t{4} << 20;
   constexpr std::int64_t kChunks = std::int64_t{1} << 20;
-  return std::int64_t{8} * window + kCodecs + kChunks + std::int64_t{12} * shape.sample_rate;
+  return std::int64_t{8} * window + kCodecs + kChunks + demuxer_bytes(shape) +
+         std::int64_t{12} * shape.sample_rate;
 }
 
 }  // namespace isocost

@@ -28,14 +28,17 @@ Result<AudioHeader> read_header(const ByteSource& source, MediaFormat format) {
     case MediaFormat::kMp3:
       return read_mp3_header(source);
     default:
+      if (modality_of(format) == Modality::kAudio) {
+        return read_container_sound_header(source, format);
+      }
       return Error(ErrorCode::kInvalidArgument, "probe_audio: not an audio format");
   }
 }
 
-/// Returns the number of samples of a FLAC stream whose header lacks it, as when it was written to
-/// a pipe: decodes it once and drops the samples.
-Result<std::int64_t> measure(const ByteSource& source) {
-  ISOCOST_ASSIGN(const auto decoder, open_audio(source, MediaFormat::kFlac));
+/// Returns the number of samples where no header tells it, as that of a FLAC stream that was
+/// written to a pipe: decodes it once and drops the samples.
+Result<std::int64_t> measure(const ByteSource& source, MediaFormat format) {
+  ISOCOST_ASSIGN(const auto decoder, open_audio(source, format));
   std::int64_t frames = 0;
   for (;;) {
     ISOCOST_ASSIGN(const auto chunk, decoder->read());
@@ -65,7 +68,7 @@ Result<PartShape> probe_audio(const ByteSource& source, MediaFormat format) {
   ISOCOST_ASSIGN(AudioHeader header, read_header(source, format));
   ISOCOST_TRY(check_range(header));
   if (header.frames < 0) {
-    ISOCOST_ASSIGN(header.frames, measure(source));
+    ISOCOST_ASSIGN(header.frames, measure(source, header.format));
     ISOCOST_TRY(check_range(header));
   }
   PartShape shape;

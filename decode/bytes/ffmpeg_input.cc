@@ -14,10 +14,12 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/bytes/media_codecs.h"
 #include "decode/shape/sample_shape.h"
 
 extern "C" {
@@ -26,6 +28,7 @@ extern "C" {
 #include <libavformat/avformat.h>
 #include <libavformat/avio.h>
 #include <libavutil/avutil.h>
+#include <libavutil/dict.h>
 #include <libavutil/error.h>
 #include <libavutil/frame.h>
 #include <libavutil/log.h>
@@ -116,33 +119,59 @@ struct CloseInput {
 const char* demuxer_name(MediaFormat format) {
   switch (format) {
     case MediaFormat::kMp4:
+    case MediaFormat::kM4a:
       return "mov";
     case MediaFormat::kMatroska:
+    case MediaFormat::kMka:
       return "matroska";
     case MediaFormat::kAvi:
+    case MediaFormat::kAviSound:
       return "avi";
+    case MediaFormat::kMpegTs:
+    case MediaFormat::kMpegTsSound:
+      return "mpegts";
+    case MediaFormat::kMpegPs:
+    case MediaFormat::kMpegPsSound:
+      return "mpeg";
+    case MediaFormat::kFlv:
+    case MediaFormat::kFlvSound:
+      return "flv";
+    case MediaFormat::kWmv:
+    case MediaFormat::kWma:
+      return "asf";
+    case MediaFormat::kOgv:
+    case MediaFormat::kOggSound:
+      return "ogg";
+    case MediaFormat::kAdts:
+      return "aac";
+    case MediaFormat::kAiff:
+      return "aiff";
+    case MediaFormat::kCaf:
+      return "caf";
     default:
       return nullptr;
   }
 }
 
-bool is_ours(AVCodecID codec) {
-  switch (codec) {
-    case AV_CODEC_ID_H264:
-    case AV_CODEC_ID_HEVC:
-    case AV_CODEC_ID_VP8:
-    case AV_CODEC_ID_VP9:
-    case AV_CODEC_ID_AV1:
-    case AV_CODEC_ID_MPEG4:
-      return true;
-    default:
-      return false;
-  }
+/// Returns whether a container's header tells of its streams all that decoding needs.
+bool tells_all(MediaFormat format, StreamKind kind) {
+  if (kind == StreamKind::kSound) return false;  // AAC's header may tell half of the rate
+  return format == MediaFormat::kMp4 || format == MediaFormat::kMatroska ||
+         format == MediaFormat::kAvi;
 }
 
-const AVCodec* find_decoder(AVCodecID codec) {
-  if (codec == AV_CODEC_ID_AV1) return avcodec_find_decoder_by_name("libdav1d");
-  return avcodec_find_decoder(codec);
+/// Finds the properties of all streams. Frames of streams that the header names are limited as
+/// those of other probes are by default.
+int find_stream_info(AVFormatContext* context) {
+  constexpr std::int64_t kMostPixels = 178'956'970;
+  const unsigned streams = context->nb_streams;  // more may be found
+  std::vector<AVDictionary*> options(streams, nullptr);
+  for (AVDictionary*& of_stream : options) {
+    av_dict_set_int(&of_stream, "max_pixels", kMostPixels, 0);
+  }
+  const int code = avformat_find_stream_info(context, streams > 0 ? options.data() : nullptr);
+  for (AVDictionary*& of_stream : options) av_dict_free(&of_stream);
+  return code;
 }
 
 }  // namespace
@@ -169,10 +198,11 @@ AvPacket make_av_packet() {
 }
 
 struct FfmpegInput::State {
-  Stream stream;
+  Stream stream_io;
   std::unique_ptr<AVIOContext, FreeIo> io;  // outlives the context, which reads through it
   std::unique_ptr<AVFormatContext, CloseInput> context;
-  int video = -1;
+  int stream = -1;
+  bool is_analysed = false;
 };
 
 FfmpegInput::FfmpegInput(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -181,47 +211,72 @@ FfmpegInput& FfmpegInput::operator=(FfmpegInput&&) noexcept = default;
 FfmpegInput::~FfmpegInput() = default;
 
 AVFormatContext* FfmpegInput::context() const { return state_->context.get(); }
-AVStream* FfmpegInput::video() const { return state_->context->streams[state_->video]; }
+AVStream* FfmpegInput::stream() const { return state_->context->streams[state_->stream]; }
 
 Error FfmpegInput::error(int code, const std::string& what) const {
-  const std::optional<Error>& behind = state_->stream.error;
+  const std::optional<Error>& behind = state_->stream_io.error;
   if (behind) return *behind;
   std::array<char, AV_ERROR_MAX_STRING_SIZE> text{};
   av_strerror(code, text.data(), text.size());
   return corrupt(what + ": " + text.data());
 }
 
-Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat format) {
+Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat format,
+                                      StreamKind kind) {
   take_over_ffmpeg_log();
   const char* name = demuxer_name(format);
   const AVInputFormat* demuxer = name != nullptr ? av_find_input_format(name) : nullptr;
-  if (demuxer == nullptr) return Error(ErrorCode::kInvalidArgument, "not a video container");
+  if (demuxer == nullptr) return Error(ErrorCode::kInvalidArgument, "not a container");
   FfmpegInput input(std::make_unique<State>());
   State& s = *input.state_;
-  s.stream.source = &source;
+  s.stream_io.source = &source;
   auto* buffer = static_cast<unsigned char*>(av_malloc(kIoBuffer));
   if (buffer == nullptr) throw std::bad_alloc();
-  s.io.reset(avio_alloc_context(buffer, kIoBuffer, 0, &s.stream, read_bytes, nullptr, seek_bytes));
+  s.io.reset(
+      avio_alloc_context(buffer, kIoBuffer, 0, &s.stream_io, read_bytes, nullptr, seek_bytes));
   AVFormatContext* raw = avformat_alloc_context();
   if (!s.io || raw == nullptr) throw std::bad_alloc();
   raw->pb = s.io.get();
   raw->io_open = refuse_open;
   raw->flags |= AVFMT_FLAG_CUSTOM_IO;
+  raw->codec_whitelist = av_strdup(allowed_decoders().c_str());  // freed with the context
+  raw->skip_estimate_duration_from_pts = 1;                      // it would read the end, too
   const int opened =
       avformat_open_input(&raw, nullptr, demuxer, nullptr);  // frees `raw` on failure
-  if (opened == AVERROR_EOF && !s.stream.error) {
+  if (opened == AVERROR_EOF && !s.stream_io.error) {
     return corrupt("its container ends before a frame: it is cut off, or has no frames");
   }
   if (opened < 0) return input.error(opened, "its container does not open");
   s.context.reset(raw);
-  s.video = av_find_best_stream(raw, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
-  if (s.video < 0 || (raw->streams[s.video]->disposition & AV_DISPOSITION_ATTACHED_PIC) != 0) {
-    return corrupt("it has no video stream");
-  }
-  for (unsigned i = 0; i < raw->nb_streams; ++i) {
-    if (static_cast<int>(i) != s.video) raw->streams[i]->discard = AVDISCARD_ALL;
-  }
+  ISOCOST_TRY(input.choose_stream(kind, tells_all(format, kind)));
   return input;
+}
+
+Status FfmpegInput::analyse() {
+  State& s = *state_;
+  if (std::exchange(s.is_analysed, true)) return {};  // libavformat does not survive a second time
+  const int code = find_stream_info(s.context.get());
+  if (s.stream_io.error) return *s.stream_io.error;
+  if (code < 0) return error(code, "its container has no stream that can be read");
+  return {};
+}
+
+Status FfmpegInput::choose_stream(StreamKind kind, bool header_tells_all) {
+  State& s = *state_;
+  AVFormatContext* context = s.context.get();
+  if (!header_tells_all) ISOCOST_TRY(analyse());
+  const bool is_sound = kind == StreamKind::kSound;
+  const AVMediaType type = is_sound ? AVMEDIA_TYPE_AUDIO : AVMEDIA_TYPE_VIDEO;
+  s.stream = av_find_best_stream(context, type, -1, -1, nullptr, 0);
+  constexpr int kCover = AV_DISPOSITION_ATTACHED_PIC;
+  if (s.stream < 0 || (context->streams[s.stream]->disposition & kCover) != 0) {
+    if (is_sound) return corrupt("it has no video stream, and no audio stream either");
+    return Error(ErrorCode::kNotFound, "it has no video stream");
+  }
+  for (unsigned i = 0; i < context->nb_streams; ++i) {
+    if (static_cast<int>(i) != s.stream) context->streams[i]->discard = AVDISCARD_ALL;
+  }
+  return {};
 }
 
 Result<bool> FfmpegInput::read_packet(AVPacket* packet) {
@@ -229,14 +284,14 @@ Result<bool> FfmpegInput::read_packet(AVPacket* packet) {
     av_packet_unref(packet);
     const std::int64_t before = demuxer_errors;
     const int got = av_read_frame(state_->context.get(), packet);
-    if (demuxer_errors != before && !state_->stream.error) {
+    if (demuxer_errors != before && !state_->stream_io.error) {
       return corrupt("its container is broken between frames");
     }
-    if (got == AVERROR_EOF && !state_->stream.error) return false;
-    if (got < 0) return error(got, "its video stream is broken");
-    if (packet->stream_index != state_->video) continue;
+    if (got == AVERROR_EOF && !state_->stream_io.error) return false;
+    if (got < 0) return error(got, "its stream is broken");
+    if (packet->stream_index != state_->stream) continue;
     if ((packet->flags & AV_PKT_FLAG_CORRUPT) != 0) {
-      return corrupt("its video stream is cut off within a packet");
+      return corrupt("its stream is cut off within a packet");
     }
     return true;
   }
@@ -244,36 +299,11 @@ Result<bool> FfmpegInput::read_packet(AVPacket* packet) {
 
 Status FfmpegInput::seek(std::int64_t ticks) {
   const std::int64_t before = demuxer_errors;
-  const int code = av_seek_frame(state_->context.get(), state_->video, ticks, AVSEEK_FLAG_BACKWARD);
+  const int code =
+      av_seek_frame(state_->context.get(), state_->stream, ticks, AVSEEK_FLAG_BACKWARD);
   if (code < 0) return error(code, "its video cannot be searched");
   if (demuxer_errors != before) return corrupt("its container is broken between frames");
   return {};
-}
-
-Status check_video_codec(const AVStream& stream) {
-  const AVCodecID codec = stream.codecpar->codec_id;
-  if (is_ours(codec) && find_decoder(codec) != nullptr) return {};
-  return Error(ErrorCode::kUnsupported, std::string("video codec ") + avcodec_get_name(codec) +
-                                            " is not decoded; use h264, hevc, vp9, vp8, av1 or "
-                                            "mpeg4");
-}
-
-Result<AvCodec> open_video_decoder(const AVStream& stream, std::int64_t max_pixels) {
-  ISOCOST_TRY(check_video_codec(stream));
-  const AVCodec* decoder = find_decoder(stream.codecpar->codec_id);
-  AvCodec codec(avcodec_alloc_context3(decoder));
-  if (!codec) throw std::bad_alloc();
-  int code = avcodec_parameters_to_context(codec.get(), stream.codecpar);
-  codec->pkt_timebase = stream.time_base;
-  codec->thread_count = 1;  // the workers run in parallel instead
-  codec->max_pixels = max_pixels;
-  codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_EXPLODE;
-  if (code >= 0) code = avcodec_open2(codec.get(), decoder, nullptr);
-  if (code < 0) {
-    return corrupt(std::string("its ") + avcodec_get_name(stream.codecpar->codec_id) +
-                   " header does not open");
-  }
-  return codec;
 }
 
 }  // namespace isocost

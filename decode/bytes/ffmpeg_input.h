@@ -37,26 +37,36 @@ void take_over_ffmpeg_log();
 AvFrame make_av_frame();
 AvPacket make_av_packet();
 
+/// The kind of stream that is read of a container.
+enum class StreamKind : std::uint8_t { kVideo, kSound };
+
 /// A container opened over a ByteSource: libavformat reads only through it, with the demuxer that
 /// `format` names, and follows no protocol, file or reference to another file. Its messages are
 /// dropped; damage that it only logs is an error here. Single-thread; the source must outlive it.
 class FfmpegInput {
  public:
-  /// Opens a container. Errors: kCorrupt where it does not parse or has no video stream, kIo.
-  static Result<FfmpegInput> open(const ByteSource& source, MediaFormat format);
+  /// Opens a container. Where its header does not tell all of its streams, reads up to 5 MB of
+  /// packets. Errors: kCorrupt where it does not parse or has no audio stream, kNotFound where it
+  /// has no video stream, kIo.
+  static Result<FfmpegInput> open(const ByteSource& source, MediaFormat format,
+                                  StreamKind kind = StreamKind::kVideo);
   FfmpegInput(FfmpegInput&&) noexcept;
   FfmpegInput& operator=(FfmpegInput&&) noexcept;
   ~FfmpegInput();
 
   AVFormatContext* context() const;
-  /// Returns the video stream that players would choose; all others are discarded.
-  AVStream* video() const;
+  /// Returns the stream that players would choose; all others are discarded.
+  AVStream* stream() const;
 
-  /// Reads the next packet of the video stream. Returns false at the end. Errors: kCorrupt (a
+  /// Reads packets until the properties of all streams are known, and decodes some, unless that has
+  /// been done. Errors: kCorrupt, kIo.
+  Status analyse();
+
+  /// Reads the next packet of the stream. Returns false at the end. Errors: kCorrupt (a
   /// packet cut off, damage that the demuxer skipped), kIo.
   Result<bool> read_packet(AVPacket* packet);
 
-  /// Moves to the last key frame at or before `ticks` of the video stream. Errors: kCorrupt, kIo.
+  /// Moves to the last key frame at or before `ticks` of the stream. Errors: kCorrupt, kIo.
   Status seek(std::int64_t ticks);
 
   /// Returns `code` as an Error, or the source's error if that caused it.
@@ -65,15 +75,8 @@ class FfmpegInput {
  private:
   struct State;
   explicit FfmpegInput(std::unique_ptr<State> state);
+  Status choose_stream(StreamKind kind, bool header_tells_all);
   std::unique_ptr<State> state_;
 };
-
-/// Opens the decoder for a stream's codec, with one thread and strict error detection; it refuses
-/// frames beyond `max_pixels`. Errors: kUnsupported (a codec that we do not decode, or that this
-/// libavcodec lacks), kCorrupt.
-Result<AvCodec> open_video_decoder(const AVStream& stream, std::int64_t max_pixels);
-
-/// Checks that we decode the stream's codec. Errors: kUnsupported naming the codec.
-Status check_video_codec(const AVStream& stream);
 
 }  // namespace isocost

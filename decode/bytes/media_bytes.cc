@@ -24,8 +24,8 @@ bool has_tag(ByteView bytes, std::size_t at, std::string_view tag) {
                     [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
 }
 
-Result<std::int64_t> skip_id3v2(const ByteSource& source) {
-  std::int64_t offset = 0;
+Result<std::int64_t> skip_id3v2(const ByteSource& source, std::int64_t start) {
+  std::int64_t offset = start;
   constexpr int kMaxTags = 8;
   for (int i = 0; i < kMaxTags; ++i) {
     ISOCOST_ASSIGN(const auto head, read_some(source, offset, 10));

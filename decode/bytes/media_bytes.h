@@ -33,8 +33,9 @@ Result<std::vector<std::uint8_t>> read_some(const ByteSource& source, std::int64
 /// Returns whether `tag` stands at `at`, wholly within `bytes`.
 bool has_tag(ByteView bytes, std::size_t at, std::string_view tag);
 
-/// Returns the offset after ID3v2 tags, which some taggers put before FLAC and MP3 streams.
-Result<std::int64_t> skip_id3v2(const ByteSource& source);
+/// Returns the offset after ID3v2 tags at `start`, which some taggers put before FLAC and MP3
+/// streams.
+Result<std::int64_t> skip_id3v2(const ByteSource& source, std::int64_t start = 0);
 
 /// Returns a kCorrupt error with a message in our own words.
 Error corrupt(std::string message);

@@ -77,9 +77,66 @@ bool is_utf16(ByteView head) {
   return size >= 4 && std::max(zeros[0], zeros[1]) == size / 2 && std::min(zeros[0], zeros[1]) == 0;
 }
 
+/// Returns whether a header of ADTS (ISO/IEC 14496-3, 1.A.3), without forbidden values, begins
+/// here.
+bool is_adts(ByteView head) {
+  constexpr std::size_t kRates = 13;
+  if (head.size() < 7 || head[0] != 0xFF || (head[1] & 0xF6) != 0xF0) return false;
+  const std::uint64_t frame_bytes = (big_endian(head, 3, 3) >> 5) & 0x1FFF;
+  return ((head[2] >> 2) & 0xF) < kRates && frame_bytes >= 7;
+}
+
+/// Returns whether packets of MPEG-TS begin here: each with its mark, and on discs after a time.
+bool is_mpeg_ts(ByteView head) {
+  constexpr std::uint8_t kMark = 0x47;
+  constexpr std::size_t kPacket = 188;
+  const auto repeats = [&](std::size_t first, std::size_t step) {
+    const std::size_t second = first + step;
+    return second < head.size() && head[first] == kMark && head[second] == kMark;
+  };
+  return repeats(0, kPacket) || repeats(4, kPacket + 4);
+}
+
+/// Returns whether a second stream begins where the first page of an Ogg file ends.
+bool has_two_ogg_streams(ByteView head) {
+  constexpr std::size_t kPageHeader = 27;
+  if (head.size() < kPageHeader) return false;
+  const std::size_t segments = head[kPageHeader - 1];
+  if (head.size() < kPageHeader + segments) return false;
+  std::size_t next = kPageHeader + segments;
+  for (std::size_t i = 0; i < segments; ++i) next += head[kPageHeader + i];
+  constexpr std::uint8_t kBegins = 0x02;
+  return has_tag(head, next, "OggS") && next + 5 < head.size() && (head[next + 5] & kBegins) != 0;
+}
+
+/// Returns the format of an Ogg file by its first packet. Only the container's reader tells what
+/// several streams, or the codecs of other kinds, are.
+MediaFormat sniff_ogg(ByteView head) {
+  constexpr std::size_t kPacket = 28;
+  const bool is_opus = has_tag(head, kPacket, "OpusHead");
+  const bool is_vorbis = has_tag(head, kPacket, "\x01vorbis");
+  if ((!is_opus && !is_vorbis) || has_two_ogg_streams(head)) return MediaFormat::kOgv;
+  return is_opus ? MediaFormat::kOpus : MediaFormat::kOggVorbis;
+}
+
+/// Returns the format of sounds and videos that FFmpeg alone reads.
+std::optional<MediaFormat> sniff_other_container(ByteView head) {
+  constexpr std::string_view kAsf = "\x30\x26\xB2\x75\x8E\x66\xCF\x11";
+  if (has_tag(head, 0, kAsf)) return MediaFormat::kWmv;
+  if (has_tag(head, 0, "FLV\x01")) return MediaFormat::kFlv;
+  if (has_tag(head, 0, "caff")) return MediaFormat::kCaf;
+  if (has_tag(head, 0, "FORM") && (has_tag(head, 8, "AIFF") || has_tag(head, 8, "AIFC"))) {
+    return MediaFormat::kAiff;
+  }
+  if (has_tag(head, 0, std::string_view("\0\0\x01\xBA", 4))) return MediaFormat::kMpegPs;
+  if (is_mpeg_ts(head)) return MediaFormat::kMpegTs;
+  if (is_adts(head)) return MediaFormat::kAdts;
+  return std::nullopt;
+}
+
 /// Returns the name of a format that is not read; nothing for bytes of no known one.
 std::optional<std::string_view> foreign_format(ByteView head) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kMarks = {{
+  constexpr std::array kMarks = std::to_array<std::pair<std::string_view, std::string_view>>({
       {std::string_view("II*\0", 4), "TIFF"},
       {std::string_view("MM\0*", 4), "TIFF"},
       {std::string_view("\0\0\0\x0CJXL ", 8), "JPEG XL"},
@@ -97,10 +154,7 @@ std::optional<std::string_view> foreign_format(ByteView head) {
       {"<svg", "SVG"},
       {"\x1F\x8B", "gzip"},
       {"PK\x03\x04", "a zip archive"},
-      {"FORM", "AIFF"},
-      {"caff", "CAF"},
-      {"FLV\x01", "FLV"},
-  }};
+  });
   if (const auto brand = picture_brand(head)) return brand;
   const auto mark = std::ranges::find_if(
       kMarks, [&](const auto& entry) { return has_tag(head, 0, entry.first); });
@@ -115,13 +169,12 @@ std::optional<MediaFormat> sniff(ByteView head) {
   if (has_tag(head, 0, kPng)) return MediaFormat::kPng;
   if (has_tag(head, 0, "GIF87a") || has_tag(head, 0, "GIF89a")) return MediaFormat::kGif;
   if (has_tag(head, 0, "fLaC")) return MediaFormat::kFlac;
-  if (has_tag(head, 0, "OggS")) {
-    return has_tag(head, 28, "OpusHead") ? MediaFormat::kOpus : MediaFormat::kOggVorbis;
-  }
+  if (has_tag(head, 0, "OggS")) return sniff_ogg(head);
   if (has_tag(head, 0, "\x1A\x45\xDF\xA3")) return MediaFormat::kMatroska;
   if (const auto riff = sniff_riff(head)) return riff;
   if (is_bmp(head)) return MediaFormat::kBmp;
   if (is_mp4(head) && !picture_brand(head)) return MediaFormat::kMp4;
+  if (const auto other = sniff_other_container(head)) return other;
   if (has_tag(head, 0, "ID3") || is_mpeg_audio(head)) return MediaFormat::kMp3;
   return std::nullopt;
 }

@@ -9,7 +9,7 @@
 
 namespace isocost {
 
-/// Returns the format whose marks stand in a file's first bytes (64 suffice); nothing if they are
+/// Returns the format whose marks stand in a file's first bytes (512 suffice); nothing if they are
 /// no format's marks. Text has none.
 std::optional<MediaFormat> sniff(ByteView head);
 

@@ -11,11 +11,49 @@
 namespace isocost {
 namespace {
 
-constexpr std::array<std::string_view, 16> kFormatNames = {
-    "UTF-8 text", "JSON",       "JPEG", "PNG", "WebP", "GIF",      "BMP", "WAV",
-    "FLAC",       "Ogg Vorbis", "Opus", "MP3", "MP4",  "Matroska", "AVI", "tokens"};
+struct Format {
+  std::string_view name;
+  Modality modality;
+};
 
-constexpr std::array<std::pair<std::string_view, MediaFormat>, 28> kExtensions = {{
+/// Formats by their numbers.
+constexpr std::array kFormats = {
+    Format{"UTF-8 text", Modality::kText},
+    Format{"JSON", Modality::kText},
+    Format{"JPEG", Modality::kImage},
+    Format{"PNG", Modality::kImage},
+    Format{"WebP", Modality::kImage},
+    Format{"GIF", Modality::kImage},
+    Format{"BMP", Modality::kImage},
+    Format{"WAV", Modality::kAudio},
+    Format{"FLAC", Modality::kAudio},
+    Format{"Ogg Vorbis", Modality::kAudio},
+    Format{"Opus", Modality::kAudio},
+    Format{"MP3", Modality::kAudio},
+    Format{"MP4", Modality::kVideo},
+    Format{"Matroska", Modality::kVideo},
+    Format{"AVI", Modality::kVideo},
+    Format{"tokens", Modality::kText},
+    Format{"MPEG-TS", Modality::kVideo},
+    Format{"MPEG-PS", Modality::kVideo},
+    Format{"FLV", Modality::kVideo},
+    Format{"WMV", Modality::kVideo},
+    Format{"Ogg video", Modality::kVideo},
+    Format{"MP4 with sound only", Modality::kAudio},
+    Format{"Matroska with sound only", Modality::kAudio},
+    Format{"AVI with sound only", Modality::kAudio},
+    Format{"MPEG-TS with sound only", Modality::kAudio},
+    Format{"MPEG-PS with sound only", Modality::kAudio},
+    Format{"FLV with sound only", Modality::kAudio},
+    Format{"WMA", Modality::kAudio},
+    Format{"Ogg sound", Modality::kAudio},
+    Format{"ADTS AAC", Modality::kAudio},
+    Format{"AIFF", Modality::kAudio},
+    Format{"CAF", Modality::kAudio},
+};
+static_assert(kFormats.size() == static_cast<std::size_t>(kLastFormat) + 1);
+
+constexpr std::array kExtensions = std::to_array<std::pair<std::string_view, MediaFormat>>({
     {"txt", MediaFormat::kUtf8},      {"text", MediaFormat::kUtf8},
     {"caption", MediaFormat::kUtf8},  {"md", MediaFormat::kUtf8},
     {"json", MediaFormat::kJson},     {"jpg", MediaFormat::kJpeg},
@@ -30,26 +68,32 @@ constexpr std::array<std::pair<std::string_view, MediaFormat>, 28> kExtensions =
     {"mp4", MediaFormat::kMp4},       {"m4v", MediaFormat::kMp4},
     {"mov", MediaFormat::kMp4},       {"mkv", MediaFormat::kMatroska},
     {"webm", MediaFormat::kMatroska}, {"avi", MediaFormat::kAvi},
-}};
+    {"qt", MediaFormat::kMp4},        {"3gp", MediaFormat::kMp4},
+    {"3gpp", MediaFormat::kMp4},      {"3g2", MediaFormat::kMp4},
+    {"ts", MediaFormat::kMpegTs},     {"mts", MediaFormat::kMpegTs},
+    {"m2ts", MediaFormat::kMpegTs},   {"mpg", MediaFormat::kMpegPs},
+    {"mpeg", MediaFormat::kMpegPs},   {"vob", MediaFormat::kMpegPs},
+    {"flv", MediaFormat::kFlv},       {"wmv", MediaFormat::kWmv},
+    {"asf", MediaFormat::kWmv},       {"ogv", MediaFormat::kOgv},
+    {"m4a", MediaFormat::kM4a},       {"m4b", MediaFormat::kM4a},
+    {"mka", MediaFormat::kMka},       {"weba", MediaFormat::kMka},
+    {"wma", MediaFormat::kWma},       {"spx", MediaFormat::kOggSound},
+    {"aac", MediaFormat::kAdts},      {"aif", MediaFormat::kAiff},
+    {"aiff", MediaFormat::kAiff},     {"aifc", MediaFormat::kAiff},
+    {"caf", MediaFormat::kCaf},
+});
 
 // Media of formats that are not read, and other names of those that are.
-constexpr std::array<std::pair<std::string_view, Modality>, 44> kOtherMedia = {{
+constexpr std::array kOtherMedia = std::to_array<std::pair<std::string_view, Modality>>({
     {"avif", Modality::kImage}, {"avifs", Modality::kImage}, {"heic", Modality::kImage},
     {"heif", Modality::kImage}, {"hif", Modality::kImage},   {"tif", Modality::kImage},
     {"tiff", Modality::kImage}, {"jxl", Modality::kImage},   {"jp2", Modality::kImage},
     {"j2k", Modality::kImage},  {"jpx", Modality::kImage},   {"apng", Modality::kImage},
     {"dib", Modality::kImage},  {"ico", Modality::kImage},   {"tga", Modality::kImage},
     {"ppm", Modality::kImage},  {"pgm", Modality::kImage},   {"svg", Modality::kImage},
-    {"m4a", Modality::kAudio},  {"aac", Modality::kAudio},   {"wma", Modality::kAudio},
-    {"aif", Modality::kAudio},  {"aiff", Modality::kAudio},  {"aifc", Modality::kAudio},
-    {"caf", Modality::kAudio},  {"mka", Modality::kAudio},   {"spx", Modality::kAudio},
     {"amr", Modality::kAudio},  {"au", Modality::kAudio},    {"mp2", Modality::kAudio},
-    {"ac3", Modality::kAudio},  {"weba", Modality::kAudio},  {"ts", Modality::kVideo},
-    {"mts", Modality::kVideo},  {"m2ts", Modality::kVideo},  {"flv", Modality::kVideo},
-    {"wmv", Modality::kVideo},  {"asf", Modality::kVideo},   {"mpg", Modality::kVideo},
-    {"mpeg", Modality::kVideo}, {"vob", Modality::kVideo},   {"ogv", Modality::kVideo},
-    {"3gp", Modality::kVideo},  {"3g2", Modality::kVideo},
-}};
+    {"ac3", Modality::kAudio},
+});
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -57,7 +101,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 std::string_view format_name(MediaFormat format) {
   const auto index = static_cast<std::size_t>(format);
-  return index < kFormatNames.size() ? kFormatNames[index] : "unknown";
+  return index < kFormats.size() ? kFormats[index].name : "unknown";
 }
 
 std::string part_extension(std::string_view part_name) {
@@ -87,9 +131,30 @@ std::optional<Modality> modality_from_name(std::string_view part_name) {
 }
 
 Modality modality_of(MediaFormat format) {
-  if (format <= MediaFormat::kJson || format == MediaFormat::kTokens) return Modality::kText;
-  if (format <= MediaFormat::kBmp) return Modality::kImage;
-  return format <= MediaFormat::kMp3 ? Modality::kAudio : Modality::kVideo;
+  return kFormats.at(static_cast<std::size_t>(format)).modality;
+}
+
+std::optional<MediaFormat> sound_only(MediaFormat container) {
+  switch (container) {
+    case MediaFormat::kMp4:
+      return MediaFormat::kM4a;
+    case MediaFormat::kMatroska:
+      return MediaFormat::kMka;
+    case MediaFormat::kAvi:
+      return MediaFormat::kAviSound;
+    case MediaFormat::kMpegTs:
+      return MediaFormat::kMpegTsSound;
+    case MediaFormat::kMpegPs:
+      return MediaFormat::kMpegPsSound;
+    case MediaFormat::kFlv:
+      return MediaFormat::kFlvSound;
+    case MediaFormat::kWmv:
+      return MediaFormat::kWma;
+    case MediaFormat::kOgv:
+      return MediaFormat::kOggSound;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace isocost

@@ -29,7 +29,24 @@ enum class MediaFormat : std::uint8_t {
   kMatroska = 13,  ///< MKV and WebM
   kAvi = 14,
   kTokens = 15,  ///< A sample's text in a model's tokens: decode/shape/tokens.h.
+  kMpegTs = 16,
+  kMpegPs = 17,
+  kFlv = 18,
+  kWmv = 19,  ///< ASF with pictures
+  kOgv = 20,
+  kM4a = 21,  ///< MP4, QuickTime and 3GP with sound only
+  kMka = 22,  ///< MKV and WebM with sound only
+  kAviSound = 23,
+  kMpegTsSound = 24,
+  kMpegPsSound = 25,
+  kFlvSound = 26,
+  kWma = 27,       ///< ASF with sound only
+  kOggSound = 28,  ///< Ogg with another codec than Vorbis or Opus alone
+  kAdts = 29,
+  kAiff = 30,
+  kCaf = 31,
 };
+inline constexpr MediaFormat kLastFormat = MediaFormat::kCaf;
 
 /// Properties of one part of a sample that its header contains, without decoding pixels or audio.
 struct PartShape {
@@ -80,5 +97,8 @@ std::optional<Modality> modality_from_name(std::string_view part_name);
 /// Returns the last extension of a part name, in lower case.
 std::string part_extension(std::string_view part_name);
 Modality modality_of(MediaFormat format);
+
+/// Returns the format of a video's container that has only sound; nothing for other formats.
+std::optional<MediaFormat> sound_only(MediaFormat container);
 
 }  // namespace isocost

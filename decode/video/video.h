@@ -13,10 +13,11 @@
 
 namespace isocost {
 
-/// Reads the shape from the header for kMp4, kMatroska, kAvi: width and height as displayed,
-/// orientation, duration_us, frames and their rate. Reads the index of an MP4, and otherwise all
-/// packets to count frames. Const-safe. Errors: kCorrupt (truncated, no video stream, no frames),
-/// kUnsupported (unknown codec), kResourceExhausted (over `max_pixels`), kIo.
+/// Reads the shape from the header of a container that may hold pictures: width and height as
+/// displayed, orientation, duration_us, frames and their rate. Reads the index of an MP4, and
+/// otherwise all packets to count frames. Const-safe. Errors: kCorrupt (truncated, no frames),
+/// kNotFound (no video stream), kUnsupported (unknown codec), kResourceExhausted (over
+/// `max_pixels`), kIo.
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
                               std::int64_t max_pixels);
 
@@ -27,7 +28,8 @@ inline constexpr std::int32_t kUnknownFrameRate = 24;
 struct VideoFrameTimes {
   std::vector<std::int64_t> us;  ///< Microseconds from the first frame, ascending.
   std::int64_t origin = 0;       ///< Time of the first frame, in ticks of the stream.
-  bool all_told = true;          ///< False where packets contain only decoding times.
+  bool is_late = false;  ///< Whether packets that are not shown precede the first key frame.
+  bool all_told = true;  ///< False where packets contain only decoding times.
 };
 
 /// Returns the times. Reads all packets, and decodes none. Errors: kCorrupt, kIo, those of `limit`.
@@ -55,7 +57,7 @@ std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target
 /// the order in which frames are shown, as displayed, in its own size, and calls `sink` once for
 /// each. Frames with the same time have numbers of their own. Where packets do not contain the
 /// times at which pictures are shown, such as those of AVI that come in another order than they are
-/// shown, all frames to the last index are decoded.
+/// shown, or there is no index, as in MPEG-TS, all frames to the last index are decoded.
 /// Colours are those of libswscale's defaults, as PyAV and torchcodec give them to processors of
 /// transformers; where the stream names a colour matrix or range, as torchcodec. Errors: those of
 /// video_frames; kCorrupt, too, where the video has other frames than its shape says, or a frame is

@@ -11,11 +11,12 @@
 #include "base/result.h"
 #include "decode/bytes/ffmpeg_input.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/bytes/media_codecs.h"
+#include "decode/bytes/media_container.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/frame_reader.h"
 #include "decode/video/internal/frame_scaler.h"
 #include "decode/video/internal/shown_packets.h"
-#include "decode/video/internal/video_container.h"
 #include "decode/video/video.h"
 
 extern "C" {
@@ -145,10 +146,9 @@ Status scaled_frames(const ByteSource& source, const PartShape& shape,
                      std::span<const std::int64_t> times_us, FrameScaler& scaler,
                      const VideoFrameSink& sink, const DecodeLimit& limit) {
   if (times_us.empty()) return {};
-  ISOCOST_TRY(check_video_container(source, shape.format));
+  ISOCOST_TRY(check_media_container(source, shape.format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
-  ISOCOST_ASSIGN(AvCodec codec,
-                 open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
+  ISOCOST_ASSIGN(AvCodec codec, open_decoder(*input.stream(), padded_pixels(shape, kDecoderRoom)));
   FrameReader reader(input, std::move(codec), {&limit, times_us.back()});
   FrameFinder finder(reader);
   ISOCOST_TRY(finder.start());
@@ -198,7 +198,7 @@ Status with_reader(const NumberedVideo& video, std::int64_t last, FramesGiven gi
                    const Read& read) {
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(video.source, video.shape.format));
   ISOCOST_ASSIGN(AvCodec codec,
-                 open_video_decoder(*input.video(), padded_pixels(video.shape, kDecoderRoom)));
+                 open_decoder(*input.stream(), padded_pixels(video.shape, kDecoderRoom)));
   const std::int64_t until_us = video.times.us[static_cast<std::size_t>(last)];
   FrameReader reader(input, std::move(codec), {&video.limit, until_us}, video.times.origin, given);
   return read(reader);
@@ -259,26 +259,37 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
 
 Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
                                           const DecodeLimit& limit) {
-  ISOCOST_TRY(check_video_container(source, format));
+  ISOCOST_TRY(check_media_container(source, format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
   const AvPacket packet = make_av_packet();
-  ShownPackets shown(*input.video());
+  ShownPackets shown(*input.stream());
   const auto begun = limit.used();
   VideoFrameTimes result;
   std::vector<std::int64_t>& times = result.us;
+  std::int64_t early = 0;  // frames before the first that tells its time
   for (;;) {
     ISOCOST_TRY(limit.check(begun, 0));
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
     if (!more) break;
-    const std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
-    if (!shown.is_shown(*packet) || at == AV_NOPTS_VALUE) continue;
-    times.push_back(at);
+    std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
+    if (!shown.is_shown(*packet)) {
+      result.is_late |= !shown.has_begun();
+      continue;
+    }
     result.all_told &= packet->pts != AV_NOPTS_VALUE;
+    if (at == AV_NOPTS_VALUE && times.empty()) {
+      ++early;
+      continue;
+    }
+    // A stream of MPEG-PS tells the time of some frames; others are counted with the one before.
+    if (at == AV_NOPTS_VALUE) at = times.back();
+    times.insert(times.end(), static_cast<std::size_t>(std::exchange(early, 0)) + 1, at);
   }
+  times.insert(times.end(), static_cast<std::size_t>(early), 0);
   if (times.empty()) return corrupt("its video has no frames");
   std::ranges::sort(times);
   const std::int64_t first = result.origin = times.front();
-  const AVRational time_base = input.video()->time_base;
+  const AVRational time_base = input.stream()->time_base;
   constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;
   if (first < -kMostTicks || times.back() > kMostTicks) {
     return corrupt("its video has impossible times");
@@ -304,7 +315,9 @@ Status exact_video_frames(const ByteSource& source, const PartShape& shape,
   FrameScaler scaler(shape.width, shape.height, shape.orientation, FrameColours::kAsTransformers);
   const NumberedVideo video{source, shape, all, limit};
   // AVI contains the decoding times of pictures, declared as the times at which they are shown.
-  const bool is_timed = all.all_told && shape.format != MediaFormat::kAvi;
+  // Streams, such as MPEG-TS, have no key frames to jump to, and their times may begin again.
+  const bool is_timed =
+      all.all_told && (shape.format == MediaFormat::kMp4 || shape.format == MediaFormat::kMatroska);
   if (is_timed) return timed_frames(video, indices, scaler, sink);
   return with_reader(video, indices.back(), FramesGiven::kEvery, [&](FrameReader& reader) {
     return counted_frames(reader, indices, scaler, sink);

@@ -13,10 +13,11 @@
 #include "base/result.h"
 #include "decode/bytes/ffmpeg_input.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/bytes/media_codecs.h"
+#include "decode/bytes/media_container.h"
 #include "decode/resize/orientation.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/shown_packets.h"
-#include "decode/video/internal/video_container.h"
 #include "decode/video/video.h"
 
 extern "C" {
@@ -101,7 +102,7 @@ class FrameSpan {
 Status seek_to_last_key_frame(FfmpegInput& input) {
   const std::int64_t far = input.context()->duration;
   if (far <= 0 || far >= kMaxDurationUs) return {};
-  Status moved = input.seek(av_rescale_q(far, AV_TIME_BASE_Q, input.video()->time_base));
+  Status moved = input.seek(av_rescale_q(far, AV_TIME_BASE_Q, input.stream()->time_base));
   if (!moved && moved.error().code() == ErrorCode::kIo) return moved;
   return {};
 }
@@ -110,7 +111,7 @@ Status seek_to_last_key_frame(FfmpegInput& input) {
 /// frame on.
 Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
   const AvPacket packet = make_av_packet();
-  const AVStream& stream = *input.video();
+  const AVStream& stream = *input.stream();
   std::optional<FrameSpan> span;
   for (;;) {
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
@@ -132,10 +133,19 @@ Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
   return to_us(span->length(), stream.time_base);
 }
 
+/// Returns whether a container may state the duration of its video. libavformat guesses that of
+/// others from the rate of bits.
+bool states_duration(MediaFormat format) {
+  return format == MediaFormat::kMatroska || format == MediaFormat::kMp4 ||
+         format == MediaFormat::kAvi;
+}
+
 /// Returns the duration in the container; nothing where it has none.
 std::optional<std::int64_t> declared_us(const FfmpegInput& input, MediaFormat format) {
-  const AVStream& stream = *input.video();
-  if (stream.duration > 0) return to_us(stream.duration, stream.time_base);
+  const AVStream& stream = *input.stream();
+  if (states_duration(format) && stream.duration > 0) {
+    return to_us(stream.duration, stream.time_base);
+  }
   if (format != MediaFormat::kMatroska) return std::nullopt;
   if (const auto tagged = tagged_duration_us(stream)) return tagged;
   // The container's duration is that of its longest stream, which need not be the video.
@@ -146,7 +156,7 @@ std::optional<std::int64_t> declared_us(const FfmpegInput& input, MediaFormat fo
 /// Checks that there are frames. An index that is not empty suffices; without one, there must be a
 /// packet.
 Status check_has_frames(FfmpegInput& input) {
-  if (avformat_index_get_entries_count(input.video()) > 0) return {};
+  if (avformat_index_get_entries_count(input.stream()) > 0) return {};
   const AvPacket packet = make_av_packet();
   ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
   return more ? Status{} : Status(corrupt("its video has no frames"));
@@ -160,14 +170,12 @@ Result<std::int64_t> duration_us(FfmpegInput& input, MediaFormat format, bool fr
 }
 
 Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
-  const AVCodecParameters& codec = *input.video()->codecpar;
+  const AVCodecParameters& codec = *input.stream()->codecpar;
   if (codec.width <= 0 || codec.height <= 0) {
     input.context()->probesize = 256 << 10;
     input.context()->max_analyze_duration = AV_TIME_BASE;
-    if (avformat_find_stream_info(input.context(), nullptr) < 0 || codec.width <= 0 ||
-        codec.height <= 0) {
-      return corrupt("its video has no size");
-    }
+    ISOCOST_TRY(input.analyse());
+    if (codec.width <= 0 || codec.height <= 0) return corrupt("its video has no size");
   }
   const auto pixels = checked_product(codec.width, codec.height);
   if (!pixels || *pixels > max_pixels) {
@@ -177,6 +185,15 @@ Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
                      std::to_string(max_pixels) + " pixels: raise max_pixels");
   }
   return {};
+}
+
+/// Returns whether the index of an MP4 tells which frames are shown: it lists those before the
+/// first key frame, and VP8's hidden ones, too.
+bool lists_shown_frames(AVStream* stream) {
+  const int codec = stream->codecpar->codec_id;
+  const AVIndexEntry* first = avformat_index_get_entry(stream, 0);
+  if (first == nullptr || codec == AV_CODEC_ID_VP8) return false;
+  return (first->flags & AVINDEX_KEYFRAME) != 0 || !begins_with_key_frame(codec);
 }
 
 /// Returns the number of frames that the index of an MP4 lists, without those that an edit list
@@ -194,14 +211,12 @@ std::int64_t indexed_frames(AVStream* stream) {
 /// Returns the number of pictures at the start that the index of an MP4 lists, but that no decoder
 /// shows, because they refer to pictures before the start.
 Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
-  const AVCodecParameters& codec = *input.video()->codecpar;
-  const bool may_have_some = codec.codec_id == AV_CODEC_ID_HEVC ||
-                             (loses_leading_pictures(codec.codec_id) && codec.video_delay > 0);
-  const AVIndexEntry* first = avformat_index_get_entry(input.video(), 0);
-  if (!may_have_some || first == nullptr) return 0;
+  const AVCodecParameters& codec = *input.stream()->codecpar;
+  const AVIndexEntry* first = avformat_index_get_entry(input.stream(), 0);
+  if ((codec.codec_id != AV_CODEC_ID_HEVC && codec.video_delay == 0) || first == nullptr) return 0;
   ISOCOST_TRY(input.seek(first->timestamp));
   const AvPacket packet = make_av_packet();
-  ShownPackets shown(*input.video());
+  ShownPackets shown(*input.stream());
   std::int64_t frames = 0;
   while (shown.in_leading()) {
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
@@ -215,23 +230,23 @@ Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
 struct FrameCount {
   std::int64_t frames = 0;
   std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read
+  bool is_late = false;               ///< Whether packets precede the first key frame
+  bool all_told = true;               ///< Whether packets tell when their frames are shown
 };
 
-/// Counts frames. The index of an MP4 in one piece suffices, unless its codec has packets that are
-/// never shown; otherwise all packets are read, from the start and therefore by an input of their
-/// own.
+/// Counts frames. The index of an MP4 in one piece suffices, where it tells which are shown;
+/// otherwise all packets are read, from the start and therefore by an input of their own.
 Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
                                 bool fragmented) {
-  const bool shows_all = input.video()->codecpar->codec_id != AV_CODEC_ID_VP8;
-  if (format == MediaFormat::kMp4 && !fragmented && shows_all) {
-    const std::int64_t frames = indexed_frames(input.video());
+  if (format == MediaFormat::kMp4 && !fragmented && lists_shown_frames(input.stream())) {
+    const std::int64_t frames = indexed_frames(input.stream());
     if (frames > 0) {
       ISOCOST_ASSIGN(const std::int64_t leading, undecodable_leading_frames(input));
       if (leading < frames) return FrameCount{frames - leading};
     }
   }
   ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
-  return FrameCount{std::ssize(times.us), times.us.back()};
+  return FrameCount{std::ssize(times.us), times.us.back(), times.is_late, times.all_told};
 }
 
 /// Returns the container's frame rate; if it has none, that of the frames' times, or frames over
@@ -249,30 +264,43 @@ AVRational frame_rate(const AVStream& stream, const PartShape& shape,
   return rate.num > 0 && rate.den > 0 ? rate : AVRational{kUnknownFrameRate, 1};
 }
 
+/// Returns the duration of the frames that are shown.
+Result<std::int64_t> counted_us(const FrameCount& count, AVRational rate) {
+  const std::int64_t frame_us = to_us(1, av_inv_q(rate));
+  const auto total = count.all_told ? checked_sum(count.first_to_last_us, frame_us)
+                                    : checked_product(count.frames, frame_us);
+  if (!total || *total > kMaxDurationUs) return corrupt("its video has an impossible duration");
+  return *total;
+}
+
 }  // namespace
 
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
                               std::int64_t max_pixels) {
   if (source.size() == 0) return corrupt("it has zero bytes");
-  ISOCOST_ASSIGN(const VideoContainer container, check_video_container(source, format));
+  ISOCOST_ASSIGN(const MediaContainer container, check_media_container(source, format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
-  ISOCOST_TRY(check_video_codec(*input.video()));
+  ISOCOST_TRY(check_codec(*input.stream()));
   ISOCOST_TRY(check_size(input, max_pixels));
   PartShape shape;
   shape.modality = Modality::kVideo;
   shape.format = format;
-  ISOCOST_ASSIGN(shape.orientation, orientation_of(*input.video()));
+  ISOCOST_ASSIGN(shape.orientation, orientation_of(*input.stream()));
   ISOCOST_ASSIGN(shape.duration_us, duration_us(input, format, container.fragmented));
   if (shape.duration_us < 0 || shape.duration_us > kMaxDurationUs) {
     return corrupt("its video has an impossible duration");
   }
   ISOCOST_ASSIGN(const FrameCount count, count_frames(input, source, format, container.fragmented));
   shape.frames = count.frames;
-  const AVRational rate = frame_rate(*input.video(), shape, count.first_to_last_us);
+  const AVRational rate = frame_rate(*input.stream(), shape, count.first_to_last_us);
+  // A duration by packets would count those before the first frame, or miss those without a time.
+  if (count.is_late || (!count.all_told && !states_duration(format))) {
+    ISOCOST_ASSIGN(shape.duration_us, counted_us(count, rate));
+  }
   shape.sample_rate = rate.num;
   shape.channels = rate.den;
-  shape.width = input.video()->codecpar->width;
-  shape.height = input.video()->codecpar->height;
+  shape.width = input.stream()->codecpar->width;
+  shape.height = input.stream()->codecpar->height;
   if (exchanges_sides(shape.orientation)) std::swap(shape.width, shape.height);
   shape.encoded_bytes = source.size();
   return shape;

@@ -348,8 +348,8 @@ std::vector<std::pair<std::string, std::string>> listed_extensions(const std::st
 TEST(SampleShape, TheDocumentedTableIsTheOneInTheCode) {
   const auto read = listed_extensions("media");
   const auto other = listed_extensions("other media");
-  EXPECT_EQ(read.size(), 23U);
-  EXPECT_EQ(other.size(), 44U);
+  EXPECT_EQ(read.size(), 48U);
+  EXPECT_EQ(other.size(), 22U);
   for (const auto& [modality, extension] : read) {
     ASSERT_TRUE(format_from_extension(extension).has_value()) << extension;
     EXPECT_EQ(modality_name(modality_of(*format_from_extension(extension))), modality) << extension;
@@ -369,10 +369,20 @@ TEST(SampleShape, ExtensionsAreReadWithoutCase) {
   EXPECT_FALSE(format_from_extension("tiff").has_value());
   EXPECT_EQ(format_from_extension("json"), MediaFormat::kJson);
   EXPECT_FALSE(format_from_extension("meta.json").has_value());
+  EXPECT_EQ(format_from_extension("0.M4A"), MediaFormat::kM4a);
+  EXPECT_EQ(format_from_extension("m2ts"), MediaFormat::kMpegTs);
   EXPECT_EQ(modality_of(MediaFormat::kJson), Modality::kText);
   EXPECT_EQ(modality_of(MediaFormat::kBmp), Modality::kImage);
   EXPECT_EQ(modality_of(MediaFormat::kMp3), Modality::kAudio);
   EXPECT_EQ(modality_of(MediaFormat::kAvi), Modality::kVideo);
+  for (int i = 0; i <= static_cast<int>(kLastFormat); ++i) {
+    const auto format = static_cast<MediaFormat>(i);
+    EXPECT_NE(format_name(format), "unknown");
+    const auto sound = sound_only(format);
+    if (!sound) continue;
+    EXPECT_EQ(modality_of(format), Modality::kVideo);
+    EXPECT_EQ(modality_of(*sound), Modality::kAudio);
+  }
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -82,6 +84,13 @@ class HookedSource final : public ByteSource {
 
 PartShape shape_of(const Bytes& bytes, const std::string& name) {
   return probe(MemoryByteSource(bytes), name, {}).value();
+}
+
+Bytes bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 class IsolationTest : public testing::Test {
@@ -154,6 +163,31 @@ TEST_F(IsolationTest, TensorsAreThoseOfThisProcess) {
     EXPECT_EQ(there[i].tensor.shape, here[i].tensor.shape);
     EXPECT_THAT(there[i].tensor.bytes(), testing::ElementsAreArray(here[i].tensor.bytes()));
     EXPECT_TRUE(pool_.owns(there[i].tensor.data));
+  }
+}
+
+// Workers may make few system calls and no threads: what FFmpeg's demuxers and decoders need of
+// them is shown by sounds and videos of every container and codec.
+TEST_F(IsolationTest, TensorsOfEveryContainerAreThoseOfThisProcess) {
+  SampleDecoder& isolated = decoder();
+  for (const char* folder : {"audio/golden_sounds", "video/golden_videos"}) {
+    const fs::path path = fs::path(ISOCOST_SOURCE_DIR) / "tests/decode" / folder;
+    for (const auto& entry : fs::directory_iterator(path)) {
+      const fs::path& file = entry.path();
+      if (file.extension() == ".f32") continue;
+      SCOPED_TRACE(file);
+      const Bytes bytes = bytes_of(file);
+      const PartShape shape = shape_of(bytes, file.filename().string());
+      const MemoryByteSource source(bytes);
+      const PartBytes part{&shape, &source};
+      const auto here = recipe_.tensors(std::span(&part, 1), pool_).value();
+      const auto there = isolated.tensors(std::span(&part, 1), pool_, {});
+      ASSERT_TRUE(there.has_value()) << there.error().error.to_string();
+      ASSERT_EQ(there->size(), here.size());
+      for (std::size_t i = 0; i < here.size(); ++i) {
+        EXPECT_TRUE(std::ranges::equal((*there)[i].tensor.bytes(), here[i].tensor.bytes()));
+      }
+    }
   }
 }
 

@@ -117,7 +117,8 @@ class Forms(unittest.TestCase):
     def test_columns_without_a_value_leave_a_part(self):
         # Templates of transformers ask `'image' in part`, and would see a medium in each of these texts.
         parts = [{"type": "image", "image": "a.jpg", "text": None},
-                 {"type": "text", "text": "hi", "image": None, "video": "", "image_url": {"url": None}, "audio": [None]}]
+                 {"type": "text", "text": "hi", "image": None, "video": "", "image_url": {"url": None},
+                  "audio": [None]}]
         found = read(openai(parts, [{"type": "text", "text": "yo", "image": None}]), ["image"])
         self.assertEqual([message["content"] for message in found.messages],
                          [[{"type": "image", "image": "a.jpg"}, {"type": "text", "text": "hi"}],

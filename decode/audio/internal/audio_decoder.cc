@@ -171,7 +171,17 @@ class SoundFile final : public AudioDecoder {
 }  // namespace
 
 Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format) {
-  return format == MediaFormat::kMp3 ? open_mp3(source) : SoundFile::open(source, format);
+  switch (format) {
+    case MediaFormat::kWav:
+    case MediaFormat::kFlac:
+    case MediaFormat::kOggVorbis:
+    case MediaFormat::kOpus:
+      return SoundFile::open(source, format);
+    case MediaFormat::kMp3:
+      return open_mp3(source);
+    default:
+      return open_container_sound(source, format);
+  }
 }
 
 }  // namespace isocost

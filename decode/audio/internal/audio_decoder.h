@@ -26,11 +26,18 @@ class AudioDecoder {
   virtual Result<std::span<const float>> read() = 0;
 };
 
-/// Opens audio through libsndfile (WAV, FLAC, Ogg Vorbis, Opus) or libavcodec (MP3: libsndfile's
-/// decoder skips damage and prints about it). The source must outlive the decoder. Errors: kCorrupt
-/// where the bytes are invalid, kIo.
+/// Opens audio through libsndfile (WAV, FLAC, Ogg Vorbis, Opus) or libavcodec (MP3, of which
+/// libsndfile's decoder skips damage and prints about it, and all other formats). The source must
+/// outlive the decoder. Errors: kCorrupt where the bytes are invalid, kIo.
 Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format);
 Result<std::unique_ptr<AudioDecoder>> open_mp3(const ByteSource& source);
+Result<std::unique_ptr<AudioDecoder>> open_container_sound(const ByteSource& source,
+                                                           MediaFormat format);
+
+/// Opens an Ogg file of Vorbis or Opus whose pages have been checked up to about `samples` samples;
+/// streams that are chained in it are read one after another. Errors: those of check_ogg_pages.
+Result<std::unique_ptr<AudioDecoder>> open_checked_ogg(const ByteSource& source, MediaFormat format,
+                                                       std::int64_t samples);
 
 /// Computes the mean over channels of `frames` frames; `value(frame, channel)` gives a sample.
 /// `position` counts frames, for the error: kCorrupt where a sample is NaN, infinite or beyond

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <vector>
 
 #include "base/byte_source.h"
 #include "base/result.h"
@@ -41,16 +41,31 @@ Result<AudioHeader> read_wav_header(const ByteSource& source);
 /// Reads the STREAMINFO block of a native FLAC stream.
 Result<AudioHeader> read_flac_header(const ByteSource& source);
 
-/// Reads an Ogg stream with one logical Vorbis or Opus stream: its identification header and the
-/// granule position of its last page, which must end where the source ends.
+/// Reads an Ogg file of Vorbis or Opus: a stream, or several chained one after another. The length
+/// is the granule position of the last page, which must end where the source ends. Where another
+/// stream ends there, all pages' headers are read. Errors: kUnsupported for chained streams of
+/// different codecs or sample rates.
 Result<AudioHeader> read_ogg_header(const ByteSource& source);
 
+/// A stream of an Ogg file.
+struct OggLink {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+
 /// Checks the pages that the first `samples` samples need, one after the other, with their
-/// checksums, because a decoder would silently leave out a broken page.
-Status check_ogg_pages(const ByteSource& source, std::int64_t samples);
+/// checksums, because a decoder would silently leave out a broken page. Returns the streams that
+/// have been seen; the last one reaches to the end of the source if it was not read to its end.
+Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int64_t samples);
 
 /// Reads MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are
-/// read.
+/// read. Streams one after another count together. Errors: kUnsupported where their rates differ.
 Result<AudioHeader> read_mp3_header(const ByteSource& source);
+
+/// Reads a container that libavformat reads, or a format that it alone reads: MP4, Matroska, AVI,
+/// MPEG-TS, MPEG-PS, FLV, ASF, Ogg, ADTS, AIFF and CAF. Rate and channels are those of the decoder,
+/// for which a few packets are decoded. Where the container does not state the length, all packets
+/// are read, and none more is decoded.
+Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaFormat format);
 
 }  // namespace isocost

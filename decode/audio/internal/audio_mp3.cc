@@ -72,8 +72,8 @@ struct Located {
 
 /// Finds the first frame that is followed by another one (or by the end), which chance bytes seldom
 /// are.
-Result<Located> first_frame(const ByteSource& source) {
-  ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
+Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
+  ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source, from));
   if (start >= source.size()) return corrupt("cut off: nothing follows its ID3 tag");
   for (const std::size_t window : {std::size_t{4} << 10, std::size_t{64} << 10}) {
     ISOCOST_ASSIGN(auto bytes, read_some(source, start, window));
@@ -136,11 +136,35 @@ std::optional<VbrTag> parse_vbri(ByteView bytes) {
   return tag;
 }
 
-std::optional<VbrTag> parse_vbr_tag(const Located& first) {
-  const std::size_t at = 4 + first.frame.side_info;
-  if (auto tag = parse_xing(first.bytes, at)) return tag;
-  if (auto tag = parse_xing(first.bytes, at + 2)) return tag;  // after a checksum
-  return parse_vbri(first.bytes);
+std::optional<VbrTag> parse_vbr_tag(ByteView bytes, const Mp3Frame& frame) {
+  const std::size_t at = 4 + frame.side_info;
+  if (auto tag = parse_xing(bytes, at)) return tag;
+  if (auto tag = parse_xing(bytes, at + 2)) return tag;  // after a checksum
+  return parse_vbri(bytes);
+}
+
+/// Returns whether another stream begins here: with an ID3v2 tag, or with a frame that tells its
+/// length. Plain frames go on with the stream before them.
+bool begins_stream(ByteView bytes) {
+  if (has_tag(bytes, 0, "ID3")) return true;
+  const auto frame = parse_frame(bytes, 0);
+  return frame && parse_vbr_tag(bytes, *frame);
+}
+
+/// Returns whether a stream goes on here. A single frame does not count: the header of some writers
+/// leaves out its own.
+bool has_plain_frames(ByteView bytes) {
+  const auto frame = parse_frame(bytes, 0);
+  return frame && !begins_stream(bytes) && parse_frame(bytes, frame->bytes);
+}
+
+/// Returns the size of a tag that may stand behind a stream, before another one; 0 for none.
+std::int64_t size_of_trailing_tag(ByteView bytes) {
+  constexpr std::int64_t kId3v1 = 128;
+  constexpr std::int64_t kApeHeader = 32;
+  if (has_tag(bytes, 0, "TAG")) return kId3v1;
+  if (!has_tag(bytes, 0, "APETAGEX") || bytes.size() < kApeHeader) return 0;
+  return kApeHeader + static_cast<std::int64_t>(little_endian(bytes, 12, 4));
 }
 
 bool is_trailing_tag(ByteView bytes, std::size_t at) {
@@ -152,19 +176,48 @@ bool is_trailing_tag(ByteView bytes, std::size_t at) {
                      [](std::uint8_t b) { return b == 0; });
 }
 
+Result<std::int64_t> count_samples(Mp3Frames& frames) {
+  if (frames.audible()) return *frames.audible();
+  std::int64_t samples = -frames.skip();
+  for (;;) {
+    ISOCOST_ASSIGN(const ByteView frame, frames.next());
+    if (frame.empty()) return std::max<std::int64_t>(0, samples);
+    samples += frames.samples_a_frame();
+  }
+}
+
+Error streams_differ(std::int64_t offset) {
+  return {ErrorCode::kUnsupported, "the MP3 stream that begins at byte " + std::to_string(offset) +
+                                       " has another sample rate than the first: give each a file"};
+}
+
 }  // namespace
 
-Result<Mp3Frames> Mp3Frames::open(const ByteSource& source) {
-  ISOCOST_ASSIGN(const Located first, first_frame(source));
+Result<Mp3Frames> Mp3Frames::open(const ByteSource& source, std::int64_t start) {
+  ISOCOST_ASSIGN(const Located first, first_frame(source, start));
   Mp3Frames frames(source, first.offset);
   frames.sample_rate_ = first.frame.sample_rate;
   frames.channels_ = first.frame.channels;
   frames.samples_a_frame_ = first.frame.samples;
-  if (const auto tag = parse_vbr_tag(first)) {
-    frames.offset_ +=
-        static_cast<std::int64_t>(first.frame.bytes);  // the tag's frame holds no audio
-    frames.skip_ = tag->delay;
+  const auto tag = parse_vbr_tag(first.bytes, first.frame);
+  if (!tag) return frames;
+  const std::int64_t there = source.size() - first.offset;
+  if (tag->bytes > there) {
+    return corrupt("cut off: its MP3 header says " + std::to_string(tag->bytes) + " bytes, " +
+                   std::to_string(there) + " are there");
   }
+  if (tag->frames > there / static_cast<std::int64_t>(kMinFrame)) {
+    return corrupt("its MP3 header says more frames than its bytes can hold");
+  }
+  frames.offset_ += static_cast<std::int64_t>(first.frame.bytes);  // the tag's holds no audio
+  frames.skip_ = tag->delay;
+  const std::int64_t end =
+      tag->bytes > 0 ? std::max(frames.offset_, first.offset + tag->bytes) : source.size();
+  ISOCOST_ASSIGN(const auto behind, read_some(source, end, 2 * kMaxFrame));
+  // Frames that go on behind its end were added to the file, and its header knows nothing of them.
+  if (has_plain_frames(behind)) return frames;
+  frames.end_ = end;
+  frames.audible_ = std::max<std::int64_t>(0, tag->frames * first.frame.samples - tag->trim);
   return frames;
 }
 
@@ -179,41 +232,56 @@ Result<ByteView> Mp3Frames::next() {
   }
   if (block_.size() - at_ < 4) return ByteView();
   const auto frame = parse_frame(block_, at_);
-  if (!frame || frame->sample_rate != sample_rate_ || frame->samples != samples_a_frame_) {
+  const bool is_ours =
+      frame && frame->sample_rate == sample_rate_ && frame->samples == samples_a_frame_;
+  const ByteView rest = ByteView(block_).subspan(at_);
+  if (begins_stream(rest)) return ByteView();
+  if (!is_ours) {
     if (is_trailing_tag(block_, at_)) return ByteView();
-    const std::int64_t where = offset_ - static_cast<std::int64_t>(block_.size() - at_);
-    return corrupt("its MP3 frame at byte " + std::to_string(where) + " is broken");
+    return corrupt("its MP3 frame at byte " + std::to_string(position()) + " is broken");
   }
-  if (frame->bytes > block_.size() - at_) return ByteView();  // incomplete, so it does not count
+  if (frame->bytes > rest.size()) return ByteView();  // incomplete, so it does not count
   at_ += frame->bytes;
-  return ByteView(block_).subspan(at_ - frame->bytes, frame->bytes);
+  return rest.first(frame->bytes);
+}
+
+Result<std::optional<std::int64_t>> Mp3Frames::following() const {
+  std::int64_t at = audible_ ? end_ : position();
+  for (bool is_after_tag = false;; is_after_tag = true) {
+    ISOCOST_ASSIGN(const auto bytes, read_some(*source_, at, kMaxFrame));
+    if (begins_stream(bytes) || (is_after_tag && parse_frame(bytes, 0))) break;
+    const std::int64_t tag = size_of_trailing_tag(bytes);
+    if (tag == 0) return std::optional<std::int64_t>();
+    at += tag;
+  }
+  // A tag may be the last thing in a file, and the last frame incomplete.
+  ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(*source_, at));
+  ISOCOST_ASSIGN(const auto bytes, read_some(*source_, start, kMaxFrame));
+  const auto frame = parse_frame(bytes, 0);
+  if (!frame || frame->bytes > bytes.size()) return std::optional<std::int64_t>();
+  return std::optional(at);
 }
 
 Result<AudioHeader> read_mp3_header(const ByteSource& source) {
-  ISOCOST_ASSIGN(const Located first, first_frame(source));
   AudioHeader header;
   header.format = MediaFormat::kMp3;
-  header.sample_rate = first.frame.sample_rate;
-  header.channels = first.frame.channels;
-  if (const auto tag = parse_vbr_tag(first)) {
-    const std::int64_t there = source.size() - first.offset;
-    if (tag->bytes > there) {
-      return corrupt("cut off: its MP3 header says " + std::to_string(tag->bytes) + " bytes, " +
-                     std::to_string(there) + " are there");
-    }
-    if (tag->frames > there / static_cast<std::int64_t>(kMinFrame)) {
-      return corrupt("its MP3 header says more frames than its bytes can hold");
-    }
-    header.frames = std::max<std::int64_t>(0, tag->frames * first.frame.samples - tag->trim);
-    return header;
-  }
-  ISOCOST_ASSIGN(Mp3Frames frames, Mp3Frames::open(source));
   header.frames = 0;
-  for (;;) {
-    ISOCOST_ASSIGN(const ByteView frame, frames.next());
-    if (frame.empty()) return header;
-    header.frames += first.frame.samples;
+  constexpr int kMostStreams = 4096;
+  std::optional<std::int64_t> start = 0;
+  for (int i = 0; start; ++i) {
+    if (i == kMostStreams) return corrupt("it has too many MP3 streams one after another");
+    ISOCOST_ASSIGN(Mp3Frames frames, Mp3Frames::open(source, *start));
+    if (*start == 0) {
+      header.sample_rate = frames.sample_rate();
+      header.channels = frames.channels();
+    } else if (frames.sample_rate() != header.sample_rate) {
+      return streams_differ(*start);
+    }
+    ISOCOST_ASSIGN(const std::int64_t samples, count_samples(frames));
+    header.frames += samples;
+    ISOCOST_ASSIGN(start, frames.following());
   }
+  return header;
 }
 
 }  // namespace isocost

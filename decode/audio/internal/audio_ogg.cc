@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -23,6 +24,7 @@ constexpr std::size_t kMaxPage = kPageHeader + 255 + std::size_t{255} * 255;
 struct OggPage {
   std::uint64_t granule = 0;
   std::uint64_t serial = 0;
+  bool begins_stream = false;
   std::size_t header_bytes = 0;
   std::size_t bytes = 0;
 };
@@ -35,6 +37,7 @@ std::optional<OggPage> parse_page(ByteView bytes, std::size_t at) {
   OggPage page;
   page.granule = little_endian(bytes, at + 6, 8);
   page.serial = little_endian(bytes, at + 14, 4);
+  page.begins_stream = (bytes[at + 5] & 2) != 0;
   page.header_bytes = kPageHeader + segments;
   page.bytes = page.header_bytes;
   for (std::size_t i = 0; i < segments; ++i) page.bytes += bytes[at + kPageHeader + i];
@@ -62,7 +65,10 @@ struct Identification {
   std::uint64_t skipped = 0;  ///< Samples at the start that are decoded but not audible.
 };
 
-Result<Identification> parse_identification(ByteView packet) {
+/// Parses the first packet of a stream. `bytes` begin with its page, and may end within it.
+Result<Identification> parse_identification(ByteView bytes, const OggPage& page) {
+  const std::size_t end = std::min(page.bytes, bytes.size());
+  const ByteView packet = bytes.first(end).subspan(std::min(end, page.header_bytes));
   Identification id;
   if (has_tag(packet, 0, "\x01vorbis")) {
     if (packet.size() < 30) return corrupt("cut off within its Vorbis header");
@@ -81,6 +87,82 @@ Result<Identification> parse_identification(ByteView packet) {
     return id;
   }
   return Error(ErrorCode::kUnsupported, "its Ogg stream is neither Vorbis nor Opus");
+}
+
+std::int64_t audible(std::int64_t granule, const Identification& id) {
+  return std::max<std::int64_t>(0, granule - static_cast<std::int64_t>(id.skipped));
+}
+
+constexpr std::size_t kMostLinks = 4096;
+
+/// Returns the number of samples that a page tells; -1 stands for a page on which no packet ends.
+std::int64_t samples_of(const OggPage& page) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;  // sums over all links still fit
+  return std::min(static_cast<std::int64_t>(page.granule), kMost);
+}
+
+Error too_many_links() { return corrupt("it has too many chained Ogg streams"); }
+
+/// Reads the pages of a source one after another. Single-thread; the source must outlive it.
+class PageWalk {
+ public:
+  explicit PageWalk(const ByteSource& source) : source_(source) {}
+
+  /// Returns the offset behind the page that was read last.
+  std::int64_t offset() const { return offset_; }
+
+  /// Returns the bytes of the next page, valid until the next call.
+  Result<ByteView> next() {
+    auto page = parse_page(block_, at_);
+    if (!page || page->bytes > block_.size() - at_) {
+      ISOCOST_ASSIGN(block_, read_some(source_, offset_, kMaxPage));
+      at_ = 0;
+      page = parse_page(block_, at_);
+    }
+    if (!page || page->bytes > block_.size() - at_) {
+      return corrupt("its Ogg page at byte " + std::to_string(offset_) + " is broken or cut off");
+    }
+    const ByteView bytes = ByteView(block_).subspan(at_, page->bytes);
+    at_ += page->bytes;
+    offset_ += static_cast<std::int64_t>(page->bytes);
+    return bytes;
+  }
+
+ private:
+  const ByteSource& source_;
+  std::vector<std::uint8_t> block_;
+  std::size_t at_ = 0;
+  std::int64_t offset_ = 0;
+};
+
+/// Adds up the lengths of chained streams. `expected` is the first one's header.
+Result<AudioHeader> read_chain(const ByteSource& source, const AudioHeader& expected) {
+  AudioHeader header = expected;
+  header.frames = 0;
+  Identification id;
+  std::int64_t granule = 0;  // the last of this stream
+  std::size_t links = 0;
+  PageWalk walk(source);
+  while (walk.offset() < source.size()) {
+    ISOCOST_ASSIGN(const ByteView bytes, walk.next());
+    const OggPage page = *parse_page(bytes, 0);
+    if (page.begins_stream) {
+      if (++links > kMostLinks) return too_many_links();
+      header.frames += audible(std::exchange(granule, 0), id);
+      ISOCOST_ASSIGN(id, parse_identification(bytes, page));
+      const bool fits = id.header.format == header.format &&
+                        id.header.sample_rate == header.sample_rate &&
+                        id.header.channels == header.channels;
+      if (!fits) {
+        return Error(ErrorCode::kUnsupported,
+                     "its chained Ogg streams have different codecs, rates or channels: give each "
+                     "a file");
+      }
+    }
+    granule = std::max(granule, samples_of(page));
+  }
+  header.frames += audible(granule, id);
+  return header;
 }
 
 constexpr std::array<std::uint32_t, 256> make_checksum_table() {
@@ -107,31 +189,30 @@ std::uint32_t page_checksum(ByteView page) {
 
 }  // namespace
 
-Status check_ogg_pages(const ByteSource& source, std::int64_t samples) {
-  std::vector<std::uint8_t> block;
-  std::size_t at = 0;
-  std::int64_t offset = 0;
-  while (offset < source.size()) {
-    auto page = parse_page(block, at);
-    if (!page || page->bytes > block.size() - at) {
-      ISOCOST_ASSIGN(block, read_some(source, offset, kMaxPage));
-      at = 0;
-      page = parse_page(block, at);
-    }
-    const auto where = std::to_string(offset);
-    if (!page || page->bytes > block.size() - at) {
-      return corrupt("its Ogg page at byte " + where + " is broken or cut off");
-    }
-    const ByteView bytes = ByteView(block).subspan(at, page->bytes);
+Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int64_t samples) {
+  std::vector<OggLink> links;
+  std::int64_t before = 0;  // samples of the links before this one, about
+  std::int64_t last = 0;
+  PageWalk walk(source);
+  while (walk.offset() < source.size()) {
+    ISOCOST_ASSIGN(const ByteView bytes, walk.next());
+    const OggPage page = *parse_page(bytes, 0);
+    const std::int64_t offset = walk.offset() - static_cast<std::int64_t>(bytes.size());
     if (page_checksum(bytes) != little_endian(bytes, 22, 4)) {
-      return corrupt("its Ogg page at byte " + where + " does not fit its checksum");
+      return corrupt("its Ogg page at byte " + std::to_string(offset) +
+                     " does not fit its checksum");
     }
-    at += page->bytes;
-    offset += static_cast<std::int64_t>(page->bytes);
-    const auto granule = static_cast<std::int64_t>(page->granule);
-    if (granule > samples) return {};  // -1 stands for a page on which no packet ends
+    if (page.begins_stream || links.empty()) {
+      if (!links.empty()) links.back().bytes = offset - links.back().offset;
+      if (links.size() == kMostLinks) return too_many_links();
+      links.push_back({offset, source.size() - offset});
+      before += std::exchange(last, 0);
+    }
+    const std::int64_t granule = samples_of(page);
+    last = std::max(last, granule);
+    if (granule > samples - before) break;
   }
-  return {};
+  return links;
 }
 
 Result<AudioHeader> read_ogg_header(const ByteSource& source) {
@@ -141,18 +222,13 @@ Result<AudioHeader> read_ogg_header(const ByteSource& source) {
   if (!first || first->bytes > static_cast<std::uint64_t>(source.size())) {
     return corrupt("cut off within its first Ogg page");
   }
-  const std::size_t packet_end = std::min(first->bytes, head.size());
-  ISOCOST_ASSIGN(Identification id, parse_identification(ByteView(head).subspan(
-                                        first->header_bytes, packet_end - first->header_bytes)));
+  ISOCOST_ASSIGN(Identification id, parse_identification(head, *first));
   ISOCOST_ASSIGN(const OggPage last, last_page(source));
-  if (last.serial != first->serial) {
-    return Error(ErrorCode::kUnsupported, "it holds several Ogg streams; give one a file");
-  }
   if (last.granule > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     return corrupt("cut off: its last Ogg page ends within a packet");
   }
-  id.header.frames = static_cast<std::int64_t>(last.granule > id.skipped ? last.granule - id.skipped
-                                                                         : std::uint64_t{0});
+  if (last.serial != first->serial) return read_chain(source, id.header);
+  id.header.frames = audible(static_cast<std::int64_t>(last.granule), id);
   return id.header;
 }
 

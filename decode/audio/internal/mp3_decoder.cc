@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,13 +29,15 @@ namespace {
 
 class Mp3Decoder final : public AudioDecoder {
  public:
-  Mp3Decoder(Mp3Frames frames, AvCodec codec)
-      : frames_(std::move(frames)),
+  Mp3Decoder(const ByteSource& source, Mp3Frames frames, AvCodec codec)
+      : source_(source),
+        frames_(std::move(frames)),
         codec_(std::move(codec)),
         packet_(make_av_packet()),
         frame_(make_av_frame()),
-        skip_(static_cast<std::size_t>(frames_.skip())),
-        mono_(static_cast<std::size_t>(frames_.samples_a_frame())) {}
+        mono_(static_cast<std::size_t>(frames_.samples_a_frame())) {
+    begin_stream();
+  }
 
   std::int32_t sample_rate() const override {
     return static_cast<std::int32_t>(frames_.sample_rate());
@@ -44,14 +47,41 @@ class Mp3Decoder final : public AudioDecoder {
   Result<std::span<const float>> read() override {
     for (;;) {
       ISOCOST_ASSIGN(const std::size_t got, decode());
-      if (got == 0) return std::span<const float>();
+      if (got == 0) {
+        ISOCOST_ASSIGN(const bool more, next_stream());
+        if (!more) return std::span<const float>();
+        continue;
+      }
       const std::size_t skipped = std::min(skip_, got);
       skip_ -= skipped;
-      if (skipped < got) return std::span<const float>(mono_.data() + skipped, got - skipped);
+      const auto audible =
+          static_cast<std::size_t>(std::min(left_, static_cast<std::int64_t>(got - skipped)));
+      left_ -= static_cast<std::int64_t>(audible);
+      if (audible > 0) return std::span<const float>(mono_.data() + skipped, audible);
     }
   }
 
  private:
+  void begin_stream() {
+    skip_ = static_cast<std::size_t>(frames_.skip());
+    left_ = frames_.audible().value_or(INT64_MAX);
+    index_ = 0;
+  }
+
+  /// Moves on to the stream behind this one. Returns whether there is one.
+  Result<bool> next_stream() {
+    ISOCOST_ASSIGN(const std::optional<std::int64_t> start, frames_.following());
+    if (!start) return false;
+    ISOCOST_ASSIGN(Mp3Frames next, Mp3Frames::open(source_, *start));
+    if (next.sample_rate() != frames_.sample_rate()) {
+      return corrupt("its MP3 streams have different sample rates");
+    }
+    frames_ = std::move(next);
+    avcodec_flush_buffers(codec_.get());
+    begin_stream();
+    return true;
+  }
+
   /// Decodes the next frame into mono_. Returns its number of samples, 0 at the end.
   Result<std::size_t> decode() {
     ISOCOST_ASSIGN(const ByteView bytes, frames_.next());
@@ -87,11 +117,13 @@ class Mp3Decoder final : public AudioDecoder {
 
   static constexpr std::int64_t kLenient = 2;
 
+  const ByteSource& source_;
   Mp3Frames frames_;
   AvCodec codec_;
   AvPacket packet_;
   AvFrame frame_;
-  std::size_t skip_;
+  std::size_t skip_ = 0;   ///< Samples of this stream that come first and are not audible.
+  std::int64_t left_ = 0;  ///< Audible samples of this stream that were not handed out.
   std::vector<float> mono_;
   std::int64_t index_ = 0;
 };
@@ -110,7 +142,7 @@ Result<std::unique_ptr<AudioDecoder>> open_mp3(const ByteSource& source) {
   if (avcodec_open2(codec.get(), decoder, nullptr) < 0) {
     return Error(ErrorCode::kInternal, "the MP3 decoder does not open");
   }
-  return std::make_unique<Mp3Decoder>(std::move(frames), std::move(codec));
+  return std::make_unique<Mp3Decoder>(source, std::move(frames), std::move(codec));
 }
 
 }  // namespace isocost

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -11,33 +12,46 @@
 namespace isocost {
 
 /// Walks the frames of an MP3 stream, one after the other without a gap: damage is an error and is
-/// not skipped. Single-thread; the source must outlive it.
+/// not skipped. A file may hold several streams one after another, each with a length of its own.
+/// Single-thread; the source must outlive it.
 class Mp3Frames {
  public:
-  /// Finds the first frame. Errors: kCorrupt (no frames), kIo.
-  static Result<Mp3Frames> open(const ByteSource& source);
+  /// Finds the first frame from `start` on. Errors: kCorrupt (no frames, or more than there are
+  /// bytes), kIo.
+  static Result<Mp3Frames> open(const ByteSource& source, std::int64_t start = 0);
 
-  /// Returns the next whole frame that holds audio, valid until the next call; empty at the end.
-  /// Errors: kCorrupt (bytes that are neither a frame of this stream nor a tag at its end), kIo.
+  /// Returns the next whole frame that holds audio, valid until the next call; empty at the end of
+  /// the stream. Errors: kCorrupt (bytes that are neither a frame of this stream nor a tag or
+  /// another stream behind it), kIo.
   Result<ByteView> next();
+
+  /// Returns where another stream begins behind this one; nothing where none does. It is known from
+  /// the beginning where the stream states its length, otherwise once `next` has come to the end.
+  Result<std::optional<std::int64_t>> following() const;
 
   std::int64_t sample_rate() const { return sample_rate_; }
   std::int64_t channels() const { return channels_; }
   std::int64_t samples_a_frame() const { return samples_a_frame_; }
   /// Returns the number of decoded samples at the start that are not audible.
   std::int64_t skip() const { return skip_; }
+  /// Returns the number of audible samples; nothing where the stream does not state it.
+  std::optional<std::int64_t> audible() const { return audible_; }
 
  private:
-  Mp3Frames(const ByteSource& source, std::int64_t offset) : source_(&source), offset_(offset) {}
+  Mp3Frames(const ByteSource& source, std::int64_t offset)
+      : source_(&source), offset_(offset), end_(source.size()) {}
+  std::int64_t position() const { return offset_ - static_cast<std::int64_t>(block_.size() - at_); }
 
   const ByteSource* source_;
   std::int64_t offset_;  ///< Offset of the byte after block_.
+  std::int64_t end_;     ///< Offset behind the stream, as its header states it.
   std::vector<std::uint8_t> block_;
   std::size_t at_ = 0;
   std::int64_t sample_rate_ = 0;
   std::int64_t channels_ = 0;
   std::int64_t samples_a_frame_ = 0;
   std::int64_t skip_ = 0;
+  std::optional<std::int64_t> audible_;
 };
 
 }  // namespace isocost

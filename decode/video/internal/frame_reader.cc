@@ -48,7 +48,7 @@ FrameReader::FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit lim
       gives_(given),
       index_(input),
       packets_(input),
-      clock_(*input.video(), origin) {}
+      clock_(*input.stream(), origin) {}
 
 Result<bool> FrameReader::next(AVFrame* frame) {
   Result<bool> got = decode(frame);
@@ -123,7 +123,7 @@ Status FrameReader::send_packet() {
 
 void FrameReader::begin(const AVPacket& packet) {
   index_.note_first(packet);
-  if (begins_in_open_group(*input_.video(), packet)) leniency_.begin_in_open_group();
+  if (begins_in_open_group(*input_.stream(), packet)) leniency_.begin_in_open_group();
 }
 
 Result<bool> FrameReader::seek(std::int64_t time_us) {

@@ -14,11 +14,18 @@ extern "C" {
 
 namespace isocost {
 
+namespace {
+
+KeyFrameIndex::Extent extent_of(std::string_view demuxer) {
+  if (demuxer == "matroska,webm") return KeyFrameIndex::Extent::kGrows;
+  const bool is_whole = demuxer == "avi" || demuxer.starts_with("mov,");
+  return is_whole ? KeyFrameIndex::Extent::kWhole : KeyFrameIndex::Extent::kNone;
+}
+
+}  // namespace
+
 KeyFrameIndex::KeyFrameIndex(const FfmpegInput& input)
-    : stream_(input.video()),
-      extent_(std::string_view(input.context()->iformat->name) == "matroska,webm"
-                  ? Extent::kGrows
-                  : Extent::kWhole) {}
+    : stream_(input.stream()), extent_(extent_of(input.context()->iformat->name)) {}
 
 void KeyFrameIndex::note_first(const AVPacket& packet) {
   if (extent_ == Extent::kGrows) return;
@@ -27,6 +34,7 @@ void KeyFrameIndex::note_first(const AVPacket& packet) {
 }
 
 const AVIndexEntry* KeyFrameIndex::at_or_before(std::int64_t ticks) const {
+  if (extent_ == Extent::kNone) return nullptr;
   return avformat_index_get_entry_from_timestamp(stream_, ticks, AVSEEK_FLAG_BACKWARD);
 }
 
@@ -40,7 +48,7 @@ std::int64_t KeyFrameIndex::before(std::int64_t ticks, int count) const {
 }
 
 bool KeyFrameIndex::may_grow_behind(const AVIndexEntry* entry) const {
-  if (extent_ == Extent::kWhole) return false;
+  if (extent_ != Extent::kGrows) return false;
   const int entries = avformat_index_get_entries_count(stream_);
   return entry == nullptr || entry == avformat_index_get_entry(stream_, entries - 1);
 }

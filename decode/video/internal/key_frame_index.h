@@ -15,8 +15,9 @@ namespace isocost {
 class KeyFrameIndex {
  public:
   /// Whether seeking may find key frames that the index does not have yet. Matroska's index is
-  /// read, or made from the clusters, only when somebody seeks.
-  enum class Extent { kGrows, kWhole };
+  /// read, or made from the clusters, only when somebody seeks. Containers of streams have none,
+  /// and what libavformat makes in its place does not tell key frames.
+  enum class Extent { kGrows, kWhole, kNone };
 
   explicit KeyFrameIndex(const FfmpegInput& input);
 

@@ -25,6 +25,7 @@ Result<const AVPacket*> PacketFeed::take() {
       }
     }
     const bool is_first = state_ == State::kFirst;
+    if (is_first && is_before_key()) continue;
     state_ = State::kFollowing;
     if (is_leading()) continue;
     note_leading(is_first);
@@ -43,6 +44,11 @@ Status PacketFeed::jump(std::int64_t ticks) {
   return {};
 }
 
+bool PacketFeed::is_before_key() const {
+  const AVStream& stream = *input_.stream();
+  return begins_with_key_frame(stream.codecpar->codec_id) && !is_key_frame(stream, *packet_);
+}
+
 /// Pictures that are shown before the key frame we jumped to, or begin with, but come after it may
 /// refer to ones that we do not have. None of them is wanted: the key frame itself is not later
 /// than the target.
@@ -56,7 +62,7 @@ void PacketFeed::note_leading(bool is_first) {
   if (packet_->pts == AV_NOPTS_VALUE) return;
   if (key_ && packet_->pts > *key_) key_.reset();
   const bool is_key = (packet_->flags & AV_PKT_FLAG_KEY) != 0;
-  if (is_first && is_key && loses_leading_pictures(input_.video()->codecpar->codec_id)) {
+  if (is_first && is_key && loses_leading_pictures(*input_.stream(), *packet_)) {
     key_ = packet_->pts;
   }
 }
@@ -64,7 +70,7 @@ void PacketFeed::note_leading(bool is_first) {
 /// Decoding costs as much for a picture that nobody sees as for one that is wanted.
 bool PacketFeed::is_needless() const {
   return packet_->pts != AV_NOPTS_VALUE && packet_->pts < need_from_ &&
-         is_never_referred_to(*input_.video(), *packet_);
+         is_never_referred_to(*input_.stream(), *packet_);
 }
 
 }  // namespace isocost

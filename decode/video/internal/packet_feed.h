@@ -13,7 +13,7 @@ namespace isocost {
 class PacketFeed {
  public:
   enum class State {
-    kFirst,      ///< No packet was taken yet.
+    kFirst,      ///< No packet was taken yet; those before the first key frame are left out.
     kFollowing,  ///< The next packet is the one after the last.
     kHeld,       ///< The next packet is the one that a jump has led to.
     kEnded,      ///< No packet follows.
@@ -38,6 +38,7 @@ class PacketFeed {
   void need_from(std::int64_t ticks) { need_from_ = ticks; }
 
  private:
+  bool is_before_key() const;
   bool is_leading() const;
   bool is_needless() const;
   void note_leading(bool is_first);

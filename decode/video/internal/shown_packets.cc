@@ -63,10 +63,61 @@ Bytes bytes_of(const AVPacket& packet) {
   return {packet.data, static_cast<std::size_t>(std::max(packet.size, 0))};
 }
 
+/// Returns whether a header of MPEG-1 or MPEG-2 says that the leading pictures of its group refer
+/// to nothing before it (ITU-T H.262, 6.3.8).
+bool has_closed_group(Bytes bytes) {
+  constexpr std::uint8_t kGroupHeader = 0xB8;
+  constexpr std::uint8_t kClosed = 0x40;
+  for (std::size_t i = 0; i + 7 < bytes.size(); ++i) {
+    const bool is_group =
+        bytes[i] == 0 && bytes[i + 1] == 0 && bytes[i + 2] == 1 && bytes[i + 3] == kGroupHeader;
+    if (is_group) return (bytes[i + 7] & kClosed) != 0;
+  }
+  return false;
+}
+
 }  // namespace
 
-bool loses_leading_pictures(int codec_id) {
-  return codec_id == AV_CODEC_ID_H264 || codec_id == AV_CODEC_ID_MPEG4;
+bool begins_with_key_frame(int codec_id) {
+  switch (codec_id) {
+    case AV_CODEC_ID_H264:
+    case AV_CODEC_ID_HEVC:
+    case AV_CODEC_ID_VP8:
+    case AV_CODEC_ID_VP9:
+    case AV_CODEC_ID_AV1:
+    case AV_CODEC_ID_MPEG1VIDEO:
+    case AV_CODEC_ID_MPEG2VIDEO:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_key_frame(const AVStream& stream, const AVPacket& packet) {
+  if ((packet.flags & AV_PKT_FLAG_KEY) != 0) return true;
+  if (stream.codecpar->codec_id != AV_CODEC_ID_HEVC) return false;
+  constexpr int kNone = -1;
+  int picture = kNone;
+  for_each_unit(bytes_of(packet), nal_length_bytes(*stream.codecpar), [&](std::uint8_t header) {
+    const int type = type_of(header);
+    if (picture == kNone && type <= kLastPicture) picture = type;
+  });
+  return picture >= kFirstLink && picture <= kLastKey;
+}
+
+bool loses_leading_pictures(const AVStream& stream, const AVPacket& key_frame) {
+  switch (stream.codecpar->codec_id) {
+    case AV_CODEC_ID_H264:
+    case AV_CODEC_ID_MPEG4:
+    case AV_CODEC_ID_VC1:
+    case AV_CODEC_ID_WMV3:
+      return true;
+    case AV_CODEC_ID_MPEG1VIDEO:
+    case AV_CODEC_ID_MPEG2VIDEO:
+      return !has_closed_group(bytes_of(key_frame));
+    default:
+      return false;
+  }
 }
 
 bool begins_in_open_group(const AVStream& stream, const AVPacket& packet) {
@@ -99,23 +150,33 @@ bool is_never_referred_to(const AVStream& stream, const AVPacket& packet) {
 ShownPackets::ShownPackets(const AVStream& stream)
     : stream_(stream), nal_length_bytes_(nal_length_bytes(*stream.codecpar)) {}
 
+bool ShownPackets::has_begun() const {
+  return had_key_ || !begins_with_key_frame(stream_.codecpar->codec_id);
+}
+
 bool ShownPackets::is_shown(const AVPacket& packet) {
   constexpr std::uint8_t kVp8Shown = 0x10;
   const AVCodecID codec = stream_.codecpar->codec_id;
   // Pictures that an edit list cuts away are decoded nevertheless.
   const bool decodable = is_decodable(packet);
   if ((packet.flags & AV_PKT_FLAG_DISCARD) != 0) return false;
-  if (codec == AV_CODEC_ID_VP8) return packet.size < 1 || (packet.data[0] & kVp8Shown) != 0;
-  return decodable;
+  const bool is_hidden =
+      codec == AV_CODEC_ID_VP8 && packet.size > 0 && (packet.data[0] & kVp8Shown) == 0;
+  return decodable && !is_hidden;
 }
 
 bool ShownPackets::is_decodable(const AVPacket& packet) {
   const AVCodecID codec = stream_.codecpar->codec_id;
+  const bool is_first_key = !had_key_ && is_key_frame(stream_, packet);
+  had_key_ |= is_first_key;
+  if (!has_begun()) return false;
   if (codec == AV_CODEC_ID_HEVC) return is_decodable_hevc(packet);
-  if (!loses_leading_pictures(codec) || packet.pts == AV_NOPTS_VALUE) return true;
-  if (!first_key_ && (packet.flags & AV_PKT_FLAG_KEY) != 0) first_key_ = packet.pts;
-  if (first_key_ && packet.pts > *first_key_) in_leading_ = false;
-  return !in_leading_ || !first_key_ || packet.pts >= *first_key_;
+  if (packet.pts == AV_NOPTS_VALUE) return true;
+  if (is_first_key && loses_leading_pictures(stream_, packet)) first_key_ = packet.pts;
+  if (is_first_key && !first_key_) in_leading_ = false;
+  if (!first_key_) return true;
+  if (packet.pts > *first_key_) in_leading_ = false;
+  return !in_leading_ || packet.pts >= *first_key_;
 }
 
 bool ShownPackets::is_decodable_hevc(const AVPacket& packet) {

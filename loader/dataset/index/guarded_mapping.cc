@@ -37,7 +37,7 @@ std::atomic<Slot*>& slots() {
 }
 
 struct sigaction& handler_before() {
-  static struct sigaction before {};
+  static struct sigaction before{};
   return before;
 }
 
@@ -77,7 +77,7 @@ void install_handler() {
   static std::once_flag once;
   std::call_once(once, [] {
     (void)slots();  // initialised before the handler can need it
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_sigaction = on_bus_error;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigemptyset(&action.sa_mask);
@@ -107,7 +107,7 @@ Slot* take_slot(std::byte* begin, std::size_t size) {
 Result<GuardedMapping> GuardedMapping::map(const std::filesystem::path& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return last_file_error(path, "open");
-  struct stat status {};
+  struct stat status{};
   if (fstat(file.get(), &status) != 0) return last_file_error(path, "stat");
   if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
     return Error(ErrorCode::kCorrupt, "broken index: empty or not a file");
@@ -152,7 +152,7 @@ std::span<const std::byte> GuardedMapping::bytes() const {
 bool GuardedMapping::damaged() const {
   if (slot_ == nullptr) return false;
   if (slot_->damaged.load()) return true;
-  struct stat status {};
+  struct stat status{};
   // A file that was replaced or removed keeps its bytes as long as it is mapped.
   const bool is_ours = stat(file_.c_str(), &status) == 0 && status.st_ino == inode_;
   return is_ours && static_cast<std::size_t>(status.st_size) < slot_->size.load();

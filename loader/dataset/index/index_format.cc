@@ -133,7 +133,7 @@ Status IndexView::check_parts() const {
     if (!is_inside(part_offset(i), shape.encoded_bytes, tar_bytes_)) {
       return broken("a part beyond its shard");
     }
-    if (shape.modality > Modality::kVideo || shape.format > MediaFormat::kAvi ||
+    if (shape.modality > Modality::kVideo || shape.format > kLastFormat ||
         modality_of(shape.format) != shape.modality || shape.orientation < 1 ||
         shape.orientation > 8) {
       return broken("an unknown kind of part");

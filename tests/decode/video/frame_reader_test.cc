@@ -12,6 +12,7 @@
 
 #include "base/byte_source.h"
 #include "decode/bytes/ffmpeg_input.h"
+#include "decode/bytes/media_codecs.h"
 #include "decode/shape/decode_limit.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/jump_progress.h"
@@ -31,8 +32,8 @@ class Video {
       : bytes_(golden_video(name)),
         source_(bytes_),
         input_(FfmpegInput::open(source_, MediaFormat::kMp4).value()),
-        reader_(input_, open_video_decoder(*input_.video(), kManyPixels).value(),
-                {&limit_, 10'000'000}, std::nullopt, given),
+        reader_(input_, open_decoder(*input_.stream(), kManyPixels).value(), {&limit_, 10'000'000},
+                std::nullopt, given),
         frame_(make_av_frame()) {
     EXPECT_TRUE(next().value());
   }

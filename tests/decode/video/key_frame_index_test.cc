@@ -47,7 +47,7 @@ AvPacket packet_of(std::int64_t pts, std::int64_t dts) {
 TEST_F(KeyFrameIndexTest, FindsKeyFrames) {
   const FfmpegInput input = open(MediaFormat::kMp4);
   const KeyFrameIndex index(input);
-  const std::int64_t second = input.video()->time_base.den / input.video()->time_base.num;
+  const std::int64_t second = input.stream()->time_base.den / input.stream()->time_base.num;
   EXPECT_EQ(index.at_or_before(-1), nullptr);
   ASSERT_NE(index.at_or_before(2 * second - 1), nullptr);
   EXPECT_EQ(index.at_or_before(2 * second - 1)->timestamp, second);

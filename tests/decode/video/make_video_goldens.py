@@ -8,13 +8,14 @@ with.
     PYTHONPATH=.. python3 make_video_goldens.py none > video_goldens.txt
 
 The second version cannot make all of them. From FFmpeg 8 on, which the first has, 10 bits a value and odd widths have
-other colours, and from PyAV 17 on interlaced pictures.
+other colours, and from PyAV 17 on interlaced pictures. The line of late_key_hevc.mp4 is the first version's: before
+FFmpeg 8, HEVC's frames before the first key frame are shown, too.
 
 With names of videos it makes only these, with `none` none; it prints the lines of all.
 
-A line: file, frames, mean frames a second as two numbers, width and height as displayed, FNV-1a hash of the RGB of all
-frames in the order in which they are shown, as displayed. For a file whose frames name their colours the hash is 0, as
-PyAV does not look at them.
+A line has the file, frames, mean frames a second as two numbers (the encoder's where PyAV knows none), width and height
+as displayed, and the FNV-1a hash of the RGB of all frames in the order in which they are shown, as displayed. For a
+file whose frames name their colours the hash is 0, as PyAV does not look at them.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import fractions
 import io
 import pathlib
 import struct
+import subprocess
 
 import av
 import numpy
@@ -37,7 +39,9 @@ OPEN = {"x264-params": "open-gop=1:b-adapt=0:scenecut=0:min-keyint=10"}
 #   b, gop, size, pixels: of the encoder, and its other options
 #   muxer: options of the container
 #   variable: times at random; start: the first of them; turned: as a player turns or mirrors it
-#   cut: the key frame from which packets are copied; twins: frames that get the time of the one before
+#   cut: the key frame from which packets are copied; skip: packets that are left out at the start
+#   program: encoded by the ffmpeg program, as PyAV lacks the encoder
+#   twins: frames that get the time of the one before
 #   edits: MP4's edit list, pairs of a first frame (None: nothing is shown) and a number of frames
 #   sound: a track of silence beside it, first in the file
 VIDEOS = {
@@ -152,6 +156,52 @@ VIDEOS = {
     "cut_hevc_whole.mp4": ("libx265", 25, 28, {"open": True, "cut": 1, "muxer": {"use_editlist": "0"}}),
     "cut_hevc_frames.mp4": ("libx265", 25, 28, {"open": True, "cut": 1,
                                                 "muxer": {"movflags": "frag_keyframe+empty_moov"}}),
+    # Other containers and codecs.
+    "mpeg2.mkv": ("mpeg2video", 25, 26, {**SMALL, "b": 2}),
+    "mpeg2.ts": ("mpeg2video", 25, 26, {**SMALL, "b": 2}),
+    "mpeg2.mpg": ("mpeg2video", 25, 26, {**SMALL, "b": 2}),
+    "mpeg2_422.ts": ("mpeg2video", 25, 6, {**SMALL, "pixels": "yuv422p"}),
+    "mpeg2_program.vob": ("mpeg2video", NTSC, 20, SMALL),
+    "mpeg1.mpg": ("mpeg1video", 25, 26, {**SMALL, "b": 1}),
+    "h264.ts": ("libx264", 25, 30, {**SMALL, "b": 3}),
+    "h264_open.ts": ("libx264", 25, 40, {**SMALL, "b": 3, "gop": 10, "options": OPEN}),
+    "h264.m2ts": ("libx264", 25, 20, {**SMALL, "b": 2}),
+    "h264.mpg": ("libx264", 25, 20, {**SMALL, "b": 2}),
+    "hevc.ts": ("libx265", 25, 20, {"b": 2}),
+    "sound.ts": ("libx264", 25, 30, {**SMALL, "b": 2, "sound": True}),
+    "late.ts": ("libx264", 25, 20, {**SMALL, "start": 500}),
+    "h264.flv": ("libx264", 25, 30, {**SMALL, "b": 3}),
+    "flv1.flv": ("flv", 25, 20, SMALL),
+    "wmv1.asf": ("wmv1", 25, 20, SMALL),
+    "wmv2.wmv": ("wmv2", 25, 20, SMALL),
+    "h264.wmv": ("libx264", 25, 20, SMALL),
+    "msmpeg4.avi": ("msmpeg4", 25, 20, SMALL),
+    "msmpeg4v2.avi": ("msmpeg4v2", 25, 20, SMALL),
+    "h264.3gp": ("libx264", 25, 20, {**SMALL, "b": 2}),
+    "h263.3gp": ("h263", 15, 12, {"size": (128, 96)}),
+    "mpeg4.3gp": ("mpeg4", 15, 12, SMALL),
+    "mjpeg.avi": ("mjpeg", 25, 8, {**SMALL, "pixels": "yuvj420p"}),
+    "mjpeg.mov": ("mjpeg", 25, 8, {**SMALL, "pixels": "yuvj422p"}),
+    "prores.mov": ("prores_ks", 25, 4, {**SMALL, "pixels": "yuv422p10le"}),
+    "prores_4444.mov": ("prores_ks", 25, 3, {**SMALL, "pixels": "yuv444p10le"}),
+    "ffv1.mkv": ("ffv1", 25, 6, SMALL),
+    "ffv1.avi": ("ffv1", 25, 4, {**SMALL, "pixels": "yuv422p10le"}),
+    "theora.ogv": ("libtheora", 25, 26, {**SMALL, "program": True}),
+    "sound.ogv": ("libtheora", 25, 26, {**SMALL, "program": True, "sound": True}),
+    # The first key frame comes late.
+    "late_key.mp4": ("libx264", 25, 30, {**SMALL, "b": 2, "skip": 5}),
+    "late_key_sorted.mp4": ("libx264", 25, 30, {**SMALL, "skip": 3}),
+    "late_key_frames.mp4": ("libx264", 25, 30, {**SMALL, "skip": 3, "muxer": {"movflags": "frag_keyframe+empty_moov"}}),
+    "late_key_open.mp4": ("libx264", 25, 40, {**SMALL, "b": 3, "skip": 4, "gop": 10, "options": OPEN}),
+    "late_key.mkv": ("libx264", 25, 30, {**SMALL, "b": 2, "skip": 5}),
+    "late_key.ts": ("libx264", 25, 30, {**SMALL, "b": 2, "skip": 5}),
+    "late_key.flv": ("libx264", 25, 30, {**SMALL, "skip": 5}),
+    "late_key_hevc.mp4": ("libx265", 25, 30, {"b": 2, "skip": 3, "gop": 8}),
+    "late_key_vp8.webm": ("libvpx", 25, 30, {**SMALL, "skip": 3}),
+    "late_key_vp9.webm": ("libvpx-vp9", 25, 30, {**SMALL, "skip": 3}),
+    "late_key_mpeg2.ts": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 4}),
+    "late_key_mpeg2.mkv": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 4}),
+    "late_key_mpeg4.mp4": ("mpeg4", 25, 30, {**SMALL, "skip": 4}),
 }
 
 # What MP4 writes for a video that is shown so, and what is shown of a frame.
@@ -197,10 +247,13 @@ def encoder_options(codec, how):
 
 
 def make(file, codec, rate, count, how):
-    if "cut" in how:
+    if "cut" in how or "skip" in how:
         whole = io.BytesIO()
-        encode(whole, "mp4", codec, rate, count, {key: how[key] for key in how if key != "muxer"})
+        plain = {key: how[key] for key in how if key != "muxer"}
+        encode(whole, "matroska" if codec == "libvpx" else "mp4", codec, rate, count, plain)
         copy_from_key(whole, file, how)
+    elif "program" in how:
+        encode_by_program(file, codec, rate, count, how)
     else:
         encode(str(file), None, codec, rate, count, how)
     if file.suffix == ".mp4" and "twins" in how:
@@ -249,6 +302,16 @@ def encode(out, container, codec, rate, count, how):
                 out.mux(packet)
 
 
+def encode_by_program(file, codec, rate, count, how):
+    width, height = how["size"]
+    rgb = b"".join(picture.tobytes() for picture in pictures(width, height, count))
+    sound = ["-f", "lavfi", "-i", "sine=d=1", "-map", "1", "-map", "0", "-c:a", "libvorbis"] if "sound" in how else []
+    command = ["ffmpeg", "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r",
+               str(rate), "-i", "-", *sound, "-c:v", codec, "-pix_fmt", "yuv420p", "-g", "12", "-q:v", "6", "-fflags",
+               "+bitexact", str(file)]
+    subprocess.run(command, input=rgb, check=True)
+
+
 def write_silence(out, stream):
     stream.layout = "mono"
     frame = av.AudioFrame.from_ndarray(numpy.zeros((1, 24000), numpy.float32), format="flt", layout="mono")
@@ -263,12 +326,13 @@ def copy_from_key(whole, file, how):
     with av.open(whole) as given, av.open(str(file), "w", options=how.get("muxer", {})) as out:
         source = given.streams.video[0]
         stream = out.add_stream_from_template(source)
-        keys = 0
+        keys = packets = 0
         for packet in given.demux(source):
             if packet.dts is None:
                 continue
             keys += packet.is_keyframe
-            if keys > how["cut"]:
+            packets += 1
+            if keys > how.get("cut", -1) and packets > how.get("skip", 0):
                 packet.stream = stream
                 out.mux(packet)
 
@@ -340,10 +404,19 @@ def turn(file, matrix):
     file.write_bytes(content[:at] + turned + content[at + len(turned):])
 
 
+def decoded(given):
+    """The frames that players show: packets before the first key frame fail, or give none."""
+    for packet in given.demux(video=0):
+        try:
+            yield from packet.decode()
+        except (av.error.InvalidDataError, av.error.ValueError):
+            pass
+
+
 def show(name, how):
     with av.open(str(FOLDER / name)) as given:
-        rate = given.streams.video[0].average_rate
-        frames = [frame.to_ndarray(format="rgb24") for frame in given.decode(video=0)]
+        rate = given.streams.video[0].average_rate or fractions.Fraction(VIDEOS[name][1])
+        frames = [frame.to_ndarray(format="rgb24") for frame in decoded(given)]
     as_shown = TURNS[how["turned"]][1] if "turned" in how else lambda frame: frame
     shown = numpy.ascontiguousarray([as_shown(frame) for frame in frames])
     value = 0 if how.get("colours") else fnv1a(shown.tobytes())

@@ -122,6 +122,42 @@ TEST_P(ShownPacketsTest, H264LosesWhatIsShownBeforeTheFirstKeyFrame) {
   EXPECT_EQ(letters, "+--+++");  // a time that is wrong later on hides nothing
 }
 
+TEST_P(ShownPacketsTest, NothingIsShownBeforeTheFirstKeyFrame) {
+  EXPECT_EQ(shown({{kTrailing}, {kTrailing}, {kCra}, {kRasl}, {kTrailing}}), "--+-+");
+  for (const AVCodecID codec : {AV_CODEC_ID_H264, AV_CODEC_ID_VP8, AV_CODEC_ID_VP9}) {
+    stream_->codecpar->codec_id = codec;
+    ShownPackets of(*stream_);
+    std::string letters;
+    for (const std::int64_t time : {10, 20, 40, 60}) {
+      const AvPacket packet = make_av_packet();
+      packet->pts = time;
+      if (time == 40) packet->flags = AV_PKT_FLAG_KEY;
+      letters += of.is_shown(*packet) ? '+' : '-';
+    }
+    EXPECT_EQ(letters, "--++") << codec;
+  }
+}
+
+TEST_P(ShownPacketsTest, Mpeg2LosesLeadingPicturesUnlessTheirGroupIsClosed) {
+  stream_->codecpar->codec_id = AV_CODEC_ID_MPEG2VIDEO;
+  for (const bool is_closed : {false, true}) {
+    ShownPackets of(*stream_);
+    std::string letters;
+    for (const std::int64_t time : {40, 20, 80, 60}) {
+      std::vector<std::uint8_t> group = {0, 0, 1, 0xB8, 0, 8, 0, 0};
+      if (is_closed) group.back() = 0x40;
+      const AvPacket packet = make_av_packet();
+      packet->data = group.data();
+      packet->size = static_cast<int>(group.size());
+      packet->pts = time;
+      if (time == 40) packet->flags = AV_PKT_FLAG_KEY;
+      letters += of.is_shown(*packet) ? '+' : '-';
+    }
+    EXPECT_EQ(letters, is_closed ? "++++" : "+-++");
+    EXPECT_FALSE(of.in_leading());
+  }
+}
+
 TEST_P(ShownPacketsTest, H264BeginsInAnOpenGroupWithoutAnIdr) {
   stream_->codecpar->codec_id = AV_CODEC_ID_H264;
   if (GetParam() > 0) stream_->codecpar->extradata[4] = stream_->codecpar->extradata[21];
@@ -168,6 +204,7 @@ TEST_P(ShownPacketsTest, CutPacketsAreReadToTheirEnd) {
       const AvPacket packet = make_av_packet();
       packet->data = bytes.data();
       packet->size = size;
+      packet->flags = AV_PKT_FLAG_KEY;
       EXPECT_TRUE(of.is_shown(*packet));
     }
   }

@@ -9,6 +9,7 @@
 
 #include "base/byte_source.h"
 #include "decode/bytes/ffmpeg_input.h"
+#include "decode/bytes/media_codecs.h"
 #include "decode/shape/decode_limit.h"
 #include "decode/video/internal/frame_reader.h"
 #include "decode/video/internal/frame_scaler.h"
@@ -137,7 +138,7 @@ TEST(VideoFrames, JumpsToTheLastKeyFrameBefore) {
     const Bytes video = video_of(c, 100);  // 10 a second, a key frame every second
     const MemoryByteSource source(video);
     auto input = FfmpegInput::open(source, c.container);
-    auto codec = open_video_decoder(*input->video(), kManyPixels);
+    auto codec = open_decoder(*input->stream(), kManyPixels);
     const DecodeLimit limit;
     FrameReader reader(*input, *std::move(codec), {&limit, 5'500'000});
     const AvFrame frame = make_av_frame();
@@ -154,7 +155,7 @@ std::vector<int> given_for_the_last(const Bytes& video, FramesGiven given) {
   const MemoryByteSource source(video);
   const auto times = video_frame_times(source, MediaFormat::kMp4);
   auto input = FfmpegInput::open(source, MediaFormat::kMp4);
-  auto codec = open_video_decoder(*input->video(), kManyPixels);
+  auto codec = open_decoder(*input->stream(), kManyPixels);
   const DecodeLimit limit;
   FrameReader reader(*input, *std::move(codec), {&limit, times->us.back()}, times->origin, given);
   reader.need_from(times->us.back());

@@ -61,7 +61,7 @@ Frames frames_of(const ByteSource& source, const PartShape& shape,
 
 TEST(VideoGolden, FramesAndRatesAreThoseOfPyAv) {
   const auto all = goldens();
-  ASSERT_EQ(all.size(), 99U);
+  ASSERT_EQ(all.size(), 143U);
   for (const Golden& golden : all) {
     SCOPED_TRACE(golden.name);
     const auto bytes = test::golden_video(golden.name);
@@ -110,6 +110,23 @@ TEST(VideoGolden, AFrameIsTheSameAloneAndAmongOthers) {
       ASSERT_EQ(alone.size(), 1U);
       EXPECT_EQ(alone.front(), all[static_cast<std::size_t>(i)]) << i;
     }
+  }
+}
+
+TEST(VideoGolden, ADurationBeginsWithTheFirstFrameAndEndsWithTheLast) {
+  for (const Golden& golden : goldens()) {
+    const bool is_late = golden.name.starts_with("late_key");
+    const bool is_stream = std::ranges::any_of(
+        std::vector<std::string>{".ts", ".mpg", ".m2ts", ".flv", ".wmv", ".asf", ".ogv", ".vob"},
+        [&](const std::string& end) { return golden.name.ends_with(end); });
+    if (!is_late && !is_stream) continue;
+    const auto bytes = test::golden_video(golden.name);
+    const auto shape = probe(MemoryByteSource(bytes), golden.name, {});
+    ASSERT_TRUE(shape.has_value()) << golden.name;
+    const double frame_us = 1e6 * golden.denominator / golden.numerator;
+    EXPECT_NEAR(static_cast<double>(shape->duration_us),
+                frame_us * static_cast<double>(golden.frames), 1.1 * frame_us)
+        << golden.name;
   }
 }
 

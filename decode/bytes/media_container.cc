@@ -1,4 +1,4 @@
-#include "decode/video/internal/video_container.h"
+#include "decode/bytes/media_container.h"
 
 #include <algorithm>
 #include <array>
@@ -18,6 +18,8 @@
 namespace isocost {
 namespace {
 
+constexpr std::int64_t kLargest = std::int64_t{1} << 62;  ///< Sums with offsets still fit.
+
 Error cut_off(std::int64_t said, std::int64_t there) {
   return corrupt("cut off: its header says " + std::to_string(said) + " bytes, " +
                  std::to_string(there) + " are there");
@@ -28,7 +30,7 @@ class Mp4Boxes {
  public:
   explicit Mp4Boxes(const ByteSource& source) : source_(source) {}
 
-  Result<VideoContainer> run() {
+  Result<MediaContainer> run() {
     ISOCOST_TRY(walk(0, source_.size(), 0));
     if (!moov_) return corrupt("cut off: it has no MP4 'moov' box");
     return found_;
@@ -109,7 +111,7 @@ class Mp4Boxes {
   }
 
   const ByteSource& source_;
-  VideoContainer found_;
+  MediaContainer found_;
   bool moov_ = false;
   int boxes_ = 0;
 };
@@ -132,7 +134,7 @@ std::optional<EbmlSize> parse_ebml_size(ByteView bytes, std::size_t at) {
   return size;
 }
 
-Result<VideoContainer> check_matroska(const ByteSource& source) {
+Result<MediaContainer> check_matroska(const ByteSource& source) {
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, 256));
   if (!has_tag(head, 0, "\x1A\x45\xDF\xA3")) return corrupt("it is no Matroska or WebM file");
   const auto header = parse_ebml_size(head, 4);
@@ -146,29 +148,90 @@ Result<VideoContainer> check_matroska(const ByteSource& source) {
   if (size->value && *size->value > source.size() - body) {
     return cut_off(body + *size->value, source.size());
   }
-  return VideoContainer{};
+  return MediaContainer{};
 }
 
-Result<VideoContainer> check_avi(const ByteSource& source) {
+Result<MediaContainer> check_avi(const ByteSource& source) {
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, 12));
   if (!has_tag(head, 0, "RIFF") || !has_tag(head, 8, "AVI ")) return corrupt("it is no AVI file");
   const std::int64_t said = 8 + static_cast<std::int64_t>(little_endian(head, 4, 4));
   if (said > source.size()) return cut_off(said, source.size());
-  return VideoContainer{};
+  return MediaContainer{};
+}
+
+/// Checks an AIFF. Programs that write to a pipe state a size near 2 GiB.
+Result<MediaContainer> check_aiff(const ByteSource& source) {
+  constexpr std::int64_t kUnknown = 0x7F00'0000;
+  ISOCOST_ASSIGN(const auto head, read_some(source, 0, 12));
+  if (!has_tag(head, 0, "FORM") || head.size() < 12) return corrupt("it is no AIFF file");
+  const auto size = static_cast<std::int64_t>(big_endian(head, 4, 4));
+  if (size < kUnknown && 8 + size > source.size()) return cut_off(8 + size, source.size());
+  return MediaContainer{};
+}
+
+/// Checks the chunks of a CAF; the last one's size may be unknown, and is then -1.
+Result<MediaContainer> check_caf(const ByteSource& source) {
+  constexpr int kMaxChunks = 1000;
+  constexpr std::size_t kHeader = 12;
+  std::int64_t at = 8;
+  for (int i = 0; i < kMaxChunks && at < source.size(); ++i) {
+    ISOCOST_ASSIGN(const auto head, read_some(source, at, kHeader));
+    if (head.size() < kHeader) return corrupt("cut off within a CAF chunk header");
+    const auto size = static_cast<std::int64_t>(big_endian(head, 4, 8));
+    if (size == -1 && has_tag(head, 0, "data")) return MediaContainer{};
+    if (size < 0) return corrupt("it has a CAF chunk of an impossible size");
+    at += kHeader;
+    if (size > source.size() - at) return cut_off(at + std::min(size, kLargest), source.size());
+    at += size;
+  }
+  return at < source.size() ? Result<MediaContainer>(corrupt("it has too many CAF chunks"))
+                            : MediaContainer{};
+}
+
+/// Checks that the header and the data object of ASF lie in the source; live streams do not know
+/// the size of the second.
+Result<MediaContainer> check_asf(const ByteSource& source) {
+  constexpr std::int64_t kObjectHeader = 24;
+  ISOCOST_ASSIGN(const auto head, read_some(source, 0, kObjectHeader));
+  if (head.size() < kObjectHeader) return corrupt("cut off within its ASF header");
+  const std::uint64_t header = little_endian(head, 16, 8);
+  if (header >= static_cast<std::uint64_t>(source.size())) {
+    return cut_off(static_cast<std::int64_t>(std::min<std::uint64_t>(header, kLargest)),
+                   source.size());
+  }
+  const auto data_at = static_cast<std::int64_t>(header);
+  ISOCOST_ASSIGN(const auto data, read_some(source, data_at, kObjectHeader));
+  if (data.size() < kObjectHeader) return corrupt("cut off: it has no ASF data");
+  const std::uint64_t size = little_endian(data, 16, 8);
+  const bool is_known = size >= kObjectHeader && size < static_cast<std::uint64_t>(kLargest);
+  if (is_known && static_cast<std::int64_t>(size) > source.size() - data_at) {
+    return cut_off(data_at + static_cast<std::int64_t>(size), source.size());
+  }
+  return MediaContainer{};
 }
 
 }  // namespace
 
-Result<VideoContainer> check_video_container(const ByteSource& source, MediaFormat format) {
+Result<MediaContainer> check_media_container(const ByteSource& source, MediaFormat format) {
   switch (format) {
     case MediaFormat::kMp4:
+    case MediaFormat::kM4a:
       return Mp4Boxes(source).run();
     case MediaFormat::kMatroska:
+    case MediaFormat::kMka:
       return check_matroska(source);
     case MediaFormat::kAvi:
+    case MediaFormat::kAviSound:
       return check_avi(source);
+    case MediaFormat::kWmv:
+    case MediaFormat::kWma:
+      return check_asf(source);
+    case MediaFormat::kAiff:
+      return check_aiff(source);
+    case MediaFormat::kCaf:
+      return check_caf(source);
     default:
-      return Error(ErrorCode::kInvalidArgument, "not a video container");
+      return MediaContainer{};
   }
 }
 

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/audio/internal/audio_decoder.h"
+#include "decode/audio/internal/audio_headers.h"
+#include "decode/bytes/ffmpeg_input.h"
+#include "decode/bytes/media_bytes.h"
+#include "decode/bytes/media_codecs.h"
+#include "decode/bytes/media_container.h"
+#include "decode/shape/sample_shape.h"
+
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavcodec/codec_par.h>
+#include <libavcodec/packet.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
+#include <libavutil/error.h>
+#include <libavutil/frame.h>
+#include <libavutil/mathematics.h>
+#include <libavutil/rational.h>
+#include <libavutil/samplefmt.h>
+}
+
+namespace isocost {
+namespace {
+
+template <typename Sample>
+float as_float(Sample sample) {
+  if constexpr (std::is_same_v<Sample, std::uint8_t>) {
+    return static_cast<float>(sample - 128) / 128.0F;
+  } else if constexpr (std::is_same_v<Sample, std::int16_t>) {
+    return static_cast<float>(sample) / 32'768.0F;
+  } else if constexpr (std::is_same_v<Sample, std::int32_t>) {
+    return static_cast<float>(static_cast<double>(sample) / 2'147'483'648.0);
+  } else {
+    return static_cast<float>(sample);
+  }
+}
+
+/// Mixes the channels of a frame whose samples are `Sample`.
+template <typename Sample>
+Status mix_as(const AVFrame& frame, bool is_planar, std::int64_t position, float* mono) {
+  const auto samples = static_cast<std::size_t>(frame.nb_samples);
+  const auto channels = static_cast<std::size_t>(frame.ch_layout.nb_channels);
+  return mix_to_mono(samples, channels, position, mono, [&](std::size_t i, std::size_t channel) {
+    const auto* plane =
+        reinterpret_cast<const Sample*>(frame.extended_data[is_planar ? channel : 0]);
+    return as_float(plane[is_planar ? i : i * channels + channel]);
+  });
+}
+
+Status mix_frame(const AVFrame& frame, std::int64_t position, float* mono) {
+  const auto format = static_cast<AVSampleFormat>(frame.format);
+  const bool is_planar = av_sample_fmt_is_planar(format) != 0;
+  switch (av_get_packed_sample_fmt(format)) {
+    case AV_SAMPLE_FMT_U8:
+      return mix_as<std::uint8_t>(frame, is_planar, position, mono);
+    case AV_SAMPLE_FMT_S16:
+      return mix_as<std::int16_t>(frame, is_planar, position, mono);
+    case AV_SAMPLE_FMT_S32:
+      return mix_as<std::int32_t>(frame, is_planar, position, mono);
+    case AV_SAMPLE_FMT_FLT:
+      return mix_as<float>(frame, is_planar, position, mono);
+    case AV_SAMPLE_FMT_DBL:
+      return mix_as<double>(frame, is_planar, position, mono);
+    default:
+      return Error(ErrorCode::kUnsupported, "its audio has samples of a kind that is not read");
+  }
+}
+
+class ContainerSound final : public AudioDecoder {
+ public:
+  ContainerSound(FfmpegInput input, AvCodec codec)
+      : input_(std::move(input)),
+        codec_(std::move(codec)),
+        sample_rate_(input_.stream()->codecpar->sample_rate),
+        channels_(input_.stream()->codecpar->ch_layout.nb_channels),
+        packet_(make_av_packet()),
+        frame_(make_av_frame()) {}
+
+  std::int32_t sample_rate() const override { return sample_rate_; }
+  std::int32_t channels() const override { return channels_; }
+
+  Result<std::span<const float>> read() override {
+    for (;;) {
+      const int code = avcodec_receive_frame(codec_.get(), frame_.get());
+      if (code == AVERROR_EOF) return std::span<const float>();
+      if (code == AVERROR(EAGAIN)) {
+        ISOCOST_TRY(send_packet());
+        continue;
+      }
+      if (code < 0) return undecodable(code);
+      if (frame_->nb_samples > 0) return mix();
+    }
+  }
+
+ private:
+  Status send_packet() {
+    ISOCOST_ASSIGN(const bool more, input_.read_packet(packet_.get()));
+    const int code = avcodec_send_packet(codec_.get(), more ? packet_.get() : nullptr);
+    return code < 0 ? Status(undecodable(code)) : Status{};
+  }
+
+  Result<std::span<const float>> mix() {
+    if (frame_->sample_rate != sample_rate_ || frame_->ch_layout.nb_channels < 1) {
+      return corrupt("its audio stream changes its rate");
+    }
+    const auto samples = static_cast<std::size_t>(frame_->nb_samples);
+    mono_.resize(samples);
+    ISOCOST_TRY(mix_frame(*frame_, position_, mono_.data()));
+    position_ += frame_->nb_samples;
+    return std::span<const float>(mono_);
+  }
+
+  Error undecodable(int code) const {
+    return input_.error(code,
+                        "its audio does not decode after sample " + std::to_string(position_));
+  }
+
+  FfmpegInput input_;
+  AvCodec codec_;
+  std::int32_t sample_rate_;
+  std::int32_t channels_;
+  AvPacket packet_;
+  AvFrame frame_;
+  std::vector<float> mono_;
+  std::int64_t position_ = 0;  ///< Samples handed out.
+};
+
+/// Returns whether a container states the length of its sound, and does so by samples or, as ASF
+/// does, within a thousandth of a second.
+bool states_length(MediaFormat format) {
+  return format == MediaFormat::kM4a || format == MediaFormat::kWma ||
+         format == MediaFormat::kAiff || format == MediaFormat::kCaf ||
+         format == MediaFormat::kOggSound;
+}
+
+/// Returns whether a length may count whole packets, though the last one holds fewer samples, as
+/// lossless codecs in CAF have it. Only decoding tells.
+bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
+  return format == MediaFormat::kCaf && av_get_exact_bits_per_sample(codec.codec_id) == 0;
+}
+
+/// Measures by the times of packets, without decoding any. Times before 0 are those of samples that
+/// are decoded but not audible.
+Result<std::int64_t> measured_ticks(FfmpegInput& input) {
+  constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;
+  const AvPacket packet = make_av_packet();
+  std::optional<std::int64_t> first;
+  std::int64_t end = 0;
+  for (;;) {
+    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+    if (!more) return first ? end - std::max<std::int64_t>(*first, 0) : 0;
+    const std::int64_t told = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
+    const std::int64_t at = told != AV_NOPTS_VALUE ? told : end;
+    if (at > kMostTicks || at < -kMostTicks) return corrupt("its audio has impossible times");
+    if (!first) first = end = at;
+    end = std::max(end, at + std::clamp<std::int64_t>(packet->duration, 0, INT32_MAX));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AudioDecoder>> open_container_sound(const ByteSource& source,
+                                                           MediaFormat format) {
+  ISOCOST_TRY(check_media_container(source, format));
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format, StreamKind::kSound));
+  constexpr std::int64_t kNoPixels = 1;
+  ISOCOST_ASSIGN(AvCodec codec, open_decoder(*input.stream(), kNoPixels));
+  return std::make_unique<ContainerSound>(std::move(input), std::move(codec));
+}
+
+Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaFormat format) {
+  ISOCOST_ASSIGN(const MediaContainer container, check_media_container(source, format));
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format, StreamKind::kSound));
+  const AVStream& stream = *input.stream();
+  ISOCOST_TRY(check_codec(stream));
+  AudioHeader header;
+  header.format = format;
+  header.sample_rate = stream.codecpar->sample_rate;
+  header.channels = stream.codecpar->ch_layout.nb_channels;
+  if (fills_last_packet(format, *stream.codecpar)) return header;  // frames < 0: not known
+  std::int64_t ticks = states_length(format) && !container.fragmented ? stream.duration : 0;
+  if (ticks <= 0) {
+    ISOCOST_ASSIGN(ticks, measured_ticks(input));
+  }
+  const int rate = std::max(1, stream.codecpar->sample_rate);
+  header.frames =
+      std::max<std::int64_t>(0, av_rescale_q(ticks, stream.time_base, AVRational{1, rate}));
+  return header;
+}
+
+}  // namespace isocost

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/shape/sample_shape.h"
+
+namespace isocost {
+
+/// Properties of a container's outermost structure.
+struct MediaContainer {
+  bool fragmented = false;  ///< Whether the index of an MP4 is spread over the file.
+};
+
+/// Checks the outermost structure before a demuxer sees the bytes: the boxes, segment, list or
+/// chunks must lie within the source, and a table of sizes must not claim more than the source can
+/// hold (the demuxer would allocate for it). Streams, such as MPEG-TS, have no such structure.
+/// Reads a few dozen small headers. Errors: kCorrupt, kIo.
+Result<MediaContainer> check_media_container(const ByteSource& source, MediaFormat format);
+
+}  // namespace isocost

@@ -1,0 +1,134 @@
+// Streams that stand one after another in a file: `cat a.mp3 b.mp3`, and chained Ogg.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/audio/audio.h"
+#include "decode/audio/internal/audio_decoder.h"
+#include "decode/shape/sample_shape.h"
+#include "tests/support/av_media.h"
+
+namespace isocost::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+Bytes tone(MediaFormat format, std::int32_t rate, double seconds, double hz) {
+  const auto frames = static_cast<std::int64_t>(seconds * rate);
+  return make_audio(format, sine(rate, 1, frames, hz), rate, 1);
+}
+
+Bytes joined(const std::vector<Bytes>& parts) {
+  Bytes all;
+  for (const Bytes& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+Bytes text_bytes(std::string_view text, std::size_t size) {
+  Bytes bytes;
+  for (const char c : text) bytes.push_back(static_cast<std::byte>(c));
+  bytes.resize(size);
+  return bytes;
+}
+
+Result<std::vector<float>> decoded(const Bytes& bytes, const PartShape& shape) {
+  const MemoryByteSource source(bytes);
+  const bool is_mp3 = shape.format == MediaFormat::kMp3;
+  ISOCOST_ASSIGN(const auto decoder, is_mp3 ? open_audio(source, shape.format)
+                                            : open_checked_ogg(source, shape.format, shape.frames));
+  std::vector<float> samples;
+  for (;;) {
+    ISOCOST_ASSIGN(const auto chunk, decoder->read());
+    if (chunk.empty()) return samples;
+    samples.insert(samples.end(), chunk.begin(), chunk.end());
+  }
+}
+
+// A file's samples are those of its parts, one after another.
+void expect_samples_of(const std::vector<Bytes>& parts, const Bytes& whole, MediaFormat format) {
+  std::int64_t frames = 0;
+  std::vector<float> expected;
+  for (const Bytes& part : parts) {
+    const auto shape = probe_audio(MemoryByteSource(part), format);
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    frames += shape->frames;
+    const auto samples = decoded(part, *shape);
+    ASSERT_TRUE(samples.has_value()) << samples.error().to_string();
+    expected.insert(expected.end(), samples->begin(), samples->end());
+  }
+  const auto shape = probe_audio(MemoryByteSource(whole), format);
+  ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+  EXPECT_EQ(shape->frames, frames);
+  const auto samples = decoded(whole, *shape);
+  ASSERT_TRUE(samples.has_value()) << samples.error().to_string();
+  EXPECT_EQ(*samples, expected);
+}
+
+TEST(ChainedSound, OggStreamsAreReadOneAfterAnother) {
+  for (const MediaFormat format : {MediaFormat::kOggVorbis, MediaFormat::kOpus}) {
+    const std::vector<Bytes> parts = {tone(format, 48'000, 0.5, 300), tone(format, 48'000, 1, 900),
+                                      tone(format, 48'000, 0.2, 500)};
+    expect_samples_of(parts, joined(parts), format);
+  }
+}
+
+TEST(ChainedSound, APlanMayEndWithinAnyOggStream) {
+  for (const MediaFormat format : {MediaFormat::kOggVorbis, MediaFormat::kOpus}) {
+    const Bytes whole = joined({tone(format, 48'000, 4, 300), tone(format, 48'000, 4, 900)});
+    const MemoryByteSource source(whole);
+    const PartShape shape = probe_audio(source, format).value();
+    for (const double seconds : {0.5, 3.9, 4.1, 6.0, 8.0}) {
+      const AudioPlan plan = plan_audio(shape, seconds);
+      const auto frames =
+          std::accumulate(plan.window_frames.begin(), plan.window_frames.end(), std::int64_t{0});
+      std::vector<float> mel(static_cast<std::size_t>(frames * plan.bins));
+      const Status status = audio_log_mel(source, shape, plan, mel);
+      EXPECT_TRUE(status.has_value()) << seconds << ' ' << status.error().to_string();
+    }
+  }
+}
+
+TEST(ChainedSound, OggStreamsOfDifferentRatesAreNamed) {
+  const Bytes whole = joined({tone(MediaFormat::kOggVorbis, 48'000, 0.5, 300),
+                              tone(MediaFormat::kOggVorbis, 16'000, 0.5, 300)});
+  const auto shape = probe_audio(MemoryByteSource(whole), MediaFormat::kOggVorbis);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(shape.error().message(), HasSubstr("chained Ogg streams"));
+}
+
+TEST(ChainedSound, Mp3StreamsAreReadOneAfterAnother) {
+  const std::vector<Bytes> parts = {tone(MediaFormat::kMp3, 16'000, 0.7, 300),
+                                    tone(MediaFormat::kMp3, 16'000, 1.3, 900),
+                                    tone(MediaFormat::kMp3, 16'000, 0.4, 500)};
+  expect_samples_of(parts, joined(parts), MediaFormat::kMp3);
+}
+
+TEST(ChainedSound, TagsMayStandBetweenMp3Streams) {
+  const std::vector<Bytes> parts = {tone(MediaFormat::kMp3, 16'000, 0.7, 300),
+                                    tone(MediaFormat::kMp3, 16'000, 1.3, 900)};
+  const Bytes id3v1 = text_bytes("TAG", 128);
+  const Bytes id3v2 = text_bytes("ID3\x04", 10 + 0);
+  expect_samples_of(parts, joined({id3v2, parts[0], id3v1, id3v2, parts[1], id3v1}),
+                    MediaFormat::kMp3);
+}
+
+TEST(ChainedSound, Mp3StreamsOfDifferentRatesAreNamed) {
+  const Bytes whole = joined(
+      {tone(MediaFormat::kMp3, 16'000, 0.5, 300), tone(MediaFormat::kMp3, 22'050, 0.5, 300)});
+  const auto shape = probe_audio(MemoryByteSource(whole), MediaFormat::kMp3);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(shape.error().message(), HasSubstr("another sample rate"));
+}
+
+}  // namespace
+}  // namespace isocost::test
