@@ -11,6 +11,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "cli/common/progress_bar.h"
 
 namespace isocost::cli {
@@ -61,7 +62,8 @@ LogSink console_log(bool verbose) {
     if (const int count = lost->exchange(0); count > 0) {
       logger->warn("{} lines were lost while nobody read them", count);
     }
-    logger->log(spdlog_level(level), text);
+    // Names of files and of their parts may have characters that a terminal takes as commands.
+    logger->log(spdlog_level(level), printable_utf8(text));
   };
 }
 

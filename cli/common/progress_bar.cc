@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace isocost::cli {
 
 void ProgressBar::show(std::uint64_t done, std::uint64_t total, std::string_view what) {
@@ -37,8 +39,8 @@ std::string ProgressBar::drawn(std::uint64_t done, std::uint64_t total, std::str
   const int filled = std::clamp(permille * kWidth / 1000, 0, kWidth);
   std::string bar(static_cast<std::size_t>(filled), '#');
   bar.resize(kWidth, '.');
-  return (terminal_ ? "\r\033[K" : "") + last_what_ + " [" + bar + "] " + std::to_string(done) +
-         "/" + std::to_string(total) + (terminal_ ? "" : "\n");
+  return (terminal_ ? "\r\033[K" : "") + printable_utf8(last_what_) + " [" + bar + "] " +
+         std::to_string(done) + "/" + std::to_string(total) + (terminal_ ? "" : "\n");
 }
 
 // Queues text. Returns whether the caller must call write_pending().

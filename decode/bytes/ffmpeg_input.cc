@@ -153,6 +153,11 @@ const char* demuxer_name(MediaFormat format) {
   }
 }
 
+bool never_holds_video(MediaFormat format) {
+  return format == MediaFormat::kAdts || format == MediaFormat::kAiff ||
+         format == MediaFormat::kCaf;
+}
+
 /// Returns whether a container's header tells of its streams all that decoding needs.
 bool tells_all(MediaFormat format, StreamKind kind) {
   if (kind == StreamKind::kSound) return false;  // AAC's header may tell half of the rate
@@ -248,7 +253,7 @@ Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat form
   }
   if (opened < 0) return input.error(opened, "its container does not open");
   s.context.reset(raw);
-  ISOCOST_TRY(input.choose_stream(kind, tells_all(format, kind)));
+  ISOCOST_TRY(input.choose_stream(format, kind));
   return input;
 }
 
@@ -261,16 +266,20 @@ Status FfmpegInput::analyse() {
   return {};
 }
 
-Status FfmpegInput::choose_stream(StreamKind kind, bool header_tells_all) {
+Status FfmpegInput::choose_stream(MediaFormat format, StreamKind kind) {
   State& s = *state_;
   AVFormatContext* context = s.context.get();
-  if (!header_tells_all) ISOCOST_TRY(analyse());
+  if (!tells_all(format, kind)) ISOCOST_TRY(analyse());
   const bool is_sound = kind == StreamKind::kSound;
   const AVMediaType type = is_sound ? AVMEDIA_TYPE_AUDIO : AVMEDIA_TYPE_VIDEO;
   s.stream = av_find_best_stream(context, type, -1, -1, nullptr, 0);
   constexpr int kCover = AV_DISPOSITION_ATTACHED_PIC;
   if (s.stream < 0 || (context->streams[s.stream]->disposition & kCover) != 0) {
-    if (is_sound) return corrupt("it has no video stream, and no audio stream either");
+    if (is_sound) {
+      return corrupt(never_holds_video(format)
+                         ? "it has no audio stream"
+                         : "it has no video stream, and no audio stream either");
+    }
     return Error(ErrorCode::kNotFound, "it has no video stream");
   }
   for (unsigned i = 0; i < context->nb_streams; ++i) {

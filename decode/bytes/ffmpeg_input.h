@@ -75,7 +75,7 @@ class FfmpegInput {
  private:
   struct State;
   explicit FfmpegInput(std::unique_ptr<State> state);
-  Status choose_stream(StreamKind kind, bool header_tells_all);
+  Status choose_stream(MediaFormat format, StreamKind kind);
   std::unique_ptr<State> state_;
 };
 

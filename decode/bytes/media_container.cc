@@ -12,6 +12,7 @@
 #include "base/byte_source.h"
 #include "base/checked.h"
 #include "base/result.h"
+#include "decode/bytes/internal/fragments.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/shape/sample_shape.h"
 
@@ -33,6 +34,7 @@ class Mp4Boxes {
   Result<MediaContainer> run() {
     ISOCOST_TRY(walk(0, source_.size(), 0));
     if (!moov_) return corrupt("cut off: it has no MP4 'moov' box");
+    ISOCOST_TRY(check_fragments(source_));
     return found_;
   }
 

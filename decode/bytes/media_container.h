@@ -14,9 +14,10 @@ struct MediaContainer {
 };
 
 /// Checks the outermost structure before a demuxer sees the bytes: the boxes, segment, list or
-/// chunks must lie within the source, and a table of sizes must not claim more than the source can
-/// hold (the demuxer would allocate for it). Streams, such as MPEG-TS, have no such structure.
-/// Reads a few dozen small headers. Errors: kCorrupt, kIo.
+/// chunks must lie within the source, and neither a table of sizes nor the fragments of an MP4 may
+/// claim more than the source can hold (the demuxer would allocate for it). Streams, such as
+/// MPEG-TS, have no such structure. Reads a few dozen small headers, and those of each fragment.
+/// Errors: kCorrupt, kIo.
 Result<MediaContainer> check_media_container(const ByteSource& source, MediaFormat format);
 
 }  // namespace isocost

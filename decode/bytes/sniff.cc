@@ -86,15 +86,29 @@ bool is_adts(ByteView head) {
   return ((head[2] >> 2) & 0xF) < kRates && frame_bytes >= 7;
 }
 
+/// Returns whether the same frame header of MPEG audio stands here and a packet of discs later.
+/// Frames of 64 kbit/s at 48 kHz have that length; the times of packets differ in these bytes.
+bool repeats_mpeg_audio(ByteView head, std::size_t packet) {
+  constexpr unsigned kPadding = 0x02;
+  if (!is_mpeg_audio(head) || head.size() < packet + 4) return false;
+  const ByteView next = head.subspan(packet);
+  return next[0] == head[0] && next[1] == head[1] && ((next[2] ^ head[2]) & ~kPadding) == 0;
+}
+
 /// Returns whether packets of MPEG-TS begin here: each with its mark, and on discs after a time.
+/// Frames of other formats may have two such bytes by chance, so a third is read unless the bytes
+/// end before it.
 bool is_mpeg_ts(ByteView head) {
   constexpr std::uint8_t kMark = 0x47;
   constexpr std::size_t kPacket = 188;
+  constexpr std::size_t kTimed = kPacket + 4;
   const auto repeats = [&](std::size_t first, std::size_t step) {
     const std::size_t second = first + step;
-    return second < head.size() && head[first] == kMark && head[second] == kMark;
+    const std::size_t third = second + step;
+    return second < head.size() && head[first] == kMark && head[second] == kMark &&
+           (third >= head.size() || head[third] == kMark);
   };
-  return repeats(0, kPacket) || repeats(4, kPacket + 4);
+  return repeats(0, kPacket) || (repeats(4, kTimed) && !repeats_mpeg_audio(head, kTimed));
 }
 
 /// Returns whether a second stream begins where the first page of an Ogg file ends.

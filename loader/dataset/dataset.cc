@@ -35,6 +35,13 @@ Result<IndexingOptions> indexing_options(const fs::path& directory, const Datase
                          .stop = options.stop};
 }
 
+// Says first that a shard is broken: its tokens were made of the whole one, and are refused.
+Error of_shard(Error error, const fs::path& shard, const IndexView& view) {
+  if (view.condition() == ShardCondition::kWhole) return error;
+  const std::string broken = shard.filename().string() + ": " + std::string(view.problem());
+  return std::move(error).with_context(broken);
+}
+
 // Opens the tokens of all shards; each is null where the shards' own text is used.
 Result<TokenFiles> open_all_tokens(std::span<const fs::path> shards, const Indexes& indexes,
                                    const fs::path& directory, const DatasetOptions& options) {
@@ -44,7 +51,9 @@ Result<TokenFiles> open_all_tokens(std::span<const fs::path> shards, const Index
   const std::string remedy =
       "isocost tokenize " + data_arguments(directory, options) + " makes them";
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    ISOCOST_ASSIGN(tokens[i], open_shard_tokens(shards[i], *indexes[i], tokenizer, remedy));
+    auto opened = open_shard_tokens(shards[i], *indexes[i], tokenizer, remedy);
+    if (!opened) return of_shard(std::move(opened).error(), shards[i], indexes[i]->view());
+    tokens[i] = *std::move(opened);
   }
   log_tokenizer_options(tokens, options.log);
   return tokens;

@@ -1,11 +1,16 @@
 #include "decode/probe.h"
 #include "decode/bytes/sample_json.h"
+#include "decode/bytes/sniff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +24,7 @@ using test::Bytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Result<PartShape> probe_bytes(const Bytes& bytes, std::string_view name,
                               const ProbeLimits& limits = {}) {
@@ -165,6 +171,43 @@ TEST(Probe, ReadsMediaByTheirContent) {
   // Content decides what a part is, too.
   EXPECT_EQ(format(wav, "mp4"), "WAV");
   EXPECT_EQ(format(test::make_bmp(9, 9), "wav"), "BMP");
+}
+
+// Bytes of sounds may equal the marks of MPEG-TS.
+TEST(Probe, ReadsSoundsWithTheMarkOfAnotherFormatAsSounds) {
+  const auto begins = [](std::initializer_list<std::size_t> marks, std::size_t size,
+                         std::initializer_list<std::size_t> frames) {
+    std::vector<std::uint8_t> head(size, 0x55);
+    for (const std::size_t at : marks) head[at] = 0x47;
+    for (const std::size_t at : frames) {
+      head[at] = 0xFF;
+      head[at + 1] = 0xFB;
+      head[at + 2] = 0x54;
+      head[at + 3] = 0xC4;
+    }
+    return sniff(head);
+  };
+  EXPECT_EQ(begins({4, 196}, 512, {0}), MediaFormat::kMp3);
+  EXPECT_EQ(begins({4, 196, 388}, 512, {0, 192, 384}), MediaFormat::kMp3);
+  EXPECT_EQ(begins({4, 196, 388}, 512, {}), MediaFormat::kMpegTs);
+  EXPECT_EQ(begins({4, 196, 388}, 512, {0}), MediaFormat::kMpegTs);  // a time
+  EXPECT_EQ(begins({4, 196}, 388, {}), MediaFormat::kMpegTs);
+  EXPECT_EQ(begins({0, 188, 376}, 512, {}), MediaFormat::kMpegTs);
+  EXPECT_EQ(begins({0, 188}, 376, {}), MediaFormat::kMpegTs);
+  EXPECT_EQ(begins({0, 188}, 512, {}), std::nullopt);
+}
+
+// Noise with the mark of ADTS has no stream that could be a video.
+TEST(Probe, NamesOnlyTheStreamThatAFormatMayHold) {
+  Bytes noise = text("\xFF\xF1\x50\x80\x02\x1F\xFC");
+  std::uint32_t state = 1;
+  while (noise.size() < 20'000) {
+    state = state * 1'664'525U + 1'013'904'223U;
+    noise.push_back(static_cast<std::byte>(state >> 24));
+  }
+  const auto shape = probe_bytes(noise, "a.aac");
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_THAT(shape.error().message(), Not(HasSubstr("video")));
 }
 
 TEST(Probe, NamesFormatsThatAreNotRead) {

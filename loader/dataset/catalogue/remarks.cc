@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "base/counted.h"
 #include "decode/shape/sample_shape.h"
@@ -55,25 +56,44 @@ std::string phrases(std::span<const Remark> remarks, std::string_view kind,
   return text;
 }
 
+using RemarkKey = std::tuple<RemarkKind, std::string, std::string>;  // kind, name, detail
+
+// Counts of remarks, of which many shards may have many thousand together.
+class RemarkCounts {
+ public:
+  void add(IndexedRemark remark) {
+    constexpr std::size_t kMost = 1000;
+    const bool is_format = remark.kind == RemarkKind::kFormat;
+    // Media of the format that they are named by are no finding, so must not become one as others.
+    const bool is_usual = is_format && is_format_of(remark.name, remark.detail);
+    RemarkKey key(remark.kind, std::move(remark.name), std::move(remark.detail));
+    if (counts_.size() >= kMost && !is_usual && !counts_.contains(key)) std::get<1>(key) = "others";
+    if (is_format) media_[std::get<1>(key)] += remark.count;
+    counts_[std::move(key)] += remark.count;
+  }
+
+  const std::map<RemarkKey, std::uint64_t>& counts() const { return counts_; }
+  std::uint64_t media(const std::string& extension) const { return media_.at(extension); }
+
+ private:
+  std::map<RemarkKey, std::uint64_t> counts_;
+  std::map<std::string, std::uint64_t> media_;  // by extension
+};
+
 }  // namespace
 
 std::vector<Remark> remarks_of(std::span<const Shard> shards) {
-  std::map<std::tuple<RemarkKind, std::string, std::string>, std::uint64_t> counts;
-  std::map<std::string, std::uint64_t> media;  // by extension
+  RemarkCounts all;
   for (const Shard& shard : shards) {
-    for (std::uint64_t i = 0; i < shard.view().remarks(); ++i) {
-      IndexedRemark remark = shard.view().remark(i);
-      if (remark.kind == RemarkKind::kFormat) media[remark.name] += remark.count;
-      counts[{remark.kind, std::move(remark.name), std::move(remark.detail)}] += remark.count;
-    }
+    for (std::uint64_t i = 0; i < shard.view().remarks(); ++i) all.add(shard.view().remark(i));
   }
   std::vector<Remark> remarks;
-  for (const auto& [key, count] : counts) {
+  for (const auto& [key, count] : all.counts()) {
     const auto& [kind, name, detail] = key;
     const bool is_format = kind == RemarkKind::kFormat;
     if (is_format && is_format_of(name, detail)) continue;
     remarks.push_back(
-        {std::string(kind_name(kind)), name, detail, count, is_format ? media[name] : 0});
+        {std::string(kind_name(kind)), name, detail, count, is_format ? all.media(name) : 0});
   }
   return remarks;
 }

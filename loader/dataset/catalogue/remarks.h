@@ -22,7 +22,8 @@ struct Remark {
   std::uint64_t of = 0;     ///< Formats: number of media with the extension. Otherwise 0.
 };
 
-/// Adds up the remarks of the shards' indexes, ordered by kind, name and detail.
+/// Adds up the remarks of the shards' indexes, ordered by kind, name and detail. Where
+/// there are more than 1,000 distinct ones, the rest counts under the name "others".
 std::vector<Remark> remarks_of(std::span<const Shard> shards);
 
 /// Returns a sentence on all parts and JSON keys that no model sees; empty: there are none.

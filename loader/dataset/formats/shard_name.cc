@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 
 namespace isocost {
@@ -33,6 +34,12 @@ const ShardEnding* ending_of(std::string_view name) {
   return found == kEndings.end() ? nullptr : found;
 }
 
+bool has_number_behind(std::string_view lower) {
+  const std::size_t dot = lower.find_last_not_of("0123456789");
+  return dot != std::string_view::npos && dot + 1 < lower.size() && lower[dot] == '.' &&
+         ending_of(lower.substr(0, dot)) != nullptr;
+}
+
 }  // namespace
 
 bool has_shard_ending(std::string_view name) { return ending_of(name) != nullptr; }
@@ -42,11 +49,11 @@ bool is_shard_name(std::string_view name) {
 }
 
 std::string_view why_no_shard(std::string_view name) {
-  static constexpr std::array<std::string_view, 17> kOtherArchives = {
-      ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tbz", ".tar.lz4", ".tar.lzma", ".tlz", ".tar.lz",
-      ".tar.br", ".taz", ".tar.z",   ".zip",  ".7z",  ".rar",     ".tar.sz",   ".cpio"};
-  static constexpr std::array<std::string_view, 6> kUnfinished = {
-      ".part", ".partial", ".incomplete", ".crdownload", ".download", ".tmp"};
+  static constexpr std::array<std::string_view, 18> kOtherArchives = {
+      ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tbz", ".tar.lz4", ".tar.lzma", ".tlz",  ".tar.lz",
+      ".tar.br", ".taz", ".tar.z",   ".zip",  ".7z",  ".rar",     ".tar.sz",   ".cpio", ".tar.lzo"};
+  static constexpr std::array<std::string_view, 7> kUnfinished = {
+      ".part", ".partial", ".incomplete", ".crdownload", ".download", ".tmp", ".aria2"};
   const std::string lower = lower_case(name);
   const auto ends_in = [](std::string_view text) {
     return [text](std::string_view ending) { return text.ends_with(ending); };
@@ -59,6 +66,13 @@ std::string_view why_no_shard(std::string_view name) {
     if (lower.ends_with(ending) && ending_of(lower.substr(0, lower.size() - ending.size()))) {
       return "a shard whose download was not completed; fetch it again, or remove it";
     }
+  }
+  if (lower.ends_with(".tar.zstd")) {
+    return "a shard with an ending that is not read; rename it to .tar.zst";
+  }
+  if (has_number_behind(lower)) {
+    return "a shard with a number behind its ending, as of a second download or of a split "
+           "archive; remove it, rename it, or join the pieces";
   }
   return "";
 }

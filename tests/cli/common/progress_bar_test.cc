@@ -47,6 +47,13 @@ TEST(ProgressBar, AnEmptyTotalIsDone) {
   EXPECT_EQ(text, "reading [##############################] 0/0\n");
 }
 
+TEST(ProgressBar, NamesHaveNoControlCharacters) {
+  std::string text;
+  ProgressBar bar(/*terminal=*/false, [&](std::string_view written) { text += written; });
+  bar.show(1, 1, "a\x1B[2J\nb.tar");
+  EXPECT_EQ(text, "a?[2J?b.tar [##############################] 1/1\n");
+}
+
 // A call from within the write would block for ever if the write held the lock.
 TEST(ProgressBar, WritesWithoutTheLockInTheOrderOfTheCalls) {
   std::string text;

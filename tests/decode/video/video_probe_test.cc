@@ -233,6 +233,23 @@ TEST(VideoProbe, RefusesATableThatClaimsMoreThanTheFile) {
   EXPECT_THAT(shape.error().message(), HasSubstr("cut off"));
 }
 
+// A run of samples that are alike takes no bytes for each of them.
+TEST(VideoProbe, RefusesFragmentsThatClaimMoreSamplesThanTheFileHasBytes) {
+  VideoSpec spec;
+  spec.fragmented = true;
+  Bytes bytes = make_video(spec);
+  ASSERT_TRUE(probe_bytes(bytes, MediaFormat::kMp4).has_value());
+  for (std::size_t i = 0; i + 12 < bytes.size(); ++i) {
+    if (std::memcmp(&bytes[i], "trun", 4) != 0) continue;
+    bytes[i + 6] = std::byte{0};     // no fields for each sample
+    bytes[i + 9] = std::byte{0xFF};  // samples, times 65,536
+  }
+  const auto shape = probe_bytes(bytes, MediaFormat::kMp4);
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt);
+  EXPECT_THAT(shape.error().message(), HasSubstr("cut off: its fragments say"));
+}
+
 TEST(VideoProbe, PassesOnTheSourcesError) {
   const Bytes bytes = make_video({});
   const MemoryByteSource memory(bytes);

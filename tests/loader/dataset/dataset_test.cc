@@ -254,6 +254,36 @@ TEST_F(DatasetTest, ATextPartGoesBeforeTheTextOfTheJson) {
             "what is read");
 }
 
+TEST_F(DatasetTest, RemarksBeyondAThousandAreCountedAsOthers) {
+  for (int shard = 0; shard < 3; ++shard) {
+    const std::string name = std::to_string(shard);
+    std::vector<TarFile> files = {{name + "-png.png", tiny_png(28, 28)}};
+    for (int sample = 0; sample < 6; ++sample) {
+      const std::string key = name + "-" + std::to_string(sample);
+      std::string json = R"({"text": "x")";
+      for (int i = 0; i < 100; ++i) json += ", \"" + key + "-" + std::to_string(i) + "\": 1";
+      files.push_back({key + ".json", json + "}"});
+    }
+    write(name + ".tar", files);
+  }
+  write("3.tar", {{"3.tiff", tiny_png(28, 28)}, {"4.wav", tiny_wav(1600)}});
+  const auto dataset = open();
+  std::uint64_t keys = 0;
+  std::uint64_t others = 0;
+  for (const Remark& remark : dataset->remarks()) {
+    if (remark.kind == "format") {
+      EXPECT_EQ(remark.name, "others");  // the .tiff; the .wav is no finding
+      EXPECT_EQ(remark.detail, "PNG");
+      EXPECT_EQ(remark.count, 1U);
+      continue;
+    }
+    ++keys;
+    if (remark.name == "others") others = remark.count;
+  }
+  EXPECT_EQ(keys, 1000U);  // one place is taken by the format of .png; others count, too
+  EXPECT_EQ(others, 801U);
+}
+
 TEST_F(DatasetTest, AByteOrderMarkIsNoPartOfAText) {
   write("a.tar",
         {{"a.txt", "\xEF\xBB\xBFhello\r\nworld\r\n"}, {"b.json", "\xEF\xBB\xBF{\"text\": \"b\"}"}});

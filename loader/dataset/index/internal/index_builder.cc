@@ -295,9 +295,10 @@ void Builder::end(const TarEnd& end) {
 std::string Builder::unread_behind(const TarEnd& end) const {
   if (end.unread_bytes > 0) {
     return fmt::format(
-        "{} bytes from byte {} on, behind the mark that ends the archive, are not read; shards "
-        "that "
-        "were joined with cat are kept apart, or joined with tar --concatenate",
+        "{} bytes from byte {} on, behind the mark that ends the archive, are not read; keep "
+        "shards "
+        "apart that were joined with cat, or join them with tar --concatenate; copy one again that "
+        "ends in zeros, as an unfinished download does",
         end.unread_bytes, end.unread_offset);
   }
   return shard_->unread();

@@ -37,13 +37,20 @@ TEST(ShardName, SaysWhichShardsAreCompressed) {
 }
 
 TEST(ShardName, SaysWhyAnArchiveIsNoShard) {
-  for (const char* name : {"a.tar.xz", "a.tar.bz2", "a.tbz2", "a.TAR.XZ", "a.zip", "a.7z"}) {
+  for (const char* name :
+       {"a.tar.xz", "a.tar.bz2", "a.tbz2", "a.TAR.XZ", "a.zip", "a.7z", "a.tar.lzo"}) {
     EXPECT_THAT(std::string(why_no_shard(name)), testing::StartsWith("an archive")) << name;
   }
-  for (const char* name : {"a.tar.part", "a.tar.gz.crdownload", "a.tgz.incomplete"}) {
+  for (const char* name :
+       {"a.tar.part", "a.tar.gz.crdownload", "a.tgz.incomplete", "a.tar.aria2"}) {
     EXPECT_THAT(std::string(why_no_shard(name)), testing::HasSubstr("not completed")) << name;
   }
-  for (const char* name : {"a.tar.idx", "a.tar.md5", "a.json", "a.parquet", "README", "a.part"}) {
+  EXPECT_THAT(std::string(why_no_shard("a.tar.zstd")), testing::HasSubstr("rename it to .tar.zst"));
+  for (const char* name : {"a.tar.gz.1", "a.tar.12", "a.TGZ.001"}) {
+    EXPECT_THAT(std::string(why_no_shard(name)), testing::HasSubstr("a second download")) << name;
+  }
+  for (const char* name : {"a.tar.idx", "a.tar.md5", "a.json", "a.parquet", "README", "a.part",
+                           "a.aria2", "a.log.1", "a.tar.", "a.tar1", "1", ""}) {
     EXPECT_EQ(why_no_shard(name), "") << name;
   }
 }
