@@ -6,7 +6,6 @@
 #include <limits>
 #include <span>
 #include <system_error>
-#include <vector>
 
 #include "base/utf8.h"
 
@@ -233,8 +232,9 @@ Result<std::uint32_t> Reader::code_unit() {
   constexpr std::size_t kDigits = 4;
   std::uint32_t code = 0;
   const std::string_view four = text_.substr(at_, kDigits);
-  const char* const end = four.data() + four.size();
-  const auto read = std::from_chars(four.data(), end, code, 16);
+  const char* const first = four.data();
+  const char* const end = first + four.size();
+  const auto read = std::from_chars(first, end, code, 16);
   if (four.size() < kDigits || read.ptr != end) return wrong("an escape of four digits");
   at_ += kDigits;
   return code;

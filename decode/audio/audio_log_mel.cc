@@ -12,7 +12,6 @@
 #include "base/result.h"
 #include "decode/audio/audio.h"
 #include "decode/audio/internal/audio_decoder.h"
-#include "decode/audio/internal/audio_headers.h"
 #include "decode/audio/log_mel.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/shape/sample_shape.h"

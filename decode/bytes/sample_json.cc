@@ -2,7 +2,6 @@
 
 #include "decode/bytes/sample_json.h"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>

@@ -177,7 +177,7 @@ bool is_trailing_tag(ByteView bytes, std::size_t at) {
 }
 
 Result<std::int64_t> count_samples(Mp3Frames& frames) {
-  if (frames.audible()) return *frames.audible();
+  if (const auto audible = frames.audible()) return *audible;
   std::int64_t samples = -frames.skip();
   for (;;) {
     ISOCOST_ASSIGN(const ByteView frame, frames.next());

@@ -145,7 +145,9 @@ Result<AudioHeader> read_chain(const ByteSource& source, const AudioHeader& expe
   PageWalk walk(source);
   while (walk.offset() < source.size()) {
     ISOCOST_ASSIGN(const ByteView bytes, walk.next());
-    const OggPage page = *parse_page(bytes, 0);
+    const std::optional<OggPage> parsed = parse_page(bytes, 0);
+    if (!parsed) return corrupt("it has bytes between its Ogg pages");
+    const OggPage& page = *parsed;
     if (page.begins_stream) {
       if (++links > kMostLinks) return too_many_links();
       header.frames += audible(std::exchange(granule, 0), id);
@@ -196,7 +198,9 @@ Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int6
   PageWalk walk(source);
   while (walk.offset() < source.size()) {
     ISOCOST_ASSIGN(const ByteView bytes, walk.next());
-    const OggPage page = *parse_page(bytes, 0);
+    const std::optional<OggPage> parsed = parse_page(bytes, 0);
+    if (!parsed) return corrupt("it has bytes between its Ogg pages");
+    const OggPage& page = *parsed;
     const std::int64_t offset = walk.offset() - static_cast<std::int64_t>(bytes.size());
     if (page_checksum(bytes) != little_endian(bytes, 22, 4)) {
       return corrupt("its Ogg page at byte " + std::to_string(offset) +

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/utf8.h"
 
 namespace isocost {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <system_error>
-#include <utility>
 
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/index_file.h"
@@ -49,6 +48,7 @@ std::vector<BrokenShard> absent_shards(std::span<const fs::path> directories,
     }
   }
   std::vector<BrokenShard> absent;
+  absent.reserve(indexes.size());
   for (const auto& [name, files] : indexes) {
     absent.push_back({.name = name,
                       .lost = true,

@@ -16,9 +16,10 @@ using Json = nlohmann::ordered_json;
 
 // Returns a whole number that fits into 64 bits as one, and any other as a double.
 Json number_of(std::string_view token) {
-  const char* const end = token.data() + token.size();
+  const char* const first = token.data();
+  const char* const end = first + token.size();
   const auto whole = [&](auto value) -> Json {
-    const auto read = std::from_chars(token.data(), end, value);
+    const auto read = std::from_chars(first, end, value);
     if (read.ec == std::errc() && read.ptr == end) return value;
     return nullptr;
   };
