@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "decode/bytes/internal/fragments.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/bytes/ogg_pages.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
@@ -212,6 +213,14 @@ Result<MediaContainer> check_asf(const ByteSource& source) {
   return MediaContainer{};
 }
 
+/// Checks that a page ends where the source does: the demuxer drops a page that is cut off.
+Result<MediaContainer> check_ogg(const ByteSource& source) {
+  ISOCOST_ASSIGN(const auto head, read_some(source, 0, 4));
+  if (!has_tag(head, 0, "OggS")) return corrupt("it is no Ogg file");
+  ISOCOST_TRY(last_ogg_page(source));
+  return MediaContainer{};
+}
+
 }  // namespace
 
 Result<MediaContainer> check_media_container(const ByteSource& source, MediaFormat format) {
@@ -232,6 +241,9 @@ Result<MediaContainer> check_media_container(const ByteSource& source, MediaForm
       return check_aiff(source);
     case MediaFormat::kCaf:
       return check_caf(source);
+    case MediaFormat::kOgv:
+    case MediaFormat::kOggSound:
+      return check_ogg(source);
     default:
       return MediaContainer{};
   }

@@ -15,9 +15,9 @@ struct MediaContainer {
 
 /// Checks the outermost structure before a demuxer sees the bytes: the boxes, segment, list or
 /// chunks must lie within the source, and neither a table of sizes nor the fragments of an MP4 may
-/// claim more than the source can hold (the demuxer would allocate for it). Streams, such as
-/// MPEG-TS, have no such structure. Reads a few dozen small headers, and those of each fragment.
-/// Errors: kCorrupt, kIo.
+/// claim more than the source can hold (the demuxer would allocate for it). An Ogg file must end
+/// with a page. Streams, such as MPEG-TS, have no such structure. Reads a few dozen small headers,
+/// and those of each fragment. Errors: kCorrupt, kIo.
 Result<MediaContainer> check_media_container(const ByteSource& source, MediaFormat format);
 
 }  // namespace isocost

@@ -42,9 +42,9 @@ Result<AudioHeader> read_wav_header(const ByteSource& source);
 Result<AudioHeader> read_flac_header(const ByteSource& source);
 
 /// Reads an Ogg file of Vorbis or Opus: a stream, or several chained one after another. The length
-/// is the granule position of the last page, which must end where the source ends. Where another
-/// stream ends there, all pages' headers are read. Errors: kUnsupported for chained streams of
-/// different codecs or sample rates.
+/// is the granule position of the last page, which must end where the source ends; of chained
+/// streams, the sum. Reads the headers of all pages, since only they tell whether there are
+/// several. Errors: kUnsupported for chained streams of different codecs or sample rates.
 Result<AudioHeader> read_ogg_header(const ByteSource& source);
 
 /// A stream of an Ogg file.

@@ -158,13 +158,81 @@ bool has_plain_frames(ByteView bytes) {
   return frame && !begins_stream(bytes) && parse_frame(bytes, frame->bytes);
 }
 
-/// Returns the size of a tag that may stand behind a stream, before another one; 0 for none.
-std::int64_t size_of_trailing_tag(ByteView bytes) {
+/// Returns where `is_match(bytes, at, is_last)` first holds from `begin` on, at most 1 MiB behind
+/// it; nothing where it does not. `bytes` go on for `length` bytes behind `at`, unless the source
+/// ends: `is_last`. Reads small blocks, so that a search costs what it passes over.
+template <typename Match>
+Result<std::optional<std::int64_t>> search(const ByteSource& source, std::int64_t begin,
+                                           std::size_t length, Match is_match) {
+  constexpr std::int64_t kMostSearched = std::int64_t{1} << 20;
+  constexpr std::size_t kBlock = std::size_t{8} << 10;
+  const std::int64_t end = std::min(source.size(), begin + kMostSearched);
+  for (std::int64_t from = begin; from < end; from += static_cast<std::int64_t>(kBlock)) {
+    ISOCOST_ASSIGN(const auto bytes, read_some(source, from, kBlock + length));
+    const bool is_last = from + static_cast<std::int64_t>(bytes.size()) >= source.size();
+    for (std::size_t at = 0; at < std::min(kBlock, bytes.size()); ++at) {
+      if (is_match(bytes, at, is_last)) return std::optional(from + static_cast<std::int64_t>(at));
+    }
+  }
+  return std::optional<std::int64_t>();
+}
+
+/// Returns the offset behind the LYRICS3 tag at `at`, by the mark that ends it; `at` where none
+/// does.
+Result<std::int64_t> skip_lyrics(const ByteSource& source, std::int64_t at) {
+  constexpr std::size_t kMark = 9;
+  const auto ends = [](ByteView bytes, std::size_t i, bool /*is_last*/) {
+    return has_tag(bytes, i, "LYRICSEND") || has_tag(bytes, i, "LYRICS200");
+  };
+  ISOCOST_ASSIGN(const auto end, search(source, at, kMark, ends));
+  return end ? *end + static_cast<std::int64_t>(kMark) : at;
+}
+
+/// Returns the offset behind the zeros at `at`.
+Result<std::int64_t> skip_zeros(const ByteSource& source, std::int64_t at) {
+  constexpr std::size_t kBlock = std::size_t{64} << 10;
+  while (at < source.size()) {
+    ISOCOST_ASSIGN(const auto bytes, read_some(source, at, kBlock));
+    const auto other =
+        std::find_if(bytes.begin(), bytes.end(), [](auto byte) { return byte != 0; });
+    at += other - bytes.begin();
+    if (other != bytes.end() || bytes.empty()) break;
+  }
+  return at;
+}
+
+/// Returns the offset behind a tag, or the padding, that stands at `at` behind a stream; `at` for
+/// other bytes, which are `bytes`.
+Result<std::int64_t> skip_tag(const ByteSource& source, std::int64_t at, ByteView bytes) {
   constexpr std::int64_t kId3v1 = 128;
   constexpr std::int64_t kApeHeader = 32;
-  if (has_tag(bytes, 0, "TAG")) return kId3v1;
-  if (!has_tag(bytes, 0, "APETAGEX") || bytes.size() < kApeHeader) return 0;
-  return kApeHeader + static_cast<std::int64_t>(little_endian(bytes, 12, 4));
+  if (has_tag(bytes, 0, "TAG")) return at + kId3v1;
+  if (has_tag(bytes, 0, "APETAGEX") && bytes.size() >= kApeHeader) {
+    return at + kApeHeader + static_cast<std::int64_t>(little_endian(bytes, 12, 4));
+  }
+  if (has_tag(bytes, 0, "LYRICSBEGIN")) {
+    return skip_lyrics(source, at);
+  }
+  if (has_tag(bytes, 0, "ID3")) return skip_id3v2(source, at);
+  return skip_zeros(source, at);
+}
+
+/// Returns whether a run of frames begins at `at`: three, or two that end with the file. Fewer are
+/// found in chance bytes, too.
+bool has_run(ByteView bytes, std::size_t at, bool is_whole) {
+  const auto first = parse_frame(bytes, at);
+  if (!first || first->bytes < kMinFrame) return false;
+  const auto second = parse_frame(bytes, at + first->bytes);
+  if (!second || second->bytes < kMinFrame || !same_stream(*first, *second)) return false;
+  const std::size_t third_at = at + first->bytes + second->bytes;
+  if (is_whole && third_at == bytes.size()) return true;
+  const auto third = parse_frame(bytes, third_at);
+  return third && same_stream(*first, *third);
+}
+
+/// Finds frames behind bytes of an unknown kind, which are given up where none come soon.
+Result<std::optional<std::int64_t>> find_frames(const ByteSource& source, std::int64_t from) {
+  return search(source, from, 3 * kMaxFrame, has_run);
 }
 
 bool is_trailing_tag(ByteView bytes, std::size_t at) {
@@ -237,7 +305,8 @@ Result<ByteView> Mp3Frames::next() {
   const ByteView rest = ByteView(block_).subspan(at_);
   if (begins_stream(rest)) return ByteView();
   if (!is_ours) {
-    if (is_trailing_tag(block_, at_)) return ByteView();
+    const bool is_behind = audible_ && position() >= end_;
+    if (is_behind || is_trailing_tag(block_, at_)) return ByteView();
     return corrupt("its MP3 frame at byte " + std::to_string(position()) + " is broken");
   }
   if (frame->bytes > rest.size()) return ByteView();  // incomplete, so it does not count
@@ -247,19 +316,21 @@ Result<ByteView> Mp3Frames::next() {
 
 Result<std::optional<std::int64_t>> Mp3Frames::following() const {
   std::int64_t at = audible_ ? end_ : position();
-  for (bool is_after_tag = false;; is_after_tag = true) {
+  bool is_after_tag = false;
+  while (at < source_->size()) {
     ISOCOST_ASSIGN(const auto bytes, read_some(*source_, at, kMaxFrame));
-    if (begins_stream(bytes) || (is_after_tag && parse_frame(bytes, 0))) break;
-    const std::int64_t tag = size_of_trailing_tag(bytes);
-    if (tag == 0) return std::optional<std::int64_t>();
-    at += tag;
+    const auto frame = parse_frame(bytes, 0);
+    if (frame && frame->bytes <= bytes.size()) {
+      if (is_after_tag || begins_stream(bytes)) return std::optional(at);
+      at += static_cast<std::int64_t>(frame->bytes);  // the one that its header leaves out
+      continue;
+    }
+    ISOCOST_ASSIGN(const std::int64_t behind, skip_tag(*source_, at, bytes));
+    if (behind == at) return find_frames(*source_, at);
+    at = behind;
+    is_after_tag = true;
   }
-  // A tag may be the last thing in a file, and the last frame incomplete.
-  ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(*source_, at));
-  ISOCOST_ASSIGN(const auto bytes, read_some(*source_, start, kMaxFrame));
-  const auto frame = parse_frame(bytes, 0);
-  if (!frame || frame->bytes > bytes.size()) return std::optional<std::int64_t>();
-  return std::optional(at);
+  return std::optional<std::int64_t>();
 }
 
 Result<AudioHeader> read_mp3_header(const ByteSource& source) {

@@ -2,7 +2,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,53 +11,11 @@
 #include "base/result.h"
 #include "decode/audio/internal/audio_headers.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/bytes/ogg_pages.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
 namespace {
-
-constexpr std::size_t kPageHeader = 27;
-constexpr std::size_t kMaxPage = kPageHeader + 255 + std::size_t{255} * 255;
-
-/// Header values of a page: RFC 3533.
-struct OggPage {
-  std::uint64_t granule = 0;
-  std::uint64_t serial = 0;
-  bool begins_stream = false;
-  std::size_t header_bytes = 0;
-  std::size_t bytes = 0;
-};
-
-std::optional<OggPage> parse_page(ByteView bytes, std::size_t at) {
-  if (!has_tag(bytes, at, "OggS") || bytes.size() - at < kPageHeader) return std::nullopt;
-  if (bytes[at + 4] != 0) return std::nullopt;
-  const std::size_t segments = bytes[at + 26];
-  if (bytes.size() - at < kPageHeader + segments) return std::nullopt;
-  OggPage page;
-  page.granule = little_endian(bytes, at + 6, 8);
-  page.serial = little_endian(bytes, at + 14, 4);
-  page.begins_stream = (bytes[at + 5] & 2) != 0;
-  page.header_bytes = kPageHeader + segments;
-  page.bytes = page.header_bytes;
-  for (std::size_t i = 0; i < segments; ++i) page.bytes += bytes[at + kPageHeader + i];
-  return page;
-}
-
-/// Returns the page that ends exactly where the source does. Searches its header backwards, first
-/// in a small tail, then in one as large as a page can be.
-Result<OggPage> last_page(const ByteSource& source) {
-  for (const std::size_t tail : {std::size_t{6} << 10, kMaxPage}) {
-    const std::int64_t start =
-        std::max<std::int64_t>(0, source.size() - static_cast<std::int64_t>(tail));
-    ISOCOST_ASSIGN(const auto bytes, read_some(source, start, tail));
-    for (std::size_t at = bytes.size(); at-- > 0;) {
-      if (bytes[at] != 'O') continue;
-      const auto page = parse_page(bytes, at);
-      if (page && page->bytes == bytes.size() - at) return *page;
-    }
-  }
-  return corrupt("cut off: no Ogg page ends where the file ends");
-}
 
 struct Identification {
   AudioHeader header;
@@ -103,6 +60,11 @@ std::int64_t samples_of(const OggPage& page) {
 
 Error too_many_links() { return corrupt("it has too many chained Ogg streams"); }
 
+struct WalkedPage {
+  OggPage header;
+  ByteView bytes;
+};
+
 /// Reads the pages of a source one after another. Single-thread; the source must outlive it.
 class PageWalk {
  public:
@@ -111,21 +73,21 @@ class PageWalk {
   /// Returns the offset behind the page that was read last.
   std::int64_t offset() const { return offset_; }
 
-  /// Returns the bytes of the next page, valid until the next call.
-  Result<ByteView> next() {
-    auto page = parse_page(block_, at_);
+  /// Returns the next page, whose bytes are valid until the next call.
+  Result<WalkedPage> next() {
+    auto page = parse_ogg_page(block_, at_);
     if (!page || page->bytes > block_.size() - at_) {
-      ISOCOST_ASSIGN(block_, read_some(source_, offset_, kMaxPage));
+      ISOCOST_ASSIGN(block_, read_some(source_, offset_, kMaxOggPage));
       at_ = 0;
-      page = parse_page(block_, at_);
+      page = parse_ogg_page(block_, at_);
     }
     if (!page || page->bytes > block_.size() - at_) {
-      return corrupt("its Ogg page at byte " + std::to_string(offset_) + " is broken or cut off");
+      return broken_ogg_page(offset_);
     }
     const ByteView bytes = ByteView(block_).subspan(at_, page->bytes);
     at_ += page->bytes;
     offset_ += static_cast<std::int64_t>(page->bytes);
-    return bytes;
+    return WalkedPage{*page, bytes};
   }
 
  private:
@@ -144,10 +106,8 @@ Result<AudioHeader> read_chain(const ByteSource& source, const AudioHeader& expe
   std::size_t links = 0;
   PageWalk walk(source);
   while (walk.offset() < source.size()) {
-    ISOCOST_ASSIGN(const ByteView bytes, walk.next());
-    const std::optional<OggPage> parsed = parse_page(bytes, 0);
-    if (!parsed) return corrupt("it has bytes between its Ogg pages");
-    const OggPage& page = *parsed;
+    ISOCOST_ASSIGN(const auto walked, walk.next());
+    const auto& [page, bytes] = walked;
     if (page.begins_stream) {
       if (++links > kMostLinks) return too_many_links();
       header.frames += audible(std::exchange(granule, 0), id);
@@ -197,10 +157,8 @@ Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int6
   std::int64_t last = 0;
   PageWalk walk(source);
   while (walk.offset() < source.size()) {
-    ISOCOST_ASSIGN(const ByteView bytes, walk.next());
-    const std::optional<OggPage> parsed = parse_page(bytes, 0);
-    if (!parsed) return corrupt("it has bytes between its Ogg pages");
-    const OggPage& page = *parsed;
+    ISOCOST_ASSIGN(const auto walked, walk.next());
+    const auto& [page, bytes] = walked;
     const std::int64_t offset = walk.offset() - static_cast<std::int64_t>(bytes.size());
     if (page_checksum(bytes) != little_endian(bytes, 22, 4)) {
       return corrupt("its Ogg page at byte " + std::to_string(offset) +
@@ -222,16 +180,17 @@ Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int6
 Result<AudioHeader> read_ogg_header(const ByteSource& source) {
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, 512));
   if (!has_tag(head, 0, "OggS")) return corrupt("it is no Ogg stream");
-  const auto first = parse_page(head, 0);
+  const auto first = parse_ogg_page(head, 0);
   if (!first || first->bytes > static_cast<std::uint64_t>(source.size())) {
     return corrupt("cut off within its first Ogg page");
   }
   ISOCOST_ASSIGN(Identification id, parse_identification(head, *first));
-  ISOCOST_ASSIGN(const OggPage last, last_page(source));
-  if (last.granule > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-    return corrupt("cut off: its last Ogg page ends within a packet");
+  ISOCOST_ASSIGN(const OggPage last, last_ogg_page(source));
+  bool is_chained = last.serial != first->serial;
+  if (!is_chained) {
+    ISOCOST_ASSIGN(is_chained, is_chained_ogg(source));
   }
-  if (last.serial != first->serial) return read_chain(source, id.header);
+  if (is_chained) return read_chain(source, id.header);
   id.header.frames = audible(static_cast<std::int64_t>(last.granule), id);
   return id.header;
 }

@@ -18,6 +18,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_codecs.h"
 #include "decode/bytes/media_container.h"
+#include "decode/bytes/ogg_pages.h"
 #include "decode/shape/sample_shape.h"
 
 extern "C" {
@@ -171,6 +172,15 @@ Result<std::int64_t> measured_ticks(FfmpegInput& input) {
   }
 }
 
+/// Refuses chained Ogg: the demuxer states the length of the last stream alone.
+Status check_not_chained(const ByteSource& source) {
+  ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source));
+  if (!is_chained) return {};
+  return Error(ErrorCode::kUnsupported,
+               "it has several chained Ogg streams, which are read of Vorbis and Opus alone: give "
+               "each a file");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AudioDecoder>> open_container_sound(const ByteSource& source,
@@ -184,6 +194,7 @@ Result<std::unique_ptr<AudioDecoder>> open_container_sound(const ByteSource& sou
 
 Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaFormat format) {
   ISOCOST_ASSIGN(const MediaContainer container, check_media_container(source, format));
+  if (format == MediaFormat::kOggSound) ISOCOST_TRY(check_not_chained(source));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format, StreamKind::kSound));
   const AVStream& stream = *input.stream();
   ISOCOST_TRY(check_codec(stream));

@@ -22,10 +22,11 @@ class Mp3Frames {
 
   /// Returns the next whole frame that holds audio, valid until the next call; empty at the end of
   /// the stream. Errors: kCorrupt (bytes that are neither a frame of this stream nor a tag or
-  /// another stream behind it), kIo.
+  /// another stream behind it, unless the stream states its length and they follow), kIo.
   Result<ByteView> next();
 
-  /// Returns where another stream begins behind this one; nothing where none does. It is known from
+  /// Returns where another stream begins behind this one; nothing where none does. Tags, zeros and
+  /// up to 1 MiB of unknown bytes may stand between; others are not read. It is known from
   /// the beginning where the stream states its length, otherwise once `next` has come to the end.
   Result<std::optional<std::int64_t>> following() const;
 

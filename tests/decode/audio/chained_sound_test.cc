@@ -5,14 +5,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <ios>
+#include <iterator>
 #include <numeric>
-#include <string_view>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/audio/audio.h"
 #include "decode/audio/internal/audio_decoder.h"
+#include "decode/probe.h"
 #include "decode/shape/sample_shape.h"
 #include "tests/support/av_media.h"
 
@@ -32,11 +37,52 @@ Bytes joined(const std::vector<Bytes>& parts) {
   return all;
 }
 
-Bytes text_bytes(std::string_view text, std::size_t size) {
-  Bytes bytes;
-  for (const char c : text) bytes.push_back(static_cast<std::byte>(c));
+Bytes text_bytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+Bytes text_bytes(const std::string& text, std::size_t size) {
+  Bytes bytes = text_bytes(text);
   bytes.resize(size);
   return bytes;
+}
+
+std::uint32_t ogg_checksum(std::span<const std::byte> page) {
+  std::uint32_t crc = 0;
+  for (const std::byte byte : page) {
+    crc ^= std::to_integer<std::uint32_t>(byte) << 24;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc << 1) ^ ((crc >> 31) != 0 ? 0x04C11DB7U : 0U);
+  }
+  return crc;
+}
+
+void put(std::span<std::byte> at, std::uint32_t value) {
+  for (std::size_t i = 0; i < 4; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+// Gives a stream another serial number, as `ffmpeg -fflags +bitexact` gives all of its files one.
+Bytes with_serial(Bytes bytes, std::uint32_t serial) {
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    const auto segments = std::to_integer<std::size_t>(bytes[at + 26]);
+    std::size_t size = 27 + segments;
+    for (std::size_t i = 0; i < segments; ++i) {
+      size += std::to_integer<std::size_t>(bytes[at + 27 + i]);
+    }
+    const auto page = std::span(bytes).subspan(at, size);
+    put(page.subspan(14), serial);
+    put(page.subspan(22), 0);
+    put(page.subspan(22), ogg_checksum(page));
+    at += size;
+  }
+  return bytes;
+}
+
+Bytes golden_sound(const std::string& name) {
+  std::ifstream file(ISOCOST_SOURCE_DIR "/tests/decode/audio/golden_sounds/" + name,
+                     std::ios::binary);
+  return text_bytes({std::istreambuf_iterator<char>(file), {}});
 }
 
 Result<std::vector<float>> decoded(const Bytes& bytes, const PartShape& shape) {
@@ -105,6 +151,32 @@ TEST(ChainedSound, OggStreamsOfDifferentRatesAreNamed) {
   EXPECT_THAT(shape.error().message(), HasSubstr("chained Ogg streams"));
 }
 
+TEST(ChainedSound, OggStreamsOfOneSerialNumberAreAllRead) {
+  constexpr std::uint32_t kSerial = 7;
+  for (const MediaFormat format : {MediaFormat::kOggVorbis, MediaFormat::kOpus}) {
+    const Bytes a = with_serial(tone(format, 48'000, 0.5, 300), kSerial);
+    const Bytes b = with_serial(tone(format, 48'000, 1, 900), kSerial);
+    const Bytes other = with_serial(a, kSerial + 1);
+    for (const std::vector<Bytes>& parts : std::vector<std::vector<Bytes>>{
+             {a, b}, {b, a}, {b, b}, {b, a, b}, {b, other, b}, {a, a, a, a}}) {
+      expect_samples_of(parts, joined(parts), format);
+    }
+  }
+}
+
+TEST(ChainedSound, OggStreamsOfOtherCodecsAreNamed) {
+  for (const std::string name : {"flac.oga", "flac.ogg", "speex.spx"}) {
+    const Bytes part = golden_sound(name);
+    ASSERT_TRUE(probe(MemoryByteSource(part), name, {}).has_value()) << name;
+    for (const Bytes& whole : {joined({part, part}), joined({part, with_serial(part, 9)})}) {
+      const auto shape = probe(MemoryByteSource(whole), name, {});
+      ASSERT_FALSE(shape.has_value()) << name;
+      EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported) << shape.error().to_string();
+      EXPECT_THAT(shape.error().message(), HasSubstr("chained Ogg streams")) << name;
+    }
+  }
+}
+
 TEST(ChainedSound, Mp3StreamsAreReadOneAfterAnother) {
   const std::vector<Bytes> parts = {tone(MediaFormat::kMp3, 16'000, 0.7, 300),
                                     tone(MediaFormat::kMp3, 16'000, 1.3, 900),
@@ -119,6 +191,21 @@ TEST(ChainedSound, TagsMayStandBetweenMp3Streams) {
   const Bytes id3v2 = text_bytes("ID3\x04", 10 + 0);
   expect_samples_of(parts, joined({id3v2, parts[0], id3v1, id3v2, parts[1], id3v1}),
                     MediaFormat::kMp3);
+}
+
+TEST(ChainedSound, PaddingAndUnknownBytesMayStandBetweenMp3Streams) {
+  const std::vector<Bytes> parts = {tone(MediaFormat::kMp3, 16'000, 0.7, 300),
+                                    tone(MediaFormat::kMp3, 16'000, 1.3, 900)};
+  const Bytes id3v1 = text_bytes("TAG", 128);
+  const Bytes lyrics1 = text_bytes("LYRICSBEGIN words of a song LYRICSEND");
+  const Bytes lyrics2 = text_bytes("LYRICSBEGININD0000210000028LYRICS200");
+  const Bytes zeros(100'000);
+  const Bytes unknown(100'000, std::byte{0x5A});
+  for (const Bytes& between : {zeros, lyrics1, joined({lyrics2, id3v1}), unknown,
+                               joined({id3v1, zeros, unknown, zeros})}) {
+    expect_samples_of(parts, joined({parts[0], between, parts[1]}), MediaFormat::kMp3);
+    expect_samples_of(parts, joined({parts[0], between, parts[1], between}), MediaFormat::kMp3);
+  }
 }
 
 TEST(ChainedSound, Mp3StreamsOfDifferentRatesAreNamed) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/byte_source.h"
+#include "base/result.h"
 #include "decode/probe.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/video.h"
@@ -127,6 +128,20 @@ TEST(VideoGolden, ADurationBeginsWithTheFirstFrameAndEndsWithTheLast) {
     EXPECT_NEAR(static_cast<double>(shape->duration_us),
                 frame_us * static_cast<double>(golden.frames), 1.1 * frame_us)
         << golden.name;
+  }
+}
+
+// The demuxer drops a page that is cut off, and the video would be shorter.
+TEST(VideoGolden, RefusesACutOffOggVideo) {
+  for (const std::string name : {"theora.ogv", "sound.ogv"}) {
+    const auto bytes = test::golden_video(name);
+    ASSERT_TRUE(probe(MemoryByteSource(bytes), name, {}).has_value()) << name;
+    for (const std::size_t cut : {bytes.size() - 1, bytes.size() * 3 / 4, bytes.size() / 2}) {
+      const auto shape = probe(MemoryByteSource(std::span(bytes).first(cut)), name, {});
+      ASSERT_FALSE(shape.has_value()) << name << ' ' << cut;
+      EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt) << shape.error().to_string();
+      EXPECT_NE(shape.error().message().find("cut off"), std::string::npos);
+    }
   }
 }
 

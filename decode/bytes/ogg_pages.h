@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/bytes/media_bytes.h"
+
+namespace isocost {
+
+constexpr std::size_t kOggPageHeader = 27;  ///< Bytes before the table of segments.
+constexpr std::size_t kMaxOggPage = kOggPageHeader + 255 + std::size_t{255} * 255;
+
+/// Header values of a page: RFC 3533.
+struct OggPage {
+  std::uint64_t granule = 0;
+  std::uint64_t serial = 0;
+  bool begins_stream = false;
+  std::size_t header_bytes = 0;
+  std::size_t bytes = 0;
+};
+
+/// Parses the header of the page at `at`; returns nothing for other bytes, or fewer than a header.
+std::optional<OggPage> parse_ogg_page(ByteView bytes, std::size_t at);
+
+/// Returns the page that ends exactly where the source does. Errors: kCorrupt "cut off" where none
+/// does, or where no packet ends on it; kIo.
+Result<OggPage> last_ogg_page(const ByteSource& source);
+
+/// Returns whether a stream begins behind pages of another one, as in chained Ogg. Serial numbers
+/// do not tell: files of one program may share them, and a file may follow itself. Reads the page
+/// headers up to that page, of a single stream all of them: two small reads a page, and about 1 %
+/// of the bytes. Errors: kCorrupt where a page is broken or cut off, kIo.
+Result<bool> is_chained_ogg(const ByteSource& source);
+
+/// Returns the error for a page that cannot be read.
+Error broken_ogg_page(std::int64_t offset);
+
+}  // namespace isocost
