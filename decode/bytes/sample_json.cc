@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json_reader.h"
 #include "base/result.h"
 #include "base/utf8.h"
+#include "decode/bytes/json_reader.h"
 #include "decode/bytes/media_bytes.h"
 
 namespace isocost {

@@ -20,8 +20,9 @@ struct SampleJson {
 
   static constexpr std::size_t kMostUnread = 100;
 };
-/// Parses a JSON part as Python's json module writes it (base/json_reader.h). Errors: kCorrupt if
-/// it is not a JSON object in UTF-8, or if a member has another type or is out of range.
+/// Parses a JSON part as Python's json module writes it (decode/bytes/json_reader.h). Errors:
+/// kCorrupt if it is not a JSON object in UTF-8, or if a member has another type or is out of
+/// range.
 Result<SampleJson> parse_sample_json(std::string_view text);
 
 }  // namespace isocost

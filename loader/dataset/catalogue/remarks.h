@@ -11,7 +11,7 @@
 
 namespace isocost {
 
-/// What a data set's parts are, or that no model sees them.
+/// A remark on parts of a data set: their format, or that no model sees them.
 struct Remark {
   /// "format" of media whose extension names another one; "part" and "JSON key" that no model sees;
   /// "ignored part", which ignore_parts leaves out.

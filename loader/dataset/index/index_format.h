@@ -69,7 +69,7 @@ enum class RemarkKind : std::uint8_t {
   kJsonKey = 3,  ///< Members of the JSON part that no model sees, by name.
 };
 
-/// What a shard's parts are, or that no model sees them, and how many.
+/// A remark on parts of a shard: their format, or that no model sees them, and their number.
 struct IndexedRemark {
   RemarkKind kind = RemarkKind::kFormat;
   std::string name;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_reader.h"
+#include "decode/bytes/json_reader.h"
 
 namespace isocost {
 namespace {

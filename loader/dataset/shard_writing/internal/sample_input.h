@@ -23,7 +23,7 @@ namespace isocost {
 struct InputPart {
   std::string name;
   std::variant<std::string, std::filesystem::path> body;
-  /// What the record says that it is; its content must be that. Nothing: any.
+  /// The modality that the record states and the content must have. Nothing: any.
   std::optional<Modality> modality = std::nullopt;
 };
 

@@ -1,5 +1,5 @@
 // For any bytes as JSON: an error, or a value that is the same after it is written and read again.
-// What another parser reads is read alike, up to the limits of depth and members.
+// The reader and another parser read the same values, up to the limits of depth and members.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

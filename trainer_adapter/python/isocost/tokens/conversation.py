@@ -351,7 +351,7 @@ def _parts(message: Message) -> List[Message]:
 
 def _check_media(messages: List[Message], media: Sequence[str]) -> None:
     kinds = [part["type"] for message in messages for part in _parts(message)]
-    # Where there are as many media of other kinds, a file's content is not what its record says.
+    # A file's content is not what its record says if there are as many media of other kinds.
     differ = sum(kind in MEDIA for kind in kinds) == len(media)
     for modality in MEDIA:
         found, expected = kinds.count(modality), media.count(modality)

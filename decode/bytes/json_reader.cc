@@ -1,4 +1,4 @@
-#include "base/json_reader.h"
+#include "decode/bytes/json_reader.h"
 
 #include <algorithm>
 #include <charconv>
