@@ -64,6 +64,14 @@ std::size_t valid_utf8_prefix(Bytes bytes) {
 
 bool is_utf8(std::string_view text) { return valid_utf8_prefix(bytes_of(text)) == text.size(); }
 
+std::string lower_ascii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
 std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (text.starts_with(kMark)) text.remove_prefix(kMark.size());

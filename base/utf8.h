@@ -15,6 +15,10 @@ std::size_t valid_utf8_prefix(std::span<const std::uint8_t> bytes);
 
 bool is_utf8(std::string_view text);
 
+/// Returns `text` with the letters A to Z in lower case and all other bytes as they are, whatever
+/// the locale: for names of files and schemes.
+std::string lower_ascii(std::string_view text);
+
 /// Returns `text` without a byte order mark before it.
 std::string_view without_byte_order_mark(std::string_view text);
 

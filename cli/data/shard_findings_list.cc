@@ -21,7 +21,7 @@ void print_findings(const ShardFindings& findings) {
   for (const std::string& shard : findings.without_end_mark) {
     std::printf(
         "warning  %s: without the mark that ends a tar file, as where it is cut off between "
-        "two samples\n",
+        "two members\n",
         printable_utf8(shard).c_str());
   }
 }

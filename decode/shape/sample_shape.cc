@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace isocost {
 namespace {
 
@@ -95,8 +97,6 @@ constexpr std::array kOtherMedia = std::to_array<std::pair<std::string_view, Mod
     {"ac3", Modality::kAudio},
 });
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 }  // namespace
 
 std::string_view format_name(MediaFormat format) {
@@ -106,9 +106,7 @@ std::string_view format_name(MediaFormat format) {
 
 std::string part_extension(std::string_view part_name) {
   // "jpg" is all extension: the dot that separates key and part name is already gone.
-  std::string extension(part_name.substr(part_name.rfind('.') + 1));
-  std::transform(extension.begin(), extension.end(), extension.begin(), lower);
-  return extension;
+  return lower_ascii(part_name.substr(part_name.rfind('.') + 1));
 }
 
 std::optional<MediaFormat> format_from_extension(std::string_view part_name) {

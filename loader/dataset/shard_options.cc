@@ -52,17 +52,17 @@ void log_findings(const ShardFindings& findings, const ShardOptions& options, co
   if (!findings.without_end_mark.empty()) {
     log(sink, LogLevel::kWarning,
         fmt::format("{} without the mark that ends a tar file, as where one is cut off between two "
-                    "samples: {}",
+                    "members: {}",
                     counted(findings.without_end_mark.size(), "shard"),
                     join(findings.without_end_mark, ", ")));
   }
   if (options.accept_unread || findings.unread.empty()) return;
   log(sink, LogLevel::kWarning,
-      fmt::format("{} not read ({} = on accepts that): {}",
+      fmt::format("{} not read (accept_unread_archives = on accepts that): {}",
                   findings.unread.size() == 1
                       ? "1 archive is"
                       : fmt::format("{} archives are", findings.unread.size()),
-                  "accept_unread_archives", join(findings.unread, "; ")));
+                  join(findings.unread, "; ")));
 }
 
 Status check_findings(const ShardFindings& findings, const ShardOptions& options) {

@@ -15,6 +15,11 @@ TEST(Utf8, CharactersOfEveryLengthAreAccepted) {
   EXPECT_TRUE(is_utf8("12345678\u20ac"));  // beyond the first eight bytes
 }
 
+TEST(Utf8, LowerCaseChangesLettersOfAsciiAlone) {
+  EXPECT_EQ(lower_ascii("AZaz09.TAR[`{@\xC3\x84"), "azaz09.tar[`{@\xC3\x84");
+  EXPECT_EQ(lower_ascii(""), "");
+}
+
 TEST(Utf8, OverlongFormsSurrogatesAndStrayBytesAreRefused) {
   for (const char* text : {"\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
                            "\xF4\x90\x80\x80", "\xFF", "\x80", "\xE2\x82"}) {

@@ -6,17 +6,6 @@
 #include "base/utf8.h"
 
 namespace isocost {
-namespace {
-
-std::string lower(std::string_view text) {
-  std::string copy(text);
-  std::ranges::transform(copy, copy.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return copy;
-}
-
-}  // namespace
 
 Result<IgnoredParts> IgnoredParts::parse(std::string_view list) {
   IgnoredParts parts;
@@ -30,7 +19,7 @@ Result<IgnoredParts> IgnoredParts::parse(std::string_view list) {
                    "ignore_parts: '" + printable_utf8(entry) +
                        "' is no extension; name extensions with commas between, as in avif,heic");
     }
-    parts.extensions_.push_back(lower(entry));
+    parts.extensions_.push_back(lower_ascii(entry));
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
   std::ranges::sort(parts.extensions_);
@@ -41,7 +30,7 @@ Result<IgnoredParts> IgnoredParts::parse(std::string_view list) {
 
 bool IgnoredParts::contains(std::string_view part_name) const {
   if (extensions_.empty()) return false;
-  const std::string name = lower(part_name);
+  const std::string name = lower_ascii(part_name);
   return std::ranges::any_of(extensions_, [&](const std::string& extension) {
     if (!name.ends_with(extension)) return false;
     return name.size() == extension.size() || name[name.size() - extension.size() - 1] == '.';

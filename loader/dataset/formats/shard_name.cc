@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <string>
 
+#include "base/utf8.h"
+
 namespace isocost {
 namespace {
 
@@ -18,17 +20,9 @@ constexpr std::array kEndings = {
     ShardEnding{".tar.zst", true}, ShardEnding{".tzst", true},
 };
 
-std::string lower_case(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 // Returns the entry of a name's ending; null if it is no shard's.
 const ShardEnding* ending_of(std::string_view name) {
-  const std::string lower = lower_case(name);
+  const std::string lower = lower_ascii(name);
   const auto* const found = std::ranges::find_if(
       kEndings, [&](const ShardEnding& each) { return lower.ends_with(each.ending); });
   return found == kEndings.end() ? nullptr : found;
@@ -54,7 +48,7 @@ std::string_view why_no_shard(std::string_view name) {
       ".tar.br", ".taz", ".tar.z",   ".zip",  ".7z",  ".rar",     ".tar.sz",   ".cpio", ".tar.lzo"};
   static constexpr std::array<std::string_view, 7> kUnfinished = {
       ".part", ".partial", ".incomplete", ".crdownload", ".download", ".tmp", ".aria2"};
-  const std::string lower = lower_case(name);
+  const std::string lower = lower_ascii(name);
   const auto ends_in = [](std::string_view text) {
     return [text](std::string_view ending) { return text.ends_with(ending); };
   };

@@ -9,8 +9,8 @@ namespace isocost {
 /// A family of metrics: one row of the table in docs/metrics.md. Names that end in "_total" are
 /// counters, the others gauges.
 struct MetricInfo {
-  const char* name;  ///< Key in /status.json; with "isocost_" before it, the name in /metrics.
-  const char* help;
+  const char* name = "";  ///< Key in /status.json; with "isocost_" before it, the name in /metrics.
+  const char* help = "";
   /// Order among the lists of modules or of ranks in /status.json. Equal ones are in the order of
   /// the table.
   int json_order = 0;

@@ -32,10 +32,7 @@ Error refused(std::string_view name, std::string_view why) {
 }
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-  if (text.size() < lower.size()) return false;
-  return std::equal(lower.begin(), lower.end(), text.begin(), [](char want, char c) {
-    return want == (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
-  });
+  return lower_ascii(text.substr(0, lower.size())) == lower;
 }
 
 // Returns whether the name begins with "scheme://".
