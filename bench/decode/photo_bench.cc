@@ -121,7 +121,7 @@ Pixels turned(const Pixels& stored) {
 // What a user of the libraries would write: everything decoded, then resized, then cut.
 std::vector<std::byte> reference(const Photo& photo, const View& view) {
   const MemoryByteSource source(photo.bytes);
-  auto pixels = decode_image(source, photo.shape, {}, Alpha::kWhite, {});
+  auto pixels = decode_image(source, photo.shape, {}, {});
   require(pixels.has_value(), photo.name + ": does not decode");
   if (photo.shape.orientation == 6) pixels = turned(*pixels);
   const Framing& framing = view.framing;

@@ -15,16 +15,22 @@ namespace isocost {
 // according to its header. Errors: kCorrupt for another size, a truncated or damaged file. All
 // compute on the calling thread.
 
-Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height, JpegDecoding how,
-                           const DecodeLimit& limit);
-Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
+                           ImageDecoding how, const DecodeLimit& limit);
+Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
+                          Truncated truncated = Truncated::kBad);
 /// Decodes with libspng alone, which takes every kind of PNG and is the reference for the faster
 /// decoder.
 Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+/// Decodes the rows before the end of the file or a fault in it; the other pixels are zero.
+Result<Pixels> decode_truncated_png(ByteView file, std::int32_t width, std::int32_t height,
+                                    Alpha alpha);
 Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 /// Decodes the first picture, on its canvas.
-Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
-Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
+                          Truncated truncated = Truncated::kBad);
+Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
+                          Truncated truncated = Truncated::kBad);
 
 /// Returns the bytes of `width` × `height` pixels of `channels`. Errors: kResourceExhausted.
 Result<std::size_t> pixel_bytes(std::int32_t width, std::int32_t height, int channels);

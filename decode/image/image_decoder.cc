@@ -28,19 +28,19 @@ Side turned(Side side, std::uint8_t orientation) {
   return side;
 }
 
-Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, JpegDecoding jpeg,
-                      Alpha alpha, const DecodeLimit& limit) {
+Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, ImageDecoding how,
+                      const DecodeLimit& limit) {
   switch (shape.format) {
     case MediaFormat::kJpeg:
-      return decode_jpeg(file, stored.width, stored.height, jpeg, limit);
+      return decode_jpeg(file, stored.width, stored.height, how, limit);
     case MediaFormat::kPng:
-      return decode_png(file, stored.width, stored.height, alpha);
+      return decode_png(file, stored.width, stored.height, how.alpha, how.truncated);
     case MediaFormat::kWebp:
-      return decode_webp(file, stored.width, stored.height, alpha);
+      return decode_webp(file, stored.width, stored.height, how.alpha);
     case MediaFormat::kGif:
-      return decode_gif(file, stored.width, stored.height, alpha);
+      return decode_gif(file, stored.width, stored.height, how.alpha, how.truncated);
     case MediaFormat::kBmp:
-      return decode_bmp(file, stored.width, stored.height, alpha);
+      return decode_bmp(file, stored.width, stored.height, how.alpha, how.truncated);
     default:
       return Error(ErrorCode::kInvalidArgument, "not an image format");
   }
@@ -81,11 +81,10 @@ Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const Par
   return read_some(source, 0, static_cast<std::size_t>(source.size()));
 }
 
-Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
-                            Alpha alpha, const DecodeLimit& limit) {
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, ImageDecoding how,
+                            const DecodeLimit& limit) {
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
-  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), jpeg, alpha,
-                limit);
+  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), how, limit);
 }
 
 }  // namespace isocost

@@ -18,12 +18,14 @@ struct Pixels {
   std::vector<std::uint8_t> rgb;
 };
 
-/// Options for decoding a JPEG.
-struct JpegDecoding {
-  std::int32_t divisor = 1;  ///< Divisor of the sides, which are rounded up: 1, 2, 4 or 8.
-  /// kFast: a coarser inverse transform, and colours are repeated, not interpolated, where the file
-  /// has fewer of them than pixels.
+struct ImageDecoding {
+  /// Divisor of the sides of a JPEG, which are rounded up: 1, 2, 4 or 8.
+  std::int32_t divisor = 1;
+  /// kFast: for a JPEG a coarser inverse transform, and colours are repeated, not interpolated,
+  /// where the file has fewer of them than pixels.
   Exactness exactness = Exactness::kExact;
+  Alpha alpha = Alpha::kWhite;
+  Truncated truncated = Truncated::kBad;
 };
 
 /// Returns the largest divisor, 1, 2, 4 or 8, with which JPEG's inverse transform does not fall
@@ -31,12 +33,11 @@ struct JpegDecoding {
 std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
                           std::int32_t target_height);
 
-/// Decodes an image; `jpeg` applies to files of that format. Computes on the calling thread.
-/// Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo; for
-/// JPEG, those of DecodeLimit::check. Other files are decoded to their end, which takes seconds at
-/// most within the limits of pixels.
-Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, JpegDecoding jpeg,
-                            Alpha alpha, const DecodeLimit& limit);
+/// Decodes an image. Computes on the calling thread. Errors: kCorrupt (truncated, damaged, another
+/// size than the shape's), kUnsupported, kIo; for JPEG, those of DecodeLimit::check. Other files
+/// are decoded to their end, which takes seconds at most within the limits of pixels.
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, ImageDecoding how,
+                            const DecodeLimit& limit);
 /// Returns an upper bound of the memory of decode_image, its result and the file included.
 std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
 

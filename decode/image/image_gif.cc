@@ -130,9 +130,23 @@ void paint(const GifPicture& picture, std::span<const std::uint8_t> indices, Pix
   }
 }
 
+// Returns the colour indices of the picture; the background's after the end of the stream where
+// truncated pictures are accepted.
+Result<std::vector<std::uint8_t>> read_indices(ByteView file, const GifPicture& picture,
+                                               std::uint8_t background, Truncated truncated) {
+  std::vector<std::uint8_t> indices(picture.width * picture.height);
+  GifLzw stream(file, picture.data, picture.literal_bits);
+  auto filled = stream.fill(indices);
+  if (filled) return indices;
+  if (truncated == Truncated::kBad) return std::move(filled).error();
+  std::ranges::fill(std::span(indices).subspan(stream.filled()), background);
+  return indices;
+}
+
 }  // namespace
 
-Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
+                          Truncated truncated) {
   ISOCOST_ASSIGN(const ByteView screen, block(file, 0, kScreenBytes));
   ISOCOST_ASSIGN(GifPicture picture, find_picture(file));
   // A picture that leaves its canvas makes it larger, as in Pillow.
@@ -154,8 +168,7 @@ Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height
   while (canvas.rgb.size() < bytes) {
     canvas.rgb.insert(canvas.rgb.end(), empty.begin(), empty.end());
   }
-  std::vector<std::uint8_t> indices(picture.width * picture.height);
-  ISOCOST_TRY(GifLzw(file, picture.data, picture.literal_bits).fill(indices));
+  ISOCOST_ASSIGN(const auto indices, read_indices(file, picture, background, truncated));
   paint(picture, indices, canvas);
   return canvas;
 }

@@ -1,4 +1,4 @@
-// Reads headers of GIF (its 89a specification) and BMP (the headers of Windows and of OS/2 1.x).
+// Reads headers of GIF (its 89a specification) and BMP.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "decode/bytes/header_window.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/image_headers.h"
+#include "decode/image/internal/bmp_layout.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
@@ -33,39 +34,6 @@ Result<std::int64_t> find_gif_picture(HeaderWindow& window, std::int64_t at) {
     if (kind[0] != 0x21) return corrupt("its GIF blocks are damaged");
     ISOCOST_ASSIGN(at, skip_sub_blocks(window, at + 2));
   }
-}
-
-struct BmpLayout {
-  std::uint64_t data_offset = 0;
-  std::uint64_t header_bytes = 0;
-  std::uint64_t bits = 0;
-  std::uint64_t compression = 0;
-  std::uint64_t data_bytes = 0;  ///< Stated size; 0: it follows from the rows.
-  std::int64_t width = 0;
-  std::int64_t height = 0;  ///< Negative: rows come from the top.
-};
-
-Result<BmpLayout> read_bmp_layout(HeaderWindow& window) {
-  constexpr std::uint64_t kOs2Header = 12;
-  constexpr std::uint64_t kInfoHeader = 40;
-  ISOCOST_ASSIGN(ByteView bytes, window.all(0, 26, "its BMP header"));
-  BmpLayout layout;
-  layout.data_offset = little_endian(bytes, 10, 4);
-  layout.header_bytes = little_endian(bytes, 14, 4);
-  if (layout.header_bytes == kOs2Header) {
-    layout.width = static_cast<std::int64_t>(little_endian(bytes, 18, 2));
-    layout.height = static_cast<std::int64_t>(little_endian(bytes, 20, 2));
-    layout.bits = little_endian(bytes, 24, 2);
-    return layout;
-  }
-  if (layout.header_bytes < kInfoHeader) return corrupt("its BMP header is damaged");
-  ISOCOST_ASSIGN(bytes, window.all(0, 54, "its BMP header"));
-  layout.width = static_cast<std::int32_t>(little_endian(bytes, 18, 4));
-  layout.height = static_cast<std::int32_t>(little_endian(bytes, 22, 4));
-  layout.bits = little_endian(bytes, 28, 2);
-  layout.compression = little_endian(bytes, 30, 4);
-  layout.data_bytes = little_endian(bytes, 34, 4);
-  return layout;
 }
 
 Status check_bmp_kind(const BmpLayout& layout) {
@@ -92,20 +60,6 @@ Status check_bmp_kind(const BmpLayout& layout) {
                                             std::to_string(layout.compression) + " is not decoded");
 }
 
-/// Checks the size of the pixels. It follows from the rows where they are plain; run lengths state
-/// it.
-Status check_bmp_size(const BmpLayout& layout, std::int64_t size) {
-  const bool runs = layout.compression == 1 || layout.compression == 2;
-  __extension__ using Wide = unsigned __int128;
-  const auto row = (static_cast<std::uint64_t>(layout.width) * layout.bits + 31) / 32 * 4;
-  const Wide plain = static_cast<Wide>(row) * static_cast<std::uint64_t>(std::abs(layout.height));
-  const Wide end = layout.data_offset + (runs ? static_cast<Wide>(layout.data_bytes) : plain);
-  if (layout.data_offset < 26) return corrupt("its BMP header is damaged");
-  if (end <= static_cast<Wide>(size)) return {};
-  return corrupt("cut off: its pixels need more than the " + std::to_string(size) +
-                 " bytes that are there");
-}
-
 }  // namespace
 
 Result<PartShape> read_gif_header(HeaderWindow& window) {
@@ -129,7 +83,8 @@ Result<PartShape> read_gif_header(HeaderWindow& window) {
 }
 
 Result<PartShape> read_bmp_header(HeaderWindow& window) {
-  ISOCOST_ASSIGN(const BmpLayout layout, read_bmp_layout(window));
+  ISOCOST_ASSIGN(const ByteView head, window.some(0, BmpLayout::kBytes));
+  ISOCOST_ASSIGN(const BmpLayout layout, BmpLayout::read(head));
   if (layout.width <= 0 || layout.height == 0 || layout.height == INT32_MIN) {
     return corrupt("its BMP header says an impossible size");
   }
@@ -137,7 +92,6 @@ Result<PartShape> read_bmp_header(HeaderWindow& window) {
   PartShape shape;
   shape.width = static_cast<std::int32_t>(layout.width);
   shape.height = static_cast<std::int32_t>(std::abs(layout.height));
-  ISOCOST_TRY(check_bmp_size(layout, window.size()));
   return shape;
 }
 

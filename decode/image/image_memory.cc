@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 
 #include "base/units.h"
@@ -56,7 +57,9 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) 
     case MediaFormat::kGif:
       return common + pixels * (3 + 1);  // RGB and colour indices
     default:
-      return common + shape.encoded_bytes + pixels * (4 + 4);  // BMP: packet, frame, RGBA
+      // BMP: a packet with the rows that may be missing, frame, RGBA.
+      return common + std::max(shape.encoded_bytes, kMiB + pixels * 4 + shape.height * 3) +
+             pixels * (4 + 4);
   }
 }
 

@@ -40,6 +40,13 @@ struct Errors {
   std::array<char, JMSG_LENGTH_MAX> message;
   bool is_memory;
   bool has_resynced;  // A restart marker was missing.
+  bool takes_damage;
+};
+
+// State of the source of bytes, which its callbacks find as with Errors.
+struct Source {
+  jpeg_source_mgr manager;
+  bool has_ended;
 };
 
 // State for the progress callback, which finds it as with Errors.
@@ -49,6 +56,33 @@ struct Progress {
   std::int64_t calls;
   bool is_over;
 };
+
+void begin_source(j_decompress_ptr /*jpeg*/) {}
+void end_source(j_decompress_ptr /*jpeg*/) {}
+
+// Puts a mark that ends the picture after the last byte, as Pillow does with files that are cut
+// off. Where the decoder wants more, it is told to wait, and leaves.
+boolean refill(j_decompress_ptr jpeg) {
+  static constexpr std::array<JOCTET, 2> kEndOfImage = {0xFF, JPEG_EOI};
+  auto* source = reinterpret_cast<Source*>(jpeg->src);
+  if (std::exchange(source->has_ended, true)) return FALSE;
+  jpeg->err->msg_code = JWRN_JPEG_EOF;
+  jpeg->err->emit_message(reinterpret_cast<j_common_ptr>(jpeg), -1);
+  source->manager.next_input_byte = kEndOfImage.data();
+  source->manager.bytes_in_buffer = kEndOfImage.size();
+  return TRUE;
+}
+
+void skip(j_decompress_ptr jpeg, long bytes) {
+  jpeg_source_mgr& source = *jpeg->src;
+  for (auto left = static_cast<std::size_t>(std::max(bytes, 0L)); left > 0;) {
+    const std::size_t here = std::min(left, source.bytes_in_buffer);
+    source.next_input_byte += here;
+    source.bytes_in_buffer -= here;
+    left -= here;
+    if (left > 0 && refill(jpeg) == FALSE) return;
+  }
+}
 
 [[noreturn]] void give_up(j_common_ptr jpeg) {
   auto* errors = reinterpret_cast<Errors*>(jpeg->err);
@@ -77,7 +111,7 @@ bool is_of_missing_restart(j_common_ptr jpeg) {
 // Takes a message. A level below 0 is a warning that the file is damaged.
 void take_message(j_common_ptr jpeg, int level) {
   if (level >= 0 || is_harmless(jpeg->err->msg_code) || is_of_missing_restart(jpeg)) return;
-  give_up(jpeg);
+  if (!reinterpret_cast<const Errors*>(jpeg->err)->takes_damage) give_up(jpeg);
 }
 
 void ignore_message(j_common_ptr /*jpeg*/) {}
@@ -116,6 +150,8 @@ struct JpegRows::Decoder {
   DecodeLimit limit;
   Progress progress{};
   Errors errors{};
+  Source source{};
+  bool is_black = false;           // Truncated before anything of it can be shown.
   std::int32_t width = 0;          // width of the picture, even if columns are left out
   std::vector<std::uint8_t> rows;  // kResampleBatch rows, each with slack
   std::size_t stride = 0;
@@ -128,6 +164,11 @@ struct JpegRows::Decoder {
     errors.manager.error_exit = give_up;
     errors.manager.emit_message = take_message;
     errors.manager.output_message = ignore_message;
+    source.manager.init_source = begin_source;
+    source.manager.fill_input_buffer = refill;
+    source.manager.skip_input_data = skip;
+    source.manager.resync_to_restart = jpeg_resync_to_restart;
+    source.manager.term_source = end_source;
   }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
@@ -145,12 +186,15 @@ struct JpegRows::Decoder {
     return corrupt(std::string("its JPEG does not decode: ") + errors.message.data());
   }
 
-  Status start(ByteView file, JpegDecoding how) {
+  Status start(ByteView file, ImageDecoding how) {
+    errors.takes_damage = how.truncated == Truncated::kAccept;
     return run([&] {
       jpeg_create_decompress(&jpeg);
       jpeg.progress = &progress.manager;
-      jpeg_mem_src(&jpeg, file.data(), static_cast<unsigned long>(file.size()));
-      jpeg_read_header(&jpeg, TRUE);
+      jpeg.src = &source.manager;
+      source.manager.next_input_byte = file.data();
+      source.manager.bytes_in_buffer = file.size();
+      if (jpeg_read_header(&jpeg, TRUE) == JPEG_SUSPENDED) ERREXIT(&jpeg, JERR_INPUT_EOF);
       const bool has_ink = jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
       jpeg.out_color_space = has_ink ? JCS_CMYK : JCS_RGB;
       jpeg.scale_num = 1;
@@ -204,6 +248,13 @@ struct JpegRows::Decoder {
     return {};
   }
 
+  // Within `run`. Reads at least one row.
+  std::int32_t read_some_rows(JSAMPARRAY into, std::int32_t count) {
+    const JDIMENSION read = jpeg_read_scanlines(&jpeg, into, static_cast<JDIMENSION>(count));
+    if (read == 0) ERREXIT(&jpeg, JERR_INPUT_EOF);
+    return static_cast<std::int32_t>(read);
+  }
+
   // Reads the next `count` rows to the first places.
   Status read_rows(std::int32_t count) {
     return run([&] {
@@ -211,12 +262,11 @@ struct JpegRows::Decoder {
       for (std::size_t i = 0; i < kResampleBatch; ++i) into[i] = rows.data() + i * stride;
       for (std::int32_t done = 0; done < count;) {
         if (cmyk.empty()) {
-          done += static_cast<std::int32_t>(jpeg_read_scanlines(
-              &jpeg, into.data() + done, static_cast<JDIMENSION>(count - done)));
+          done += read_some_rows(into.data() + done, count - done);
           continue;
         }
         JSAMPROW row = cmyk.data();
-        done += static_cast<std::int32_t>(jpeg_read_scanlines(&jpeg, &row, 1));
+        done += read_some_rows(&row, 1);
         cmyk_to_rgb(cmyk.data(), jpeg.output_width, into[static_cast<std::size_t>(done - 1)]);
       }
     });
@@ -227,7 +277,7 @@ JpegRows::JpegRows(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decode
 JpegRows::~JpegRows() = default;
 
 Result<std::unique_ptr<JpegRows>> JpegRows::open(ByteView file, std::int32_t width,
-                                                 std::int32_t height, JpegDecoding how,
+                                                 std::int32_t height, ImageDecoding how,
                                                  DecodeLimit limit) {
   auto decoder = std::make_unique<Decoder>(std::move(limit));
   ISOCOST_TRY(decoder->start(file, how));
@@ -237,7 +287,8 @@ Result<std::unique_ptr<JpegRows>> JpegRows::open(ByteView file, std::int32_t wid
     return corrupt("its JPEG header has changed since it was probed");
   }
   decoder->make_room();
-  ISOCOST_TRY(decoder->run([&] { jpeg_start_decompress(&decoder->jpeg); }));
+  ISOCOST_TRY(
+      decoder->run([&] { decoder->is_black = jpeg_start_decompress(&decoder->jpeg) == FALSE; }));
   return std::unique_ptr<JpegRows>(new JpegRows(std::move(decoder)));
 }
 
@@ -245,6 +296,7 @@ std::int32_t JpegRows::width() const { return decoder_->width; }
 std::int32_t JpegRows::height() const { return decoder_->height(); }
 
 Result<std::int32_t> JpegRows::restrict_columns(std::int32_t first, std::int32_t end) {
+  if (decoder_->is_black) return 0;
   const std::int32_t inexact = decoder_->inexact_columns();
   const std::int32_t left = std::max(first - inexact, 0);
   auto begin = static_cast<JDIMENSION>(left);  // decoding begins at the block that contains it
@@ -254,9 +306,11 @@ Result<std::int32_t> JpegRows::restrict_columns(std::int32_t first, std::int32_t
 }
 
 Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) {
-  ISOCOST_TRY(decoder_->pass_rows(first));
   const std::int32_t count = std::min(kBatch, height() - first);
-  ISOCOST_TRY(decoder_->read_rows(count));
+  if (!decoder_->is_black) {
+    ISOCOST_TRY(decoder_->pass_rows(first));
+    ISOCOST_TRY(decoder_->read_rows(count));
+  }
   for (std::int32_t i = 0; i < kBatch; ++i) {
     const auto at = static_cast<std::size_t>(std::min(i, count - 1));
     rows[static_cast<std::size_t>(i)] = decoder_->rows.data() + at * decoder_->stride;
@@ -265,12 +319,13 @@ Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResam
 }
 
 Status JpegRows::finish() {
+  if (decoder_->is_black) return {};
   ISOCOST_TRY(decoder_->pass_rows(height()));
   return decoder_->run([this] { jpeg_finish_decompress(&decoder_->jpeg); });
 }
 
-Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height, JpegDecoding how,
-                           const DecodeLimit& limit) {
+Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
+                           ImageDecoding how, const DecodeLimit& limit) {
   ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,
                  JpegRows::open(file, width, height, how, limit));
   Pixels pixels{rows->width(), rows->height(), {}};

@@ -20,7 +20,7 @@ class JpegRows final : public RowSource {
   /// row is there. The limit is checked during that, and between rows. Errors: kCorrupt, and those
   /// of DecodeLimit::check.
   static Result<std::unique_ptr<JpegRows>> open(ByteView file, std::int32_t width,
-                                                std::int32_t height, JpegDecoding how,
+                                                std::int32_t height, ImageDecoding how,
                                                 DecodeLimit limit);
   ~JpegRows() override;
 

@@ -59,20 +59,21 @@ Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid
   return pillow_resize_rows(rows, framing.width, framing.height, seen, resize, sink);
 }
 
-// Returns how a JPEG may be decoded.
-JpegDecoding jpeg_decoding(const PartShape& shape, const Framing& framing, Exactness exactness) {
-  if (exactness == Exactness::kExact) return {};
-  return {exchanges_sides(shape.orientation)
-              ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
-              : jpeg_divisor(shape.width, shape.height, framing.width, framing.height),
-          exactness};
+ImageDecoding image_decoding(const PartShape& shape, const Framing& framing,
+                             PictureDecoding decoding) {
+  ImageDecoding how{.alpha = decoding.alpha, .truncated = decoding.truncated};
+  if (decoding.exactness == Exactness::kExact) return how;
+  how.exactness = decoding.exactness;
+  how.divisor = exchanges_sides(shape.orientation)
+                    ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
+                    : jpeg_divisor(shape.width, shape.height, framing.width, framing.height);
+  return how;
 }
 
 Result<Pixels> stored_image(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PictureDecoding decoding,
                             const DecodeLimit& limit) {
-  return decode_image(source, shape, jpeg_decoding(shape, framing, decoding.exactness),
-                      decoding.alpha, limit);
+  return decode_image(source, shape, image_decoding(shape, framing, decoding), limit);
 }
 
 // Returns whether rows are needed in the order in which they are decoded.
@@ -147,7 +148,7 @@ Status framed_image_patches(const ByteSource& source, const PartShape& shape,
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
   ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,
                  JpegRows::open(file, shape.width, shape.height,
-                                jpeg_decoding(shape, framing, decoding.exactness), limit));
+                                image_decoding(shape, framing, decoding), limit));
   ISOCOST_TRY(patches_of_rows(*rows, framing, grid, resize, patches, {}, limit));
   return rows->finish();
 }

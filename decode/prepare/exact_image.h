@@ -38,6 +38,7 @@ struct PixelView {
 struct PictureDecoding {
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
+  Truncated truncated = Truncated::kBad;
 };
 
 /// Decodes a picture and turns it as it is displayed. kExact decodes it in full, so that resizing

@@ -64,10 +64,11 @@ struct ModelFiles {
   std::filesystem::path directory;
   std::string model_type;  ///< From config.json.
   Settings config;  ///< From config.json: mostly the architecture, which recipes do not read.
-  // The next three are those of ModelRecipeOptions.
+  // The next four are those of ModelRecipeOptions.
   ResizeOrder order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
+  Truncated truncated = Truncated::kBad;
   /// preprocessor_config.json, or its part of processor_config.json: the settings of an image
   /// processor, or of the feature extractor of a model for sound.
   Settings image_processor;

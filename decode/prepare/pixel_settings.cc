@@ -8,10 +8,12 @@ void PixelSettings::take_options(const ModelFiles& files) {
   resize_order = static_cast<std::int64_t>(files.order);
   exactness = static_cast<std::int64_t>(files.exactness);
   alpha = static_cast<std::int64_t>(files.alpha);
+  truncated = static_cast<std::int64_t>(files.truncated);
 }
 
 PictureDecoding PixelSettings::decoding() const {
-  return {static_cast<Exactness>(exactness), static_cast<Alpha>(alpha)};
+  return {static_cast<Exactness>(exactness), static_cast<Alpha>(alpha),
+          static_cast<Truncated>(truncated)};
 }
 
 ExactResize PixelSettings::resize() const {

@@ -14,10 +14,11 @@ namespace isocost {
 /// Settings that the image processors of all families have.
 struct PixelSettings {
   std::int64_t resample = 3;  ///< Number of the filter in Pillow.
-  // The user's options: ResizeOrder, Exactness and Alpha.
+  // The user's options: ResizeOrder, Exactness, Alpha and Truncated.
   std::int64_t resize_order = 0;
   std::int64_t exactness = 0;
   std::int64_t alpha = 0;
+  std::int64_t truncated = 0;
   // Used by the client, which normalises.
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean = {0.48145466, 0.4578275, 0.40821073};

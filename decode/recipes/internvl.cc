@@ -65,8 +65,8 @@ struct InternVlOptions : PixelSettings {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlOptions, width, height, min_tiles, max_tiles,
                                    image_token_id, begin_token_id, end_token_id, video_token_id,
-                                   videos, resample, resize_order, exactness, alpha, rescale_factor,
-                                   image_mean, image_std)
+                                   videos, resample, resize_order, exactness, alpha, truncated,
+                                   rescale_factor, image_mean, image_std)
 
 /// An arrangement of tiles.
 struct Canvas {

@@ -39,7 +39,8 @@ struct LlavaOptions : PixelSettings {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LlavaOptions, shortest_edge, resized_width, resized_height,
                                    width, height, tokens, image_token_id, resample, resize_order,
-                                   exactness, alpha, rescale_factor, image_mean, image_std)
+                                   exactness, alpha, truncated, rescale_factor, image_mean,
+                                   image_std)
 
 // Returns where the middle begins; negative where the middle is longer than the side.
 std::int32_t margin(std::int64_t side, std::int64_t middle) {

@@ -57,7 +57,7 @@ struct OneVisionOptions : PixelSettings {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OneVisionOptions, side, canvases, most_tiles, image_token_id,
                                    video_token_id, videos, resample, resize_order, exactness, alpha,
-                                   rescale_factor, image_mean, image_std)
+                                   truncated, rescale_factor, image_mean, image_std)
 
 // Chooses like transformers' select_best_resolution: most of the picture's pixels, then the least
 // waste.

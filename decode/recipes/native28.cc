@@ -55,12 +55,11 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
 // The options in a description.
 struct Native28Numbers : Native28Options {};
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Native28Numbers, max_image_patches, max_frame_patches, video_fps,
-                                   max_video_frames, max_audio_seconds, max_text_tokens)
+                                   max_video_frames, max_audio_seconds, max_text_tokens, truncated)
 
 // Pictures only need to look right, so they are resized as fast as possible.
 constexpr ExactResize kResize{ResampleFilter::kBilinear, ResizeOrder::kWidthFirst,
                               Exactness::kFast};
-constexpr PictureDecoding kDecoding{.exactness = Exactness::kFast};
 
 class Native28 final : public RecipeFamily {
  public:
@@ -76,13 +75,13 @@ class Native28 final : public RecipeFamily {
 
  private:
   static Status add_text(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
-  static Status add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                          const DecodeLimit& limit);
+  Status add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                   const DecodeLimit& limit) const;
   static Status add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                           const DecodeLimit& limit);
   static Status add_audio(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
-  static Status add_part(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                         const DecodeLimit& limit);
+  Status add_part(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                  const DecodeLimit& limit) const;
 
   const Native28Options options_;
 };
@@ -168,7 +167,7 @@ Status Native28::add(const PartBytes& bytes, const SamplePlan& plan, std::size_t
 }
 
 Status Native28::add_part(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                          const DecodeLimit& limit) {
+                          const DecodeLimit& limit) const {
   switch (bytes.shape->modality) {
     case Modality::kText:
       return add_text(bytes, plan, to);
@@ -190,10 +189,11 @@ Status Native28::add_text(const PartBytes& bytes, const PartPlan& plan, SampleTe
 }
 
 Status Native28::add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                           const DecodeLimit& limit) {
+                           const DecodeLimit& limit) const {
+  const PictureDecoding decoding{.exactness = Exactness::kFast, .truncated = options_.truncated};
   to.append(kTokenVision, kIgnoredLabel, plan.tokens);
   return framed_image_patches(*bytes.source, *bytes.shape, whole(plan.grid), plan.grid, kResize,
-                              kDecoding, to.next_image(plan.grid), limit);
+                              decoding, to.next_image(plan.grid), limit);
 }
 
 Status Native28::add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,

@@ -42,7 +42,8 @@ struct QwenImages : PixelSettings {
   std::int64_t max_pixels = std::int64_t{28} * 28 * 1280;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenImages, min_pixels, max_pixels, resample, resize_order,
-                                   exactness, alpha, rescale_factor, image_mean, image_std)
+                                   exactness, alpha, truncated, rescale_factor, image_mean,
+                                   image_std)
 
 struct QwenVideos : VideoSettings {
   std::int64_t min_frames = 4;

@@ -35,6 +35,14 @@ enum class Alpha : std::uint8_t {
   kDrop,   ///< It is ignored, as Pillow's `convert("RGB")` does: the colour behind it appears.
 };
 
+/// Treatment of pictures whose file ends before their last pixel.
+enum class Truncated : std::uint8_t {
+  kBad,  ///< Their samples are bad.
+  /// They are what Pillow makes of them with LOAD_TRUNCATED_IMAGES: what is missing is grey in a
+  /// JPEG and zero elsewhere. Damage within the pixels counts as their end.
+  kAccept,
+};
+
 /// Preparation of media by a model's own directory.
 struct ModelRecipeOptions {
   /// The one that transformers' from_pretrained takes. Its files contain all settings but these.
@@ -42,6 +50,7 @@ struct ModelRecipeOptions {
   ResizeOrder resize_order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
+  Truncated truncated = Truncated::kBad;
 };
 
 /// Preparation of media by `native28`, which needs no model.
@@ -56,6 +65,7 @@ struct Native28Options {
   std::int32_t max_video_frames = 32;
   double max_audio_seconds = 120.0;     ///< Longer audio is cut.
   std::int32_t max_text_tokens = 8192;  ///< Longer text parts are cut.
+  Truncated truncated = Truncated::kBad;
 
   /// Checks the values. Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;

@@ -304,14 +304,30 @@ OptionSpec of_native28(OptionSpec option) {
   });
 }
 
+// The one setting of pictures that both kinds of recipe have.
+Truncated truncated_of(const RecipeOptions& recipe) {
+  return std::visit([](const auto& either) { return either.truncated; }, recipe);
+}
+
 Status set_model(NodeOptions& options, std::string_view directory) {
   RecipeOptions& recipe = options.decode.recipe;
   if (directory.empty()) {
-    if (std::holds_alternative<ModelRecipeOptions>(recipe)) recipe = Native28Options{};
+    if (std::holds_alternative<ModelRecipeOptions>(recipe)) {
+      recipe = Native28Options{.truncated = truncated_of(recipe)};
+    }
     return {};
   }
-  if (!std::holds_alternative<ModelRecipeOptions>(recipe)) recipe = ModelRecipeOptions{};
+  if (!std::holds_alternative<ModelRecipeOptions>(recipe)) {
+    recipe = ModelRecipeOptions{.directory = {}, .truncated = truncated_of(recipe)};
+  }
   std::get<ModelRecipeOptions>(recipe).directory = directory;
+  return {};
+}
+
+Status set_truncated(NodeOptions& options, std::string_view value) {
+  if (value != "bad" && value != "accept") return bad_value(value, "one of bad|accept");
+  const auto truncated = value == "bad" ? Truncated::kBad : Truncated::kAccept;
+  std::visit([truncated](auto& recipe) { recipe.truncated = truncated; }, options.decode.recipe);
   return {};
 }
 
@@ -344,6 +360,13 @@ std::vector<OptionSpec> recipe_options() {
           "alpha", &M::alpha, {"white", "drop"},
           "What becomes of the transparency of a model's pictures: they are composed on white, "
           "or it is ignored.")),
+      {"truncated", "bad|accept",
+       "What becomes of a picture whose file is cut off: its sample is bad, or what is missing is "
+       "grey in a JPEG and zero elsewhere, as with Pillow's LOAD_TRUNCATED_IMAGES.",
+       set_truncated,
+       [](const NodeOptions& options) {
+         return truncated_of(options.decode.recipe) == Truncated::kAccept ? "accept" : "bad";
+       }},
       of_native28({"recipe.name", "NAME",
                    "How media are prepared without a model's directory; native28 is the only such "
                    "recipe.",

@@ -1,7 +1,9 @@
 // Decoded pixels against those of other decoders. golden/make.py made both the media and the
 // pixels.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <libdeflate.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -53,18 +55,19 @@ Pixels read_ppm(const fs::path& file) {
   return pixels;
 }
 
-Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
+Result<Pixels> decode_stored(ByteView file, const PartShape& shape,
+                             Truncated truncated = Truncated::kBad) {
   switch (shape.format) {
     case MediaFormat::kJpeg:
-      return decode_jpeg(file, shape.width, shape.height, {}, {});
+      return decode_jpeg(file, shape.width, shape.height, {.truncated = truncated}, {});
     case MediaFormat::kPng:
-      return decode_png(file, shape.width, shape.height, Alpha::kWhite);
+      return decode_png(file, shape.width, shape.height, Alpha::kWhite, truncated);
     case MediaFormat::kWebp:
       return decode_webp(file, shape.width, shape.height, Alpha::kWhite);
     case MediaFormat::kGif:
-      return decode_gif(file, shape.width, shape.height, Alpha::kWhite);
+      return decode_gif(file, shape.width, shape.height, Alpha::kWhite, truncated);
     default:
-      return decode_bmp(file, shape.width, shape.height, Alpha::kWhite);
+      return decode_bmp(file, shape.width, shape.height, Alpha::kWhite, truncated);
   }
 }
 
@@ -138,12 +141,13 @@ TEST_P(Golden, PixelsAreThoseOfAnotherDecoder) {
   EXPECT_LE(largest_difference(*decoded, expected), tolerance(GetParam()));
 }
 
-// Every file of the folder but pixels and the script.
+// Every file of the folder but pixels, tables and the script.
 std::vector<fs::path> media() {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(golden_folder())) {
     const std::string extension = entry.path().extension();
-    if (extension != ".ppm" && extension != ".py") files.push_back(entry.path());
+    if (extension != ".ppm" && extension != ".py" && extension != ".txt")
+      files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -156,6 +160,53 @@ std::string test_name(const testing::TestParamInfo<fs::path>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, Golden, testing::ValuesIn(media()), test_name);
+
+// A picture that was cut, and what Pillow reads of it with LOAD_TRUNCATED_IMAGES.
+struct CutPicture {
+  std::string name;
+  std::size_t bytes = 0;
+  std::string pixels;  // their CRC-32, or "refused"
+};
+
+std::vector<CutPicture> cut_pictures() {
+  std::vector<CutPicture> pictures;
+  for (const char* name : {"truncated.txt", "truncated_progressive.txt"}) {
+    std::ifstream table(golden_folder() / name);
+    for (CutPicture cut; table >> cut.name >> cut.bytes >> cut.pixels;) pictures.push_back(cut);
+  }
+  return pictures;
+}
+
+std::string pixels_of(const CutPicture& cut, Truncated truncated) {
+  std::vector<std::uint8_t> bytes = bytes_of(golden_folder() / cut.name);
+  bytes.resize(cut.bytes);
+  const MemoryByteSource source(std::as_bytes(std::span(bytes)));
+  const auto shape = probe(source, cut.name, {});
+  if (!shape) return "refused";
+  const auto pixels = decode_stored(bytes, *shape, truncated);
+  if (!pixels) return "refused";
+  return fmt::format("{:08x}", libdeflate_crc32(0, pixels->rgb.data(), pixels->rgb.size()));
+}
+
+TEST(TruncatedPictures, AreWhatPillowMakesOfThemWhereTheyAreAccepted) {
+  const std::vector<CutPicture> pictures = cut_pictures();
+  ASSERT_GT(pictures.size(), 1000U);
+  for (const CutPicture& cut : pictures) {
+    EXPECT_EQ(pixels_of(cut, Truncated::kAccept), cut.pixels) << cut.name << " " << cut.bytes;
+  }
+}
+
+TEST(TruncatedPictures, AreBadUnlessAllPixelsAreThere) {
+  for (const CutPicture& cut : cut_pictures()) {
+    const std::string pixels = pixels_of(cut, Truncated::kBad);
+    if (pixels == "refused") continue;
+    EXPECT_EQ(pixels, cut.pixels) << cut.name << " " << cut.bytes;
+    const Pixels whole = read_ppm(golden_folder() / (cut.name + ".ppm"));
+    EXPECT_EQ(pixels,
+              fmt::format("{:08x}", libdeflate_crc32(0, whole.rgb.data(), whole.rgb.size())))
+        << cut.name << " " << cut.bytes;
+  }
+}
 
 TEST(GoldenFolder, HoldsEveryFormat) {
   std::set<std::string> extensions;

@@ -28,9 +28,8 @@ bool GifLzw::next_code(std::size_t& code) {
   while (held_ < bits_) {
     if (left_ == 0) {
       left_ = at_ < file_.size() ? file_[at_++] : 0U;
-      if (left_ == 0) return false;
+      if (left_ == 0 || left_ > file_.size() - at_) return false;
     }
-    if (at_ >= file_.size()) return false;
     pool_ |= std::uint32_t{file_[at_++]} << held_;
     held_ += 8;
     --left_;
@@ -74,7 +73,9 @@ Status GifLzw::fill(std::span<std::uint8_t> indices) {
     const std::size_t known = previous ? size_ + (size_ < kCodes ? 1 : 0) : clear_code();
     if (code >= known) return corrupt("its GIF picture is damaged");
     if (previous) remember(*previous, code);
-    indices = indices.subspan(emit(code, indices));
+    const std::size_t emitted = emit(code, indices);
+    indices = indices.subspan(emitted);
+    filled_ += emitted;
     previous = code;
   }
   return {};

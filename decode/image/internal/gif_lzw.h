@@ -17,8 +17,10 @@ class GifLzw {
   /// `at` is the chain's first length byte; 1 <= `literal_bits` <= 8.
   GifLzw(ByteView file, std::size_t at, int literal_bits);
 
-  /// Fills all of `indices`. Errors: kCorrupt where the chain ends early, or a code is undefined.
+  /// Fills all of `indices`. Errors: kCorrupt where the chain ends early, or a code is undefined:
+  /// the first `filled` are right then. A sub-block that is cut off has no codes, as in Pillow.
   Status fill(std::span<std::uint8_t> indices);
+  std::size_t filled() const { return filled_; }
 
  private:
   static constexpr std::size_t kCodes = 4096;
@@ -38,6 +40,7 @@ class GifLzw {
   int literal_bits_;
   int bits_ = 0;          ///< Width of the next code.
   std::size_t size_ = 0;  ///< Number of codes that are defined.
+  std::size_t filled_ = 0;
   std::array<std::uint16_t, kCodes> prefix_{};
   std::array<std::uint16_t, kCodes> length_{};
   std::array<std::uint8_t, kCodes> first_{};

@@ -54,7 +54,9 @@ void append_number(Bytes& to, std::size_t number) {
   for (const int shift : {24, 16, 8, 0}) to.push_back(static_cast<std::uint8_t>(number >> shift));
 }
 
-void append_chunk(Bytes& to, std::string_view type, const std::vector<ByteView>& data) {
+}  // namespace
+
+void append_png_chunk(Bytes& to, std::string_view type, const std::vector<ByteView>& data) {
   std::size_t length = 0;
   for (const ByteView piece : data) length += piece.size();
   append_number(to, length);
@@ -63,6 +65,8 @@ void append_chunk(Bytes& to, std::string_view type, const std::vector<ByteView>&
   for (const ByteView piece : data) append(to, piece);
   append_number(to, libdeflate_crc32(0, &to[at], to.size() - at));
 }
+
+namespace {
 
 // Adds the pixels that begin at `chunk`. Returns false where they are too many for one chunk.
 bool add_pixels(ByteView file, std::optional<Chunk> chunk, PngChunks& chunks) {
@@ -99,17 +103,21 @@ std::optional<PngChunks> find_png_chunks(ByteView file) {
   return add_pixels(file, chunk, chunks) ? std::optional(chunks) : std::nullopt;
 }
 
+Bytes png_head(ByteView header, const std::vector<ByteView>& colours) {
+  Bytes head(kSignature.begin(), kSignature.end());
+  append_png_chunk(head, "IHDR", {header});
+  for (const ByteView chunk : colours) append(head, chunk);
+  return head;
+}
+
 Bytes png_file(ByteView header, const std::vector<ByteView>& colours,
                const std::vector<ByteView>& pixels) {
-  std::size_t size = kSignature.size() + 3 * kAroundChunk + header.size();
-  for (const ByteView chunk : colours) size += chunk.size();
+  Bytes file = png_head(header, colours);
+  std::size_t size = file.size() + 2 * kAroundChunk;
   for (const ByteView piece : pixels) size += piece.size();
-  Bytes file(kSignature.begin(), kSignature.end());
   file.reserve(size);
-  append_chunk(file, "IHDR", {header});
-  for (const ByteView chunk : colours) append(file, chunk);
-  append_chunk(file, "IDAT", pixels);
-  append_chunk(file, "IEND", {});
+  append_png_chunk(file, "IDAT", pixels);
+  append_png_chunk(file, "IEND", {});
   return file;
 }
 

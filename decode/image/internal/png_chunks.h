@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "decode/bytes/media_bytes.h"
@@ -23,6 +24,13 @@ struct PngChunks {
 /// cannot be followed to the first of its pixels. CRCs of pixels are not checked: the stream in
 /// them has a checksum of its own.
 std::optional<PngChunks> find_png_chunks(ByteView file);
+
+/// Returns the signature of a PNG and these chunks. `header` has 13 bytes.
+std::vector<std::uint8_t> png_head(ByteView header, const std::vector<ByteView>& colours);
+
+/// Appends a chunk of this type, which has four letters, with its data in pieces.
+void append_png_chunk(std::vector<std::uint8_t>& to, std::string_view type,
+                      const std::vector<ByteView>& data);
 
 /// Returns a PNG file of these chunks and no others. `header` has 13 bytes; `pixels` have less than
 /// 2^31 together, and become one chunk.

@@ -4,7 +4,9 @@
     pip install pillow && python3 make.py      # needs the ffmpeg program, too
 
 Pictures are read by Pillow, videos by the ffmpeg program. NAME.ppm holds the pixels of NAME: RGB,
-transparency composed on white; of a video, the last frame. Made with Pillow 13.0 and ffmpeg 5.1.
+transparency composed on white; of a video, the last frame. truncated.txt has a line for each file
+that was cut after some bytes: its name, these bytes, and the CRC-32 of the pixels that Pillow makes
+of it with LOAD_TRUNCATED_IMAGES, or "refused"; so has truncated_progressive.txt. Made with Pillow 13.0 and ffmpeg 5.1.
 tests/decode/golden_test.cc says how close Isocost must be.
 """
 
@@ -14,11 +16,12 @@ import struct
 import subprocess
 import zlib
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 FOLDER = pathlib.Path(__file__).parent
 WIDTH, HEIGHT = 21, 18  # odd, so that rows and subsampled colours end in the middle of something
 FRAME, FRAMES = 32, 5
+PROGRESSIVE = "progressive.jpg"
 
 
 def pixel(x, y, time=0):
@@ -300,6 +303,45 @@ def others_with_faults():
     keep("missing_restart.jpg", data.replace(b"\xff\xd1", b"", 1))
 
 
+def pixels_of_truncated(data):
+    """Returns the CRC-32 of what Pillow reads, or "refused"."""
+    try:
+        image = Image.open(io.BytesIO(data))
+        image.load()
+        return f"{zlib.crc32(on_white(ImageOps.exif_transpose(image)).tobytes()):08x}"
+    except (OSError, SyntaxError, ValueError):
+        return "refused"
+
+
+# Pictures that are not cut: those of 5 and 6 bits a colour are not equal when they are whole, either; Pillow refuses what
+# ends within bytes after the picture, and takes a picture in runs whose end mark alone is missing.
+NOT_CUT = ("rgb555.bmp", "rgb565.bmp", "garbage_after.png", "interlaced_garbage_after.png", "rle8.bmp")
+
+
+def truncated(table, names):
+    ImageFile.LOAD_TRUNCATED_IMAGES = True
+    lines = []
+    for name in names:
+        data = (FOLDER / name).read_bytes()
+        cuts = {len(data) * part // 15 for part in range(1, 15)} | {len(data) - less for less in (1, 3, 9, 14)}
+        lines += [f"{name} {cut} {pixels_of_truncated(data[:cut])}\n" for cut in sorted(cuts)]
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    (FOLDER / table).write_text("".join(lines))
+
+
+def truncated_pictures():
+    """Upright ones, since the others have the same codecs."""
+    files = [file for file in sorted(FOLDER.iterdir()) if file.suffix in (".jpg", ".png", ".gif", ".bmp", ".webp")]
+    truncated("truncated.txt", [file.name for file in files if not file.name.startswith("orientation") and
+                                file.name not in (*NOT_CUT, PROGRESSIVE)])
+
+
+def truncated_progressive():
+    """Run it alone with the Pillow of Debian 12: libjpeg-turbo 3 smooths the blocks of such a file in another way than
+    libjpeg-turbo 2.1, which decodes here."""
+    truncated("truncated_progressive.txt", [PROGRESSIVE])
+
+
 def raw_input(width, height, rate):
     return ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(rate), "-i", "-"]
 
@@ -342,9 +384,10 @@ def videos():
 
 def main():
     for old in FOLDER.iterdir():
-        if old.name != "make.py":
+        if old.name not in ("make.py", "truncated_progressive.txt"):
             old.unlink()
-    for make in (jpegs, pngs, webps, gifs, bmps, orientations, pngs_with_faults, others_with_faults, videos):
+    for make in (jpegs, pngs, webps, gifs, bmps, orientations, pngs_with_faults, others_with_faults,
+                 truncated_pictures, videos):
         make()
 
 

@@ -63,11 +63,10 @@ Pixels displayed(const Pixels& stored, int orientation) {
 
 // Everything decoded, then turned, then resized, then put on black, then cut.
 std::vector<std::byte> step_by_step(const Bytes& file, const Framing& framing, PatchGrid grid,
-                                    ExactResize resize, JpegDecoding jpeg) {
+                                    ExactResize resize, ImageDecoding jpeg) {
   const PartShape shape = shape_of(file);
   const Pixels pixels =
-      displayed(decode_image(MemoryByteSource(file), shape, jpeg, Alpha::kWhite, {}).value(),
-                shape.orientation);
+      displayed(decode_image(MemoryByteSource(file), shape, jpeg, {}).value(), shape.orientation);
   const auto bytes = [](std::int64_t width, std::int64_t height) {
     return static_cast<std::size_t>(width * height * 3);
   };

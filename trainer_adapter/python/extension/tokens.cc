@@ -136,10 +136,13 @@ std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
   for (const ResizeOrder order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
     for (const Exactness exactness : {Exactness::kExact, Exactness::kFast}) {
       for (const Alpha alpha : {Alpha::kWhite, Alpha::kDrop}) {
-        options.resize_order = order;
-        options.exactness = exactness;
-        options.alpha = alpha;
-        fingerprints.push_back(recipe_of(options).fingerprint());
+        for (const Truncated truncated : {Truncated::kBad, Truncated::kAccept}) {
+          options.resize_order = order;
+          options.exactness = exactness;
+          options.alpha = alpha;
+          options.truncated = truncated;
+          fingerprints.push_back(recipe_of(options).fingerprint());
+        }
       }
     }
   }
@@ -172,8 +175,8 @@ void bind_tokens(py::module_& module) {
       py::arg("model"), "What a model's directory says of its media, as JSON.");
   module.def(
       "recipe_fingerprints", &recipe_fingerprints, py::arg("model"),
-      "Hashes of it, one of which a node's welcome message has: its resize_order, exactness and "
-      "alpha decide.");
+      "Hashes of it, one of which a node's welcome message has: its resize_order, exactness, "
+      "alpha and truncated decide.");
 }
 
 }  // namespace isocost::python
