@@ -60,12 +60,13 @@ Result<PartShape> probe_text(HeaderWindow& window, std::int64_t max_bytes) {
                     window.size() - static_cast<std::int64_t>(mark));
 }
 
-Result<PartShape> probe_json(const ByteSource& source, std::int64_t max_bytes) {
+Result<PartShape> probe_json(const ByteSource& source, std::int64_t max_bytes,
+                             std::string_view weight_key) {
   ISOCOST_TRY(check_bytes(source.size(), max_bytes));
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> bytes,
                  read_some(source, 0, static_cast<std::size_t>(source.size())));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  auto json = parse_sample_json(text);
+  auto json = parse_sample_json(text, weight_key);
   if (!json.has_value()) {
     ISOCOST_TRY(check_is_text(bytes, MediaFormat::kJson));
     return std::move(json).error();
@@ -110,7 +111,7 @@ Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window,
 }  // namespace
 
 Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
-                        const ProbeLimits& limits) {
+                        const ProbeLimits& limits, std::string_view weight_key) {
   if (!modality_from_name(part_name)) {
     return Error(ErrorCode::kUnsupported,
                  std::string(part_name).append(": files of this extension are not read"));
@@ -119,7 +120,7 @@ Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
   // An empty text is the transcript of a sound that contains no speech.
   if (source.size() == 0 && format == MediaFormat::kUtf8) return text_shape(*format, 0, 0);
   if (source.size() <= 0) return corrupt("it has zero bytes");
-  if (format == MediaFormat::kJson) return probe_json(source, limits.max_json_bytes);
+  if (format == MediaFormat::kJson) return probe_json(source, limits.max_json_bytes, weight_key);
   HeaderWindow window(source);
   if (format == MediaFormat::kUtf8) return probe_text(window, limits.max_text_bytes);
   return probe_media(source, window, part_name, limits);

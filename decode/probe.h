@@ -5,6 +5,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/bytes/sample_json.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
@@ -18,11 +19,12 @@ struct ProbeLimits {
 
 /// Reads as little of `source` as its format needs (a few KB for images and audio, the index of a
 /// video) and returns its shape. `part_name` is the WebDataset part name, whose extension tells
-/// text and media apart (modality_from_name); which format a medium has, its bytes tell. Blocks on
+/// text and media apart (modality_from_name); which format a medium has, its bytes tell. JSON is
+/// checked to be what parse_sample_json reads. Blocks on
 /// reads of `source` and keeps nothing of it. Const-safe. Errors: kCorrupt (truncated header, no
 /// frames, zero bytes of anything but text, a format that is not read), kUnsupported (unknown
 /// extension or codec), kResourceExhausted (over a limit), kIo.
 Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
-                        const ProbeLimits& limits);
+                        const ProbeLimits& limits, std::string_view weight_key = kUsualWeightKey);
 
 }  // namespace isocost

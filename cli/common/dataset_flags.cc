@@ -27,6 +27,16 @@ void add_ignore_parts(CLI::App& command, std::string& ignore_parts) {
       ->type_name("EXTENSIONS");
 }
 
+void add_reading(CLI::App& command, ReadingOptions& reading) {
+  add_ignore_parts(command, reading.ignore_parts);
+  command
+      .add_option("--weight-key", reading.weight_key,
+                  "Member of a sample's JSON that scales its loss; empty: none does; the index "
+                  "keeps the choice")
+      ->type_name("KEY")
+      ->capture_default_str();
+}
+
 void DatasetFlags::add_to(CLI::App& command) {
   command
       .add_option("DIR", directory,
@@ -36,7 +46,7 @@ void DatasetFlags::add_to(CLI::App& command) {
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
-  add_ignore_parts(command, ignore_parts);
+  add_reading(command, reading);
   command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
       ->capture_default_str();
   command
@@ -52,7 +62,7 @@ DatasetOptions DatasetFlags::options() const {
   DatasetOptions options;
   options.limits.max_pixels = max_pixels;
   options.index_dir = index_dir;
-  options.ignore_parts = ignore_parts;
+  options.reading = reading;
   options.workers = static_cast<std::size_t>(workers);
   options.progress = progress_bar();
   options.log = console_log(verbose);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/formats/sample_reading.h"
 
 namespace isocost::cli {
 
@@ -12,14 +13,16 @@ namespace isocost::cli {
 /// give instead.
 Status check_shard_directory(const std::string& directory);
 
-/// Adds --ignore-parts to a command that reads an index.
+/// Adds --ignore-parts to a command that reads shards or a directory of files.
 void add_ignore_parts(CLI::App& command, std::string& ignore_parts);
+/// Adds --ignore-parts and --weight-key to a command that reads an index.
+void add_reading(CLI::App& command, ReadingOptions& reading);
 
 /// Flags of the commands that read a whole data set: `index` and `check`.
 struct DatasetFlags {
   std::string directory;
   std::string index_dir;
-  std::string ignore_parts;
+  ReadingOptions reading;
   std::int64_t workers = 0;
   std::int64_t max_pixels = ProbeLimits{}.max_pixels;
   bool json = false;

@@ -30,7 +30,7 @@ namespace {
 struct DataProfileArguments {
   std::string directory;
   std::string index_dir;
-  std::string ignore_parts;
+  ReadingOptions reading;
   std::string profile;
   std::string html;
   Settings recipe;
@@ -157,7 +157,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   ISOCOST_TRY(options.validate());
   DatasetOptions dataset_options;
   dataset_options.index_dir = arguments.index_dir;
-  dataset_options.ignore_parts = arguments.ignore_parts;
+  dataset_options.reading = arguments.reading;
   dataset_options.model = model_directory(options.recipe);
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
@@ -204,7 +204,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
-  add_ignore_parts(command, ignore_parts);
+  add_reading(command, reading);
   std::vector<std::string_view> of_recipe = {"model"};
   for (const OptionSpec& spec : node_option_table()) {
     if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);

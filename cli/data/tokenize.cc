@@ -17,6 +17,7 @@ struct TokenizeArguments {
   std::optional<std::string> caption_template;
   std::optional<std::string> index_dir;
   std::optional<std::string> ignore_parts;
+  std::optional<std::string> weight_key;
   std::optional<int> workers;
   bool json = false;
 
@@ -35,6 +36,7 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   add("--caption-template", arguments.caption_template);
   add("--index-dir", arguments.index_dir);
   add("--ignore-parts", arguments.ignore_parts);
+  add("--weight-key", arguments.weight_key);
   if (arguments.workers) add("--workers", std::to_string(*arguments.workers));
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", arguments.data});
@@ -66,6 +68,11 @@ void TokenizeArguments::add_to(CLI::App& command) {
                   "Extensions of parts that are left out of samples, as in avif,heic; the index "
                   "keeps the choice")
       ->type_name("EXTENSIONS");
+  command
+      .add_option("--weight-key", weight_key,
+                  "Member of a sample's JSON that scales its loss [weight]; the index keeps the "
+                  "choice")
+      ->type_name("KEY");
   command.add_option("--workers", workers, "Number of processes [one for each core]")
       ->check(number_range(1, 1024));
   command.add_flag("--json", json, "Print the summary as JSON");

@@ -35,7 +35,7 @@ struct PredictArguments {
   std::string profile;
   std::array<std::vector<std::string>, kModules> loads;
   std::string index_dir;
-  std::string ignore_parts;
+  ReadingOptions reading;
   std::string model;
   std::int64_t in_flight = 1;
   bool json = false;
@@ -137,7 +137,7 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   ISOCOST_TRY(check_shard_directory(arguments.data));
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
-  options.ignore_parts = arguments.ignore_parts;
+  options.reading = arguments.reading;
   options.model = arguments.model;
   options.progress = progress_bar();
   options.log = console_log(false);
@@ -323,7 +323,7 @@ void PredictArguments::add_to(CLI::App& command) {
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
-  add_ignore_parts(command, ignore_parts);
+  add_reading(command, reading);
   command
       .add_option("--profile", profile,
                   "Model profile (docs/model_profile.md); default: the built-in one")

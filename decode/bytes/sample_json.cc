@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kMaxDepth = 64;
 
 // Language and task belong to Whisper's transcripts; the sample's key stands in for "id".
-constexpr std::array<std::string_view, 7> kRead = {"text", "weight",   "messages", "conversations",
+constexpr std::array<std::string_view, 6> kRead = {"text", "messages", "conversations",
                                                    "task", "language", "id"};
 constexpr std::array<std::string_view, 2> kReadBesideTurns = {"system", "tools"};
 
@@ -31,6 +31,7 @@ bool is_list_of_turns(std::string_view name) {
 
 class SampleReader final : public JsonEvents {
  public:
+  explicit SampleReader(std::string_view weight_key) : weight_key_(weight_key) {}
   Status boolean(bool /*value*/) override { return other(); }
   Status number(std::string_view token) override;
   Status string(std::string& value) override;
@@ -46,6 +47,7 @@ class SampleReader final : public JsonEvents {
 
  private:
   bool at_member(std::string_view name) const { return depth_ == 1 && key_ == name; }
+  bool at_weight() const { return !weight_key_.empty() && at_member(weight_key_); }
   Status other();
   void note();
   Status shallower() {
@@ -53,6 +55,7 @@ class SampleReader final : public JsonEvents {
     return {};
   }
 
+  const std::string weight_key_;
   SampleJson found_;
   std::set<std::string, std::less<>> names_;  // of the members that are not null
   std::string key_;
@@ -66,7 +69,7 @@ void SampleReader::note() {
   if (depth_ != 1) return;
   if (is_list_of_turns(key_)) found_.is_conversation = true;
   constexpr std::size_t kMaxName = 100;
-  if (names_.size() < SampleJson::kMostUnread + kRead.size()) {
+  if (names_.size() < SampleJson::kMostUnread + kRead.size() + 1) {
     names_.insert(printable_utf8(std::string_view(key_).substr(0, kMaxName)));
   }
 }
@@ -75,17 +78,17 @@ void SampleReader::note() {
 Status SampleReader::other() {
   if (depth_ == 0) return corrupt("is no object");
   if (at_member("text")) return corrupt("has a 'text' that is no string");
-  if (at_member("weight")) return corrupt("has a 'weight' that is no number");
+  if (at_weight()) return corrupt("has a '" + key_ + "' that is no number");
   note();
   return {};
 }
 
 Status SampleReader::number(std::string_view token) {
-  if (!at_member("weight")) return other();
+  if (!at_weight()) return other();
   const double value = json_number(token);
   constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
   if (!(value >= 0 && value <= kMost)) {
-    return corrupt("has the 'weight' " + std::string(token.substr(0, 40)) +
+    return corrupt("has the '" + key_ + "' " + std::string(token.substr(0, 40)) +
                    ", which is negative, too large or no number");
   }
   found_.weight = static_cast<float>(value);
@@ -101,7 +104,7 @@ Status SampleReader::string(std::string& value) {
 Status SampleReader::key(std::string& name) {
   if (depth_ != 1) return {};
   key_ = std::move(name);
-  bool* seen = key_ == "text" ? &seen_text_ : key_ == "weight" ? &seen_weight_ : nullptr;
+  bool* seen = at_member("text") ? &seen_text_ : at_weight() ? &seen_weight_ : nullptr;
   if (seen != nullptr && std::exchange(*seen, true)) {
     return corrupt("has the member " + key_ + " twice");
   }
@@ -122,6 +125,7 @@ Status SampleReader::begin_array() {
 
 SampleJson SampleReader::take() && {
   for (const std::string_view name : kRead) names_.erase(std::string(name));
+  names_.erase(weight_key_);
   if (found_.is_conversation) {
     for (const std::string_view name : kReadBesideTurns) names_.erase(std::string(name));
   }
@@ -133,8 +137,8 @@ SampleJson SampleReader::take() && {
 
 }  // namespace
 
-Result<SampleJson> parse_sample_json(std::string_view text) {
-  SampleReader reader;
+Result<SampleJson> parse_sample_json(std::string_view text, std::string_view weight_key) {
+  SampleReader reader(weight_key);
   if (auto read = read_json(text, reader, kMaxDepth); !read) {
     return corrupt("its JSON " + read.error().message());
   }

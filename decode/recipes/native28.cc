@@ -36,8 +36,9 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
   ISOCOST_ASSIGN(std::vector<std::uint8_t> bytes,
                  read_some(*part.source, 0, static_cast<std::size_t>(part.source->size())));
   if (part.shape->format == MediaFormat::kJson) {
-    ISOCOST_ASSIGN(const SampleJson json,
-                   parse_sample_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    ISOCOST_ASSIGN(
+        const SampleJson json,
+        parse_sample_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, ""));
     bytes.assign(json.text.begin(), json.text.end());
   } else if (const std::size_t valid = valid_utf8_prefix(bytes); valid < bytes.size()) {
     return corrupt("is not UTF-8 at byte " + std::to_string(valid));

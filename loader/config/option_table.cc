@@ -60,6 +60,10 @@ T& field(NodeOptions& options, T DecodeOptions::* member) {
   return options.decode.*member;
 }
 template <typename T>
+T& field(NodeOptions& options, T ReadingOptions::* member) {
+  return options.decode.reading.*member;
+}
+template <typename T>
 T& field(NodeOptions& options, T ModelRecipeOptions::* member) {
   return std::get<ModelRecipeOptions>(options.decode.recipe).*member;
 }
@@ -428,8 +432,11 @@ std::vector<OptionSpec> decode_options() {
                   "With isolate, the isocost program that workers run; empty: the running one."),
       text_option("index_dir", &D::index_dir, "DIR",
                   "Where shard indexes are kept; empty: .isocost beside the shards."),
-      text_option("ignore_parts", &D::ignore_parts, "EXTENSIONS",
+      text_option("ignore_parts", &ReadingOptions::ignore_parts, "EXTENSIONS",
                   "Extensions of parts that are left out of samples, as in avif,heic. The index "
+                  "keeps the choice, so give all commands the same."),
+      text_option("weight_key", &ReadingOptions::weight_key, "KEY",
+                  "Member of a sample's JSON that scales its loss; empty: none does. The index "
                   "keeps the choice, so give all commands the same."),
   };
 }

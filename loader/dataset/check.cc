@@ -1,5 +1,7 @@
 #include "loader/dataset/check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -11,12 +13,14 @@
 #include <utility>
 
 #include "base/buffer.h"
+#include "base/counted.h"
 #include "base/executor.h"
 #include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "base/range.h"
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/decoding_memory.h"
+#include "loader/dataset/sample_name.h"
 #include "loader/dataset/stores/machine_error.h"
 #include "loader/dataset/stores/watched_source.h"
 
@@ -27,6 +31,22 @@ namespace {
 // requested.
 bool is_error_of_the_attempt(ErrorCode code) {
   return is_machine_error(code) || code == ErrorCode::kCancelled;
+}
+
+// Warns of weights while there is time to choose another loss: a job learns of them at its start.
+void warn_of_weights(const Dataset& dataset, const LogSink& sink) {
+  const WeightedSamples& weighted = dataset.weighted();
+  if (weighted.count == 0) return;
+  const std::string first = sample_name(dataset.shard(weighted.first), dataset.key(weighted.first));
+  const std::string what = weighted.weight == 1
+                               ? "turns of " + first + " have"
+                               : fmt::format("{} has {:g}", first, weighted.weight);
+  log(sink, LogLevel::kWarning,
+      fmt::format(
+          "{} {} a weight in the loss other than 0 and 1 ({}): a trainer with a model's own "
+          "loss refuses the data set, so give loss='token_loss' there; --weight-key names "
+          "another key of their JSON, or none",
+          counted(weighted.count, "sample"), weighted.count == 1 ? "has" : "have", what));
 }
 
 struct BadPart {
@@ -262,6 +282,7 @@ Result<CheckReport> check_dataset(const std::filesystem::path& directory,
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.decode.recipe));
   ISOCOST_ASSIGN(const auto decoder, make_decoder(recipe, options.decode, options.dataset.log));
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> dataset, Dataset::open(directory, options.dataset));
+  if (!options.dataset.model.empty()) warn_of_weights(*dataset, options.dataset.log);
   CheckReport report;
   report.findings = dataset->findings();
   report.bad = dataset->bad();

@@ -10,7 +10,7 @@
 #include "loader/dataset/catalogue/select_samples.h"
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_listing.h"
-#include "loader/dataset/formats/ignored_parts.h"
+#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/open_indexes.h"
 #include "loader/dataset/internal/indexed_dataset.h"
@@ -25,10 +25,10 @@ using Indexes = std::vector<std::unique_ptr<const ShardIndex>>;
 using TokenFiles = std::vector<std::shared_ptr<const TokenFile>>;
 
 Result<IndexingOptions> indexing_options(const fs::path& directory, const DatasetOptions& options) {
-  ISOCOST_ASSIGN(IgnoredParts ignored, IgnoredParts::parse(options.ignore_parts));
+  ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(options.reading));
   return IndexingOptions{.directories = index_directories(directory, options.index_dir),
                          .limits = options.limits,
-                         .ignored = std::move(ignored),
+                         .reading = std::move(reading),
                          .workers = options.workers,
                          .progress = options.progress,
                          .log = options.log,
@@ -71,7 +71,11 @@ std::string data_arguments(const fs::path& directory, const DatasetOptions& opti
   std::string arguments = directory.string();
   if (!options.model.empty()) arguments += " --model " + options.model.string();
   if (!options.index_dir.empty()) arguments += " --index-dir " + options.index_dir.string();
-  if (!options.ignore_parts.empty()) arguments += " --ignore-parts " + options.ignore_parts;
+  const ReadingOptions& reading = options.reading;
+  if (!reading.ignore_parts.empty()) arguments += " --ignore-parts " + reading.ignore_parts;
+  if (reading.weight_key != kUsualWeightKey) {
+    arguments += " --weight-key '" + reading.weight_key + "'";
+  }
   return arguments;
 }
 

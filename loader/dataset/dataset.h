@@ -18,14 +18,15 @@
 #include "loader/dataset/catalogue/remarks.h"
 #include "loader/dataset/catalogue/sample_id.h"
 #include "loader/dataset/catalogue/shard_findings.h"
+#include "loader/dataset/catalogue/weighted_samples.h"
+#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/tokens/why_unusable.h"
 
 namespace isocost {
 
 struct DatasetOptions {
   ProbeLimits limits;
-  /// Extensions of parts that are left out, such as "avif,heic"; see IgnoredParts::parse.
-  std::string ignore_parts = {};
+  ReadingOptions reading = {};
   std::filesystem::path
       index_dir;  ///< Where indexes are kept; empty: ".isocost" in the shards' directory.
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
@@ -47,7 +48,8 @@ struct DatasetOptions {
 };
 
 /// Returns the arguments with which commands open a data set in the same way, for messages: "DATA
-/// --model DIR --index-dir DIR --ignore-parts LIST", without options that are empty.
+/// --model DIR --index-dir DIR --ignore-parts LIST --weight-key KEY", without options that have
+/// their defaults.
 std::string data_arguments(const std::filesystem::path& directory, const DatasetOptions& options);
 
 /// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst; not recursive),
@@ -56,7 +58,7 @@ std::string data_arguments(const std::filesystem::path& directory, const Dataset
 class Dataset {
  public:
   /// Opens a data set. Blocks while shards are indexed. Bad samples are listed in `bad`,
-  /// broken shards in `findings`. Errors: kInvalidArgument (ignore_parts), kNotFound (no directory,
+  /// broken shards in `findings`. Errors: kInvalidArgument (reading), kNotFound (no directory,
   /// no shards, no tokens of the model), kIo, kCancelled; those of TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::filesystem::path& directory,
                                                const DatasetOptions& options);
@@ -90,6 +92,7 @@ class Dataset {
   virtual const ShardFindings& findings() const = 0;
   /// Returns what no model sees, and media that are not what their names say.
   virtual const std::vector<Remark>& remarks() const = 0;
+  virtual const WeightedSamples& weighted() const = 0;
   virtual std::size_t shards() const = 0;
   /// Returns the name of a shard: `i` < shards().
   virtual const std::string& shard_name(std::size_t i) const = 0;

@@ -6,7 +6,7 @@
 #include "base/range.h"
 #include "decode/isolation/isolated_decoder.h"
 #include "loader/dataset/decoding_memory.h"
-#include "loader/dataset/formats/ignored_parts.h"
+#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/internal/freed_memory.h"
 
 namespace isocost {
@@ -19,7 +19,7 @@ Status DecodeOptions::validate() const {
                           std::chrono::hours(24 * 7)));
   ISOCOST_TRY(check_range("decode_timeout", decode_timeout, std::chrono::milliseconds(100),
                           std::chrono::hours(24)));
-  ISOCOST_TRY(IgnoredParts::parse(ignore_parts));
+  ISOCOST_TRY(SampleReading::create(reading));
   return validate_recipe(recipe);
 }
 

@@ -12,6 +12,7 @@
 #include "decode/probe.h"
 #include "decode/recipe.h"
 #include "decode/sample_decoder.h"
+#include "loader/dataset/formats/sample_reading.h"
 
 namespace isocost {
 
@@ -22,7 +23,7 @@ struct DecodeOptions {
   std::int64_t memory = 2 * kGiB;   ///< Budget for decoding, decoded samples and shared memory.
   std::int64_t workers = 0;         ///< Threads or processes; 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.
-  std::string ignore_parts;         ///< Extensions of parts that are left out: "avif,heic".
+  ReadingOptions reading;
   /// Time that reads of shards may fail, while delivery is paused, before the job ends.
   std::chrono::milliseconds io_timeout{120'000};
   /// CPU time that decoding one sample may take.

@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
-#include "loader/dataset/formats/ignored_parts.h"
+#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
@@ -195,13 +195,13 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, co
   identity.options = std::move(options);
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> indexed, Dataset::open(directory, dataset));
   log_findings(indexed->findings(), {}, dataset.log);
-  ISOCOST_ASSIGN(const IgnoredParts ignored, IgnoredParts::parse(dataset.ignore_parts));
+  ISOCOST_ASSIGN(const SampleReading reading, SampleReading::create(dataset.reading));
   std::vector<PassShard> shards;
   for (std::size_t i = 0; i < indexed->shards(); ++i) {
     PassShard shard{indexed->shard_name(i), directory / indexed->shard_name(i), nullptr};
     ISOCOST_ASSIGN(shard.index,
                    open_or_build_index({shard.path, index_directories(directory, dataset.index_dir),
-                                        dataset.limits, ignored, dataset.log, dataset.stop}));
+                                        dataset.limits, reading, dataset.log, dataset.stop}));
     if (!shard.index->kept()) {
       return Error(ErrorCode::kIo, shard.path.string() +
                                        ": its index could not be written, and its tokens would "

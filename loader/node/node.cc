@@ -295,6 +295,13 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   welcome.epochs = static_cast<std::uint32_t>(parts_.options.plan.epochs);
   welcome.global_batch_size = static_cast<std::uint32_t>(parts_.options.plan.global_batch_size);
   welcome.microbatches = static_cast<std::uint32_t>(parts_.options.plan.fixed_microbatches());
+  const WeightedSamples& weighted = parts_.dataset->weighted();
+  welcome.weighted_samples = weighted.count;
+  welcome.first_weight = weighted.weight;
+  if (weighted.count > 0) {
+    welcome.first_weighted =
+        sample_name(parts_.dataset->shard(weighted.first), parts_.dataset->key(weighted.first));
+  }
   return welcome;
 }
 

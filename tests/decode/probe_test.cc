@@ -299,6 +299,15 @@ TEST(SampleJson, ReadsItsMembersAndIgnoresOthers) {
   EXPECT_EQ(parse_sample_json("{}")->weight, 1.0F);
 }
 
+TEST(SampleJson, ReadsTheWeightUnderAGivenKey) {
+  const auto json = parse_sample_json(R"({"weight": "12.5 kg", "scale": 0.5})", "scale");
+  ASSERT_TRUE(json.has_value()) << json.error().to_string();
+  EXPECT_EQ(json->weight, 0.5F);
+  EXPECT_THAT(json->unread, ElementsAre("weight"));
+  EXPECT_EQ(parse_sample_json(R"({"weight": "12.5 kg"})", "")->weight, 1.0F);
+  EXPECT_FALSE(parse_sample_json(R"({"scale": 1, "scale": 2})", "scale").has_value());
+}
+
 TEST(SampleJson, ReadsWhatPythonWrites) {
   const auto json = parse_sample_json(
       "\xEF\xBB\xBF{\"text\": \"a\", \"score\": NaN, \"other\": [Infinity, -Infinity, 1e999]}");

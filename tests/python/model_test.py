@@ -483,9 +483,17 @@ class Model(unittest.TestCase):
     def test_weights_need_token_loss(self):
         write_shards(self.shards, weights=[1, 0.5])
         model = self.made()
-        with self.assertRaisesRegex(ValueError, r"sample \d.tar/s\d+ has the weight 0.5.* loss='token_loss'"):
-            for microbatch in self.loader(model):
-                dict(microbatch)
+        loader = self.loader(model)
+        with self.assertRaisesRegex(ValueError, r"samples of the data set have one \(the first is 0.tar/s1: it has 0.5\)."
+                                                r".*loss='token_loss'.*weight_key"):
+            loader.dataset  # is told before the first microbatch, by the welcome
+        node = dataclasses.replace(ORDER, weight_key="")
+        self.assertEqual({1.0}, {weight for microbatch in self.loader(model, node=node)
+                                 for weight in microbatch.sample_weights})
+        checked = subprocess.run([PROGRAM, "check", self.shards, "--model", model], capture_output=True, text=True,
+                                 timeout=TIMEOUT)
+        self.assertRegex(checked.stderr, r"samples have a weight in the loss other than 0 and 1 \(0.tar/s1 has 0.5\).*"
+                                         r"loss='token_loss'")
         for microbatch in self.loader(model, loss="token_loss"):
             self.assertNotIn("num_items_in_batch", dict(microbatch))
 
@@ -540,9 +548,8 @@ class Model(unittest.TestCase):
         shutil.rmtree(self.shards)
         self.shards.mkdir()
         write_shards(self.shards, turn_weights=(1, 1, 0.5, 1))
-        with self.assertRaisesRegex(ValueError, r"a turn of sample \d.tar/s\d+ has the weight 0.5.* loss='token_loss'"):
-            for microbatch in self.loader(model, node=node):
-                dict(microbatch)
+        with self.assertRaisesRegex(ValueError, r"the first is \d.tar/s\d+: its turns have weights.* loss='token_loss'"):
+            next(iter(self.loader(model, node=node)))
 
     def test_a_sample_without_weight_has_no_labels(self):
         write_shards(self.shards, weights=[1, 0])

@@ -17,7 +17,7 @@ namespace isocost {
 
 /// Version of the wire format. A peer of another version is refused with a message that names both
 /// versions. See docs/wire_format.md.
-inline constexpr std::uint16_t kProtocolVersion = 4;
+inline constexpr std::uint16_t kProtocolVersion = 5;
 
 /// Position of a microbatch in a rank's sequence. Positions are ordered as microbatches are
 /// delivered.
@@ -47,6 +47,7 @@ struct StartPoint {
 };
 
 inline constexpr std::size_t kMaxHardwareBytes = 128;
+inline constexpr std::size_t kMaxSampleKeyBytes = std::size_t{8} << 10;
 
 /// First message of a client.
 struct Hello {
@@ -92,11 +93,17 @@ struct Welcome {
   /// Time without a message after which a peer is considered lost, on both sides.
   std::uint32_t heartbeat_timeout_ms = 30000;
   SharedMemoryOffer shared_memory;
+  /// Samples of the data set with a weight in the loss other than 0 and 1, which a model's own loss
+  /// cannot take.
+  std::uint64_t weighted_samples = 0;
+  /// "shard/key" of the first of them, as in SampleEntry::key; empty if there are none or it is
+  /// longer than kMaxSampleKeyBytes.
+  std::string first_weighted;
+  float first_weight = 1.0F;  ///< Its weight; 1: a turn of it has another one.
 };
 
-/// Limits of a microbatch header's descriptions of samples. A key, a JSON text or a list of parts
-/// that would exceed one of them is left empty.
-inline constexpr std::size_t kMaxSampleKeyBytes = std::size_t{8} << 10;
+/// Limits of a microbatch header's descriptions of samples. A key (kMaxSampleKeyBytes), a JSON text
+/// or a list of parts that would exceed one of them is left empty.
 inline constexpr std::size_t kMaxSampleJsonBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxSampleParts = 4096;
 /// Limit for all keys, JSON texts and parts of one header together, as encoded.

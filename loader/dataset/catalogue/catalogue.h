@@ -7,6 +7,7 @@
 #include "loader/dataset/catalogue/sample_id.h"
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_selection.h"
+#include "loader/dataset/catalogue/weighted_samples.h"
 #include "loader/dataset/tokens/sample_parts.h"
 #include "loader/dataset/tokens/turn_cut.h"
 
@@ -33,6 +34,7 @@ class Catalogue {
   /// Returns a sample: `id` < size().
   CatalogueSample sample(SampleId id) const;
   const std::vector<Shard>& shards() const { return shards_; }
+  const WeightedSamples& weighted() const { return weighted_; }
   /// Returns a hash of the shards and the usable samples; equal for equal data sets.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
@@ -40,6 +42,7 @@ class Catalogue {
   std::vector<Shard> shards_;
   std::vector<ShardSelection> selections_;
   std::vector<SampleId> first_;  // id of each shard's first sample, and the size
+  WeightedSamples weighted_;
   std::uint64_t fingerprint_;
 };
 

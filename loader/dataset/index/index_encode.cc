@@ -125,7 +125,7 @@ IndexHeader header_of(const IndexContents& contents) {
   header.samples_when_whole = contents.archive.samples_when_whole;
   header.condition = static_cast<std::uint8_t>(contents.archive.condition);
   header.has_end_mark = contents.archive.has_end_mark ? 1 : 0;
-  header.ignored_parts = contents.identity.ignored_parts;
+  header.reading = contents.identity.reading;
   header.remarks = contents.remarks.size();
   return header;
 }

@@ -66,12 +66,12 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
                             std::uint64_t samples_when_whole) {
   const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
   if (shard) {
-    return build_index(*shard, request.shard.filename().string(), request.limits, request.ignored,
+    return build_index(*shard, request.shard.filename().string(), request.limits, request.reading,
                        samples_when_whole, request.stop);
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
   IndexContents refused;  // a bomb is a lost shard, not a failure
-  refused.identity = {stamp, request.limits, request.ignored.hash()};
+  refused.identity = {stamp, request.limits, request.reading.hash()};
   refused.archive = {.condition = ShardCondition::kLost,
                      .problem = shard.error().message(),
                      .unread = "",
@@ -159,7 +159,7 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   std::uint64_t samples_when_whole = 0;
   for (const fs::path& directory : request.directories) {
     if (auto index = current_index(index_name(directory, request.shard),
-                                   {stamp, request.limits, request.ignored.hash()},
+                                   {stamp, request.limits, request.reading.hash()},
                                    samples_when_whole, request.log)) {
       return index;
     }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "decode/probe.h"
-#include "loader/dataset/formats/ignored_parts.h"
+#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/guarded_mapping.h"
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/stores/shard_file.h"
@@ -66,7 +66,7 @@ struct IndexRequest {
   std::filesystem::path shard;
   std::vector<std::filesystem::path> directories;
   ProbeLimits limits;
-  IgnoredParts ignored;
+  SampleReading reading;
   LogSink log;
   std::stop_token stop = {};
 };

@@ -28,7 +28,7 @@ bool is_inside(std::int64_t offset, std::int64_t bytes, std::int64_t tar_bytes) 
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b) {
   return a.stamp == b.stamp && a.limits.max_pixels == b.limits.max_pixels &&
          a.limits.max_json_bytes == b.limits.max_json_bytes &&
-         a.limits.max_text_bytes == b.limits.max_text_bytes && a.ignored_parts == b.ignored_parts;
+         a.limits.max_text_bytes == b.limits.max_text_bytes && a.reading == b.reading;
 }
 
 template <typename T>
@@ -165,7 +165,7 @@ IndexIdentity IndexView::identity() const {
   identity.limits.max_pixels = header.max_pixels;
   identity.limits.max_json_bytes = header.max_json_bytes;
   identity.limits.max_text_bytes = header.max_text_bytes;
-  identity.ignored_parts = header.ignored_parts;
+  identity.reading = header.reading;
   return identity;
 }
 

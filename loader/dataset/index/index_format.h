@@ -20,7 +20,7 @@ namespace isocost {
 struct IndexIdentity {
   FileStamp stamp;
   ProbeLimits limits;
-  std::uint64_t ignored_parts = 0;  ///< IgnoredParts::hash.
+  std::uint64_t reading = 0;  ///< SampleReading::hash.
 };
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b);
 

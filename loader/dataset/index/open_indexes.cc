@@ -66,7 +66,7 @@ Result<std::vector<std::unique_ptr<const ShardIndex>>> Indexing::run() && {
 void Indexing::work() {
   for (std::size_t i = next_++; i < shards_.size(); i = next_++) {
     auto index = open_or_build_index({shards_[i], options_.directories, options_.limits,
-                                      options_.ignored, options_.log, options_.stop});
+                                      options_.reading, options_.log, options_.stop});
     if (!index) {
       fail(std::move(index).error());
       return;

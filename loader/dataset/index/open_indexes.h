@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "decode/probe.h"
-#include "loader/dataset/formats/ignored_parts.h"
+#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
 
 namespace isocost {
@@ -19,7 +19,7 @@ namespace isocost {
 struct IndexingOptions {
   std::vector<std::filesystem::path> directories;  ///< See index_directories.
   ProbeLimits limits;
-  IgnoredParts ignored;
+  SampleReading reading;
   std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, of plain tars at least 8.
   ProgressSink progress;    ///< Told the name of each shard that is done.
   LogSink log;

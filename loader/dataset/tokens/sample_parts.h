@@ -26,6 +26,8 @@ class SampleParts {
   /// Returns the number in the index of a part of `shape`; nothing for the tokens.
   std::optional<std::uint64_t> indexed(std::size_t part) const;
   std::string_view name(std::size_t part) const;
+  /// Returns whether a turn has a weight in the loss other than 0 and 1.
+  bool has_weighted_turns() const { return tokens_ != nullptr && shape_of_tokens().weighted; }
 
  private:
   PartShape shape_of_tokens() const;

@@ -106,7 +106,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   DatasetOptions dataset_options;
   dataset_options.limits.max_pixels = options.decode.max_pixels;
   dataset_options.index_dir = options.decode.index_dir;
-  dataset_options.ignore_parts = options.decode.ignore_parts;
+  dataset_options.reading = options.decode.reading;
   dataset_options.model = model_directory(options.decode.recipe);
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;

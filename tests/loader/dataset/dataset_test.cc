@@ -379,22 +379,52 @@ TEST_F(DatasetTest, TheContentOfAMediumCountsAndNotItsName) {
 TEST_F(DatasetTest, IgnoredPartsAreLeftOut) {
   write("a.tar", {{"a.avif", "not read"}, {"a.txt", "x"}, {"a.seg.png", tiny_png(28, 28)}});
   EXPECT_EQ(only_bad().part, "avif");
-  options_.ignore_parts = "AVIF,.seg.png";
+  options_.reading.ignore_parts = "AVIF,.seg.png";
   const auto dataset = open();
   EXPECT_TRUE(dataset->bad().empty());
   ASSERT_EQ(dataset->size(), 1U);
   ASSERT_EQ(dataset->shape(0).parts.size(), 1U);
   EXPECT_EQ(bytes_of(*dataset, 0, 0), "x");
   const std::uint64_t fingerprint = dataset->fingerprint();
-  options_.ignore_parts = "seg.png,avif,avif";
+  options_.reading.ignore_parts = "seg.png,avif,avif";
   EXPECT_EQ(open()->fingerprint(), fingerprint);
-  options_.ignore_parts = "avif";
+  options_.reading.ignore_parts = "avif";
   const auto with_picture = open();
   ASSERT_EQ(with_picture->size(), 1U);
   EXPECT_EQ(with_picture->shape(0).parts.size(), 2U);
   EXPECT_NE(with_picture->fingerprint(), fingerprint);
   for (const char* wrong : {",", "a,,b", "a b", "a/b"}) {
-    options_.ignore_parts = wrong;
+    options_.reading.ignore_parts = wrong;
+    EXPECT_EQ(Dataset::open(shards(), options_).error().code(), ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST_F(DatasetTest, AnotherKeyOfTheJsonMayHoldTheWeight) {
+  write("a.tar", {{"a.json", R"({"text": "x", "weight": "12.5 kg", "scale": 2})"},
+                  {"b.json", R"({"text": "x", "weight": 0.5, "scale": 0})"},
+                  {"c.json", R"({"text": "x", "weight": 1})"}});
+  EXPECT_EQ(only_bad().reason, "its JSON at line 1, column 26: has a 'weight' that is no number");
+  options_.reading.weight_key = "scale";
+  auto dataset = open();
+  ASSERT_EQ(dataset->size(), 3U);
+  EXPECT_EQ(dataset->shape(0).weight, 2.0F);
+  EXPECT_EQ(dataset->shape(1).weight, 0.0F);
+  EXPECT_EQ(dataset->shape(2).weight, 1.0F);
+  EXPECT_EQ(dataset->weighted().count, 1U);
+  EXPECT_EQ(dataset->weighted().first, 0U);
+  EXPECT_EQ(dataset->weighted().weight, 2.0F);
+  ASSERT_EQ(dataset->remarks().size(), 1U);
+  EXPECT_EQ(dataset->remarks()[0].name, "weight");
+  const std::uint64_t fingerprint = dataset->fingerprint();
+
+  options_.reading.weight_key = "";
+  dataset = open();
+  EXPECT_EQ(dataset->shape(0).weight, 1.0F);
+  EXPECT_EQ(dataset->weighted().count, 0U);
+  EXPECT_NE(dataset->fingerprint(), fingerprint);
+
+  for (const char* wrong : {"text", "messages", "id", "a\nb"}) {
+    options_.reading.weight_key = wrong;
     EXPECT_EQ(Dataset::open(shards(), options_).error().code(), ErrorCode::kInvalidArgument);
   }
 }

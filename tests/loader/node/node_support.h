@@ -105,6 +105,7 @@ class TextDataset final : public Dataset {
   std::size_t open_shards() const override { return shards_open; }
   const std::vector<BadSample>& bad() const override { return bad_; }
   const std::vector<Remark>& remarks() const override { return remarks_; }
+  const WeightedSamples& weighted() const override { return weighted_; }
   std::size_t shards() const override { return 1; }
   const std::string& shard_name(std::size_t /*i*/) const override { return name_; }
   Result<bool> is_as_last_checked(std::size_t /*i*/, const std::stop_token&) const override {
@@ -127,6 +128,7 @@ class TextDataset final : public Dataset {
   std::vector<std::string> keys_;
   std::vector<BadSample> bad_;
   ShardFindings findings_;
+  WeightedSamples weighted_;
   std::vector<Remark> remarks_;
   std::string name_ = "shard.tar";
 };

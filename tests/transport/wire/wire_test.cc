@@ -47,8 +47,8 @@ MicrobatchHeader example_header() {
 // One of each, with every field away from its default.
 std::vector<Message> examples() {
   Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learned"}, "a GPU", 11};
-  Welcome welcome{8,  11, 10, 12, {13, 14, 15, {}},      22, 33, 44, 55, 66,
-                  77, 71, 72, 88, {"isocost.0a", {1, 2}}};
+  Welcome welcome{8,  11, 10, 12, {13, 14, 15, {}},       22, 33,        44,   55, 66,
+                  77, 71, 72, 88, {"isocost.0a", {1, 2}}, 5,  "a.tar/7", 12.5F};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125};
   FragmentHeader fragment{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}};

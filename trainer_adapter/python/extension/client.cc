@@ -213,6 +213,9 @@ py::dict welcome(PyClient& self) {
   result["global_batch_size"] = welcome.global_batch_size;
   result["microbatches"] = welcome.microbatches;
   result["recipe_fingerprint"] = welcome.recipe_fingerprint;
+  result["weighted_samples"] = welcome.weighted_samples;
+  result["first_weighted"] = welcome.first_weighted;
+  result["first_weight"] = welcome.first_weight;
   return result;
 }
 

@@ -32,10 +32,11 @@ using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::str
 
 std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
                                      const std::string& options, const std::string& index_dir,
-                                     const std::string& ignore_parts, const py::function& on_log) {
+                                     const std::string& ignore_parts, const std::string& weight_key,
+                                     const py::function& on_log) {
   DatasetOptions dataset;
   dataset.index_dir = index_dir;
-  dataset.ignore_parts = ignore_parts;
+  dataset.reading = {ignore_parts, weight_key};
   dataset.log_remarks = false;  // each process that tokenizes opens the data set
   dataset.log = log_sink(on_log);
   std::optional<Result<std::unique_ptr<TokenPass>>> pass;
@@ -154,7 +155,7 @@ std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
 void bind_tokens(py::module_& module) {
   py::class_<TokenPass>(module, "TokenPass")
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
-           py::arg("index_dir"), py::arg("ignore_parts"), py::arg("on_log"))
+           py::arg("index_dir"), py::arg("ignore_parts"), py::arg("weight_key"), py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
       .def(
           "tokenized",

@@ -546,7 +546,7 @@ class DataLoader:
             from isocost.tokens.workers import Settings
 
             make_missing(Settings(self._data, settings.value("index_dir"), model, DEFAULT_LABELS, MEDIA_MARK,
-                                  settings.value("ignore_parts")),
+                                  settings.value("ignore_parts"), settings.value("weight_key", "weight")),
                          int(settings.value("workers", "0")) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(options, log, self._count_tokens)
         return node.endpoint

@@ -1,8 +1,10 @@
 #include "transport/wire/internal/session_messages.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "transport/wire/internal/message_fields.h"
 #include "transport/wire/wire.h"
 
@@ -75,6 +77,10 @@ MessageType put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.heartbeat_timeout_ms);
   out.put_text<std::uint8_t>(welcome.shared_memory.socket);
   out.put_bytes(welcome.shared_memory.token);
+  out.put(welcome.weighted_samples);
+  const bool fits = welcome.first_weighted.size() <= kMaxSampleKeyBytes;
+  out.put_text<std::uint16_t>(fits ? welcome.first_weighted : std::string());
+  out.put(welcome.first_weight);
   return MessageType::kWelcome;
 }
 
@@ -96,6 +102,10 @@ Welcome get_welcome(ByteReader& in) {
   welcome.heartbeat_timeout_ms = in.get<std::uint32_t>();
   welcome.shared_memory.socket = in.get_text<std::uint8_t>(kMaxNameBytes);
   in.get_bytes(welcome.shared_memory.token);
+  welcome.weighted_samples = in.get<std::uint64_t>();
+  welcome.first_weighted = printable_utf8(in.get_text<std::uint16_t>(kMaxSampleKeyBytes));
+  welcome.first_weight = in.get<float>();
+  if (!(welcome.first_weight >= 0 && welcome.first_weight <= 3e38F)) in.fail();
   if (!welcome.shared_memory.socket.empty() && !is_name(welcome.shared_memory.socket)) in.fail();
   if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.heartbeat_timeout_ms == 0)
     in.fail();

@@ -20,7 +20,7 @@ void add(Fingerprint& fingerprint, const Shard& shard, const ShardSelection& sel
   fingerprint.add(shard.name());
   fingerprint.add(shard.view().identity().stamp.bytes);
   fingerprint.add(shard.view().content_hash());
-  fingerprint.add(shard.view().identity().ignored_parts);
+  fingerprint.add(shard.view().identity().reading);
   fingerprint.add(selection.size());
   if (shard.tokens()) add(fingerprint, shard.tokens()->identity().tokenizer);
   for (std::uint64_t i = 0; i < selection.size(); ++i) {

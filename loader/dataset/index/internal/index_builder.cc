@@ -40,13 +40,13 @@ struct OpenSample {
 class Builder {
  public:
   Builder(const std::shared_ptr<const ShardFile>& shard, std::string name,
-          const ProbeLimits& limits, const IgnoredParts& ignored, std::uint64_t samples_when_whole)
+          const ProbeLimits& limits, const SampleReading& reading, std::uint64_t samples_when_whole)
       : shard_(shard),
         bytes_(std::make_shared<const WatchedSource>(std::make_unique<ReadWindows>(
             std::make_unique<MemberSource>(shard, 0, shard->size())))),
         name_(std::move(name)),
         limits_(limits),
-        ignored_(ignored) {
+        reading_(reading) {
     contents_.archive.samples_when_whole = samples_when_whole;
   }
 
@@ -71,7 +71,7 @@ class Builder {
   const std::shared_ptr<const WatchedSource> bytes_;
   const std::string name_;
   const ProbeLimits limits_;
-  const IgnoredParts& ignored_;
+  const SampleReading& reading_;
   IndexContents contents_;
   std::unique_ptr<OpenSample> current_;
   std::unordered_set<std::string> keys_;
@@ -80,7 +80,7 @@ class Builder {
 };
 
 Result<IndexContents> Builder::run(const std::stop_token& stop) {
-  contents_.identity = {shard_->state().stamp, limits_, ignored_.hash()};
+  contents_.identity = {shard_->state().stamp, limits_, reading_.hash()};
   contents_.tar_bytes = shard_->size();
   ISOCOST_ASSIGN(contents_.content_hash, shard_->content_hash());
   ISOCOST_ASSIGN(TarListing listing, TarListing::open(*bytes_));
@@ -108,7 +108,7 @@ void Builder::add(const TarMember& member) {
     close_sample();
     open_sample(std::string(key));
   }
-  if (ignored_.contains(part)) {
+  if (reading_.ignored.contains(part)) {
     remark(RemarkKind::kIgnored, part_extension(part));
   } else if (!member.problem.empty()) {
     refuse(part, member.problem);
@@ -187,7 +187,7 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
     return;
   }
   text.resize(*read);
-  auto json = parse_sample_json(text);
+  auto json = parse_sample_json(text, reading_.weight_key);
   if (!json) {
     // Says where another format than JSON is meant by it, such as UTF-16.
     const Status is_text =
@@ -308,9 +308,9 @@ std::string Builder::unread_behind(const TarEnd& end) const {
 
 Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
                                   const std::string& name, const ProbeLimits& limits,
-                                  const IgnoredParts& ignored, std::uint64_t samples_when_whole,
+                                  const SampleReading& reading, std::uint64_t samples_when_whole,
                                   const std::stop_token& stop) {
-  return Builder(shard, name, limits, ignored, samples_when_whole).run(stop);
+  return Builder(shard, name, limits, reading, samples_when_whole).run(stop);
 }
 
 }  // namespace isocost

@@ -32,7 +32,7 @@ struct IndexHeader {
   std::uint8_t condition = 0;
   std::uint8_t has_end_mark = 0;
   std::array<std::uint8_t, 6> padding = {};
-  std::uint64_t ignored_parts = 0;  ///< IgnoredParts::hash.
+  std::uint64_t reading = 0;  ///< SampleReading::hash.
   std::uint64_t remarks = 0;
 };
 static_assert(sizeof(IndexHeader) == 152 && std::is_trivially_copyable_v<IndexHeader>);

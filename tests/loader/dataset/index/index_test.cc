@@ -69,7 +69,7 @@ IndexContents some_contents() {
                       .unread = "a second archive",
                       .has_end_mark = false,
                       .samples_when_whole = 12};
-  contents.identity.ignored_parts = 17;
+  contents.identity.reading = 17;
   contents.remarks = {{RemarkKind::kFormat, "jpg", "GIF", 12}, {RemarkKind::kJsonKey, "id", "", 3}};
   return contents;
 }

@@ -92,15 +92,27 @@ class Connection:
         self.check_open()
         if self._resources.client is None:
             client = self._connect() if self._replica_group is None else Replicas(self._replica_group, self._connect)
-            self._check_recipe(client.welcome()["recipe_fingerprint"])
+            self._check_welcome(client)
             self.start = self.start._replace(cursor=client.welcome()["cursor"])
             self._resources.pipeline = self._pipeline(client)
             self._resources.client = client  # Assigned last, so that the next call begins again after an interrupt.
         return self._resources.client
 
-    def _check_recipe(self, fingerprint: int) -> None:
-        model = self._preparation.model
-        if model is not None and fingerprint not in model.fingerprints:
+    def _check_welcome(self, client: Any) -> None:
+        """Raises ValueError, after it has left the node, if the model cannot take what that delivers."""
+        model, welcome = self._preparation.model, client.welcome()
+        if model is None:
+            return
+        try:
+            self._check_recipe(model, welcome["recipe_fingerprint"])
+            model.check_weights(welcome)
+        except ValueError:
+            client.close()
+            raise
+
+    @staticmethod
+    def _check_recipe(model: Any, fingerprint: int) -> None:
+        if fingerprint not in model.fingerprints:
             raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: "
                              "give it the same directory, as `isocost serve --model`")
 

@@ -212,8 +212,7 @@ class Microbatch(MutableMapping[str, Any]):
             return self._shown
         if self._model is None or self._row is None:
             return self._packed
-        self._shown = self._model.arguments(self._packed, self._row, self.sample_keys, self.sample_weights,
-                                            self.global_label_tokens)
+        self._shown = self._model.arguments(self._packed, self._row, self.global_label_tokens)
         return self._shown
 
     @property

@@ -5,6 +5,7 @@ import json
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from isocost import _isocost
+from isocost.counted import counted
 from isocost.microbatches.decoder_rows import decoder_rows
 from isocost.tensor_names import (
     CU_SEQLENS,
@@ -49,8 +50,6 @@ class Row(NamedTuple):
         media: list of Medium, in their order.
         images: list of int, images of each sample.
         weighted: bool; whether some token may have another weight in the loss than 1.
-        unknown_weights: {sample: weight} of labelled tokens, one for each sample that has a weight which the model's
-            own loss does not know; samples are counted from 0.
     """
 
     position_ids: Any
@@ -58,7 +57,6 @@ class Row(NamedTuple):
     media: List[Medium]
     images: List[int]
     weighted: bool
-    unknown_weights: Mapping[int, float] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,21 +130,29 @@ class ModelInputs:
                              "it is no share of the global batch's mean: give loss='token_loss', and take the loss "
                              "from isocost.token_loss")
 
+    def check_weights(self, welcome: Mapping[str, Any]) -> None:
+        """Raises ValueError if the node's data set has weights that the model's own loss ignores."""
+        count, first, weight = (welcome[name] for name in ("weighted_samples", "first_weighted", "first_weight"))
+        if self._loss != "model" or count == 0:
+            return
+        whose = "its turns have weights" if weight == 1 else f"it has {weight:g}"
+        raise ValueError(f"loss = 'model': a model's own loss ignores weights other than 0 and 1, and "
+                         f"{counted(count, 'sample')} of the data set {'has' if count == 1 else 'have'} one (the first "
+                         f"is {first}: {whose}). Give loss='token_loss', and take the loss from isocost.token_loss. If the key 'weight' of the samples' JSON holds "
+                         "something else, name another one with weight_key, or none with weight_key=''")
+
     def row(self, tensors: Mapping[str, Any], images: List[int], weighted: bool) -> Row:
         """Returns the row of tensors on the CPU. `images`: the number of each sample's images; `weighted`: whether
         there are weights other than 1."""
         media = _media(tensors)
         if LENGTHS not in tensors:
             return Row(None, [], media, images, weighted)
-        knows_all = not weighted or self._loss != "model" or LABELS not in tensors
-        unknown = {} if knows_all else _unknown_weights(tensors)
-        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images, weighted, unknown)
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images, weighted)
 
-    def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
-                  global_label_tokens: int) -> Dict[str, Any]:
+    def arguments(self, tensors: Mapping[str, Any], row: Row, global_label_tokens: int) -> Dict[str, Any]:
         """Returns the arguments, on the device where tensors and row are, without waiting for them. A stage of a layout
         has those that it consumes: media and ids where they are embedded, labels on the last stage, positions and
-        lengths on every stage of the LLM. Raises ValueError for weights that the model's own loss ignores."""
+        lengths on every stage of the LLM."""
         arguments = self._family.media(tensors, row)
         if row.position_ids is None:
             return arguments
@@ -156,11 +162,6 @@ class ModelInputs:
             arguments[INPUT_IDS] = tensors[INPUT_IDS][None]
         arguments.update({POSITION_IDS: row.position_ids, "use_cache": False})
         if self._loss == "model" and LABELS in tensors:
-            for sample, weight in row.unknown_weights.items():
-                whose = f"sample {keys[sample]} has" if weights[sample] not in (0, 1) else (
-                    f"a turn of sample {keys[sample]} has")
-                raise ValueError(f"{whose} the weight {weight:g}, which a model's own loss ignores: give "
-                                 "loss='token_loss', and take the loss from isocost.token_loss")
             labels = tensors[LABELS]
             if row.weighted:
                 labels = labels.masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
@@ -177,16 +178,6 @@ class ModelInputs:
         longest = -(-max(0, max(lengths, default=0) - 1) // multiple) * multiple
         width = longest if self._most_positions is None else min(longest, self._most_positions)
         return decoder_rows(tensors[LABELS], tensors[LENGTHS], width, IGNORED_LABEL)
-
-
-def _unknown_weights(tensors: Mapping[str, Any]) -> Dict[int, float]:
-    """Returns Row.unknown_weights of tensors on the CPU."""
-    import torch
-
-    weights = tensors[LOSS_WEIGHTS]
-    unknown = ((tensors[LABELS] != IGNORED_LABEL) & (weights != 0) & (weights != 1)).nonzero()[:, 0]
-    samples = torch.searchsorted(tensors[CU_SEQLENS].long(), unknown, right=True) - 1
-    return dict(zip(reversed(samples.tolist()), reversed(weights[unknown].tolist())))
 
 
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:

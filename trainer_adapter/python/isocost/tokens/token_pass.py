@@ -187,6 +187,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--ignore-parts", metavar="EXTENSIONS", default="",
                         help="extensions of parts that are left out of samples, as in avif,heic; the index keeps the "
                              "choice")
+    parser.add_argument("--weight-key", metavar="KEY", default="weight",
+                        help="member of a sample's JSON that scales its loss; empty: none does; the index keeps the "
+                             "choice (default: %(default)s)")
     parser.add_argument("--workers", metavar="N", type=int, default=len(os.sched_getaffinity(0)),
                         help="number of processes (default: one for each core, here %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -206,7 +209,7 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
     signal.signal(signal.SIGTERM, _end)
     try:
         outcome = tokenize(Settings(given.data, given.index_dir, given.model, given.labels, given.caption_template,
-                                    given.ignore_parts), given.workers)
+                                    given.ignore_parts, given.weight_key), given.workers)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)
         return 128 + signal.SIGINT

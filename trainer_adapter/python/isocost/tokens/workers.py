@@ -42,6 +42,7 @@ class Settings(NamedTuple):
         model: the model directory.
         labels, caption_template: as for ModelTokenizer.
         ignore_parts: extensions of parts that the index leaves out, with commas between.
+        weight_key: the member of a sample's JSON that scales its loss; "" for none.
     """
 
     data: str
@@ -50,6 +51,7 @@ class Settings(NamedTuple):
     labels: str
     caption_template: str
     ignore_parts: str = ""
+    weight_key: str = "weight"
 
     def tokenizer(self) -> Tokenizer:
         """Raises what ModelTokenizer and TranscriptTokenizer raise."""
@@ -59,7 +61,8 @@ class Settings(NamedTuple):
 
     def open(self) -> Any:
         """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
-        return _isocost.TokenPass(self.data, self.model, self.chosen(), self.index_dir, self.ignore_parts, log)
+        return _isocost.TokenPass(self.data, self.model, self.chosen(), self.index_dir, self.ignore_parts,
+                                  self.weight_key, log)
 
     def chosen(self) -> str:
         """Returns the options that are not the defaults, as on a command line; "" where all are."""
