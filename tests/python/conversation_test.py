@@ -35,6 +35,8 @@ def error_of(case):
         return str(error), at.tb_lineno
     contents = [message.get("content") for message in found.messages]
     kinds = [part["type"] for content in contents if isinstance(content, list) for part in content]
+    if "roles" in case:
+        assert [message["role"] for message in found.messages] == case["roles"], found.messages
     assert [kind for kind in kinds if kind in MEDIA] == [modality for modality, _file in case.get("media", [])], kinds
     return None
 
@@ -270,8 +272,8 @@ class BadSamples(unittest.TestCase):
         self.check("a text of the sample is empty", None, ["image"], ["a", ""])
 
     def test_roles(self):
-        self.check("turn 2: role 'bot' is none of system,", {"messages": [
-            {"role": "user", "content": "a"}, {"role": "bot", "content": "b"}]})
+        self.check("turn 2: role 'narrator' is none of system,", {"messages": [
+            {"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}]})
         self.check("turn 1: role None", {"messages": [{"content": "a"}]})
         self.check(r"turn 1: role \['user'\]", {"messages": [{"role": ["user"], "content": "a"}]})
         self.check("turn 1: role 'narrator' is none of system,", llava(("narrator", "a")))
