@@ -70,7 +70,6 @@ class Turns {
   bool had_several_answers() const { return had_several_answers_; }
 
  private:
-  Status refuse_preferences() const;
   Result<std::string_view> one_of(const Names& names, std::string_view what) const;
   Status add_history();
   Status add_rounds(std::string_view name, const Json& rounds);
@@ -91,7 +90,7 @@ class Turns {
 };
 
 Status Turns::write() {
-  ISOCOST_TRY(refuse_preferences());
+  ISOCOST_TRY(refuse_preferences(object_));
   ISOCOST_TRY(add_history());
   if (const Json* conversation = json_member(object_, "conversation")) {
     ISOCOST_TRY(add_rounds("conversation", *conversation));
@@ -104,26 +103,6 @@ Status Turns::write() {
   ISOCOST_TRY(name_file_by_kind());
   ISOCOST_TRY(place_media());
   object_["messages"] = std::move(turns_);
-  return {};
-}
-
-Status Turns::refuse_preferences() const {
-  const auto is_judged = [&](const char* name) {
-    const Json* value = json_member(object_, name);
-    return value != nullptr && value->is_boolean();
-  };
-  if (is_preference(object_)) {
-    return corrupt_record(
-        "is preference data ('chosen' and 'rejected'), which no recipe trains on: write the answer "
-        "to learn as 'messages', and leave the other out");
-  }
-  for (const char* name : {"label", "kto_tag"}) {
-    if (!is_judged(name)) continue;
-    return corrupt_record("is preference data ('" + std::string(name) +
-                          "' says whether the answer is good), which no recipe trains on: keep "
-                          "the records with good answers, without '" +
-                          name + "'");
-  }
   return {};
 }
 
@@ -341,6 +320,26 @@ bool is_instruction(const Json& object) {
   if (has_rounds || is_preference(object)) return true;
   const bool asks = !present(object, kAsked).empty() || !present(object, kInputs).empty();
   return asks && !present(object, kAnswers).empty();
+}
+
+Status refuse_preferences(const Json& object) {
+  const auto is_judged = [&](const char* name) {
+    const Json* value = json_member(object, name);
+    return value != nullptr && value->is_boolean();
+  };
+  if (is_preference(object)) {
+    return corrupt_record(
+        "is preference data ('chosen' and 'rejected'), which no recipe trains on: write the answer "
+        "to learn as 'messages', and leave the other out");
+  }
+  for (const char* name : {"label", "kto_tag"}) {
+    if (!is_judged(name)) continue;
+    return corrupt_record("is preference data ('" + std::string(name) +
+                          "' says whether the answer is good), which no recipe trains on: keep "
+                          "the records with good answers, without '" +
+                          name + "'");
+  }
+  return {};
 }
 
 Result<bool> write_turns(Json& object) {

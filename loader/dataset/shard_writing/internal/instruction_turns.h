@@ -12,6 +12,10 @@ namespace isocost {
 /// Preference data counts as well, so that it is refused by name.
 bool is_instruction(const nlohmann::ordered_json& object);
 
+/// Checks that a record is no preference data. Errors: kCorrupt with "chosen" and "rejected", and
+/// with a boolean "label" or "kto_tag".
+Status refuse_preferences(const nlohmann::ordered_json& object);
+
 /// Writes the turns of such a record as "messages", and removes the members that they came from;
 /// the others stay. What is asked has its further members behind it, each on a line of its own. A
 /// "history" goes before. The assistant's turns of a "prompt" that is a list get the weight 0,

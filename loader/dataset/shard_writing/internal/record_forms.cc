@@ -219,7 +219,10 @@ Result<InputSample> RecordForms::conversation(Json object, std::string record) {
   record.erase(record.find_last_not_of(kSpaces) + 1);
   record.erase(0, record.find_first_not_of(kSpaces));
   sample.parts.push_back({"json", std::move(record)});
-  if (!found.has_assistant) ++without_an_assistant_;
+  if (!found.has_assistant) {
+    ISOCOST_TRY(refuse_preferences(object));
+    ++without_an_assistant_;
+  }
   return sample;
 }
 

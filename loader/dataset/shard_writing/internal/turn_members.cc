@@ -105,8 +105,11 @@ Status check_system(const Json& object, const Json& first_turn) {
   }
   const Json* role = json_member(first_turn, "from");
   if (role == nullptr) role = json_member(first_turn, "role");
-  const bool is_empty = system->get_ref<const std::string&>().empty();
-  if (is_empty || turn_role(role->get_ref<const std::string&>())->name != "system") return {};
+  if (role == nullptr || !role->is_string() || system->get_ref<const std::string&>().empty()) {
+    return {};
+  }
+  const auto named = turn_role(role->get_ref<const std::string&>());
+  if (!named || named->name != "system") return {};
   const Json* content = json_member(first_turn, "value");
   if (content == nullptr) content = json_member(first_turn, "content");
   if (content != nullptr && *content == *system) return {};

@@ -216,6 +216,16 @@ TEST_F(InstructionRecords, SayWhatTheyAreWhereTheConversationIsRefused) {
       HasSubstr("2 <image> placeholders (turn 1) for 1 image file"));
 }
 
+TEST_F(InstructionRecords, AConversationOfPreferenceDataIsNamed) {
+  const std::string turns = R"({"conversations": [{"from": "human", "value": "a"}], )";
+  EXPECT_THAT(
+      make(turns +
+           R"("chosen": {"from": "gpt", "value": "b"}, "rejected": {"from": "gpt", "value": "c"}})")
+          .error()
+          .message(),
+      HasSubstr("is preference data ('chosen' and 'rejected')"));
+}
+
 TEST_F(InstructionRecords, SeveralAnswersAndConversationsWithoutAnyAreCounted) {
   std::vector<std::string> said;
   options_.log = [&](LogLevel, std::string_view line) { said.emplace_back(line); };
