@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +58,21 @@ bool is_turn(const Json& value) {
 
 bool is_list_of_turns(const Json& value) {
   return value.is_array() && !value.empty() && std::ranges::all_of(value, is_turn);
+}
+
+bool has_placeholder(const Json& text) {
+  return text.is_string() && std::ranges::any_of(kMedia, [&](Modality modality) {
+           const std::string tag = "<" + std::string(modality_name(modality)) + ">";
+           return text.get_ref<const std::string&>().find(tag) != std::string::npos;
+         });
+}
+
+bool content_names_media(const Json& content) {
+  if (!content.is_array()) return has_placeholder(content);
+  return std::ranges::any_of(content, [](const Json& part) {
+    const Json* text = part.is_object() ? json_member(part, "text") : &part;
+    return text == nullptr || has_placeholder(*text);
+  });
 }
 
 // Writes the turns of one record.
@@ -261,25 +275,12 @@ Status Turns::name_file_by_kind() {
 
 // Returns whether a text of the turns has a placeholder, or a content has a part that is no text.
 bool Turns::names_media() const {
-  const auto has_placeholder = [](const Json& text) {
-    return text.is_string() && std::ranges::any_of(kMedia, [&](Modality modality) {
-             const std::string tag = "<" + std::string(modality_name(modality)) + ">";
-             return text.get_ref<const std::string&>().find(tag) != std::string::npos;
-           });
-  };
-  for (const Json& turn : turns_) {
-    for (const char* key : {"content", "value"}) {
-      const Json* content = turn.is_object() ? json_member(turn, key) : nullptr;
-      if (content == nullptr) continue;
-      if (has_placeholder(*content)) return true;
-      if (!content->is_array()) continue;
-      for (const Json& part : *content) {
-        const Json* text = part.is_object() ? json_member(part, "text") : &part;
-        if (text == nullptr || has_placeholder(*text)) return true;
-      }
-    }
-  }
-  return false;
+  return std::ranges::any_of(turns_, [](const Json& turn) {
+    if (!turn.is_object()) return false;
+    const Json* content = json_member(turn, "value");
+    if (content == nullptr) content = json_member(turn, "content");
+    return content != nullptr && content_names_media(*content);
+  });
 }
 
 Status Turns::place_media() {
@@ -301,7 +302,7 @@ Status Turns::place_media() {
   std::string tags;
   Json parts = Json::array();
   for (const MediaReference& medium : media) {
-    const std::string_view kind = modality_name(*medium.modality);
+    const std::string_view kind = modality_name(medium.modality.value_or(Modality::kImage));
     tags += "<" + std::string(kind) + ">";
     parts.push_back({{"type", kind}});
   }
