@@ -120,6 +120,12 @@ std::optional<MediaFormat> format_from_extension(std::string_view part_name) {
   return is_other_json ? std::nullopt : std::optional(found->second);
 }
 
+std::string_view extension_of(MediaFormat format) {
+  const auto found =
+      std::ranges::find(kExtensions, format, &std::pair<std::string_view, MediaFormat>::second);
+  return found == kExtensions.end() ? std::string_view() : found->first;
+}
+
 std::optional<Modality> modality_from_name(std::string_view part_name) {
   if (const auto format = format_from_extension(part_name)) return modality_of(*format);
   const std::string extension = part_extension(part_name);

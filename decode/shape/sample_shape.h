@@ -90,6 +90,8 @@ std::string_view format_name(MediaFormat format);
 /// extension, ignoring case. JSON is the part that is called "json" alone. Returns nothing for
 /// other names, also for media of formats that Isocost does not read.
 std::optional<MediaFormat> format_from_extension(std::string_view part_name);
+/// Returns the most common extension of a format: "jpg".
+std::string_view extension_of(MediaFormat format);
 /// Returns the modality that a part has by its name. The extensions of media, whether they are read
 /// or not, are a closed table (docs/formats.md): a part with one of them is read by its content, or
 /// its sample is bad. Returns nothing for a part that no model sees.

@@ -22,14 +22,20 @@ constexpr std::uint64_t kFewestForAShare = 10;
 }  // namespace
 
 std::string to_json_line(const BadSample& bad) {
-  const nlohmann::ordered_json line = {
-      {"shard", bad.shard}, {"key", bad.key}, {"part", bad.part}, {"reason", bad.reason}};
+  // JSON has escapes of its own for control characters, and none for bytes that are no UTF-8.
+  const auto text = [](const std::string& name) {
+    return is_utf8(name) ? name : printable_name(name);
+  };
+  const nlohmann::ordered_json line = {{"shard", text(bad.shard)},
+                                       {"key", text(bad.key)},
+                                       {"part", text(bad.part)},
+                                       {"reason", bad.reason}};
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string describe(const BadSample& bad) {
-  std::string text = bad.key.empty() ? printable_utf8(bad.shard) : sample_name(bad.shard, bad.key);
-  if (!bad.part.empty()) text += "." + printable_utf8(bad.part);
+  std::string text = bad.key.empty() ? printable_name(bad.shard) : sample_name(bad.shard, bad.key);
+  if (!bad.part.empty()) text += "." + printable_name(bad.part);
   return text + ": " + bad.reason;
 }
 

@@ -2,6 +2,7 @@
 pages use."""
 
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -37,7 +38,7 @@ def write_pictures(directory):
 
 
 def write_records(directory):
-    """Files of records: captions, conversations, a manifest."""
+    """Files of records: captions, conversations, questions with answers, a manifest."""
     captions = [{"file_name": f"{name}.jpg", "text": f"Picture {name}."} for name in "ab"]
     (directory / "photos/metadata.jsonl").write_text("".join(json.dumps(line) + "\n" for line in captions))
     talks = [{"id": f"{i:06}" if i else "cat/0042", "image": f"{'ab'[i % 2]}.jpg",
@@ -45,6 +46,8 @@ def write_records(directory):
                                 {"from": "gpt", "value": "A picture. " * (1 + i % 7)}]} for i in range(SAMPLES)]
     for name in ("llava.json", "llava_v1_5_mix665k.json"):
         write_json(directory / name, talks)
+    question = {"instruction": "Translate into German.", "input": "A cat.", "output": "Eine Katze."}
+    (directory / "alpaca.jsonl.gz").write_bytes(gzip.compress(json.dumps(question).encode()))
     manifest = {"key": "cats/0001", "parts": [{"name": "jpg", "file": "photos/a.jpg"},
                                               {"name": "caption.txt", "text": "A cat on a wall."}]}
     (directory / "manifest.jsonl").write_text(json.dumps(manifest) + "\n")

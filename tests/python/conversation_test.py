@@ -3,10 +3,13 @@
 import ast
 import json
 import pathlib
+import subprocess
+import tarfile
+import tempfile
 import unittest
 
 from isocost.tokens.conversation import MEDIA, ConversationOptions, check_options, conversation
-from support import main
+from support import PROGRAM, main
 
 OPTIONS = ConversationOptions(placeholders={"image": "<|image_pad|>", "video": "<|video_pad|>"})
 ANSWER = {"role": "assistant", "content": "yes"}
@@ -35,6 +38,8 @@ def error_of(case):
         return str(error), at.tb_lineno
     contents = [message.get("content") for message in found.messages]
     kinds = [part["type"] for content in contents if isinstance(content, list) for part in content]
+    if "roles" in case:
+        assert [message["role"] for message in found.messages] == case["roles"], found.messages
     assert [kind for kind in kinds if kind in MEDIA] == [modality for modality, _file in case.get("media", [])], kinds
     return None
 
@@ -78,6 +83,36 @@ class SharedCases(unittest.TestCase):
             for error in (node for node in ast.walk(function) if isinstance(node, ast.Raise)):
                 lines = range(error.lineno, error.end_lineno + 1)
                 self.assertTrue(raised.intersection(lines), f"{function.name}, line {error.lineno}")
+
+
+class WrittenRecords(unittest.TestCase):
+    """Records of other trainers, as make-shards writes them and the tokenizer reads them then."""
+
+    ROUND = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+    def read_back(self, *records):
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory, "records.jsonl")
+            file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+            subprocess.run([PROGRAM, "make-shards", file, directory + "/shards"], check=True, capture_output=True)
+            with tarfile.open(directory + "/shards/shard-000000.tar") as shard:
+                parts = [shard.extractfile(member).read() for member in shard]
+        return [conversation("key", part, [], [], OPTIONS) for part in parts]
+
+    def test_messages_are_those_of_the_trainers(self):
+        found = self.read_back({"instruction": "a", "input": "x", "output": "b", "history": [["a", "b"]]},
+                               {"query": "a", "response": "b", "system": "s"},
+                               {"question": "a", "answers": ["b", "c"]},
+                               {"conversation": [{"human": "a", "assistant": "b"}]},
+                               {"prompt": "a", "completion": "b"})
+        self.assertEqual([each.messages for each in found],
+                         [[*self.ROUND, {"role": "user", "content": "a\nx"}, self.ROUND[1]],
+                          [{"role": "system", "content": "s"}, *self.ROUND], self.ROUND, self.ROUND, self.ROUND])
+
+    def test_the_completion_alone_is_learnt(self):
+        turns = {"prompt": [*self.ROUND, self.ROUND[0]], "completion": [self.ROUND[1]]}
+        found, = self.read_back(turns)
+        self.assertEqual((found.messages, found.weights), ([*self.ROUND, *self.ROUND], [0, 1]))
 
 
 class Forms(unittest.TestCase):
@@ -270,8 +305,8 @@ class BadSamples(unittest.TestCase):
         self.check("a text of the sample is empty", None, ["image"], ["a", ""])
 
     def test_roles(self):
-        self.check("turn 2: role 'bot' is none of system,", {"messages": [
-            {"role": "user", "content": "a"}, {"role": "bot", "content": "b"}]})
+        self.check("turn 2: role 'narrator' is none of system,", {"messages": [
+            {"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}]})
         self.check("turn 1: role None", {"messages": [{"content": "a"}]})
         self.check(r"turn 1: role \['user'\]", {"messages": [{"role": ["user"], "content": "a"}]})
         self.check("turn 1: role 'narrator' is none of system,", llava(("narrator", "a")))

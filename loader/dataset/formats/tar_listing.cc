@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "loader/dataset/formats/internal/other_format.h"
+#include "loader/dataset/formats/other_format.h"
 #include "loader/dataset/formats/utf8_locale.h"
 
 namespace isocost {
@@ -27,6 +27,7 @@ constexpr std::size_t kMaxRead = std::size_t{128} << 10;
 constexpr std::int64_t kMostPadding = std::int64_t{1} << 20;
 
 constexpr std::string_view kCopyAgain = "copy the shard again";
+constexpr std::string_view kHeaderTooLarge = "header too large";  // libarchive's words
 
 std::int64_t padded(std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
@@ -206,6 +207,11 @@ void TarListing::State::damaged() {
   const std::string_view detail = text != nullptr ? text : "unknown damage";
   if (feed.error) {
     end.problem = fmt::format("cannot be read: {}", feed.error->message());
+  } else if (detail.find(kHeaderTooLarge) != detail.npos) {
+    end.problem = fmt::format(
+        "a member{} has names and attributes of more than 1 MiB, which are not read; pack it again "
+        "without them",
+        last_name.empty() ? "" : " after '" + last_name + "'");
   } else if (last_name.empty()) {
     end.problem = why_no_tar(*feed.source, detail);
   } else if (!lacks_only_the_mark()) {

@@ -150,14 +150,19 @@ Status Maker::add_all(SampleInput& input) {
     auto sample = input.next();
     if (!sample) {
       if (sample.error().code() != ErrorCode::kCorrupt) return std::move(sample).error();
-      ISOCOST_TRY(take_bad({input.location(), "", "", sample.error().message()},
-                           Error(sample.error()).with_context(input.location())));
+      const std::string key = printable_utf8(input.key());
+      const std::string context = input.location() + (key.empty() ? "" : ": " + key);
+      ISOCOST_TRY(take_bad({input.location(), key, "", sample.error().message()},
+                           Error(sample.error()).with_context(context)));
       continue;
     }
     const std::optional<InputSample>& read = *sample;
     if (!read) break;
     ISOCOST_TRY(add(*read, input.location()));
     if (options_.progress) options_.progress(input.done(), input.total(), "writing shards");
+  }
+  for (const std::string& remark : input.remarks()) {
+    log(options_.log, LogLevel::kWarning, remark);
   }
   for (const auto& [extension, files] : input.files_left_out()) {
     unread_.add("file", extension, files);
@@ -208,7 +213,6 @@ Status Maker::count_unread(const InputSample& sample, const std::vector<OpenPart
   }
   for (const std::string& key : keys) unread_.add("JSON key", key);
   for (const std::string& part : unread_parts) unread_.add("part", part);
-  for (const std::string& type : sample.unread_content) unread_.add("content part", type);
   return {};
 }
 

@@ -45,8 +45,8 @@ struct MakeShardsOptions {
 
 /// A key, part or file that was written, or left out, and that no model sees.
 struct Unread {
-  std::string kind;         ///< "JSON key", "content part", "part" (written) or "file" (left out).
-  std::string name;         ///< The key, the type of the content part, or the extension.
+  std::string kind;         ///< "JSON key", "part" (written) or "file" (left out).
+  std::string name;         ///< The key, or the extension.
   std::uint64_t count = 0;  ///< Number of samples, or of files.
 };
 
@@ -63,13 +63,15 @@ struct MadeShards {
 /// - a file of JSON records, either lines or the elements of one array: a manifest of lines like
 ///   {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}, {"name": "txt", "text": "..."},
 ///   {"name": "json", "json": {...}}]}, with parts in the order in which a model sees them;
-///   conversations, as "conversations" or "messages"; or media with a caption. Files are relative
-///   to the file of records, or to `media_root`; or
+///   conversations, as "conversations" or "messages"; questions with answers, which become
+///   "messages"; or media with a caption. Files are relative to the file of records, or to
+///   `media_root`. The file may be compressed by gzip or zstd; or
 /// - a directory, whose files are grouped by their path up to the first dot of the base name, keys
 ///   and parts sorted; hidden files are left out.
 ///
 /// A conversation becomes its media, named 000.jpg, 001.png in the order of the conversation, and a
-/// JSON part with the record as it is. docs/make_shards.md has all forms.
+/// JSON part with the record as it is, unless that holds the bytes of media, which become parts.
+/// docs/make_shards.md has all forms.
 ///
 /// Equal input gives equal bytes. Every part is probed as training would. On failure, the shards
 /// and directories that this call made are removed. Blocks until it is done; one call at a time

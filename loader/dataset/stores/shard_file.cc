@@ -14,6 +14,7 @@
 
 #include "base/fingerprint.h"
 #include "loader/dataset/stores/internal/decompress.h"
+#include "loader/dataset/stores/internal/frame_reader.h"
 
 namespace isocost {
 namespace {

@@ -154,5 +154,20 @@ TEST_F(BadSamples, AListThatCannotBeWrittenIsAWarning) {
                                 HasSubstr("2 bad samples")));
 }
 
+// Tools of old systems write names in Latin-1. Lists and JSON show the same, and keep names apart.
+TEST(BadSampleNames, BytesThatAreNoUtf8AreEscapedInListsAndJson) {
+  const BadSample acute{"a.tar", "caf\xE9", "0.jp\xE8g", "broken"};
+  EXPECT_EQ(describe(acute), R"(a.tar/caf\xE9.0.jp\xE8g: broken)");
+  EXPECT_EQ(to_json_line(acute),
+            R"({"shard":"a.tar","key":"caf\\xE9","part":"0.jp\\xE8g","reason":"broken"})");
+  const BadSample tab{"a.tar", "caf\xC3\xA9\t", "jpg", "broken"};
+  EXPECT_EQ(describe(tab), "a.tar/caf\xC3\xA9?.jpg: broken");
+  EXPECT_EQ(
+      to_json_line(tab),
+      "{\"shard\":\"a.tar\",\"key\":\"caf\xC3\xA9\\t\",\"part\":\"jpg\",\"reason\":\"broken\"}");
+  EXPECT_EQ(describe({"a.tar", std::string(5000, '\xE9'), "", "r"}),
+            "a.tar/" + std::string(5000, '?') + ": r");
+}
+
 }  // namespace
 }  // namespace isocost

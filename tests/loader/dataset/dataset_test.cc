@@ -446,7 +446,7 @@ TEST_F(DatasetTest, WhatNoModelSeesIsNamedOnceAtEachStart) {
                   {"c.cls", "1"},
                   {"c.json", R"({"score": NaN})"},
                   {"d.json", R"({"messages": [], "tools": [], "id": "4", "image": "d"})"},
-                  {"d.txt", "x"},
+                  {"d.caption", "x"},
                   {"e.json", R"({"image": "e.png"})"},
                   {"e.png", tiny_png(28, 28)}});
   for (int start = 0; start < 2; ++start) {  // the second one reads the indexes
@@ -455,7 +455,7 @@ TEST_F(DatasetTest, WhatNoModelSeesIsNamedOnceAtEachStart) {
     EXPECT_THAT(
         lines,
         ElementsAre(shards().string() +
-                    ": no model sees 3 parts 'cls', 1 part 'txt' beside a conversation, 1 "
+                    ": no model sees 1 part 'caption' beside a conversation, 3 parts 'cls', 1 "
                     "part 'without an extension', 'image' in the JSON of 1 sample, 'score' in "
                     "the JSON of 2 samples; docs/formats.md says what is read"));
   }

@@ -29,8 +29,8 @@ namespace {
 // A sample whose members are being read. After its first fault, later parts are skipped.
 struct OpenSample {
   IndexedSample sample;
-  std::vector<std::string> names;  // of all parts that Isocost reads
-  bool has_text = false;           // whether one of them is text
+  std::unordered_set<std::string> names;  // of all parts that Isocost reads
+  std::vector<std::string> texts;         // names of those that are text
   bool has_medium = false;
   bool is_conversation = false;
   std::vector<std::string> unread_keys;  // of its JSON
@@ -140,13 +140,12 @@ void Builder::open_sample(const std::string& key) {
 
 void Builder::add_part(const TarMember& member, const std::string& part) {
   if (current_->bad) return;
-  if (std::find(current_->names.begin(), current_->names.end(), part) != current_->names.end()) {
+  if (!current_->names.insert(part).second) {
     refuse(part, fmt::format("the part name '{}' occurs twice in the sample; rename one (as in "
                              "1.{})",
                              part, part));
     return;
   }
-  current_->names.push_back(part);
   if (format_from_extension(part) == MediaFormat::kJson && current_->sample.json_bytes > 0) {
     leave_out(part);  // "JSON" beside "json"
     return;
@@ -163,7 +162,7 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
     return;
   }
   indexed.shape = *shape;
-  current_->has_text = current_->has_text || shape->modality == Modality::kText;
+  if (shape->modality == Modality::kText) current_->texts.push_back(part);
   if (shape->modality != Modality::kText) {
     current_->has_medium = true;
     remark(RemarkKind::kFormat, part_extension(part), format_name(shape->format));
@@ -232,8 +231,12 @@ void Builder::remark(RemarkKind kind, std::string_view name, std::string_view de
 // Leaves out the second text of a sample that has text parts beside its JSON: captions are often
 // kept in both. The text parts count, but for a model a conversation goes before them.
 void Builder::prefer_text() {
-  if (current_->bad || !current_->has_text) return;
-  if (current_->is_conversation) remark(RemarkKind::kPart, "txt", "beside a conversation");
+  if (current_->bad || current_->texts.empty()) return;
+  if (current_->is_conversation) {
+    for (const std::string& text : current_->texts) {
+      remark(RemarkKind::kPart, part_extension(text), "beside a conversation");
+    }
+  }
   const std::size_t left_out = std::erase_if(current_->sample.parts, [](const IndexedPart& part) {
     return part.shape.format == MediaFormat::kJson && part.shape.text_bytes > 0;
   });

@@ -5,12 +5,16 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/counted.h"
 #include "base/utf8.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
+#include "loader/dataset/shard_writing/internal/json_value.h"
+#include "loader/dataset/shard_writing/internal/turn_members.h"
+#include "loader/dataset/shard_writing/internal/turn_roles.h"
 
 namespace isocost {
 namespace {
@@ -24,12 +28,6 @@ std::string in_quotes(std::string_view name) {
   return "'" + printable_utf8(name.substr(0, kMost)) + "'";
 }
 
-// Returns the member unless it is missing or null.
-const Json* member(const Json& object, std::string_view name) {
-  const auto found = object.find(std::string(name));
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 // Returns whether a value that could name a medium names none.
 // NOLINTNEXTLINE(misc-no-recursion): records have a limited depth.
 bool names_no_medium(const Json& value) {
@@ -38,40 +36,86 @@ bool names_no_medium(const Json& value) {
   return std::ranges::all_of(value, names_no_medium);
 }
 
-// Returns the path that a value names: a string, or an object with "path" or "url".
-Result<std::string> path_of(const Json& value, std::string_view name) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_object()) {
-    if (const Json* data = member(value, "data"); data != nullptr && data->is_string()) {
-      return corrupt_record(in_quotes(name) +
-                            " holds its bytes as base64: write them to a file and name that");
+// Returns the string member that tells the format of the bytes beside it: "wav", "image/png".
+std::string format_beside(const Json& object) {
+  for (const char* key : {"format", "media_type", "mime_type", "mimeType"}) {
+    const Json* found = json_member(object, key);
+    if (found != nullptr && found->is_string()) return found->get<std::string>();
+  }
+  return "";
+}
+
+// Returns the medium whose bytes an object holds as a string in base64; nothing if it holds none.
+Result<std::optional<MediaReference>> bytes_of(Json& object) {
+  for (const char* key : {"bytes", "data"}) {
+    Json* found = medium_member(object, key);
+    if (found == nullptr) continue;
+    if (!found->is_string()) {
+      return corrupt_record("'" + std::string(key) + "' is " + std::string(json_kind(*found)) +
+                            ", and no base64: write the bytes as a string in base64");
     }
+    MediaReference reference;
+    reference.strings = {found};
+    reference.is_bytes = true;
+    reference.format = format_beside(object);
+    return std::optional(std::move(reference));
+  }
+  return std::optional<MediaReference>();
+}
+
+// Returns the medium that a value names or holds: a string, or an object with "path", "url",
+// "bytes" or "data".
+Result<MediaReference> medium_of(Json& value, std::string_view name) {
+  MediaReference reference;
+  if (value.is_string()) reference.strings = {&value};
+  if (value.is_object()) {
+    ISOCOST_ASSIGN(auto held, bytes_of(value));
+    if (held) return *std::move(held);
     for (const char* key : {"path", "url"}) {
-      const Json* found = member(value, key);
-      if (found != nullptr && found->is_string()) return found->get<std::string>();
+      Json* found = medium_member(value, key);
+      if (reference.strings.empty() && found != nullptr && found->is_string()) {
+        reference.strings = {found};
+      }
     }
   }
+  if (!reference.strings.empty()) return reference;
   if (value.is_array()) {
     return corrupt_record(in_quotes(name) + " is a list in a content part: name one file there");
   }
   return corrupt_record(in_quotes(name) + " must be a path or a list of paths");
 }
 
-// Returns the modality of a content part's type, such as "image", "image_url" or "input_audio".
+struct PartType {
+  std::string_view name;
+  Modality modality;
+};
+
+// Types of media parts, in the order of the tokenizer's table.
+constexpr std::array kPartTypes = {
+    PartType{"image", Modality::kImage},       PartType{"image_url", Modality::kImage},
+    PartType{"input_image", Modality::kImage}, PartType{"video", Modality::kVideo},
+    PartType{"video_url", Modality::kVideo},   PartType{"audio", Modality::kAudio},
+    PartType{"audio_url", Modality::kAudio},   PartType{"input_audio", Modality::kAudio},
+};
+
 std::optional<Modality> modality_of_type(std::string_view type) {
-  if (type.starts_with("input_")) type.remove_prefix(6);
-  if (type.ends_with("_url")) type.remove_suffix(4);
-  for (const Modality modality : kMedia) {
-    if (type == modality_name(modality)) return modality;
-  }
-  return std::nullopt;
+  const auto* const found = std::ranges::find(kPartTypes, type, &PartType::name);
+  return found == kPartTypes.end() ? std::nullopt : std::optional(found->modality);
+}
+
+Error unknown_type(std::string_view type) {
+  std::string known = "text";
+  for (const PartType& each : kPartTypes) known.append(", ").append(each.name);
+  return corrupt_record("a content part has the type " + std::string(type) + ", which is none of " +
+                        known);
 }
 
 // One place in a conversation where a model sees a medium.
 struct Slot {
   Modality modality;
-  std::optional<std::string> path;  // nothing: takes the next one of the top-level list
-  std::size_t turn = 0;             // from 1
+  std::optional<MediaReference> medium;  // nothing: takes the next one of the top-level list
+  std::size_t turn = 0;                  // from 1
+  bool by_assistant = false;
 };
 
 // Returns text like "2 <image> placeholders (turns 1 and 3)" for the slots without a path.
@@ -80,7 +124,7 @@ std::string described(std::span<const Slot> slots, Modality modality, bool typed
   std::size_t count = 0;
   std::vector<std::size_t> turns;
   for (const Slot& slot : slots) {
-    if (slot.path || slot.modality != modality) continue;
+    if (slot.medium || slot.modality != modality) continue;
     ++count;
     if (turns.empty() || turns.back() != slot.turn) turns.push_back(slot.turn);
   }
@@ -97,65 +141,70 @@ std::string described(std::span<const Slot> slots, Modality modality, bool typed
 
 class Conversation {
  public:
-  explicit Conversation(const Json& object) : object_(object) {}
+  explicit Conversation(Json& object) : object_(object) {}
 
   Result<ConversationMedia> read();
 
  private:
-  Status add_turn(const Json& turn);
-  void choose_slots(bool may_be_text);
-  Status add_content(const Json& content);
-  Status add_part(const Json& part);
-  Status add_medium(const Json& part, std::string_view type, Modality modality);
+  Status add_turn(Json& turn);
+  Status choose_slots(bool may_be_text);
+  Status add_content(Json& content);
+  Status add_part(Json& part);
+  Status add_medium(Json& part, std::string_view type, Modality modality);
   void add_text(std::string_view text);
   Status check_index(const Json& part, Modality modality) const;
   std::size_t open_slots(Modality modality) const;
-  Status match(std::array<std::vector<std::string>, kModalities>& lists);
+  Status match(std::array<std::vector<MediaReference>, kModalities>& lists);
 
-  const Json& object_;
+  Json& object_;
   std::size_t turn_ = 0;
+  bool by_assistant_ = false;       // whether the present turn is one of the assistant
   std::vector<Slot> slots_;         // slots of typed parts
   std::vector<Slot> placeholders_;  // slots in texts
   bool typed_ = true;               // whether slots_ belong to typed parts, and not to placeholders
   ConversationMedia result_;
 };
 
-Result<std::vector<std::string>> listed(const Json& object, Modality modality) {
+Result<std::vector<MediaReference>> listed(Json& object, Modality modality) {
   const std::string one(modality_name(modality));
   const std::string many = one + "s";
-  const Json* found = medium_member(object, one);
-  const Json* found_many = medium_member(object, many);
+  Json* found = medium_member(object, one);
+  Json* found_many = medium_member(object, many);
   if (found != nullptr && found_many != nullptr) {
     return corrupt_record("has both '" + one + "' and '" + many +
                           "': name the files in one of them");
   }
-  std::vector<std::string> paths;
+  std::vector<MediaReference> media;
   const std::string& name = found != nullptr ? one : many;
   if (found == nullptr) found = found_many;
-  if (found == nullptr) return paths;
+  if (found == nullptr) return media;
+  const auto add = [&](Json& entry) -> Status {
+    ISOCOST_ASSIGN(MediaReference medium, medium_of(entry, name));
+    medium.modality = modality;
+    media.push_back(std::move(medium));
+    return {};
+  };
   if (!found->is_array()) {
-    ISOCOST_ASSIGN(std::string path, path_of(*found, name));
-    paths.push_back(std::move(path));
-    return paths;
+    ISOCOST_TRY(add(*found));
+    return media;
   }
-  for (const Json& entry : *found) {
+  for (Json& entry : *found) {
     if (names_no_medium(entry)) continue;
     if (entry.is_array()) {
       return corrupt_record(in_quotes(name) + " must be a path or a list of paths");
     }
-    ISOCOST_ASSIGN(std::string path, path_of(entry, name));
-    paths.push_back(std::move(path));
+    ISOCOST_TRY(add(entry));
   }
-  return paths;
+  return media;
 }
 
 Result<ConversationMedia> Conversation::read() {
-  const Json* messages = member(object_, "messages");
-  const Json* conversations = member(object_, "conversations");
+  Json* messages = json_member(object_, "messages");
+  Json* conversations = json_member(object_, "conversations");
   if (messages != nullptr && conversations != nullptr) {
     return corrupt_record(R"(has both "messages" and "conversations": keep one of them)");
   }
-  const Json* turns = messages != nullptr ? messages : conversations;
+  Json* turns = messages != nullptr ? messages : conversations;
   if (turns == nullptr) return corrupt_record(R"(no "messages" and no "conversations")");
   if (!turns->is_array() || turns->empty()) {
     return corrupt_record("the conversation is no list of turns");
@@ -163,28 +212,35 @@ Result<ConversationMedia> Conversation::read() {
   for (turn_ = 1; turn_ <= turns->size(); ++turn_) {
     ISOCOST_TRY_CONTEXT(add_turn((*turns)[turn_ - 1]), "turn " + std::to_string(turn_));
   }
-  std::array<std::vector<std::string>, kModalities> lists;
+  ISOCOST_TRY(check_system(object_, turns->front()));
+  ISOCOST_TRY(check_tools(object_));
+  std::array<std::vector<MediaReference>, kModalities> lists;
   bool any_listed = false;
   for (const Modality modality : kMedia) {
     auto& list = lists[static_cast<std::size_t>(modality)];
     ISOCOST_ASSIGN(list, listed(object_, modality));
     any_listed = any_listed || !list.empty();
   }
-  choose_slots(messages != nullptr && !any_listed);
+  ISOCOST_TRY(choose_slots(messages != nullptr && !any_listed));
   ISOCOST_TRY(match(lists));
   return std::move(result_);
 }
 
 // Chooses the slots of media like the tokenizer when it reads conversations: beside typed media
 // parts "<image>" is text, and so it is in "messages" of a record without media.
-void Conversation::choose_slots(bool may_be_text) {
-  if (!slots_.empty() || may_be_text) return;
+Status Conversation::choose_slots(bool may_be_text) {
+  if (!slots_.empty() || may_be_text) return {};
   slots_ = std::move(placeholders_);
   typed_ = false;
+  const auto wrong = std::ranges::find_if(slots_, &Slot::by_assistant);
+  if (wrong == slots_.end()) return {};
+  return corrupt_record("turn " + std::to_string(wrong->turn) +
+                        ": the assistant's text names a medium by its placeholder, but a model "
+                        "reads media and writes text: put it into a user's turn");
 }
 
 // Gives each slot without a path the next one of its list, and takes all of them.
-Status Conversation::match(std::array<std::vector<std::string>, kModalities>& lists) {
+Status Conversation::match(std::array<std::vector<MediaReference>, kModalities>& lists) {
   std::string differ;
   std::size_t open = 0;
   std::size_t files = 0;
@@ -209,8 +265,10 @@ Status Conversation::match(std::array<std::vector<std::string>, kModalities>& li
   std::array<std::size_t, kModalities> taken{};
   for (Slot& slot : slots_) {
     const auto at = static_cast<std::size_t>(slot.modality);
-    std::string path = slot.path ? *std::move(slot.path) : std::move(lists[at][taken[at]++]);
-    result_.media.push_back({slot.modality, std::move(path)});
+    MediaReference medium =
+        slot.medium ? *std::move(slot.medium) : std::move(lists[at][taken[at]++]);
+    medium.modality = slot.modality;
+    result_.media.push_back(std::move(medium));
   }
   return {};
 }
@@ -218,23 +276,34 @@ Status Conversation::match(std::array<std::vector<std::string>, kModalities>& li
 std::size_t Conversation::open_slots(Modality modality) const {
   return static_cast<std::size_t>(
       std::count_if(slots_.begin(), slots_.end(),
-                    [&](const Slot& slot) { return !slot.path && slot.modality == modality; }));
+                    [&](const Slot& slot) { return !slot.medium && slot.modality == modality; }));
 }
 
-Status Conversation::add_turn(const Json& turn) {
+Status Conversation::add_turn(Json& turn) {
   if (!turn.is_object()) return corrupt_record("not an object");
-  const Json* role = member(turn, "from");
-  if (role == nullptr) role = member(turn, "role");
-  if (role == nullptr || !role->is_string()) return corrupt_record(R"(no "from" or "role")");
-  const Json* content = member(turn, "value");
-  if (content == nullptr) content = member(turn, "content");
-  if (content != nullptr) return add_content(*content);
-  // A turn that only calls tools has null or no content.
-  if (turn.contains("content") || turn.contains("tool_calls")) return {};
-  return corrupt_record(R"(no "value" or "content")");
+  const Json* given = json_member(turn, "from");
+  if (given == nullptr) given = json_member(turn, "role");
+  if (given == nullptr || !given->is_string()) return corrupt_record(R"(no "from" or "role")");
+  const auto role = turn_role(given->get_ref<const std::string&>());
+  if (!role) {
+    return corrupt_record("role " + in_quotes(given->get_ref<const std::string&>()) +
+                          " is none of " + known_roles());
+  }
+  by_assistant_ = role->name == "assistant";
+  result_.has_assistant = result_.has_assistant || by_assistant_;
+  ISOCOST_TRY(check_weight(turn));
+  ISOCOST_ASSIGN(const bool has_calls, check_calls(turn));
+  Json* content = json_member(turn, "value");
+  if (content == nullptr) content = json_member(turn, "content");
+  if (content == nullptr) {
+    if (has_calls) return {};  // A turn that only calls tools needs no content.
+    return corrupt_record(R"(no "value" or "content")");
+  }
+  const bool is_call = role->calls_functions && holds_calls(*content);
+  return is_call ? Status() : add_content(*content);
 }
 
-Status Conversation::add_content(const Json& content) {
+Status Conversation::add_content(Json& content) {
   if (content.is_string()) {
     add_text(content.get_ref<const std::string&>());
     return {};
@@ -242,64 +311,65 @@ Status Conversation::add_content(const Json& content) {
   if (!content.is_array()) {
     return corrupt_record("the content is neither a string nor a list of parts");
   }
-  for (const Json& part : content) {
+  for (Json& part : content) {
     if (!part.is_null()) ISOCOST_TRY(add_part(part));
   }
   return {};
 }
 
-Status Conversation::add_part(const Json& part) {
+Status Conversation::add_part(Json& part) {
   if (part.is_string()) {
     add_text(part.get_ref<const std::string&>());
     return {};
   }
   if (!part.is_object()) return corrupt_record("a content part is no object");
   std::string type;
-  if (const Json* given = member(part, "type"); given != nullptr && given->is_string()) {
+  if (const Json* given = json_member(part, "type"); given != nullptr) {
+    if (!given->is_string()) return unknown_type(json_text(*given).substr(0, 40));
     type = given->get<std::string>();
   } else {
     // The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
     for (const char* name : {"image", "video", "audio", "image_url"}) {
       if (type.empty() && medium_member(part, name) != nullptr) type = name;
     }
-    if (type.empty() && member(part, "text") != nullptr) type = "text";
+    if (type.empty() && json_member(part, "text") != nullptr) type = "text";
     if (type.empty()) return corrupt_record(R"(a content part without "type")");
   }
   if (const auto modality = modality_of_type(type)) return add_medium(part, type, *modality);
   if (type != "text" && type != "input_text" && type != "output_text") {
-    result_.unread.insert(std::move(type));
-    return {};
+    return unknown_type(in_quotes(type));
   }
-  const Json* text = member(part, "text");
+  const Json* text = json_member(part, "text");
   if (text == nullptr || !text->is_string()) return corrupt_record(R"(a text part without "text")");
   add_text(text->get_ref<const std::string&>());
   return {};
 }
 
-Status Conversation::add_medium(const Json& part, std::string_view type, Modality modality) {
+Status Conversation::add_medium(Json& part, std::string_view type, Modality modality) {
   const std::string name(modality_name(modality));
-  std::optional<std::string> path;
-  for (const std::string& key : {std::string(type), name, name + "_url", std::string("path"),
-                                 std::string("url"), std::string("data")}) {
-    const Json* value = medium_member(part, key);
-    if (value == nullptr) continue;
-    if (key == "data") {
-      return corrupt_record(
-          "a content part holds its bytes as base64: write them to a file and name "
-          "that");
+  ISOCOST_ASSIGN(std::optional<MediaReference> medium, bytes_of(part));
+  for (const std::string& key : {std::string(type), name, name + "_url", std::string("source"),
+                                 std::string("path"), std::string("url")}) {
+    Json* value = medium_member(part, key);
+    if (value == nullptr || (medium && medium->is_bytes)) continue;
+    ISOCOST_ASSIGN(MediaReference found, medium_of(*value, key));
+    if (!medium || found.is_bytes) {
+      medium = std::move(found);
+      continue;
     }
-    ISOCOST_ASSIGN(std::string found, path_of(*value, key));
-    if (path && *path != found) return corrupt_record("a content part names two files");
-    path = std::move(found);
+    if (medium->name() != found.name()) return corrupt_record("a content part names two files");
+    if (medium->strings.front() != found.strings.front()) {
+      medium->strings.push_back(found.strings.front());
+    }
   }
-  if (!path) ISOCOST_TRY(check_index(part, modality));
-  slots_.push_back({modality, std::move(path), turn_});
+  if (!medium) ISOCOST_TRY(check_index(part, modality));
+  slots_.push_back({modality, std::move(medium), turn_, by_assistant_});
   return {};
 }
 
 // Checks the number that some data sets give to the entry of the list that a part stands for.
 Status Conversation::check_index(const Json& part, Modality modality) const {
-  const Json* index = member(part, "index");
+  const Json* index = json_member(part, "index");
   if (index == nullptr || *index == open_slots(modality)) return {};
   return corrupt_record("a content part has the index " + in_quotes(index->dump()) + " where " +
                         std::to_string(open_slots(modality)) +
@@ -312,7 +382,7 @@ void Conversation::add_text(std::string_view text) {
     for (const Modality modality : kMedia) {
       const std::string_view name = modality_name(modality);
       if (rest.starts_with(name) && rest.substr(name.size()).starts_with('>')) {
-        placeholders_.push_back({modality, std::nullopt, turn_});
+        placeholders_.push_back({modality, std::nullopt, turn_, by_assistant_});
       }
     }
   }
@@ -320,20 +390,23 @@ void Conversation::add_text(std::string_view text) {
 
 }  // namespace
 
-Result<ConversationMedia> conversation_media(const Json& object) {
-  return Conversation(object).read();
-}
+Result<ConversationMedia> conversation_media(Json& object) { return Conversation(object).read(); }
 
 const Json* medium_member(const Json& object, std::string_view name) {
-  const Json* found = member(object, name);
+  const Json* found = json_member(object, name);
   return found == nullptr || names_no_medium(*found) ? nullptr : found;
 }
 
-Result<std::vector<MediaReference>> listed_media(const Json& object) {
+Json* medium_member(Json& object, std::string_view name) {
+  Json* found = json_member(object, name);
+  return found == nullptr || names_no_medium(*found) ? nullptr : found;
+}
+
+Result<std::vector<MediaReference>> listed_media(Json& object) {
   std::vector<MediaReference> media;
   for (const Modality modality : kMedia) {
-    ISOCOST_ASSIGN(const std::vector<std::string> paths, listed(object, modality));
-    for (const std::string& path : paths) media.push_back({modality, path});
+    ISOCOST_ASSIGN(std::vector<MediaReference> list, listed(object, modality));
+    for (MediaReference& medium : list) media.push_back(std::move(medium));
   }
   return media;
 }

@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "decode/bytes/sniff.h"
+#include "loader/dataset/formats/other_format.h"
 
 namespace isocost {
 namespace {
@@ -16,7 +17,8 @@ constexpr int kEnd = -1;
 bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 Error too_long() {
-  return corrupt_record("longer than " + std::to_string(JsonRecords::kMaxBytes >> 20) + " MiB");
+  return corrupt_record("longer than " + std::to_string(JsonRecords::kMaxBytes >> 20) +
+                        " MiB, the limit of a record: name media as files instead of in base64");
 }
 
 // Follows JSON's strings and brackets, to find where a value ends.
@@ -53,13 +55,16 @@ class Nesting {
 
 Result<std::unique_ptr<JsonRecords>> JsonRecords::open(const std::filesystem::path& path) {
   std::unique_ptr<JsonRecords> records(new JsonRecords(path));
-  ISOCOST_ASSIGN(records->file_, FileSource::open(path));
+  ISOCOST_ASSIGN(records->file_, SequentialReader::open(path));
   records->detect();
+  if (auto& failure = records->failure_) return *std::move(failure);
+  if (auto other = why_no_records({records->buffer_.data(), records->buffer_.size()})) {
+    return Error(ErrorCode::kCorrupt, path.string() + ": no records of JSON: " + *std::move(other));
+  }
   const auto head = std::as_bytes(std::span(records->buffer_));
   const Status is_text = check_is_text(
       {reinterpret_cast<const std::uint8_t*>(head.data()), head.size()}, MediaFormat::kJson);
   if (!is_text) return Error(is_text.error()).with_context(path.string());
-  if (auto& failure = records->failure_) return *std::move(failure);
   return records;
 }
 
@@ -68,7 +73,6 @@ void JsonRecords::detect() {
   peek();
   const std::string_view read(buffer_.data(), buffer_.size());
   at_ = read.size() - without_byte_order_mark(read).size();
-  done_ = at_;
   std::size_t ahead = at_;
   while (ahead < buffer_.size() && is_space(buffer_[ahead])) ++ahead;
   is_array_ = ahead < buffer_.size() && buffer_[ahead] == '[';
@@ -78,22 +82,29 @@ void JsonRecords::detect() {
 }
 
 int JsonRecords::peek() {
-  if (at_ == buffer_.size()) {
-    buffer_.resize(kBuffer);
-    at_ = 0;
-    const auto read = file_->read_at(static_cast<std::int64_t>(done_),
-                                     std::as_writable_bytes(std::span(buffer_)));
-    if (!read) failure_ = read.error();
-    buffer_.resize(read ? *read : 0);
-  }
+  if (at_ == buffer_.size()) fill();
   return buffer_.empty() ? kEnd : static_cast<unsigned char>(buffer_[at_]);
+}
+
+// Fills the buffer, unless the file ends: a compressed file comes in pieces of any size, and the
+// form of the file and its format are told by its beginning.
+void JsonRecords::fill() {
+  buffer_.resize(kBuffer);
+  at_ = 0;
+  std::size_t filled = 0;
+  while (filled < kBuffer) {
+    const auto read = file_->read(std::as_writable_bytes(std::span(buffer_).subspan(filled)));
+    if (!read) failure_ = read.error();
+    if (!read || *read == 0) break;
+    filled += *read;
+  }
+  buffer_.resize(filled);
 }
 
 int JsonRecords::get() {
   const int c = peek();
   if (c == kEnd) return c;
   ++at_;
-  ++done_;
   if (c == '\n') ++line_;
   return c;
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/dataset/stores/file_source.h"
+#include "loader/dataset/stores/sequential_reader.h"
 
 namespace isocost {
 
@@ -18,18 +18,20 @@ namespace isocost {
 inline Error corrupt_record(std::string what) { return {ErrorCode::kCorrupt, std::move(what)}; }
 
 /// The records of a JSON file, one at a time: the lines of JSON Lines, or the elements of an array
-/// if the file begins with '['. Holds one record, never the file. Single-thread.
+/// if the file begins with '['. The file may be compressed by gzip or zstd. Holds one record, never
+/// the file. Single-thread.
 class JsonRecords {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  ///< Limit of one record.
 
-  /// Opens a file. Errors: kNotFound, kIo; kCorrupt for bytes of another format or encoding than
-  /// text in UTF-8, which is named.
+  /// Opens a file. Errors: kNotFound, kIo; kCorrupt for bytes of another format, compression or
+  /// encoding than text in UTF-8, which is named.
   static Result<std::unique_ptr<JsonRecords>> open(const std::filesystem::path& path);
 
   /// Returns the text of the next record, which need not be JSON, or nothing at the end. Skips
   /// blank lines. Errors: kCorrupt for a record beyond kMaxBytes, and for an array that does not
-  /// end or that is followed by other bytes; the next call reads on. kIo.
+  /// end or that is followed by other bytes; the next call reads on. kIo, also for a compressed
+  /// stream that is cut off or damaged.
   Result<std::optional<std::string>> next();
 
   /// Returns the line of the last record, or the number of the last element, from 1.
@@ -37,12 +39,14 @@ class JsonRecords {
   /// Returns the location of the last record: "a.jsonl:17", or "a.json:17, element 3".
   std::string location() const;
 
-  std::uint64_t done() const { return done_; }
-  std::uint64_t total() const { return static_cast<std::uint64_t>(file_->size()); }
+  /// Return how many bytes of the file, as it is on disk, were read, and how many it has.
+  std::uint64_t done() const { return file_->done(); }
+  std::uint64_t total() const { return file_->total(); }
 
  private:
   explicit JsonRecords(std::filesystem::path path) : path_(std::move(path)) {}
   void detect();
+  void fill();
   int peek();
   int get();
   void skip_spaces();
@@ -51,10 +55,9 @@ class JsonRecords {
   Result<std::optional<std::string>> behind_array();
 
   std::filesystem::path path_;
-  std::unique_ptr<FileSource> file_;
+  std::unique_ptr<SequentialReader> file_;
   std::vector<char> buffer_;
   std::size_t at_ = 0;
-  std::uint64_t done_ = 0;  // bytes taken by get()
   std::uint64_t line_ = 1;  // line of the next byte
   std::uint64_t record_line_ = 0;
   std::uint64_t number_ = 0;

@@ -6,13 +6,17 @@
 #include <cstdio>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/utf8.h"
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/shard_writing/internal/conversation_media.h"
+#include "loader/dataset/shard_writing/internal/instruction_turns.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
 #include "loader/dataset/shard_writing/internal/json_value.h"
+#include "loader/dataset/shard_writing/internal/media_part.h"
 #include "loader/dataset/shard_writing/internal/media_reference.h"
 
 namespace isocost {
@@ -60,13 +64,16 @@ Result<std::optional<std::string>> id_of(const Json& object) {
   return corrupt_record("the \"id\" is neither a string nor a number");
 }
 
-Status add_media(InputSample& sample, const std::vector<MediaReference>& media,
-                 const std::filesystem::path& root) {
+// Adds the parts of media. Returns whether the record held bytes of some, which it now names.
+Result<bool> add_media(InputSample& sample, const std::vector<MediaReference>& media,
+                       MediaPaths& paths) {
+  bool held_bytes = false;
   for (const MediaReference& reference : media) {
-    ISOCOST_ASSIGN(InputPart part, media_part(reference, sample.parts.size(), root));
+    ISOCOST_ASSIGN(InputPart part, media_part(reference, sample.parts.size(), paths));
+    held_bytes = held_bytes || std::holds_alternative<std::string>(part.body);
     sample.parts.push_back(std::move(part));
   }
-  return {};
+  return held_bytes;
 }
 
 // Returns whether the sample is one sound, whose transcript may be empty.
@@ -78,6 +85,7 @@ bool is_sound(const InputSample& sample) {
 }  // namespace
 
 Result<InputSample> RecordForms::read(std::string record, std::uint64_t number) {
+  key_.clear();
   auto parsed = parse_json_value(record, kMaxDepth);
   if (!parsed) return corrupt_record("the record " + parsed.error().message());
   Json object = *std::move(parsed);
@@ -89,30 +97,54 @@ Result<InputSample> RecordForms::read(std::string record, std::uint64_t number) 
   if (!form_) {
     return corrupt_record(
         "none of the forms that are read: \"key\" and \"parts\" (a manifest); \"messages\" or "
-        "\"conversations\"; \"file_name\" or \"image\" with \"text\" or \"caption\"");
+        "\"conversations\"; \"instruction\" and \"output\", \"query\" and \"response\", "
+        "\"question\" and \"answer\" or \"prompt\" and \"completion\"; \"file_name\" or "
+        "\"image\" with \"text\" or \"caption\"");
   }
   const Form form = *form_;
-  const bool is_manifest = form == Form::kManifest;
-  std::optional<std::string> id;
-  if (!is_manifest && !number_keys_) {
-    ISOCOST_ASSIGN(id, id_of(object));
-  }
+  ISOCOST_ASSIGN(key_, key_of(form, object, number));
+  const bool has_id = form != Form::kManifest && !number_keys_ && has(object, "id");
   ISOCOST_ASSIGN(InputSample read, sample(form, std::move(object), std::move(record)));
-  if (id) {
-    read.key = *std::move(id);
-    read.key_is_id = true;
-  } else if (!is_manifest || number_keys_) {
-    read.key = numbered_key(number);
-  }
+  read.key = key_;
+  read.key_is_id = has_id;
   return read;
 }
 
-Result<InputSample> RecordForms::sample(Form form, Json object, std::string record) const {
+// Returns the key of a record; empty for a manifest's line without one, which is refused later.
+Result<std::string> RecordForms::key_of(Form form, const Json& object, std::uint64_t number) const {
+  if (number_keys_) return numbered_key(number);
+  if (form == Form::kManifest) return string_member(object, "key").value_or("");
+  ISOCOST_ASSIGN(const std::optional<std::string> id, id_of(object));
+  return id ? *id : numbered_key(number);
+}
+
+std::vector<std::string> RecordForms::remarks() const {
+  std::vector<std::string> remarks;
+  for (const MediaPaths* paths : {&paths_, &manifest_paths_}) {
+    for (const auto& [change, count] : paths->changed()) {
+      remarks.push_back(counted(count, "path") + " had " + change +
+                        " and named a file that is spelt otherwise");
+    }
+  }
+  if (several_answers_ > 0) {
+    remarks.push_back(counted(several_answers_, "record") +
+                      " had several answers, of which the first was taken");
+  }
+  if (without_an_assistant_ > 0) {
+    remarks.push_back(counted(without_an_assistant_, "conversation") +
+                      " without a turn of the assistant: tokenize takes them with --labels all");
+  }
+  return remarks;
+}
+
+Result<InputSample> RecordForms::sample(Form form, Json object, std::string record) {
   switch (form) {
     case Form::kManifest:
       return manifest(object);
     case Form::kConversation:
-      return conversation(object, std::move(record));
+      return conversation(std::move(object), std::move(record));
+    case Form::kInstruction:
+      return instruction(std::move(object));
     case Form::kCaption:
       return caption(std::move(object));
   }
@@ -122,6 +154,7 @@ Result<InputSample> RecordForms::sample(Form form, Json object, std::string reco
 std::optional<RecordForms::Form> RecordForms::detect(const Json& object) {
   if (has(object, "parts")) return Form::kManifest;
   if (has(object, "messages") || has(object, "conversations")) return Form::kConversation;
+  if (is_instruction(object)) return Form::kInstruction;
   const bool captioned = has(object, "text") || has(object, "caption");
   const bool names_media =
       std::any_of(kMediaKeys.begin(), kMediaKeys.end(),
@@ -133,7 +166,7 @@ std::optional<RecordForms::Form> RecordForms::detect(const Json& object) {
   return std::nullopt;
 }
 
-Result<InputSample> RecordForms::manifest(const Json& object) const {
+Result<InputSample> RecordForms::manifest(const Json& object) {
   InputSample sample;
   for (const auto& [name, value] : object.items()) {
     if (name != "key" && name != "parts") {
@@ -146,7 +179,6 @@ Result<InputSample> RecordForms::manifest(const Json& object) const {
   if (parts == object.end() || !parts->is_array() || parts->empty()) {
     return manifest_error("no \"parts\"");
   }
-  sample.key = *key;
   for (const Json& entry : *parts) {
     ISOCOST_ASSIGN(InputPart part, manifest_part(entry));
     sample.parts.push_back(std::move(part));
@@ -154,7 +186,7 @@ Result<InputSample> RecordForms::manifest(const Json& object) const {
   return sample;
 }
 
-Result<InputPart> RecordForms::manifest_part(const Json& part) const {
+Result<InputPart> RecordForms::manifest_part(const Json& part) {
   if (!part.is_object()) return manifest_error("a part is not an object");
   const auto name = string_member(part, "name");
   if (!name) return manifest_error("a part has no \"name\"");
@@ -163,8 +195,9 @@ Result<InputPart> RecordForms::manifest_part(const Json& part) const {
                           " needs a name and one of \"file\", \"text\", \"json\"");
   }
   if (const auto file = string_member(part, "file")) {
-    ISOCOST_ASSIGN(std::filesystem::path path, file_of_part(*file, root_));
-    return InputPart{*name, std::move(path)};
+    auto path = manifest_paths_.find(*file);
+    if (!path) return std::move(path).error().with_context(printable_utf8(*name));
+    return InputPart{*name, *std::move(path)};
   }
   if (auto text = string_member(part, "text")) return InputPart{*name, *std::move(text)};
   if (const auto found = part.find("json"); found != part.end()) {
@@ -174,24 +207,37 @@ Result<InputPart> RecordForms::manifest_part(const Json& part) const {
 }
 
 // Makes a sample of a conversation. The JSON part is the record byte for byte, so that numbers and
-// repeated keys are kept.
-Result<InputSample> RecordForms::conversation(const Json& object, std::string record) const {
+// repeated keys are kept, unless it holds bytes of media, or no record is given.
+Result<InputSample> RecordForms::conversation(Json object, std::string record) {
   InputSample sample;
   sample.own_keys = kOwnKeys;
-  ISOCOST_ASSIGN(ConversationMedia found, conversation_media(object));
-  sample.unread_content = std::move(found.unread);
+  ISOCOST_ASSIGN(const ConversationMedia found, conversation_media(object));
   sample.needs_model = !string_member(object, "text");
-  ISOCOST_TRY(add_media(sample, found.media, root_));
+  ISOCOST_ASSIGN(const bool held_bytes, add_media(sample, found.media, paths_));
+  if (held_bytes || record.empty()) record = json_text(object);
   constexpr std::string_view kSpaces = " \t\r";
   record.erase(record.find_last_not_of(kSpaces) + 1);
   record.erase(0, record.find_first_not_of(kSpaces));
   sample.parts.push_back({"json", std::move(record)});
+  if (!found.has_assistant) {
+    ISOCOST_TRY(refuse_preferences(object));
+    ++without_an_assistant_;
+  }
+  return sample;
+}
+
+// Makes a sample of a question and its answer, which are written as a conversation.
+Result<InputSample> RecordForms::instruction(Json object) {
+  ISOCOST_ASSIGN(const bool had_several_answers, write_turns(object));
+  auto sample = conversation(std::move(object), "");
+  if (!sample) return std::move(sample).error().with_context("written as messages");
+  if (had_several_answers) ++several_answers_;
   return sample;
 }
 
 // Makes a sample of media with a caption. The caption becomes a part of its own, and leaves the
 // JSON, whose "text" would be read a second time.
-Result<InputSample> RecordForms::caption(Json object) const {
+Result<InputSample> RecordForms::caption(Json object) {
   InputSample sample;
   sample.own_keys = kOwnKeys;
   const char* name = has(object, "text") ? "text" : "caption";
@@ -199,13 +245,13 @@ Result<InputSample> RecordForms::caption(Json object) const {
   if (!text) return corrupt_record("no string \"text\" or \"caption\"");
   ISOCOST_ASSIGN(std::vector<MediaReference> media, listed_media(object));
   if (medium_member(object, "file_name") != nullptr) {
-    const auto file = string_member(object, "file_name");
-    if (!file) return corrupt_record("the \"file_name\" is no string");
+    Json& file = object.at("file_name");
+    if (!file.is_string()) return corrupt_record("the \"file_name\" is no string");
     if (!media.empty()) return corrupt_record("names files in \"file_name\" and beside it");
-    media.push_back({std::nullopt, *file});
+    media.emplace_back().strings = {&file};
   }
   if (media.empty()) return corrupt_record("no \"file_name\" or \"image\" beside the caption");
-  ISOCOST_TRY(add_media(sample, media, root_));
+  ISOCOST_TRY(add_media(sample, media, paths_));
   if (text->empty() && !is_sound(sample)) {
     return corrupt_record("the caption has zero bytes, which says something of sounds alone");
   }

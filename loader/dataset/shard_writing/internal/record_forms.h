@@ -7,8 +7,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
+#include "loader/dataset/shard_writing/internal/media_path.h"
 #include "loader/dataset/shard_writing/internal/sample_input.h"
 
 namespace isocost {
@@ -18,6 +20,7 @@ namespace isocost {
 ///
 /// - a manifest line, with "key" and "parts";
 /// - a conversation, with "conversations" or "messages";
+/// - a question and its answer (instruction_turns.h), which becomes a conversation;
 /// - media with a caption: "file_name", "image", "video" or "audio" (or their plurals), and "text"
 ///   or "caption".
 ///
@@ -28,26 +31,40 @@ class RecordForms {
   static constexpr std::size_t kMaxDepth = 68;
 
   /// Relative paths of media start at `root`.
-  RecordForms(std::filesystem::path root, bool number_keys)
-      : root_(std::move(root)), number_keys_(number_keys) {}
+  RecordForms(const std::filesystem::path& root, bool number_keys)
+      : paths_(root, /*may_leave=*/false),
+        manifest_paths_(root, /*may_leave=*/true),
+        number_keys_(number_keys) {}
 
   /// Returns the sample of a record. `number` becomes its key with `number_keys`, and if it has no
   /// "id". Errors: kCorrupt, without the position.
   Result<InputSample> read(std::string record, std::uint64_t number);
 
+  /// Returns the key of the last record; empty if it is unknown.
+  const std::string& key() const { return key_; }
+  /// Returns sentences on what was read otherwise than it is written, with counts.
+  std::vector<std::string> remarks() const;
+
  private:
-  enum class Form { kManifest, kConversation, kCaption };
+  enum class Form { kManifest, kConversation, kInstruction, kCaption };
 
   static std::optional<Form> detect(const nlohmann::ordered_json& object);
-  Result<InputSample> sample(Form form, nlohmann::ordered_json object, std::string record) const;
-  Result<InputSample> manifest(const nlohmann::ordered_json& object) const;
-  Result<InputPart> manifest_part(const nlohmann::ordered_json& part) const;
-  Result<InputSample> conversation(const nlohmann::ordered_json& object, std::string record) const;
-  Result<InputSample> caption(nlohmann::ordered_json object) const;
+  Result<std::string> key_of(Form form, const nlohmann::ordered_json& object,
+                             std::uint64_t number) const;
+  Result<InputSample> sample(Form form, nlohmann::ordered_json object, std::string record);
+  Result<InputSample> manifest(const nlohmann::ordered_json& object);
+  Result<InputPart> manifest_part(const nlohmann::ordered_json& part);
+  Result<InputSample> conversation(nlohmann::ordered_json object, std::string record);
+  Result<InputSample> instruction(nlohmann::ordered_json object);
+  Result<InputSample> caption(nlohmann::ordered_json object);
 
-  std::filesystem::path root_;
+  MediaPaths paths_;
+  MediaPaths manifest_paths_;
   bool number_keys_ = false;
   std::optional<Form> form_;
+  std::string key_;
+  std::size_t several_answers_ = 0;       // records
+  std::size_t without_an_assistant_ = 0;  // conversations
 };
 
 }  // namespace isocost

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 class Records final : public SampleInput {
  public:
-  Records(std::unique_ptr<JsonRecords> records, fs::path root, bool number_keys)
-      : records_(std::move(records)), forms_(std::move(root), number_keys) {}
+  Records(std::unique_ptr<JsonRecords> records, const fs::path& root, bool number_keys)
+      : records_(std::move(records)), forms_(root, number_keys) {}
 
   Result<std::optional<InputSample>> next() override {
     ISOCOST_ASSIGN(std::optional<std::string> record, records_->next());
@@ -30,6 +30,8 @@ class Records final : public SampleInput {
     return std::optional(std::move(sample));
   }
   std::string location() const override { return records_->location(); }
+  const std::string& key() const override { return forms_.key(); }
+  std::vector<std::string> remarks() const override { return forms_.remarks(); }
   const std::map<std::string, std::uint64_t>& files_left_out() const override { return none_; }
   std::uint64_t done() const override { return records_->done(); }
   std::uint64_t total() const override { return records_->total(); }
@@ -46,7 +48,7 @@ Result<std::unique_ptr<SampleInput>> open_records(const fs::path& source,
     return Error(ErrorCode::kInvalidArgument,
                  "class_from_directory: " + source.string() + " is no directory");
   }
-  fs::path root = options.media_root.empty() ? source.parent_path() : options.media_root;
+  const fs::path root = options.media_root.empty() ? source.parent_path() : options.media_root;
   std::error_code error;
   if (!options.media_root.empty() && !fs::is_directory(root, error)) {
     return Error(ErrorCode::kNotFound,
@@ -54,7 +56,7 @@ Result<std::unique_ptr<SampleInput>> open_records(const fs::path& source,
   }
   ISOCOST_ASSIGN(auto records, JsonRecords::open(source));
   return std::unique_ptr<SampleInput>(
-      std::make_unique<Records>(std::move(records), std::move(root), options.number_keys));
+      std::make_unique<Records>(std::move(records), root, options.number_keys));
 }
 
 class Tree final : public SampleInput {
@@ -64,6 +66,8 @@ class Tree final : public SampleInput {
 
   Result<std::optional<InputSample>> next() override;
   std::string location() const override { return root_.string(); }
+  const std::string& key() const override { return key_; }
+  std::vector<std::string> remarks() const override { return {}; }
   const std::map<std::string, std::uint64_t>& files_left_out() const override { return left_out_; }
   std::uint64_t done() const override { return at_; }
   std::uint64_t total() const override { return samples_.size(); }
@@ -77,6 +81,7 @@ class Tree final : public SampleInput {
   std::vector<InputSample> samples_;
   std::map<std::string, std::uint64_t> left_out_;
   std::size_t at_ = 0;
+  std::string key_;
 };
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
@@ -150,7 +155,8 @@ void Tree::add(InputSample sample) {
 Result<std::optional<InputSample>> Tree::next() {
   if (at_ == samples_.size()) return std::optional<InputSample>();
   InputSample sample = std::move(samples_[at_++]);
-  if (class_from_directory_) ISOCOST_TRY_CONTEXT(add_class(sample), printable_utf8(sample.key));
+  key_ = sample.key;
+  if (class_from_directory_) ISOCOST_TRY(add_class(sample));
   return std::optional(std::move(sample));
 }
 

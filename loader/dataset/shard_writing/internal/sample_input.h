@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,7 +32,6 @@ struct InputSample {
   std::vector<InputPart> parts;
   /// Keys of the JSON part that were read to make the sample, although no recipe reads them.
   std::span<const std::string_view> own_keys;
-  std::set<std::string> unread_content;  ///< Types of content parts that are not read.
   /// Whether its only text is a conversation, which no recipe without a model's directory reads.
   bool needs_model = false;
 };
@@ -62,6 +60,10 @@ class SampleInput {
   virtual Result<std::optional<InputSample>> next() = 0;
   /// Returns the location of the last result of `next`, for messages: "manifest.jsonl:17".
   virtual std::string location() const = 0;
+  /// Returns the key of the last result of `next`, also where that is an error; empty if unknown.
+  virtual const std::string& key() const = 0;
+  /// Returns sentences on what was read otherwise than the source spells it, with counts.
+  virtual std::vector<std::string> remarks() const = 0;
   /// Returns the number of files that were left out, because no file of their sample has an
   /// extension that Isocost reads or because of `ignored`, by extension.
   virtual const std::map<std::string, std::uint64_t>& files_left_out() const = 0;

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <stop_token>
 #include <string>
 
@@ -19,9 +18,6 @@ struct Decompressed {
   std::string problem;  ///< Reason why the stream ends early, and what to do; empty: it does not.
   std::string unread;   ///< What stands behind the end of the stream; empty: nothing but zeros.
 };
-
-/// Returns whether a file that begins with these bytes is compressed by gzip or zstd.
-bool is_compressed(std::span<const std::byte> begin);
 
 /// Decompresses all frames of a file for which is_compressed is true into one in $TMPDIR, else
 /// /var/tmp. `name` is for messages. Leaves nothing behind on failure. Errors: kIo (temporary

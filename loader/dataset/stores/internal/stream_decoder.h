@@ -20,7 +20,8 @@ class StreamDecoder {
     std::size_t consumed = 0;
     std::size_t produced = 0;
     bool frame_ended = false;
-    std::string damage;  ///< Why the stream cannot be decoded further; empty: it can.
+    std::string damage;   ///< Why the stream cannot be decoded further; empty: it can.
+    std::string refusal;  ///< What a whole stream needs that is not given, and what to do.
   };
 
   virtual ~StreamDecoder() = default;

@@ -30,13 +30,6 @@ class ZstdDecoder final : public StreamDecoder {
   const std::unique_ptr<ZSTD_DCtx, FreeContext> context_;
 };
 
-std::string text_of(std::size_t code) {
-  if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge) {
-    return "it needs a window of more than 128 MiB: compress it again without --long";
-  }
-  return ZSTD_getErrorName(code);
-}
-
 StreamDecoder::Step ZstdDecoder::decode(std::span<const std::byte> input,
                                         std::span<std::byte> output) {
   ZSTD_inBuffer in{.src = input.data(), .size = input.size(), .pos = 0};
@@ -45,8 +38,11 @@ StreamDecoder::Step ZstdDecoder::decode(std::span<const std::byte> input,
   Step step;
   step.consumed = in.pos;
   step.produced = out.pos;
-  if (ZSTD_isError(code) != 0) {
-    step.damage = text_of(code);
+  if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge) {
+    step.refusal =
+        "needs a window of more than 128 MiB; compress it again with zstd --long=27 at most";
+  } else if (ZSTD_isError(code) != 0) {
+    step.damage = ZSTD_getErrorName(code);
   } else {
     step.frame_ended = code == 0;
   }

@@ -247,5 +247,17 @@ TEST(TarListing, AnEmptyTarHasNoMembersAndNoProblem) {
   EXPECT_EQ(listed.end.problem, "");
 }
 
+TEST(TarListing, AHeaderBeyondTheLimitIsNamedWithWhatHelps) {
+  const std::string name(std::size_t{2} << 20, 'x');
+  const StringSource source(make_tar({{"a.txt", "x"}, {name + ".txt", "y"}}, "pax"));
+  EXPECT_EQ(list(source).end.problem,
+            "a member after 'a.txt' has names and attributes of more than 1 MiB, which are not "
+            "read; pack it again without them");
+  const StringSource alone(make_tar({{name + ".txt", "y"}}, "gnutar"));
+  EXPECT_EQ(list(alone).end.problem,
+            "a member has names and attributes of more than 1 MiB, which are not read; pack it "
+            "again without them");
+}
+
 }  // namespace
 }  // namespace isocost

@@ -1,6 +1,6 @@
-// For any bytes as a file of records (a manifest, conversations, captions): each record is a sample
-// or an error, reading ends, and shards made of it hold the members that were accepted. Records
-// that name files are read, but not followed.
+// For any bytes as a file of records (a manifest, conversations, questions, captions), compressed
+// or not: each record is a sample or an error, reading ends, and shards made of it hold the members
+// that were accepted. Records that name files which exist are read, but not followed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -26,18 +26,22 @@ struct Manifest {
   std::uint64_t samples = 0;
   std::uint64_t bad_lines = 0;
   bool names_files = false;
+  bool is_cut = false;  // a compressed stream that is not whole
 };
 
 Manifest read(const fs::path& file) {
   const auto input = isocost::SampleInput::open(file, {});
   Manifest manifest;
   if (!input) {  // another format or encoding than text in UTF-8
-    if (input.error().code() != ErrorCode::kCorrupt) std::abort();
+    manifest.is_cut = input.error().code() == ErrorCode::kIo;
+    if (!manifest.is_cut && input.error().code() != ErrorCode::kCorrupt) std::abort();
     return manifest;
   }
   for (;;) {
     const auto sample = (*input)->next();
     if (!sample) {
+      manifest.is_cut = sample.error().code() == ErrorCode::kIo;
+      if (manifest.is_cut) return manifest;
       if (sample.error().code() != ErrorCode::kCorrupt) std::abort();
       ++manifest.bad_lines;
       continue;
@@ -72,7 +76,9 @@ void make(const fs::path& file, const fs::path& folder, const Manifest& manifest
   options.skip_bad = true;
   options.samples_per_shard = 3;
   const auto made = isocost::make_shards(file, folder, options);
-  if (made) {
+  if (manifest.is_cut) {
+    if (made || made.error().code() != ErrorCode::kIo) std::abort();
+  } else if (made) {
     if (made->samples + made->bad.size() != manifest.samples + manifest.bad_lines) std::abort();
     if (made->bytes != part_bytes(folder)) std::abort();
     fs::remove_all(folder);

@@ -3,24 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "base/byte_source.h"
-#include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
-#include "loader/dataset/formats/tar_listing.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
 #include "loader/dataset/shard_writing/make_shards.h"
-#include "tests/support/av_media.h"
-#include "tests/support/media.h"
+#include "tests/loader/dataset/shard_writing/records_fixture.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -30,69 +24,8 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Members = std::vector<std::pair<std::string, std::string>>;
 
-std::string as_text(const test::Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-class RecordForms : public testing::Test {
- protected:
-  RecordForms() {
-    fs::create_directories(scratch_ / "images");
-    write_file(scratch_ / "images/a.jpg", jpeg_);
-    write_file(scratch_ / "b.png", png_);
-    write_file(scratch_ / "s.wav", wav_);
-    test::VideoSpec spec;
-    spec.frames = 4;
-    video_ = as_text(test::make_video(spec));
-    write_file(scratch_ / "v.mp4", video_);
-    write_file(scratch_ / "junk.png", "this is no picture");
-    write_file(scratch_ / "x.tiff", "II*");
-  }
-
-  fs::path out() const { return scratch_ / "out"; }
-  fs::path records(std::string_view text, std::string_view name = "data.jsonl") {
-    write_file(scratch_ / name, text);
-    return scratch_ / name;
-  }
-  Result<MadeShards> make(std::string_view text, std::string_view name = "data.jsonl") {
-    return make_shards(records(text, name), out(), options_);
-  }
-  // Names and bodies of the only shard, in order.
-  Members members() const {
-    const std::string bytes = read_file(out() / "shard-000000.tar");
-    const MemoryByteSource source(std::as_bytes(std::span(bytes)));
-    auto listing = TarListing::open(source);
-    EXPECT_TRUE(listing.has_value());
-    Members members;
-    while (const auto member = listing->next()) {
-      members.emplace_back(member->name, bytes.substr(static_cast<std::size_t>(member->offset),
-                                                      static_cast<std::size_t>(member->size)));
-    }
-    return members;
-  }
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& [name, body] : members()) names.push_back(name);
-    return names;
-  }
-
-  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
-  std::string jpeg_ = as_text(test::make_jpeg(32, 16));
-  std::string png_ = tiny_png(7, 5);
-  std::string wav_ = tiny_wav(1600);
-  std::string video_;
-  MakeShardsOptions options_;
-};
-
-std::vector<std::string> unread(const MadeShards& made) {
-  std::vector<std::string> lines;
-  for (const Unread& item : made.unread) {
-    lines.push_back(item.kind + " " + item.name + " " + std::to_string(item.count));
-  }
-  return lines;
-}
+class RecordForms : public RecordsFixture {};
 
 TEST_F(RecordForms, ConversationsThatNeedAModelAreToldOnceBeforeAnythingIsWritten) {
   std::vector<std::string> said;
@@ -103,7 +36,8 @@ TEST_F(RecordForms, ConversationsThatNeedAModelAreToldOnceBeforeAnythingIsWritte
     }
     said.emplace_back(text);
   };
-  const std::string turns = R"("messages": [{"role": "user", "content": "a"}])";
+  const std::string turns =
+      R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])";
   ASSERT_TRUE(make("{" + turns + "}\n{" + turns + "}"));
   ASSERT_EQ(said.size(), 1U);
   EXPECT_THAT(said[0], HasSubstr("data.jsonl:1: a conversation"));
@@ -169,7 +103,7 @@ TEST_F(RecordForms, LlavaArrayOverSeveralLines) {
 
 TEST_F(RecordForms, ShareGptWithSystemAndTools) {
   const auto made = make(
-      R"({"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "<image>"},)"
+      R"({"conversations": [{"from": "system", "value": "be kind"}, {"from": "human", "value": "<image>"},)"
       R"( {"role": "assistant", "content": "by role"}], "system": "be kind", "tools": "[]",)"
       R"( "images": ["b.png"], "source": "web"})");
   ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -185,13 +119,13 @@ TEST_F(RecordForms, MessagesWithTypedParts) {
       R"( {"type": "image_url", "image_url": {"url": "b.png", "detail": "low"}},)"
       R"( {"type": "input_audio", "input_audio": {"path": ")" +
           absolute + R"("}}, {"type": "video", "url": "file://)" + (scratch_ / "v.mp4").string() +
-          R"(", "image": null}, {"image": "b.png"}, {"type": "thinking", "text": "..."}]},)"
-          R"( {"role": "assistant", "content": null, "tool_calls": []}]}])",
+          R"(", "image": null}, {"image": "b.png"}]},)"
+          R"( {"role": "assistant", "content": null, "tool_calls": [{"name": "f"}]}]}])",
       "data.json");
   ASSERT_TRUE(made.has_value()) << made.error().message();
   EXPECT_THAT(names(), ElementsAre("m.000.jpg", "m.001.png", "m.002.wav", "m.003.mp4", "m.004.png",
                                    "m.json"));
-  EXPECT_THAT(unread(*made), ElementsAre("content part thinking 1"));
+  EXPECT_THAT(unread(*made), IsEmpty());
 }
 
 TEST_F(RecordForms, MessagesWhosePathsAreInLists) {
@@ -411,7 +345,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "2 <image> placeholders (turn 1) for 1 image file"},
         BadCase{R"({"image": "http://example.org/a.jpg", )" TURN("<image>"), "download it first"},
         BadCase{R"({"image": "s3://bucket/a.jpg", )" TURN("<image>"), "download it first"},
-        BadCase{R"({"image": "data:image/png;base64,AAAA", )" TURN("<image>"), "base64"},
         BadCase{R"({"image": "../out.png", )" TURN("<image>"), "leaves the directory"},
         BadCase{R"({"image": "a/../../out.png", )" TURN("<image>"), "leaves the directory"},
         BadCase{R"({"image": "", )" TURN("<image>"),
@@ -420,7 +353,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"image": "gone.png", )" TURN("<image>"), "gone.png"},
         BadCase{R"({"image": "junk.png", )" TURN("<image>"), "PNG"},
         BadCase{R"({"image": "x.tiff", )" TURN("<image>"), "no format that is read"},
-        BadCase{R"({"image": "b", )" TURN("<image>"), "not the extension of"},
+        BadCase{R"({"image": "b", )" TURN("<image>"), "'b': there is no such file in '"},
+        BadCase{R"({"image": "bare", )" TURN("<image>"), "not the extension of"},
         BadCase{R"({"image": "v.mp4", )" TURN("<image>"),
                 "is video (MP4), but its record names it as image"},
         BadCase{R"({"id": ["a"], )" TURN("x"), "neither a string nor a number"},
@@ -430,6 +364,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"weight": "heavy", )" TURN("x"), "'weight' that is no number"},
         BadCase{R"({"image": "b.png"})", "no \"messages\" and no \"conversations\""},
         BadCase{R"({"messages": ["x"]})", "turn 1: not an object"},
+        BadCase{R"({"id": "k", "messages": [{"role": "Narrator", "content": "x"}]})",
+                "turn 1: role 'Narrator' is none of system, developer, user, assistant, tool, "},
+        BadCase{PART(R"({"type": "thinking", "text": "..."})"),
+                "turn 1: a content part has the type 'thinking', which is none of text, image, "},
         BadCase{PART(R"({"type": "image_url", "image_url": {"url": "HTTPS://example.org/a.jpg"}})"),
                 "download it first"},
         BadCase{R"({"messages": )", "end"},
@@ -566,13 +504,93 @@ TEST_F(RecordForms, ArraysThatAreDamaged) {
   EXPECT_THAT(read_all(records("[")), ElementsAre(HasSubstr("does not end")));
 }
 
+constexpr std::string_view kTwoLines = R"({"file_name": "b.png", "text": "x"})"
+                                       "\n"
+                                       R"({"file_name": "images/a.jpg", "text": "y"})"
+                                       "\n";
+
+TEST_F(RecordForms, CompressedRecordsAreReadByTheirContent) {
+  const std::string array = R"([{"file_name": "b.png", "text": "x"},)"
+                            "\n"
+                            R"({"file_name": "images/a.jpg", "text": "y"}])";
+  const std::string skipped("\x50\x2A\x4D\x18\x04\0\0\0skip", 12);
+  const std::string half(kTwoLines.substr(0, 20));
+  const std::string rest(kTwoLines.substr(20));
+  for (const auto& [name, bytes] :
+       {std::pair("data.jsonl.gz", gzip(kTwoLines)),
+        {"data.jsonl.zst", zstd(kTwoLines)},
+        {"data.json.gz", gzip(array)},
+        {"data.jsonl", gzip(half) + gzip("") + gzip(rest) + std::string(700, '\0')},
+        {"data.gz", skipped + zstd("\n \n") + zstd(half) + skipped + zstd(rest)},
+        {"data.json.zst", zstd(" ") + zstd(array)}}) {
+    SCOPED_TRACE(name);
+    options_.force = true;
+    std::uint64_t done = 0;
+    std::uint64_t total = 0;
+    options_.progress = [&](std::uint64_t now, std::uint64_t all, std::string_view) {
+      EXPECT_GE(now, done);
+      done = now;
+      total = all;
+    };
+    const auto made = make(bytes, name);
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_EQ(made->samples, 2U);
+    EXPECT_EQ(total, bytes.size());
+    EXPECT_LE(done, total);
+  }
+}
+
+TEST_F(RecordForms, ACompressedFileOfRecordsThatIsNotWholeIsNamed) {
+  options_.skip_bad = true;  // a file is no bad record
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) {
+    text += R"({"id": )" + std::to_string(i * 7919) + R"(, "messages": [{"role": "user", )" +
+            R"("content": "x"}]})" + "\n";
+  }
+  for (const std::string& whole : {gzip(text), zstd(text)}) {
+    EXPECT_THAT(make(whole.substr(0, whole.size() / 2), "data.jsonl.gz").error().message(),
+                testing::AllOf(HasSubstr("data.jsonl.gz: the "), HasSubstr("is cut off at byte")));
+    std::string damaged = whole;
+    damaged[damaged.size() - 6] = static_cast<char>(damaged[damaged.size() - 6] ^ 1);
+    damaged.back() = static_cast<char>(damaged.back() ^ 1);
+    EXPECT_THAT(make(damaged).error().message(),
+                testing::AllOf(HasSubstr("data.jsonl: the "), HasSubstr("is damaged near byte")));
+    EXPECT_THAT(make(whole + "{\"more\": 1}").error().message(),
+                HasSubstr("behind the end of its"));
+    EXPECT_FALSE(fs::exists(out()));
+  }
+}
+
+TEST_F(RecordForms, FilesOfOtherFormatsAreNamedWithAdvice) {
+  std::string tar(512, '\0');
+  tar.replace(257, 5, "ustar");
+  for (const auto& [bytes, says] :
+       {std::pair(std::string("BZh91AY&SY"), "it is compressed by bzip2; unpack it, or compress"),
+        {std::string("\xFD"
+                     "7zXZ\0\0",
+                     7),
+         "it is compressed by xz; unpack it"},
+        {std::string("PK\x03\x04\x14"), "it is a ZIP archive; unpack it"},
+        {std::string("7z\xBC\xAF\x27\x1C"), "it is a 7z archive; unpack it"},
+        {std::string("\x04\x22\x4D\x18"), "it is compressed by lz4; unpack it"},
+        {std::string("PAR1"), "it is a Parquet file; write its rows as JSON lines"},
+        {std::string("ARROW1"), "it is an Arrow file; write its rows as JSON lines"},
+        {std::string("version https://git-lfs.github.com/spec/v1"), "git lfs pull"},
+        {std::string("<!DOCTYPE html>"), "it is an HTML or XML page"},
+        {tar, "it is a tar archive"},
+        {gzip(tar), "it is a tar archive"}}) {
+    EXPECT_THAT(make(bytes, "data.jsonl").error().message(),
+                testing::AllOf(HasSubstr("data.jsonl: no records of JSON: "), HasSubstr(says)));
+  }
+}
+
 TEST_F(RecordForms, ARecordThatIsTooLongIsLeftOut) {
   const std::string large(JsonRecords::kMaxBytes - 2, 'x');
   EXPECT_EQ(read_all(records("\"" + large + "\"\n1\n")).front().size(), JsonRecords::kMaxBytes);
   EXPECT_THAT(read_all(records("\"" + large + "x\"\n1\n")),
-              ElementsAre("(longer than 64 MiB)", "1"));
+              ElementsAre(HasSubstr("longer than 64 MiB, the limit of a record"), "1"));
   EXPECT_THAT(read_all(records("[\"" + large + "x\", 1]")),
-              ElementsAre("(longer than 64 MiB)", "1"));
+              ElementsAre(HasSubstr("longer than 64 MiB, the limit of a record"), "1"));
 }
 
 }  // namespace

@@ -19,9 +19,13 @@ DEFAULT_LABELS = "assistant"
 MEDIA_MARK = "<media>"  # the placeholder in a caption template
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
-# Roles by all names that a turn may have for them: Hugging Face's, and ShareGPT's.
+# Roles by all names that a turn may have for them, in lower case and with "_" for "-": Hugging Face's, ShareGPT's, and
+# those of other data sets. make-shards has the same table (loader/dataset/shard_writing/internal/turn_roles.cc).
 _SPEAKERS = {**{role: role for role in ROLES}, "human": "user", "gpt": "assistant", "chatgpt": "assistant",
-             "bing": "assistant", "bard": "assistant", "function_call": "assistant", "observation": "tool"}
+             "bing": "assistant", "bard": "assistant", "model": "assistant", "ai": "assistant", "bot": "assistant",
+             "chatbot": "assistant", "function_call": "assistant", "tool_call": "assistant", "observation": "tool",
+             "tool_response": "tool", "function": "tool", "function_response": "tool"}
+_CALLERS = ("function_call", "tool_call")  # turns whose text may be calls in JSON
 _PLACEHOLDER = re.compile("<(image|video|audio)>")
 # Types of media parts: the modality, and OpenAI's name of the object that holds the address.
 _PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "input_image": ("image", "image_url"),
@@ -30,7 +34,7 @@ _PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "inp
 _TEXT_TYPES = ("text", "input_text", "output_text")
 _UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that tell the type of a part without "type"
 # Members of a part that name a medium.
-_MEDIA_MEMBERS = (*_PART_TYPES, "path", "url", "data")
+_MEDIA_MEMBERS = (*_PART_TYPES, "path", "url", "data", "bytes", "source")
 # Hugging Face's names of the assistant's reasoning before an answer; templates read the first or the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
@@ -92,8 +96,9 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     removed, so a line break after `<image>` stays. Beside typed media parts they are text. `weight` in a message of the
     assistant, a number of at least 0, scales its loss; templates do not see it.
 
-    ShareGPT's roles are read too: a `function_call` is a turn of the assistant, with `tool_calls` if its text is one
-    call or a list of calls in JSON, and an `observation` one of the tool. `system` beside the list is the text of a
+    Roles of other data sets are read too, with capitals or without: a `model` is the assistant, and so is a
+    `function_call`, with `tool_calls` if its text is one call or a list of calls in JSON; an `observation` is a turn of
+    the tool. `system` beside the list is the text of a
     system's turn before all others, and `tools` may be a list, or a string that holds one in JSON.
 
     Args:
@@ -163,17 +168,19 @@ def _messages(given: Any, name: str, has_media: bool) -> List[Message]:
 
 def _message(entry: Message, turn: int) -> Message:
     entry = {name: value for name, value in entry.items() if value is not None and name != "weight"}
-    speaker, content = _either(entry, "from", "role"), _either(entry, "value", "content")
-    if not isinstance(speaker, str) or speaker not in _SPEAKERS:
-        raise ValueError(f"turn {turn}: role {speaker!r} is none of {', '.join(_SPEAKERS)}")
+    given, content = _either(entry, "from", "role"), _either(entry, "value", "content")
+    speaker = given.lower().replace("-", "_") if isinstance(given, str) else None
+    if speaker not in _SPEAKERS:
+        raise ValueError(f"turn {turn}: role {given!r} is none of {', '.join(_SPEAKERS)}")
     message: Message = {"role": _SPEAKERS[speaker]}
-    calls = _calls(content) if speaker == "function_call" else None
+    calls = _calls(content) if speaker in _CALLERS else None
     if calls is not None:
         message["tool_calls"] = calls
     elif content is not None:
         message["content"] = _content(content, turn)
     elif not entry.get("tool_calls"):
         raise ValueError(f"turn {turn} has no content")
+    _check_calls(entry.get("tool_calls"), turn)
     return _with_reasoning({**message, **entry})
 
 
@@ -194,6 +201,18 @@ def _calls(text: Any) -> Optional[List[Message]]:
                             for call in calls):
         return None
     return [{"type": "function", "function": call} for call in calls]
+
+
+def _check_calls(calls: Any, turn: int) -> None:
+    """Raises ValueError where a call names no function: templates write nothing for its name."""
+    if not calls:
+        return
+    if not isinstance(calls, list):
+        raise ValueError(f"turn {turn}: 'tool_calls' is {_kind(calls)}, and no list")
+    for number, call in enumerate(calls, 1):
+        function = (call.get("function") or call) if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise ValueError(f"turn {turn}: call {number} of 'tool_calls' names no function")
 
 
 def _system(given: Any, messages: List[Message]) -> Optional[str]:

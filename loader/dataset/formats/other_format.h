@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,5 +12,9 @@ namespace isocost {
 /// archive); pack ...". `detail` is what the reader of tar files says, for bytes of no known
 /// format.
 std::string why_no_tar(const ByteSource& source, std::string_view detail);
+
+/// Returns why a file that begins with these bytes (512 suffice) holds no records of JSON, and what
+/// to do: "it is compressed by xz; unpack it, ...". Returns nothing for bytes of no known format.
+std::optional<std::string> why_no_records(std::string_view begin);
 
 }  // namespace isocost
