@@ -181,7 +181,7 @@ class MakeShards(WithShards):
         shards.mkdir()
         picture = base64.b64decode("R0lGODlhAQABAIAAAAAAAAAAACwAAAAAAQABAAACAkQBADs=")
         parts = {"a.jpg": picture, "a.txt": b"a", "a.cls": b"1", "a.json": b'{"score": NaN, "url": null}',
-                 "b.avif": b"none", "b.txt": b"b"}
+                 "b.jxl": b"none", "b.txt": b"b"}
         with tarfile.open(shards / "a.tar", "w") as tar:
             for name, body in parts.items():
                 member = tarfile.TarInfo(name)
@@ -191,14 +191,14 @@ class MakeShards(WithShards):
         for command in ("index", "check", "index"):
             done = isocost(command, shards)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("leave such parts out with --ignore-parts avif", done.stdout)
+            self.assertIn("leave such parts out with --ignore-parts jxl", done.stdout)
             self.assertEqual(done.stderr.count(named), 1)
             self.assertIn("1 of 1 .jpg are GIF", done.stderr)
-            done = isocost(command, shards, "--ignore-parts", "avif", "--json")
+            done = isocost(command, shards, "--ignore-parts", "jxl", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(done.stdout)["remarks"], [
                 {"kind": "format", "name": "jpg", "detail": "GIF", "count": 1, "of": 1},
-                {"kind": "part", "name": "cls", "count": 1}, {"kind": "ignored part", "name": "avif", "count": 1},
+                {"kind": "part", "name": "cls", "count": 1}, {"kind": "ignored part", "name": "jxl", "count": 1},
                 {"kind": "JSON key", "name": "score", "count": 1}])
 
 

@@ -3,6 +3,8 @@
 
     pip install pillow && python3 make.py      # needs the ffmpeg program, too
 
+TIFF, AVIF and HEIC files are made by make_tiffs.py and make_heifs.py afterwards.
+
 Pictures are read by Pillow, videos by the ffmpeg program. NAME.ppm holds the pixels of NAME: RGB,
 transparency composed on white; of a video, the last frame. Made with Pillow 13.0 and ffmpeg 5.1.
 tests/decode/golden_test.cc says how close Isocost must be.
@@ -342,7 +344,7 @@ def videos():
 
 def main():
     for old in FOLDER.iterdir():
-        if old.name != "make.py":
+        if old.suffix != ".py":
             old.unlink()
     for make in (jpegs, pngs, webps, gifs, bmps, orientations, pngs_with_faults, others_with_faults, videos):
         make()
