@@ -79,8 +79,13 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Nod
             _add_recipe(settings, value, source)
         else:
             settings.add(name, _checked(name, value, kinds[name]), source)
-    if settings.value("isolate") == "on" and not settings.value("decode_program"):
-        settings.replace("decode_program", _program(), "isolate=")
+    if not settings.value("decode_program"):
+        program = _program()  # also decodes pictures that need a process of their own
+        if program is None and settings.value("isolate") == "on":
+            raise FileNotFoundError("isolate = True: decode workers run the program isocost, which is neither on PATH "
+                                    "nor beside this Python: install it, or give decode_program=")
+        if program is not None:
+            settings.replace("decode_program", program, "the program beside this Python")
     return settings
 
 
@@ -93,15 +98,9 @@ def _add_recipe(settings: NodeSettings, value: Any, source: str) -> None:
         settings.add(f"recipe.{name}", getattr(recipe, name), source)
 
 
-def _program() -> str:
-    """Returns the path of the program isocost, which decode workers run. Raises FileNotFoundError where there is
-    none."""
-    beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))
-    found = beside or shutil.which("isocost")
-    if found is None:
-        raise FileNotFoundError("isolate = True: decode workers run the program isocost, which is neither on PATH nor "
-                                "beside this Python: install it, or give decode_program=")
-    return found
+def _program() -> Optional[str]:
+    """Returns the path of the program isocost, which decode workers run; None where there is none."""
+    return shutil.which("isocost", path=sysconfig.get_path("scripts")) or shutil.which("isocost")
 
 
 def add_padding(settings: NodeSettings, multiple: int) -> None:

@@ -88,7 +88,7 @@ class NodeOptions:
         decode_timeout: Seconds of CPU time that decoding one sample may take; one that takes longer is bad.
         isolate: Decode in worker processes, so that a decoder that crashes or hangs costs one sample; isocost serve
             does unless told otherwise.
-        decode_program: With isolate, the isocost program that workers run; empty: the running one.
+        decode_program: The isocost program that decode workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         ignore_parts: Extensions of parts that are left out of samples, as in avif,heic. The index keeps the choice, so
             give all commands the same.
