@@ -92,6 +92,36 @@ AvifImage reduced(const avifImage& deep, bool has_alpha) {
   return image;
 }
 
+// Writes opacities of 10 bits into RGBA without their lower bits, which libavif 0.11 would round.
+void write_alpha(const avifImage& image, avifRGBImage& rgb) {
+  for (std::uint32_t y = 0; y < image.height; ++y) {
+    const std::uint8_t* from = image.alphaPlane + std::size_t{y} * image.alphaRowBytes;
+    std::uint8_t* to = rgb.pixels + std::size_t{y} * rgb.rowBytes;
+    for (std::uint32_t x = 0; x < image.width; ++x) {
+      const unsigned value = from[2 * x] | (unsigned{from[2 * x + 1]} << 8);
+      to[4 * x + 3] = static_cast<std::uint8_t>(std::min(value >> 2, 255U));
+    }
+  }
+}
+
+// Converts colours of 10 bits by libyuv, and then their opacity.
+avifResult convert_deep_alpha(const avifImage& image, avifRGBImage& rgb) {
+  rgb.alphaPremultiplied = image.alphaPremultiplied;
+  const avifResult result = avifImageYUVToRGB(&image, &rgb);
+  if (result != AVIF_RESULT_OK) return result;
+  write_alpha(image, rgb);
+  return image.alphaPremultiplied != 0 ? avifRGBImageUnpremultiplyAlpha(&rgb) : AVIF_RESULT_OK;
+}
+
+avifResult convert(const avifImage& image, bool has_alpha, avifRGBImage& rgb) {
+  if (is_reduced_first(image, has_alpha)) {
+    return avifImageYUVToRGB(reduced(image, has_alpha).get(), &rgb);
+  }
+  const bool is_by_libyuv = is_of_libyuv(image.matrixCoefficients);
+  if (image.depth == 10 && has_alpha && is_by_libyuv) return convert_deep_alpha(image, rgb);
+  return avifImageYUVToRGB(&image, &rgb);
+}
+
 // Converts a decoded picture to RGB as Pillow does. libyuv and libavif write no bit of the result
 // that depends on which vector instructions there are.
 Result<Pixels> converted(const avifImage& image, bool has_alpha, Alpha alpha) {
@@ -106,9 +136,7 @@ Result<Pixels> converted(const avifImage& image, bool has_alpha, Alpha alpha) {
   rgb.format = has_alpha ? AVIF_RGB_FORMAT_RGBA : AVIF_RGB_FORMAT_RGB;
   rgb.pixels = pixels.rgb.data();
   rgb.rowBytes = static_cast<std::uint32_t>(width * channels);
-  const AvifImage shallow =
-      is_reduced_first(image, has_alpha) ? reduced(image, has_alpha) : nullptr;
-  if (avifImageYUVToRGB(shallow ? shallow.get() : &image, &rgb) != AVIF_RESULT_OK) {
+  if (convert(image, has_alpha, rgb) != AVIF_RESULT_OK) {
     return Error(ErrorCode::kUnsupported, "its AVIF colours are not converted");
   }
   if (has_alpha) make_opaque(pixels.rgb, alpha);

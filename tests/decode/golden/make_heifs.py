@@ -170,8 +170,7 @@ def avifs():
             alpha = first_item(deep_avif(grey, f"gray{bits}le"))
             alpha.properties.append(ALPHA)
             keep(f"alpha_{chroma}p{bits}.avif", heif([colours, alpha], [(b"auxl", 2, [1])]))
-            # The ffmpeg program writes opacity in limited range, in which premultiplied colours of 10 bits differ.
-            if chroma == 444 and bits == 12:
+            if chroma == 444:
                 dark = first_item(deep_avif(premultiplied(image, grey.convert("L")), f"yuv444p{bits}le"))
                 keep(f"premultiplied{bits}.avif",
                      heif([dark, alpha], [(b"auxl", 2, [1]), (b"prem", 1, [2])]))

@@ -193,13 +193,13 @@ TEST(WorkerPictures, AFileThatIsCutOffIsBad) {
     const bool has_more = path.stem() == "pages" || path.stem() == "animated" ||
                           path.stem() == "two" || path.extension() == ".tif";
     for (const std::size_t tenths : {0U, 1U, 3U, 5U, 7U, 9U}) {
-      if (has_more && tenths > 5) continue;
+      if (has_more && tenths > 4) continue;
       const File cut(whole.begin(),
                      whole.begin() + static_cast<std::ptrdiff_t>(whole.size() * tenths / 10));
       EXPECT_FALSE(decoded(cut).has_value()) << path << " " << tenths;
     }
     const File short_by_one(whole.begin(), whole.end() - 1);
-    if (!has_more) EXPECT_FALSE(decoded(short_by_one).has_value()) << path;
+    EXPECT_TRUE(has_more || !decoded(short_by_one).has_value()) << path;
   }
 }
 
