@@ -21,7 +21,7 @@ struct DestroyImage {
 };
 using AvifImage = std::unique_ptr<avifImage, DestroyImage>;
 
-Error damaged() { return corrupt("its AVIF picture is cut off or damaged"); }
+Error damaged_avif() { return corrupt("its AVIF picture is cut off or damaged"); }
 
 // Returns whether libyuv converts this matrix of colours; libavif's own code converts the others.
 bool is_of_libyuv(avifMatrixCoefficients matrix) {
@@ -54,7 +54,7 @@ void reduce_plane(const Plane& plane, unsigned depth) {
   for (std::uint32_t y = 0; y < plane.height; ++y) {
     const std::uint8_t* from = plane.from + std::size_t{y} * plane.from_row;
     std::uint8_t* to = plane.to + std::size_t{y} * plane.to_row;
-    for (std::uint32_t x = 0; x < plane.width; ++x) {
+    for (std::size_t x = 0; x < plane.width; ++x) {
       const unsigned value = from[2 * x] | (unsigned{from[2 * x + 1]} << 8);
       to[x] = static_cast<std::uint8_t>(std::min(value >> (depth - 8), 255U));
     }
@@ -97,7 +97,7 @@ void write_alpha(const avifImage& image, avifRGBImage& rgb) {
   for (std::uint32_t y = 0; y < image.height; ++y) {
     const std::uint8_t* from = image.alphaPlane + std::size_t{y} * image.alphaRowBytes;
     std::uint8_t* to = rgb.pixels + std::size_t{y} * rgb.rowBytes;
-    for (std::uint32_t x = 0; x < image.width; ++x) {
+    for (std::size_t x = 0; x < image.width; ++x) {
       const unsigned value = from[2 * x] | (unsigned{from[2 * x + 1]} << 8);
       to[4 * x + 3] = static_cast<std::uint8_t>(std::min(value >> 2, 255U));
     }
@@ -161,14 +161,14 @@ Result<Pixels> decode_avif(ByteView file, std::int32_t width, std::int32_t heigh
   if (avifDecoderSetSource(decoder.get(), AVIF_DECODER_SOURCE_PRIMARY_ITEM) != AVIF_RESULT_OK ||
       avifDecoderSetIOMemory(decoder.get(), file.data(), file.size()) != AVIF_RESULT_OK ||
       avifDecoderParse(decoder.get()) != AVIF_RESULT_OK) {
-    return damaged();
+    return damaged_avif();
   }
   const auto is_as_probed = [&] {
     return decoder->image->width == static_cast<std::uint32_t>(width) &&
            decoder->image->height == static_cast<std::uint32_t>(height);
   };
   if (!is_as_probed()) return corrupt("its AVIF picture has another size than its header says");
-  if (avifDecoderNextImage(decoder.get()) != AVIF_RESULT_OK) return damaged();
+  if (avifDecoderNextImage(decoder.get()) != AVIF_RESULT_OK) return damaged_avif();
   if (!is_as_probed()) return corrupt("its AVIF picture has another size than its header says");
   return converted(*decoder->image, decoder->alphaPresent != 0, alpha);
 }

@@ -98,7 +98,7 @@ TiffFile open_tiff(MemoryTiff& memory, std::int64_t most_bytes) {
                                     unmap_memory, options.get()));
 }
 
-Error damaged() { return corrupt("its TIFF picture is cut off or damaged"); }
+Error damaged_tiff() { return corrupt("its TIFF picture is cut off or damaged"); }
 
 // Reads the strips or tiles of a TIFF into pixels of the samples that are kept, of 8 bits each.
 class TiffBlocks {
@@ -121,7 +121,7 @@ class TiffBlocks {
                                 TIFFNumberOfTiles(tiff_) == static_cast<std::uint64_t>(blocks)
                           : TIFFStripSize64(tiff_) == static_cast<std::uint64_t>(block) &&
                                 TIFFNumberOfStrips(tiff_) == static_cast<std::uint64_t>(blocks));
-    return is_same ? Status() : Status(damaged());
+    return is_same ? Status() : Status(damaged_tiff());
   }
 
   Status read_into(std::span<std::uint8_t> stored) {
@@ -153,7 +153,7 @@ class TiffBlocks {
     const tmsize_t got = layout_.is_tiled
                              ? TIFFReadEncodedTile(tiff_, number, block_.data(), wanted)
                              : TIFFReadEncodedStrip(tiff_, number, block_.data(), wanted);
-    return got == wanted && !memory_.is_damaged ? Status() : Status(damaged());
+    return got == wanted && !memory_.is_damaged ? Status() : Status(damaged_tiff());
   }
 
   void unpack(std::int32_t x, std::int32_t y, std::int32_t plane, std::span<std::uint8_t> stored) {
@@ -198,7 +198,7 @@ Result<Pixels> decode_tiff(ByteView file, std::int32_t width, std::int32_t heigh
   const std::int64_t most = static_cast<std::int64_t>(file.size()) +
                             layout.decoder_bytes() * width * height + (std::int64_t{1} << 20);
   const TiffFile tiff = open_tiff(memory, most);
-  if (!tiff) return damaged();
+  if (!tiff) return damaged_tiff();
   if (layout.colours == TiffColours::kYcc) {
     TIFFSetField(tiff.get(), TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
   }

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::uint64_t kMostItems = 20'000;
 
-Error damaged() { return corrupt("the boxes that describe its picture are damaged"); }
+Error damaged_boxes() { return corrupt("the boxes that describe its picture are damaged"); }
 
-Error unread(const std::string& what) {
+Error unread_picture(const std::string& what) {
   return {ErrorCode::kUnsupported, "its picture is " + what + ", which is not read: convert it"};
 }
 
@@ -31,7 +31,7 @@ class BoxNumbers {
 
   Result<std::uint64_t> next(std::size_t bytes) {
     if (bytes == 0) return std::uint64_t{0};
-    if (end_ - at_ < static_cast<std::int64_t>(bytes)) return damaged();
+    if (end_ - at_ < static_cast<std::int64_t>(bytes)) return damaged_boxes();
     ISOCOST_ASSIGN(const ByteView raw, window_.all(at_, bytes, "a box"));
     at_ += static_cast<std::int64_t>(bytes);
     return big_endian(raw, 0, bytes);
@@ -80,14 +80,14 @@ class Items {
       if (!is_there) break;
       if (box.type == "meta" && !meta) meta = box;
     }
-    if (!meta) return unread("a sequence of frames without a still one");
+    if (!meta) return unread_picture("a sequence of frames without a still one");
     constexpr std::int64_t kVersion = 4;
-    if (meta->end - meta->body < kVersion) return damaged();
+    if (meta->end - meta->body < kVersion) return damaged_boxes();
     return read_meta(meta->body + kVersion, meta->end);
   }
 
   Result<std::uint64_t> primary() const {
-    if (!meta_.primary) return unread("a sequence of frames without a still one");
+    if (!meta_.primary) return unread_picture("a sequence of frames without a still one");
     BoxNumbers numbers(window_, *meta_.primary);
     ISOCOST_ASSIGN(const std::uint64_t version, numbers.version());
     return numbers.next(version == 0 ? 2 : 4);
@@ -95,16 +95,16 @@ class Items {
 
   // Returns the four characters that tell an item's kind.
   Result<std::string> type(std::uint64_t item) const {
-    if (!meta_.items) return damaged();
+    if (!meta_.items) return damaged_boxes();
     BoxNumbers numbers(window_, *meta_.items);
     ISOCOST_ASSIGN(const std::uint64_t version, numbers.version());
     ISOCOST_ASSIGN(const std::uint64_t count, numbers.next(version == 0 ? 2 : 4));
-    if (count > kMostItems) return damaged();
+    if (count > kMostItems) return damaged_boxes();
     HeifBoxes entries(window_, numbers.at(), meta_.items->end);
     HeifBox entry;
     for (;;) {
       ISOCOST_ASSIGN(const bool is_there, entries.next(entry));
-      if (!is_there) return damaged();
+      if (!is_there) return damaged_boxes();
       if (entry.type != "infe") continue;
       BoxNumbers info(window_, entry);
       ISOCOST_ASSIGN(const std::uint64_t info_version, info.version());
@@ -112,7 +112,7 @@ class Items {
       ISOCOST_ASSIGN(const std::uint64_t id, info.next(info_version == 2 ? 2 : 4));
       if (id != item) continue;
       ISOCOST_ASSIGN(const std::uint64_t protection, info.next(2));
-      if (protection != 0) return unread("encrypted");
+      if (protection != 0) return unread_picture("encrypted");
       ISOCOST_ASSIGN(const std::uint64_t type, info.next(4));
       return four_characters(type);
     }
@@ -120,8 +120,9 @@ class Items {
 
   // Returns the properties of an item, in their order.
   Result<std::vector<HeifBox>> properties(std::uint64_t item) const {
-    if (!meta_.associations || !meta_.properties) return damaged();
-    ISOCOST_ASSIGN(const std::vector<std::uint64_t> indices, associations(item));
+    if (!meta_.associations || !meta_.properties) return damaged_boxes();
+    ISOCOST_ASSIGN(const std::vector<std::uint64_t> indices,
+                   associations(*meta_.associations, item));
     std::vector<HeifBox> all;
     HeifBoxes boxes(window_, meta_.properties->body, meta_.properties->end);
     HeifBox box;
@@ -132,7 +133,7 @@ class Items {
     }
     std::vector<HeifBox> found;
     for (const std::uint64_t index : indices) {
-      if (index > all.size()) return damaged();
+      if (index > all.size()) return damaged_boxes();
       if (index > 0) found.push_back(all[index - 1]);
     }
     return found;
@@ -140,7 +141,7 @@ class Items {
 
   // Returns the items that a grid is made of.
   Result<std::vector<std::uint64_t>> cells(std::uint64_t grid) const {
-    if (!meta_.references) return damaged();
+    if (!meta_.references) return damaged_boxes();
     BoxNumbers head(window_, *meta_.references);
     ISOCOST_ASSIGN(const std::uint64_t version, head.version());
     const std::size_t id_bytes = version == 0 ? 2 : 4;
@@ -148,7 +149,7 @@ class Items {
     HeifBox reference;
     for (;;) {
       ISOCOST_ASSIGN(const bool is_there, references.next(reference));
-      if (!is_there) return damaged();
+      if (!is_there) return damaged_boxes();
       if (reference.type != "dimg") continue;
       BoxNumbers numbers(window_, reference);
       ISOCOST_ASSIGN(const std::uint64_t from, numbers.next(id_bytes));
@@ -199,19 +200,19 @@ class Items {
       if (!is_there) return {};
       if (box.type == "ipco") meta_.properties = box;
       if (box.type == "ipma") {
-        if (meta_.associations) return unread("described by several lists of properties");
+        if (meta_.associations) return unread_picture("described by several lists of properties");
         meta_.associations = box;
       }
     }
   }
 
-  Result<std::vector<std::uint64_t>> associations(std::uint64_t item) const {
-    BoxNumbers numbers(window_, *meta_.associations);
+  Result<std::vector<std::uint64_t>> associations(const HeifBox& box, std::uint64_t item) const {
+    BoxNumbers numbers(window_, box);
     ISOCOST_ASSIGN(const std::uint64_t version, numbers.version());
     const std::size_t index_bytes = (numbers.flags() & 1) != 0 ? 2 : 1;
     const std::uint64_t index_mask = index_bytes == 2 ? 0x7FFF : 0x7F;
     ISOCOST_ASSIGN(const std::uint64_t entries, numbers.next(4));
-    if (entries > kMostItems) return damaged();
+    if (entries > kMostItems) return damaged_boxes();
     std::vector<std::uint64_t> found;
     for (std::uint64_t i = 0; i < entries; ++i) {
       ISOCOST_ASSIGN(const std::uint64_t id, numbers.next(version == 0 ? 2 : 4));
@@ -241,13 +242,13 @@ struct Place {
 // Finds the record of an item.
 Result<Place> find_place(BoxNumbers numbers, std::uint64_t item) {
   ISOCOST_ASSIGN(const std::uint64_t version, numbers.version());
-  if (version > 2) return damaged();
+  if (version > 2) return damaged_boxes();
   ISOCOST_ASSIGN(const std::uint64_t sizes, numbers.next(2));
   const std::size_t offset_bytes = (sizes >> 12) & 0xF;
   const std::size_t length_bytes = (sizes >> 8) & 0xF;
   const std::size_t base_bytes = (sizes >> 4) & 0xF;
   const std::size_t index_bytes = version == 0 ? 0 : sizes & 0xF;
-  if (std::max({offset_bytes, length_bytes, base_bytes, index_bytes}) > 8) return damaged();
+  if (std::max({offset_bytes, length_bytes, base_bytes, index_bytes}) > 8) return damaged_boxes();
   const std::size_t id_bytes = version < 2 ? 2 : 4;
   ISOCOST_ASSIGN(const std::uint64_t count, numbers.next(id_bytes));
   std::uint64_t left = 8 * kMostItems;  // Records and extents that are read at most.
@@ -262,7 +263,7 @@ Result<Place> find_place(BoxNumbers numbers, std::uint64_t item) {
     ISOCOST_ASSIGN(place.base, numbers.next(base_bytes));
     ISOCOST_ASSIGN(place.extents, numbers.next(2));
     for (std::uint64_t k = 0; k < place.extents; ++k) {
-      if (left-- == 0) return damaged();
+      if (left-- == 0) return damaged_boxes();
       ISOCOST_TRY(numbers.next(index_bytes));
       ISOCOST_ASSIGN(const std::uint64_t offset, numbers.next(offset_bytes));
       ISOCOST_ASSIGN(const std::uint64_t bytes, numbers.next(length_bytes));
@@ -271,26 +272,26 @@ Result<Place> find_place(BoxNumbers numbers, std::uint64_t item) {
     }
     if (id == item) return place;
   }
-  return damaged();
+  return damaged_boxes();
 }
 
 Result<std::int64_t> Items::data(std::uint64_t item, std::uint64_t least) const {
-  if (!meta_.places) return damaged();
+  if (!meta_.places) return damaged_boxes();
   ISOCOST_ASSIGN(const Place place, find_place(BoxNumbers(window_, *meta_.places), item));
-  if (place.extents != 1 || (place.bytes != 0 && place.bytes < least)) return damaged();
+  if (place.extents != 1 || (place.bytes != 0 && place.bytes < least)) return damaged_boxes();
   std::int64_t begin = 0;
   std::int64_t end = window_.size();
   if (place.method == 1) {
-    if (!meta_.data) return damaged();
+    if (!meta_.data) return damaged_boxes();
     begin = meta_.data->body;
     end = meta_.data->end;
   } else if (place.method != 0) {
-    return unread("made of parts of other items");
+    return unread_picture("made of parts of other items");
   }
   const auto room = static_cast<std::uint64_t>(end - begin);
   if (place.base > room || place.offset > room - place.base ||
       least > room - place.base - place.offset) {
-    return damaged();
+    return damaged_boxes();
   }
   return begin + static_cast<std::int64_t>(place.base + place.offset);
 }
@@ -306,9 +307,9 @@ Result<std::int32_t> cropped_side(std::int32_t whole, std::uint64_t length_over,
                                   std::uint64_t length_under, std::uint64_t offset_over,
                                   std::uint64_t offset_under, bool rounds_down) {
   constexpr std::uint64_t kMostUnder = 4096;  // Products then fit 64 bits.
-  if (length_under == 0 || offset_under == 0 || length_over == 0) return damaged();
+  if (length_under == 0 || offset_under == 0 || length_over == 0) return damaged_boxes();
   if (length_under > kMostUnder || offset_under > kMostUnder || length_over > INT32_MAX) {
-    return unread("cut to fractions of pixels");
+    return unread_picture("cut to fractions of pixels");
   }
   const auto over = static_cast<std::int64_t>(length_over);
   const auto under = static_cast<std::int64_t>(length_under);
@@ -324,7 +325,7 @@ Result<std::int32_t> cropped_side(std::int32_t whole, std::uint64_t length_over,
   const std::int64_t last = (last_over + under / 2) / under;
   const std::int64_t left = std::max<std::int64_t>(first, 0);
   const std::int64_t right = std::min<std::int64_t>(last, std::int64_t{whole} - 1);
-  if (left > right) return damaged();
+  if (left > right) return damaged_boxes();
   return static_cast<std::int32_t>(right - left + 1);
 }
 
@@ -345,7 +346,7 @@ class Describing {
       ISOCOST_ASSIGN(layout_.height, as_side(height));
       break;
     }
-    if (layout_.width == 0) return damaged();
+    if (layout_.width == 0) return damaged_boxes();
     shown_width_ = layout_.width;
     shown_height_ = layout_.height;
     for (const HeifBox& property : properties) {
@@ -357,12 +358,12 @@ class Describing {
   // Takes the codec, and the depth of its samples.
   Status take_codec(const std::string& type, const std::vector<HeifBox>& properties) {
     const bool is_hevc = type == "hvc1";
-    if (!is_hevc && type != "av01") return unread("coded as '" + type + "'");
+    if (!is_hevc && type != "av01") return unread_picture("coded as '" + type + "'");
     layout_.codec = is_hevc ? HeifCodec::kHevc : HeifCodec::kAv1;
     for (const HeifBox& property : properties) {
       if (is_hevc && property.type == "hvcC") {
         constexpr std::int64_t kDepths = 17;
-        if (property.end - property.body < kDepths + 2) return damaged();
+        if (property.end - property.body < kDepths + 2) return damaged_boxes();
         ISOCOST_ASSIGN(const ByteView bytes, window_.all(property.body + kDepths, 2, "a box"));
         layout_.is_deep = (bytes[0] & 7) != 0 || (bytes[1] & 7) != 0;
         return {};
@@ -370,13 +371,13 @@ class Describing {
       if (!is_hevc && property.type == "av1C") {
         constexpr std::int64_t kDepth = 2;
         constexpr unsigned kIsHigh = 0x40;
-        if (property.end - property.body < kDepth + 1) return damaged();
+        if (property.end - property.body < kDepth + 1) return damaged_boxes();
         ISOCOST_ASSIGN(const ByteView bytes, window_.all(property.body + kDepth, 1, "a box"));
         layout_.is_deep = (bytes[0] & kIsHigh) != 0;
         return {};
       }
     }
-    return damaged();
+    return damaged_boxes();
   }
 
  private:
@@ -395,7 +396,7 @@ class Describing {
     } else {
       return {};
     }
-    if (layout_.steps == HeifLayout::kMostSteps) return damaged();
+    if (layout_.steps == HeifLayout::kMostSteps) return damaged_boxes();
     layout_.step.at(layout_.steps++) = step;
     return {};
   }
@@ -447,9 +448,9 @@ Status read_cells(HeaderWindow& window, const Items& items, std::uint64_t item,
   constexpr std::uint64_t kLeastGrid = 8;
   ISOCOST_ASSIGN(const std::int64_t at, items.data(item, kLeastGrid));
   ISOCOST_ASSIGN(const Grid grid, read_grid(window, at));
-  if (grid.width != layout.width || grid.height != layout.height) return damaged();
+  if (grid.width != layout.width || grid.height != layout.height) return damaged_boxes();
   ISOCOST_ASSIGN(const std::vector<std::uint64_t> cells, items.cells(item));
-  if (static_cast<std::int64_t>(cells.size()) != grid.cells) return damaged();
+  if (static_cast<std::int64_t>(cells.size()) != grid.cells) return damaged_boxes();
   ISOCOST_ASSIGN(const std::string type, items.type(cells.front()));
   ISOCOST_ASSIGN(const std::vector<HeifBox> properties, items.properties(cells.front()));
   HeifLayout cell;
@@ -460,7 +461,7 @@ Status read_cells(HeaderWindow& window, const Items& items, std::uint64_t item,
   layout.is_deep = cell.is_deep;
   // Cells beyond the picture's sides are refused by decoders, so that more than this is damage.
   const std::int64_t area = std::int64_t{cell.width} * cell.height;
-  if (area > (std::int64_t{1} << 40)) return damaged();
+  if (area > (std::int64_t{1} << 40)) return damaged_boxes();
   layout.coded_pixels = area * grid.cells;
   return {};
 }

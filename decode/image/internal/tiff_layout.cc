@@ -182,7 +182,7 @@ class Directory {
   std::array<Entry, kTags.size()> entries_{};
 };
 
-Error unread(const std::string& what) {
+Error unread_tiff(const std::string& what) {
   return {ErrorCode::kUnsupported, "its TIFF has " + what + ", which is not read: convert it"};
 }
 
@@ -197,7 +197,7 @@ Status read_compression(const Directory& directory, TiffLayout& layout) {
   // None, CCITT's three, LZW, JPEG, Deflate by two numbers, PackBits.
   constexpr auto kRead = std::to_array<std::uint64_t>({1, 2, 3, 4, 5, 7, 8, 32946, 32773});
   if (std::ranges::find(kRead, compression) == kRead.end()) {
-    return unread("a compression of the number " + std::to_string(compression));
+    return unread_tiff("a compression of the number " + std::to_string(compression));
   }
   layout.is_jpeg = compression == kJpegCompression;
   return {};
@@ -239,16 +239,16 @@ Status read_alpha(const Directory& directory, std::int32_t colour_samples, TiffL
     return {};
   }
   if (directory.count(kExtraSamples) != static_cast<std::uint64_t>(more)) {
-    return unread("samples of an unknown meaning");
+    return unread_tiff("samples of an unknown meaning");
   }
   ISOCOST_ASSIGN(const std::uint64_t first, directory.value(kExtraSamples, 0));
   if (first == 1) layout.alpha = TiffAlpha::kPremultiplied;
   if (first == 2 || first == kCorelDraw) layout.alpha = TiffAlpha::kStraight;
-  if (first > 2 && first != kCorelDraw) return unread("samples of an unknown meaning");
+  if (first > 2 && first != kCorelDraw) return unread_tiff("samples of an unknown meaning");
   for (std::int32_t i = 1; i < more; ++i) {
     ISOCOST_ASSIGN(const std::uint64_t next,
                    directory.value(kExtraSamples, 0, static_cast<std::uint64_t>(i)));
-    if (next != 0) return unread("several opacities");
+    if (next != 0) return unread_tiff("several opacities");
   }
   return {};
 }
@@ -279,27 +279,28 @@ bool is_read_kind(const TiffLayout& layout, bool is_little) {
 Status read_samples(const Directory& directory, TiffLayout& layout) {
   ISOCOST_ASSIGN(const std::uint64_t samples, directory.value(kSamplesPerPixel, 1));
   if (samples == 0 || samples > kMostSamples) {
-    return unread(std::to_string(samples) + " samples a pixel");
+    return unread_tiff(std::to_string(samples) + " samples a pixel");
   }
   layout.samples = static_cast<std::int32_t>(samples);
   ISOCOST_ASSIGN(const std::uint64_t bits, directory.common_value(kBitsPerSample, 1));
   if (bits != 1 && bits != 2 && bits != 4 && bits != 8 && bits != 16) {
-    return unread(std::to_string(bits) + " bits a sample");
+    return unread_tiff(std::to_string(bits) + " bits a sample");
   }
   layout.bits = static_cast<std::int32_t>(bits);
   ISOCOST_ASSIGN(const std::uint64_t interpretation, directory.value(kPhotometric, 0));
   const auto known = photometric(interpretation);
-  if (!known) return unread("colours of the number " + std::to_string(interpretation));
+  if (!known) return unread_tiff("colours of the number " + std::to_string(interpretation));
   layout.colours = known->colours;
   ISOCOST_TRY(read_alpha(directory, known->samples, layout));
   // Signed samples are read where Pillow takes them for unsigned ones.
   ISOCOST_ASSIGN(const std::uint64_t format, directory.common_value(kSampleFormat, 1));
   const bool is_signed_grey = format == 2 && layout.bits == 8 && layout.samples == 1 &&
                               layout.colours == TiffColours::kGrey;
-  if (format != 1 && !is_signed_grey) return unread("samples that are no whole numbers");
+  if (format != 1 && !is_signed_grey) return unread_tiff("samples that are no whole numbers");
   if (!is_read_kind(layout, directory.is_little())) {
-    return unread(std::to_string(layout.samples) + " samples of " + std::to_string(layout.bits) +
-                  " bits in colours of the number " + std::to_string(interpretation));
+    return unread_tiff(std::to_string(layout.samples) + " samples of " +
+                       std::to_string(layout.bits) + " bits in colours of the number " +
+                       std::to_string(interpretation));
   }
   return {};
 }

@@ -79,13 +79,8 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Nod
             _add_recipe(settings, value, source)
         else:
             settings.add(name, _checked(name, value, kinds[name]), source)
-    if not settings.value("decode_program"):
-        program = _program()  # also decodes pictures that need a process of their own
-        if program is None and settings.value("isolate") == "on":
-            raise FileNotFoundError("isolate = True: decode workers run the program isocost, which is neither on PATH "
-                                    "nor beside this Python: install it, or give decode_program=")
-        if program is not None:
-            settings.replace("decode_program", program, "the program beside this Python")
+    if settings.value("isolate") == "on" and not settings.value("decode_program"):
+        settings.replace("decode_program", _program(), "isolate=")
     return settings
 
 
@@ -98,9 +93,27 @@ def _add_recipe(settings: NodeSettings, value: Any, source: str) -> None:
         settings.add(f"recipe.{name}", getattr(recipe, name), source)
 
 
-def _program() -> Optional[str]:
-    """Returns the path of the program isocost, which decode workers run; None where there is none."""
-    return shutil.which("isocost", path=sysconfig.get_path("scripts")) or shutil.which("isocost")
+def add_program(settings: NodeSettings) -> None:
+    """Adds the program that decode workers run, unless it was given or there is none. A node that decodes in its own
+    process needs it, too: pictures of some formats are decoded by workers alone."""
+    program = _found_program()
+    if program is not None and not settings.value("decode_program"):
+        settings.replace("decode_program", program, "the program beside this Python")
+
+
+def _found_program() -> Optional[str]:
+    beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))
+    return beside or shutil.which("isocost")
+
+
+def _program() -> str:
+    """Returns the path of the program isocost, which decode workers run. Raises FileNotFoundError where there is
+    none."""
+    found = _found_program()
+    if found is None:
+        raise FileNotFoundError("isolate = True: decode workers run the program isocost, which is neither on PATH nor "
+                                "beside this Python: install it, or give decode_program=")
+    return found
 
 
 def add_padding(settings: NodeSettings, multiple: int) -> None:
