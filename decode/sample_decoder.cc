@@ -1,6 +1,9 @@
 #include "decode/sample_decoder.h"
 
+#include <cstddef>
 #include <new>
+
+#include "decode/shape/sample_shape.h"
 
 namespace isocost {
 namespace {
@@ -13,6 +16,11 @@ class InProcessDecoder final : public SampleDecoder {
   // Returns an error where memory runs out, so that the process survives.
   Tensors tensors(std::span<const PartBytes> parts, BufferPool& pool,
                   const std::stop_token& stop) override {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (!needs_worker(parts[i].shape->format)) continue;
+      return tl::unexpected(PartError{
+          Error(ErrorCode::kInvalidArgument, "it is decoded in a worker process only"), i});
+    }
     try {
       return recipe_.tensors(parts, pool, DecodeLimit(cpu_time_, stop));
     } catch (const std::bad_alloc&) {

@@ -27,7 +27,8 @@ class SampleDecoder {
 };
 
 /// Makes a decoder that decodes on the calling thread. If it crashes, the process crashes.
-/// `cpu_time`: DecodeOptions::decode_timeout.
+/// `cpu_time`: DecodeOptions::decode_timeout. It refuses parts that need_worker, with
+/// kInvalidArgument: make_guarded_decoder in isolation/ decodes them, too.
 std::unique_ptr<SampleDecoder> make_in_process_decoder(const Recipe& recipe,
                                                        std::chrono::nanoseconds cpu_time);
 

@@ -15,7 +15,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LISTED = ROOT / "trainer_adapter/python/isocost/debian_packages.txt"
-FFMPEG = r"lib(av|sw)[a-z]+\d+"
+FFMPEG = r"lib(av(?!if)|sw)[a-z]+\d+"
 CANNOT_RUN = 77
 
 

@@ -35,7 +35,7 @@ say "building in $tree"
 cmake --preset release -B "$tree" -DISOCOST_UNITY=ON -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF \
   >"$tree/configure.log"
 cmake --build "$tree" --parallel "$jobs" --target isocost isocost-lab isocost_python isocost_torch
-rm -rf "$packages"
+rm -rf "$packages" "$tree/portable"
 mkdir -p "$packages"
 say "Debian packages"
 (cd "$tree" && cpack >cpack.log) || { cat "$tree/cpack.log" >&2; exit 1; }
@@ -62,7 +62,10 @@ case $status in
 esac
 if [ -n "$portable" ]; then
   [ -n "$wheel" ] || { echo "package: a self-contained wheel needs a package index" >&2; exit 1; }
-  say "self-contained wheel"
+  say "self-contained wheel, without HEIC and AVIF"
+  CC=cc CXX=c++ "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$tree/portable" \
+    -C cmake.define.ISOCOST_WITH_HEIF=OFF -C cmake.define.ISOCOST_WITH_AVIF=OFF
+  wheel=$(ls "$tree"/portable/*.whl)
   setup/portable_wheel.sh "$venv" "$wheel" "$packages/portable" >"$tree/auditwheel.log" 2>&1 ||
     { tail -20 "$tree/auditwheel.log" >&2; exit 1; }
   size "$packages"/portable/*.whl

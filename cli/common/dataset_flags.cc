@@ -19,16 +19,12 @@ Status check_shard_directory(const std::string& directory) {
           "*.tgz, *.tar.zst, *.tzst). 'isocost make-shards' writes shards from a manifest");
 }
 
-void add_ignore_parts(CLI::App& command, std::string& ignore_parts) {
+void add_reading(CLI::App& command, ReadingOptions& reading) {
   command
-      .add_option("--ignore-parts", ignore_parts,
-                  "Extensions of parts that are left out of samples, as in avif,heic; the index "
+      .add_option("--ignore-parts", reading.ignore_parts,
+                  "Extensions of parts that are left out of samples, as in jxl,seg.png; the index "
                   "keeps the choice")
       ->type_name("EXTENSIONS");
-}
-
-void add_reading(CLI::App& command, ReadingOptions& reading) {
-  add_ignore_parts(command, reading.ignore_parts);
   command
       .add_option("--weight-key", reading.weight_key,
                   "Member of a sample's JSON that scales its loss; empty: none does; the index "

@@ -13,9 +13,7 @@ namespace isocost::cli {
 /// give instead.
 Status check_shard_directory(const std::string& directory);
 
-/// Adds --ignore-parts to a command that reads shards or a directory of files.
-void add_ignore_parts(CLI::App& command, std::string& ignore_parts);
-/// Adds --ignore-parts and --weight-key to a command that reads an index.
+/// Adds --ignore-parts and --weight-key to a command.
 void add_reading(CLI::App& command, ReadingOptions& reading);
 
 /// Flags of the commands that read a whole data set: `index` and `check`.

@@ -27,8 +27,8 @@ struct CheckArguments {
   void add_to(CLI::App& command) {
     dataset.add_to(command);
     add_setting_flags(command, settings, isolated_defaults(),
-                      {"model", "memory", "decode_timeout", "isolate", "allow_broken_shards",
-                       "accept_unread_archives"});
+                      {"model", "memory", "decode_timeout", "isolate", "truncated",
+                       "allow_broken_shards", "accept_unread_archives"});
   }
 };
 

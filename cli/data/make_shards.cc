@@ -97,7 +97,7 @@ void MakeShardsArguments::add_to(CLI::App& command) {
       .add_option("--media-root", options.media_root,
                   "Where relative paths of a file of records start, instead of its directory")
       ->type_name("DIR");
-  add_ignore_parts(command, options.ignore_parts);
+  add_reading(command, options.reading);
   command.add_flag("--number-keys", options.number_keys,
                    "Name samples by line or array element instead of by id or key");
   command.add_flag("--class-from-directory", options.class_from_directory,

@@ -33,24 +33,42 @@ bool is_bmp(ByteView head) {
   return header_bytes == 12 || (header_bytes >= 40 && header_bytes <= 124);
 }
 
-/// Returns the name of the picture format of ISO base media files by their brand; nothing for
-/// films.
-std::optional<std::string_view> picture_brand(ByteView head) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kBrands = {{
-      {"avif", "AVIF"},
-      {"avis", "AVIF"},
-      {"heic", "HEIC"},
-      {"heix", "HEIC"},
-      {"heim", "HEIC"},
-      {"hevc", "HEIC"},
-      {"mif1", "HEIF"},
-      {"msf1", "HEIF"},
-      {"jp2 ", "JPEG 2000"},
-  }};
-  if (!has_tag(head, 4, "ftyp")) return std::nullopt;
+/// Returns the picture format of ISO base media files that a brand stands for; nothing for films.
+std::optional<MediaFormat> picture_brand(ByteView head, std::size_t at) {
+  constexpr auto kBrands = std::to_array<std::pair<std::string_view, MediaFormat>>({
+      {"avif", MediaFormat::kAvif},
+      {"avis", MediaFormat::kAvif},
+      {"heic", MediaFormat::kHeic},
+      {"heix", MediaFormat::kHeic},
+      {"heim", MediaFormat::kHeic},
+      {"heis", MediaFormat::kHeic},
+      {"hevc", MediaFormat::kHeic},
+      {"hevx", MediaFormat::kHeic},
+  });
   const auto brand = std::ranges::find_if(
-      kBrands, [&](const auto& entry) { return has_tag(head, 8, entry.first); });
+      kBrands, [&](const auto& entry) { return has_tag(head, at, entry.first); });
   return brand == kBrands.end() ? std::nullopt : std::optional(brand->second);
+}
+
+/// Returns the picture format of an ISO base media file; nothing for films. The brands mif1 and
+/// msf1 leave the codec open, which the compatible brands behind them tell.
+std::optional<MediaFormat> sniff_picture_file(ByteView head) {
+  constexpr std::size_t kMajor = 8;
+  constexpr std::size_t kCompatible = 16;
+  if (!has_tag(head, 4, "ftyp")) return std::nullopt;
+  const bool is_open = has_tag(head, kMajor, "mif1") || has_tag(head, kMajor, "msf1");
+  if (!is_open) return picture_brand(head, kMajor);
+  const std::uint64_t end = std::min<std::uint64_t>(big_endian(head, 0, 4), head.size());
+  for (std::size_t at = kCompatible; at + 4 <= end; at += 4) {
+    if (const auto found = picture_brand(head, at)) return found;
+  }
+  return MediaFormat::kHeic;
+}
+
+bool is_tiff(ByteView head) {
+  constexpr auto kMarks =
+      std::to_array<std::string_view>({{"II*\0", 4}, {"MM\0*", 4}, {"II+\0", 4}, {"MM\0+", 4}});
+  return std::ranges::any_of(kMarks, [&](std::string_view mark) { return has_tag(head, 0, mark); });
 }
 
 bool is_mp4(ByteView head) {
@@ -151,8 +169,6 @@ std::optional<MediaFormat> sniff_other_container(ByteView head) {
 /// Returns the name of a format that is not read; nothing for bytes of no known one.
 std::optional<std::string_view> foreign_format(ByteView head) {
   constexpr std::array kMarks = std::to_array<std::pair<std::string_view, std::string_view>>({
-      {std::string_view("II*\0", 4), "TIFF"},
-      {std::string_view("MM\0*", 4), "TIFF"},
       {std::string_view("\0\0\0\x0CJXL ", 8), "JPEG XL"},
       {"\xFF\x0A", "JPEG XL"},
       {std::string_view("\0\0\0\x0CjP  ", 8), "JPEG 2000"},
@@ -169,7 +185,7 @@ std::optional<std::string_view> foreign_format(ByteView head) {
       {"\x1F\x8B", "gzip"},
       {"PK\x03\x04", "a zip archive"},
   });
-  if (const auto brand = picture_brand(head)) return brand;
+  if (has_tag(head, 4, "ftypjp2 ")) return "JPEG 2000";
   const auto mark = std::ranges::find_if(
       kMarks, [&](const auto& entry) { return has_tag(head, 0, entry.first); });
   return mark == kMarks.end() ? std::nullopt : std::optional(mark->second);
@@ -187,7 +203,9 @@ std::optional<MediaFormat> sniff(ByteView head) {
   if (has_tag(head, 0, "\x1A\x45\xDF\xA3")) return MediaFormat::kMatroska;
   if (const auto riff = sniff_riff(head)) return riff;
   if (is_bmp(head)) return MediaFormat::kBmp;
-  if (is_mp4(head) && !picture_brand(head)) return MediaFormat::kMp4;
+  if (is_tiff(head)) return MediaFormat::kTiff;
+  if (const auto picture = sniff_picture_file(head)) return picture;
+  if (is_mp4(head) && !has_tag(head, 4, "ftypjp2 ")) return MediaFormat::kMp4;
   if (const auto other = sniff_other_container(head)) return other;
   if (has_tag(head, 0, "ID3") || is_mpeg_audio(head)) return MediaFormat::kMp3;
   return std::nullopt;

@@ -32,6 +32,17 @@ Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height
 Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
                           Truncated truncated = Truncated::kBad);
 
+// These three are for decode workers alone (needs_worker). A build may be without the last two.
+
+/// Decodes the first picture. Errors: also those of DecodeLimit::check, between strips or tiles.
+Result<Pixels> decode_tiff(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
+                           const DecodeLimit& limit);
+/// Decodes the primary picture with libheif and libde265, and carries out the turns and cuts that
+/// the file asks for: `width` × `height` is the result.
+Result<Pixels> decode_heic(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+/// Decodes the primary picture with libavif and dav1d.
+Result<Pixels> decode_avif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+
 /// Returns the bytes of `width` × `height` pixels of `channels`. Errors: kResourceExhausted.
 Result<std::size_t> pixel_bytes(std::int32_t width, std::int32_t height, int channels);
 

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/image_codecs.h"
+#include "decode/image/image_headers.h"
 #include "decode/resize/orientation.h"
 #include "decode/shape/sample_shape.h"
 
@@ -41,8 +42,20 @@ Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, ImageD
       return decode_gif(file, stored.width, stored.height, how.alpha, how.truncated);
     case MediaFormat::kBmp:
       return decode_bmp(file, stored.width, stored.height, how.alpha, how.truncated);
+    case MediaFormat::kTiff:
+      return decode_tiff(file, stored.width, stored.height, how.alpha, limit);
+#if ISOCOST_WITH_HEIF
+    case MediaFormat::kHeic:
+      return decode_heic(file, stored.width, stored.height, how.alpha);
+#endif
+#if ISOCOST_WITH_AVIF
+    case MediaFormat::kAvif:
+      return decode_avif(file, stored.width, stored.height, how.alpha);
+#endif
     default:
-      return Error(ErrorCode::kInvalidArgument, "not an image format");
+      return modality_of(shape.format) == Modality::kImage
+                 ? left_out(shape.format)
+                 : Error(ErrorCode::kInvalidArgument, "not an image format");
   }
 }
 

@@ -25,6 +25,14 @@ Result<PartShape> read_stored(HeaderWindow& window, MediaFormat format, std::int
       return read_gif_header(window);
     case MediaFormat::kBmp:
       return read_bmp_header(window);
+    case MediaFormat::kTiff:
+      return read_tiff_header(window, max_pixels);
+    case MediaFormat::kHeic:
+      if (ISOCOST_WITH_HEIF == 0) return left_out(format);
+      return read_heic_header(window, max_pixels);
+    case MediaFormat::kAvif:
+      if (ISOCOST_WITH_AVIF == 0) return left_out(format);
+      return read_avif_header(window, max_pixels);
     default:
       return Error(ErrorCode::kInvalidArgument, "read_image_header: not an image format");
   }
@@ -42,6 +50,13 @@ Result<PartShape> read_image_header(HeaderWindow& window, MediaFormat format,
   shape.encoded_bytes = window.size();
   if (exchanges_sides(shape.orientation)) std::swap(shape.width, shape.height);
   return shape;
+}
+
+Error left_out(MediaFormat format) {
+  return {ErrorCode::kUnsupported,
+          "is " + std::string(format_name(format)) +
+              ", and this build of Isocost has no decoder for it: convert it, or install Isocost "
+              "from its Debian packages"};
 }
 
 Status check_pixels(const PartShape& shape, std::int64_t max_pixels) {

@@ -8,8 +8,8 @@
 
 namespace isocost {
 
-/// Reads the shape from the header for kJpeg, kPng, kWebp, kGif, kBmp; the caller has checked the
-/// marks of the format. Makes a few reads of 4 KiB, and no allocation. Errors: kCorrupt,
+/// Reads the shape from the header for kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kHeic and kAvif;
+/// the caller has checked the marks of the format. Makes a few reads of 4 KiB. Errors: kCorrupt,
 /// kUnsupported, kResourceExhausted (more pixels), kIo.
 Result<PartShape> read_image_header(HeaderWindow& window, MediaFormat format,
                                     std::int64_t max_pixels);
@@ -27,6 +27,13 @@ Result<PartShape> read_png_header(HeaderWindow& window, std::int64_t max_pixels)
 Result<PartShape> read_webp_header(HeaderWindow& window);
 Result<PartShape> read_gif_header(HeaderWindow& window);
 Result<PartShape> read_bmp_header(HeaderWindow& window);
+Result<PartShape> read_tiff_header(HeaderWindow& window, std::int64_t max_pixels);
+/// The shape is that of the displayed picture, which is upright.
+Result<PartShape> read_heic_header(HeaderWindow& window, std::int64_t max_pixels);
+Result<PartShape> read_avif_header(HeaderWindow& window, std::int64_t max_pixels);
+
+/// Returns the error of a format whose decoder this build was made without.
+Error left_out(MediaFormat format);
 
 /// Checks the size of an image. Errors: kResourceExhausted if it has more than `max_pixels`.
 Status check_pixels(const PartShape& shape, std::int64_t max_pixels);

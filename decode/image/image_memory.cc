@@ -56,6 +56,10 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) 
              std::int64_t{shape.width} * 64;  // two canvases, if it is animated
     case MediaFormat::kGif:
       return common + pixels * (3 + 1);  // RGB and colour indices
+    case MediaFormat::kTiff:
+    case MediaFormat::kHeic:
+    case MediaFormat::kAvif:
+      return common + shape.encoded_bytes + kMiB + pixels * shape.channels;
     default:
       // BMP: a packet with the rows that may be missing, frame, RGBA.
       return common + std::max(shape.encoded_bytes, kMiB + pixels * 4 + shape.height * 3) +

@@ -52,6 +52,9 @@ constexpr std::array kFormats = {
     Format{"ADTS AAC", Modality::kAudio},
     Format{"AIFF", Modality::kAudio},
     Format{"CAF", Modality::kAudio},
+    Format{"TIFF", Modality::kImage},
+    Format{"HEIC", Modality::kImage},
+    Format{"AVIF", Modality::kImage},
 };
 static_assert(kFormats.size() == static_cast<std::size_t>(kLastFormat) + 1);
 
@@ -82,18 +85,28 @@ constexpr std::array kExtensions = std::to_array<std::pair<std::string_view, Med
     {"wma", MediaFormat::kWma},       {"spx", MediaFormat::kOggSound},
     {"aac", MediaFormat::kAdts},      {"aif", MediaFormat::kAiff},
     {"aiff", MediaFormat::kAiff},     {"aifc", MediaFormat::kAiff},
-    {"caf", MediaFormat::kCaf},
+    {"caf", MediaFormat::kCaf},       {"tif", MediaFormat::kTiff},
+    {"tiff", MediaFormat::kTiff},     {"heic", MediaFormat::kHeic},
+    {"heif", MediaFormat::kHeic},     {"hif", MediaFormat::kHeic},
+    {"avif", MediaFormat::kAvif},     {"avifs", MediaFormat::kAvif},
 });
 
 // Media of formats that are not read, and other names of those that are.
 constexpr std::array kOtherMedia = std::to_array<std::pair<std::string_view, Modality>>({
-    {"avif", Modality::kImage}, {"avifs", Modality::kImage}, {"heic", Modality::kImage},
-    {"heif", Modality::kImage}, {"hif", Modality::kImage},   {"tif", Modality::kImage},
-    {"tiff", Modality::kImage}, {"jxl", Modality::kImage},   {"jp2", Modality::kImage},
-    {"j2k", Modality::kImage},  {"jpx", Modality::kImage},   {"apng", Modality::kImage},
-    {"dib", Modality::kImage},  {"ico", Modality::kImage},   {"tga", Modality::kImage},
-    {"ppm", Modality::kImage},  {"pgm", Modality::kImage},   {"svg", Modality::kImage},
-    {"amr", Modality::kAudio},  {"au", Modality::kAudio},    {"mp2", Modality::kAudio},
+    {"jxl", Modality::kImage},
+    {"jp2", Modality::kImage},
+    {"j2k", Modality::kImage},
+    {"jpx", Modality::kImage},
+    {"apng", Modality::kImage},
+    {"dib", Modality::kImage},
+    {"ico", Modality::kImage},
+    {"tga", Modality::kImage},
+    {"ppm", Modality::kImage},
+    {"pgm", Modality::kImage},
+    {"svg", Modality::kImage},
+    {"amr", Modality::kAudio},
+    {"au", Modality::kAudio},
+    {"mp2", Modality::kAudio},
     {"ac3", Modality::kAudio},
 });
 
@@ -136,6 +149,11 @@ std::optional<Modality> modality_from_name(std::string_view part_name) {
 
 Modality modality_of(MediaFormat format) {
   return kFormats.at(static_cast<std::size_t>(format)).modality;
+}
+
+bool needs_worker(MediaFormat format) {
+  return format == MediaFormat::kTiff || format == MediaFormat::kHeic ||
+         format == MediaFormat::kAvif;
 }
 
 std::optional<MediaFormat> sound_only(MediaFormat container) {

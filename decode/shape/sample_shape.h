@@ -45,8 +45,11 @@ enum class MediaFormat : std::uint8_t {
   kAdts = 29,
   kAiff = 30,
   kCaf = 31,
+  kTiff = 32,
+  kHeic = 33,
+  kAvif = 34,
 };
-inline constexpr MediaFormat kLastFormat = MediaFormat::kCaf;
+inline constexpr MediaFormat kLastFormat = MediaFormat::kAvif;
 
 /// Properties of one part of a sample that its header contains, without decoding pixels or audio.
 struct PartShape {
@@ -59,7 +62,9 @@ struct PartShape {
   std::int32_t sample_rate = 0;  ///< Audio: Hz. Video: numerator of the mean frames a second.
   std::int32_t channels = 0;     ///< Audio. Video: denominator of the mean frames a second. JPEG:
                                  ///< components, where its scans are decoded together
-                                 ///< (progressive), which takes their memory; other images: 0.
+                                 ///< (progressive), which takes their memory. TIFF, HEIC and AVIF:
+                                 ///< bytes that their decoders take for each pixel, rounded up.
+                                 ///< Other images: 0.
   std::int64_t frames = 0;       ///< Audio: samples per channel. Video: frames that are shown.
   std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
   std::int64_t text_bytes = 0;  ///< Text: UTF-8 bytes without a byte order mark. JSON: bytes of its
@@ -99,6 +104,10 @@ std::optional<Modality> modality_from_name(std::string_view part_name);
 /// Returns the last extension of a part name, in lower case.
 std::string part_extension(std::string_view part_name);
 Modality modality_of(MediaFormat format);
+
+/// Returns whether a format is decoded in worker processes alone, also where others are decoded in
+/// the loader's own: TIFF, HEIC and AVIF, whose libraries are large and have had many faults.
+bool needs_worker(MediaFormat format);
 
 /// Returns the format of a video's container that has only sound; nothing for other formats.
 std::optional<MediaFormat> sound_only(MediaFormat container);

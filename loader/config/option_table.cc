@@ -429,7 +429,7 @@ std::vector<OptionSpec> decode_options() {
                   "Decode in worker processes, so that a decoder that crashes or hangs costs one "
                   "sample; isocost serve does unless told otherwise."),
       text_option("decode_program", &D::decode_program, "FILE",
-                  "With isolate, the isocost program that workers run; empty: the running one."),
+                  "The isocost program that decode workers run; empty: the running one."),
       text_option("index_dir", &D::index_dir, "DIR",
                   "Where shard indexes are kept; empty: .isocost beside the shards."),
       text_option("ignore_parts", &ReadingOptions::ignore_parts, "EXTENSIONS",

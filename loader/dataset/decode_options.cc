@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/range.h"
+#include "decode/isolation/guarded_decoder.h"
 #include "decode/isolation/isolated_decoder.h"
 #include "loader/dataset/decoding_memory.h"
 #include "loader/dataset/formats/sample_reading.h"
@@ -25,16 +26,16 @@ Status DecodeOptions::validate() const {
 
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,
                                                     const DecodeOptions& options, LogSink log) {
-  if (!options.isolate) {
-    keep_freed_memory();  // memory of one decoded picture serves the next one
-    return make_in_process_decoder(recipe, options.decode_timeout);
-  }
   IsolationOptions isolation;
   if (!options.decode_program.empty()) isolation.program = options.decode_program;
   isolation.workers = static_cast<std::size_t>(options.workers);
   isolation.cpu_time = options.decode_timeout;
   isolation.memory = decoding_share(options.memory);
   isolation.log = std::move(log);
+  if (!options.isolate) {
+    keep_freed_memory();  // memory of one decoded picture serves the next one
+    return make_guarded_decoder(recipe, isolation);
+  }
   return make_isolated_decoder(recipe, isolation);
 }
 

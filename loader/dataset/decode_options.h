@@ -28,7 +28,8 @@ struct DecodeOptions {
   std::chrono::milliseconds io_timeout{120'000};
   /// CPU time that decoding one sample may take.
   std::chrono::milliseconds decode_timeout{60'000};
-  /// Whether samples are decoded in worker processes; see decode/isolation/isolated_decoder.h.
+  /// Whether all samples are decoded in worker processes, and not only those that need one; see
+  /// decode/isolation/.
   bool isolate = false;
   std::filesystem::path decode_program;  ///< The isocost program; empty: this process's.
 

@@ -181,7 +181,7 @@ class MakeShards(WithShards):
         shards.mkdir()
         picture = base64.b64decode("R0lGODlhAQABAIAAAAAAAAAAACwAAAAAAQABAAACAkQBADs=")
         parts = {"a.jpg": picture, "a.txt": b"a", "a.cls": b"1", "a.json": b'{"score": NaN, "url": null}',
-                 "b.avif": b"none", "b.txt": b"b"}
+                 "b.jxl": b"none", "b.txt": b"b"}
         with tarfile.open(shards / "a.tar", "w") as tar:
             for name, body in parts.items():
                 member = tarfile.TarInfo(name)
@@ -191,14 +191,14 @@ class MakeShards(WithShards):
         for command in ("index", "check", "index"):
             done = isocost(command, shards)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("leave such parts out with --ignore-parts avif", done.stdout)
+            self.assertIn("leave such parts out with --ignore-parts jxl", done.stdout)
             self.assertEqual(done.stderr.count(named), 1)
             self.assertIn("1 of 1 .jpg are GIF", done.stderr)
-            done = isocost(command, shards, "--ignore-parts", "avif", "--json")
+            done = isocost(command, shards, "--ignore-parts", "jxl", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(done.stdout)["remarks"], [
                 {"kind": "format", "name": "jpg", "detail": "GIF", "count": 1, "of": 1},
-                {"kind": "part", "name": "cls", "count": 1}, {"kind": "ignored part", "name": "avif", "count": 1},
+                {"kind": "part", "name": "cls", "count": 1}, {"kind": "ignored part", "name": "jxl", "count": 1},
                 {"kind": "JSON key", "name": "score", "count": 1}])
 
 
@@ -365,6 +365,26 @@ class Check(WithShards):
                 self.assertEqual(found.returncode, 0, found.stderr)
                 self.assertIn("broken  shard-000001.tar: damaged: ", found.stdout)
         self.assertEqual(isocost("check", self.shards, "--allow-broken-shards", "few").returncode, 2)
+
+    def test_truncated_pictures_are_bad_unless_accepted(self):
+        shards = self.directory / "truncated"
+        shards.mkdir()
+        rows = b"".join(b"\0" + bytes(range(90)) for _row in range(30))
+        head = struct.pack(">IIBBBBB", 30, 30, 8, 2, 0, 0, 0)
+        png = b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+            for kind, data in ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")))
+        with tarfile.open(shards / "a.tar", "w") as tar:
+            for name, body in (("a.png", png[:-60]), ("a.txt", b"a")):
+                member = tarfile.TarInfo(name)
+                member.size = len(body)
+                tar.addfile(member, io.BytesIO(body))
+        checked = isocost("check", shards)
+        self.assertEqual(checked.returncode, 1, checked.stderr)
+        self.assertIn("its PNG is cut off", checked.stdout)
+        for isolate in ("on", "off"):
+            checked = isocost("check", shards, "--truncated", "accept", "--isolate", isolate)
+            self.assertEqual(checked.returncode, 0, checked.stdout)
 
     def test_an_absent_shard_names_the_index_to_delete(self):
         self.assertEqual(isocost("index", self.shards).returncode, 0)

@@ -24,6 +24,7 @@
 #include "base/sanitized.h"
 #include "base/scratch_directory.h"
 #include "base/units.h"
+#include "decode/isolation/guarded_decoder.h"
 #include "decode/isolation/isolated_decoder.h"
 #include "decode/probe.h"
 #include "tests/support/media.h"
@@ -93,6 +94,10 @@ Bytes bytes_of(const fs::path& path) {
   return {bytes.begin(), bytes.end()};
 }
 
+Bytes golden(const std::string& name) {
+  return bytes_of(fs::path(ISOCOST_SOURCE_DIR) / "tests/decode/golden" / name);
+}
+
 class IsolationTest : public testing::Test {
  protected:
   void TearDown() override {
@@ -140,13 +145,58 @@ class IsolationTest : public testing::Test {
   std::unique_ptr<SampleDecoder> decoder_;
 };
 
+TEST_F(IsolationTest, APictureThatNeedsAWorkerStartsIt) {
+  const auto guarded = make_guarded_decoder(recipe_, {.program = ISOCOST_PROGRAM,
+                                                      .workers = 2,
+                                                      .cpu_time = std::chrono::minutes(1),
+                                                      .memory = 512 * kMiB,
+                                                      .log = {}});
+  EXPECT_TRUE(decode(*guarded, MemoryByteSource(picture_), shape_).has_value());
+  EXPECT_THAT(workers(), testing::IsEmpty());
+  for (const std::string name : {"lzw.tif", "420.heic", "420.avif", "avif_called.jpg"}) {
+    const Bytes bytes = golden(name);
+    const PartShape shape = shape_of(bytes, name);
+    const MemoryByteSource source(bytes);
+    const PartBytes part{&shape, &source};
+    const auto here = recipe_.tensors(std::span(&part, 1), pool_);
+    const auto there = decode(*guarded, source, shape);
+    ASSERT_TRUE(here.has_value() && there.has_value()) << name;
+    EXPECT_TRUE(std::ranges::equal(here->front().tensor.bytes(), there->front().tensor.bytes()));
+    EXPECT_EQ(workers().size(), 1U) << name;
+    const auto refused =
+        decode(*make_in_process_decoder(recipe_, std::chrono::minutes(1)), source, shape);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().error.code(), ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST_F(IsolationTest, WithoutAProgramAPictureThatNeedsAWorkerIsNoBadSample) {
+  const auto guarded = make_guarded_decoder(recipe_, {.program = "/nonexistent/isocost",
+                                                      .workers = 1,
+                                                      .cpu_time = std::chrono::minutes(1),
+                                                      .memory = 64 * kMiB,
+                                                      .log = {}});
+  EXPECT_TRUE(decode(*guarded, MemoryByteSource(picture_), shape_).has_value());
+  const Bytes bytes = golden("rgb.tif");
+  const auto refused = decode(*guarded, MemoryByteSource(bytes), shape_of(bytes, "rgb.tif"));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().error.code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(refused.error().error.message(), HasSubstr("decode_program"));
+}
+
 TEST_F(IsolationTest, TensorsAreThoseOfThisProcess) {
   const std::vector<std::pair<std::string, Bytes>> media = {
       {"a.jpg", test::make_jpeg(640, 480)},
       {"b.mp4", test::make_video({})},
       {"c.wav", test::make_wav(test::sine(16'000, 1, 20'000, 440), 16'000, 1)},
       {"d.txt", test::text_bytes("words")},
-      {"e.webp", test::make_webp(100, 100)}};
+      {"e.webp", test::make_webp(100, 100)},
+      {"f.tif", golden("jpeg.tif")},
+      {"g.tif", golden("tiles_deflate.tif")},
+      {"h.heic", golden("grid_turned.heic")},
+      {"i.heic", golden("444p12.heic")},
+      {"j.avif", golden("grid10.avif")},
+      {"k.avif", golden("premultiplied12.avif")}};
   std::vector<PartShape> shapes;
   std::vector<MemoryByteSource> sources;
   std::vector<PartBytes> parts;

@@ -209,7 +209,7 @@ Status Maker::count_unread(const InputSample& sample, const std::vector<OpenPart
     ISOCOST_ASSIGN(const std::size_t read,
                    parts[i].source->read_at(0, std::as_writable_bytes(std::span(json))));
     json.resize(read);
-    keys.merge(unread_json_keys(json, sample.own_keys, has_text));
+    keys.merge(unread_json_keys(json, sample.own_keys, has_text, options_.reading.weight_key));
   }
   for (const std::string& key : keys) unread_.add("JSON key", key);
   for (const std::string& part : unread_parts) unread_.add("part", part);
@@ -270,7 +270,7 @@ std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPa
   }
   if (!modality_from_name(part.name)) return std::nullopt;  // a part for the user's own code
   readable = true;
-  auto shape = probe(*opened.source, part.name, options_.limits);
+  auto shape = probe(*opened.source, part.name, options_.limits, options_.reading.weight_key);
   if (!shape) return Refusal{part.name, std::move(shape).error()};
   if (part.modality && shape->modality != *part.modality) {
     return Refusal{part.name,
@@ -370,12 +370,12 @@ Status MakeShardsOptions::validate() const {
 Result<MadeShards> make_shards(const fs::path& source, const fs::path& output,
                                const MakeShardsOptions& options) {
   ISOCOST_TRY(options.validate());
-  ISOCOST_ASSIGN(IgnoredParts ignored, IgnoredParts::parse(options.ignore_parts));
+  ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(options.reading));
   ISOCOST_ASSIGN(const std::unique_ptr<SampleInput> input,
                  SampleInput::open(source, {.media_root = options.media_root,
                                             .number_keys = options.number_keys,
                                             .class_from_directory = options.class_from_directory,
-                                            .ignored = std::move(ignored),
+                                            .ignored = std::move(reading.ignored),
                                             .log = options.log}));
   Maker maker(output, options);
   ISOCOST_TRY(maker.prepare());

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "decode/probe.h"
 #include "loader/dataset/catalogue/bad_sample.h"
+#include "loader/dataset/formats/sample_reading.h"
 
 namespace isocost {
 
@@ -33,7 +34,8 @@ struct MakeShardsOptions {
   /// Whether each sample of a directory gets a JSON part {"class": "NAME"} with the name of the
   /// directory that its files lie in.
   bool class_from_directory = false;
-  std::string ignore_parts;  ///< Extensions of a directory's files that are left out: "avif,heic".
+  ReadingOptions
+      reading;  ///< With them in mind JSON is checked; they leave out a directory's files.
   ProbeLimits limits;
   std::stop_token stop;
   ProgressSink progress;

@@ -3,6 +3,8 @@
 
     pip install pillow && python3 make.py      # needs the ffmpeg program, too
 
+TIFF, AVIF and HEIC files are made by make_tiffs.py and make_heifs.py afterwards.
+
 Pictures are read by Pillow, videos by the ffmpeg program. NAME.ppm holds the pixels of NAME: RGB,
 transparency composed on white; of a video, the last frame. truncated.txt has a line for each file
 that was cut after some bytes: its name, these bytes, and the CRC-32 of the pixels that Pillow makes
@@ -384,7 +386,7 @@ def videos():
 
 def main():
     for old in FOLDER.iterdir():
-        if old.name not in ("make.py", "truncated_progressive.txt"):
+        if old.suffix != ".py" and old.name != "truncated_progressive.txt":
             old.unlink()
     for make in (jpegs, pngs, webps, gifs, bmps, orientations, pngs_with_faults, others_with_faults,
                  truncated_pictures, videos):

@@ -1,5 +1,5 @@
 // Any bytes that probe as a picture: tensors of the size that the load says, or an error; and
-// patches as exact models take them, or an error.
+// patches as exact models take them, or an error. worker_picture_fuzz reads the other formats.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
+#include "decode/shape/sample_shape.h"
 
 constexpr isocost::PatchGrid kGrid{4, 6};
 
@@ -30,13 +31,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.max_pixels = 1 << 16;
   for (const char* name : {"jpg", "png", "webp", "gif", "bmp"}) {
     const auto shape = isocost::probe(source, name, limits);
-    if (!shape.has_value()) continue;
+    if (!shape.has_value() || isocost::needs_worker(shape->format)) continue;
     static std::vector<std::byte> patches(static_cast<std::size_t>(kGrid.bytes()));
     static_cast<void>(isocost::framed_image_patches(source, *shape, isocost::whole(kGrid), kGrid,
                                                     {}, {}, patches, {}));
     for (const auto exactness : {isocost::Exactness::kExact, isocost::Exactness::kFast}) {
-      static_cast<void>(isocost::framed_image_patches(source, *shape, middle(), kGrid, {},
-                                                      {.exactness = exactness}, patches, {}));
+      for (const auto truncated : {isocost::Truncated::kBad, isocost::Truncated::kAccept}) {
+        const isocost::PictureDecoding how{.exactness = exactness, .truncated = truncated};
+        static_cast<void>(isocost::framed_image_patches(source, *shape, middle(), kGrid, {}, how,
+                                                        patches, {}));
+      }
     }
     const isocost::PartBytes part{&*shape, &source};
     const auto tensors = recipe->tensors(std::span(&part, 1), pool);

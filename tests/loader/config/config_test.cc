@@ -87,6 +87,18 @@ TEST(NodeOptions, ARecipeBesideAModelIsRefusedWhateverItSays) {
             "node.toml:1: recipe.video_fps: " + both);
 }
 
+TEST(NodeOptions, TruncatedIsASettingOfBothKindsOfRecipe) {
+  NodeOptions native;
+  ASSERT_TRUE(apply_toml("truncated = 'accept'\n", native));
+  EXPECT_EQ(std::get<Native28Options>(native.decode.recipe).truncated, Truncated::kAccept);
+  for (const char* toml :
+       {"truncated = 'accept'\nmodel = 'dir'\n", "model = 'dir'\ntruncated = 'accept'\n"}) {
+    NodeOptions model;
+    ASSERT_TRUE(apply_toml(toml, model));
+    EXPECT_EQ(std::get<ModelRecipeOptions>(model.decode.recipe).truncated, Truncated::kAccept);
+  }
+}
+
 TEST(NodeOptions, PicturesOfAModelHaveTheirSettingsInAnyOrder) {
   NodeOptions options;
   ASSERT_TRUE(apply_toml("exactness = 'fast'\nmodel = 'dir'\nalpha = 'drop'\n", options));

@@ -537,6 +537,7 @@ class DataLoader:
         layout = self.layout
         if layout is None:
             settings.add("ranks", self._process.world_size, "world_size=")
+        arguments.add_program(settings)
         # Made before the token pass, which takes long and may replace tokens.
         options = _isocost.NodeOptions(settings.pairs(), layout, "" if layout is None else layout.file)
         model = settings.value("model")

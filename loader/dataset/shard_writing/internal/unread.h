@@ -31,6 +31,6 @@ class UnreadCounts {
 /// text.
 std::set<std::string> unread_json_keys(std::string_view json,
                                        std::span<const std::string_view> own_keys,
-                                       bool beside_text);
+                                       bool beside_text, std::string_view weight_key);
 
 }  // namespace isocost

@@ -276,7 +276,7 @@ TEST_F(RecordForms, CountsFilesThatNoModelSees) {
       make_shards(tree, out(), options_).error().message(),
       HasSubstr("b: heic: begins as no format that is read: convert it, or leave such parts "
                 "out with --ignore-parts heic"));
-  options_.ignore_parts = "heic";
+  options_.reading.ignore_parts = "heic";
   const auto made = make_shards(tree, out(), options_);
   ASSERT_TRUE(made.has_value()) << made.error().message();
   EXPECT_THAT(names(), ElementsAre("a.bin", "a.json", "a.png"));

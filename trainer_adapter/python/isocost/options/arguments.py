@@ -93,11 +93,23 @@ def _add_recipe(settings: NodeSettings, value: Any, source: str) -> None:
         settings.add(f"recipe.{name}", getattr(recipe, name), source)
 
 
+def add_program(settings: NodeSettings) -> None:
+    """Adds the program that decode workers run, unless it was given or there is none. A node that decodes in its own
+    process needs it, too: pictures of some formats are decoded by workers alone."""
+    program = _found_program()
+    if program is not None and not settings.value("decode_program"):
+        settings.replace("decode_program", program, "the program beside this Python")
+
+
+def _found_program() -> Optional[str]:
+    beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))
+    return beside or shutil.which("isocost")
+
+
 def _program() -> str:
     """Returns the path of the program isocost, which decode workers run. Raises FileNotFoundError where there is
     none."""
-    beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))
-    found = beside or shutil.which("isocost")
+    found = _found_program()
     if found is None:
         raise FileNotFoundError("isolate = True: decode workers run the program isocost, which is neither on PATH nor "
                                 "beside this Python: install it, or give decode_program=")

@@ -71,6 +71,8 @@ class NodeOptions:
         exactness: How near a model's pictures are to those of its own processor: equal, or about equal, where JPEGs are
             scaled down while they are decoded.
         alpha: What becomes of the transparency of a model's pictures: they are composed on white, or it is ignored.
+        truncated: What becomes of a picture whose file is cut off: its sample is bad, or what is missing is grey in a
+            JPEG and zero elsewhere, as with Pillow's LOAD_TRUNCATED_IMAGES.
         on_bad_sample: A bad sample is left out, replaced by another one, or ends training.
         max_bad_samples: Bad samples beyond which training ends: a number, or a percentage of the samples looked at,
             which counts from ten bad samples on.
@@ -88,9 +90,11 @@ class NodeOptions:
         decode_timeout: Seconds of CPU time that decoding one sample may take; one that takes longer is bad.
         isolate: Decode in worker processes, so that a decoder that crashes or hangs costs one sample; isocost serve
             does unless told otherwise.
-        decode_program: With isolate, the isocost program that workers run; empty: the running one.
+        decode_program: The isocost program that decode workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         ignore_parts: Extensions of parts that are left out of samples, as in avif,heic. The index keeps the choice, so
+            give all commands the same.
+        weight_key: Member of a sample's JSON that scales its loss; empty: none does. The index keeps the choice, so
             give all commands the same.
         plan_ahead: Steps decoded and planned ahead of training.
         io_threads: Threads of ZeroMQ, 1 to 64, each of which moves the bytes of some of the trainers. Raise it if
@@ -123,6 +127,7 @@ class NodeOptions:
     resize_order: Literal["width-first", "pillow-13"] = "width-first"
     exactness: Literal["exact", "fast"] = "exact"
     alpha: Literal["white", "drop"] = "white"
+    truncated: Literal["bad", "accept"] = "bad"
     on_bad_sample: Literal["skip", "replace", "fail"] = "skip"
     max_bad_samples: Union[int, str] = "1%"
     bad_samples_file: Path = ""
@@ -138,6 +143,7 @@ class NodeOptions:
     decode_program: Path = ""
     index_dir: Path = ""
     ignore_parts: Sequence[str] = ()
+    weight_key: str = "weight"
     plan_ahead: int = 2
     io_threads: int = 1
     shared_memory: bool = True
