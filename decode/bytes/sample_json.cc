@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -86,7 +85,7 @@ Status SampleReader::other() {
 Status SampleReader::number(std::string_view token) {
   if (!at_weight()) return other();
   const double value = json_number(token);
-  constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
+  constexpr double kMost = 3e38;  // what the wire takes
   if (!(value >= 0 && value <= kMost)) {
     return corrupt("has the '" + key_ + "' " + std::string(token.substr(0, 40)) +
                    ", which is negative, too large or no number");

@@ -28,10 +28,11 @@ class GuardedDecoder final : public SampleDecoder {
     if (guarded == parts.end()) return here_->tensors(parts, pool, stop);
     const auto workers = this->workers(stop);
     if (!workers) {
-      Error error(ErrorCode::kUnavailable, std::string(format_name(guarded->shape->format)) +
-                                               " is decoded in a process of its own, which "
-                                               "decode_program names: " +
-                                               workers.error().message());
+      Error error(ErrorCode::kUnavailable,
+                  std::string(format_name(guarded->shape->format)) +
+                      " is decoded by the program isocost alone: install it and name it as "
+                      "decode_program, or leave such parts out by ignore_parts: " +
+                      workers.error().message());
       return tl::unexpected(
           PartError{std::move(error), static_cast<std::size_t>(guarded - parts.begin())});
     }
@@ -39,6 +40,18 @@ class GuardedDecoder final : public SampleDecoder {
   }
 
  private:
+  // Lets the next call in, however this one ends.
+  class Making {
+   public:
+    explicit Making(GuardedDecoder& decoder) : decoder_(decoder) {}
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+    ~Making() { decoder_.end_making(); }
+
+   private:
+    GuardedDecoder& decoder_;
+  };
+
   // Returns the decoder of worker processes. The first call makes it, without the lock, since that
   // starts a process and logs, and others wait for it; if it fails, the next call tries again.
   Result<SampleDecoder*> workers(const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_) {
@@ -50,13 +63,17 @@ class GuardedDecoder final : public SampleDecoder {
       if (workers_) return workers_.get();
       is_being_made_ = true;
     }
-    auto workers = make_isolated_decoder(recipe_, options_);
+    const Making making(*this);
+    ISOCOST_ASSIGN(auto workers, make_isolated_decoder(recipe_, options_));
+    const MutexLock lock(mutex_);
+    workers_ = std::move(workers);
+    return workers_.get();
+  }
+
+  void end_making() ISOCOST_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     is_being_made_ = false;
     made_.notify_all();
-    if (!workers) return std::move(workers).error();
-    workers_ = *std::move(workers);
-    return workers_.get();
   }
 
   const Recipe recipe_;

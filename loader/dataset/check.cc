@@ -38,15 +38,15 @@ void warn_of_weights(const Dataset& dataset, const LogSink& sink) {
   const WeightedSamples& weighted = dataset.weighted();
   if (weighted.count == 0) return;
   const std::string first = sample_name(dataset.shard(weighted.first), dataset.key(weighted.first));
-  const std::string what = weighted.weight == 1
-                               ? "turns of " + first + " have"
-                               : fmt::format("{} has {:g}", first, weighted.weight);
+  const bool of_turns = weighted.weight == 1;
   log(sink, LogLevel::kWarning,
       fmt::format(
           "{} {} a weight in the loss other than 0 and 1 ({}): a trainer with a model's own "
-          "loss refuses the data set, so give loss='token_loss' there; --weight-key names "
-          "another key of their JSON, or none",
-          counted(weighted.count, "sample"), weighted.count == 1 ? "has" : "have", what));
+          "loss refuses the data set, so give loss='token_loss' there{}",
+          counted(weighted.count, "sample"), weighted.count == 1 ? "has" : "have",
+          of_turns ? "turns of " + first + " have"
+                   : fmt::format("{} has {:g}", first, weighted.weight),
+          of_turns ? "" : ", or name another key of their JSON by --weight-key, or none"));
 }
 
 struct BadPart {

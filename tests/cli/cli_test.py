@@ -386,6 +386,29 @@ class Check(WithShards):
             checked = isocost("check", shards, "--truncated", "accept", "--isolate", isolate)
             self.assertEqual(checked.returncode, 0, checked.stdout)
 
+    def test_remarks_of_codecs_and_bytes_behind_the_picture_are_no_fault(self):
+        shards = self.directory / "remarks"
+        shards.mkdir()
+        picture = (pathlib.Path(__file__).parents[1] / "decode/golden/420.avif").read_bytes()
+        media = picture.index(b"mdat") - 4
+        size = struct.unpack_from(">I", picture, media)[0]
+        length = picture.index(struct.pack(">I", size - 8), picture.index(b"iloc"))
+        reserved = bytearray(picture)
+        reserved[media + 8:media + 8] = b"\x4a\x00"  # A unit of a reserved type, on which dav1d remarks.
+        struct.pack_into(">I", reserved, media, size + 2)
+        struct.pack_into(">I", reserved, length, size - 6)
+        with tarfile.open(shards / "a.tar", "w") as tar:
+            for name, body in (("a.avif", bytes(reserved)), ("b.avif", picture + b"\0\0\0"),
+                               ("c.avif", picture + b"\0\0\1\0SEFT of a camera")):
+                member = tarfile.TarInfo(name)
+                member.size = len(body)
+                tar.addfile(member, io.BytesIO(body))
+        with open(self.directory / "log", "wb") as log:  # A worker may write to no file.
+            for isolate in ("on", "off"):
+                checked = subprocess.run([PROGRAM, "check", shards, "--isolate", isolate], stderr=log,
+                                         stdout=subprocess.PIPE, timeout=SECONDS, check=False)
+                self.assertEqual(checked.returncode, 0, checked.stdout)
+
     def test_an_absent_shard_names_the_index_to_delete(self):
         self.assertEqual(isocost("index", self.shards).returncode, 0)
         (self.shards / "shard-000001.tar").unlink()

@@ -1,10 +1,12 @@
 #include "decode/image/internal/heif_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -64,6 +66,14 @@ struct Meta {
   std::optional<HeifBox> associations;
 };
 
+// Returns whether bytes behind the picture are no box that was cut off: cameras append data of
+// their own, and other readers ignore it.
+bool is_foreign(const HeifBox& box, const Error& error) {
+  constexpr std::array<std::string_view, 7> kOuter = {"mdat", "moov", "moof", "free",
+                                                      "skip", "meta", "uuid"};
+  return error.code() == ErrorCode::kCorrupt && std::ranges::find(kOuter, box.type) == kOuter.end();
+}
+
 // Finds what the file says of its items.
 class Items {
  public:
@@ -76,8 +86,12 @@ class Items {
     HeifBox box;
     std::optional<HeifBox> meta;
     for (;;) {
-      ISOCOST_ASSIGN(const bool is_there, boxes.next(box));
-      if (!is_there) break;
+      box.type.clear();
+      auto is_there = boxes.next(box);
+      if (!is_there && (!meta || !is_foreign(box, is_there.error()))) {
+        return std::move(is_there).error();
+      }
+      if (!is_there || !*is_there) break;
       if (box.type == "meta" && !meta) meta = box;
     }
     if (!meta) return unread_picture("a sequence of frames without a still one");

@@ -4,7 +4,6 @@
 #include <libheif/heif.h>
 #include <libheif/heif_plugin.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

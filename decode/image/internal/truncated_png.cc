@@ -123,7 +123,8 @@ bool TruncatedPng::inflate_row() {
     const int code = inflate(&inflater_, Z_NO_FLUSH);
     if (code == Z_MEM_ERROR) throw std::bad_alloc();
     at += room - inflater_.avail_out;
-    if (code != Z_OK && at < row_.size()) return false;
+    const bool has_ended = code == Z_STREAM_END && at == row_.size();
+    if (code != Z_OK && !has_ended) return false;
   }
   return row_[0] <= SPNG_FILTER_PAETH;
 }

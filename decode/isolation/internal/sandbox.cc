@@ -1,11 +1,13 @@
 #include "decode/isolation/internal/sandbox.h"
 
+#include <fcntl.h>
 #include <seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 
@@ -55,9 +57,20 @@ bool filter_system_calls() {
   return seccomp_load(filter.get()) == 0;
 }
 
+// Codecs print remarks, which would end the process where standard error is a file, since no file
+// may grow here.
+void drop_remarks_of_codecs() {
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  (void)dup2(nowhere, STDERR_FILENO);
+  (void)close(nowhere);
+}
+
 }  // namespace
 
 bool enter_sandbox(std::int64_t memory) {
+  if (!kIsSanitized) drop_remarks_of_codecs();
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   const rlim_t now = mapped_bytes();  // read first, since it opens a file
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_NOFILE, 0);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
-#include <utility>
 
 #include "base/fingerprint.h"
 #include "base/utf8.h"
@@ -13,7 +12,8 @@ namespace isocost {
 namespace {
 
 bool is_read_as_something_else(std::string_view key) {
-  constexpr std::array<std::string_view, 4> kOthers = {"id", "text", "messages", "conversations"};
+  constexpr std::array<std::string_view, 8> kOthers = {
+      "id", "text", "messages", "conversations", "system", "tools", "task", "language"};
   return std::ranges::find(kOthers, key) != kOthers.end();
 }
 

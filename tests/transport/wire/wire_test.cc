@@ -111,11 +111,11 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
 
 // The examples of docs/wire_format.md.
 TEST(Wire, IsWhatTheDocumentShows) {
-  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4304000500");
-  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4304000200020000000700000000000000");
-  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4304000300000000000700000001000000");
+  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4305000500");
+  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4305000200020000000700000000000000");
+  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4305000300000000000700000001000000");
   EXPECT_EQ(hex(encode(Refusal{ErrorCode::kAlreadyExists, "rank 0 is taken"})),
-            "49534f4304004100020f00000072616e6b20302069732074616b656e");
+            "49534f4305004100020f00000072616e6b20302069732074616b656e");
 }
 
 TEST(Wire, EveryCutIsCorrupt) {
@@ -151,12 +151,12 @@ TEST(Wire, ErrorsArriveAsPrintableText) {
 
 TEST(Wire, AnotherVersionIsRefusedButItsRefusalIsRead) {
   auto bytes = encode(Hello{});
-  for (const auto& [version, older] : {std::pair{9, 4}, std::pair{1, 1}}) {
+  for (const auto& [version, older] : {std::pair{9, 5}, std::pair{1, 1}}) {
     bytes[4] = static_cast<std::byte>(version);
     const auto read = decode(bytes);
     EXPECT_EQ(read.error().code(), ErrorCode::kUnsupported);
     const std::string& message = read.error().message();
-    EXPECT_NE(message.find(version == 9 ? "versions 4 and 9" : "versions 1 and 4"),
+    EXPECT_NE(message.find(version == 9 ? "versions 5 and 9" : "versions 1 and 5"),
               std::string::npos)
         << message;
     EXPECT_TRUE(message.ends_with("update the side that uses version " + std::to_string(older)))

@@ -1,6 +1,5 @@
 #include "loader/dataset/shard_writing/internal/embedded_medium.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>

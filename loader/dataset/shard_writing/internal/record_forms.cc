@@ -209,6 +209,7 @@ Result<InputPart> RecordForms::manifest_part(const Json& part) {
 // Makes a sample of a conversation. The JSON part is the record byte for byte, so that numbers and
 // repeated keys are kept, unless it holds bytes of media, or no record is given.
 Result<InputSample> RecordForms::conversation(Json object, std::string record) {
+  ISOCOST_TRY(refuse_preferences(object));
   InputSample sample;
   sample.own_keys = kOwnKeys;
   ISOCOST_ASSIGN(const ConversationMedia found, conversation_media(object));
@@ -219,10 +220,7 @@ Result<InputSample> RecordForms::conversation(Json object, std::string record) {
   record.erase(record.find_last_not_of(kSpaces) + 1);
   record.erase(0, record.find_first_not_of(kSpaces));
   sample.parts.push_back({"json", std::move(record)});
-  if (!found.has_assistant) {
-    ISOCOST_TRY(refuse_preferences(object));
-    ++without_an_assistant_;
-  }
+  if (!found.has_assistant) ++without_an_assistant_;
   return sample;
 }
 

@@ -269,23 +269,22 @@ TEST_F(RecordForms, CountsFilesThatNoModelSees) {
   write_file(tree / "a.png", png_);
   write_file(tree / "a.bin", "beside a picture");
   write_file(tree / "a.json", R"({"url": 1, "text": "read"})");
-  write_file(tree / "b.heic", "alone");
-  write_file(tree / "c.heic", "alone");
+  write_file(tree / "b.jxl", "alone");
+  write_file(tree / "c.jxl", "alone");
   write_file(tree / "Thumbs.db", "alone");
-  EXPECT_THAT(
-      make_shards(tree, out(), options_).error().message(),
-      HasSubstr("b: heic: begins as no format that is read: convert it, or leave such parts "
-                "out with --ignore-parts heic"));
-  options_.reading.ignore_parts = "heic";
+  EXPECT_THAT(make_shards(tree, out(), options_).error().message(),
+              HasSubstr("b: jxl: begins as no format that is read: convert it, or leave such parts "
+                        "out with --ignore-parts jxl"));
+  options_.reading.ignore_parts = "jxl";
   const auto made = make_shards(tree, out(), options_);
   ASSERT_TRUE(made.has_value()) << made.error().message();
   EXPECT_THAT(names(), ElementsAre("a.bin", "a.json", "a.png"));
   EXPECT_THAT(unread(*made),
-              ElementsAre("JSON key url 1", "file db 1", "file heic 2", "part bin 1"));
+              ElementsAre("JSON key url 1", "file db 1", "file jxl 2", "part bin 1"));
 
   for (const char* name : {"a.png", "a.bin", "a.json"}) fs::remove(tree / name);
   options_.force = true;
-  EXPECT_THAT(make_shards(tree, out(), options_).error().message(), HasSubstr(".db, .heic"));
+  EXPECT_THAT(make_shards(tree, out(), options_).error().message(), HasSubstr(".db, .jxl"));
 }
 
 TEST_F(RecordForms, ADirectoryWithCaptionsIsNotReadWithoutThem) {
@@ -352,7 +351,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"image": "b\u0000.png", )" TURN("<image>"), "control character"},
         BadCase{R"({"image": "gone.png", )" TURN("<image>"), "gone.png"},
         BadCase{R"({"image": "junk.png", )" TURN("<image>"), "PNG"},
-        BadCase{R"({"image": "x.tiff", )" TURN("<image>"), "no format that is read"},
+        BadCase{R"({"image": "x.tiff", )" TURN("<image>"), "is no TIFF"},
+        BadCase{R"({"label": false, )" TURN("hi"), "is preference data"},
         BadCase{R"({"image": "b", )" TURN("<image>"), "'b': there is no such file in '"},
         BadCase{R"({"image": "bare", )" TURN("<image>"), "not the extension of"},
         BadCase{R"({"image": "v.mp4", )" TURN("<image>"),

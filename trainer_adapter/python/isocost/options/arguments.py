@@ -94,11 +94,11 @@ def _add_recipe(settings: NodeSettings, value: Any, source: str) -> None:
 
 
 def add_program(settings: NodeSettings) -> None:
-    """Adds the program that decode workers run, unless it was given or there is none. A node that decodes in its own
-    process needs it, too: pictures of some formats are decoded by workers alone."""
-    program = _found_program()
-    if program is not None and not settings.value("decode_program"):
-        settings.replace("decode_program", program, "the program beside this Python")
+    """Adds the program that decode workers run, unless it was given. A node that decodes in its own process needs it,
+    too: pictures of some formats are decoded by workers alone. Where there is none, its name stands for it, since this
+    process, which is Python, is no decode worker."""
+    if not settings.value("decode_program"):
+        settings.replace("decode_program", _found_program() or "isocost", "the program beside this Python")
 
 
 def _found_program() -> Optional[str]:
