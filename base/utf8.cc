@@ -93,4 +93,8 @@ std::string printable_utf8(std::string_view text) {
   return printable;
 }
 
+bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
+  return lower_ascii(text.substr(0, lower.size())) == lower;
+}
+
 }  // namespace isocost

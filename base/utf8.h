@@ -19,6 +19,9 @@ bool is_utf8(std::string_view text);
 /// the locale: for names of files and schemes.
 std::string lower_ascii(std::string_view text);
 
+/// Returns whether the text begins with `lower`, which is in lower case, in whatever case.
+bool starts_with_ignoring_case(std::string_view text, std::string_view lower);
+
 /// Returns `text` without a byte order mark before it.
 std::string_view without_byte_order_mark(std::string_view text);
 

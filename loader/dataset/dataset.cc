@@ -73,7 +73,7 @@ std::string data_arguments(const fs::path& directory, const DatasetOptions& opti
   if (!options.index_dir.empty()) arguments += " --index-dir " + options.index_dir.string();
   const ReadingOptions& reading = options.reading;
   if (!reading.ignore_parts.empty()) arguments += " --ignore-parts " + reading.ignore_parts;
-  if (reading.weight_key != kUsualWeightKey) {
+  if (reading.weight_key != ReadingOptions{}.weight_key) {
     arguments += " --weight-key '" + reading.weight_key + "'";
   }
   return arguments;

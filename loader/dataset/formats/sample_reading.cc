@@ -35,7 +35,7 @@ Result<SampleReading> SampleReading::create(const ReadingOptions& options) {
 }
 
 std::uint64_t SampleReading::hash() const {
-  if (weight_key == kUsualWeightKey) return ignored.hash();
+  if (weight_key == ReadingOptions{}.weight_key) return ignored.hash();
   Fingerprint fingerprint;
   fingerprint.add(ignored.hash());
   fingerprint.add(weight_key);

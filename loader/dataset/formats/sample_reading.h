@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/result.h"
-#include "decode/bytes/sample_json.h"
 #include "loader/dataset/formats/ignored_parts.h"
 
 namespace isocost {
@@ -14,13 +13,13 @@ struct ReadingOptions {
   std::string ignore_parts;  ///< Extensions of parts that are left out: "avif,heic".
   /// The member of a sample's JSON that scales its loss; empty: none does, and each sample has the
   /// weight 1.
-  std::string weight_key{kUsualWeightKey};
+  std::string weight_key = "weight";
 };
 
 /// What is read of a sample. Immutable; const-safe.
 struct SampleReading {
   IgnoredParts ignored;
-  std::string weight_key{kUsualWeightKey};
+  std::string weight_key = ReadingOptions{}.weight_key;
 
   /// Errors: those of IgnoredParts::parse; kInvalidArgument for a weight key that is read as
   /// something else, or that no member is called.

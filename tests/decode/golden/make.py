@@ -315,8 +315,8 @@ def pixels_of_truncated(data):
         return "refused"
 
 
-# Pictures that are not cut: those of 5 and 6 bits a colour are not equal when they are whole, either; Pillow refuses what
-# ends within bytes after the picture, and takes a picture in runs whose end mark alone is missing.
+# Pictures that are not cut: those of 5 and 6 bits a colour are not equal when they are whole, either; Pillow refuses
+# what ends within bytes after the picture, and takes a picture in runs whose end mark alone is missing.
 NOT_CUT = ("rgb555.bmp", "rgb565.bmp", "garbage_after.png", "interlaced_garbage_after.png", "rle8.bmp")
 
 

@@ -137,8 +137,8 @@ def deep_avif(image, pixel_format):
     path = FOLDER / "deep.avif.tmp"
     width, height = image.size
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-i", "-"]
-    run_ffmpeg(source, image.tobytes(), ["-pix_fmt", pixel_format, "-c:v", "libaom-av1", "-still-picture", "1", "-crf", "10",
-                                         "-cpu-used", "8", "-threads", "1", "-f", "avif", str(path)])
+    run_ffmpeg(source, image.tobytes(), ["-pix_fmt", pixel_format, "-c:v", "libaom-av1", "-still-picture", "1", "-crf",
+                                         "10", "-cpu-used", "8", "-threads", "1", "-f", "avif", str(path)])
     data = path.read_bytes()
     path.unlink()
     return data
@@ -149,7 +149,8 @@ def heic(image, **options):
 
 
 def pieces(image, columns, rows, side):
-    return [image.crop((x * side, y * side, (x + 1) * side, (y + 1) * side)) for y in range(rows) for x in range(columns)]
+    return [image.crop((x * side, y * side, (x + 1) * side, (y + 1) * side))
+            for y in range(rows) for x in range(columns)]
 
 
 def avifs():
@@ -264,7 +265,8 @@ def large():
     (LARGE / "444_alpha.avif").write_bytes(avif(Image.merge("RGBA", (*image.split(), seen)), subsampling="4:4:4"))
     (LARGE / "444p12.avif").write_bytes(deep_avif(image, "yuv444p12le"))
     for bits in (10, 12):
-        deep = [first_item(deep_avif(image, f"yuv444p{bits}le")), first_item(deep_avif(seen.convert("RGB"), f"gray{bits}le"))]
+        deep = [first_item(deep_avif(image, f"yuv444p{bits}le")),
+                first_item(deep_avif(seen.convert("RGB"), f"gray{bits}le"))]
         deep[1].properties.append(ALPHA)
         (LARGE / f"444p{bits}_alpha.avif").write_bytes(heif(deep, [(b"auxl", 2, [1])]))
     cells = [first_item(deep_avif(one, "yuv444p12le")) for one in pieces(image.resize((1024, 1024)), 2, 2, 512)]

@@ -14,7 +14,19 @@ import zlib
 
 sys.dont_write_bytecode = True  # the test reads every file of this folder
 
-from make import FOLDER, HEIGHT, WIDTH, XMP_6, on_white, pack_row, picture, pixel, saved, with_alpha, write_ppm  # noqa: E402
+from make import (  # noqa: E402
+    FOLDER,
+    HEIGHT,
+    WIDTH,
+    XMP_6,
+    on_white,
+    pack_row,
+    picture,
+    pixel,
+    saved,
+    with_alpha,
+    write_ppm,
+)
 from PIL import Image, ImageOps  # noqa: E402
 
 SHORT, LONG = 3, 4
@@ -147,7 +159,8 @@ def by_hand():
          tiff([b"".join(rows_of(lambda x, y: [pixel(x, y)[0], alpha(x, y)], 8))], [8, 8], PALETTE, extra=[2],
               more=[(320, SHORT, [pixel(i, 3 * i)[c] << 8 for c in range(3) for i in range(256)])]))
     for order, name in (("<", "intel"), (">", "motorola")):
-        keep(f"rgb16_{name}.tif", tiff([b"".join(rows_of(lambda x, y: wide(pixel(x, y)), 16, order))], [16] * 3, RGB, order))
+        keep(f"rgb16_{name}.tif",
+             tiff([b"".join(rows_of(lambda x, y: wide(pixel(x, y)), 16, order))], [16] * 3, RGB, order))
     rgba = b"".join(rows_of(lambda x, y: [*pixel(x, y), alpha(x, y)], 8))
     rgba16 = b"".join(rows_of(lambda x, y: wide([*pixel(x, y), alpha(x, y)]), 16))
     keep("rgba_unsaid.tif", tiff([rgba], [8] * 4, RGB))
@@ -157,8 +170,10 @@ def by_hand():
     keep("rgba16_premultiplied.tif", tiff([rgba16], [16] * 4, RGB, extra=[1]))
     keep("rgbaxx.tif", tiff([b"".join(rows_of(lambda x, y: [*pixel(x, y), alpha(x, y), 9, 99], 8))], [8] * 6, RGB,
                             extra=[2, 0, 0]))
-    keep("cmyk16.tif", tiff([b"".join(rows_of(lambda x, y: wide([*pixel(x, y), alpha(x, y)]), 16, ">"))], [16] * 4, CMYK, ">"))
-    keep("cmykx.tif", tiff([b"".join(rows_of(lambda x, y: [*pixel(x, y), alpha(x, y), 7], 8))], [8] * 5, CMYK, extra=[0]))
+    keep("cmyk16.tif",
+         tiff([b"".join(rows_of(lambda x, y: wide([*pixel(x, y), alpha(x, y)]), 16, ">"))], [16] * 4, CMYK, ">"))
+    keep("cmykx.tif",
+         tiff([b"".join(rows_of(lambda x, y: [*pixel(x, y), alpha(x, y), 7], 8))], [8] * 5, CMYK, extra=[0]))
     keep("one_depth.tif", tiff([b"".join(rows_of(pixel, 8))], [8], RGB, samples=3))
     planes = [b"".join(rows_of(lambda x, y, c=c: [pixel(x, y)[c]], 8)) for c in range(3)]
     keep("planes.tif", tiff(planes, [8] * 3, RGB, planes=2))

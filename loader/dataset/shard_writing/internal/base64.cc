@@ -25,7 +25,7 @@ constexpr std::array<std::uint8_t, 256> make_digits() {
   return digits;
 }
 
-constexpr std::array<std::uint8_t, 256> kDigits = make_digits();
+constexpr std::array<std::uint8_t, 256> kDigitOf = make_digits();
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
@@ -44,7 +44,7 @@ Result<std::string> decode_base64(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (is_space(c)) continue;
-    const std::uint8_t digit = kDigits.at(static_cast<unsigned char>(c));
+    const std::uint8_t digit = kDigitOf.at(static_cast<unsigned char>(c));
     if (c == '=' ? ++padding > 2 || digits % 4 < 2 : digit == kNone || padding > 0) {
       return wrong("'" + printable_utf8(std::string_view(&c, 1)) + "' is character " +
                    std::to_string(i + 1));

@@ -50,10 +50,6 @@ Result<EmbeddedMedium> medium_of_bytes(std::string bytes, std::string_view forma
                  why.error().message().substr(0, why.error().message().find(':')));
 }
 
-bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-  return lower_ascii(text.substr(0, lower.size())) == lower;
-}
-
 }  // namespace
 
 Result<std::optional<EmbeddedMedium>> medium_of_url(std::string_view text) {

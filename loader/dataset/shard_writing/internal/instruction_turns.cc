@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 5> kAsked = {"instruction", "query", "que
 constexpr std::array<std::string_view, 3> kInputs = {"input", "inputs", "context"};
 constexpr std::array<std::string_view, 8> kAnswers = {
     "output", "response", "answer", "answers", "completion", "target", "targets", "solution"};
-constexpr std::array kMedia = {Modality::kImage, Modality::kVideo, Modality::kAudio};
+constexpr std::array kPlaceholders = {Modality::kImage, Modality::kVideo, Modality::kAudio};
 
 template <typename Candidates>
 Names present(const Json& object, const Candidates& candidates) {
@@ -61,7 +61,7 @@ bool is_list_of_turns(const Json& value) {
 }
 
 bool has_placeholder(const Json& text) {
-  return text.is_string() && std::ranges::any_of(kMedia, [&](Modality modality) {
+  return text.is_string() && std::ranges::any_of(kPlaceholders, [&](Modality modality) {
            const std::string tag = "<" + std::string(modality_name(modality)) + ">";
            return text.get_ref<const std::string&>().find(tag) != std::string::npos;
          });

@@ -27,10 +27,6 @@ constexpr std::string_view kWindows =
     " is a path of Windows: name files relative to one directory, and give that directory as "
     "--media-root";
 
-bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-  return lower_ascii(text.substr(0, lower.size())) == lower;
-}
-
 // Returns whether the name begins with "scheme://".
 bool is_url(std::string_view name) {
   const std::size_t end = name.find("://");

@@ -22,8 +22,8 @@ std::vector<Unread> UnreadCounts::take() {
 }
 
 std::set<std::string> unread_json_keys(std::string_view json,
-                                       std::span<const std::string_view> own_keys,
-                                       bool beside_text, std::string_view weight_key) {
+                                       std::span<const std::string_view> own_keys, bool beside_text,
+                                       std::string_view weight_key) {
   const auto read = parse_sample_json(json, weight_key);
   if (!read) return {};
   std::set<std::string> unread(read->unread.begin(), read->unread.end());

@@ -30,7 +30,7 @@ class UnreadCounts {
 /// if the sample has a text part, too. Keys in `own_keys` are left out. Returns nothing for other
 /// text.
 std::set<std::string> unread_json_keys(std::string_view json,
-                                       std::span<const std::string_view> own_keys,
-                                       bool beside_text, std::string_view weight_key);
+                                       std::span<const std::string_view> own_keys, bool beside_text,
+                                       std::string_view weight_key);
 
 }  // namespace isocost

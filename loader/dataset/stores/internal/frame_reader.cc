@@ -9,7 +9,7 @@
 namespace isocost {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{256} << 10;
+constexpr std::size_t kInputBytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ bool is_compressed(std::span<const std::byte> begin) { return is_gzip(begin) || 
 
 FrameReader::FrameReader(const ByteSource& source, std::string_view kind,
                          std::unique_ptr<StreamDecoder> decoder)
-    : source_(source), kind_(kind), decoder_(std::move(decoder)), input_(kChunk) {}
+    : source_(source), kind_(kind), decoder_(std::move(decoder)), input_(kInputBytes) {}
 
 Result<std::unique_ptr<FrameReader>> FrameReader::open(const ByteSource& source,
                                                        std::string_view kind) {

@@ -135,12 +135,13 @@ class ModelInputs:
         count, first, weight = (welcome[name] for name in ("weighted_samples", "first_weighted", "first_weight"))
         if self._loss != "model" or count == 0:
             return
-        first = f" (the first is {first}: {'its turns have weights' if weight == 1 else f'it has {weight:g}'})"
-        advice = "" if weight == 1 else (" If their JSON holds something else there, name the key that holds weights with "
+        have = "has" if count == 1 else "have"
+        whose = "its turns have weights" if weight == 1 else f"it has {weight:g}"
+        advice = "" if weight == 1 else (" If their JSON holds something else there, name the key of weights with "
                                          "weight_key, or none with weight_key=''")
         raise ValueError(f"loss = 'model': a model's own loss ignores weights other than 0 and 1, and "
-                         f"{counted(count, 'sample')} of the data set {'has' if count == 1 else 'have'} one{first}. Give "
-                         f"loss='token_loss', and take the loss from isocost.token_loss.{advice}")
+                         f"{counted(count, 'sample')} of the data set {have} one (the first is {first}: {whose}). "
+                         f"Give loss='token_loss', and take the loss from isocost.token_loss.{advice}")
 
     def row(self, tensors: Mapping[str, Any], images: List[int], weighted: bool) -> Row:
         """Returns the row of tensors on the CPU. `images`: the number of each sample's images; `weighted`: whether
