@@ -64,7 +64,8 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
   if (hello.has_start && hello.start.cursor != 0 && hello.start.cursor != requirements.cursor) {
     std::string reason =
         " resumes a state of other data or another order of samples: give the node the data, "
-        "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail and lookahead with which the state "
+        "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail and lookahead with which "
+        "the state "
         "was "
         "saved, and the version of Isocost, if its index is another one, as that decides what is "
         "read";

@@ -38,8 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto exactness : {isocost::Exactness::kExact, isocost::Exactness::kFast}) {
       for (const auto truncated : {isocost::Truncated::kBad, isocost::Truncated::kAccept}) {
         const isocost::PictureDecoding how{.exactness = exactness, .truncated = truncated};
-        static_cast<void>(isocost::framed_image_patches(source, *shape, middle(), kGrid, {}, how,
-                                                        patches, {}));
+        static_cast<void>(
+            isocost::framed_image_patches(source, *shape, middle(), kGrid, {}, how, patches, {}));
       }
     }
     const isocost::PartBytes part{&*shape, &source};
