@@ -16,8 +16,8 @@ namespace isocost {
 
 /// Reduces a row of samples, as libtiff returns it, to 8 bits each, as Pillow does: of 16 bits the
 /// upper byte, but grey stops at 255. Grey of fewer bits is spread over 8; palette indices are not.
-/// Of each `samples` the first `kept` are written, and the next pixel is written `step` bytes
-/// later.
+/// A pixel has `samples`, the first `kept` of which are written; the next one is written `step`
+/// bytes later.
 void unpack_tiff_row(const TiffLayout& layout, ByteView row, std::size_t samples, std::size_t kept,
                      std::span<std::uint8_t> to, std::size_t step);
 

@@ -16,7 +16,7 @@ struct ReadingOptions {
   std::string weight_key = "weight";
 };
 
-/// What is read of a sample. Immutable; const-safe.
+/// The choice of what is read of a sample. Immutable; const-safe.
 struct SampleReading {
   IgnoredParts ignored;
   std::string weight_key = ReadingOptions{}.weight_key;
