@@ -492,8 +492,8 @@ class Model(unittest.TestCase):
                                  for weight in microbatch.sample_weights})
         checked = subprocess.run([PROGRAM, "check", self.shards, "--model", model], capture_output=True, text=True,
                                  timeout=TIMEOUT)
-        self.assertRegex(checked.stderr, r"samples have a weight in the loss other than 0 and 1 \(0.tar/s\d+ has 0.5\).*"
-                                         r"loss='token_loss'")
+        self.assertRegex(checked.stderr, r"samples have a weight in the loss other than 0 and 1 "
+                                         r"\(0.tar/s\d+ has 0.5\).*loss='token_loss'")
         for microbatch in self.loader(model, loss="token_loss"):
             self.assertNotIn("num_items_in_batch", dict(microbatch))
 
