@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "loader/config/settings.h"
+#include "loader/config/given_settings.h"
 #include "loader/node/node_options.h"
 
 namespace isocost::cli {

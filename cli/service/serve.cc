@@ -12,8 +12,8 @@
 #include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/service/commands.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/node/node.h"
 
 namespace isocost::cli {

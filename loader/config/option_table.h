@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/config/settings.h"
+#include "loader/config/given_settings.h"
 #include "loader/node/node_options.h"
 
 namespace isocost {

@@ -6,8 +6,8 @@
 
 #include <toml++/toml.h>
 
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 
 namespace isocost {
 namespace {

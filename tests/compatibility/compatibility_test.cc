@@ -18,8 +18,8 @@
 #include "balancer/layout/layout.h"
 #include "base/random.h"
 #include "costmodel/cost_model.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/report/data_profile.h"
 #include "transport/wire/wire.h"
 

@@ -24,13 +24,13 @@
 #include "transport/zmq/internal/fragment_messages.h"
 #include "transport/zmq/internal/frames.h"
 #include "transport/zmq/internal/job_key.h"
+#include "transport/zmq/internal/key_gate.h"
 #include "transport/zmq/internal/lost_peers.h"
 #include "transport/zmq/internal/polling.h"
 #include "transport/zmq/internal/rank_holders.h"
 #include "transport/zmq/internal/server_security.h"
 #include "transport/zmq/internal/stranger_answers.h"
 #include "transport/zmq/internal/wake.h"
-#include "transport/zmq/internal/zap.h"
 
 namespace isocost {
 namespace {

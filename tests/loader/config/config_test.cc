@@ -1,5 +1,5 @@
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

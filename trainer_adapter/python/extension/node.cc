@@ -14,8 +14,8 @@
 
 #include "balancer/layout/layout.h"
 #include "base/utf8.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"

@@ -6,7 +6,7 @@
 #include <zmq.hpp>
 
 #include "base/result.h"
-#include "transport/zmq/internal/zap.h"
+#include "transport/zmq/internal/key_gate.h"
 #include "transport/zmq/keys.h"
 #include "transport/zmq/server.h"
 

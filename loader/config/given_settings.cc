@@ -1,4 +1,4 @@
-#include "loader/config/settings.h"
+#include "loader/config/given_settings.h"
 
 #include <algorithm>
 #include <utility>
