@@ -22,7 +22,7 @@ namespace {
 
 struct CheckArguments {
   DatasetFlags dataset;
-  Settings settings;
+  GivenSettings settings;
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);

@@ -33,7 +33,7 @@ struct DataProfileArguments {
   ReadingOptions reading;
   std::string profile;
   std::string html;
-  Settings recipe;
+  GivenSettings recipe;
   DataProfileOptions options;
   bool force = false;
   bool json = false;

@@ -34,7 +34,7 @@ Status check_index_dir(const std::string& directory) {
 
 struct IndexArguments {
   DatasetFlags dataset;
-  Settings settings;
+  GivenSettings settings;
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);

@@ -11,7 +11,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  isocost::Settings settings;
+  isocost::GivenSettings settings;
   isocost::NodeOptions options;
   auto applied = settings.add_toml(text, "job.toml");
   if (applied) applied = isocost::apply(settings, options);

@@ -39,7 +39,7 @@ using GivenSetting = std::pair<std::string, std::string>;
 
 NodeOptions make_node_options(const std::vector<GivenSetting>& given,
                               const std::optional<Layout>& layout, const std::string& layout_file) {
-  Settings settings;
+  GivenSettings settings;
   for (const auto& [name, text] : given) value(settings.add(name, text, name));
   NodeOptions defaults = embedded_defaults();
   if (layout) defaults.plan.use_layout(std::make_shared<const Layout>(*layout), layout_file);
