@@ -144,8 +144,10 @@ class SoundFile final : public AudioDecoder {
 
   Result<std::span<const float>> read() override {
     const auto channels = static_cast<std::size_t>(info_.channels);
-    const sf_count_t got =
-        sf_readf_float(file_.get(), values_.data(), static_cast<sf_count_t>(mono_.size()));
+    // Beyond the last sample of FLAC, libFLAC would look for another frame in a tag.
+    const sf_count_t most = std::min<sf_count_t>(std::ssize(mono_), info_.frames - position_);
+    if (most <= 0) return std::span<const float>();
+    const sf_count_t got = sf_readf_float(file_.get(), values_.data(), most);
     if (stream_.error) return *stream_.error;
     if (sf_error(file_.get()) != SF_ERR_NO_ERROR) {
       return corrupt("its audio does not decode: " + std::string(sf_strerror(file_.get())));
@@ -155,6 +157,10 @@ class SoundFile final : public AudioDecoder {
         frames, channels, position_, mono_.data(),
         [&](std::size_t frame, std::size_t c) { return values_[frame * channels + c]; }));
     position_ += static_cast<std::int64_t>(frames);
+    const bool is_flac = (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
+    if (is_flac && position_ == info_.frames) {
+      ISOCOST_TRY(check_single_flac(*stream_.source, stream_.position));
+    }
     return std::span<const float>(mono_.data(), frames);
   }
 

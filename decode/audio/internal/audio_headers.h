@@ -41,6 +41,11 @@ Result<AudioHeader> read_wav_header(const ByteSource& source);
 /// Reads the STREAMINFO block of a native FLAC stream.
 Result<AudioHeader> read_flac_header(const ByteSource& source);
 
+/// Checks that no other FLAC stream follows the one whose last sample a decoder has got by reading
+/// up to the offset `read_to`: its samples would be lost. Tags and other bytes may follow. Errors:
+/// kUnsupported, kIo.
+Status check_single_flac(const ByteSource& source, std::int64_t read_to);
+
 /// Reads an Ogg file of Vorbis or Opus: a stream, or several chained one after another. The length
 /// is the granule position of the last page, which must end where the source ends; of chained
 /// streams, the sum. Reads the headers of all pages, since only they tell whether there are
