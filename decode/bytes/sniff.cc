@@ -17,9 +17,10 @@ namespace isocost {
 namespace {
 
 std::optional<MediaFormat> sniff_riff(ByteView head) {
-  if (!has_tag(head, 0, "RIFF") && !has_tag(head, 0, "RF64") && !has_tag(head, 0, "RIFX")) {
-    return std::nullopt;
-  }
+  constexpr std::array<std::string_view, 4> kMarks = {"RIFF", "RF64", "BW64", "RIFX"};
+  const bool is_riff =
+      std::ranges::any_of(kMarks, [&](auto mark) { return has_tag(head, 0, mark); });
+  if (!is_riff) return std::nullopt;
   if (has_tag(head, 8, "WEBP")) return MediaFormat::kWebp;
   if (has_tag(head, 8, "WAVE")) return MediaFormat::kWav;
   if (has_tag(head, 8, "AVI ")) return MediaFormat::kAvi;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -235,9 +236,13 @@ Result<std::optional<std::int64_t>> find_frames(const ByteSource& source, std::i
   return search(source, from, 3 * kMaxFrame, has_run);
 }
 
+/// Returns whether a tag, a chunk of the WAV around an MP3 stream, or only zeros stand here.
 bool is_trailing_tag(ByteView bytes, std::size_t at) {
-  if (has_tag(bytes, at, "TAG") || has_tag(bytes, at, "APETAGEX") ||
-      has_tag(bytes, at, "LYRICSBEGIN") || has_tag(bytes, at, "3DI")) {
+  constexpr std::array<std::string_view, 4> kTags = {"TAG", "APETAGEX", "LYRICSBEGIN", "3DI"};
+  constexpr std::array<std::string_view, 2> kChunks = {"LIST", "id3 "};
+  if (std::ranges::any_of(kTags, [&](auto tag) { return has_tag(bytes, at, tag); })) return true;
+  const std::size_t chunk = at + (at < bytes.size() && bytes[at] == 0 ? 1 : 0);  // behind padding
+  if (std::ranges::any_of(kChunks, [&](auto tag) { return has_tag(bytes, chunk, tag); })) {
     return true;
   }
   return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(),

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -104,6 +106,168 @@ TEST(SoundProperties, FlacStreamsOneAfterAnotherAreNamed) {
                 HasSubstr("another FLAC stream begins at byte " + at));
     EXPECT_THAT(error_of(flac + text(std::string(100'000, 'x')) + flac, "a.flac"),
                 HasSubstr("another FLAC stream begins"));
+  }
+}
+
+Bytes number(std::uint64_t value, std::size_t size, bool is_big = false) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    bytes[i] = static_cast<std::byte>(value >> (8 * (is_big ? size - 1 - i : i)));
+  }
+  return bytes;
+}
+
+Bytes chunk(std::string_view name, const Bytes& body, bool is_big = false) {
+  const Bytes padding(body.size() % 2);
+  return text(name) + number(body.size(), 4, is_big) + body + padding;
+}
+
+struct WavSpec {
+  std::uint64_t tag = 1;
+  std::uint64_t channels = 1;
+  std::uint64_t rate = 16'000;
+  std::uint64_t block = 2;
+  std::uint64_t bits = 16;
+  std::uint64_t block_frames = 0;
+  bool is_big = false;
+};
+
+Bytes wav_format(const WavSpec& spec) {
+  const auto put = [&](std::uint64_t value, std::size_t size) {
+    return number(value, size, spec.is_big);
+  };
+  Bytes extension = spec.tag == 2 ? put(32, 2) : put(2, 2);
+  extension = std::move(extension) + put(spec.block_frames, 2);
+  if (spec.tag == 2) {  // the seven predictors of MS ADPCM
+    extension = std::move(extension) + put(7, 2);
+    for (const std::uint64_t value :
+         {256, 0, 512, 0xFF00, 0, 0, 192, 64, 240, 0, 460, 0xFF30, 392, 0xFF18}) {
+      extension = std::move(extension) + put(value, 2);
+    }
+  }
+  return chunk("fmt ",
+               put(spec.tag, 2) + put(spec.channels, 2) + put(spec.rate, 4) +
+                   put(spec.rate * spec.block, 4) + put(spec.block, 2) + put(spec.bits, 2) +
+                   (spec.tag == 1 ? Bytes() : extension),
+               spec.is_big);
+}
+
+Bytes wav(const WavSpec& spec, const Bytes& data, const Bytes& behind = {}) {
+  const Bytes body = text("WAVE") + wav_format(spec) + chunk("data", data, spec.is_big) + behind;
+  return text(spec.is_big ? "RIFX" : "RIFF") + number(body.size(), 4, spec.is_big) + body;
+}
+
+/// Samples of 16 bits, in bytes each.
+Bytes pcm(std::size_t samples, std::size_t bytes, bool is_big = false) {
+  Bytes data;
+  for (std::size_t i = 0; i < samples; ++i) {
+    const auto value = static_cast<std::uint64_t>((i * 7919) % 60'001) - 30'000;
+    data = std::move(data) + number(value << (8 * (bytes - 2)), bytes, is_big);
+  }
+  return data;
+}
+
+TEST(SoundProperties, WavMayHaveItsNumbersInTheOtherOrder) {
+  const WavSpec little;
+  WavSpec big = little;
+  big.is_big = true;
+  const Bytes plain = wav(little, pcm(3000, 2));
+  const Bytes rifx = wav(big, pcm(3000, 2, true));
+  expect_samples_of(plain, rifx, "a.wav");
+  Bytes unknown = rifx;  // as a pipe writes it
+  std::memset(unknown.data() + 40, 0xFF, 4);
+  expect_samples_of(plain, unknown, "a.wav");
+}
+
+TEST(SoundProperties, WavOfAnOddNumberOfBitsFillsBytes) {
+  const Bytes plain = wav({}, pcm(3000, 2));
+  for (const std::uint64_t bits : {9, 12, 15}) {
+    expect_samples_of(plain, wav({.bits = bits}, pcm(3000, 2)), "a.wav");
+  }
+  for (const std::uint64_t bits : {17, 20, 24}) {
+    expect_samples_of(plain, wav({.block = 3, .bits = bits}, pcm(3000, 3)), "a.wav");
+  }
+  EXPECT_THAT(error_of(wav({.block = 4, .bits = 20}, pcm(3000, 4)), "a.wav"),
+              HasSubstr("block size does not fit"));
+}
+
+TEST(SoundProperties, WavMayStandBehindAnId3Tag) {
+  const Bytes plain = wav({}, pcm(3000, 2));
+  const Bytes tag = text(std::string_view("ID3\3\0\0\0\0\0\x0A", 10)) + Bytes(10);
+  expect_samples_of(plain, tag + plain, "a.wav");
+  Bytes unknown = tag + plain;
+  std::memset(unknown.data() + tag.size() + 40, 0xFF, 4);
+  expect_samples_of(plain, unknown, "a.wav");
+  EXPECT_THAT(error_of(tag + tone(MediaFormat::kOggVorbis, 16'000, 1, 3000), "a.ogg"),
+              HasSubstr("is Ogg Vorbis behind an ID3 tag"));
+}
+
+TEST(SoundProperties, WavSizesNear2GiBAreUnknown) {
+  const Bytes plain = wav({}, pcm(3000, 2));
+  for (const std::uint64_t size : {0x7FFF'F000U, 0x7FFF'FFFFU, 0x8000'0000U, 0x8000'0024U}) {
+    Bytes unknown = plain;
+    std::ranges::copy(number(size, 4), unknown.begin() + 40);
+    expect_samples_of(plain, unknown, "a.wav");
+  }
+}
+
+TEST(SoundProperties, Bw64IsReadAsRf64) {
+  const Bytes data = pcm(3000, 2);
+  const Bytes sizes = chunk("ds64", number(data.size() + 72, 8) + number(data.size(), 8) +
+                                        number(data.size() / 2, 8) + number(0, 4));
+  for (const std::string name : {"RF64", "BW64"}) {
+    const Bytes wide = text(name) + number(0xFFFF'FFFF, 4) + text("WAVE") + sizes + wav_format({}) +
+                       text("data") + number(0xFFFF'FFFF, 4) + data;
+    expect_samples_of(wav({}, data), wide, "a.wav");
+  }
+}
+
+// In silence, a block of MS ADPCM is its header (a predictor, a step and two samples) and zeros,
+// one of IMA ADPCM a sample, the place in the table of steps, and zeros. Small steps stay at zero.
+TEST(SoundProperties, CompressedWavHasTheSamplesOfItsBlocks) {
+  struct Case {
+    WavSpec spec;
+    std::size_t bytes;
+    std::int64_t frames;
+  };
+  const WavSpec ms{.tag = 2, .block = 256, .bits = 4, .block_frames = 500};
+  const WavSpec ms_stereo{.tag = 2, .channels = 2, .block = 512, .bits = 4, .block_frames = 500};
+  const WavSpec ima{.tag = 0x11, .block = 256, .bits = 4, .block_frames = 505};
+  const WavSpec ima_stereo{
+      .tag = 0x11, .channels = 2, .block = 512, .bits = 4, .block_frames = 505};
+  const WavSpec gsm{.tag = 0x31, .block = 65, .bits = 0, .block_frames = 320};
+  for (const Case& c : std::vector<Case>{{ms, 512, 1000},
+                                         {ms_stereo, 512, 500},
+                                         {ima, 512, 1010},
+                                         {ima, 256 + 24, 546},
+                                         {ima_stereo, 512, 505},
+                                         {ima_stereo, 512 + 18, 514},
+                                         {gsm, 195, 960}}) {
+    SCOPED_TRACE(testing::Message() << c.spec.tag << ' ' << c.bytes);
+    const auto sound = read(wav(c.spec, Bytes(c.bytes)), "a.wav");
+    ASSERT_TRUE(sound.has_value()) << sound.error().to_string();
+    EXPECT_EQ(sound->shape.frames, c.frames);
+    EXPECT_GE(std::ssize(sound->samples), c.frames);
+    EXPECT_EQ(sound->shape.format, MediaFormat::kWav);
+  }
+  EXPECT_THAT(
+      error_of(wav({.tag = 2, .channels = 3, .block = 768, .bits = 4}, Bytes(768)), "a.wav"),
+      HasSubstr("block size does not fit its encoding"));
+  EXPECT_THAT(error_of(wav({.tag = 2, .block = 7, .bits = 4}, Bytes(70)), "a.wav"),
+              HasSubstr("block size does not fit its encoding"));
+}
+
+TEST(SoundProperties, Mp3WithinWavIsReadAsMp3) {
+  const Bytes mp3 = tone(MediaFormat::kMp3, 44'100, 2, 20'000);
+  const Bytes list = chunk("LIST", text("INFOISFT") + number(4, 4) + text("abc") + Bytes(1));
+  const WavSpec spec{.tag = 0x55, .channels = 2, .rate = 44'100, .block = 1152, .bits = 0};
+  const auto plain = read(mp3, "a.mp3");
+  ASSERT_TRUE(plain.has_value()) << plain.error().to_string();
+  for (const Bytes& behind : {Bytes(), list}) {
+    const auto sound = read(wav(spec, mp3, behind), "a.wav");
+    ASSERT_TRUE(sound.has_value()) << sound.error().to_string();
+    EXPECT_EQ(sound->shape.format, MediaFormat::kMp3);
+    EXPECT_EQ(sound->samples, plain->samples);
   }
 }
 
