@@ -155,21 +155,27 @@ bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
 }
 
 /// Measures by the times of packets, without decoding any. Times before 0 are those of samples that
-/// are decoded but not audible.
-Result<std::int64_t> measured_ticks(FfmpegInput& input) {
+/// are decoded but not audible. Returns nothing where the last packet does not tell its duration,
+/// as those of some codecs in Matroska and FLV, which may last for 0.3 s.
+Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
   constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;
   const AvPacket packet = make_av_packet();
   std::optional<std::int64_t> first;
   std::int64_t end = 0;
+  bool is_told = true;
   for (;;) {
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
-    if (!more) return first ? end - std::max<std::int64_t>(*first, 0) : 0;
+    if (!more) break;
     const std::int64_t told = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
     const std::int64_t at = told != AV_NOPTS_VALUE ? told : end;
     if (at > kMostTicks || at < -kMostTicks) return corrupt("its audio has impossible times");
     if (!first) first = end = at;
+    if (at >= end) is_told = packet->duration > 0;
     end = std::max(end, at + std::clamp<std::int64_t>(packet->duration, 0, INT32_MAX));
   }
+  if (!first) return std::optional(std::int64_t{0});
+  if (!is_told) return std::optional<std::int64_t>();
+  return std::optional(end - std::max<std::int64_t>(*first, 0));
 }
 
 /// Refuses chained Ogg: the demuxer states the length of the last stream alone.
@@ -205,7 +211,9 @@ Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaF
   if (fills_last_packet(format, *stream.codecpar)) return header;  // frames < 0: not known
   std::int64_t ticks = states_length(format) && !container.fragmented ? stream.duration : 0;
   if (ticks <= 0) {
-    ISOCOST_ASSIGN(ticks, measured_ticks(input));
+    ISOCOST_ASSIGN(const auto measured, measured_ticks(input));
+    if (!measured) return header;
+    ticks = *measured;
   }
   const int rate = std::max(1, stream.codecpar->sample_rate);
   header.frames =
