@@ -93,10 +93,10 @@ Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
 }
 
 struct VbrTag {
-  std::int64_t frames = 0;
-  std::int64_t bytes = 0;  ///< Bytes from the tag's own frame on; 0: the tag does not say.
-  std::int64_t delay = 0;  ///< Samples before the first audible one.
-  std::int64_t trim = 0;   ///< `delay`, and the padding after the last audible sample.
+  std::int64_t frames = 0;  ///< 0: the tag does not say, as of a stream written to a pipe.
+  std::int64_t bytes = 0;   ///< Bytes from the tag's own frame on; 0: the tag does not say.
+  std::int64_t delay = 0;   ///< Samples before the first audible one.
+  std::int64_t trim = 0;    ///< `delay`, and the padding after the last audible sample.
 };
 
 /// Reads the encoder delay and padding of a LAME-style tag after the Xing fields. A decoder adds
@@ -113,11 +113,12 @@ std::optional<VbrTag> parse_xing(ByteView bytes, std::size_t at) {
   if (!has_tag(bytes, at, "Xing") && !has_tag(bytes, at, "Info")) return std::nullopt;
   if (bytes.size() < at + 120 + 24) return std::nullopt;
   const std::uint64_t flags = big_endian(bytes, at + 4, 4);
-  if ((flags & 1) == 0) return std::nullopt;
   VbrTag tag;
   std::size_t next = at + 8;
-  tag.frames = static_cast<std::int64_t>(big_endian(bytes, next, 4));
-  next += 4;
+  if ((flags & 1) != 0) {
+    tag.frames = static_cast<std::int64_t>(big_endian(bytes, next, 4));
+    next += 4;
+  }
   if ((flags & 2) != 0) {
     tag.bytes = static_cast<std::int64_t>(big_endian(bytes, next, 4));
     next += 4;
@@ -284,6 +285,7 @@ Result<Mp3Frames> Mp3Frames::open(const ByteSource& source, std::int64_t start) 
   }
   frames.offset_ += static_cast<std::int64_t>(first.frame.bytes);  // the tag's holds no audio
   frames.skip_ = tag->delay;
+  if (tag->frames == 0) return frames;
   const std::int64_t end =
       tag->bytes > 0 ? std::max(frames.offset_, first.offset + tag->bytes) : source.size();
   ISOCOST_ASSIGN(const auto behind, read_some(source, end, 2 * kMaxFrame));

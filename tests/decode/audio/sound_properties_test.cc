@@ -257,6 +257,32 @@ TEST(SoundProperties, CompressedWavHasTheSamplesOfItsBlocks) {
               HasSubstr("block size does not fit its encoding"));
 }
 
+// As ffmpeg reads them: the frame of the tag holds no audio, and the delay that it states counts.
+TEST(SoundProperties, Mp3HeadersNeedNotCountFrames) {
+  const Bytes mp3 = tone(MediaFormat::kMp3, 44'100, 1, 20'000);
+  const auto info = std::ranges::search(mp3, text("Xing"));
+  ASSERT_FALSE(info.empty());
+  const auto at = info.begin() - mp3.begin();
+  const auto plain = read(mp3, "a.mp3");
+  ASSERT_TRUE(plain.has_value()) << plain.error().to_string();
+  Bytes zeros = mp3;
+  std::ranges::fill_n(zeros.begin() + at + 8, 8, std::byte{0});  // frames and bytes
+  Bytes without = mp3;  // of the fields, only the table is there, 4 bytes earlier
+  without[static_cast<std::size_t>(at) + 7] &= std::byte{0x0E};
+  without.erase(without.begin() + at + 8, without.begin() + at + 12);
+  without.insert(without.begin() + at + 152, 4, std::byte{0});
+  for (const Bytes& bytes : {zeros, without}) {
+    const auto sound = read(bytes, "a.mp3");
+    ASSERT_TRUE(sound.has_value()) << sound.error().to_string();
+    // What fills the last frame is not told any more.
+    EXPECT_GT(sound->shape.frames, plain->shape.frames);
+    EXPECT_LT(sound->shape.frames, plain->shape.frames + 2 * 1152);
+    ASSERT_GE(sound->samples.size(), plain->samples.size());
+    const std::span head = std::span(sound->samples).first(plain->samples.size());
+    EXPECT_TRUE(std::ranges::equal(head, plain->samples));
+  }
+}
+
 TEST(SoundProperties, Mp3WithinWavIsReadAsMp3) {
   const Bytes mp3 = tone(MediaFormat::kMp3, 44'100, 2, 20'000);
   const Bytes list = chunk("LIST", text("INFOISFT") + number(4, 4) + text("abc") + Bytes(1));
