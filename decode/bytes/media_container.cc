@@ -162,14 +162,33 @@ Result<MediaContainer> check_avi(const ByteSource& source) {
   return MediaContainer{};
 }
 
-/// Checks an AIFF. Programs that write to a pipe state a size near 2 GiB.
+/// Checks an AIFF, and finds its samples. Programs that write to a pipe state sizes near 2 GiB.
 Result<MediaContainer> check_aiff(const ByteSource& source) {
   constexpr std::int64_t kUnknown = 0x7F00'0000;
+  constexpr int kMaxChunks = 1000;
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, 12));
   if (!has_tag(head, 0, "FORM") || head.size() < 12) return corrupt("it is no AIFF file");
   const auto size = static_cast<std::int64_t>(big_endian(head, 4, 4));
   if (size < kUnknown && 8 + size > source.size()) return cut_off(8 + size, source.size());
-  return MediaContainer{};
+  MediaContainer container;
+  std::int64_t at = 12;
+  for (int i = 0; i < kMaxChunks && at < source.size(); ++i) {
+    ISOCOST_ASSIGN(const auto chunk, read_some(source, at, 16));
+    if (chunk.size() < 8) break;
+    const auto length = static_cast<std::int64_t>(big_endian(chunk, 4, 4));
+    const std::int64_t body = at + 8;
+    if (has_tag(chunk, 0, "SSND") && chunk.size() == 16) {
+      if (length < kUnknown && body + length > source.size()) {
+        return cut_off(body + length, source.size());
+      }
+      const auto skipped = 8 + static_cast<std::int64_t>(big_endian(chunk, 8, 4));
+      container.sound_bytes =
+          std::max<std::int64_t>(0, std::min(length, source.size() - body) - skipped);
+      break;
+    }
+    at = body + length + length % 2;
+  }
+  return container;
 }
 
 /// Checks the chunks of a CAF; the last one's size may be unknown, and is then -1.

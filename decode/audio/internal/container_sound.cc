@@ -148,6 +148,17 @@ bool states_length(MediaFormat format) {
          format == MediaFormat::kOggSound;
 }
 
+/// Returns the samples that the bytes of an AIFF hold, which its header may state wrongly; nothing
+/// for compressed ones.
+std::optional<std::int64_t> frames_of_bytes(const MediaContainer& container,
+                                            const AVCodecParameters& codec) {
+  const std::int64_t bits = av_get_exact_bits_per_sample(codec.codec_id);
+  const std::int64_t frame_bits = bits * codec.ch_layout.nb_channels;
+  // Four bits a sample are those of ADPCM, which come in blocks.
+  if (!container.sound_bytes || bits < 8 || frame_bits <= 0) return std::nullopt;
+  return *container.sound_bytes * 8 / frame_bits;
+}
+
 /// Returns whether a length may count whole packets, though the last one holds fewer samples, as
 /// lossless codecs in CAF have it. Only decoding tells.
 bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
@@ -208,6 +219,10 @@ Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaF
   header.format = format;
   header.sample_rate = stream.codecpar->sample_rate;
   header.channels = stream.codecpar->ch_layout.nb_channels;
+  if (const auto frames = frames_of_bytes(container, *stream.codecpar)) {
+    header.frames = *frames;
+    return header;
+  }
   if (fills_last_packet(format, *stream.codecpar)) return header;  // frames < 0: not known
   std::int64_t ticks = states_length(format) && !container.fragmented ? stream.duration : 0;
   if (ticks <= 0) {

@@ -297,5 +297,41 @@ TEST(SoundProperties, Mp3WithinWavIsReadAsMp3) {
   }
 }
 
+constexpr std::uint64_t kAiffSound = 8000;  ///< Samples.
+
+/// An AIFF of one channel and 16 bits at 16 kHz, with values that its header and chunks state.
+Bytes aiff(std::uint64_t frames, std::uint64_t form_bytes = 0, std::uint64_t data_bytes = 0) {
+  const Bytes rate = text(std::string_view("\x40\x0C\xFA\0\0\0\0\0\0\0", 10));
+  const Bytes data = Bytes(8) + pcm(kAiffSound, 2, true);
+  const Bytes common = chunk(
+      "COMM", number(1, 2, true) + number(frames, 4, true) + number(16, 2, true) + rate, true);
+  Bytes body = text("AIFF") + common;
+  body = std::move(body) + text("SSND") +
+         number(data_bytes != 0 ? data_bytes : data.size(), 4, true) + data;
+  return text("FORM") + number(form_bytes != 0 ? form_bytes : body.size(), 4, true) + body;
+}
+
+TEST(SoundProperties, AiffHasTheSamplesThatAreThere) {
+  const Bytes plain = aiff(kAiffSound);
+  expect_samples_of(plain, aiff(1000), "a.aiff");
+  expect_samples_of(plain, aiff(90'000), "a.aiff");
+  expect_samples_of(plain, aiff(0x1FFF'FFFF, 0x7FFF'FFF0, 0x7FFF'FFD0), "a.aiff");  // as of a pipe
+  EXPECT_THAT(error_of(aiff(kAiffSound, 100, 2 * kAiffSound + 100), "a.aiff"),
+              HasSubstr("cut off"));
+}
+
+Bytes caf(std::uint64_t data_bytes) {
+  const Bytes rate = text(std::string_view("\x40\xCF\x40\0\0\0\0\0", 8));  // 16000.0
+  const Bytes description = rate + text("lpcm") + number(0, 4) + number(2, 4, true) +
+                            number(1, 4, true) + number(1, 4, true) + number(16, 4, true);
+  return text("caff") + number(1, 2, true) + Bytes(2) + text("desc") +
+         number(description.size(), 8, true) + description + text("data") +
+         number(data_bytes, 8, true) + Bytes(4) + pcm(3000, 2, true);
+}
+
+TEST(SoundProperties, CafNeedNotStateTheSizeOfItsLastChunk) {
+  expect_samples_of(caf(6004), caf(UINT64_MAX), "a.caf");
+}
+
 }  // namespace
 }  // namespace isocost::test
