@@ -15,6 +15,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_codecs.h"
 #include "decode/bytes/media_container.h"
+#include "decode/bytes/ogg_pages.h"
 #include "decode/resize/orientation.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/shown_packets.h"
@@ -273,6 +274,16 @@ Result<std::int64_t> counted_us(const FrameCount& count, AVRational rate) {
   return *total;
 }
 
+/// Refuses Ogg videos one after another, of which the decoder would fail at the second.
+Status check_not_chained(const ByteSource& source, MediaFormat format) {
+  if (format != MediaFormat::kOgv) return {};
+  ISOCOST_ASSIGN(const LastOggPage last, last_ogg_page(source));
+  ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source, last.end));
+  if (!is_chained) return {};
+  return Error(ErrorCode::kUnsupported,
+               "it has several Ogg videos one after another: give each a file");
+}
+
 }  // namespace
 
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
@@ -281,6 +292,7 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
   ISOCOST_ASSIGN(const MediaContainer container, check_media_container(source, format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
   ISOCOST_TRY(check_codec(*input.stream()));
+  ISOCOST_TRY(check_not_chained(source, format));
   ISOCOST_TRY(check_size(input, max_pixels));
   PartShape shape;
   shape.modality = Modality::kVideo;

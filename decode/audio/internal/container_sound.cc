@@ -191,7 +191,8 @@ Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
 
 /// Refuses chained Ogg: the demuxer states the length of the last stream alone.
 Status check_not_chained(const ByteSource& source) {
-  ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source));
+  ISOCOST_ASSIGN(const LastOggPage last, last_ogg_page(source));
+  ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source, last.end));
   if (!is_chained) return {};
   return Error(ErrorCode::kUnsupported,
                "it has several chained Ogg streams, which are read of Vorbis and Opus alone: give "

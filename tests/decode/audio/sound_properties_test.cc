@@ -53,7 +53,8 @@ Result<Sound> read(std::span<const std::byte> bytes, const std::string& name) {
   const MemoryByteSource source(bytes);
   Sound sound;
   ISOCOST_ASSIGN(sound.shape, probe(source, name, {}));
-  const bool is_ogg = sound.shape.format == MediaFormat::kOggVorbis;
+  const bool is_ogg =
+      sound.shape.format == MediaFormat::kOggVorbis || sound.shape.format == MediaFormat::kOpus;
   ISOCOST_ASSIGN(const auto decoder,
                  is_ogg ? open_checked_ogg(source, sound.shape.format, sound.shape.frames)
                         : open_audio(source, sound.shape.format));
@@ -309,6 +310,17 @@ Bytes aiff(std::uint64_t frames, std::uint64_t form_bytes = 0, std::uint64_t dat
   body = std::move(body) + text("SSND") +
          number(data_bytes != 0 ? data_bytes : data.size(), 4, true) + data;
   return text("FORM") + number(form_bytes != 0 ? form_bytes : body.size(), 4, true) + body;
+}
+
+TEST(SoundProperties, OggMayBeFollowedByATagOrZeros) {
+  for (const MediaFormat format : {MediaFormat::kOggVorbis, MediaFormat::kOpus}) {
+    const Bytes ogg = tone(format, 48'000, 1, 30'000);
+    expect_samples_of(ogg, ogg + id3v1(), "a.ogg");
+    expect_samples_of(ogg, ogg + Bytes(5000), "a.ogg");
+    expect_samples_of(ogg, ogg + Bytes(100) + id3v1(), "a.ogg");
+    EXPECT_THAT(error_of(ogg + text("words"), "a.ogg"), HasSubstr("cut off"));
+    EXPECT_THAT(error_of(std::span(ogg).first(ogg.size() - 200), "a.ogg"), HasSubstr("cut off"));
+  }
 }
 
 TEST(SoundProperties, AiffHasTheSamplesThatAreThere) {

@@ -145,6 +145,18 @@ TEST(VideoGolden, RefusesACutOffOggVideo) {
   }
 }
 
+TEST(VideoGolden, OggVideosOneAfterAnotherAreNamed) {
+  for (const std::string name : {"theora.ogv", "sound.ogv"}) {
+    auto bytes = test::golden_video(name);
+    const auto second = bytes;
+    bytes.insert(bytes.end(), second.begin(), second.end());
+    const auto shape = probe(MemoryByteSource(bytes), name, {});
+    ASSERT_FALSE(shape.has_value()) << name;
+    EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported) << shape.error().to_string();
+    EXPECT_NE(shape.error().message().find("one after another"), std::string::npos);
+  }
+}
+
 TEST(VideoGolden, AFileThatHasChangedIsCorrupt) {
   const auto bytes = test::golden_video("nine.mp4");
   const MemoryByteSource source(bytes);
