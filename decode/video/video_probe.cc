@@ -231,6 +231,7 @@ Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
 struct FrameCount {
   std::int64_t frames = 0;
   std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read
+  std::int64_t origin_us = 0;         ///< Time of the first frame, where packets were read
   bool is_late = false;               ///< Whether packets precede the first key frame
   bool all_told = true;               ///< Whether packets tell when their frames are shown
 };
@@ -247,7 +248,9 @@ Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, Me
     }
   }
   ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
-  return FrameCount{std::ssize(times.us), times.us.back(), times.is_late, times.all_told};
+  const std::int64_t origin_us = to_us(times.origin, input.stream()->time_base);
+  return FrameCount{std::ssize(times.us), times.us.back(), origin_us, times.is_late,
+                    times.all_told};
 }
 
 /// Returns the container's frame rate; if it has none, that of the frames' times, or frames over
@@ -308,6 +311,11 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
   // A duration by packets would count those before the first frame, or miss those without a time.
   if (count.is_late || (!count.all_told && !states_duration(format))) {
     ISOCOST_ASSIGN(shape.duration_us, counted_us(count, rate));
+  }
+  // Matroska states when the last frame ends, counted from zero and not from the first frame.
+  const bool counts_from_zero = format == MediaFormat::kMatroska && declared_us(input, format);
+  if (counts_from_zero && count.origin_us > 0) {
+    shape.duration_us = std::max(shape.duration_us - count.origin_us, count.first_to_last_us);
   }
   shape.sample_rate = rate.num;
   shape.channels = rate.den;
