@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,7 +46,16 @@ Result<std::uint8_t> orientation_of(const AVStream& stream) {
   const std::uint8_t* bytes = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
   if (bytes == nullptr || size < 9 * sizeof(std::int32_t)) return std::uint8_t{1};
   const auto* m = reinterpret_cast<const std::int32_t*>(bytes);
-  const auto [a, b, c, d] = std::array<std::int64_t, 4>{m[0], m[1], m[3], m[4]};
+  std::array<std::int64_t, 4> turn{m[0], m[1], m[3], m[4]};
+  const auto size_of = [](std::int64_t value) { return std::abs(value); };
+  const std::int64_t largest = std::ranges::max(turn, {}, size_of);
+  if (largest == 0) return std::uint8_t{1};  // as players take a matrix that was not filled in
+  // Programs that compute a turn by 90 degrees leave a remainder of its cosine.
+  constexpr std::int64_t kRemainder = 1000;
+  for (std::int64_t& value : turn) {
+    if (std::abs(value) < std::abs(largest) / kRemainder) value = 0;
+  }
+  const auto [a, b, c, d] = turn;
   if (b == 0 && c == 0 && a != 0 && d != 0) {
     return static_cast<std::uint8_t>(a > 0 ? (d > 0 ? 1 : 4) : (d > 0 ? 2 : 3));
   }
