@@ -203,6 +203,7 @@ VIDEOS = {
     "late_key_vp9.webm": ("libvpx-vp9", 25, 30, {**SMALL, "skip": 3}),
     "late_key_mpeg2.ts": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 4}),
     "late_key_mpeg2.mkv": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 4}),
+    "late_key_mpeg2.mpg": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 6, "gop": 10}),
     "late_key_mpeg4.mp4": ("mpeg4", 25, 30, {**SMALL, "skip": 4}),
 }
 
