@@ -213,6 +213,10 @@ struct FfmpegInput::State {
            codec.block_align > 0 && packet.size % codec.block_align == 0;
   }
 
+  bool is_mpeg_ts() const {
+    return format == MediaFormat::kMpegTs || format == MediaFormat::kMpegTsSound;
+  }
+
   MediaFormat format = MediaFormat::kMp4;
   Stream stream_io;
   std::unique_ptr<AVIOContext, FreeIo> io;  // outlives the context, which reads through it
@@ -313,7 +317,10 @@ Result<bool> FfmpegInput::read_packet(AVPacket* packet) {
     if (packet->stream_index != state_->stream) continue;
     const bool is_cut_off = (packet->flags & AV_PKT_FLAG_CORRUPT) != 0;
     if (is_cut_off && !state_->ends_anywhere(*packet)) {
-      return corrupt("its stream is cut off within a packet");
+      return corrupt(state_->is_mpeg_ts()
+                         ? "the counters of its MPEG-TS packets jump: some are missing, or several "
+                           "files were joined"
+                         : "its stream is cut off within a packet");
     }
     return true;
   }

@@ -188,6 +188,17 @@ TEST(VideoGolden, VideosOneAfterAnotherAreNamed) {
   }
 }
 
+// The demuxer takes the jump of its counters for a packet that is missing.
+TEST(VideoGolden, JoinedMpegTsIsNamed) {
+  auto bytes = test::golden_video("h264.ts");
+  const auto second = bytes;
+  bytes.insert(bytes.end(), second.begin(), second.end());
+  const auto shape = probe(MemoryByteSource(bytes), "a.ts", {});
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_NE(shape.error().message().find("several files were joined"), std::string::npos)
+      << shape.error().to_string();
+}
+
 TEST(VideoGolden, AFileThatHasChangedIsCorrupt) {
   const auto bytes = test::golden_video("nine.mp4");
   const MemoryByteSource source(bytes);
