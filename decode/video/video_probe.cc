@@ -40,22 +40,28 @@ std::int64_t to_us(std::int64_t ticks, AVRational time_base) {
   return av_rescale_q(ticks, time_base, AV_TIME_BASE_Q);
 }
 
+using Turn = std::array<std::int64_t, 4>;
+
+/// Returns the matrix with zeros in place of what a program that computes a turn leaves of a
+/// cosine. A matrix of zeros was not filled in, and is that of no turn to players.
+Turn without_remainders(Turn turn) {
+  constexpr std::int64_t kRemainder = 1000;
+  const auto size_of = [](std::int64_t value) { return std::abs(value); };
+  const std::int64_t largest = std::abs(std::ranges::max(turn, {}, size_of));
+  if (largest == 0) return {1, 0, 0, 1};
+  for (std::int64_t& value : turn) {
+    if (std::abs(value) < largest / kRemainder) value = 0;
+  }
+  return turn;
+}
+
 /// Returns EXIF's number for a display matrix, which holds a quarter turn and perhaps a mirroring.
 Result<std::uint8_t> orientation_of(const AVStream& stream) {
   std::size_t size = 0;
   const std::uint8_t* bytes = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
   if (bytes == nullptr || size < 9 * sizeof(std::int32_t)) return std::uint8_t{1};
   const auto* m = reinterpret_cast<const std::int32_t*>(bytes);
-  std::array<std::int64_t, 4> turn{m[0], m[1], m[3], m[4]};
-  const auto size_of = [](std::int64_t value) { return std::abs(value); };
-  const std::int64_t largest = std::ranges::max(turn, {}, size_of);
-  if (largest == 0) return std::uint8_t{1};  // as players take a matrix that was not filled in
-  // Programs that compute a turn by 90 degrees leave a remainder of its cosine.
-  constexpr std::int64_t kRemainder = 1000;
-  for (std::int64_t& value : turn) {
-    if (std::abs(value) < std::abs(largest) / kRemainder) value = 0;
-  }
-  const auto [a, b, c, d] = turn;
+  const auto [a, b, c, d] = without_remainders({m[0], m[1], m[3], m[4]});
   if (b == 0 && c == 0 && a != 0 && d != 0) {
     return static_cast<std::uint8_t>(a > 0 ? (d > 0 ? 1 : 4) : (d > 0 ? 2 : 3));
   }

@@ -121,6 +121,17 @@ bool is_placeholder(std::int64_t size, std::int64_t bytes) {
   return std::abs(size - INT32_MAX) <= kHeaders || size >= UINT32_MAX - kHeaders;
 }
 
+/// Returns the samples of each channel that the bytes hold.
+std::int64_t frames_of(const WavFormat& format, std::int64_t data_bytes) {
+  const std::int64_t blocks = data_bytes / format.block_bytes;
+  std::int64_t rest = data_bytes % format.block_bytes;
+  // IMA ADPCM has four bytes of each channel in turn.
+  if (format.tag == kImaAdpcm) rest -= rest % (4 * format.channels);
+  const bool has_part = is_compressed(format.tag) && rest > 0;
+  return blocks * format.block_frames +
+         (has_part ? frames_a_block(format.tag, rest, format.channels) : 0);
+}
+
 /// Walks the chunks; reads the first block of the file once, and later bytes in small reads.
 class WavChunks {
  public:
@@ -182,16 +193,6 @@ class WavChunks {
     return {};
   }
 
-  std::int64_t frames_of(std::int64_t data_bytes) const {
-    const std::int64_t blocks = data_bytes / format_->block_bytes;
-    std::int64_t rest = data_bytes % format_->block_bytes;
-    // IMA ADPCM has four bytes of each channel in turn.
-    if (format_->tag == kImaAdpcm) rest -= rest % (4 * format_->channels);
-    const bool has_part = is_compressed(format_->tag) && rest > 0;
-    return blocks * format_->block_frames +
-           (has_part ? frames_a_block(format_->tag, rest, format_->channels) : 0);
-  }
-
   // Returns whether chunks follow from `at` to the file's end, as they do after an empty recording.
   Result<bool> is_followed_by_chunks(std::int64_t at) const {
     for (int i = 0; i < kMaxChunks && at < source_.size(); ++i) {
@@ -227,7 +228,7 @@ class WavChunks {
     layout.header.format = MediaFormat::kWav;
     layout.header.sample_rate = format_->sample_rate;
     layout.header.channels = format_->channels;
-    layout.header.frames = frames_of(layout.data_bytes);
+    layout.header.frames = frames_of(*format_, layout.data_bytes);
     return layout;
   }
 
