@@ -12,7 +12,7 @@ namespace isocost {
 /// Properties of a container's outermost structure.
 struct MediaContainer {
   bool fragmented = false;  ///< Whether the index of an MP4 is spread over the file.
-  std::optional<std::int64_t> sound_bytes;  ///< Of an AIFF, the bytes of samples.
+  std::optional<std::int64_t> sound_bytes;  ///< Bytes of an AIFF's samples.
 };
 
 /// Checks the outermost structure before a demuxer sees the bytes: the boxes, segment, list or

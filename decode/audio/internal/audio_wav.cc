@@ -41,7 +41,7 @@ struct WavFormat {
   std::int64_t sample_rate = 0;
   std::uint64_t tag = kPcm;
   std::int64_t block_bytes = 1;
-  std::int64_t block_frames = 1;  ///< Of MP3 unknown: 0.
+  std::int64_t block_frames = 1;  ///< 0: unknown, in MP3.
 };
 
 bool is_compressed(std::uint64_t tag) { return tag == kMsAdpcm || tag == kImaAdpcm || tag == kGsm; }

@@ -258,7 +258,7 @@ TEST(SoundProperties, CompressedWavHasTheSamplesOfItsBlocks) {
               HasSubstr("block size does not fit its encoding"));
 }
 
-// As ffmpeg reads them: the frame of the tag holds no audio, and the delay that it states counts.
+// The frame of the tag holds no audio, and the delay that it states counts, as in ffmpeg.
 TEST(SoundProperties, Mp3HeadersNeedNotCountFrames) {
   const Bytes mp3 = tone(MediaFormat::kMp3, 44'100, 1, 20'000);
   const auto info = std::ranges::search(mp3, text("Xing"));
