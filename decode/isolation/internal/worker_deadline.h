@@ -18,8 +18,8 @@ class WorkerDeadline {
     kStoodStill,  ///< It has used no CPU time for as long as the limit, at least a second.
   };
 
-  /// `limit`: CPU time that decoding a sample may take, which a worker that can keeps by itself.
-  /// `cpu_time`: what the process had used when the sample was begun.
+  /// `limit`: CPU time that decoding a sample may take, which the worker checks, too.
+  /// `cpu_time`: CPU time of the process when the sample began.
   WorkerDeadline(std::chrono::nanoseconds limit, std::chrono::nanoseconds cpu_time)
       : limit_(limit), begun_(cpu_time), used_(cpu_time) {}
 

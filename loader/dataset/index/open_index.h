@@ -13,7 +13,7 @@
 
 namespace isocost {
 
-/// What decides which index a shard has, and whether one on disk is current.
+/// A shard whose index is asked for, and the values that an index on disk must have been made with.
 struct IndexRequest {
   std::filesystem::path shard;
   std::vector<std::filesystem::path> directories;

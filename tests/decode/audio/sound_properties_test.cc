@@ -275,7 +275,7 @@ TEST(SoundProperties, Mp3HeadersNeedNotCountFrames) {
   for (const Bytes& bytes : {zeros, without}) {
     const auto sound = read(bytes, "a.mp3");
     ASSERT_TRUE(sound.has_value()) << sound.error().to_string();
-    // What fills the last frame is not told any more.
+    // The tag no longer tells how many samples fill the last frame.
     EXPECT_GT(sound->shape.frames, plain->shape.frames);
     EXPECT_LT(sound->shape.frames, plain->shape.frames + 2 * 1152);
     ASSERT_GE(sound->samples.size(), plain->samples.size());

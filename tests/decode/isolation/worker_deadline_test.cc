@@ -22,7 +22,7 @@ TEST(WorkerDeadline, AStopEndsAWorkerAtOnce) {
   EXPECT_EQ(deadline.after_wait(seconds(5), kWait, true, stop.get_token()), Due::kStopped);
 }
 
-TEST(WorkerDeadline, AWorkerThatKeepsItsLimitHasFourSecondsToEndByItself) {
+TEST(WorkerDeadline, AWorkerHasFourSecondsBeyondItsLimit) {
   WorkerDeadline deadline(seconds(60), seconds(100));
   EXPECT_EQ(deadline.after_wait(seconds(164), kWait, false, {}), Due::kNo);
   EXPECT_EQ(deadline.after_wait(seconds(164) + milliseconds(1), kWait, true, {}), Due::kOverTime)
