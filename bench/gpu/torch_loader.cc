@@ -1,6 +1,6 @@
 // Two epochs from two nodes that deliver the same microbatches: one to the host, one to a CUDA
-// device by TorchLoader::connect. Every tensor must be the same, and the time until a microbatch is
-// on the device is printed.
+// device by a TorchLoader. Every tensor must be the same, and the time until a microbatch is on the
+// device is printed.
 //
 //   torch_loader HOST_ENDPOINT DEVICE_ENDPOINT
 //
