@@ -84,6 +84,22 @@ Result<PartShape> probe_container(const ByteSource& source, MediaFormat format,
   return probe_audio(source, *sound);
 }
 
+/// Returns the format of the bytes behind ID3 tags, which stand before MP3 as a rule. What else has
+/// no reader that skips them is refused.
+Result<MediaFormat> format_behind_id3(ByteView stream) {
+  const MediaFormat found = sniff(stream).value_or(MediaFormat::kMp3);
+  switch (found) {
+    case MediaFormat::kMp3:
+    case MediaFormat::kFlac:
+    case MediaFormat::kAdts:
+    case MediaFormat::kWav:
+      return found;
+    default:
+      return corrupt("is " + std::string(format_name(found)) +
+                     " behind an ID3 tag, which is not read: remove the tag");
+  }
+}
+
 Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window,
                               std::string_view part_name, const ProbeLimits& limits) {
   constexpr std::size_t kMarks = 512;
@@ -91,12 +107,10 @@ Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window,
   // A wrong name is no fault of the picture: programs name a GIF or WebP .jpg.
   ISOCOST_ASSIGN(MediaFormat format,
                  format_by_content(head, format_from_extension(part_name), part_name));
-  if (has_tag(head, 0, "ID3")) {  // tags may precede FLAC and ADTS as well as MP3
+  if (has_tag(head, 0, "ID3")) {
     ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
     ISOCOST_ASSIGN(const ByteView stream, window.some(start, kMarks));
-    const auto found = sniff(stream);
-    format =
-        found == MediaFormat::kFlac || found == MediaFormat::kAdts ? *found : MediaFormat::kMp3;
+    ISOCOST_ASSIGN(format, format_behind_id3(stream));
   }
   switch (modality_of(format)) {
     case Modality::kImage:

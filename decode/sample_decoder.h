@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/result.h"
 #include "base/tensor.h"
 #include "decode/recipe.h"
+#include "decode/shape/sample_shape.h"
 
 namespace isocost {
 
@@ -24,6 +26,15 @@ class SampleDecoder {
   /// kOutOfMemory; kUnavailable if this machine cannot start a decoder now.
   virtual Tensors tensors(std::span<const PartBytes> parts, BufferPool& pool,
                           const std::stop_token& stop) = 0;
+
+  /// Starts what decodes media of `format` elsewhere than on the calling thread, so that a program
+  /// that is absent shows before the first such sample comes. Blocks until it has started. Does
+  /// nothing where nothing needs to start.
+  virtual Status start_for(MediaFormat format, const std::stop_token& stop) {
+    static_cast<void>(format);
+    static_cast<void>(stop);
+    return {};
+  }
 };
 
 /// Makes a decoder that decodes on the calling thread. If it crashes, the process crashes.

@@ -1,11 +1,15 @@
 """Refuses names that two files of a CMake target share in their anonymous namespaces: a build for users compiles the
-files of a target together (ISOCOST_UNITY). Reads compile_commands.json in the folder given. Finds types, constants and
-functions with the same parameters where clang-format begins a line with them; `./run nightly unity` finds the rest."""
+files of a target together (ISOCOST_UNITY). Refuses names that two headers of the tree define in one namespace: where
+both get into a program, the linker keeps one of two destructors for both, and no compiler warns.
+
+Reads compile_commands.json in the folder given. Finds types, constants and functions with the same parameters where
+clang-format begins a line with them; `./run nightly unity` finds the rest of the first kind."""
 
 import collections
 import json
 import pathlib
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -62,6 +66,22 @@ def names(text: str) -> set[str]:
     return {enclosing(text) + name for name in found}
 
 
+def defined_in_header(text: str) -> set[str]:
+    """What a header defines: types, and constants and functions of which each file that includes it has a copy."""
+    found = set()
+    for declaration in declarations(ANONYMOUS.sub("", text)):
+        if match := TYPE.match(declaration):
+            if "{" in declaration:
+                found.add(match[1])
+        elif match := re.match(r"(?:inline|constexpr) .*", declaration):
+            head = re.split(r" = | ?\{|;", declaration)[0]
+            if match := FUNCTION.search(head):
+                found.add(f"{match[1]}({parameter_types(match[2])})")
+            elif match := CONSTANT.search(declaration):
+                found.add(match[1])
+    return {enclosing(text) + name for name in found}
+
+
 targets: dict[str, dict[str, str]] = collections.defaultdict(dict)
 for entry in json.loads((pathlib.Path(sys.argv[1]) / "compile_commands.json").read_text()):
     if match := re.search(r" -o \S*?CMakeFiles/(\S+?)\.dir/", entry["command"]):
@@ -81,7 +101,15 @@ for target, texts in targets.items():
         if len(places) > 1:
             shown = ", ".join(str(pathlib.Path(place).relative_to(pathlib.Path.cwd())) for place in places)
             findings.append(f"{target}: {name} is in {shown}")
+headers: dict[str, list[str]] = collections.defaultdict(list)
+listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.h"], capture_output=True,
+                        text=True, check=True)
+for file in filter(lambda name: not name.endswith("-inl.h"), listed.stdout.split()):  # compiled for each CPU
+    for name in defined_in_header(pathlib.Path(file).read_text()) if pathlib.Path(file).exists() else ():
+        headers[name].append(file)
+findings += [f"{name} is in {', '.join(places)}" for name, places in sorted(headers.items()) if len(places) > 1]
 for finding in findings:
     print(finding)
 if findings:
-    sys.exit("Files of a target are compiled together: give each the name of what it is, or define it once.")
+    sys.exit("Files of a target are compiled together, and a program has one of each name: give each the name of what "
+             "it is, or define it once.")

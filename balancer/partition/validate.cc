@@ -18,7 +18,7 @@ constexpr double kMaxSlowdown = 100;
 Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, "balance: " + what}; }
 
 Status validate_counts(const BalanceProblem& problem) {
-  if (problem.dimensions < 1 || problem.dimensions > kMaxDimensions) {
+  if (problem.dimensions < 1 || problem.dimensions > kMaxLoadDimensions) {
     return invalid("dimensions is " + std::to_string(problem.dimensions) + ", allowed are 1 to 8");
   }
   if (problem.costs.size() % problem.dimensions != 0) {

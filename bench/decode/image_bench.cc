@@ -12,7 +12,7 @@
 #include "base/byte_source.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
-#include "decode/resize/patch_grid.h"
+#include "decode/recipes/internal/native28_grid.h"
 #include "decode/resize/patchify.h"
 #include "tests/support/media.h"
 

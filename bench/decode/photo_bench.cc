@@ -26,6 +26,7 @@
 #include "decode/image/image_codecs.h"
 #include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
+#include "decode/recipes/internal/native28_grid.h"
 #include "decode/resize/orientation.h"
 #include "decode/resize/patchify.h"
 #include "trainer_adapter/normalise.h"

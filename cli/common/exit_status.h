@@ -6,7 +6,8 @@ namespace isocost::cli {
 
 // Exit statuses of both programs, of every command; 128 + N where signal N stopped the work.
 inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;      ///< The work failed, or found something bad in the data.
+inline constexpr int kFailed =
+    1;  ///< The work failed, or found something bad (data/: findings_status).
 inline constexpr int kUsageError = 2;  ///< Arguments, or a file that they name, cannot be used.
 
 /// Exit statuses as text for the end of --help.

@@ -13,7 +13,7 @@ NodeOptions isolated_defaults() {
   return options;
 }
 
-void add_setting_flags(CLI::App& command, Settings& given, const NodeOptions& defaults,
+void add_setting_flags(CLI::App& command, GivenSettings& given, const NodeOptions& defaults,
                        const std::vector<std::string_view>& names) {
   for (const OptionSpec& spec : node_option_table()) {
     if (!names.empty() && std::find(names.begin(), names.end(), spec.name) == names.end()) continue;

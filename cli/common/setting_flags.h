@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "loader/config/settings.h"
+#include "loader/config/given_settings.h"
 #include "loader/node/node_options.h"
 
 namespace isocost::cli {
@@ -14,7 +14,7 @@ NodeOptions isolated_defaults();
 
 /// Adds the flags of the settings in `names`, or of all, to a command. Those that a user gives are
 /// added to `given`, which outlives the command; --help shows `defaults`.
-void add_setting_flags(CLI::App& command, Settings& given, const NodeOptions& defaults,
+void add_setting_flags(CLI::App& command, GivenSettings& given, const NodeOptions& defaults,
                        const std::vector<std::string_view>& names = {});
 
 }  // namespace isocost::cli

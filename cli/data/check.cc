@@ -13,8 +13,8 @@
 #include "cli/data/commands.h"
 #include "cli/data/remark_list.h"
 #include "cli/data/shard_findings_list.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/dataset/check.h"
 
 namespace isocost::cli {
@@ -22,7 +22,7 @@ namespace {
 
 struct CheckArguments {
   DatasetFlags dataset;
-  Settings settings;
+  GivenSettings settings;
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);
@@ -65,7 +65,7 @@ Result<int> check(const CheckArguments& arguments) {
                 counted(report.parts, "part").c_str(), static_cast<double>(report.bytes) / 1e6,
                 report.bad.size(), broken_count(report.findings).c_str());
   }
-  return report.bad.empty() && accepts(report.findings, node.shards) ? kDone : kFailed;
+  return findings_status(report.bad.empty(), report.findings, node.shards);
 }
 
 constexpr const char* kCheckFooter =

@@ -18,8 +18,8 @@
 #include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/data/commands.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/dataset/shard_options.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/data_report.h"
@@ -33,7 +33,7 @@ struct DataProfileArguments {
   ReadingOptions reading;
   std::string profile;
   std::string html;
-  Settings recipe;
+  GivenSettings recipe;
   DataProfileOptions options;
   bool force = false;
   bool json = false;

@@ -15,8 +15,8 @@
 #include "cli/data/commands.h"
 #include "cli/data/remark_list.h"
 #include "cli/data/shard_findings_list.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost::cli {
@@ -34,7 +34,7 @@ Status check_index_dir(const std::string& directory) {
 
 struct IndexArguments {
   DatasetFlags dataset;
-  Settings settings;
+  GivenSettings settings;
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);
@@ -73,7 +73,7 @@ Result<int> index(const IndexArguments& arguments) {
                 broken_count(findings).c_str(), seconds.count());
   }
   const bool is_good = dataset->bad().empty() && dataset->indexes_not_kept() == 0;
-  return is_good && accepts(findings, node.shards) ? kDone : kFailed;
+  return findings_status(is_good, findings, node.shards);
 }
 
 constexpr const char* kIndexFooter =

@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
+#include "cli/common/exit_status.h"
 
 namespace isocost::cli {
 
@@ -52,9 +53,10 @@ std::string broken_count(const ShardFindings& findings) {
   return broken == 0 ? "" : ", " + counted(broken, "broken shard");
 }
 
-bool accepts(const ShardFindings& findings, const ShardOptions& options) {
+int findings_status(bool is_good, const ShardFindings& findings, const ShardOptions& options) {
   const bool few_broken = check_findings(findings, options).has_value();
-  return few_broken && (options.accept_unread || findings.unread.empty());
+  const bool accepted = few_broken && (options.accept_unread || findings.unread.empty());
+  return is_good && accepted ? kDone : kFailed;
 }
 
 }  // namespace isocost::cli

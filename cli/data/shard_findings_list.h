@@ -17,7 +17,8 @@ void add_findings(const ShardFindings& findings, nlohmann::ordered_json& report)
 /// Returns ", 3 broken" for the line that ends a report; empty where no shard is.
 std::string broken_count(const ShardFindings& findings);
 
-/// Returns whether the options accept these findings.
-bool accepts(const ShardFindings& findings, const ShardOptions& options);
+/// Returns the exit status of a command that has looked at shards: kFailed where it found a bad
+/// sample (`is_good` is false), or more than the options accept.
+int findings_status(bool is_good, const ShardFindings& findings, const ShardOptions& options);
 
 }  // namespace isocost::cli

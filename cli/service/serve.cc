@@ -12,8 +12,8 @@
 #include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/service/commands.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/node/node.h"
 
 namespace isocost::cli {
@@ -23,7 +23,7 @@ constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 struct ServeArguments {
   std::string config;
-  Settings flags;
+  GivenSettings flags;
   bool verbose = false;
 
   void add_to(CLI::App& command);
@@ -32,7 +32,7 @@ struct ServeArguments {
 // Returns the node's options: its settings are those of the file and then the flags, which override
 // them.
 Result<NodeOptions> read_options(const ServeArguments& arguments) {
-  Settings settings;
+  GivenSettings settings;
   if (!arguments.config.empty()) {
     ISOCOST_ASSIGN(const std::string text, read_file("config", arguments.config, kMaxConfigBytes));
     ISOCOST_TRY(settings.add_toml(text, arguments.config));

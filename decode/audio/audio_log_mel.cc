@@ -100,10 +100,21 @@ Status check_length(const PartShape& shape, std::int64_t decoded, std::int64_t m
                     static_cast<double>(made) / kRecipeSampleRate);
 }
 
+/// Returns silence that is put behind a sound shorter than the resampler's filter, of which it
+/// would make nothing; none for a longer one.
+std::vector<float> silence_behind(std::int64_t decoded, std::int32_t sample_rate) {
+  constexpr std::int64_t kFilter = 64;  // taps at the lower of both rates, and as many again
+  const std::int64_t filter =
+      std::max<std::int64_t>(kFilter, kFilter * sample_rate / kRecipeSampleRate);
+  const bool is_short = decoded > 0 && decoded < filter && sample_rate != kRecipeSampleRate;
+  return std::vector<float>(is_short ? static_cast<std::size_t>(filter) : 0);
+}
+
 Status decode_windows(AudioDecoder& decoder, const PartShape& shape, const AudioPlan& plan,
                       WindowWriter& windows) {
   ISOCOST_ASSIGN(Resampler resampler, Resampler::create(decoder.sample_rate()));
   std::int64_t decoded = 0;
+  std::vector<float> silence;
   bool flushing = false;
   while (!windows.full()) {
     std::span<const float> chunk;
@@ -111,6 +122,7 @@ Status decode_windows(AudioDecoder& decoder, const PartShape& shape, const Audio
       ISOCOST_ASSIGN(chunk, decoder.read());
       decoded += static_cast<std::int64_t>(chunk.size());
       flushing = chunk.empty();
+      if (flushing) chunk = silence = silence_behind(decoded, decoder.sample_rate());
     }
     ISOCOST_ASSIGN(const auto ready, resampler.convert(chunk));
     if (flushing && ready.empty()) break;

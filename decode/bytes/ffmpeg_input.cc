@@ -24,6 +24,8 @@
 
 extern "C" {
 #include <libavcodec/avcodec.h>
+#include <libavcodec/codec_id.h>
+#include <libavcodec/codec_par.h>
 #include <libavcodec/packet.h>
 #include <libavformat/avformat.h>
 #include <libavformat/avio.h>
@@ -203,6 +205,19 @@ AvPacket make_av_packet() {
 }
 
 struct FfmpegInput::State {
+  /// Returns whether a packet that the end of the source has shortened is whole samples of a CAF,
+  /// whose size need not be known before its end.
+  bool ends_anywhere(const AVPacket& packet) const {
+    const AVCodecParameters& codec = *context->streams[packet.stream_index]->codecpar;
+    return format == MediaFormat::kCaf && av_get_exact_bits_per_sample(codec.codec_id) > 0 &&
+           codec.block_align > 0 && packet.size % codec.block_align == 0;
+  }
+
+  bool is_mpeg_ts() const {
+    return format == MediaFormat::kMpegTs || format == MediaFormat::kMpegTsSound;
+  }
+
+  MediaFormat format = MediaFormat::kMp4;
   Stream stream_io;
   std::unique_ptr<AVIOContext, FreeIo> io;  // outlives the context, which reads through it
   std::unique_ptr<AVFormatContext, CloseInput> context;
@@ -235,6 +250,7 @@ Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat form
   FfmpegInput input(std::make_unique<State>());
   State& s = *input.state_;
   s.stream_io.source = &source;
+  s.format = format;
   auto* buffer = static_cast<unsigned char*>(av_malloc(kIoBuffer));
   if (buffer == nullptr) throw std::bad_alloc();
   s.io.reset(
@@ -299,8 +315,12 @@ Result<bool> FfmpegInput::read_packet(AVPacket* packet) {
     if (got == AVERROR_EOF && !state_->stream_io.error) return false;
     if (got < 0) return error(got, "its stream is broken");
     if (packet->stream_index != state_->stream) continue;
-    if ((packet->flags & AV_PKT_FLAG_CORRUPT) != 0) {
-      return corrupt("its stream is cut off within a packet");
+    const bool is_cut_off = (packet->flags & AV_PKT_FLAG_CORRUPT) != 0;
+    if (is_cut_off && !state_->ends_anywhere(*packet)) {
+      return corrupt(state_->is_mpeg_ts()
+                         ? "the counters of its MPEG-TS packets jump: some are missing, or several "
+                           "files were joined"
+                         : "its stream is cut off within a packet");
     }
     return true;
   }

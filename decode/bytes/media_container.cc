@@ -27,6 +27,12 @@ Error cut_off(std::int64_t said, std::int64_t there) {
                  std::to_string(there) + " are there");
 }
 
+/// Returns the error for files one after another, of which a demuxer would read the first alone.
+Error several(const std::string& what) {
+  return {ErrorCode::kUnsupported,
+          "it has several " + what + " one after another: give each a file"};
+}
+
 /// Walks MP4 boxes (ISO/IEC 14496-12), down to the sample tables.
 class Mp4Boxes {
  public:
@@ -73,12 +79,24 @@ class Mp4Boxes {
     while (at < end) {
       if (++boxes_ > kMaxBoxes) return corrupt("it has too many MP4 boxes");
       if (depth > 0 && end - at < 8) return {};  // some writers end a list with four zero bytes
+      if (depth == 0 && moov_ && mdat_ && !found_.fragmented) {
+        ISOCOST_ASSIGN(const auto head, read_some(source_, at, 8));
+        if (!begins_box(head)) return {};  // a tag, or other bytes behind the video
+      }
       ISOCOST_ASSIGN(const Box box, read_box(at, end));
       if (at == 0 && depth == 0) ISOCOST_TRY(check_first(box));
       ISOCOST_TRY(visit(box, depth));
       at = box.end;
     }
     return {};
+  }
+
+  /// Returns whether a box that a file may have at its outermost level begins here.
+  static bool begins_box(ByteView head) {
+    constexpr auto kTypes = std::to_array<std::string_view>(
+        {"ftyp", "moov", "mdat", "free", "skip", "wide", "uuid", "moof", "mfra", "meta", "udta",
+         "sidx", "ssix", "styp", "emsg", "prft", "pdin", "pnot", "bloc"});
+    return std::ranges::any_of(kTypes, [&](auto type) { return has_tag(head, 4, type); });
   }
 
   static Status check_first(const Box& box) {
@@ -90,7 +108,11 @@ class Mp4Boxes {
 
   Status visit(const Box& box, int depth) {
     constexpr std::array<std::string_view, 5> kParents = {"moov", "trak", "mdia", "minf", "stbl"};
-    if (has_tag(box.head, 4, "moov")) moov_ = true;
+    if (has_tag(box.head, 4, "moov")) {
+      if (moov_ && !found_.fragmented) return several("MP4 files");
+      moov_ = true;
+    }
+    if (has_tag(box.head, 4, "mdat")) mdat_ = true;
     if (has_tag(box.head, 4, "moof") || has_tag(box.head, 4, "mvex")) found_.fragmented = true;
     if (has_tag(box.head, 4, "stsz")) ISOCOST_TRY(check_sizes(box));
     const bool parent = std::any_of(kParents.begin(), kParents.end(), [&](std::string_view type) {
@@ -116,6 +138,7 @@ class Mp4Boxes {
   const ByteSource& source_;
   MediaContainer found_;
   bool moov_ = false;
+  bool mdat_ = false;
   int boxes_ = 0;
 };
 
@@ -148,9 +171,10 @@ Result<MediaContainer> check_matroska(const ByteSource& source) {
   const auto size = parse_ebml_size(segment, 4);
   if (!size) return corrupt("cut off within its Matroska segment header");
   const std::int64_t body = segment_at + 4 + static_cast<std::int64_t>(size->length);
-  if (size->value && *size->value > source.size() - body) {
-    return cut_off(body + *size->value, source.size());
-  }
+  if (!size->value) return MediaContainer{};
+  if (*size->value > source.size() - body) return cut_off(body + *size->value, source.size());
+  ISOCOST_ASSIGN(const auto behind, read_some(source, body + *size->value, 4));
+  if (has_tag(behind, 0, "\x1A\x45\xDF\xA3")) return several("Matroska files");
   return MediaContainer{};
 }
 
@@ -159,17 +183,39 @@ Result<MediaContainer> check_avi(const ByteSource& source) {
   if (!has_tag(head, 0, "RIFF") || !has_tag(head, 8, "AVI ")) return corrupt("it is no AVI file");
   const std::int64_t said = 8 + static_cast<std::int64_t>(little_endian(head, 4, 4));
   if (said > source.size()) return cut_off(said, source.size());
+  // A list of the type AVIX goes on with the same video.
+  ISOCOST_ASSIGN(const auto behind, read_some(source, said + said % 2, 12));
+  if (has_tag(behind, 0, "RIFF") && has_tag(behind, 8, "AVI ")) return several("AVI files");
   return MediaContainer{};
 }
 
-/// Checks an AIFF. Programs that write to a pipe state a size near 2 GiB.
+/// Checks an AIFF, and finds its samples. Programs that write to a pipe state sizes near 2 GiB.
 Result<MediaContainer> check_aiff(const ByteSource& source) {
   constexpr std::int64_t kUnknown = 0x7F00'0000;
+  constexpr int kMaxChunks = 1000;
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, 12));
   if (!has_tag(head, 0, "FORM") || head.size() < 12) return corrupt("it is no AIFF file");
   const auto size = static_cast<std::int64_t>(big_endian(head, 4, 4));
   if (size < kUnknown && 8 + size > source.size()) return cut_off(8 + size, source.size());
-  return MediaContainer{};
+  MediaContainer container;
+  std::int64_t at = 12;
+  for (int i = 0; i < kMaxChunks && at < source.size(); ++i) {
+    ISOCOST_ASSIGN(const auto chunk, read_some(source, at, 16));
+    if (chunk.size() < 8) break;
+    const auto length = static_cast<std::int64_t>(big_endian(chunk, 4, 4));
+    const std::int64_t body = at + 8;
+    if (has_tag(chunk, 0, "SSND") && chunk.size() == 16) {
+      if (length < kUnknown && body + length > source.size()) {
+        return cut_off(body + length, source.size());
+      }
+      const auto skipped = 8 + static_cast<std::int64_t>(big_endian(chunk, 8, 4));
+      container.sound_bytes =
+          std::max<std::int64_t>(0, std::min(length, source.size() - body) - skipped);
+      break;
+    }
+    at = body + length + length % 2;
+  }
+  return container;
 }
 
 /// Checks the chunks of a CAF; the last one's size may be unknown, and is then -1.
@@ -191,6 +237,21 @@ Result<MediaContainer> check_caf(const ByteSource& source) {
                             : MediaContainer{};
 }
 
+/// Checks that only indexes follow the data object of ASF.
+Result<MediaContainer> check_behind_asf(const ByteSource& source, std::int64_t at) {
+  constexpr std::string_view kHeader = "\x30\x26\xB2\x75\x8E\x66\xCF\x11";
+  constexpr int kMaxObjects = 100;
+  for (int i = 0; i < kMaxObjects && at < source.size(); ++i) {
+    ISOCOST_ASSIGN(const auto head, read_some(source, at, 24));
+    if (has_tag(head, 0, kHeader)) return several("ASF files");
+    if (head.size() < 24) break;
+    const std::uint64_t size = little_endian(head, 16, 8);
+    if (size < 24 || size > static_cast<std::uint64_t>(source.size() - at)) break;
+    at += static_cast<std::int64_t>(size);
+  }
+  return MediaContainer{};
+}
+
 /// Checks that the header and the data object of ASF lie in the source; live streams do not know
 /// the size of the second.
 Result<MediaContainer> check_asf(const ByteSource& source) {
@@ -210,7 +271,8 @@ Result<MediaContainer> check_asf(const ByteSource& source) {
   if (is_known && static_cast<std::int64_t>(size) > source.size() - data_at) {
     return cut_off(data_at + static_cast<std::int64_t>(size), source.size());
   }
-  return MediaContainer{};
+  return is_known ? check_behind_asf(source, data_at + static_cast<std::int64_t>(size))
+                  : MediaContainer{};
 }
 
 /// Checks that a page ends where the source does: the demuxer drops a page that is cut off.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/byte_source.h"
 #include "base/result.h"
@@ -11,6 +12,7 @@ namespace isocost {
 /// Properties of a container's outermost structure.
 struct MediaContainer {
   bool fragmented = false;  ///< Whether the index of an MP4 is spread over the file.
+  std::optional<std::int64_t> sound_bytes;  ///< Bytes of an AIFF's samples.
 };
 
 /// Checks the outermost structure before a demuxer sees the bytes: the boxes, segment, list or

@@ -23,19 +23,46 @@ Result<OggPage> read_page_header(const ByteSource& source, std::int64_t offset) 
   return *page;
 }
 
-/// Finds the last page by its header, searched backwards: first in a small tail, then in one as
-/// large as a page can be.
-Result<OggPage> page_at_end(const ByteSource& source) {
+/// Returns the page that ends last among those that end at `from` to `to`, searched backwards:
+/// first in a small tail, then in one as large as a page can be. Returns nothing where none does.
+Result<std::optional<LastOggPage>> page_ending(const ByteSource& source, std::int64_t from,
+                                               std::int64_t to) {
   for (const std::size_t tail : {std::size_t{6} << 10, kMaxOggPage}) {
-    const std::int64_t start =
-        std::max<std::int64_t>(0, source.size() - static_cast<std::int64_t>(tail));
-    ISOCOST_ASSIGN(const auto bytes, read_some(source, start, tail));
+    const std::int64_t start = std::max<std::int64_t>(0, from - static_cast<std::int64_t>(tail));
+    ISOCOST_ASSIGN(const auto bytes,
+                   read_some(source, start, static_cast<std::size_t>(to - start)));
     for (std::size_t at = bytes.size(); at-- > 0;) {
       if (bytes[at] != 'O') continue;
       const auto page = parse_ogg_page(bytes, at);
-      if (page && page->bytes == bytes.size() - at) return *page;
+      if (!page || page->bytes > bytes.size() - at) continue;
+      const std::int64_t end = start + static_cast<std::int64_t>(at + page->bytes);
+      if (end >= from) return std::optional(LastOggPage{*page, end});
     }
   }
+  return std::optional<LastOggPage>();
+}
+
+/// Returns the offset behind the last byte before `end` that is not zero, at most 64 KiB before it.
+Result<std::int64_t> zeros_from(const ByteSource& source, std::int64_t end) {
+  constexpr std::int64_t kMost = 64 << 10;
+  const std::int64_t start = std::max<std::int64_t>(0, end - kMost);
+  ISOCOST_ASSIGN(const auto bytes, read_some(source, start, static_cast<std::size_t>(end - start)));
+  std::int64_t at = std::ssize(bytes);
+  while (at > 0 && bytes[static_cast<std::size_t>(at - 1)] == 0) --at;
+  return start + at;
+}
+
+/// Finds the last page, which ends where the source does, or before an ID3v1 tag or zeros.
+Result<LastOggPage> page_at_end(const ByteSource& source) {
+  constexpr std::int64_t kId3v1 = 128;
+  ISOCOST_ASSIGN(const auto last, page_ending(source, source.size(), source.size()));
+  if (last) return *last;
+  std::int64_t end = source.size();
+  ISOCOST_ASSIGN(const auto tag, read_some(source, std::max<std::int64_t>(0, end - kId3v1), 3));
+  if (end > kId3v1 && has_tag(tag, 0, "TAG")) end -= kId3v1;
+  ISOCOST_ASSIGN(const std::int64_t zeros, zeros_from(source, end));
+  ISOCOST_ASSIGN(const auto page, page_ending(source, zeros, end));
+  if (page) return *page;
   return corrupt("cut off: no Ogg page ends where the file ends");
 }
 
@@ -56,18 +83,18 @@ std::optional<OggPage> parse_ogg_page(ByteView bytes, std::size_t at) {
   return page;
 }
 
-Result<OggPage> last_ogg_page(const ByteSource& source) {
-  ISOCOST_ASSIGN(const OggPage last, page_at_end(source));
-  if (last.granule > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+Result<LastOggPage> last_ogg_page(const ByteSource& source) {
+  ISOCOST_ASSIGN(const LastOggPage last, page_at_end(source));
+  if (last.page.granule > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     return corrupt("cut off: its last Ogg page ends within a packet");
   }
   return last;
 }
 
-Result<bool> is_chained_ogg(const ByteSource& source) {
+Result<bool> is_chained_ogg(const ByteSource& source, std::int64_t end) {
   bool is_behind_data = false;
   std::int64_t offset = 0;
-  while (offset < source.size()) {
+  while (offset < end) {
     ISOCOST_ASSIGN(const OggPage page, read_page_header(source, offset));
     if (page.begins_stream && is_behind_data) return true;
     is_behind_data = is_behind_data || !page.begins_stream;

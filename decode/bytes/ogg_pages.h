@@ -25,15 +25,22 @@ struct OggPage {
 /// Parses the header of the page at `at`; returns nothing for other bytes, or fewer than a header.
 std::optional<OggPage> parse_ogg_page(ByteView bytes, std::size_t at);
 
-/// Returns the page that ends exactly where the source does. Errors: kCorrupt "cut off" where none
-/// does, or where no packet ends on it; kIo.
-Result<OggPage> last_ogg_page(const ByteSource& source);
+/// The last page of a source.
+struct LastOggPage {
+  OggPage page;
+  std::int64_t end = 0;  ///< Offset behind it.
+};
 
-/// Returns whether a stream begins behind pages of another one, as in chained Ogg. Serial numbers
-/// do not tell: files of one program may share them, and a file may follow itself. Reads the page
-/// headers up to that page, of a single stream all of them: two small reads a page, and about 1 %
-/// of the bytes. Errors: kCorrupt where a page is broken or cut off, kIo.
-Result<bool> is_chained_ogg(const ByteSource& source);
+/// Returns the page that ends where the source does, or before an ID3v1 tag or up to 64 KiB of
+/// zeros at its end. Errors: kCorrupt "cut off" where none does, or where no packet ends on it;
+/// kIo.
+Result<LastOggPage> last_ogg_page(const ByteSource& source);
+
+/// Returns whether a stream begins before `end` behind pages of another one, as in chained Ogg.
+/// Serial numbers do not tell: files of one program may share them, and a file may follow itself.
+/// Reads the page headers up to that page, of a single stream all of them: two small reads a page,
+/// and about 1 % of the bytes. Errors: kCorrupt where a page is broken or cut off, kIo.
+Result<bool> is_chained_ogg(const ByteSource& source, std::int64_t end);
 
 /// Returns the error for a page that cannot be read.
 Error broken_ogg_page(std::int64_t offset);

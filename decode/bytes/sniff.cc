@@ -17,9 +17,10 @@ namespace isocost {
 namespace {
 
 std::optional<MediaFormat> sniff_riff(ByteView head) {
-  if (!has_tag(head, 0, "RIFF") && !has_tag(head, 0, "RF64") && !has_tag(head, 0, "RIFX")) {
-    return std::nullopt;
-  }
+  constexpr std::array<std::string_view, 4> kMarks = {"RIFF", "RF64", "BW64", "RIFX"};
+  const bool is_riff =
+      std::ranges::any_of(kMarks, [&](auto mark) { return has_tag(head, 0, mark); });
+  if (!is_riff) return std::nullopt;
   if (has_tag(head, 8, "WEBP")) return MediaFormat::kWebp;
   if (has_tag(head, 8, "WAVE")) return MediaFormat::kWav;
   if (has_tag(head, 8, "AVI ")) return MediaFormat::kAvi;
@@ -184,6 +185,20 @@ std::optional<std::string_view> foreign_format(ByteView head) {
       {"<svg", "SVG"},
       {"\x1F\x8B", "gzip"},
       {"PK\x03\x04", "a zip archive"},
+      {".snd", "AU"},
+      {"riff\x2E\x91\xCF\x11", "Wave64"},
+      {"wvpk", "WavPack"},
+      {"TTA1", "TTA"},
+      {"MAC ", "Monkey's Audio"},
+      {"#!AMR", "AMR"},
+      {"\x0B\x77", "AC-3"},
+      {"Creative Voice File", "VOC"},
+      {".RMF", "RealMedia"},
+      {"YUV4MPEG2", "YUV4MPEG"},
+      {std::string_view("\0\0\x01\xB3", 4), "MPEG video without a container"},
+      {std::string_view("\0\0\0\x01\x67", 5), "H.264 without a container"},
+      {std::string_view("\0\0\0\x01\x09", 5), "H.264 without a container"},
+      {std::string_view("\0\0\0\x01\x40\x01", 6), "HEVC without a container"},
   });
   if (has_tag(head, 4, "ftypjp2 ")) return "JPEG 2000";
   const auto mark = std::ranges::find_if(

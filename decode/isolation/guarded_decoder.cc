@@ -14,6 +14,13 @@
 namespace isocost {
 namespace {
 
+std::string why_needed(MediaFormat format, const Error& error) {
+  return std::string(format_name(format)) +
+         " is decoded by the program isocost alone: install it and name it as decode_program, or "
+         "leave such parts out by ignore_parts: " +
+         error.message();
+}
+
 class GuardedDecoder final : public SampleDecoder {
  public:
   GuardedDecoder(const Recipe& recipe, const IsolationOptions& options)
@@ -28,15 +35,18 @@ class GuardedDecoder final : public SampleDecoder {
     if (guarded == parts.end()) return here_->tensors(parts, pool, stop);
     const auto workers = this->workers(stop);
     if (!workers) {
-      Error error(ErrorCode::kUnavailable,
-                  std::string(format_name(guarded->shape->format)) +
-                      " is decoded by the program isocost alone: install it and name it as "
-                      "decode_program, or leave such parts out by ignore_parts: " +
-                      workers.error().message());
-      return tl::unexpected(
-          PartError{std::move(error), static_cast<std::size_t>(guarded - parts.begin())});
+      return tl::unexpected(PartError{
+          Error(ErrorCode::kUnavailable, why_needed(guarded->shape->format, workers.error())),
+          static_cast<std::size_t>(guarded - parts.begin())});
     }
     return (*workers)->tensors(parts, pool, stop);
+  }
+
+  Status start_for(MediaFormat format, const std::stop_token& stop) override {
+    if (!needs_worker(format)) return {};
+    const auto workers = this->workers(stop);
+    if (workers) return {};
+    return Error(workers.error().code(), why_needed(format, workers.error()));
   }
 
  private:

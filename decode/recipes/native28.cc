@@ -21,7 +21,7 @@
 #include "decode/prepare/recipe_family.h"
 #include "decode/recipes/families.h"
 #include "decode/recipes/internal/family_description.h"
-#include "decode/resize/patch_grid.h"
+#include "decode/recipes/internal/native28_grid.h"
 #include "decode/resize/patchify.h"
 #include "decode/shape/decode_limit.h"
 #include "decode/shape/recipe_options.h"

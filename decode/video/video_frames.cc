@@ -33,12 +33,22 @@ namespace {
 
 constexpr std::int64_t kEarlyToleranceUs = 500'000;
 
+/// Whether a reader jumps to key frames, or decodes all frames up to the last one.
+enum class Jumps { kYes, kNo };
+
+/// Whether frames may come in another order than that of their times.
+enum class Order { kAny, kOfTimes };
+
 /// Finds the frame on screen at a time, for ascending times. One frame is decoded ahead, because
 /// only the next one tells how long a frame stays.
 class FrameFinder {
  public:
-  explicit FrameFinder(FrameReader& reader)
-      : reader_(reader), current_(make_av_frame()), next_(make_av_frame()) {}
+  FrameFinder(FrameReader& reader, Jumps jumps, Order order)
+      : reader_(reader),
+        jumps_(jumps),
+        order_(order),
+        current_(make_av_frame()),
+        next_(make_av_frame()) {}
 
   Status start() {
     ISOCOST_TRY(fetch());
@@ -47,10 +57,12 @@ class FrameFinder {
     return {};
   }
 
-  /// Finds the frame at a time. Returns whether it differs from the one found before.
+  /// Finds the frame at a time. Returns whether it differs from the one found before. `is_lost`
+  /// tells afterwards whether there is none.
   Result<bool> find(std::int64_t time_us) {
     bool changed = std::exchange(first_, false);
     if (!ended_ && next_us_ < time_us) ISOCOST_TRY(try_seek(time_us));
+    if (is_lost_) return false;
     while (has_next_ && (next_us_ <= time_us || !has_current_)) {
       std::swap(current_, next_);
       current_us_ = next_us_;
@@ -78,6 +90,10 @@ class FrameFinder {
 
   const AVFrame& frame() const { return *current_; }
 
+  /// Returns whether a jump has lost the frame that was asked for last. Behind a key frame that
+  /// only begins to refresh the picture, decoders show nothing until it is whole.
+  bool is_lost() const { return is_lost_; }
+
  private:
   /// Returns how many frames of the next one's time came before it, since the last jump.
   std::int64_t before_next() const {
@@ -87,7 +103,10 @@ class FrameFinder {
   Status fetch() {
     ISOCOST_ASSIGN(has_next_, reader_.next(next_.get()));
     if (has_next_) {
-      next_us_ = reader_.time_us();
+      const std::int64_t before = std::exchange(next_us_, reader_.time_us());
+      if (order_ == Order::kOfTimes && next_us_ < before) {
+        return corrupt("its video does not show its frames in the order of their times");
+      }
     } else {
       ended_ = true;
       end_us_ = reader_.time_us() + reader_.interval_us();
@@ -96,10 +115,13 @@ class FrameFinder {
   }
 
   Status try_seek(std::int64_t time_us) {
+    if (jumps_ == Jumps::kNo) return {};
     ISOCOST_ASSIGN(const bool jumped, reader_.seek(time_us));
     if (!jumped) return {};
     has_current_ = false;
-    return fetch();
+    ISOCOST_TRY(fetch());
+    is_lost_ = !has_next_ || next_us_ > time_us;
+    return {};
   }
 
   Error ends_early() const {
@@ -110,12 +132,15 @@ class FrameFinder {
   }
 
   FrameReader& reader_;
+  const Jumps jumps_;
+  const Order order_;
   AvFrame current_;
   AvFrame next_;
   bool has_current_ = false;
   bool has_next_ = false;
   bool first_ = false;
   bool ended_ = false;
+  bool is_lost_ = false;
   std::int64_t current_us_ = 0;
   std::int64_t next_us_ = 0;
   std::int64_t end_us_ = 0;
@@ -141,24 +166,43 @@ Status check_arguments(const PartShape& shape, std::span<const std::int64_t> tim
                "video_frames: sizes must be positive and times ascend");
 }
 
-/// Implements video_frames, with a scaler for the target size.
-Status scaled_frames(const ByteSource& source, const PartShape& shape,
-                     std::span<const std::int64_t> times_us, FrameScaler& scaler,
-                     const VideoFrameSink& sink, const DecodeLimit& limit) {
-  if (times_us.empty()) return {};
-  ISOCOST_TRY(check_media_container(source, shape.format));
-  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
-  ISOCOST_ASSIGN(AvCodec codec, open_decoder(*input.stream(), padded_pixels(shape, kDecoderRoom)));
-  FrameReader reader(input, std::move(codec), {&limit, times_us.back()});
-  FrameFinder finder(reader);
+/// A video whose frames are requested by time, and those of them that the sink has received.
+struct TimedVideo {
+  const ByteSource& source;
+  const PartShape& shape;
+  std::span<const std::int64_t> times_us;
+  const DecodeLimit& limit;
+  std::size_t done = 0;
+};
+
+/// Passes the frames on that are not done. Returns false where a jump has lost the next one.
+Result<bool> pass_on(TimedVideo& video, Jumps jumps, FrameScaler& scaler,
+                     const VideoFrameSink& sink) {
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(video.source, video.shape.format));
+  ISOCOST_ASSIGN(AvCodec codec,
+                 open_decoder(*input.stream(), padded_pixels(video.shape, kDecoderRoom)));
+  FrameReader reader(input, std::move(codec), {&video.limit, video.times_us.back()});
+  FrameFinder finder(reader, jumps, Order::kAny);
   ISOCOST_TRY(finder.start());
   std::span<const std::uint8_t> rgb;
-  for (std::size_t i = 0; i < times_us.size(); ++i) {
-    ISOCOST_ASSIGN(const bool changed, finder.find(times_us[i]));
+  for (; video.done < video.times_us.size(); ++video.done) {
+    ISOCOST_ASSIGN(const bool changed, finder.find(video.times_us[video.done]));
+    if (finder.is_lost()) return false;
     if (changed) {
       ISOCOST_ASSIGN(rgb, scaler.convert(finder.frame()));
     }
-    ISOCOST_TRY(sink(i, rgb));
+    ISOCOST_TRY(sink(video.done, rgb));
+  }
+  return true;
+}
+
+/// Implements video_frames, with a scaler for the target size.
+Status scaled_frames(TimedVideo video, FrameScaler& scaler, const VideoFrameSink& sink) {
+  if (video.times_us.empty()) return {};
+  ISOCOST_TRY(check_media_container(video.source, video.shape.format));
+  ISOCOST_ASSIGN(const bool is_all, pass_on(video, Jumps::kYes, scaler, sink));
+  if (!is_all) {
+    ISOCOST_ASSIGN([[maybe_unused]] const bool now_all, pass_on(video, Jumps::kNo, scaler, sink));
   }
   return {};
 }
@@ -182,6 +226,24 @@ Status counted_frames(FrameReader& reader, std::span<const std::int64_t> indices
     ISOCOST_TRY(sink(i, rgb));
   }
   return {};
+}
+
+/// Decodes all frames, of which the indices from `done` on are passed on. A frame more or fewer
+/// than was counted is an error, as their numbers would be others.
+Status all_frames(FrameReader& reader, const PartShape& shape,
+                  std::span<const std::int64_t> indices, FrameScaler& scaler,
+                  const VideoFrameSink& sink, std::size_t& done) {
+  const AvFrame frame = make_av_frame();
+  std::int64_t number = 0;
+  for (;; ++number) {
+    ISOCOST_ASSIGN(const bool more, reader.next(frame.get()));
+    if (!more) break;
+    if (done == indices.size() || indices[done] != number) continue;
+    ISOCOST_ASSIGN(const auto rgb, scaler.convert(*frame));
+    for (; done < indices.size() && indices[done] == number; ++done) ISOCOST_TRY(sink(done, rgb));
+  }
+  if (number == shape.frames) return {};
+  return corrupt("its video does not show all frames that its container has");
 }
 
 /// A video whose frames are requested by number.
@@ -212,7 +274,7 @@ Status timed_frames(FrameReader& reader, const std::vector<std::int64_t>& times_
     return times_us.at(static_cast<std::size_t>(indices[i]));
   };
   reader.need_from(time_of(done));
-  FrameFinder finder(reader);
+  FrameFinder finder(reader, Jumps::kYes, Order::kOfTimes);
   ISOCOST_TRY(finder.start());
   std::span<const std::uint8_t> rgb;
   for (const std::size_t first = done; done < indices.size(); ++done) {
@@ -236,9 +298,16 @@ Status timed_frames(const NumberedVideo& video, std::span<const std::int64_t> in
   const auto read = [&](FrameReader& reader) {
     return timed_frames(reader, video.times.us, indices, scaler, sink, done);
   };
-  Status sparse = with_reader(video, indices.back(), FramesGiven::kSome, read);
-  if (sparse || sparse.error().code() != ErrorCode::kCorrupt) return sparse;
-  return with_reader(video, indices.back(), FramesGiven::kEvery, read);
+  const auto has_failed = [](const Status& status) {
+    return !status && status.error().code() == ErrorCode::kCorrupt;
+  };
+  Status tried = with_reader(video, indices.back(), FramesGiven::kSome, read);
+  if (has_failed(tried)) tried = with_reader(video, indices.back(), FramesGiven::kEvery, read);
+  if (!has_failed(tried)) return tried;
+  // Key frames may only begin to refresh the picture, and times may not be those of the frames.
+  return with_reader(video, video.shape.frames - 1, FramesGiven::kEvery, [&](FrameReader& reader) {
+    return all_frames(reader, video.shape, indices, scaler, sink, done);
+  });
 }
 
 bool are_frames_of(std::span<const std::int64_t> indices, const PartShape& shape) {
@@ -254,7 +323,7 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
                     const DecodeLimit& limit) {
   ISOCOST_TRY(check_arguments(shape, times_us, target_width, target_height));
   FrameScaler scaler(target_width, target_height, shape.orientation, FrameColours::kOwn);
-  return scaled_frames(source, shape, times_us, scaler, sink, limit);
+  return scaled_frames({source, shape, times_us, limit}, scaler, sink);
 }
 
 Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_codecs.h"
 #include "decode/bytes/media_container.h"
+#include "decode/bytes/ogg_pages.h"
 #include "decode/resize/orientation.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/shown_packets.h"
@@ -38,13 +40,28 @@ std::int64_t to_us(std::int64_t ticks, AVRational time_base) {
   return av_rescale_q(ticks, time_base, AV_TIME_BASE_Q);
 }
 
+using Turn = std::array<std::int64_t, 4>;
+
+/// Returns the matrix with zeros in place of what a program that computes a turn leaves of a
+/// cosine. A matrix of zeros was not filled in, and is that of no turn to players.
+Turn without_remainders(Turn turn) {
+  constexpr std::int64_t kRemainder = 1000;
+  const auto size_of = [](std::int64_t value) { return std::abs(value); };
+  const std::int64_t largest = std::abs(std::ranges::max(turn, {}, size_of));
+  if (largest == 0) return {1, 0, 0, 1};
+  for (std::int64_t& value : turn) {
+    if (std::abs(value) < largest / kRemainder) value = 0;
+  }
+  return turn;
+}
+
 /// Returns EXIF's number for a display matrix, which holds a quarter turn and perhaps a mirroring.
 Result<std::uint8_t> orientation_of(const AVStream& stream) {
   std::size_t size = 0;
   const std::uint8_t* bytes = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
   if (bytes == nullptr || size < 9 * sizeof(std::int32_t)) return std::uint8_t{1};
   const auto* m = reinterpret_cast<const std::int32_t*>(bytes);
-  const auto [a, b, c, d] = std::array<std::int64_t, 4>{m[0], m[1], m[3], m[4]};
+  const auto [a, b, c, d] = without_remainders({m[0], m[1], m[3], m[4]});
   if (b == 0 && c == 0 && a != 0 && d != 0) {
     return static_cast<std::uint8_t>(a > 0 ? (d > 0 ? 1 : 4) : (d > 0 ? 2 : 3));
   }
@@ -230,6 +247,7 @@ Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
 struct FrameCount {
   std::int64_t frames = 0;
   std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read
+  std::int64_t origin_us = 0;         ///< Time of the first frame, where packets were read
   bool is_late = false;               ///< Whether packets precede the first key frame
   bool all_told = true;               ///< Whether packets tell when their frames are shown
 };
@@ -246,7 +264,9 @@ Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, Me
     }
   }
   ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
-  return FrameCount{std::ssize(times.us), times.us.back(), times.is_late, times.all_told};
+  const std::int64_t origin_us = to_us(times.origin, input.stream()->time_base);
+  return FrameCount{std::ssize(times.us), times.us.back(), origin_us, times.is_late,
+                    times.all_told};
 }
 
 /// Returns the container's frame rate; if it has none, that of the frames' times, or frames over
@@ -273,6 +293,16 @@ Result<std::int64_t> counted_us(const FrameCount& count, AVRational rate) {
   return *total;
 }
 
+/// Refuses Ogg videos one after another, of which the decoder would fail at the second.
+Status check_not_chained(const ByteSource& source, MediaFormat format) {
+  if (format != MediaFormat::kOgv) return {};
+  ISOCOST_ASSIGN(const LastOggPage last, last_ogg_page(source));
+  ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source, last.end));
+  if (!is_chained) return {};
+  return Error(ErrorCode::kUnsupported,
+               "it has several Ogg videos one after another: give each a file");
+}
+
 }  // namespace
 
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
@@ -281,6 +311,7 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
   ISOCOST_ASSIGN(const MediaContainer container, check_media_container(source, format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
   ISOCOST_TRY(check_codec(*input.stream()));
+  ISOCOST_TRY(check_not_chained(source, format));
   ISOCOST_TRY(check_size(input, max_pixels));
   PartShape shape;
   shape.modality = Modality::kVideo;
@@ -296,6 +327,11 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
   // A duration by packets would count those before the first frame, or miss those without a time.
   if (count.is_late || (!count.all_told && !states_duration(format))) {
     ISOCOST_ASSIGN(shape.duration_us, counted_us(count, rate));
+  }
+  // Matroska states when the last frame ends, counted from zero and not from the first frame.
+  const bool counts_from_zero = format == MediaFormat::kMatroska && declared_us(input, format);
+  if (counts_from_zero && count.origin_us > 0) {
+    shape.duration_us = std::max(shape.duration_us - count.origin_us, count.first_to_last_us);
   }
   shape.sample_rate = rate.num;
   shape.channels = rate.den;

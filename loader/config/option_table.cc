@@ -504,7 +504,7 @@ const OptionSpec* find_node_option(std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-Status apply(const Settings& settings, NodeOptions& options) {
+Status apply(const GivenSettings& settings, NodeOptions& options) {
   // A model comes first, since its directory decides which other settings it has.
   const auto set = [&options](const Setting& given) -> Status {
     ISOCOST_TRY_CONTEXT(given.option->set(options, given.value), given.source);
@@ -518,7 +518,7 @@ Status apply(const Settings& settings, NodeOptions& options) {
   return {};
 }
 
-Result<NodeOptions> make_options(const Settings& settings, NodeOptions defaults) {
+Result<NodeOptions> make_options(const GivenSettings& settings, NodeOptions defaults) {
   NodeOptions options = std::move(defaults);
   const Setting* layout_file = settings.find("layout");
   if (layout_file != nullptr && !layout_file->value.empty()) {

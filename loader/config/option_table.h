@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/config/settings.h"
+#include "loader/config/given_settings.h"
 #include "loader/node/node_options.h"
 
 namespace isocost {
@@ -34,12 +34,12 @@ const OptionSpec* find_node_option(std::string_view name);
 
 /// Sets the options that the settings name, and leaves the others. Reads no file. Errors:
 /// kInvalidArgument for a value that cannot be, with the setting's source.
-Status apply(const Settings& settings, NodeOptions& options);
+Status apply(const GivenSettings& settings, NodeOptions& options);
 
 /// Returns the options of a node: `defaults`, then the numbers of the layout that the settings
 /// name, then the settings. The files that the options name are read, and all is checked. Errors:
 /// those of `apply`, NodeOptions::read_files and NodeOptions::validate.
-Result<NodeOptions> make_options(const Settings& settings, NodeOptions defaults = {});
+Result<NodeOptions> make_options(const GivenSettings& settings, NodeOptions defaults = {});
 
 /// Reads a size such as "512MiB", "2GB" or "1000000", in bytes; k, M, G, T are powers of 1000, Ki,
 /// Mi, Gi, Ti powers of 1024. Errors: kInvalidArgument.

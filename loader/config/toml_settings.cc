@@ -1,4 +1,4 @@
-// Settings::add_toml: the settings of a TOML file.
+// GivenSettings::add_toml: the settings of a TOML file.
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -6,8 +6,8 @@
 
 #include <toml++/toml.h>
 
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 
 namespace isocost {
 namespace {
@@ -38,7 +38,7 @@ Result<std::string> setting_text(const OptionSpec& option, std::string_view key,
                                                 " = " + text + ", without quotes");
 }
 
-Status add_table(Settings& settings, const toml::table& table, const std::string& prefix,
+Status add_table(GivenSettings& settings, const toml::table& table, const std::string& prefix,
                  std::string_view file_name) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix + std::string(key.str());
@@ -61,7 +61,7 @@ Status add_table(Settings& settings, const toml::table& table, const std::string
 
 }  // namespace
 
-Status Settings::add_toml(std::string_view toml, std::string_view file_name) {
+Status GivenSettings::add_toml(std::string_view toml, std::string_view file_name) {
   try {
     return add_table(*this, toml::parse(toml, std::string(file_name)), "", file_name);
   } catch (const toml::parse_error& error) {

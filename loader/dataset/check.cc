@@ -74,6 +74,7 @@ class Checker {
 
  private:
   Status compare_shard_of(SampleId id);
+  bool each_part_fits(const SampleShape& shape) const;
   // Decodes parts of a sample together; the first of them has the number `first`.
   Status submit(SampleId id, std::size_t first, const SampleShape& parts);
   void start(std::function<void()> task);
@@ -116,7 +117,7 @@ Status Checker::run() {
     ISOCOST_TRY(dataset_.check_index(id));
     const auto together = decoding_bytes(recipe_, shape, budget_.limit());
     const bool too_much = !together && together.error().code() == ErrorCode::kResourceExhausted;
-    if (too_much && shape.parts.size() > 1 && options_.dataset.model.empty()) {
+    if (too_much && options_.dataset.model.empty() && each_part_fits(shape)) {
       add({id, shape.parts.size(), together.error().message()});
     }
     // A model's recipe reads the tokens of a text beside the media that they name.
@@ -131,6 +132,13 @@ Status Checker::run() {
   }
   executor_.reset();  // runs all submitted tasks
   return failure();
+}
+
+// A sample whose part alone is too large is listed with that part.
+bool Checker::each_part_fits(const SampleShape& shape) const {
+  return std::ranges::all_of(shape.parts, [this](const PartShape& part) {
+    return decoding_bytes(recipe_, {{part}, 1.0F}, budget_.limit()).has_value();
+  });
 }
 
 Status Checker::submit(SampleId id, std::size_t first, const SampleShape& parts) {
@@ -283,6 +291,9 @@ Result<CheckReport> check_dataset(const std::filesystem::path& directory,
   ISOCOST_ASSIGN(const auto decoder, make_decoder(recipe, options.decode, options.dataset.log));
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> dataset, Dataset::open(directory, options.dataset));
   if (!options.dataset.model.empty()) warn_of_weights(*dataset, options.dataset.log);
+  if (const auto format = dataset->format_that_needs_worker()) {
+    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, options.dataset.stop), directory.string());
+  }
   CheckReport report;
   report.findings = dataset->findings();
   report.bad = dataset->bad();

@@ -26,13 +26,14 @@
 #include "loader/node/decoding/read_retry.h"
 #include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/announcer.h"
-#include "loader/node/internal/block_memory.h"
+#include "loader/node/internal/block_budget.h"
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/delivery_loop.h"
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/planning_loop.h"
 #include "loader/node/internal/report_intake.h"
+#include "loader/node/internal/saved_state_check.h"
 #include "loader/node/internal/stall_watch.h"
 #include "loader/node/internal/step_source.h"
 #include "loader/node/internal/training_meter.h"
@@ -100,7 +101,7 @@ class NodeImpl final : public Node {
                   &budget_, &pool_, parts_.bad.get(), parts_.load_hook, parts_.layout.get(),
                   &retry_, &parts_.limits},
                  parts_.options.bad_samples.policy, parts_.options.plan.seed),
-        block_memory_(decoder_.waiting_budget(), budget_),
+        block_budget_(decoder_.waiting_budget(), budget_),
         planning_(planning_input(),
                   {static_cast<std::uint64_t>(parts_.options.plan.epochs),
                    parts_.options.bad_samples.file.string()},
@@ -153,7 +154,7 @@ class NodeImpl final : public Node {
   ReportIntake reports_;
   const std::unique_ptr<Executor> executor_;
   StepDecoder decoder_;
-  BlockMemory block_memory_;
+  BlockBudget block_budget_;
   PlanningLoop planning_;
   bool hardware_compared_ = false;  // used on the socket's thread only
 
@@ -187,7 +188,7 @@ Status NodeImpl::open_socket() {
   ServerOptions server = server_options(parts_.options);
   server.rank_name = [this](std::int32_t rank) { return name_of(rank); };
   if (parts_.options.service.shared_memory) {
-    server.reserve_block = [this](std::int64_t bytes) { return block_memory_.reserve(bytes); };
+    server.reserve_block = [this](std::int64_t bytes) { return block_budget_.reserve(bytes); };
   }
   ISOCOST_ASSIGN(server_,
                  Server::create(
@@ -252,7 +253,7 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     return welcome(evaluation->job);
   }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
-  if (auto refusal = check_start(hello, epochs, parts_.steps(hello.start.epoch)))
+  if (auto refusal = check_saved_position(hello, epochs, parts_.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
   // The next two checks ask the other clients, and report those that turn out to have left.
   if (evaluation->decision == JoinDecision::kBeginAgain) {
@@ -312,10 +313,10 @@ void NodeImpl::on_event(const ServerEvent& event) {
     steps_.receive_profile(*received);
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     job_.join(*joined);
-    block_memory_.give_up();  // the request may have been for the client that had the rank
+    block_budget_.give_up();  // the request may have been for the client that had the rank
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
     job_.leave(left->rank, !left->finished);
-    block_memory_.give_up();  // the request may have been for this client
+    block_budget_.give_up();  // the request may have been for this client
   } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
     job_.grant(credit->rank, credit->microbatches);
   } else if (const auto* done = std::get_if<Acknowledged>(&event)) {

@@ -18,8 +18,8 @@
 #include "balancer/layout/layout.h"
 #include "base/random.h"
 #include "costmodel/cost_model.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/report/data_profile.h"
 #include "transport/wire/wire.h"
 
@@ -57,7 +57,7 @@ TEST(Compatibility, ModelProfileDataProfileAndLayoutAreRead) {
 
 TEST(Compatibility, ConfigurationWithEverySettingIsRead) {
   const std::string text = read("node.toml");
-  Settings settings;
+  GivenSettings settings;
   const Status read_all = settings.add_toml(text, "node.toml");
   EXPECT_TRUE(read_all) << read_all.error().to_string();
   // One by one, since no node is given both a model and a recipe.

@@ -24,7 +24,7 @@
 #include "decode/image/image_decoder.h"
 #include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
-#include "decode/resize/patch_grid.h"
+#include "decode/recipes/internal/native28_grid.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/video.h"
 

@@ -231,6 +231,14 @@ TEST(Probe, NamesFormatsThatAreNotRead) {
                                             12)),
                       "mp4"),
               HasSubstr("is JPEG 2000, not MP4"));
+  EXPECT_THAT(message(head(".snd"), "wav"), HasSubstr("is AU, not WAV"));
+  EXPECT_THAT(message(head("riff\x2E\x91\xCF\x11"), "wav"), HasSubstr("is Wave64, not WAV"));
+  EXPECT_THAT(message(head("wvpk"), "wav"), HasSubstr("is WavPack, not WAV"));
+  EXPECT_THAT(message(head("\x0B\x77"), "ac3"), HasSubstr("is AC-3, which is not read"));
+  EXPECT_THAT(message(head(std::string_view("\0\0\x01\xB3", 4)), "mpg"),
+              HasSubstr("is MPEG video without a container, not MPEG-PS"));
+  EXPECT_THAT(message(head(std::string_view("\0\0\0\x01\x67", 5)), "mp4"),
+              HasSubstr("is H.264 without a container, not MP4"));
   EXPECT_THAT(message(head("<!DOCTYPE html>"), "jpg"), HasSubstr("is a web page, not JPEG"));
   EXPECT_THAT(message(head("\xFF\xFEh"), "mp3"), HasSubstr("is UTF-16 text, not MP3"));
   EXPECT_EQ(message(text(std::string_view("\xFF\xFEh\0i\0", 6)), "txt"),

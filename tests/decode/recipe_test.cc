@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "decode/probe.h"
-#include "decode/resize/patch_grid.h"
+#include "decode/recipes/internal/native28_grid.h"
 #include "tests/support/media.h"
 
 namespace isocost {

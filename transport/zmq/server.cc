@@ -3,16 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <deque>
-#include <map>
 #include <random>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 #include <zmq.hpp>
@@ -27,13 +24,13 @@
 #include "transport/zmq/internal/fragment_messages.h"
 #include "transport/zmq/internal/frames.h"
 #include "transport/zmq/internal/job_key.h"
+#include "transport/zmq/internal/key_gate.h"
 #include "transport/zmq/internal/lost_peers.h"
 #include "transport/zmq/internal/polling.h"
-#include "transport/zmq/internal/running_clock.h"
+#include "transport/zmq/internal/rank_holders.h"
+#include "transport/zmq/internal/server_security.h"
 #include "transport/zmq/internal/stranger_answers.h"
 #include "transport/zmq/internal/wake.h"
-#include "transport/zmq/internal/zap.h"
-#include "transport/zmq/keys.h"
 
 namespace isocost {
 namespace {
@@ -69,38 +66,6 @@ std::uint64_t random_id() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-struct Security {
-  std::optional<KeyPair> keys;                      // empty: every client may connect
-  std::optional<std::vector<std::string>> allowed;  // empty: every client with the node's key
-  std::string job_key;                              // empty: none is asked for
-};
-
-Result<Security> read_security(const ServerOptions& options) {
-  Security security;
-  ISOCOST_ASSIGN(const bool local, is_local_endpoint(options.bind));
-  if (options.curve_key.empty()) {
-    if (!options.curve_clients.empty()) {
-      return Error(ErrorCode::kInvalidArgument,
-                   "curve_clients needs curve_key: clients are recognised by their CURVE keys");
-    }
-    if (options.insecure) return security;
-    if (local) {
-      // Permissions of the path decide who may use an ipc:// endpoint.
-      if (options.bind.starts_with("tcp://")) security.job_key = make_job_key();
-      return security;
-    }
-    return Error(ErrorCode::kInvalidArgument,
-                 "bind: " + options.bind +
-                     " is open to everybody who reaches it: set curve_key to a key file (`isocost "
-                     "keygen` writes one), or insecure to accept that");
-  }
-  ISOCOST_ASSIGN(security.keys, read_secret_key(options.curve_key));
-  if (!options.curve_clients.empty()) {
-    ISOCOST_ASSIGN(security.allowed, read_allowed_keys(options.curve_clients));
-  }
-  return security;
-}
-
 class ServerImpl final : public Server {
  public:
   ServerImpl(const ServerOptions& options, Admission admit,
@@ -126,16 +91,7 @@ class ServerImpl final : public Server {
   }
 
  private:
-  struct Client {
-    std::string address;  // ZeroMQ's routing id; empty: no client holds the rank
-    std::array<std::uint8_t, 16> id{};
-    std::uint64_t session = 0;
-    Clock::time_point heard;                      // time by clock_, as is `challenged`
-    std::optional<Clock::time_point> challenged;  // when another client first asked for the rank
-  };
-
-  void secure(const Security& security);
-  Status bind(const Security& security);
+  Status bind(const ServerSecurity& security);
   void share_memory();
   void loop(const std::stop_token& stop);
   void send_queued();
@@ -144,7 +100,7 @@ class ServerImpl final : public Server {
   void hello(const std::string& address, const Hello& hello);
   void let_in(const std::string& address, const Hello& hello, Welcome welcome);
   std::optional<Refusal> check_rank_is_free(const Hello& hello);
-  bool has_left(std::int32_t rank, Client& client);
+  bool has_left(std::int32_t rank);
   bool is_only_client(const Hello& hello);
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
@@ -177,11 +133,8 @@ class ServerImpl final : public Server {
   std::optional<KeyGate> gate_;
   zmq::socket_t router_;
   // Used by the thread only:
-  std::map<std::int32_t, Client> clients_;
-  std::unordered_map<std::string, std::int32_t> addresses_;  // of clients that hold a rank
-  std::uint64_t sessions_ = 0;
+  RankHolders holders_{options_.heartbeat + std::chrono::milliseconds(100)};
   StrangerAnswers answers_;
-  RunningClock clock_{options_.heartbeat + std::chrono::milliseconds(100)};
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
   std::jthread thread_;  // declared last, so it is joined first
@@ -195,9 +148,9 @@ ServerImpl::~ServerImpl() {
 }
 
 Status ServerImpl::start() {
-  ISOCOST_ASSIGN(const Security security, read_security(options_));
+  ISOCOST_ASSIGN(const ServerSecurity security, read_security(options_));
   router_ = zmq::socket_t(context_, zmq::socket_type::router);
-  secure(security);
+  gate_ = ask_for_keys(context_, router_, security);
   ISOCOST_TRY(bind(security));
   share_memory();
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
@@ -217,22 +170,6 @@ void ServerImpl::share_memory() {
   }
 }
 
-void ServerImpl::secure(const Security& security) {
-  if (!security.job_key.empty()) {
-    gate_.emplace(context_, security.job_key);
-    router_.set(zmq::sockopt::zap_domain, "isocost");
-    router_.set(zmq::sockopt::plain_server, true);
-  }
-  if (!security.keys) return;
-  if (security.allowed) {
-    gate_.emplace(context_, *security.allowed);
-    router_.set(zmq::sockopt::zap_domain, "isocost");
-  }
-  router_.set(zmq::sockopt::curve_server, true);
-  router_.set(zmq::sockopt::curve_publickey, security.keys->public_key);
-  router_.set(zmq::sockopt::curve_secretkey, security.keys->secret_key);
-}
-
 // Returns an endpoint that ZeroMQ can bind to: it takes addresses and interfaces, not names.
 std::string bindable(const std::string& endpoint) {
   constexpr std::string_view kByName = "tcp://localhost:";
@@ -240,7 +177,7 @@ std::string bindable(const std::string& endpoint) {
   return "tcp://127.0.0.1:" + endpoint.substr(kByName.size());
 }
 
-Status ServerImpl::bind(const Security& security) {
+Status ServerImpl::bind(const ServerSecurity& security) {
   router_.set(zmq::sockopt::sndhwm, 0);  // credits bound what is queued
   router_.set(zmq::sockopt::rcvhwm, 0);
   router_.set(zmq::sockopt::router_mandatory, true);
@@ -322,11 +259,7 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
   }
   // Messages that a client sent before it noticed a lost connection come from an address that holds
   // no rank. The client sends hello again, and repeats its last acknowledgement.
-  const auto holder = addresses_.find(address);
-  if (holder == addresses_.end()) return;
-  const std::int32_t rank = holder->second;
-  clients_[rank].heard = clock_.now();
-  take(rank, *message);
+  if (const auto rank = holders_.heard(address)) take(*rank, *message);
 }
 
 void ServerImpl::hello(const std::string& address, const Hello& hello) {
@@ -335,11 +268,9 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
     on_event_(ClientLeft{hello.rank, false});
     return;
   }
-  const auto found = clients_.find(hello.rank);
-  const bool same =
-      found != clients_.end() && found->second.session != 0 && found->second.id == hello.client_id;
-  auto welcome = admit_({hello, same, [&] { return check_rank_is_free(hello); },
-                         [&] { return is_only_client(hello); }});
+  auto welcome =
+      admit_({hello, holders_.is_same_client(hello), [&] { return check_rank_is_free(hello); },
+              [&] { return is_only_client(hello); }});
   if (welcome) {
     if (auto refusal = check_rank_is_free(hello)) welcome = tl::unexpected(*std::move(refusal));
   }
@@ -352,21 +283,18 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
 }
 
 void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome welcome) {
-  const auto held = addresses_.find(address);
-  if (held != addresses_.end() && held->second != hello.rank) leave(held->second, false);
-  Client& client = clients_[hello.rank];
-  const bool same = client.session != 0 && client.id == hello.client_id;
-  addresses_.erase(client.address);
-  addresses_[address] = hello.rank;
-  client = {address, hello.client_id, ++sessions_, clock_.now(), {}};
+  const auto held = holders_.rank_of(address);
+  if (held && *held != hello.rank) leave(*held, false);
+  const bool same = holders_.is_same_client(hello);
+  const std::uint64_t session = holders_.join(address, hello);
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
-  on_event_(ClientJoined{hello.rank, same, received, client.session});
+  on_event_(ClientJoined{hello.rank, same, received, session});
   welcome.node_id = node_id_;
-  welcome.session = client.session;
+  welcome.session = session;
   welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
   welcome.heartbeat_timeout_ms = static_cast<std::uint32_t>(options_.heartbeat_timeout.count());
-  if (blocks_) welcome.shared_memory = blocks_->offer(hello.rank, client.session);
+  if (blocks_) welcome.shared_memory = blocks_->offer(hello.rank, session);
   send_to(address, welcome);
 }
 
@@ -374,13 +302,9 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
 // gone with the connection left open, so it is known to be alive only if it sends something after
 // another client asked for the rank.
 std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
-  const auto found = clients_.find(hello.rank);
-  if (found == clients_.end() || found->second.id == hello.client_id) return std::nullopt;
-  Client& holder = found->second;
-  if (has_left(hello.rank, holder)) return std::nullopt;
+  if (!holders_.is_held_by_another(hello) || has_left(hello.rank)) return std::nullopt;
   const std::string rank = name_of(hello.rank);
-  if (!holder.challenged) holder.challenged = clock_.now();
-  if (holder.heard > *holder.challenged) {
+  if (holders_.challenge(hello.rank)) {
     return Refusal{
         ErrorCode::kAlreadyExists,
         rank + " is taken by another client, which is alive: give each process its own rank"};
@@ -393,25 +317,26 @@ std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
 
 // Returns whether the client's connection is gone: the rank of a killed trainer is then free at
 // once, without waiting for the time-out.
-bool ServerImpl::has_left(std::int32_t rank, Client& client) {
-  if (client.address.empty()) return true;
-  if (send_to(client.address, Heartbeat{})) return false;
+bool ServerImpl::has_left(std::int32_t rank) {
+  const std::string* address = holders_.address_of(rank);
+  if (address == nullptr) return true;
+  if (send_to(*address, Heartbeat{})) return false;
   leave(rank, false);
   return true;
 }
 
 bool ServerImpl::is_only_client(const Hello& hello) {
-  return std::all_of(clients_.begin(), clients_.end(), [&](auto& entry) {
-    auto& [rank, client] = entry;
-    const bool itself = rank == hello.rank && client.id == hello.client_id;
-    return itself || has_left(rank, client);
+  const auto holders = holders_.all();
+  return std::all_of(holders.begin(), holders.end(), [&](const auto& holder) {
+    const bool itself = holder.first == hello.rank && holders_.is_same_client(hello);
+    return itself || has_left(holder.first);
   });
 }
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {
   if (const auto* credit = std::get_if<Credit>(&message)) {
     // The client granted this credit before it received the welcome of this session.
-    if (credit->session != clients_[rank].session) return;
+    if (credit->session != holders_.session_of(rank)) return;
     // A client attaches before it grants the first credit, and gives back blocks before the next.
     if (blocks_) blocks_->serve();
     on_event_(CreditGranted{rank, credit->microbatches});
@@ -431,23 +356,20 @@ void ServerImpl::keep_alive() {
   if (now < next_beat_) return;
   next_beat_ = now + options_.heartbeat;
   job_key_file_.keep();
-  const auto running = clock_.now();
-  for (auto& [rank, client] : clients_) {
-    if (client.address.empty()) continue;
-    if (running - client.heard > options_.heartbeat_timeout) {
+  for (const auto& [rank, address] : holders_.all()) {
+    if (holders_.is_silent(rank, options_.heartbeat_timeout)) {
       log(log_, LogLevel::kWarning,
           name_of(rank) + " sent no heartbeat for " + in_seconds(options_.heartbeat_timeout) +
               " and is considered lost; its microbatches are kept until it comes back");
       leave(rank, false);
     } else {
-      send_to(client.address, Heartbeat{});
+      send_to(address, Heartbeat{});
     }
   }
 }
 
 void ServerImpl::leave(std::int32_t rank, bool finished) {
-  addresses_.erase(clients_[rank].address);
-  clients_[rank].address.clear();
+  holders_.leave(rank);
   if (blocks_) blocks_->forget(rank);
   on_event_(ClientLeft{rank, finished});
 }
@@ -467,7 +389,7 @@ void ServerImpl::refuse_stranger(const std::string& address, const Refusal& refu
 }
 
 void ServerImpl::send_to_all(std::vector<zmq::message_t>& frames) {
-  for (const auto& [address, rank] : addresses_) {
+  for (const auto& [rank, address] : holders_.all()) {
     std::vector<zmq::message_t> copies(1 + frames.size());
     copies.front() = zmq::message_t(address);
     for (std::size_t i = 0; i < frames.size(); ++i) copies[i + 1].copy(frames[i]);
@@ -498,11 +420,10 @@ void ServerImpl::send_queued() {
       send_to_all(message.frames);
       continue;
     }
-    const auto client = clients_.find(message.rank);
-    if (client == clients_.end() || client->second.address.empty())
-      continue;  // sent again after a join
-    if (message.session != 0 && message.session != client->second.session) continue;
-    message.frames.insert(message.frames.begin(), zmq::message_t(client->second.address));
+    const std::string* address = holders_.address_of(message.rank);
+    if (address == nullptr) continue;  // sent again after a join
+    if (message.session != 0 && message.session != holders_.session_of(message.rank)) continue;
+    message.frames.insert(message.frames.begin(), zmq::message_t(*address));
     send_frames(router_, message.frames);
   }
 }

@@ -26,7 +26,7 @@ BinStates::BinStates(const Partition& problem, Bins& bins)
 
 // Chooses the dimension with the largest total load, which has the narrowest window.
 void BinStates::choose_key_dimension() {
-  std::array<double, kMaxDimensions> sum{};
+  std::array<double, kMaxLoadDimensions> sum{};
   for (std::size_t i = 0; i < problem_.items(); ++i) {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) sum[k] += problem_.cost(i)[k];
   }

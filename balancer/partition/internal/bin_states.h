@@ -28,7 +28,7 @@ class BinStates {
 
   std::size_t size() const { return bins_.size(); }
   const std::vector<std::uint32_t>& items(std::size_t bin) const { return bins_[bin]; }
-  const std::array<double, kMaxDimensions>& load(std::size_t bin) const {
+  const std::array<double, kMaxLoadDimensions>& load(std::size_t bin) const {
     return states_[bin].load;
   }
   /// Returns the bin's largest load over all dimensions, times its slowdown.
@@ -53,7 +53,7 @@ class BinStates {
 
  private:
   struct State {
-    std::array<double, kMaxDimensions> load{};
+    std::array<double, kMaxLoadDimensions> load{};
     double largest = 0;
     double ranked = 0;   // the load under which it stands in order_
     bool moved = false;  // whether it is in moved_

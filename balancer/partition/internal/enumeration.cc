@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostItems = 64;
 
-using Load = std::array<double, kMaxDimensions>;
+using Load = std::array<double, kMaxLoadDimensions>;
 
 class Enumeration {
  public:

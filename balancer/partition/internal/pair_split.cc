@@ -115,7 +115,7 @@ struct SplitSearch {
   const Partition& problem;
   const Pair& pair;
   SplitLimits limits;
-  std::array<double, kMaxDimensions> sum{};  // load of both bins together
+  std::array<double, kMaxLoadDimensions> sum{};  // load of both bins together
   std::uint32_t all_first = 0;
   std::uint32_t all_second = 0;
   std::optional<Split> best;

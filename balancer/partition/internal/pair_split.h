@@ -31,7 +31,7 @@ class Subsets {
   const std::int64_t* sizes(std::uint32_t mask) const { return &sizes_[mask * resources_]; }
   const std::vector<std::uint32_t>& free_items() const { return free_; }
   const std::vector<std::uint32_t>& fixed_items() const { return fixed_; }
-  const std::array<double, kMaxDimensions>& fixed_load() const { return fixed_load_; }
+  const std::array<double, kMaxLoadDimensions>& fixed_load() const { return fixed_load_; }
   const Sizes& fixed_sizes() const { return fixed_sizes_; }
 
  private:
@@ -43,7 +43,7 @@ class Subsets {
   std::size_t resources_ = 0;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> fixed_;
-  std::array<double, kMaxDimensions> fixed_load_{};
+  std::array<double, kMaxLoadDimensions> fixed_load_{};
   Sizes fixed_sizes_{};
   std::vector<double> loads_;        // [mask][dimension]
   std::vector<std::int64_t> sizes_;  // [mask][resource]

@@ -17,7 +17,7 @@ void add_caps(const BalanceProblem& problem, Partition& partition, std::int64_t 
 double makespan_of(const Partition& problem, const Bins& bins) {
   double largest = 0;
   for (std::size_t b = 0; b < bins.size(); ++b) {
-    std::array<double, kMaxDimensions> load{};
+    std::array<double, kMaxLoadDimensions> load{};
     for (const std::uint32_t item : bins[b]) {
       for (std::size_t k = 0; k < problem.dimensions; ++k) load[k] += problem.cost(item)[k];
     }

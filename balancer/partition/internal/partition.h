@@ -11,7 +11,7 @@
 
 namespace isocost {
 
-inline constexpr std::size_t kMaxDimensions = 8;
+inline constexpr std::size_t kMaxLoadDimensions = 8;
 inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
 /// A bin's room is overestimated by this fraction, so that rounding neither cuts off a plan nor
 /// makes a bound too high.

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "decode/audio/internal/audio_headers.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/bytes/source_slice.h"
 
 namespace isocost {
 namespace {
@@ -42,7 +43,7 @@ struct Overlay {
 /// State for libsndfile's callbacks: a position, and the first error of the source.
 struct Stream {
   const ByteSource* source = nullptr;
-  Overlay overlay;
+  std::vector<Overlay> overlays;
   std::int64_t position = 0;
   std::optional<Error> error;
 };
@@ -71,7 +72,9 @@ sf_count_t read_bytes(void* to, sf_count_t count, void* user) {
     stream.error = std::move(got).error();
     return 0;
   }
-  stream.overlay.lay_on(into.first(*got), stream.position);
+  for (const Overlay& overlay : stream.overlays) {
+    overlay.lay_on(into.first(*got), stream.position);
+  }
   stream.position += static_cast<std::int64_t>(*got);
   return static_cast<sf_count_t>(*got);
 }
@@ -95,20 +98,26 @@ bool is_ours(int format) {
   }
 }
 
-/// Returns the size of a WAV's samples that is true, where its header states another one:
-/// libsndfile takes 0 for a file without samples.
-Result<Overlay> true_size(const ByteSource& source) {
+/// Returns what libsndfile must read in place of a WAV's own bytes: the size of its samples that is
+/// true where its header states another one, since libsndfile takes 0 for a file without samples,
+/// and the name of RF64 in place of BW64, which is the same.
+Result<std::vector<Overlay>> wav_overlays(const ByteSource& source) {
   ISOCOST_ASSIGN(const WavLayout layout, read_wav_layout(source));
-  Overlay overlay;
-  if (layout.data_bytes == layout.stated_bytes) return overlay;
-  overlay.at = layout.size_field.at;
-  overlay.size = layout.size_field.bytes;
+  ISOCOST_ASSIGN(const auto head, read_some(source, 0, 4));
+  std::vector<Overlay> overlays;
+  if (has_tag(head, 0, "BW64")) {
+    overlays.push_back({0, {std::byte{'R'}, std::byte{'F'}}, 2});
+  }
+  if (layout.data_bytes == layout.stated_bytes) return overlays;
+  Overlay overlay{layout.size_field.at, {}, layout.size_field.bytes};
   const std::int64_t most = overlay.size == 4 ? std::int64_t{UINT32_MAX} : layout.data_bytes;
   const std::int64_t size = std::min(layout.data_bytes, most);
-  for (std::size_t i = 0; i < overlay.bytes.size(); ++i) {
-    overlay.bytes[i] = static_cast<std::byte>(size >> (8 * i));
+  for (std::int64_t i = 0; i < overlay.size; ++i) {
+    const std::int64_t shift = 8 * (layout.is_big_endian ? overlay.size - 1 - i : i);
+    overlay.bytes.at(static_cast<std::size_t>(i)) = static_cast<std::byte>(size >> shift);
   }
-  return overlay;
+  overlays.push_back(overlay);
+  return overlays;
 }
 
 class SoundFile final : public AudioDecoder {
@@ -117,7 +126,10 @@ class SoundFile final : public AudioDecoder {
     auto sound = std::make_unique<SoundFile>();
     sound->stream_.source = &source;
     if (format == MediaFormat::kWav) {
-      ISOCOST_ASSIGN(sound->stream_.overlay, true_size(source));
+      ISOCOST_ASSIGN(SourceSlice wav, without_id3v2(source));
+      sound->wav_ = std::make_unique<SourceSlice>(wav);
+      sound->stream_.source = sound->wav_.get();
+      ISOCOST_ASSIGN(sound->stream_.overlays, wav_overlays(*sound->wav_));
     }
     SF_VIRTUAL_IO io{length_of, seek, read_bytes, refuse_write, tell};
     sound->file_.reset(sf_open_virtual(&io, SFM_READ, &sound->info_, &sound->stream_));
@@ -144,8 +156,10 @@ class SoundFile final : public AudioDecoder {
 
   Result<std::span<const float>> read() override {
     const auto channels = static_cast<std::size_t>(info_.channels);
-    const sf_count_t got =
-        sf_readf_float(file_.get(), values_.data(), static_cast<sf_count_t>(mono_.size()));
+    // Beyond the last sample of FLAC, libFLAC would look for another frame in a tag.
+    const sf_count_t most = std::min<sf_count_t>(std::ssize(mono_), info_.frames - position_);
+    if (most <= 0) return std::span<const float>();
+    const sf_count_t got = sf_readf_float(file_.get(), values_.data(), most);
     if (stream_.error) return *stream_.error;
     if (sf_error(file_.get()) != SF_ERR_NO_ERROR) {
       return corrupt("its audio does not decode: " + std::string(sf_strerror(file_.get())));
@@ -155,10 +169,15 @@ class SoundFile final : public AudioDecoder {
         frames, channels, position_, mono_.data(),
         [&](std::size_t frame, std::size_t c) { return values_[frame * channels + c]; }));
     position_ += static_cast<std::int64_t>(frames);
+    const bool is_flac = (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
+    if (is_flac && position_ == info_.frames) {
+      ISOCOST_TRY(check_single_flac(*stream_.source, stream_.position));
+    }
     return std::span<const float>(mono_.data(), frames);
   }
 
  private:
+  std::unique_ptr<SourceSlice> wav_;  ///< Without tags at its start.
   Stream stream_;
   SF_INFO info_{};
   std::vector<float> values_;  ///< Interleaved.

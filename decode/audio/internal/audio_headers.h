@@ -5,6 +5,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/bytes/source_slice.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
@@ -17,7 +18,7 @@ struct AudioHeader {
   std::int64_t frames = -1;
 };
 
-/// The place of a size that a file states, a little-endian number.
+/// The place of a size that a file states.
 struct SizeField {
   std::int64_t at = 0;
   std::int64_t bytes = 0;
@@ -27,19 +28,30 @@ struct SizeField {
 struct WavLayout {
   AudioHeader header;
   SizeField size_field;
+  bool is_big_endian = false;
+  bool holds_mp3 = false;  ///< The header's frames are then 0.
   std::int64_t stated_bytes = 0;
   std::int64_t data_bytes = 0;
 };
 
-/// Reads RIFF/WAVE and RF64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain or
-/// extensible. A stated size that stands for "unknown" (0 with samples behind, or within 4 KiB of 2
-/// or 4 GiB; of RF64's 64 bits all ones), or that is up to 1 KiB too large, means all bytes to the
-/// end; a larger one a file that is cut off.
+/// Reads RIFF/WAVE, RIFX, RF64 and BW64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain
+/// or extensible; MS and IMA ADPCM, GSM 6.10 and MP3. A stated size that stands for "unknown" (0
+/// with samples behind, or within 4 KiB of 2 or 4 GiB; of RF64's 64 bits all ones), or that is up
+/// to 1 KiB too large, means all bytes to the end; a larger one a file that is cut off.
 Result<WavLayout> read_wav_layout(const ByteSource& source);
+/// Reads the same behind ID3 tags. MP3 within WAV has the format kMp3, whose reader passes over the
+/// chunks before the first frame.
 Result<AudioHeader> read_wav_header(const ByteSource& source);
+/// Returns the source behind the ID3 tags at its start. It must outlive the result.
+Result<SourceSlice> without_id3v2(const ByteSource& source);
 
 /// Reads the STREAMINFO block of a native FLAC stream.
 Result<AudioHeader> read_flac_header(const ByteSource& source);
+
+/// Checks that no other FLAC stream follows the one whose last sample a decoder has got by reading
+/// up to the offset `read_to`: its samples would be lost. Tags and other bytes may follow. Errors:
+/// kUnsupported, kIo.
+Status check_single_flac(const ByteSource& source, std::int64_t read_to);
 
 /// Reads an Ogg file of Vorbis or Opus: a stream, or several chained one after another. The length
 /// is the granule position of the last page, which must end where the source ends; of chained

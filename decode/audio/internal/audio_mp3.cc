@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -92,10 +93,10 @@ Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
 }
 
 struct VbrTag {
-  std::int64_t frames = 0;
-  std::int64_t bytes = 0;  ///< Bytes from the tag's own frame on; 0: the tag does not say.
-  std::int64_t delay = 0;  ///< Samples before the first audible one.
-  std::int64_t trim = 0;   ///< `delay`, and the padding after the last audible sample.
+  std::int64_t frames = 0;  ///< 0: the tag does not say, as of a stream written to a pipe.
+  std::int64_t bytes = 0;   ///< Bytes from the tag's own frame on; 0: the tag does not say.
+  std::int64_t delay = 0;   ///< Samples before the first audible one.
+  std::int64_t trim = 0;    ///< `delay`, and the padding after the last audible sample.
 };
 
 /// Reads the encoder delay and padding of a LAME-style tag after the Xing fields. A decoder adds
@@ -112,11 +113,12 @@ std::optional<VbrTag> parse_xing(ByteView bytes, std::size_t at) {
   if (!has_tag(bytes, at, "Xing") && !has_tag(bytes, at, "Info")) return std::nullopt;
   if (bytes.size() < at + 120 + 24) return std::nullopt;
   const std::uint64_t flags = big_endian(bytes, at + 4, 4);
-  if ((flags & 1) == 0) return std::nullopt;
   VbrTag tag;
   std::size_t next = at + 8;
-  tag.frames = static_cast<std::int64_t>(big_endian(bytes, next, 4));
-  next += 4;
+  if ((flags & 1) != 0) {
+    tag.frames = static_cast<std::int64_t>(big_endian(bytes, next, 4));
+    next += 4;
+  }
   if ((flags & 2) != 0) {
     tag.bytes = static_cast<std::int64_t>(big_endian(bytes, next, 4));
     next += 4;
@@ -235,9 +237,13 @@ Result<std::optional<std::int64_t>> find_frames(const ByteSource& source, std::i
   return search(source, from, 3 * kMaxFrame, has_run);
 }
 
+/// Returns whether a tag, a chunk of the WAV around an MP3 stream, or only zeros stand here.
 bool is_trailing_tag(ByteView bytes, std::size_t at) {
-  if (has_tag(bytes, at, "TAG") || has_tag(bytes, at, "APETAGEX") ||
-      has_tag(bytes, at, "LYRICSBEGIN") || has_tag(bytes, at, "3DI")) {
+  constexpr std::array<std::string_view, 4> kTags = {"TAG", "APETAGEX", "LYRICSBEGIN", "3DI"};
+  constexpr std::array<std::string_view, 2> kChunks = {"LIST", "id3 "};
+  if (std::ranges::any_of(kTags, [&](auto tag) { return has_tag(bytes, at, tag); })) return true;
+  const std::size_t chunk = at + (at < bytes.size() && bytes[at] == 0 ? 1 : 0);  // behind padding
+  if (std::ranges::any_of(kChunks, [&](auto tag) { return has_tag(bytes, chunk, tag); })) {
     return true;
   }
   return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(),
@@ -279,6 +285,7 @@ Result<Mp3Frames> Mp3Frames::open(const ByteSource& source, std::int64_t start) 
   }
   frames.offset_ += static_cast<std::int64_t>(first.frame.bytes);  // the tag's holds no audio
   frames.skip_ = tag->delay;
+  if (tag->frames == 0) return frames;
   const std::int64_t end =
       tag->bytes > 0 ? std::max(frames.offset_, first.offset + tag->bytes) : source.size();
   ISOCOST_ASSIGN(const auto behind, read_some(source, end, 2 * kMaxFrame));

@@ -97,15 +97,17 @@ class PageWalk {
   std::int64_t offset_ = 0;
 };
 
-/// Adds up the lengths of chained streams. `expected` is the first one's header.
-Result<AudioHeader> read_chain(const ByteSource& source, const AudioHeader& expected) {
+/// Adds up the lengths of chained streams, whose pages go on to `end`. `expected` is the first
+/// one's header.
+Result<AudioHeader> read_chain(const ByteSource& source, std::int64_t end,
+                               const AudioHeader& expected) {
   AudioHeader header = expected;
   header.frames = 0;
   Identification id;
   std::int64_t granule = 0;  // the last of this stream
   std::size_t links = 0;
   PageWalk walk(source);
-  while (walk.offset() < source.size()) {
+  while (walk.offset() < end) {
     ISOCOST_ASSIGN(const auto walked, walk.next());
     const auto& [page, bytes] = walked;
     if (page.begins_stream) {
@@ -152,11 +154,13 @@ std::uint32_t page_checksum(ByteView page) {
 }  // namespace
 
 Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int64_t samples) {
+  ISOCOST_ASSIGN(const LastOggPage final_page, last_ogg_page(source));
+  const std::int64_t end = final_page.end;
   std::vector<OggLink> links;
   std::int64_t before = 0;  // samples of the links before this one, about
   std::int64_t last = 0;
   PageWalk walk(source);
-  while (walk.offset() < source.size()) {
+  while (walk.offset() < end) {
     ISOCOST_ASSIGN(const auto walked, walk.next());
     const auto& [page, bytes] = walked;
     const std::int64_t offset = walk.offset() - static_cast<std::int64_t>(bytes.size());
@@ -167,7 +171,7 @@ Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int6
     if (page.begins_stream || links.empty()) {
       if (!links.empty()) links.back().bytes = offset - links.back().offset;
       if (links.size() == kMostLinks) return too_many_links();
-      links.push_back({offset, source.size() - offset});
+      links.push_back({offset, end - offset});
       before += std::exchange(last, 0);
     }
     const std::int64_t granule = samples_of(page);
@@ -185,13 +189,13 @@ Result<AudioHeader> read_ogg_header(const ByteSource& source) {
     return corrupt("cut off within its first Ogg page");
   }
   ISOCOST_ASSIGN(Identification id, parse_identification(head, *first));
-  ISOCOST_ASSIGN(const OggPage last, last_ogg_page(source));
-  bool is_chained = last.serial != first->serial;
+  ISOCOST_ASSIGN(const LastOggPage last, last_ogg_page(source));
+  bool is_chained = last.page.serial != first->serial;
   if (!is_chained) {
-    ISOCOST_ASSIGN(is_chained, is_chained_ogg(source));
+    ISOCOST_ASSIGN(is_chained, is_chained_ogg(source, last.end));
   }
-  if (is_chained) return read_chain(source, id.header);
-  id.header.frames = audible(static_cast<std::int64_t>(last.granule), id);
+  if (is_chained) return read_chain(source, last.end, id.header);
+  id.header.frames = audible(static_cast<std::int64_t>(last.page.granule), id);
   return id.header;
 }
 

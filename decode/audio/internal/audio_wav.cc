@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <string>
@@ -10,53 +11,102 @@
 #include "base/result.h"
 #include "decode/audio/internal/audio_headers.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/bytes/source_slice.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
 namespace {
 
 constexpr std::uint64_t kPcm = 1;
+constexpr std::uint64_t kMsAdpcm = 2;
 constexpr std::uint64_t kFloat = 3;
 constexpr std::uint64_t kALaw = 6;
 constexpr std::uint64_t kMuLaw = 7;
+constexpr std::uint64_t kImaAdpcm = 0x11;
+constexpr std::uint64_t kGsm = 0x31;
+constexpr std::uint64_t kMp3 = 0x55;
 constexpr std::uint64_t kExtensible = 0xFFFE;
+
+/// Reads numbers in the order of a RIFF file's bytes, or of a RIFX file's.
+struct Numbers {
+  bool is_big = false;
+
+  std::uint64_t at(ByteView bytes, std::size_t offset, std::size_t size) const {
+    return is_big ? big_endian(bytes, offset, size) : little_endian(bytes, offset, size);
+  }
+};
 
 struct WavFormat {
   std::int64_t channels = 0;
   std::int64_t sample_rate = 0;
-  std::int64_t bytes_a_frame = 0;
+  std::uint64_t tag = kPcm;
+  std::int64_t block_bytes = 1;
+  std::int64_t block_frames = 1;  ///< 0: unknown, in MP3.
 };
+
+bool is_compressed(std::uint64_t tag) { return tag == kMsAdpcm || tag == kImaAdpcm || tag == kGsm; }
 
 bool known_width(std::uint64_t tag, std::uint64_t bits) {
   switch (tag) {
     case kPcm:
-      return bits == 8 || bits == 16 || bits == 24 || bits == 32;
+      return bits >= 8 && bits <= 32;
     case kFloat:
       return bits == 32 || bits == 64;
+    case kMsAdpcm:
+    case kImaAdpcm:
+      return bits == 4;
+    case kGsm:
+    case kMp3:
+      return true;  // the number means nothing
     default:
       return (tag == kALaw || tag == kMuLaw) && bits == 8;
   }
 }
 
-Result<WavFormat> parse_format(ByteView chunk) {
+/// Returns the samples of each channel in a compressed block, or in the part of the last one that
+/// is there; 0 for a size that no block has.
+std::int64_t frames_a_block(std::uint64_t tag, std::int64_t block_bytes, std::int64_t channels) {
+  constexpr std::int64_t kGsmBytes = 65;
+  constexpr std::int64_t kGsmFrames = 320;
+  if (tag == kGsm) return channels == 1 && block_bytes == kGsmBytes ? kGsmFrames : 0;
+  if (channels > 2) return 0;
+  // A block begins with two samples of MS ADPCM, or one of IMA ADPCM, and the coder's state.
+  const std::int64_t header = tag == kMsAdpcm ? 7 : 4;
+  const std::int64_t bytes = block_bytes / channels - header;
+  if (bytes < 1 || block_bytes % channels != 0) return 0;
+  return 2 * bytes + (tag == kMsAdpcm ? 2 : 1);
+}
+
+Result<WavFormat> parse_format(ByteView chunk, Numbers numbers) {
   if (chunk.size() < 16) return corrupt("its WAV 'fmt ' chunk is cut off");
-  std::uint64_t tag = little_endian(chunk, 0, 2);
+  std::uint64_t tag = numbers.at(chunk, 0, 2);
   if (tag == kExtensible) {
     if (chunk.size() < 26) return corrupt("its extensible WAV 'fmt ' chunk is cut off");
-    tag = little_endian(chunk, 24, 2);  // the sub-format's GUID starts with the plain tag
+    tag = numbers.at(chunk, 24, 2);  // the sub-format's GUID starts with the plain tag
   }
-  const std::uint64_t bits = little_endian(chunk, 14, 2);
+  const std::uint64_t bits = numbers.at(chunk, 14, 2);
   if (!known_width(tag, bits)) {
     return Error(ErrorCode::kUnsupported, "WAV encoding " + std::to_string(tag) + " of " +
                                               std::to_string(bits) +
                                               " bits is not read; use PCM or float");
   }
   WavFormat format;
-  format.channels = static_cast<std::int64_t>(little_endian(chunk, 2, 2));
-  format.sample_rate = static_cast<std::int64_t>(little_endian(chunk, 4, 4));
-  format.bytes_a_frame = static_cast<std::int64_t>(little_endian(chunk, 12, 2));
-  if (format.channels == 0 ||
-      format.bytes_a_frame != format.channels * static_cast<std::int64_t>(bits / 8)) {
+  format.channels = static_cast<std::int64_t>(numbers.at(chunk, 2, 2));
+  format.sample_rate = static_cast<std::int64_t>(numbers.at(chunk, 4, 4));
+  format.tag = tag;
+  if (tag == kMp3) {
+    format.block_frames = 0;
+    return format;
+  }
+  if (format.channels == 0) return corrupt("its WAV header says no channels");
+  format.block_bytes = static_cast<std::int64_t>(numbers.at(chunk, 12, 2));
+  if (is_compressed(tag)) {
+    format.block_frames = frames_a_block(tag, format.block_bytes, format.channels);
+    if (format.block_frames > 0) return format;
+    return corrupt("its WAV block size does not fit its encoding and channels");
+  }
+  const std::int64_t frame_bytes = format.channels * static_cast<std::int64_t>((bits + 7) / 8);
+  if (format.block_bytes != frame_bytes) {
     return corrupt("its WAV block size does not fit its channels and bits");
   }
   return format;
@@ -68,7 +118,18 @@ Result<WavFormat> parse_format(ByteView chunk) {
 bool is_placeholder(std::int64_t size, std::int64_t bytes) {
   constexpr std::int64_t kHeaders = 0x1000;
   if (bytes == 8) return size == std::numeric_limits<std::int64_t>::max();
-  return (size >= INT32_MAX - kHeaders && size <= INT32_MAX) || size >= UINT32_MAX - kHeaders;
+  return std::abs(size - INT32_MAX) <= kHeaders || size >= UINT32_MAX - kHeaders;
+}
+
+/// Returns the samples of each channel that the bytes hold.
+std::int64_t frames_of(const WavFormat& format, std::int64_t data_bytes) {
+  const std::int64_t blocks = data_bytes / format.block_bytes;
+  std::int64_t rest = data_bytes % format.block_bytes;
+  // IMA ADPCM has four bytes of each channel in turn.
+  if (format.tag == kImaAdpcm) rest -= rest % (4 * format.channels);
+  const bool has_part = is_compressed(format.tag) && rest > 0;
+  return blocks * format.block_frames +
+         (has_part ? frames_a_block(format.tag, rest, format.channels) : 0);
 }
 
 /// Walks the chunks; reads the first block of the file once, and later bytes in small reads.
@@ -78,15 +139,15 @@ class WavChunks {
 
   Result<WavLayout> run() {
     ISOCOST_ASSIGN(block_, read_some(source_, 0, kBlock));
-    const bool wide = has_tag(block_, 0, "RF64");
-    if ((!wide && !has_tag(block_, 0, "RIFF")) || !has_tag(block_, 8, "WAVE")) {
-      return corrupt("it is no RIFF/WAVE file");
-    }
+    const bool wide = has_tag(block_, 0, "RF64") || has_tag(block_, 0, "BW64");
+    numbers_.is_big = has_tag(block_, 0, "RIFX");
+    const bool is_known = wide || numbers_.is_big || has_tag(block_, 0, "RIFF");
+    if (!is_known || !has_tag(block_, 8, "WAVE")) return corrupt("it is no RIFF/WAVE file");
     std::int64_t at = 12;
     for (int i = 0; i < kMaxChunks; ++i) {
       ISOCOST_ASSIGN(const auto head, bytes_at(at, 8));
       if (head.size() < 8) return corrupt("cut off: it has no WAV data chunk");
-      const auto length = static_cast<std::int64_t>(little_endian(head, 4, 4));
+      const auto length = static_cast<std::int64_t>(numbers_.at(head, 4, 4));
       if (has_tag(head, 0, "data")) {
         return wide && wide_ ? finish(at + 8, wide_->bytes, {wide_->at, 8})
                              : finish(at + 8, length, {at + 4, 4});
@@ -120,7 +181,7 @@ class WavChunks {
     if (has_tag(head, 0, "fmt ")) {
       ISOCOST_ASSIGN(const auto chunk,
                      bytes_at(body, static_cast<std::size_t>(std::min<std::int64_t>(length, 40))));
-      ISOCOST_ASSIGN(format_, parse_format(chunk));
+      ISOCOST_ASSIGN(format_, parse_format(chunk, numbers_));
     } else if (has_tag(head, 0, "ds64")) {
       ISOCOST_ASSIGN(const auto chunk, bytes_at(body, 16));
       if (chunk.size() < 16 || length < 16) return corrupt("its RF64 'ds64' chunk is cut off");
@@ -138,7 +199,7 @@ class WavChunks {
       ISOCOST_ASSIGN(const auto head, bytes_at(at, 8));
       const auto is_letter = [](std::uint8_t c) { return c >= ' ' && c <= '~'; };
       if (head.size() < 8 || !std::all_of(head.begin(), head.begin() + 4, is_letter)) return false;
-      const auto length = static_cast<std::int64_t>(little_endian(head, 4, 4));
+      const auto length = static_cast<std::int64_t>(numbers_.at(head, 4, 4));
       at += 8 + length + (length & 1);
     }
     return at == source_.size() || at == source_.size() + 1;  // the last padding may be missing
@@ -160,16 +221,19 @@ class WavChunks {
     }
     WavLayout layout;
     layout.size_field = field;
+    layout.is_big_endian = numbers_.is_big;
+    layout.holds_mp3 = format_->tag == kMp3;
     layout.stated_bytes = length;
     layout.data_bytes = is_unknown ? there : std::min(length, there);
     layout.header.format = MediaFormat::kWav;
     layout.header.sample_rate = format_->sample_rate;
     layout.header.channels = format_->channels;
-    layout.header.frames = layout.data_bytes / format_->bytes_a_frame;
+    layout.header.frames = frames_of(*format_, layout.data_bytes);
     return layout;
   }
 
   const ByteSource& source_;
+  Numbers numbers_;
   std::vector<std::uint8_t> block_;
   std::optional<WavFormat> format_;
   std::optional<WideSize> wide_;
@@ -179,9 +243,16 @@ class WavChunks {
 
 Result<WavLayout> read_wav_layout(const ByteSource& source) { return WavChunks(source).run(); }
 
+Result<SourceSlice> without_id3v2(const ByteSource& source) {
+  ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
+  const std::int64_t offset = std::min(start, source.size());
+  return SourceSlice(source, offset, source.size() - offset);
+}
+
 Result<AudioHeader> read_wav_header(const ByteSource& source) {
-  ISOCOST_ASSIGN(const WavLayout layout, read_wav_layout(source));
-  return layout.header;
+  ISOCOST_ASSIGN(const SourceSlice wav, without_id3v2(source));
+  ISOCOST_ASSIGN(const WavLayout layout, read_wav_layout(wav));
+  return layout.holds_mp3 ? read_mp3_header(source) : layout.header;
 }
 
 }  // namespace isocost

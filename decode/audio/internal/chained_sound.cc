@@ -57,7 +57,8 @@ class ChainedSound final : public AudioDecoder {
 Result<std::unique_ptr<AudioDecoder>> open_checked_ogg(const ByteSource& source, MediaFormat format,
                                                        std::int64_t samples) {
   ISOCOST_ASSIGN(std::vector<OggLink> links, check_ogg_pages(source, samples));
-  if (links.size() < 2) return open_audio(source, format);
+  const bool is_whole = links.size() == 1 && links.front().bytes == source.size();
+  if (is_whole || links.empty()) return open_audio(source, format);
   auto chain = std::make_unique<ChainedSound>(source, format, std::move(links));
   ISOCOST_TRY(chain->open_next());
   return chain;

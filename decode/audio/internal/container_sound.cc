@@ -148,6 +148,17 @@ bool states_length(MediaFormat format) {
          format == MediaFormat::kOggSound;
 }
 
+/// Returns the samples that the bytes of an AIFF hold, which its header may state wrongly; nothing
+/// for compressed ones.
+std::optional<std::int64_t> frames_of_bytes(const MediaContainer& container,
+                                            const AVCodecParameters& codec) {
+  const std::int64_t bits = av_get_exact_bits_per_sample(codec.codec_id);
+  const std::int64_t frame_bits = bits * codec.ch_layout.nb_channels;
+  // Four bits a sample are those of ADPCM, which come in blocks.
+  if (!container.sound_bytes || bits < 8 || frame_bits <= 0) return std::nullopt;
+  return *container.sound_bytes * 8 / frame_bits;
+}
+
 /// Returns whether a length may count whole packets, though the last one holds fewer samples, as
 /// lossless codecs in CAF have it. Only decoding tells.
 bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
@@ -155,26 +166,33 @@ bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
 }
 
 /// Measures by the times of packets, without decoding any. Times before 0 are those of samples that
-/// are decoded but not audible.
-Result<std::int64_t> measured_ticks(FfmpegInput& input) {
+/// are decoded but not audible. Returns nothing where the last packet does not tell its duration,
+/// as those of some codecs in Matroska and FLV, which may last for 0.3 s.
+Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
   constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;
   const AvPacket packet = make_av_packet();
   std::optional<std::int64_t> first;
   std::int64_t end = 0;
+  bool is_told = true;
   for (;;) {
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
-    if (!more) return first ? end - std::max<std::int64_t>(*first, 0) : 0;
+    if (!more) break;
     const std::int64_t told = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
     const std::int64_t at = told != AV_NOPTS_VALUE ? told : end;
     if (at > kMostTicks || at < -kMostTicks) return corrupt("its audio has impossible times");
     if (!first) first = end = at;
+    if (at >= end) is_told = packet->duration > 0;
     end = std::max(end, at + std::clamp<std::int64_t>(packet->duration, 0, INT32_MAX));
   }
+  if (!first) return std::optional(std::int64_t{0});
+  if (!is_told) return std::optional<std::int64_t>();
+  return std::optional(end - std::max<std::int64_t>(*first, 0));
 }
 
 /// Refuses chained Ogg: the demuxer states the length of the last stream alone.
 Status check_not_chained(const ByteSource& source) {
-  ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source));
+  ISOCOST_ASSIGN(const LastOggPage last, last_ogg_page(source));
+  ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source, last.end));
   if (!is_chained) return {};
   return Error(ErrorCode::kUnsupported,
                "it has several chained Ogg streams, which are read of Vorbis and Opus alone: give "
@@ -202,10 +220,16 @@ Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaF
   header.format = format;
   header.sample_rate = stream.codecpar->sample_rate;
   header.channels = stream.codecpar->ch_layout.nb_channels;
+  if (const auto frames = frames_of_bytes(container, *stream.codecpar)) {
+    header.frames = *frames;
+    return header;
+  }
   if (fills_last_packet(format, *stream.codecpar)) return header;  // frames < 0: not known
   std::int64_t ticks = states_length(format) && !container.fragmented ? stream.duration : 0;
   if (ticks <= 0) {
-    ISOCOST_ASSIGN(ticks, measured_ticks(input));
+    ISOCOST_ASSIGN(const auto measured, measured_ticks(input));
+    if (!measured) return header;
+    ticks = *measured;
   }
   const int rate = std::max(1, stream.codecpar->sample_rate);
   header.frames =

@@ -30,11 +30,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kPoll{200};
-// Least time after which a worker that does nothing is ended; its limit of CPU time counts if it is
-// longer.
-constexpr std::chrono::seconds kLeastStill{1};
-// Time beyond its limit after which a worker that works is ended.
-constexpr std::chrono::seconds kGrace{4};
 // Most bytes of a worker's arena that are kept between samples.
 constexpr std::int64_t kKeptArena = 16 << 20;
 
@@ -255,36 +250,26 @@ std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
 
 tl::expected<std::string, WorkerProcess::Died> WorkerProcess::wait_for_packet(
     const Request& request, const std::stop_token& stop) {
-  nanoseconds still{0};  // time in which this process ran: a suspended machine does not count
-  nanoseconds used = cpu_time();
+  WorkerDeadline deadline(cpu_limit_, request.cpu_time);
   for (;;) {
     const bool ready = is_readable(socket_.get(), kPoll);
-    if (auto due = end_if_due(request, stop)) return tl::unexpected(*std::move(due));
+    const auto due = deadline.after_wait(cpu_time(), kPoll, ready, stop);
+    if (due != WorkerDeadline::Due::kNo) return tl::unexpected(end_because(due));
     if (ready) break;
-    const nanoseconds now = cpu_time();
-    still = now > used ? nanoseconds(0) : still + kPoll;
-    used = now;
-    if (still > std::max<nanoseconds>(cpu_limit_, kLeastStill)) {
-      return tl::unexpected(end("stood still and was ended"));
-    }
   }
   std::string packet = receive_packet(socket_.get());
   if (packet.empty()) return tl::unexpected(died());
   return packet;
 }
 
-// Ends a worker that exceeds its limit; one that keeps its limit ends without help.
-std::optional<WorkerProcess::Died> WorkerProcess::end_if_due(const Request& request,
-                                                             const std::stop_token& stop) {
-  if (stop.stop_requested()) {
-    Died cancelled = end("was ended, as a stop was requested");
-    cancelled.cancelled = true;
-    return cancelled;
-  }
-  if (cpu_time() - request.cpu_time <= cpu_limit_ + kGrace) return std::nullopt;
-  Died over = end("used up its CPU time and was ended");
-  over.over_time = true;
-  return over;
+WorkerProcess::Died WorkerProcess::end_because(WorkerDeadline::Due due) {
+  if (due == WorkerDeadline::Due::kStoodStill) return end("stood still and was ended");
+  const bool over = due == WorkerDeadline::Due::kOverTime;
+  Died died =
+      end(over ? "used up its CPU time and was ended" : "was ended, as a stop was requested");
+  died.over_time = over;
+  died.cancelled = !over;
+  return died;
 }
 
 Status WorkerProcess::serve_read(const ReadMessage& message, std::span<const PartBytes> parts) {

@@ -19,6 +19,7 @@
 #include "base/file_descriptor.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "decode/isolation/internal/worker_deadline.h"
 #include "decode/isolation/internal/worker_memory.h"
 #include "decode/isolation/internal/worker_protocol.h"
 #include "decode/recipe.h"
@@ -74,7 +75,7 @@ class WorkerProcess {
   };
   tl::expected<std::string, Died> wait_for_packet(const Request& request,
                                                   const std::stop_token& stop);
-  std::optional<Died> end_if_due(const Request& request, const std::stop_token& stop);
+  Died end_because(WorkerDeadline::Due due);
   Status serve_read(const ReadMessage& message, std::span<const PartBytes> parts);
   std::optional<Tensors> take_result(const ResultMessage& message, const Request& request,
                                      BufferPool& pool) const;

@@ -76,6 +76,18 @@ bool has_closed_group(Bytes bytes) {
   return false;
 }
 
+/// Returns whether a packet of MPEG-1 or MPEG-2 holds a picture that is predicted from one before
+/// it and one after it (ITU-T H.262, table 6-12).
+bool is_bidirectional(Bytes bytes) {
+  constexpr int kBidirectional = 3;
+  for (std::size_t i = 0; i + 5 < bytes.size(); ++i) {
+    const bool is_picture =
+        bytes[i] == 0 && bytes[i + 1] == 0 && bytes[i + 2] == 1 && bytes[i + 3] == 0;
+    if (is_picture) return (bytes[i + 5] >> 3 & 7) == kBidirectional;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool begins_with_key_frame(int codec_id) {
@@ -171,6 +183,16 @@ bool ShownPackets::is_decodable(const AVPacket& packet) {
   had_key_ |= is_first_key;
   if (!has_begun()) return false;
   if (codec == AV_CODEC_ID_HEVC) return is_decodable_hevc(packet);
+  if (is_first_key && packet.pts == AV_NOPTS_VALUE) {
+    const bool is_mpeg2 = codec == AV_CODEC_ID_MPEG1VIDEO || codec == AV_CODEC_ID_MPEG2VIDEO;
+    is_leading_by_type_ = is_mpeg2 && loses_leading_pictures(stream_, packet);
+    return true;
+  }
+  // A program stream need not tell times, but MPEG-2 stores leading pictures before any other.
+  if (is_leading_by_type_) {
+    is_leading_by_type_ = is_bidirectional(bytes_of(packet));
+    return !is_leading_by_type_;
+  }
   if (packet.pts == AV_NOPTS_VALUE) return true;
   if (is_first_key && loses_leading_pictures(stream_, packet)) first_key_ = packet.pts;
   if (is_first_key && !first_key_) in_leading_ = false;

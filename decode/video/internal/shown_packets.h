@@ -57,6 +57,8 @@ class ShownPackets {
   bool had_key_ = false;
   std::optional<std::int64_t> first_key_;  ///< Ticks; set where leading pictures are lost.
   bool in_leading_ = true;
+  /// The first key frame has no time, and only its leading pictures have followed.
+  bool is_leading_by_type_ = false;
 };
 
 }  // namespace isocost

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/counted.h"
-#include "decode/shape/sample_shape.h"
 
 namespace isocost {
 namespace {
@@ -96,6 +95,25 @@ std::vector<Remark> remarks_of(std::span<const Shard> shards) {
         {std::string(kind_name(kind)), name, detail, count, is_format ? all.media(name) : 0});
   }
   return remarks;
+}
+
+std::optional<MediaFormat> format_that_needs_worker(std::span<const Shard> shards) {
+  constexpr auto kFormats = static_cast<std::size_t>(kLastFormat) + 1;
+  std::map<std::string, MediaFormat> guarded;  // by name
+  for (std::size_t i = 0; i < kFormats; ++i) {
+    const auto format = static_cast<MediaFormat>(i);
+    if (needs_worker(format)) guarded.emplace(format_name(format), format);
+  }
+  for (const Shard& shard : shards) {
+    for (std::uint64_t i = 0; i < shard.view().remarks(); ++i) {
+      const IndexedRemark remark = shard.view().remark(i);
+      if (remark.kind != RemarkKind::kFormat) continue;
+      if (const auto found = guarded.find(remark.detail); found != guarded.end()) {
+        return found->second;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::string describe_unread(std::span<const Remark> remarks) {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/log.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/catalogue/shard.h"
 
 namespace isocost {
@@ -25,6 +27,9 @@ struct Remark {
 /// Adds up the remarks of the shards' indexes, ordered by kind, name and detail. Where
 /// there are more than 1,000 distinct ones, the rest counts under the name "others".
 std::vector<Remark> remarks_of(std::span<const Shard> shards);
+
+/// Returns a format among the shards' media that needs_worker; nothing: there is none.
+std::optional<MediaFormat> format_that_needs_worker(std::span<const Shard> shards);
 
 /// Returns a sentence on all parts and JSON keys that no model sees; empty: there are none.
 std::string describe_unread(std::span<const Remark> remarks);

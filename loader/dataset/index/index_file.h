@@ -4,17 +4,12 @@
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "base/result.h"
-#include "decode/probe.h"
-#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/guarded_mapping.h"
 #include "loader/dataset/index/index_format.h"
-#include "loader/dataset/stores/shard_file.h"
 
 namespace isocost {
 
@@ -54,6 +49,10 @@ class ShardIndex {
 std::vector<std::filesystem::path> index_directories(const std::filesystem::path& shards,
                                                      const std::filesystem::path& index_dir);
 
+/// Returns the file in a directory of indexes for a shard.
+std::filesystem::path index_path(const std::filesystem::path& directory,
+                                 const std::filesystem::path& shard);
+
 /// Returns the name of the shard that an index file belongs to; empty: it is no index file.
 std::string shard_of_index(const std::filesystem::path& file);
 
@@ -61,19 +60,5 @@ std::string shard_of_index(const std::filesystem::path& file);
 /// the last check.
 void remove_index(std::span<const std::filesystem::path> directories,
                   const std::filesystem::path& shard);
-
-struct IndexRequest {
-  std::filesystem::path shard;
-  std::vector<std::filesystem::path> directories;
-  ProbeLimits limits;
-  SampleReading reading;
-  LogSink log;
-  std::stop_token stop = {};
-};
-
-/// Returns the shard's index: the first current one in `directories`, or else a new one, written to
-/// the first directory that can be written. Errors: kNotFound, kIo if the shard cannot be read;
-/// kCancelled.
-Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request);
 
 }  // namespace isocost

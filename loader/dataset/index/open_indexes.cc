@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/index/open_index.h"
 
 namespace isocost {
 namespace fs = std::filesystem;

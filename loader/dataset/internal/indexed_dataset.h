@@ -37,6 +37,9 @@ class IndexedDataset final : public Dataset {
   const ShardFindings& findings() const override { return findings_; }
   const std::vector<Remark>& remarks() const override { return remarks_; }
   const WeightedSamples& weighted() const override { return catalogue_.weighted(); }
+  std::optional<MediaFormat> format_that_needs_worker() const override {
+    return isocost::format_that_needs_worker(catalogue_.shards());
+  }
   std::size_t shards() const override { return catalogue_.shards().size(); }
   const std::string& shard_name(std::size_t i) const override;
   Result<bool> is_as_last_checked(std::size_t i, const std::stop_token& stop) const override;

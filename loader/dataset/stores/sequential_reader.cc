@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "loader/dataset/stores/file_source.h"
-#include "loader/dataset/stores/internal/frame_reader.h"
+#include "loader/dataset/stores/internal/compressed_stream.h"
 
 namespace isocost {
 namespace {
@@ -31,7 +31,7 @@ class PlainReader final : public SequentialReader {
 class CompressedReader final : public SequentialReader {
  public:
   CompressedReader(std::string name, std::unique_ptr<FileSource> file,
-                   std::unique_ptr<FrameReader> frames)
+                   std::unique_ptr<CompressedStream> frames)
       : name_(std::move(name)), file_(std::move(file)), frames_(std::move(frames)) {}
 
   Result<std::size_t> read(std::span<std::byte> destination) override {
@@ -47,7 +47,7 @@ class CompressedReader final : public SequentialReader {
  private:
   const std::string name_;
   const std::unique_ptr<FileSource> file_;
-  const std::unique_ptr<FrameReader> frames_;
+  const std::unique_ptr<CompressedStream> frames_;
 };
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<std::unique_ptr<SequentialReader>> SequentialReader::open(
   if (!is_compressed(std::span(begin).first(read))) {
     return std::unique_ptr<SequentialReader>(std::make_unique<PlainReader>(std::move(file)));
   }
-  ISOCOST_ASSIGN(std::unique_ptr<FrameReader> frames, FrameReader::open(*file, "file"));
+  ISOCOST_ASSIGN(std::unique_ptr<CompressedStream> frames, CompressedStream::open(*file, "file"));
   return std::unique_ptr<SequentialReader>(
       std::make_unique<CompressedReader>(path.string(), std::move(file), std::move(frames)));
 }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/fingerprint.h"
+#include "loader/dataset/stores/internal/compressed_stream.h"
 #include "loader/dataset/stores/internal/decompress.h"
-#include "loader/dataset/stores/internal/frame_reader.h"
 
 namespace isocost {
 namespace {

@@ -15,9 +15,9 @@
 namespace isocost {
 
 /// Repeats reads that the machine refuses, with growing intervals, until they succeed or until
-/// reads have failed for the time-out. Meanwhile the node is paused: no sample is lost, and no step
-/// is delivered without one of its samples. Internally synchronised; it neither logs nor reads
-/// while it holds its lock.
+/// reads have failed for the time-out: a shard that vanished, a file system that is away. Meanwhile
+/// the node is paused: no sample is lost, and no step is delivered without one of its samples.
+/// Internally synchronised; it neither logs nor reads while it holds its lock.
 class ReadRetry {
  public:
   struct Options {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/counted.h"
+#include "loader/node/internal/saved_state_check.h"
 
 namespace isocost {
 namespace {
@@ -60,21 +61,9 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
   if (auto refusal = check_layout(hello, requirements)) return tl::unexpected(*std::move(refusal));
   const std::int32_t ranks = requested_ranks(hello, requirements, job);
   if (auto refusal = check_rank(hello, ranks)) return tl::unexpected(*std::move(refusal));
-  const std::string rank = "rank " + std::to_string(hello.rank);
-  if (hello.has_start && hello.start.cursor != 0 && hello.start.cursor != requirements.cursor) {
-    std::string reason =
-        " resumes a state of other data or another order of samples: give the node the data, "
-        "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail and lookahead with which "
-        "the state "
-        "was "
-        "saved, and the version of Isocost, if its index is another one, as that decides what is "
-        "read";
-    if (requirements.options.plan.lookahead > 1) {
-      reason +=
-          "; within a look-ahead window also the ranks, microbatches, limits of a microbatch, "
-          "steps, profile and recipe";
-    }
-    return refuse(ErrorCode::kInvalidArgument, rank + reason);
+  if (auto refusal =
+          check_saved_order(hello, requirements.cursor, requirements.options.plan.lookahead)) {
+    return tl::unexpected(*std::move(refusal));
   }
   if (job == nullptr) return JoinDecision::kNewJob;
   if (hello.job != 0 && hello.job != job->id()) {
@@ -86,19 +75,6 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
   const bool reconnects = hello.job != 0 || same_client;
   const bool goes_on = reconnects || !hello.has_start || !job->queue().begun(hello.rank);
   return goes_on ? JoinDecision::kJoin : JoinDecision::kBeginAgain;
-}
-
-std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std::uint64_t steps) {
-  if (!hello.has_start) return std::nullopt;
-  const bool after_the_last = epochs > 0 && hello.start.epoch >= epochs;
-  const bool exists = after_the_last ? hello.start.epoch == epochs && hello.start.step == 0
-                                     : hello.start.step <= steps;
-  if (exists) return std::nullopt;
-  return Refusal{ErrorCode::kInvalidArgument,
-                 "cannot start from epoch " + std::to_string(hello.start.epoch) + ", step " +
-                     std::to_string(hello.start.step) + ": the node has " +
-                     (epochs == 0 ? "an unlimited number of epochs" : counted(epochs, "epoch")) +
-                     " of " + counted(steps, "step")};
 }
 
 Refusal retry_later(const Hello& hello, const Job& job,

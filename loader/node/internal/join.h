@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 
 #include "base/result.h"
 #include "loader/node/internal/job.h"
@@ -33,11 +32,6 @@ enum class JoinDecision : std::uint8_t {
 tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_client,
                                                   const Job* job,
                                                   const JoinRequirements& requirements);
-
-/// Refuses a client that asks to start at a step that does not exist. An epoch has `steps` steps,
-/// training `epochs` epochs (0: no end). The end of an epoch, the last one included, is a valid
-/// start.
-std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std::uint64_t steps);
 
 /// Returns the refusal for a client that asks for another job while clients of this one are
 /// connected: it tells the client to ask again later. If no client has trained on anything since

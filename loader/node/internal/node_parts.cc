@@ -124,6 +124,9 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   if (dataset->size() == 0) {
     return no_usable_sample(options.data, dataset_options, *dataset);
   }
+  if (const auto format = dataset->format_that_needs_worker()) {
+    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), options.data.string());
+  }
   ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
 
   const std::uint64_t size = dataset->size();

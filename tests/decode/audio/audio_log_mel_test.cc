@@ -349,6 +349,19 @@ TEST(AudioLogMel, PassesOnTheSourcesError) {
   EXPECT_EQ(status.error().code(), ErrorCode::kIo);
 }
 
+// The resampler alone makes nothing of sounds that are shorter than its filter.
+TEST(AudioLogMel, ReadsSoundsOfAFewSamples) {
+  for (const std::int32_t rate : {1, 8000, 16'000, 22'050, 44'100, 48'000, 192'000, 768'000}) {
+    for (const std::int64_t frames : {1L, 10L, 60L, 300L, 3000L}) {
+      SCOPED_TRACE(testing::Message() << frames << " samples of " << rate << " Hz");
+      const std::vector<float> loud(static_cast<std::size_t>(frames), 0.5F);
+      const auto d = decode(make_wav(loud, rate, 1), MediaFormat::kWav, 1);
+      ASSERT_TRUE(d.has_value()) << d.error().to_string();
+      EXPECT_GT(*std::ranges::max_element(d->mel), -1.4F);  // silence is -1.5
+    }
+  }
+}
+
 TEST(AudioLogMel, SurvivesAudioOfOneHertz) {
   const auto d = decode(make_wav(std::vector<float>(5000, 0.25F), 1, 1), MediaFormat::kWav, 60);
   ASSERT_TRUE(d.has_value()) << d.error().to_string();

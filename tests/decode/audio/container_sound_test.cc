@@ -127,6 +127,8 @@ TEST(ContainerSound, StatesTheLengthWithoutPadding) {
                                                          {"pcm24.aiff", 800},
                                                          {"alac.caf", 4800},
                                                          {"flac.oga", 4800},
+                                                         {"alac.mka", 4800},
+                                                         {"speex.flv", 1600},
                                                          {"mulaw.caf", 800}}) {
     const Bytes bytes = golden(name);
     const auto shape = probe(MemoryByteSource(bytes), name, {});

@@ -39,11 +39,13 @@ SOUNDS = {
     "vorbis.mka": (16000, 1, 0.3, ["-c:a", "libvorbis"]),
     "opus.weba": (48000, 1, 0.2, ["-c:a", "libopus", "-f", "webm"]),
     "flac.mka": (16000, 1, 0.2, ["-c:a", "flac"]),
+    "alac.mka": (16000, 1, 0.3, ["-c:a", "alac"]),
     "pcm.avi": (8000, 1, 0.2, []),
     "aac.ts": (16000, 1, 0.2, ["-c:a", "aac"]),
     "mp2.mpg": (16000, 1, 0.2, ["-c:a", "mp2"]),
     "aac.flv": (16000, 1, 0.2, ["-c:a", "aac"]),
     "mp3.flv": (22050, 1, 0.2, ["-c:a", "libmp3lame"]),
+    "speex.flv": (16000, 1, 0.1, ["-c:a", "libspeex"]),
 }
 
 

@@ -14,6 +14,7 @@
 #include "decode/image/image_decoder.h"
 #include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
+#include "decode/recipes/internal/native28_grid.h"
 #include "tests/support/media.h"
 
 namespace isocost {

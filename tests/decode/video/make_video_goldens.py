@@ -124,6 +124,8 @@ VIDEOS = {
     "transverse.mp4": ("libx264", 25, 5, {**SMALL, "turned": "transverse"}),
     "hevc_turned.mp4": ("libx265", 25, 7, {"turned": 90}),
     # Groups of pictures.
+    "refresh.mp4": ("libx264", 25, 40, {**SMALL, "options": {"x264-params": "intra-refresh=1:keyint=10:scenecut=0"}}),
+    "late.mkv": ("libx264", 25, 30, {**SMALL, "b": 2, "start": 125}),
     "intra.mp4": ("libx264", 25, 12, {**SMALL, "gop": 1}),
     "endless.mp4": ("libx264", 25, 60, {**SMALL, "gop": 250, "b": 3}),
     "pyramid.mp4": ("libx264", 25, 40, {**SMALL, "b": 8, "gop": 30, "options": {"x264-params": "b-pyramid=normal"}}),
@@ -201,6 +203,7 @@ VIDEOS = {
     "late_key_vp9.webm": ("libvpx-vp9", 25, 30, {**SMALL, "skip": 3}),
     "late_key_mpeg2.ts": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 4}),
     "late_key_mpeg2.mkv": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 4}),
+    "late_key_mpeg2.mpg": ("mpeg2video", 25, 30, {**SMALL, "b": 2, "skip": 6, "gop": 10}),
     "late_key_mpeg4.mp4": ("mpeg4", 25, 30, {**SMALL, "skip": 4}),
 }
 

@@ -62,7 +62,7 @@ Frames frames_of(const ByteSource& source, const PartShape& shape,
 
 TEST(VideoGolden, FramesAndRatesAreThoseOfPyAv) {
   const auto all = goldens();
-  ASSERT_EQ(all.size(), 143U);
+  ASSERT_EQ(all.size(), 146U);
   for (const Golden& golden : all) {
     SCOPED_TRACE(golden.name);
     const auto bytes = test::golden_video(golden.name);
@@ -114,9 +114,40 @@ TEST(VideoGolden, AFrameIsTheSameAloneAndAmongOthers) {
   }
 }
 
+// Behind a key frame that only begins to refresh the picture, a decoder shows nothing at first.
+TEST(VideoGolden, AFrameByTimeIsTheSameAloneAndAmongOthers) {
+  for (const std::string name : {"refresh.mp4", "open_b.mp4", "late.mkv"}) {
+    SCOPED_TRACE(name);
+    const auto bytes = test::golden_video(name);
+    const MemoryByteSource source(bytes);
+    const PartShape shape = probe(source, name, {}).value();
+    const auto frames_at = [&](const std::vector<std::int64_t>& times_us) {
+      Frames frames;
+      const auto keep = [&](std::size_t index, std::span<const std::uint8_t> rgb) -> Status {
+        EXPECT_EQ(index, frames.size());
+        frames.emplace_back(rgb.begin(), rgb.end());
+        return {};
+      };
+      const Status status = video_frames(source, shape, times_us, 48, 32, keep);
+      EXPECT_TRUE(status.has_value()) << status.error().to_string();
+      return frames;
+    };
+    std::vector<std::int64_t> times_us;
+    for (std::int64_t i = 0; i < shape.frames; ++i) times_us.push_back(i * 40'000);
+    const Frames all = frames_at(times_us);
+    ASSERT_EQ(all.size(), times_us.size());
+    for (std::size_t i = 0; i + 9 < all.size(); ++i) {
+      const Frames some = frames_at({times_us[i], times_us[i + 9]});
+      ASSERT_EQ(some.size(), 2U);
+      EXPECT_EQ(some[0], all[i]) << i;
+      EXPECT_EQ(some[1], all[i + 9]) << i;
+    }
+  }
+}
+
 TEST(VideoGolden, ADurationBeginsWithTheFirstFrameAndEndsWithTheLast) {
   for (const Golden& golden : goldens()) {
-    const bool is_late = golden.name.starts_with("late_key");
+    const bool is_late = golden.name.starts_with("late_key") || golden.name == "late.mkv";
     const bool is_stream = std::ranges::any_of(
         std::vector<std::string>{".ts", ".mpg", ".m2ts", ".flv", ".wmv", ".asf", ".ogv", ".vob"},
         [&](const std::string& end) { return golden.name.ends_with(end); });
@@ -143,6 +174,29 @@ TEST(VideoGolden, RefusesACutOffOggVideo) {
       EXPECT_NE(shape.error().message().find("cut off"), std::string::npos);
     }
   }
+}
+
+TEST(VideoGolden, VideosOneAfterAnotherAreNamed) {
+  for (const std::string name : {"theora.ogv", "sound.ogv", "wmv2.wmv"}) {
+    auto bytes = test::golden_video(name);
+    const auto second = bytes;
+    bytes.insert(bytes.end(), second.begin(), second.end());
+    const auto shape = probe(MemoryByteSource(bytes), name, {});
+    ASSERT_FALSE(shape.has_value()) << name;
+    EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported) << shape.error().to_string();
+    EXPECT_NE(shape.error().message().find("one after another"), std::string::npos);
+  }
+}
+
+// The demuxer takes the jump of its counters for a packet that is missing.
+TEST(VideoGolden, JoinedMpegTsIsNamed) {
+  auto bytes = test::golden_video("h264.ts");
+  const auto second = bytes;
+  bytes.insert(bytes.end(), second.begin(), second.end());
+  const auto shape = probe(MemoryByteSource(bytes), "a.ts", {});
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_NE(shape.error().message().find("several files were joined"), std::string::npos)
+      << shape.error().to_string();
 }
 
 TEST(VideoGolden, AFileThatHasChangedIsCorrupt) {

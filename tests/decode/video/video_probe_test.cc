@@ -152,6 +152,75 @@ TEST(VideoProbe, TurnsWidthAndHeightAsDisplayed) {
   }
 }
 
+Bytes with_matrix(Bytes bytes, const std::array<std::int32_t, 9>& matrix) {
+  constexpr std::array kHeader = {std::byte{'t'}, std::byte{'k'}, std::byte{'h'}, std::byte{'d'}};
+  constexpr std::ptrdiff_t kMatrix = 44;
+  auto at = std::ranges::search(bytes, kHeader).begin() + kMatrix;
+  for (const std::int32_t value : matrix) {
+    for (int shift = 24; shift >= 0; shift -= 8) *at++ = static_cast<std::byte>(value >> shift);
+  }
+  return bytes;
+}
+
+TEST(VideoProbe, TakesAMatrixWithRemaindersForItsTurn) {
+  constexpr std::int32_t kOne = 1 << 16;
+  constexpr std::int32_t kW = 1 << 30;
+  const Bytes bytes = make_video({});
+  const auto probed = [&](const std::array<std::int32_t, 9>& matrix) {
+    return probe_bytes(with_matrix(bytes, matrix), MediaFormat::kMp4);
+  };
+  const auto quarter = probed({1, kOne, 0, -kOne, -2, 0, 0, 0, kW});
+  ASSERT_TRUE(quarter.has_value()) << quarter.error().to_string();
+  EXPECT_EQ(quarter->width, 64);
+  EXPECT_EQ(quarter->orientation, 6);
+  const auto half = probed({-kOne, 3, 0, -2, 1 - kOne, 0, 0, 0, kW});
+  ASSERT_TRUE(half.has_value()) << half.error().to_string();
+  EXPECT_EQ(half->orientation, 3);
+  const auto unset = probed({});
+  ASSERT_TRUE(unset.has_value()) << unset.error().to_string();
+  EXPECT_EQ(unset->orientation, 1);
+  const auto slanted = probed({kOne, kOne / 10, 0, -kOne / 10, kOne, 0, 0, 0, kW});
+  ASSERT_FALSE(slanted.has_value());
+  EXPECT_EQ(slanted.error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(VideoProbe, Mp4MayBeFollowedByOtherBytes) {
+  for (const bool moov_at_start : {false, true}) {
+    VideoSpec spec;
+    spec.moov_at_start = moov_at_start;
+    const Bytes video = make_video(spec);
+    for (const std::string& more : {"TAG" + std::string(125, 'x'), std::string(1000, '\0'),
+                                    std::string("abc"), std::string(500, 'g')}) {
+      Bytes bytes = video;
+      for (const char c : more) bytes.push_back(static_cast<std::byte>(c));
+      const auto shape = probe_bytes(bytes, MediaFormat::kMp4);
+      ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+      EXPECT_EQ(shape->frames, spec.frames);
+    }
+  }
+}
+
+// Demuxers read the first, or all with times that begin again.
+TEST(VideoProbe, NamesFilesOneAfterAnother) {
+  struct Case {
+    MediaFormat format;
+    const char* encoder;
+  };
+  for (const Case& c : {Case{MediaFormat::kMp4, "libx264"}, Case{MediaFormat::kMatroska, "libx264"},
+                        Case{MediaFormat::kAvi, "mpeg4"}}) {
+    VideoSpec spec;
+    spec.container = c.format;
+    spec.encoder = c.encoder;
+    Bytes bytes = make_video(spec);
+    const Bytes second = bytes;
+    bytes.insert(bytes.end(), second.begin(), second.end());
+    const auto shape = probe_bytes(bytes, c.format);
+    ASSERT_FALSE(shape.has_value()) << static_cast<int>(c.format);
+    EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(shape.error().message(), HasSubstr("one after another"));
+  }
+}
+
 TEST(VideoProbe, RefusesAVideoWithoutVideoStream) {
   for (const MediaFormat container :
        {MediaFormat::kMp4, MediaFormat::kMatroska, MediaFormat::kAvi}) {

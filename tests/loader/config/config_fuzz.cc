@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  isocost::Settings settings;
+  isocost::GivenSettings settings;
   isocost::NodeOptions options;
   auto applied = settings.add_toml(text, "job.toml");
   if (applied) applied = isocost::apply(settings, options);

@@ -1,5 +1,5 @@
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(ParseBytes, RefusesInvalidSizes) {
 
 // The options that TOML text sets. `options` keeps the others.
 Status apply_toml(std::string_view toml, NodeOptions& options) {
-  Settings settings;
+  GivenSettings settings;
   ISOCOST_TRY(settings.add_toml(toml, "node.toml"));
   return apply(settings, options);
 }
@@ -158,11 +158,11 @@ TEST(TomlSettings, NamesFileLineAndKey) {
   EXPECT_TRUE(refusal("[recipe]\nfps = 2\n").starts_with("node.toml:2: recipe.fps: no such"));
 }
 
-TEST(Settings, TheLastOfANameHolds) {
-  Settings settings;
+TEST(GivenSettings, TheLastOfANameHolds) {
+  GivenSettings settings;
   EXPECT_EQ(settings.find("ranks"), nullptr);
   ASSERT_TRUE(settings.add_toml("ranks = 2\nseed = 7\n", "node.toml"));
-  Settings flags;
+  GivenSettings flags;
   ASSERT_TRUE(flags.add("ranks", "8", "--ranks"));
   settings.add(flags);
   EXPECT_EQ(settings.find("ranks")->value, "8");
@@ -172,8 +172,8 @@ TEST(Settings, TheLastOfANameHolds) {
   EXPECT_EQ(settings.list().size(), 3U);
 }
 
-TEST(Settings, AnErrorBeginsWithTheSource) {
-  Settings settings;
+TEST(GivenSettings, AnErrorBeginsWithTheSource) {
+  GivenSettings settings;
   EXPECT_EQ(settings.add("rank", "8", "rank").error().message(),
             "rank: no such setting; docs/config.md lists them");
   ASSERT_TRUE(settings.add("ranks", "many", "--ranks"));
@@ -185,7 +185,7 @@ class MakeOptions : public testing::Test {
  protected:
   // From weakest to strongest.
   Result<NodeOptions> make(std::string_view toml, const std::string& microbatches = "") const {
-    Settings settings;
+    GivenSettings settings;
     ISOCOST_TRY(settings.add("data", "shards", "--data"));
     ISOCOST_TRY(settings.add_toml(toml, "node.toml"));
     if (!microbatches.empty()) {

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -77,9 +79,10 @@ TEST_F(Check, FindsWhatOnlyDecodingShowsAndEveryBadPart) {
 
 TEST_F(Check, APartBeyondTheMemoryIsNamedWithWhatItNeeds) {
   options_.decode.memory = 1 * kMiB;
-  const auto report = check({{"a.txt", "small"}, {"b.png", tiny_png(4000, 4000)}});
+  const auto report =
+      check({{"a.txt", "small"}, {"b.png", tiny_png(4000, 4000)}, {"b.txt", "its caption"}});
   ASSERT_TRUE(report.has_value()) << report.error().message();
-  ASSERT_EQ(report->bad.size(), 1U);
+  ASSERT_EQ(report->bad.size(), 1U) << "with its caption it is too large, too";
   EXPECT_EQ(report->bad[0].part, "png");
   EXPECT_THAT(report->bad[0].reason, HasSubstr("raise memory"));
 }
@@ -135,6 +138,21 @@ TEST_F(Check, FindsAByteThatChangedAtTheSameSizeAndTime) {
   const auto accepted = check_dataset(scratch_.path(), options_);
   ASSERT_TRUE(accepted.has_value()) << accepted.error().message();
   EXPECT_TRUE(accepted->bad.empty());
+}
+
+TEST_F(Check, AMissingProgramEndsItBeforeAPictureThatNeedsOneComes) {
+  std::ifstream file(std::filesystem::path(ISOCOST_SOURCE_DIR) / "tests/decode/golden/rgb.tif",
+                     std::ios::binary);
+  const std::string picture{std::istreambuf_iterator<char>(file), {}};
+  options_.decode.decode_program = "/nonexistent/isocost";
+  options_.decode.io_timeout = std::chrono::hours(1);
+  const auto refused = check({{"a.png", tiny_png(8, 8)}, {"b.tif", picture}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr("TIFF is decoded by the program isocost alone"),
+                    HasSubstr("decode_program"), HasSubstr("/nonexistent/isocost")));
+  EXPECT_TRUE(check({{"a.png", tiny_png(8, 8)}}).has_value());
 }
 
 TEST_F(Check, NeedsShards) {

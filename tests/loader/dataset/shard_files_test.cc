@@ -9,6 +9,7 @@
 
 #include "base/scratch_directory.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/open_index.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {

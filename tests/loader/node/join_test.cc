@@ -1,4 +1,5 @@
 #include "loader/node/internal/join.h"
+#include "loader/node/internal/saved_state_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -125,13 +126,16 @@ TEST_F(JoinTest, LayoutsMustAgree) {
 }
 
 TEST_F(JoinTest, AStartMustExist) {
-  EXPECT_FALSE(check_start(hello_of(0), 1, 4).has_value());
-  EXPECT_FALSE(check_start(hello_from(0, 1, 0, 4), 1, 4).has_value());  // the end of the epoch
-  EXPECT_TRUE(check_start(hello_from(0, 1, 0, 5), 1, 4).has_value());
-  EXPECT_FALSE(check_start(hello_from(0, 1, 1, 0), 1, 4).has_value());  // the end of training
-  EXPECT_TRUE(check_start(hello_from(0, 1, 1, 1), 1, 4).has_value());
-  EXPECT_TRUE(check_start(hello_from(0, 1, 2, 0), 1, 4).has_value());
-  EXPECT_FALSE(check_start(hello_from(0, 1, 9, 4), 0, 4).has_value());  // epochs without end
+  EXPECT_FALSE(check_saved_position(hello_of(0), 1, 4).has_value());
+  EXPECT_FALSE(
+      check_saved_position(hello_from(0, 1, 0, 4), 1, 4).has_value());  // the end of the epoch
+  EXPECT_TRUE(check_saved_position(hello_from(0, 1, 0, 5), 1, 4).has_value());
+  EXPECT_FALSE(
+      check_saved_position(hello_from(0, 1, 1, 0), 1, 4).has_value());  // the end of training
+  EXPECT_TRUE(check_saved_position(hello_from(0, 1, 1, 1), 1, 4).has_value());
+  EXPECT_TRUE(check_saved_position(hello_from(0, 1, 2, 0), 1, 4).has_value());
+  EXPECT_FALSE(
+      check_saved_position(hello_from(0, 1, 9, 4), 0, 4).has_value());  // epochs without end
 }
 
 TEST_F(JoinTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {

@@ -106,6 +106,7 @@ class TextDataset final : public Dataset {
   const std::vector<BadSample>& bad() const override { return bad_; }
   const std::vector<Remark>& remarks() const override { return remarks_; }
   const WeightedSamples& weighted() const override { return weighted_; }
+  std::optional<MediaFormat> format_that_needs_worker() const override { return std::nullopt; }
   std::size_t shards() const override { return 1; }
   const std::string& shard_name(std::size_t /*i*/) const override { return name_; }
   Result<bool> is_as_last_checked(std::size_t /*i*/, const std::stop_token&) const override {

@@ -14,8 +14,8 @@
 
 #include "balancer/layout/layout.h"
 #include "base/utf8.h"
+#include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/config/settings.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
@@ -39,7 +39,7 @@ using GivenSetting = std::pair<std::string, std::string>;
 
 NodeOptions make_node_options(const std::vector<GivenSetting>& given,
                               const std::optional<Layout>& layout, const std::string& layout_file) {
-  Settings settings;
+  GivenSettings settings;
   for (const auto& [name, text] : given) value(settings.add(name, text, name));
   NodeOptions defaults = embedded_defaults();
   if (layout) defaults.plan.use_layout(std::make_shared<const Layout>(*layout), layout_file);

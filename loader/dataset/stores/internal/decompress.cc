@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "loader/dataset/stores/internal/frame_reader.h"
+#include "loader/dataset/stores/internal/compressed_stream.h"
 #include "loader/dataset/stores/internal/temporary_file.h"
 
 namespace isocost {
@@ -23,7 +23,7 @@ Status write(const FileDescriptor& file, std::span<const std::byte> bytes) {
 }
 
 // Decompresses into the file of the result.
-Status decompress(FrameReader& frames, std::int64_t max_bytes, const std::stop_token& stop,
+Status decompress(CompressedStream& frames, std::int64_t max_bytes, const std::stop_token& stop,
                   Decompressed& result) {
   std::vector<std::byte> output(kChunk);
   for (;;) {
@@ -45,7 +45,8 @@ Status decompress(FrameReader& frames, std::int64_t max_bytes, const std::stop_t
 
 Result<Decompressed> decompress_to_temporary(const ByteSource& source, const std::string& name,
                                              std::int64_t max_bytes, const std::stop_token& stop) {
-  ISOCOST_ASSIGN(const std::unique_ptr<FrameReader> frames, FrameReader::open(source, "shard"));
+  ISOCOST_ASSIGN(const std::unique_ptr<CompressedStream> frames,
+                 CompressedStream::open(source, "shard"));
   Decompressed result;
   auto file = create_temporary();
   if (!file) return std::move(file).error().with_context(name);

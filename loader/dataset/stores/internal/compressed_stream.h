@@ -19,11 +19,12 @@ bool is_compressed(std::span<const std::byte> begin);
 
 /// Decompresses all frames of a source, in their order and in pieces. Takes memory for one piece of
 /// the source and for the decoder's window. Single-thread.
-class FrameReader {
+class CompressedStream {
  public:
   /// Makes a reader for a source for which is_compressed is true. `kind` is what messages call it:
   /// "shard" or "file". `source` must outlive the reader. Errors: kInternal; those of reading.
-  static Result<std::unique_ptr<FrameReader>> open(const ByteSource& source, std::string_view kind);
+  static Result<std::unique_ptr<CompressedStream>> open(const ByteSource& source,
+                                                        std::string_view kind);
 
   /// Decompresses the next piece. Returns its bytes: 0 at the end, also where the stream is cut off
   /// or damaged. Errors: those of reading.
@@ -37,8 +38,8 @@ class FrameReader {
   std::int64_t offset() const { return offset_ - static_cast<std::int64_t>(end_ - begin_); }
 
  private:
-  FrameReader(const ByteSource& source, std::string_view kind,
-              std::unique_ptr<StreamDecoder> decoder);
+  CompressedStream(const ByteSource& source, std::string_view kind,
+                   std::unique_ptr<StreamDecoder> decoder);
   Status refill();
   Result<std::size_t> step(std::span<std::byte> output);
   Status look_behind();

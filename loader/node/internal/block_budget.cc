@@ -1,4 +1,4 @@
-#include "loader/node/internal/block_memory.h"
+#include "loader/node/internal/block_budget.h"
 
 #include <optional>
 
@@ -13,7 +13,7 @@ struct Reservation {
 
 }  // namespace
 
-std::shared_ptr<const void> BlockMemory::reserve(std::int64_t bytes) {
+std::shared_ptr<const void> BlockBudget::reserve(std::int64_t bytes) {
   const MutexLock lock(mutex_);
   if (wanted_ != nullptr && wanted_->request.bytes() < bytes) wanted_ = nullptr;
   if (wanted_ == nullptr) {
@@ -30,7 +30,7 @@ std::shared_ptr<const void> BlockMemory::reserve(std::int64_t bytes) {
       Reservation{waiting_, std::move(wanted->waiting), *std::move(granted)});
 }
 
-void BlockMemory::give_up() {
+void BlockBudget::give_up() {
   const MutexLock lock(mutex_);
   wanted_ = nullptr;
 }

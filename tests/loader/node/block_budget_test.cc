@@ -1,4 +1,4 @@
-#include "loader/node/internal/block_memory.h"
+#include "loader/node/internal/block_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 namespace isocost {
 namespace {
 
-class BlockMemoryTest : public testing::Test {
+class BlockBudgetTest : public testing::Test {
  protected:
   MemoryBudget budget_{100};
   std::shared_ptr<MemoryBudget> waiting_ = std::make_shared<MemoryBudget>(50);
-  BlockMemory memory_{waiting_, budget_};
+  BlockBudget memory_{waiting_, budget_};
 };
 
-TEST_F(BlockMemoryTest, CountsInBothUntilItIsDropped) {
+TEST_F(BlockBudgetTest, CountsInBothUntilItIsDropped) {
   auto block = memory_.reserve(30);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(budget_.in_use(), 30);
@@ -27,7 +27,7 @@ TEST_F(BlockMemoryTest, CountsInBothUntilItIsDropped) {
 }
 
 // Whatever trainers keep, decoding has the other half.
-TEST_F(BlockMemoryTest, TakesNoMoreThanTheHalfOfWhatWaits) {
+TEST_F(BlockBudgetTest, TakesNoMoreThanTheHalfOfWhatWaits) {
   const auto block = memory_.reserve(30);
   EXPECT_EQ(memory_.reserve(30), nullptr);
   EXPECT_EQ(memory_.reserve(51), nullptr);
@@ -38,7 +38,7 @@ TEST_F(BlockMemoryTest, TakesNoMoreThanTheHalfOfWhatWaits) {
 }
 
 // Decoding always has requests for more than there is.
-TEST_F(BlockMemoryTest, ComesToItsTurnWhereDecodingHasTheWholeBudget) {
+TEST_F(BlockBudgetTest, ComesToItsTurnWhereDecodingHasTheWholeBudget) {
   auto decoding = budget_.acquire(100, {}).value();
   EXPECT_EQ(memory_.reserve(30), nullptr);
   MemoryBudget::Request next(budget_, 80);
@@ -50,7 +50,7 @@ TEST_F(BlockMemoryTest, ComesToItsTurnWhereDecodingHasTheWholeBudget) {
   EXPECT_TRUE(next.take().has_value());
 }
 
-TEST_F(BlockMemoryTest, ALargerBlockAsksAnew) {
+TEST_F(BlockBudgetTest, ALargerBlockAsksAnew) {
   auto decoding = budget_.acquire(100, {}).value();
   EXPECT_EQ(memory_.reserve(20), nullptr);
   EXPECT_EQ(memory_.reserve(40), nullptr);
@@ -59,7 +59,7 @@ TEST_F(BlockMemoryTest, ALargerBlockAsksAnew) {
   EXPECT_NE(memory_.reserve(40), nullptr);
 }
 
-TEST_F(BlockMemoryTest, GivesUpWhatNobodyTakes) {
+TEST_F(BlockBudgetTest, GivesUpWhatNobodyTakes) {
   auto decoding = budget_.acquire(100, {}).value();
   EXPECT_EQ(memory_.reserve(20), nullptr);
   decoding.release();
@@ -69,8 +69,8 @@ TEST_F(BlockMemoryTest, GivesUpWhatNobodyTakes) {
   EXPECT_EQ(waiting_->in_use(), 0);
 }
 
-TEST_F(BlockMemoryTest, ABlockOutlivesWhatItWasReservedFrom) {
-  std::optional<BlockMemory> memory(std::in_place, std::exchange(waiting_, nullptr), budget_);
+TEST_F(BlockBudgetTest, ABlockOutlivesWhatItWasReservedFrom) {
+  std::optional<BlockBudget> memory(std::in_place, std::exchange(waiting_, nullptr), budget_);
   const auto block = memory->reserve(20);
   memory.reset();
   EXPECT_NE(block, nullptr);

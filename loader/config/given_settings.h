@@ -22,7 +22,7 @@ struct Setting {
 /// The settings that were given to a node. Flags, a TOML file and Python's arguments all become
 /// such a list, and nothing else records what was given. A setting overrides earlier ones of the
 /// same name.
-class Settings {
+class GivenSettings {
  public:
   void add(const OptionSpec& option, std::string value, std::string source);
   /// Errors: kInvalidArgument that begins with `source` if there is no setting of this name.
@@ -31,7 +31,7 @@ class Settings {
   /// Errors: kInvalidArgument with file, line and the unknown key or the value of a wrong type.
   Status add_toml(std::string_view toml, std::string_view file_name);
   /// Adds all settings of a list, which override those of this one.
-  void add(const Settings& later);
+  void add(const GivenSettings& later);
 
   /// Returns the setting of this name that holds, or null if none was given. The pointer is valid
   /// until something is added.

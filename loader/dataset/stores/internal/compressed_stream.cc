@@ -1,4 +1,4 @@
-#include "loader/dataset/stores/internal/frame_reader.h"
+#include "loader/dataset/stores/internal/compressed_stream.h"
 
 #include <fmt/format.h>
 
@@ -15,20 +15,20 @@ constexpr std::size_t kInputBytes = std::size_t{256} << 10;
 
 bool is_compressed(std::span<const std::byte> begin) { return is_gzip(begin) || is_zstd(begin); }
 
-FrameReader::FrameReader(const ByteSource& source, std::string_view kind,
-                         std::unique_ptr<StreamDecoder> decoder)
+CompressedStream::CompressedStream(const ByteSource& source, std::string_view kind,
+                                   std::unique_ptr<StreamDecoder> decoder)
     : source_(source), kind_(kind), decoder_(std::move(decoder)), input_(kInputBytes) {}
 
-Result<std::unique_ptr<FrameReader>> FrameReader::open(const ByteSource& source,
-                                                       std::string_view kind) {
+Result<std::unique_ptr<CompressedStream>> CompressedStream::open(const ByteSource& source,
+                                                                 std::string_view kind) {
   std::array<std::byte, StreamDecoder::kMagicBytes> begin{};
   ISOCOST_ASSIGN(const std::size_t read, source.read_at(0, begin));
   auto decoder = is_zstd(std::span(begin).first(read)) ? make_zstd_decoder() : make_gzip_decoder();
   if (!decoder) return std::move(decoder).error();
-  return std::unique_ptr<FrameReader>(new FrameReader(source, kind, *std::move(decoder)));
+  return std::unique_ptr<CompressedStream>(new CompressedStream(source, kind, *std::move(decoder)));
 }
 
-Result<std::size_t> FrameReader::read(std::span<std::byte> output) {
+Result<std::size_t> CompressedStream::read(std::span<std::byte> output) {
   while (!done_) {
     ISOCOST_ASSIGN(const std::size_t produced, step(output));
     if (produced > 0) return produced;
@@ -37,7 +37,7 @@ Result<std::size_t> FrameReader::read(std::span<std::byte> output) {
 }
 
 // Reads more input where there is too little to tell whether a frame begins.
-Status FrameReader::refill() {
+Status CompressedStream::refill() {
   while (end_ - begin_ < StreamDecoder::kMagicBytes) {
     std::copy(input().begin(), input().end(), input_.begin());
     end_ -= std::exchange(begin_, 0);
@@ -51,7 +51,7 @@ Status FrameReader::refill() {
 }
 
 // Looks for other bytes than the padding with zeros that gzip ignores as well.
-Status FrameReader::look_behind() {
+Status CompressedStream::look_behind() {
   for (;;) {
     const auto rest = input();
     const auto found = std::ranges::find_if(rest, [](std::byte b) { return b != std::byte{0}; });
@@ -67,7 +67,7 @@ Status FrameReader::look_behind() {
   return {};
 }
 
-Result<std::size_t> FrameReader::step(std::span<std::byte> output) {
+Result<std::size_t> CompressedStream::step(std::span<std::byte> output) {
   ISOCOST_TRY(refill());
   if (between_frames_ && !decoder_->begins(input())) {
     done_ = true;

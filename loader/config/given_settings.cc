@@ -1,4 +1,4 @@
-#include "loader/config/settings.h"
+#include "loader/config/given_settings.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,11 +7,11 @@
 
 namespace isocost {
 
-void Settings::add(const OptionSpec& option, std::string value, std::string source) {
+void GivenSettings::add(const OptionSpec& option, std::string value, std::string source) {
   list_.push_back({&option, std::move(value), std::move(source)});
 }
 
-Status Settings::add(std::string_view name, std::string value, std::string source) {
+Status GivenSettings::add(std::string_view name, std::string value, std::string source) {
   const OptionSpec* option = find_node_option(name);
   if (option == nullptr) {
     return Error(ErrorCode::kInvalidArgument,
@@ -21,11 +21,11 @@ Status Settings::add(std::string_view name, std::string value, std::string sourc
   return {};
 }
 
-void Settings::add(const Settings& later) {
+void GivenSettings::add(const GivenSettings& later) {
   list_.insert(list_.end(), later.list_.begin(), later.list_.end());
 }
 
-const Setting* Settings::find(std::string_view name) const {
+const Setting* GivenSettings::find(std::string_view name) const {
   const auto found = std::find_if(list_.rbegin(), list_.rend(), [&](const Setting& setting) {
     return setting.option->name == name;
   });

@@ -1,4 +1,4 @@
-#include "transport/zmq/internal/zap.h"
+#include "transport/zmq/internal/key_gate.h"
 
 #include <algorithm>
 #include <array>

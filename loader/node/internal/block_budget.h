@@ -13,10 +13,10 @@ namespace isocost {
 /// counts in the node's budget, and within the half of it that decoded samples may hold while they
 /// wait: the other half stays free for decoding, whatever trainers do.
 /// Internally synchronised.
-class BlockMemory {
+class BlockBudget {
  public:
   /// `budget` must outlive what `reserve` returns.
-  BlockMemory(std::shared_ptr<MemoryBudget> waiting, MemoryBudget& budget)
+  BlockBudget(std::shared_ptr<MemoryBudget> waiting, MemoryBudget& budget)
       : waiting_(std::move(waiting)), budget_(budget) {}
 
   /// Reserves `bytes`. Returns an object that holds them until it is dropped, or null if there is

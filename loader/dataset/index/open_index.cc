@@ -1,0 +1,99 @@
+#include "loader/dataset/index/open_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/output_file.h"
+#include "loader/dataset/index/index_format.h"
+#include "loader/dataset/index/internal/index_builder.h"
+
+namespace isocost {
+namespace fs = std::filesystem;
+namespace {
+
+// Returns the index in one directory if it is current; logs why an existing one is not used, and
+// raises `samples_when_whole` to what it remembers.
+std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdentity& identity,
+                                          std::uint64_t& samples_when_whole, const LogSink& sink) {
+  auto index = ShardIndex::map(path);
+  if (index && same_identity((*index)->view().identity(), identity)) return *std::move(index);
+  if (index) {
+    samples_when_whole = std::max(samples_when_whole, (*index)->view().samples_when_whole());
+    log(sink, LogLevel::kInfo,
+        fmt::format(
+            "{}: its shard, the limits or the parts that are left out changed; indexing again",
+            path.string()));
+  } else if (index.error().code() != ErrorCode::kNotFound) {
+    log(sink, LogLevel::kWarning,
+        fmt::format("{}: {}; indexing again", path.string(), index.error().message()));
+  }
+  return nullptr;
+}
+
+Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
+                            std::uint64_t samples_when_whole) {
+  const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
+  if (shard) {
+    return build_index(*shard, request.shard.filename().string(), request.limits, request.reading,
+                       samples_when_whole, request.stop);
+  }
+  if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
+  IndexContents refused;  // a bomb is a lost shard, not a failure
+  refused.identity = {stamp, request.limits, request.reading.hash()};
+  refused.archive = {.condition = ShardCondition::kLost,
+                     .problem = shard.error().message(),
+                     .unread = "",
+                     .has_end_mark = false,
+                     .samples_when_whole = samples_when_whole};
+  return refused;
+}
+
+// Writes the index. Returns its file; an empty path if none could be written.
+fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
+  std::string refusals;
+  for (const fs::path& directory : request.directories) {
+    std::error_code ignored;
+    fs::create_directories(directory, ignored);
+    fs::path file = index_path(directory, request.shard);
+    const auto written = replace_file(file, bytes);
+    if (written) return file;
+    refusals += "; " + written.error().message();
+  }
+  log(request.log, LogLevel::kWarning,
+      fmt::format("{}: its index is kept in memory and will be built again next time{}; give a "
+                  "directory as index_dir",
+                  request.shard.string(), refusals));
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
+  if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
+  ISOCOST_ASSIGN(const FileStamp stamp, stamp_of(request.shard));
+  std::uint64_t samples_when_whole = 0;
+  for (const fs::path& directory : request.directories) {
+    if (auto index = current_index(index_path(directory, request.shard),
+                                   {stamp, request.limits, request.reading.hash()},
+                                   samples_when_whole, request.log)) {
+      return index;
+    }
+  }
+  auto contents = build(request, stamp, samples_when_whole);
+  if (!contents) return std::move(contents).error().with_context(request.shard.string());
+  ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard));
+  std::vector<std::byte> bytes = encode_index(*contents);
+  // A shard that changed meanwhile is indexed again by the next run.
+  fs::path kept_in;
+  if (after == contents->identity.stamp) kept_in = save(request, bytes);
+  return ShardIndex::in_memory(std::move(bytes), std::move(kept_in));
+}
+
+}  // namespace isocost

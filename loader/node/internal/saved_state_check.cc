@@ -1,0 +1,42 @@
+#include "loader/node/internal/saved_state_check.h"
+
+#include <string>
+
+#include "base/counted.h"
+
+namespace isocost {
+
+std::optional<Refusal> check_saved_order(const Hello& hello, std::uint64_t cursor,
+                                         std::int64_t lookahead) {
+  if (!hello.has_start || hello.start.cursor == 0 || hello.start.cursor == cursor) {
+    return std::nullopt;
+  }
+  std::string reason =
+      "rank " + std::to_string(hello.rank) +
+      " resumes a state of other data or another order of samples: give the node the data, "
+      "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail and lookahead with which "
+      "the state was saved, and the version of Isocost, if its index is another one, as that "
+      "decides what is read";
+  if (lookahead > 1) {
+    reason +=
+        "; within a look-ahead window also the ranks, microbatches, limits of a microbatch, "
+        "steps, profile and recipe";
+  }
+  return Refusal{ErrorCode::kInvalidArgument, std::move(reason)};
+}
+
+std::optional<Refusal> check_saved_position(const Hello& hello, std::uint64_t epochs,
+                                            std::uint64_t steps) {
+  if (!hello.has_start) return std::nullopt;
+  const bool after_the_last = epochs > 0 && hello.start.epoch >= epochs;
+  const bool exists = after_the_last ? hello.start.epoch == epochs && hello.start.step == 0
+                                     : hello.start.step <= steps;
+  if (exists) return std::nullopt;
+  return Refusal{ErrorCode::kInvalidArgument,
+                 "cannot start from epoch " + std::to_string(hello.start.epoch) + ", step " +
+                     std::to_string(hello.start.step) + ": the node has " +
+                     (epochs == 0 ? "an unlimited number of epochs" : counted(epochs, "epoch")) +
+                     " of " + counted(steps, "step")};
+}
+
+}  // namespace isocost

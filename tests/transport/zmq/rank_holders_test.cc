@@ -1,0 +1,99 @@
+#include "transport/zmq/internal/rank_holders.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+using std::chrono::milliseconds;
+
+Hello hello_of(std::int32_t rank, std::uint8_t client) {
+  Hello hello;
+  hello.rank = rank;
+  hello.client_id.fill(client);
+  return hello;
+}
+
+class RankHoldersTest : public testing::Test {
+ protected:
+  // Lets time pass by the clock of the holders, which counts gaps up to 50 ms.
+  void pass(milliseconds time) {
+    for (milliseconds passed{0}; passed <= time; passed += milliseconds(5)) {
+      std::this_thread::sleep_for(milliseconds(5));
+      holders_.is_silent(0, time);
+    }
+  }
+
+  RankHolders holders_{milliseconds(50)};
+};
+
+TEST_F(RankHoldersTest, NumbersOfJoinsAreNeverUsedAgain) {
+  EXPECT_EQ(holders_.session_of(3), 0U);
+  const std::uint64_t first = holders_.join("a", hello_of(3, 1));
+  holders_.leave(3);
+  const std::uint64_t second = holders_.join("b", hello_of(3, 2));
+  EXPECT_NE(first, 0U);
+  EXPECT_GT(second, first);
+  EXPECT_EQ(holders_.session_of(3), second);
+}
+
+TEST_F(RankHoldersTest, AClientThatReconnectsHoldsItsRankAtItsNewAddressOnly) {
+  holders_.join("old", hello_of(3, 1));
+  EXPECT_TRUE(holders_.is_same_client(hello_of(3, 1)));
+  EXPECT_FALSE(holders_.is_held_by_another(hello_of(3, 1)));
+  holders_.join("new", hello_of(3, 1));
+  EXPECT_EQ(holders_.rank_of("old"), std::nullopt);
+  EXPECT_EQ(holders_.heard("old"), std::nullopt);
+  EXPECT_EQ(holders_.heard("new"), 3);
+  ASSERT_NE(holders_.address_of(3), nullptr);
+  EXPECT_EQ(*holders_.address_of(3), "new");
+}
+
+TEST_F(RankHoldersTest, AClientThatLeftIsKnownAndHoldsNothing) {
+  holders_.join("a", hello_of(0, 1));
+  holders_.join("b", hello_of(1, 2));
+  holders_.leave(0);
+  EXPECT_EQ(holders_.address_of(0), nullptr);
+  EXPECT_EQ(holders_.rank_of("a"), std::nullopt);
+  EXPECT_FALSE(holders_.is_held_by_another(hello_of(0, 9)));
+  EXPECT_TRUE(holders_.is_same_client(hello_of(0, 1)));
+  ASSERT_EQ(holders_.all().size(), 1U);
+  EXPECT_EQ(holders_.all().front(), std::make_pair(std::int32_t{1}, std::string("b")));
+}
+
+TEST_F(RankHoldersTest, AHolderIsAliveOnceItIsHeardAfterAnotherAskedForItsRank) {
+  holders_.join("a", hello_of(0, 1));
+  EXPECT_TRUE(holders_.is_held_by_another(hello_of(0, 2)));
+  EXPECT_FALSE(holders_.challenge(0));
+  std::this_thread::sleep_for(milliseconds(2));
+  EXPECT_FALSE(holders_.challenge(0)) << "it has sent nothing since";
+  holders_.heard("a");
+  EXPECT_TRUE(holders_.challenge(0));
+  holders_.join("a2", hello_of(0, 1));
+  EXPECT_FALSE(holders_.challenge(0)) << "a join forgets who asked before";
+}
+
+TEST_F(RankHoldersTest, AHolderIsSilentAfterTheTimeoutAndNoLongerWhenItIsHeard) {
+  holders_.join("a", hello_of(0, 1));
+  EXPECT_FALSE(holders_.is_silent(0, milliseconds(60)));
+  pass(milliseconds(100));
+  EXPECT_TRUE(holders_.is_silent(0, milliseconds(60)));
+  holders_.heard("a");
+  EXPECT_FALSE(holders_.is_silent(0, milliseconds(60)));
+}
+
+TEST_F(RankHoldersTest, TimeInWhichTheThreadWasStoppedIsNoSilence) {
+  holders_.join("a", hello_of(0, 1));
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_FALSE(holders_.is_silent(0, milliseconds(100))) << "a gap counts as 50 ms at most";
+}
+
+}  // namespace
+}  // namespace isocost
