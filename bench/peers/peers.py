@@ -124,6 +124,8 @@ def measure(arguments):
 def main():
     arguments = parse()
     record = measure(arguments)
+    if not record["works"]:
+        sys.exit("nothing was measured: the contenders to whose tensors all others are compared are not installed")
     print(report.table(record), end="")
     if arguments.markdown:
         arguments.markdown.write_text(report.markdown(record), encoding="utf-8")

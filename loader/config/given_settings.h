@@ -20,8 +20,9 @@ struct Setting {
 };
 
 /// The settings that were given to a node. Flags, a TOML file and Python's arguments all become
-/// such a list, and nothing else records what was given. A setting overrides earlier ones of the
-/// same name.
+/// such a list, and nothing else in C++ records what was given; objects of Python's options
+/// remember it until then (isocost/options/given_fields.py). A setting overrides earlier ones of
+/// the same name.
 class GivenSettings {
  public:
   void add(const OptionSpec& option, std::string value, std::string source);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>

@@ -1,4 +1,4 @@
-"""One iteration over a loader."""
+"""One iteration over a loader: its state. When it ends is the decision of `DataLoader._take` in loader.py."""
 
 import enum
 from typing import Any, Callable, Optional
