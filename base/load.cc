@@ -5,13 +5,13 @@ namespace {
 constexpr std::array<std::string_view, kModules> kModuleNames = {"vision", "audio", "llm"};
 }  // namespace
 
-std::string_view module_name(Module module) {
+std::string_view module_name(CostModule module) {
   return kModuleNames.at(static_cast<std::size_t>(module));
 }
 
-std::optional<Module> module_from_name(std::string_view name) {
+std::optional<CostModule> module_from_name(std::string_view name) {
   for (std::size_t i = 0; i < kModules; ++i) {
-    if (kModuleNames.at(i) == name) return static_cast<Module>(i);
+    if (kModuleNames.at(i) == name) return static_cast<CostModule>(i);
   }
   return std::nullopt;
 }

@@ -9,12 +9,12 @@
 namespace isocost {
 
 /// The parts of a multimodal model whose cost is predicted and measured separately.
-enum class Module : std::uint8_t { kVision = 0, kAudio = 1, kLlm = 2 };
+enum class CostModule : std::uint8_t { kVision = 0, kAudio = 1, kLlm = 2 };
 inline constexpr std::size_t kModules = 3;
 
 /// Returns "vision", "audio" or "llm": the name in configuration, tensors, wire and JSON.
-std::string_view module_name(Module module);
-std::optional<Module> module_from_name(std::string_view name);
+std::string_view module_name(CostModule module);
+std::optional<CostModule> module_from_name(std::string_view name);
 
 /// Input size of one module for a sample or, summed, for a microbatch. Attention runs within a
 /// sequence (an image or a video frame, an audio window, a packed sample), hence the squares.
@@ -44,8 +44,8 @@ struct Load {
   std::int64_t label_tokens = 0;  ///< Positions whose prediction counts in the loss.
   std::int64_t tensor_bytes = 0;  ///< Bytes of the decoded tensors, as delivered.
 
-  ModuleLoad& operator[](Module module) { return modules[static_cast<std::size_t>(module)]; }
-  const ModuleLoad& operator[](Module module) const {
+  ModuleLoad& operator[](CostModule module) { return modules[static_cast<std::size_t>(module)]; }
+  const ModuleLoad& operator[](CostModule module) const {
     return modules[static_cast<std::size_t>(module)];
   }
   Load& operator+=(const Load& other);

@@ -39,6 +39,12 @@ std::int64_t SharedTensor::elements() const {
   return product;
 }
 
+void SharedTensor::throw_other_dtype(DType asked) const {
+  throw_exception(Error(ErrorCode::kInvalidArgument,
+                        "the tensor is " + std::string(dtype_name(dtype)) + ", and not " +
+                            std::string(dtype_name(asked)) + ": ask for its own type"));
+}
+
 Result<SharedTensor> make_tensor(Buffer&& buffer, DType dtype, std::vector<std::int64_t> shape) {
   std::int64_t bytes = dtype_size(dtype);
   for (const std::int64_t extent : shape) {

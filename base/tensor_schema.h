@@ -49,7 +49,7 @@ inline constexpr std::int64_t kIgnoredLabel = -100;
 inline constexpr std::int64_t kOfRecipe = -1;
 
 struct TensorEntry {
-  Module module;
+  CostModule module;
   TensorRole role;
   std::string_view name;  ///< Name on the wire and in every microbatch: "<module>.<tensor>".
   DType dtype;
@@ -77,42 +77,42 @@ struct TensorEntry {
 /// loss. The recipe, delivery, assembly and the Python names all read this table; decode/recipe.h
 /// describes its values.
 inline constexpr std::array kTensorSchema = {
-    TensorEntry{Module::kVision, TensorRole::kRows, "vision.patches", DType::kUInt8, kOfRecipe,
+    TensorEntry{CostModule::kVision, TensorRole::kRows, "vision.patches", DType::kUInt8, kOfRecipe,
                 TensorSource::kRecipe, TensorReader::kMediaEmbedding},
-    TensorEntry{Module::kVision, TensorRole::kGrids, "vision.grids", DType::kInt32, 2,
+    TensorEntry{CostModule::kVision, TensorRole::kGrids, "vision.grids", DType::kInt32, 2,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
-    TensorEntry{Module::kVision, TensorRole::kMedia, "vision.media", DType::kInt32, 4,
+    TensorEntry{CostModule::kVision, TensorRole::kMedia, "vision.media", DType::kInt32, 4,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
-    TensorEntry{Module::kVision, TensorRole::kLengths, "vision.lengths", DType::kInt32, 0,
+    TensorEntry{CostModule::kVision, TensorRole::kLengths, "vision.lengths", DType::kInt32, 0,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
-    TensorEntry{Module::kVision, TensorRole::kCuSeqlens, "vision.cu_seqlens", DType::kInt32, 0,
+    TensorEntry{CostModule::kVision, TensorRole::kCuSeqlens, "vision.cu_seqlens", DType::kInt32, 0,
                 TensorSource::kAssembly, TensorReader::kEveryStage},
-    TensorEntry{Module::kAudio, TensorRole::kRows, "audio.mel", DType::kFloat32, kOfRecipe,
+    TensorEntry{CostModule::kAudio, TensorRole::kRows, "audio.mel", DType::kFloat32, kOfRecipe,
                 TensorSource::kRecipe, TensorReader::kMediaEmbedding},
-    TensorEntry{Module::kAudio, TensorRole::kLengths, "audio.lengths", DType::kInt32, 0,
+    TensorEntry{CostModule::kAudio, TensorRole::kLengths, "audio.lengths", DType::kInt32, 0,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
-    TensorEntry{Module::kAudio, TensorRole::kCuSeqlens, "audio.cu_seqlens", DType::kInt32, 0,
+    TensorEntry{CostModule::kAudio, TensorRole::kCuSeqlens, "audio.cu_seqlens", DType::kInt32, 0,
                 TensorSource::kAssembly, TensorReader::kEveryStage},
-    TensorEntry{Module::kLlm, TensorRole::kIds, "llm.input_ids", DType::kInt64, 0,
+    TensorEntry{CostModule::kLlm, TensorRole::kIds, "llm.input_ids", DType::kInt64, 0,
                 TensorSource::kRecipe, TensorReader::kTokenEmbedding},
-    TensorEntry{Module::kLlm, TensorRole::kLabels, "llm.labels", DType::kInt64, 0,
+    TensorEntry{CostModule::kLlm, TensorRole::kLabels, "llm.labels", DType::kInt64, 0,
                 TensorSource::kRecipe, TensorReader::kPrediction},
-    TensorEntry{Module::kLlm, TensorRole::kPositions, "llm.position_ids", DType::kInt64, 0,
+    TensorEntry{CostModule::kLlm, TensorRole::kPositions, "llm.position_ids", DType::kInt64, 0,
                 TensorSource::kRecipe, TensorReader::kTokenEmbedding},
-    TensorEntry{Module::kLlm, TensorRole::kRope, "llm.rope_positions", DType::kInt32, 3,
+    TensorEntry{CostModule::kLlm, TensorRole::kRope, "llm.rope_positions", DType::kInt32, 3,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
-    TensorEntry{Module::kLlm, TensorRole::kTurnWeights, "llm.turn_weights", DType::kFloat32, 0,
+    TensorEntry{CostModule::kLlm, TensorRole::kTurnWeights, "llm.turn_weights", DType::kFloat32, 0,
                 TensorSource::kRecipe, TensorReader::kPrediction},
-    TensorEntry{Module::kLlm, TensorRole::kLossWeights, "llm.loss_weights", DType::kFloat32, 0,
+    TensorEntry{CostModule::kLlm, TensorRole::kLossWeights, "llm.loss_weights", DType::kFloat32, 0,
                 TensorSource::kAssembly, TensorReader::kPrediction},
-    TensorEntry{Module::kLlm, TensorRole::kLengths, "llm.lengths", DType::kInt32, 0,
+    TensorEntry{CostModule::kLlm, TensorRole::kLengths, "llm.lengths", DType::kInt32, 0,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
-    TensorEntry{Module::kLlm, TensorRole::kCuSeqlens, "llm.cu_seqlens", DType::kInt32, 0,
+    TensorEntry{CostModule::kLlm, TensorRole::kCuSeqlens, "llm.cu_seqlens", DType::kInt32, 0,
                 TensorSource::kAssembly, TensorReader::kEveryStage},
 };
 
 /// Returns the tensor of a role; null if the module has none.
-constexpr const TensorEntry* find_tensor(Module module, TensorRole role) {
+constexpr const TensorEntry* find_tensor(CostModule module, TensorRole role) {
   for (const TensorEntry& entry : kTensorSchema) {
     if (entry.module == module && entry.role == role) return &entry;
   }
@@ -124,7 +124,7 @@ const TensorEntry* find_tensor(std::string_view name);
 
 /// Returns the tensor of a module and role that are known when compiling; another pair does not
 /// compile.
-consteval const TensorEntry& tensor_entry(Module module, TensorRole role) {
+consteval const TensorEntry& tensor_entry(CostModule module, TensorRole role) {
   return *find_tensor(module, role);
 }
 
@@ -132,5 +132,13 @@ consteval const TensorEntry& tensor_entry(Module module, TensorRole role) {
 /// their module ("llm.input_ids" is "input_ids"), others with it ("vision.patches" is
 /// "vision_patches").
 std::string argument_name(std::string_view name);
+
+/// Returns the tensor of this name, which is one on the wire or an argument name; null if there is
+/// none.
+const TensorEntry* find_argument(std::string_view name);
+
+/// Throws isocost::Exception (kInvalidArgument) where no tensor has this name, with the names that
+/// there are.
+void check_tensor_name(std::string_view name);
 
 }  // namespace isocost

@@ -1,7 +1,6 @@
 # What `cmake --install` puts where. Components: `program`, `development` (the client for C++ trainers), `python`.
 # A trainer in another tree: find_package(Isocost COMPONENTS client) or, for libtorch, COMPONENTS torch.
 
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # A wheel has folders of its own for programs and packages.
@@ -41,12 +40,12 @@ endif()
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Isocost)
 function(isocost_export component)
   install(TARGETS ${ARGN} EXPORT isocost_${component}
-          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
-          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isocost COMPONENT development)
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
   install(EXPORT isocost_${component} NAMESPACE isocost:: FILE isocost-${component}.cmake
           DESTINATION ${config_folder} COMPONENT development)
 endfunction()
 
+set(installed_headers ${ISOCOST_PUBLIC_HEADERS})
 set_target_properties(isocost_trainer_adapter PROPERTIES EXPORT_NAME client)
 isocost_export(client isocost_base isocost_transport_wire isocost_transport_shared_memory isocost_transport_zmq
                isocost_trainer_adapter)
@@ -54,7 +53,15 @@ isocost_export(client isocost_base isocost_transport_wire isocost_transport_shar
 cmake_path(IS_PREFIX CMAKE_SOURCE_DIR "${ISOCOST_TORCH_ROOT}" torch_is_ours)
 if(ISOCOST_BUILD_TORCH AND NOT torch_is_ours)
   isocost_export(torch isocost_costmodel isocost_libtorch isocost_torch)
+  list(APPEND installed_headers ${ISOCOST_PUBLIC_TORCH_HEADERS})
 endif()
+install(CODE "
+  set(SOURCE \"${CMAKE_SOURCE_DIR}\")
+  set(INTO \"${CMAKE_BINARY_DIR}/installed_headers\")
+  set(ROWS \"${installed_headers}\")
+  include(\"${CMAKE_SOURCE_DIR}/cmake/WriteHeaders.cmake\")" COMPONENT development)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/installed_headers/isocost DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        COMPONENT development)
 
 configure_package_config_file(cmake/IsocostConfig.cmake.in ${CMAKE_BINARY_DIR}/IsocostConfig.cmake
                               INSTALL_DESTINATION ${config_folder})

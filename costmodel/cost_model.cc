@@ -33,7 +33,7 @@ Status check(const Measurement& measurement) {
     return refuse("the rank is " + std::to_string(measurement.rank));
   }
   for (std::size_t i = 0; i < kModules; ++i) {
-    const std::string name(module_name(static_cast<Module>(i)));
+    const std::string name(module_name(static_cast<CostModule>(i)));
     const double seconds = measurement.seconds.at(i);
     if (!is_reportable(seconds)) {
       std::ostringstream text;
@@ -229,7 +229,7 @@ MicrobatchShape CostModel::shape_of(std::span<const Load> samples) const {
     }
     for (std::size_t b = 0; b < kShapeBuckets; ++b) {
       if (!(seconds.at(b) > 0)) continue;
-      shape.push_back({static_cast<Module>(i), static_cast<std::uint8_t>(b),
+      shape.push_back({static_cast<CostModule>(i), static_cast<std::uint8_t>(b),
                        static_cast<float>(seconds.at(b))});
     }
   }
@@ -242,7 +242,7 @@ std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
     if (!state_->options.padded.at(i)) continue;
     std::int64_t length = 0;
     for (const Load& sample : run) {
-      length = std::max(length, padded_length(static_cast<Module>(i), sample.modules.at(i)));
+      length = std::max(length, padded_length(static_cast<CostModule>(i), sample.modules.at(i)));
     }
     for (Load& sample : run) {
       ModuleLoad& load = sample.modules.at(i);
@@ -253,13 +253,13 @@ std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
   return run;
 }
 
-std::int64_t CostModel::padded_length(Module module, const ModuleLoad& load) const {
+std::int64_t CostModel::padded_length(CostModule module, const ModuleLoad& load) const {
   const auto length = static_cast<std::int64_t>(std::ceil(typical_length(load)));
-  const std::int64_t multiple = module == Module::kLlm ? state_->options.padded_multiple : 1;
+  const std::int64_t multiple = module == CostModule::kLlm ? state_->options.padded_multiple : 1;
   return (length + multiple - 1) / multiple * multiple;
 }
 
-bool CostModel::is_padded(Module module) const {
+bool CostModel::is_padded(CostModule module) const {
   return state_->options.padded.at(static_cast<std::size_t>(module));
 }
 

@@ -22,7 +22,7 @@ using ModuleSeconds = std::array<double, kModules>;
 
 /// Profile seconds of the samples of a microbatch that belong to one shape bucket of one module.
 struct BucketSeconds {
-  Module module = Module::kVision;
+  CostModule module = CostModule::kVision;
   std::uint8_t bucket = 0;
   float seconds = 0;
 };
@@ -109,9 +109,9 @@ class CostModel {
   std::vector<Load> as_run(std::span<const Load> samples) const;
   /// Returns the length to which the sequences of a padded module are padded where this sample's
   /// are the longest.
-  std::int64_t padded_length(Module module, const ModuleLoad& load) const;
+  std::int64_t padded_length(CostModule module, const ModuleLoad& load) const;
   /// Returns whether the trainer pads the module.
-  bool is_padded(Module module) const;
+  bool is_padded(CostModule module) const;
   /// Returns the factor on each rank's seconds. Ranks beyond its end have the factor 1. The view is
   /// valid until the next call of update(), begin_job() or restore_state().
   std::span<const double> rank_slowdowns() const;

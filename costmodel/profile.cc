@@ -294,11 +294,12 @@ Result<CostProfile> read(const JsonObject& document) {
   }
   ISOCOST_ASSIGN(const JsonObject modules, document.object("modules"));
   for (std::size_t i = 0; i < kModules; ++i) {
-    ISOCOST_ASSIGN(const JsonObject module, modules.object(module_name(static_cast<Module>(i))));
+    ISOCOST_ASSIGN(const JsonObject module,
+                   modules.object(module_name(static_cast<CostModule>(i))));
     ISOCOST_ASSIGN(profile.modules.at(i), parse_module(module));
   }
-  ISOCOST_TRY(modules.only_keys(
-      {module_name(Module::kVision), module_name(Module::kAudio), module_name(Module::kLlm)}));
+  ISOCOST_TRY(modules.only_keys({module_name(CostModule::kVision), module_name(CostModule::kAudio),
+                                 module_name(CostModule::kLlm)}));
   return profile;
 }
 
@@ -320,7 +321,7 @@ Result<CostProfile> CostProfile::load(const std::filesystem::path& file) {
 std::string CostProfile::to_json() const {
   json modules_json;
   for (std::size_t i = 0; i < kModules; ++i) {
-    modules_json[std::string(module_name(static_cast<Module>(i)))] = module_json(modules.at(i));
+    modules_json[std::string(module_name(static_cast<CostModule>(i)))] = module_json(modules.at(i));
   }
   json document = {{"version", kProfileVersion},
                    {"unit", "seconds"},

@@ -19,25 +19,25 @@ SamplePrices::SamplePrices(const CostProfile& profile)
                   ModulePredictor(profile.modules[2])} {}
 
 SampleCost SamplePrices::of(const Load& load) const {
-  const auto seconds = [&](Module module) {
+  const auto seconds = [&](CostModule module) {
     return predictors_.at(static_cast<std::size_t>(module)).sample(load[module]);
   };
-  return {.encoder_s = seconds(Module::kVision) + seconds(Module::kAudio),
-          .llm_s = seconds(Module::kLlm),
+  return {.encoder_s = seconds(CostModule::kVision) + seconds(CostModule::kAudio),
+          .llm_s = seconds(CostModule::kLlm),
           .encoder_units =
-              static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units),
-          .llm_units = static_cast<double>(load[Module::kLlm].units)};
+              static_cast<double>(load[CostModule::kVision].units + load[CostModule::kAudio].units),
+          .llm_units = static_cast<double>(load[CostModule::kLlm].units)};
 }
 
 Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens) {
   Load load;
-  ModuleLoad& encoder = load[Module::kVision];
+  ModuleLoad& encoder = load[CostModule::kVision];
   const std::int64_t whole = encoder_units / kSequence;
   encoder = {.sequences = whole,
              .units = whole * kSequence,
              .units_squared = whole * kSequence * kSequence};
   if (encoder_units % kSequence > 0) encoder.add_sequence(encoder_units % kSequence);
-  if (llm_tokens > 0) load[Module::kLlm].add_sequence(llm_tokens);
+  if (llm_tokens > 0) load[CostModule::kLlm].add_sequence(llm_tokens);
   return load;
 }
 

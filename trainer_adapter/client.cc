@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/tensor_schema.h"
 #include "base/units.h"
 #include "trainer_adapter/internal/client_session.h"
 #include "trainer_adapter/internal/hand_out.h"
@@ -23,9 +24,14 @@ ConnectionOptions connection_options(const ClientOptions& options) {
 }
 
 Status check_start(const ClientOptions& options) {
-  if (!options.start || options.start->cost_model_state.size() <= kMaxCostModelStateBytes) {
-    return {};
+  if (!options.start) return {};
+  const bool is_first = options.start->epoch == 0 && options.start->step == 0;
+  if (options.start->cursor == 0 && !is_first && !options.accept_other_data) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "start: a state without a cursor says not in which data its step is counted. Give "
+                 "the state that was saved, or set accept_other_data");
   }
+  if (options.start->cost_model_state.size() <= kMaxCostModelStateBytes) return {};
   return Error(ErrorCode::kInvalidArgument,
                "start.cost_model_state: " + std::to_string(options.start->cost_model_state.size()) +
                    " bytes are more than a node ever sends: the saved state is corrupt");
@@ -46,7 +52,7 @@ Status check_report(const Report& report) {
     const double seconds = report.seconds.at(i);
     if (!is_reportable(seconds)) {
       return Error(ErrorCode::kInvalidArgument,
-                   std::string(module_name(static_cast<Module>(i))) + ": " +
+                   std::string(module_name(static_cast<CostModule>(i))) + ": " +
                        std::to_string(seconds) +
                        " seconds is neither -1 (not measured) nor 0 nor between 1 ns and a day");
     }
@@ -74,6 +80,7 @@ class ClientImpl final : public Client {
   }
   void acknowledge() override { hand_out_.acknowledge(); }
   const std::optional<EpochEnd>& epoch_end() const override { return hand_out_.epoch_end(); }
+  std::optional<Position> resume_point() const override { return hand_out_.resume_point(); }
   Status report(const Report& report) override;
   Status send_profile(const std::string& profile) override;
   void close() override { session_.leave(true); }
@@ -95,8 +102,7 @@ class ClientImpl final : public Client {
 
 Status ClientImpl::report(const Report& report) {
   ISOCOST_TRY(check_report(report));
-  hand_out_.send(report);
-  return {};
+  return hand_out_.send(report);
 }
 
 Status ClientImpl::send_profile(const std::string& profile) {
@@ -111,11 +117,24 @@ Status ClientImpl::send_profile(const std::string& profile) {
 
 }  // namespace
 
-const SharedTensor* Microbatch::find(std::string_view name) const {
+const SharedTensor* Microbatch::find(std::string_view name) const& {
   for (const NamedTensor& named : tensors) {
-    if (named.name == name) return &named.tensor;
+    if (named.name == name || argument_name(named.name) == name) return &named.tensor;
   }
+  check_tensor_name(name);
   return nullptr;
+}
+
+SharedTensor Microbatch::operator[](std::string_view name) const {
+  const SharedTensor* tensor = find(name);
+  if (tensor != nullptr) return *tensor;
+  std::string names;
+  for (const NamedTensor& named : tensors) {
+    names += (names.empty() ? "" : ", ") + argument_name(named.name);
+  }
+  throw_exception(Error(ErrorCode::kInvalidArgument, "this microbatch has no \"" +
+                                                         std::string(name) + "\"; it has " + names +
+                                                         ". Ask contains() first"));
 }
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options,

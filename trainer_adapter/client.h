@@ -35,6 +35,9 @@ struct ClientOptions {
   /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
   /// the rank continues where its last client stopped.
   std::optional<StartPoint> start;
+  /// Whether `start` may be of other data than the node's: another data set, seed, batch size or
+  /// tail. Otherwise the node compares its cursor.
+  bool accept_other_data = false;
   /// The device that the trainer computes on, as a model profile names it. The node warns if its
   /// model profile is of another device. Empty: unknown.
   std::string hardware;
@@ -67,15 +70,24 @@ struct Microbatch {
   /// Thread-safe. Empty for tensors in memory of this process alone.
   std::function<bool()> pin;
 
-  /// Returns null if this microbatch has no tensor of this name, for example no audio.
-  const SharedTensor* find(std::string_view name) const;
+  /// Returns the tensor of this name: an argument name of docs/cpp.md ("input_ids",
+  /// "vision_patches") or its name on the wire ("llm.input_ids"). Throws isocost::Exception
+  /// (kInvalidArgument), with the names that are there, if this microbatch has none.
+  SharedTensor operator[](std::string_view name) const;
+  /// Returns the tensor; null if this microbatch has none of this name, for example no audio.
+  /// Throws isocost::Exception (kInvalidArgument) for a name that no tensor has.
+  const SharedTensor* find(std::string_view name) const&;
+  const SharedTensor* find(std::string_view name) const&& = delete;  // it would dangle
+  /// Returns whether this microbatch has the tensor. Throws as `find` does.
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
 };
 
 /// A trainer's connection to its node. A background thread receives and assembles microbatches
 /// ahead of use: without a copy where a node on this host passes them in shared memory, with one
 /// from socket to tensor otherwise. `close` is thread-safe; the other functions
-/// may be called from one thread at a time. Where microbatches are prepared ahead, `next`, `wait`
-/// and `epoch_end` may be called from one thread and the others from another one.
+/// may be called from one thread at a time, which `next` checks. Where microbatches are prepared
+/// ahead, `next`, `wait` and `epoch_end` may be called from one thread and the others from another
+/// one.
 class Client {
  public:
   /// Joins the node. Blocks until the node has accepted this client, which may have to wait until
@@ -96,10 +108,13 @@ class Client {
   /// epoch or, after the last one, returns nothing again. Blocks until one of them has arrived.
   /// Reconnects when the connection drops; every microbatch is still returned exactly once. Errors:
   /// kCancelled; kUnavailable if the node sent nothing for the heartbeat time-out or was restarted;
-  /// the node's failure.
-  virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop) = 0;
+  /// kDraining if the node was asked to stop, after all that it has delivered: this is no end of an
+  /// epoch, and `resume_point` says where training resumes; kInvalidArgument while another thread
+  /// is in `next` or `wait`; the node's failure.
+  virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop = {}) = 0;
   /// Acknowledges the microbatch in use, and blocks until `next` would not block or `limit` has
-  /// passed. Returns whether `next` would not block. For callers with other work meanwhile.
+  /// passed. Returns whether `next` would not block, which is so while another thread is in `next`.
+  /// For callers with other work meanwhile.
   virtual bool wait(std::chrono::milliseconds limit) = 0;
 
   /// Begins the microbatch at this position, for which the loop was blocked for `waited`, and
@@ -113,9 +128,14 @@ class Client {
   /// Returns the last end of epoch that `next` reached, if any.
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
+  /// Returns, after an error of code kDraining, the first microbatch of the first step that no rank
+  /// receives any more, where training resumes; otherwise nothing. Thread-safe.
+  virtual std::optional<Position> resume_point() const = 0;
+
   /// Sends measured seconds to the node, with the time that the loop was blocked for data since the
   /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are not is_reportable
-  /// (base/units.h), and for a forward_s beyond their sum.
+  /// (base/units.h), for a forward_s beyond their sum, and for a microbatch that `next` has not
+  /// returned yet; kCancelled after `close`.
   virtual Status report(const Report& report) = 0;
 
   /// Sends a new model profile (JSON, see docs/model_profile.md). Call it for a microbatch with

@@ -5,7 +5,7 @@
 
 namespace isocost {
 
-void OwnWork::add(Module module) {
+void OwnWork::add(CostModule module) {
   double& total = seconds_.at(static_cast<std::size_t>(module));
   total = std::max(total, 0.0) + since_last();
 }

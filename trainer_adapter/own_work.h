@@ -14,9 +14,9 @@ namespace isocost {
 ///
 ///   OwnWork work;
 ///   const torch::Tensor features = vision->forward(*microbatch);
-///   work.add(Module::kVision);
+///   work.add(CostModule::kVision);
 ///   token_loss(llm->forward(*microbatch, features), *microbatch).backward();
-///   work.add(Module::kLlm);
+///   work.add(CostModule::kLlm);
 ///   all_reduce(gradients);
 ///   work.leave_out();
 ///   ISOCOST_TRY(loader.report(*microbatch, work.seconds()));
@@ -28,7 +28,7 @@ class OwnWork {
       : clock_(std::move(clock)), last_(clock_()) {}
 
   /// Adds the time since the last call, or since the start, to the module's seconds.
-  void add(Module module);
+  void add(CostModule module);
   /// Leaves out the time since the last call, or since the start: communication.
   void leave_out();
 

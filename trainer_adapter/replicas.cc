@@ -18,8 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Failure failure_of(const Error& error) {
-  return {error.code(), error.message().substr(0, kMaxTextBytes)};
+Failure failure_of(const Error& error, const std::optional<Position>& resume_point = {}) {
+  return {error.code(), error.message().substr(0, kMaxTextBytes), resume_point.has_value(),
+          resume_point.value_or(Position{})};
 }
 
 // Returns the bytes of a tensor, for reading on rank 0 and for writing elsewhere.
@@ -41,6 +42,7 @@ class ReplicaClient final : public Client {
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   bool wait(std::chrono::milliseconds limit) override { return !first_ || first_->wait(limit); }
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
+  std::optional<Position> resume_point() const override { return resume_point_; }
   void use(const Position& position, std::chrono::nanoseconds waited) override {
     if (first_) first_->use(position, waited);
   }
@@ -72,6 +74,7 @@ class ReplicaClient final : public Client {
   std::unique_ptr<Client> first_;  // the client of rank 0
   Welcome welcome_;
   std::optional<EpochEnd> epoch_end_;
+  std::optional<Position> resume_point_;
   std::optional<Error> broken_;  // members no longer make the same calls, so `next` fails
   bool closed_ = false;
   BufferPool pool_{kKeepBytes};  // used by members other than rank 0
@@ -126,6 +129,7 @@ Result<std::optional<Microbatch>> ReplicaClient::take_together(const std::stop_t
   if (first_) news = receive_first(stop, microbatch);
   ISOCOST_TRY(share(news));
   if (const auto* failure = std::get_if<Failure>(&news)) {
+    if (failure->has_resume_point) resume_point_ = failure->resume_point;
     return Error(failure->code, failure->message);
   }
   if (const auto* end = std::get_if<EpochEnd>(&news)) {
@@ -145,7 +149,7 @@ Result<std::optional<Microbatch>> ReplicaClient::take_together(const std::stop_t
 
 Message ReplicaClient::receive_first(const std::stop_token& stop, Microbatch& received) {
   auto result = first_->next(stop);
-  if (!result) return failure_of(result.error());
+  if (!result) return failure_of(result.error(), first_->resume_point());
   std::optional<Microbatch> next = *std::move(result);
   if (!next) return first_->epoch_end().value_or(EpochEnd{});
   received = *std::move(next);

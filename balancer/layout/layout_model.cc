@@ -99,7 +99,7 @@ Status check_module(const Architecture& shape, const ModuleDegrees& degrees, std
   return {};
 }
 
-TensorCost tensor_cost(const JobModel& job, Module module, const Architecture& shape,
+TensorCost tensor_cost(const JobModel& job, CostModule module, const Architecture& shape,
                        std::size_t tensor) {
   const ModuleProfile& profile = job.profile.modules.at(static_cast<std::size_t>(module));
   if (const auto share = tensor_share(profile, static_cast<std::int64_t>(tensor))) {
@@ -139,14 +139,16 @@ double state_bytes(double parameters, const ModuleDegrees& degrees) {
 }  // namespace
 
 Result<JobModel> JobModel::create(CostProfile profile) {
-  const auto dimensions = [&profile](Module module) {
+  const auto dimensions = [&profile](CostModule module) {
     return profile.modules.at(static_cast<std::size_t>(module)).architecture;
   };
-  const Module encoder_module = dimensions(Module::kVision) ? Module::kVision : Module::kAudio;
+  const CostModule encoder_module =
+      dimensions(CostModule::kVision) ? CostModule::kVision : CostModule::kAudio;
   const auto encoder = dimensions(encoder_module);
-  const auto llm = dimensions(Module::kLlm);
-  const bool both = encoder_module == Module::kVision && profile.source != CostProfile::kBuiltIn;
-  const auto second = both ? dimensions(Module::kAudio) : std::nullopt;
+  const auto llm = dimensions(CostModule::kLlm);
+  const bool both =
+      encoder_module == CostModule::kVision && profile.source != CostProfile::kBuiltIn;
+  const auto second = both ? dimensions(CostModule::kAudio) : std::nullopt;
   if (!encoder || !llm) {
     return Error(ErrorCode::kInvalidArgument,
                  "model profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
@@ -162,7 +164,7 @@ Result<JobModel> JobModel::create(CostProfile profile) {
 }
 
 double JobModel::llm_head_layers() const {
-  const ModuleProfile& measured = profile.modules.at(static_cast<std::size_t>(Module::kLlm));
+  const ModuleProfile& measured = profile.modules.at(static_cast<std::size_t>(CostModule::kLlm));
   return measured.cuts.empty() ? llm.head_layers() : work_outside_layers(measured);
 }
 
@@ -171,10 +173,10 @@ std::int64_t JobModel::encoder_parameters() const {
 }
 
 double JobModel::encoder_activation_bytes_per_unit() const {
-  const auto of = [this](Module module) {
+  const auto of = [this](CostModule module) {
     return activation_bytes_per_unit(profile.modules.at(static_cast<std::size_t>(module)));
   };
-  return second_encoder ? std::max(of(encoder_module), of(Module::kAudio)) : of(encoder_module);
+  return second_encoder ? std::max(of(encoder_module), of(CostModule::kAudio)) : of(encoder_module);
 }
 
 Result<JobModel> JobModel::load(const std::filesystem::path& profile) {
@@ -210,7 +212,7 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
     encoder.pipeline = 1;  // cut in the shares of the first encoder
     ISOCOST_TRY(check_module(*job.second_encoder, encoder, 1, "encoder"));
   }
-  const auto fixed = [&job](Module module) {
+  const auto fixed = [&job](CostModule module) {
     return job.profile.modules.at(static_cast<std::size_t>(module)).coefficients.per_microbatch;
   };
   PipelineModel model;
@@ -218,10 +220,10 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   model.microbatches = layout.microbatches;
   model.encoder_ahead = layout.encoder_ahead;
   model.encoder = spread_module(job, job.encoder, job.encoder_parameters(), layout.encoder,
-                                std::max(fixed(Module::kVision), fixed(Module::kAudio)),
+                                std::max(fixed(CostModule::kVision), fixed(CostModule::kAudio)),
                                 job.encoder_activation_bytes_per_unit());
-  const auto& llm = job.profile.modules.at(static_cast<std::size_t>(Module::kLlm));
-  model.llm = spread_module(job, job.llm, job.llm.parameters(), layout.llm, fixed(Module::kLlm),
+  const auto& llm = job.profile.modules.at(static_cast<std::size_t>(CostModule::kLlm));
+  model.llm = spread_module(job, job.llm, job.llm.parameters(), layout.llm, fixed(CostModule::kLlm),
                             activation_bytes_per_unit(llm));
   model.llm.chunks = layout.chunks;
   model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
@@ -256,7 +258,7 @@ TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout) {
 }
 
 TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout) {
-  return tensor_cost(job, Module::kLlm, job.llm, layout.llm.tensor);
+  return tensor_cost(job, CostModule::kLlm, job.llm, layout.llm.tensor);
 }
 
 SampleCost spread_load(const JobModel& job, const Layout& layout, const SampleCost& sample) {

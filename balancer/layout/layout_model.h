@@ -38,7 +38,8 @@ struct JobModel {
   /// Returns the activation bytes per unit over all encoder layers, for the more expensive encoder.
   double encoder_activation_bytes_per_unit() const;
 
-  Module encoder_module = Module::kVision;  ///< The module whose layers are cut into stages.
+  CostModule encoder_module =
+      CostModule::kVision;  ///< The module whose layers are cut into stages.
   Architecture encoder = Architecture::siglip_so400m();
   std::optional<Architecture> second_encoder;  ///< Audio, if vision is `encoder`.
   Architecture llm = Architecture::qwen2_5_7b();

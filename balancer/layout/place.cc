@@ -62,8 +62,8 @@ std::size_t first_chunk(std::span<const double> shares) {
 }
 
 void set_encoder_share(StageWork& work, double share) {
-  work.shares[static_cast<std::size_t>(Module::kVision)] = share;
-  work.shares[static_cast<std::size_t>(Module::kAudio)] = share;
+  work.shares[static_cast<std::size_t>(CostModule::kVision)] = share;
+  work.shares[static_cast<std::size_t>(CostModule::kAudio)] = share;
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ Result<StageWork> stage_work(const Layout& layout, const PipelineModel& pipeline
   }
   const std::size_t stages = layout.llm.pipeline;
   const auto holds = [&](std::size_t chunk) { return chunk % stages == place.stage; };
-  work.shares[static_cast<std::size_t>(Module::kLlm)] =
+  work.shares[static_cast<std::size_t>(CostModule::kLlm)] =
       share_of(pipeline.llm.shares, place.stage, stages);
   work.embeds_tokens = holds(first_chunk(pipeline.llm.shares));
   work.predicts = holds(pipeline.llm.shares.size() - 1);

@@ -13,11 +13,11 @@
 namespace {
 
 using isocost::CostModel;
+using isocost::CostModule;
 using isocost::CostProfile;
 using isocost::Load;
 using isocost::Measurement;
 using isocost::MicrobatchShape;
-using isocost::Module;
 
 constexpr std::int32_t kRanks = 8;
 constexpr std::int32_t kMicrobatches = 64;
@@ -27,11 +27,11 @@ constexpr double kSlower = 1000;
 Load draw_sample(isocost::Random& random) {
   Load load;
   const auto patches = static_cast<std::int64_t>(64 + random.below(4000));
-  load[Module::kVision].add_sequence(patches);
+  load[CostModule::kVision].add_sequence(patches);
   if (random.below(2) == 0) {
-    load[Module::kAudio].add_sequence(static_cast<std::int64_t>(50 + random.below(1450)));
+    load[CostModule::kAudio].add_sequence(static_cast<std::int64_t>(50 + random.below(1450)));
   }
-  load[Module::kLlm].add_sequence(patches / 4 + static_cast<std::int64_t>(random.below(3000)));
+  load[CostModule::kLlm].add_sequence(patches / 4 + static_cast<std::int64_t>(random.below(3000)));
   return load;
 }
 

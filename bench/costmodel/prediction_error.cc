@@ -60,12 +60,12 @@ Result<std::vector<HeldOut>> draw(const Options& options) {
   ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(node_options, {}, {}));
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create({}));
   NodeThread serving(std::move(node));
-  ClientOptions client_options;
-  client_options.endpoint = serving.endpoint();
-  ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client_options));
+  LoaderOptions loader_options;
+  loader_options.endpoint = serving.endpoint();
+  TorchLoader loader(loader_options);
   std::vector<HeldOut> drawn;
   while (drawn.size() < options.microbatches) {
-    ISOCOST_ASSIGN(std::optional<TorchMicrobatch> microbatch, loader.next({}));
+    std::optional<TorchMicrobatch> microbatch = loader.next();
     if (!microbatch) break;
     HeldOut held_out{.microbatch = std::move(*microbatch), .samples = {}};
     for (const SampleEntry& sample : held_out.microbatch.header.samples) {
@@ -114,10 +114,10 @@ std::vector<Measured> medians(Runs runs) {
 }
 
 // FLOP of the example's modules, forward and backward: multiply-adds of the matrix products.
-double flop(Module module, const ModuleLoad& load) {
+double flop(CostModule module, const ModuleLoad& load) {
   const ModelOptions options;
-  const bool is_llm = module == Module::kLlm;
-  const bool is_vision = module == Module::kVision;
+  const bool is_llm = module == CostModule::kLlm;
+  const bool is_vision = module == CostModule::kVision;
   const auto width = static_cast<double>(is_llm      ? options.llm_width
                                          : is_vision ? options.vision_width
                                                      : options.audio_width);
@@ -133,7 +133,7 @@ double flop(Module module, const ModuleLoad& load) {
 }
 
 // Seconds per FLOP: the one that fits the profile's points best in relative terms.
-double seconds_a_flop(Module module, const ModuleProfile& profile) {
+double seconds_a_flop(CostModule module, const ModuleProfile& profile) {
   double xy = 0;
   double xx = 0;
   for (const ProfilePoint& point : profile.points) {
@@ -192,7 +192,7 @@ Status run(const Options& options) {
     const std::array<double, kModules>& measured = all[n].median;
     for (std::size_t m = 0; m < kModules; ++m) {
       if (load.modules.at(m).units == 0) continue;
-      const auto module = static_cast<Module>(m);
+      const auto module = static_cast<CostModule>(m);
       const double by_throughput =
           seconds_a_flop(module, profile.modules.at(m)) * flop(module, load.modules.at(m));
       ours.at(m).push_back(std::abs(predicted.at(m) / measured.at(m) - 1));
@@ -212,7 +212,7 @@ Status run(const Options& options) {
   std::printf("%-8s %13s %12s %8s %8s %22s %8s\n", "module", "microbatches", "spread", "MAPE",
               "p95", "one throughput: MAPE", "p95");
   for (std::size_t m = 0; m < kModules; ++m) {
-    const std::string name(module_name(static_cast<Module>(m)));
+    const std::string name(module_name(static_cast<CostModule>(m)));
     const Errors us = summarize(ours.at(m));
     const Errors them = summarize(theirs.at(m));
     const double spread = summarize(spreads.at(m)).mape;

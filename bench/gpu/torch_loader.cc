@@ -1,6 +1,6 @@
 // Two epochs from two nodes that deliver the same microbatches: one to the host, one to a CUDA
-// device by TorchLoader::connect. Every tensor must be the same, and the time until a microbatch is
-// on the device is printed.
+// device by a TorchLoader. Every tensor must be the same, and the time until a microbatch is on the
+// device is printed.
 //
 //   torch_loader HOST_ENDPOINT DEVICE_ENDPOINT
 //
@@ -19,25 +19,26 @@
 
 #include "base/result.h"
 #include "trainer_adapter/client.h"
-#include "trainer_adapter/torch/loader.h"
+#include "trainer_adapter/torch/torch_loader.h"
 
 namespace isocost {
 namespace {
 
-Result<TorchLoader> connect(const std::string& endpoint, at::Device device) {
-  ClientOptions options;
+TorchLoader connect(const std::string& endpoint, at::Device device) {
+  LoaderOptions options;
   options.endpoint = endpoint;
   options.world_size = 1;
-  return TorchLoader::connect(options, device);
+  options.device = device;
+  return TorchLoader(options);
 }
 
 /// Returns what differs first, or nothing.
 std::optional<std::string> difference(const TorchMicrobatch& host, const TorchMicrobatch& device) {
   if (host.tensors.size() != device.tensors.size()) return "number of tensors";
   for (const auto& [name, tensor] : host.tensors) {
-    const at::Tensor there = device.find(name);
-    if (!there.defined() || !there.is_cuda()) return name + " is not on the device";
-    if (!at::equal(tensor, there.cpu())) return name + " has other values";
+    const at::Tensor* there = device.find(name);
+    if (there == nullptr || !there->is_cuda()) return name + " is not on the device";
+    if (!at::equal(tensor, there->cpu())) return name + " has other values";
   }
   return std::nullopt;
 }
@@ -49,15 +50,15 @@ void wait_for_device(at::Device device) {
 
 Status compare(const std::string& host_endpoint, const std::string& device_endpoint) {
   const at::Device cuda(at::kCUDA, 0);
-  ISOCOST_ASSIGN(TorchLoader host, connect(host_endpoint, at::kCPU));
-  ISOCOST_ASSIGN(TorchLoader device, connect(device_endpoint, cuda));
+  TorchLoader host = connect(host_endpoint, at::kCPU);
+  TorchLoader device = connect(device_endpoint, cuda);
   int microbatches = 0;
   double bytes = 0;
   std::chrono::nanoseconds copying{0};
   while (true) {
-    ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> expected, host.next({}));
+    const std::optional<TorchMicrobatch> expected = host.next();
     const auto begun = std::chrono::steady_clock::now();
-    ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> got, device.next({}));
+    const std::optional<TorchMicrobatch> got = device.next();
     if (!expected || !got) {
       if (expected || got) return Error(ErrorCode::kInternal, "one epoch is longer");
       break;
@@ -69,8 +70,8 @@ Status compare(const std::string& host_endpoint, const std::string& device_endpo
       bytes += static_cast<double>(tensor.nbytes());
     ++microbatches;
   }
-  host.client().close();
-  device.client().close();
+  host.close();
+  device.close();
   if (microbatches == 0) return Error(ErrorCode::kInternal, "no microbatch came");
   std::printf(
       "ok     torch_loader: %d microbatches, %.1f MB, %.3f ms a microbatch from asking, "

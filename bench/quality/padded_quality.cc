@@ -26,8 +26,8 @@ PlanInput draw_step(const Mixture& mixture, std::uint64_t seed) {
     const TraceSample sample = draw(mixture, random);
     Load load;
     const auto patches = static_cast<std::int64_t>(sample.encoder_patches);
-    if (patches > 0) load[Module::kVision].add_sequence(patches);
-    load[Module::kLlm].add_sequence(static_cast<std::int64_t>(sample.llm_tokens));
+    if (patches > 0) load[CostModule::kVision].add_sequence(patches);
+    load[CostModule::kLlm].add_sequence(static_cast<std::int64_t>(sample.llm_tokens));
     input.loads.push_back(load);
     input.weights.push_back(1.0F);
     input.ids.push_back(static_cast<std::uint64_t>(i));
@@ -50,10 +50,10 @@ Score score(const StepPlan& plan, const PlanInput& input, const CostModel& model
       std::vector<Load> loads;
       for (const PlannedSample& sample : plan.bins[b].samples) {
         loads.push_back(input.loads[sample.index]);
-        tokens += loads.back()[Module::kLlm].units;
+        tokens += loads.back()[CostModule::kLlm].units;
       }
       for (const Load& load : model.as_run(loads)) {
-        run_tokens += load[Module::kLlm].units;
+        run_tokens += load[CostModule::kLlm].units;
         for (const double seconds : model.predict_sample(load)) rank_s += seconds;
       }
     }
@@ -70,7 +70,7 @@ Status run(const char* name) {
   options.microbatches = kMicrobatches;
   options.global_batch_size = kSamples;
   CostModel::Options pads;
-  pads.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  pads.padded[static_cast<std::size_t>(CostModule::kLlm)] = true;
   const CostModel padding(CostProfile::stated_default(), pads);
   const CostModel packing(CostProfile::stated_default(), {});
   Score without;

@@ -18,7 +18,7 @@ nlohmann::ordered_json cost_model_json(const NodeMetrics& node) {
   nlohmann::ordered_json errors = nlohmann::ordered_json::object();
   for (std::size_t m = 0; m < kModules; ++m) {
     const double error = node.summary.prediction_error_ratio.at(m);
-    if (std::isfinite(error)) errors[std::string(module_name(static_cast<Module>(m)))] = error;
+    if (std::isfinite(error)) errors[std::string(module_name(static_cast<CostModule>(m)))] = error;
   }
   return {{"prediction_error_ratio", errors}, {"correction_on", node.correction.on},
           {"gain", node.correction.gain},     {"overhead", node.correction.overhead},
@@ -31,7 +31,7 @@ void print_cost_model(const NodeMetrics& node) {
     const double error = node.summary.prediction_error_ratio.at(m);
     if (!std::isfinite(error)) continue;
     std::printf(" %.1f %% (%s)", 100 * error,
-                std::string(module_name(static_cast<Module>(m))).c_str());
+                std::string(module_name(static_cast<CostModule>(m))).c_str());
   }
   const CorrectionStatus& correction = node.correction;
   std::printf("\ncorrection      %s: gain %.2f %%, overhead %.3f %%; %s\n",

@@ -97,7 +97,7 @@ Result<ModuleLoad> parse_sequences(const std::string& module,
 Result<Load> load_of_options(const PredictArguments& arguments) {
   Load load;
   for (std::size_t i = 0; i < kModules; ++i) {
-    const std::string name(module_name(static_cast<Module>(i)));
+    const std::string name(module_name(static_cast<CostModule>(i)));
     ISOCOST_ASSIGN(load.modules.at(i), parse_sequences(name, arguments.loads.at(i)));
   }
   return load;
@@ -287,7 +287,7 @@ Result<int> predict(const PredictArguments& arguments) {
   double total_s = 0;
   for (std::size_t i = 0; i < kModules; ++i) {
     if (load.modules.at(i).units == 0) continue;
-    modules.emplace_back(module_name(static_cast<Module>(i)),
+    modules.emplace_back(module_name(static_cast<CostModule>(i)),
                          explain(profile.modules.at(i), load.modules.at(i), arguments.in_flight));
     ISOCOST_TRY(check_memory(modules.back().first, modules.back().second.memory));
     total_s += modules.back().second.seconds;
@@ -332,7 +332,7 @@ void PredictArguments::add_to(CLI::App& command) {
       "Patches per image or frame, and how many of these", "Positions of an audio window",
       "Tokens of the packed sample"};
   for (std::size_t i = 0; i < kModules; ++i) {
-    const std::string name(module_name(static_cast<Module>(i)));
+    const std::string name(module_name(static_cast<CostModule>(i)));
     command.add_option("--" + name, loads.at(i), kHelp.at(i))
         ->type_name("LENGTH[xCOUNT]")
         ->delimiter(',');

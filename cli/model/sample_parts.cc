@@ -58,8 +58,8 @@ void print_row(const std::string& name, const std::string& size, const std::stri
 }  // namespace
 
 std::int64_t SampleExplanation::other_tokens() const {
-  std::int64_t tokens = load[Module::kLlm].units;
-  for (const PartExplanation& part : parts) tokens -= part.load[Module::kLlm].units;
+  std::int64_t tokens = load[CostModule::kLlm].units;
+  for (const PartExplanation& part : parts) tokens -= part.load[CostModule::kLlm].units;
   return tokens;
 }
 
@@ -87,7 +87,7 @@ nlohmann::ordered_json to_json(const SampleExplanation& sample) {
   for (const PartExplanation& part : sample.parts) {
     nlohmann::ordered_json json = {{"name", part.name},
                                    {"modality", modality_name(part.shape.modality)},
-                                   {"tokens", part.load[Module::kLlm].units},
+                                   {"tokens", part.load[CostModule::kLlm].units},
                                    {"label_tokens", part.load.label_tokens}};
     if (part.shape.width > 0) {
       json["width"] = part.shape.width;
@@ -96,7 +96,7 @@ nlohmann::ordered_json to_json(const SampleExplanation& sample) {
       json["columns"] = part.made.columns;
     }
     if (part.shape.modality != Modality::kText) json["frames"] = part.made.frames;
-    for (const Module module : {Module::kVision, Module::kAudio}) {
+    for (const CostModule module : {CostModule::kVision, CostModule::kAudio}) {
       const ModuleLoad& own = part.load[module];
       if (own.units == 0) continue;
       json[std::string(module_name(module))] = {{"sequences", own.sequences}, {"units", own.units}};
@@ -105,7 +105,7 @@ nlohmann::ordered_json to_json(const SampleExplanation& sample) {
   }
   return {{"key", sample.key},
           {"shard", sample.shard},
-          {"tokens", sample.load[Module::kLlm].units},
+          {"tokens", sample.load[CostModule::kLlm].units},
           {"label_tokens", sample.load.label_tokens},
           {"other_tokens", sample.other_tokens()},
           {"parts", parts}};
@@ -115,11 +115,11 @@ void print_parts(const SampleExplanation& sample) {
   std::printf("sample %s/%s\n%-16s %-18s %-28s %9s\n", sample.shard.c_str(), sample.key.c_str(),
               "part", "size", "becomes", "tokens");
   for (const PartExplanation& part : sample.parts) {
-    print_row(part.name, size_text(part.shape), made_text(part), part.load[Module::kLlm].units);
+    print_row(part.name, size_text(part.shape), made_text(part), part.load[CostModule::kLlm].units);
   }
   if (sample.other_tokens() > 0) print_row("begin and end", "", "", sample.other_tokens());
   print_row("sample", "", counted(sample.load.label_tokens, "label token"),
-            sample.load[Module::kLlm].units);
+            sample.load[CostModule::kLlm].units);
   std::printf("\n");
 }
 

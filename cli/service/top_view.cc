@@ -28,7 +28,7 @@ using ModuleFactors = CorrectionStatus::ModuleFactors;
 double share(double part, double whole) { return whole > 0 ? part / whole : kUnknown; }
 
 std::string name_of(std::size_t module) {
-  return std::string(module_name(static_cast<Module>(module)));
+  return std::string(module_name(static_cast<CostModule>(module)));
 }
 
 void subtract(RankTotals& from, const RankTotals& what) {

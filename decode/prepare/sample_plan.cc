@@ -81,32 +81,32 @@ std::vector<TensorPlan> SamplePlan::tensors() const {
     add(entry, rows, entry.row_width);
   };
   if (images > 0) {
-    add(tensor_entry(Module::kVision, TensorRole::kRows), patch_rows, patch_bytes);
-    add_usual(tensor_entry(Module::kVision, TensorRole::kGrids), images);
-    if (media > 0) add_usual(tensor_entry(Module::kVision, TensorRole::kMedia), media);
-    add_usual(tensor_entry(Module::kVision, TensorRole::kLengths), images);
+    add(tensor_entry(CostModule::kVision, TensorRole::kRows), patch_rows, patch_bytes);
+    add_usual(tensor_entry(CostModule::kVision, TensorRole::kGrids), images);
+    if (media > 0) add_usual(tensor_entry(CostModule::kVision, TensorRole::kMedia), media);
+    add_usual(tensor_entry(CostModule::kVision, TensorRole::kLengths), images);
   }
   if (windows > 0) {
-    add(tensor_entry(Module::kAudio, TensorRole::kRows), mel_frames, mel_bins);
-    add_usual(tensor_entry(Module::kAudio, TensorRole::kLengths), windows);
+    add(tensor_entry(CostModule::kAudio, TensorRole::kRows), mel_frames, mel_bins);
+    add_usual(tensor_entry(CostModule::kAudio, TensorRole::kLengths), windows);
   }
-  add_usual(tensor_entry(Module::kLlm, TensorRole::kIds), tokens);
-  add_usual(tensor_entry(Module::kLlm, TensorRole::kLabels), tokens);
-  add_usual(tensor_entry(Module::kLlm, TensorRole::kPositions), tokens);
-  if (rope) add_usual(tensor_entry(Module::kLlm, TensorRole::kRope), tokens);
-  if (weighted) add_usual(tensor_entry(Module::kLlm, TensorRole::kTurnWeights), tokens);
-  add_usual(tensor_entry(Module::kLlm, TensorRole::kLengths), 1);
+  add_usual(tensor_entry(CostModule::kLlm, TensorRole::kIds), tokens);
+  add_usual(tensor_entry(CostModule::kLlm, TensorRole::kLabels), tokens);
+  add_usual(tensor_entry(CostModule::kLlm, TensorRole::kPositions), tokens);
+  if (rope) add_usual(tensor_entry(CostModule::kLlm, TensorRole::kRope), tokens);
+  if (weighted) add_usual(tensor_entry(CostModule::kLlm, TensorRole::kTurnWeights), tokens);
+  add_usual(tensor_entry(CostModule::kLlm, TensorRole::kLengths), 1);
   return out;
 }
 
 Load PartPlan::load() const {
   Load load;
   const std::int64_t units = grid.patches();
-  load[Module::kVision] = {images, images * units, images * units * units};
+  load[CostModule::kVision] = {images, images * units, images * units * units};
   for (const std::int32_t frames : audio.window_frames) {
-    load[Module::kAudio].add_sequence(audio.seen_frames(frames) / 2);
+    load[CostModule::kAudio].add_sequence(audio.seen_frames(frames) / 2);
   }
-  load[Module::kLlm].units = tokens;
+  load[CostModule::kLlm].units = tokens;
   load.label_tokens = label_tokens;
   return load;
 }
@@ -114,8 +114,8 @@ Load PartPlan::load() const {
 Load SamplePlan::load() const {
   Load load;
   for (const PartPlan& part : parts) load += part.load();
-  load[Module::kLlm] = {};
-  load[Module::kLlm].add_sequence(tokens);
+  load[CostModule::kLlm] = {};
+  load[CostModule::kLlm].add_sequence(tokens);
   load.label_tokens = label_tokens;
   load.tensor_bytes = tensor_bytes();
   return load;

@@ -9,10 +9,10 @@ namespace isocost {
 namespace {
 
 constexpr std::int64_t kMediaColumns = 4;
-static_assert(tensor_entry(Module::kVision, TensorRole::kMedia).row_width == kMediaColumns);
+static_assert(tensor_entry(CostModule::kVision, TensorRole::kMedia).row_width == kMediaColumns);
 
 constexpr std::int64_t kRopeColumns = 3;
-static_assert(tensor_entry(Module::kLlm, TensorRole::kRope).row_width == kRopeColumns);
+static_assert(tensor_entry(CostModule::kLlm, TensorRole::kRope).row_width == kRopeColumns);
 
 }  // namespace
 
@@ -83,25 +83,27 @@ Result<std::vector<NamedTensor>> SampleTensors::finish() {
   lengths_.push(static_cast<std::int32_t>(tokens_));
   std::vector<NamedTensor> out;
   if (has_images_) {
-    ISOCOST_TRY(patches_.publish(tensor_entry(Module::kVision, TensorRole::kRows), out));
-    ISOCOST_TRY(grids_.publish(tensor_entry(Module::kVision, TensorRole::kGrids), out));
+    ISOCOST_TRY(patches_.publish(tensor_entry(CostModule::kVision, TensorRole::kRows), out));
+    ISOCOST_TRY(grids_.publish(tensor_entry(CostModule::kVision, TensorRole::kGrids), out));
     if (has_media_) {
-      ISOCOST_TRY(media_.publish(tensor_entry(Module::kVision, TensorRole::kMedia), out));
+      ISOCOST_TRY(media_.publish(tensor_entry(CostModule::kVision, TensorRole::kMedia), out));
     }
-    ISOCOST_TRY(image_lengths_.publish(tensor_entry(Module::kVision, TensorRole::kLengths), out));
+    ISOCOST_TRY(
+        image_lengths_.publish(tensor_entry(CostModule::kVision, TensorRole::kLengths), out));
   }
   if (has_audio_) {
-    ISOCOST_TRY(mel_.publish(tensor_entry(Module::kAudio, TensorRole::kRows), out));
-    ISOCOST_TRY(window_lengths_.publish(tensor_entry(Module::kAudio, TensorRole::kLengths), out));
+    ISOCOST_TRY(mel_.publish(tensor_entry(CostModule::kAudio, TensorRole::kRows), out));
+    ISOCOST_TRY(
+        window_lengths_.publish(tensor_entry(CostModule::kAudio, TensorRole::kLengths), out));
   }
-  ISOCOST_TRY(ids_.publish(tensor_entry(Module::kLlm, TensorRole::kIds), out));
-  ISOCOST_TRY(labels_.publish(tensor_entry(Module::kLlm, TensorRole::kLabels), out));
-  ISOCOST_TRY(positions_.publish(tensor_entry(Module::kLlm, TensorRole::kPositions), out));
-  if (has_rope_) ISOCOST_TRY(rope_.publish(tensor_entry(Module::kLlm, TensorRole::kRope), out));
+  ISOCOST_TRY(ids_.publish(tensor_entry(CostModule::kLlm, TensorRole::kIds), out));
+  ISOCOST_TRY(labels_.publish(tensor_entry(CostModule::kLlm, TensorRole::kLabels), out));
+  ISOCOST_TRY(positions_.publish(tensor_entry(CostModule::kLlm, TensorRole::kPositions), out));
+  if (has_rope_) ISOCOST_TRY(rope_.publish(tensor_entry(CostModule::kLlm, TensorRole::kRope), out));
   if (has_weights_) {
-    ISOCOST_TRY(weights_.publish(tensor_entry(Module::kLlm, TensorRole::kTurnWeights), out));
+    ISOCOST_TRY(weights_.publish(tensor_entry(CostModule::kLlm, TensorRole::kTurnWeights), out));
   }
-  ISOCOST_TRY(lengths_.publish(tensor_entry(Module::kLlm, TensorRole::kLengths), out));
+  ISOCOST_TRY(lengths_.publish(tensor_entry(CostModule::kLlm, TensorRole::kLengths), out));
   return out;
 }
 

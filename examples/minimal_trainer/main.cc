@@ -1,6 +1,7 @@
-// The smallest trainer: one rank and a text model, on any shards. examples/multimodal_trainer
-// trains on all modalities with several ranks.
+// The smallest trainer: one rank and a text model, on any shards. examples/distributed_trainer has
+// several ranks, checkpoints and evaluation, examples/multimodal_trainer all modalities.
 
+#include <isocost/torch_loader.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -9,11 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/load.h"
-#include "trainer_adapter/own_work.h"
-#include "trainer_adapter/torch/loader.h"
-
-namespace isocost {
 namespace {
 
 // Token ids of the recipe `native28`: the bytes of UTF-8 text, then four special ones.
@@ -27,9 +23,7 @@ struct TextModel : torch::nn::Module {
   torch::nn::Linear hidden = register_module("hidden", torch::nn::Linear(kContext * 32, 256));
   torch::nn::Linear out = register_module("out", torch::nn::Linear(256, kVocabulary));
 
-  torch::Tensor forward(const TorchMicrobatch& microbatch) {
-    const torch::Tensor ids = microbatch.find("llm.input_ids");
-    const torch::Tensor positions = microbatch.find("llm.position_ids");
+  torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& positions) {
     std::vector<torch::Tensor> context;
     for (int back = 0; back < kContext; ++back) {
       context.push_back(embed(ids.roll(back).masked_fill(positions < back, kTokenBos)));
@@ -39,37 +33,36 @@ struct TextModel : torch::nn::Module {
 };
 
 struct Options {
-  ClientOptions client;
+  isocost::LoaderOptions loader;
   std::uint32_t steps = 0;
   double learning_rate = 1e-3;
 };
 
-Status train(const Options& options) {
-  ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(options.client));
+void train(const Options& options) {
+  isocost::TorchLoader loader(options.loader);
   torch::manual_seed(0);
   TextModel model;
   torch::optim::Adam optimizer(model.parameters(), options.learning_rate);
+  std::uint32_t steps = 0;
   double step_loss = 0;
-  for (std::uint32_t steps = 0; options.steps == 0 || steps < options.steps;) {
-    ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> microbatch, loader.next({}));
-    if (!microbatch) {  // the end of an epoch
-      if (loader.client().epoch_end()->last_epoch) break;
-      continue;
+  for (auto& epoch : loader.epochs()) {
+    for (const auto& microbatch : epoch) {
+      isocost::OwnWork work;
+      const torch::Tensor logits =
+          model.forward(microbatch["input_ids"], microbatch["position_ids"]);
+      const torch::Tensor loss = isocost::token_loss(logits, microbatch);
+      loss.backward();  // gradients add up over the microbatches of a step
+      work.add(isocost::CostModule::kLlm);
+      loader.report(microbatch, work);  // measured seconds correct the cost model
+      step_loss += loss.item<double>();
+      if (!microbatch.last_of_step()) continue;
+      optimizer.step();
+      optimizer.zero_grad();
+      std::printf("step %u loss %.4f\n", ++steps, step_loss);
+      step_loss = 0;
+      if (steps == options.steps) return;
     }
-    OwnWork work;
-    const torch::Tensor loss = token_loss(model.forward(*microbatch), *microbatch);
-    loss.backward();  // gradients add up over the microbatches of a step
-    work.add(Module::kLlm);
-    ISOCOST_TRY(loader.report(*microbatch, work.seconds()));  // they correct the cost model
-    step_loss += loss.item<double>();
-    if (!microbatch->header.last_of_step()) continue;
-    optimizer.step();
-    optimizer.zero_grad();
-    std::printf("step %u loss %.4f\n", ++steps, step_loss);
-    step_loss = 0;
   }
-  loader.client().close();
-  return {};
 }
 
 /// Returns the version of the loaded library, which may differ from that of the headers.
@@ -80,13 +73,12 @@ std::string torch_version() {
 }
 
 }  // namespace
-}  // namespace isocost
 
 int main(int argc, char** argv) try {
   CLI::App app("Trains a small text model on microbatches from a loader node.");
-  isocost::Options options;
-  app.set_version_flag("--version", isocost::torch_version());
-  app.add_option("--endpoint", options.client.endpoint, "Address of the loader node")
+  Options options;
+  app.set_version_flag("--version", torch_version());
+  app.add_option("--endpoint", options.loader.endpoint, "Address of the loader node")
       ->capture_default_str();
   app.add_option("--steps", options.steps, "Steps to train; 0: all epochs");
   app.add_option("--lr", options.learning_rate, "Learning rate of Adam")->capture_default_str();
@@ -94,11 +86,10 @@ int main(int argc, char** argv) try {
       "Example:\n  isocost serve --data data/shards --ranks 1 --global-batch-size 16 &\n"
       "  minimal_trainer --endpoint tcp://127.0.0.1:5800 --steps 100");
   CLI11_PARSE(app, argc, argv);
-  options.client.world_size = 1;
-  const isocost::Status status = isocost::train(options);
-  if (!status) std::fprintf(stderr, "minimal_trainer: %s\n", status.error().to_string().c_str());
-  return status ? 0 : 1;
-} catch (const std::exception& error) {  // what libtorch throws
+  options.loader.world_size = 1;
+  train(options);
+  return 0;
+} catch (const std::exception& error) {  // what the loader and libtorch throw
   std::fprintf(stderr, "minimal_trainer: %s\n", error.what());
   return 1;
 }

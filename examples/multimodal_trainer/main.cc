@@ -21,7 +21,7 @@ namespace isocost {
 namespace {
 
 struct Options {
-  ClientOptions client;
+  LoaderOptions client;
   PeersOptions peers;
   ModelOptions model;
   std::uint32_t steps = 0;
@@ -53,7 +53,7 @@ torch::Tensor flatten_gradients(const std::vector<torch::Tensor>& parameters) {
 }
 
 Status train(const Options& options) {
-  ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(options.client));
+  TorchLoader loader(options.client);
   Trace trace(options.trace, options.peers.rank);
   if (!trace.good()) return Error(ErrorCode::kIo, "cannot write " + options.trace);
   Peers peers(options.peers);
@@ -65,9 +65,9 @@ Status train(const Options& options) {
   StepTimes times;
   std::uint32_t steps = 0;
   while (options.steps == 0 || steps < options.steps) {
-    ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> microbatch, loader.next({}));
+    const std::optional<TorchMicrobatch> microbatch = loader.next();
     if (!microbatch) {
-      if (loader.client().epoch_end()->last_epoch) break;
+      if (loader.epoch_end()->last_epoch) break;
       continue;
     }
     const MicrobatchHeader& header = microbatch->header;
@@ -76,7 +76,7 @@ Status train(const Options& options) {
     const double data_wait_s = std::chrono::duration<double>(microbatch->waited).count();
     const MicrobatchResult result = train_microbatch(model, *microbatch);
     const double compute_s = now_s() - start_s;
-    ISOCOST_TRY(loader.report(*microbatch, result.seconds));
+    loader.report(*microbatch, result.seconds);
     trace.microbatch(header, result, start_s, data_wait_s, compute_s);
     if (header.position.microbatch == 0) times = {.start_s = start_s - data_wait_s};
     times.data_wait_s += data_wait_s;
@@ -100,7 +100,7 @@ Status train(const Options& options) {
     trace.step(header.position, times);
     ++steps;
   }
-  loader.client().close();
+  loader.close();
   return {};
 }
 

@@ -36,9 +36,9 @@ Tensor position_in_sequence(const Tensor& cu_seqlens, const Tensor& lengths) {
 /// Row and column of each patch in its image, half of the width each. Patches come in 2x2 groups,
 /// groups row by row.
 Tensor encode_grid(const TorchMicrobatch& microbatch, std::int64_t width, torch::Dtype dtype) {
-  const Tensor lengths = microbatch.find("vision.lengths");
-  const Tensor patch = position_in_sequence(microbatch.find("vision.cu_seqlens"), lengths);
-  const Tensor groups_across = microbatch.find("vision.grids")
+  const Tensor lengths = microbatch["vision_lengths"];
+  const Tensor patch = position_in_sequence(microbatch["vision_cu_seqlens"], lengths);
+  const Tensor groups_across = microbatch["vision_grids"]
                                    .select(1, 1)
                                    .to(torch::kLong)
                                    .div(2, "floor")
@@ -135,10 +135,10 @@ VisionEncoderImpl::VisionEncoderImpl(const ModelOptions& options) {
 
 Tensor VisionEncoderImpl::forward(const TorchMicrobatch& microbatch) {
   const auto dtype = patch_->weight.scalar_type();
-  const Tensor pixels = microbatch.find("vision.patches").to(dtype).div(127.5).sub(1);
+  const Tensor pixels = microbatch["vision_patches"].to(dtype).div(127.5).sub(1);
   const std::int64_t width = patch_->options.out_features();
   const Tensor rows = patch_->forward(pixels) + encode_grid(microbatch, width, dtype);
-  const Tensor encoded = transformer_->forward(rows, runs_of(microbatch.find("vision.lengths")));
+  const Tensor encoded = transformer_->forward(rows, runs_of(microbatch["vision_lengths"]));
   return merge_->forward(encoded.view({-1, 4 * width}));
 }
 
@@ -154,10 +154,10 @@ AudioEncoderImpl::AudioEncoderImpl(const ModelOptions& options) {
 Tensor AudioEncoderImpl::forward(const TorchMicrobatch& microbatch) {
   const auto dtype = conv_->weight.scalar_type();
   const std::int64_t width = conv_->options.out_channels();
-  const Tensor mel = microbatch.find("audio.mel").to(dtype);
+  const Tensor mel = microbatch["audio_mel"].to(dtype);
   const Tensor halved = torch::gelu(conv_->forward(mel.t().unsqueeze(0)).squeeze(0).t());
-  const Tensor lengths = microbatch.find("audio.lengths").div(2, "floor");
-  const Tensor cu_seqlens = microbatch.find("audio.cu_seqlens").div(2, "floor");
+  const Tensor lengths = microbatch["audio_lengths"].div(2, "floor");
+  const Tensor cu_seqlens = microbatch["audio_cu_seqlens"].div(2, "floor");
   const Tensor rows =
       halved + encode_position(position_in_sequence(cu_seqlens, lengths), width, dtype);
   return merge_->forward(transformer_->forward(rows, runs_of(lengths)).view({-1, 2 * width}));
@@ -178,17 +178,16 @@ Tensor LanguageModelImpl::forward(const TorchMicrobatch& microbatch, const Tenso
 
 Tensor LanguageModelImpl::embed(const TorchMicrobatch& microbatch, const Tensor& vision,
                                 const Tensor& audio) {
-  const Tensor ids = microbatch.find("llm.input_ids");
+  const Tensor ids = microbatch["input_ids"];
   Tensor rows = embedding_->forward(ids);
   if (vision.defined()) rows = rows.index_copy(0, (ids == kTokenVision).nonzero().view(-1), vision);
   if (audio.defined()) rows = rows.index_copy(0, (ids == kTokenAudio).nonzero().view(-1), audio);
-  return rows +
-         encode_position(microbatch.find("llm.position_ids"), rows.size(1), rows.scalar_type());
+  return rows + encode_position(microbatch["position_ids"], rows.size(1), rows.scalar_type());
 }
 
 Tensor LanguageModelImpl::run_layers(const Tensor& rows, const TorchMicrobatch& microbatch,
                                      std::size_t first, std::size_t end) {
-  return transformer_->run_layers(rows, runs_of(microbatch.find("llm.lengths")), first, end);
+  return transformer_->run_layers(rows, runs_of(microbatch["lengths"]), first, end);
 }
 
 Tensor LanguageModelImpl::predict(const Tensor& rows) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer_adapter/torch/loader.h"
+#include "trainer_adapter/torch/torch_loader.h"
 
 namespace isocost {
 

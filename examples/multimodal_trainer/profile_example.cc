@@ -47,10 +47,10 @@ TorchMicrobatch images(std::span<const std::int64_t> patches) {
     rows += length;
   }
   TorchMicrobatch microbatch;
-  microbatch.tensors = {{"vision.patches", torch::randint(256, {rows, 588}, torch::kByte)},
-                        {"vision.lengths", int32s(lengths)},
-                        {"vision.cu_seqlens", starts_of(lengths)},
-                        {"vision.grids", int32s(grids).view({-1, 2})}};
+  microbatch.tensors = {{"vision_patches", torch::randint(256, {rows, 588}, torch::kByte)},
+                        {"vision_lengths", int32s(lengths)},
+                        {"vision_cu_seqlens", starts_of(lengths)},
+                        {"vision_grids", int32s(grids).view({-1, 2})}};
   return microbatch;
 }
 
@@ -62,9 +62,9 @@ TorchMicrobatch windows(std::span<const std::int64_t> positions) {
     rows += frames.back();
   }
   TorchMicrobatch microbatch;
-  microbatch.tensors = {{"audio.mel", torch::randn({rows, 128})},
-                        {"audio.lengths", int32s(frames)},
-                        {"audio.cu_seqlens", starts_of(frames)}};
+  microbatch.tensors = {{"audio_mel", torch::randn({rows, 128})},
+                        {"audio_lengths", int32s(frames)},
+                        {"audio_cu_seqlens", starts_of(frames)}};
   return microbatch;
 }
 
@@ -77,10 +77,10 @@ TorchMicrobatch texts(std::span<const std::int64_t> tokens) {
     rows += length;
   }
   TorchMicrobatch microbatch;
-  microbatch.tensors = {{"llm.input_ids", torch::randint(256, {rows}, torch::kLong)},
-                        {"llm.labels", torch::randint(256, {rows}, torch::kLong)},
-                        {"llm.position_ids", torch::cat(positions)},
-                        {"llm.lengths", int32s(lengths)}};
+  microbatch.tensors = {{"input_ids", torch::randint(256, {rows}, torch::kLong)},
+                        {"labels", torch::randint(256, {rows}, torch::kLong)},
+                        {"position_ids", torch::cat(positions)},
+                        {"lengths", int32s(lengths)}};
   return microbatch;
 }
 
@@ -121,7 +121,7 @@ std::array<PrepareForward, kModules> prepares(MultimodalModel& model) {
           [&model](std::span<const std::int64_t> lengths) -> ProfiledForward {
             return [&model, batch = texts(lengths)] {
               return torch::nn::functional::cross_entropy(model->llm->forward(batch, {}, {}),
-                                                          batch.find("llm.labels"));
+                                                          batch["labels"]);
             };
           }};
 }
@@ -155,7 +155,7 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
     module.prepare = whole.at(m);
     module.architecture = dimensions.at(m);
     module.cuts = {{.prepare = half.at(m), .layers = dimensions.at(m).layers / 2}};
-    const std::string name(module_name(static_cast<Module>(m)));
+    const std::string name(module_name(static_cast<CostModule>(m)));
     ISOCOST_ASSIGN(profile.modules.at(m), profile_module(name, module, options));
   }
   profile.source = "isocost model profile --example";

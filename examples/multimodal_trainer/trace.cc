@@ -8,7 +8,8 @@ namespace {
 nlohmann::json by_module(const std::array<double, kModules>& seconds) {
   nlohmann::json json = nlohmann::json::object();
   for (std::size_t i = 0; i < kModules; ++i) {
-    if (seconds.at(i) >= 0) json[std::string(module_name(static_cast<Module>(i)))] = seconds.at(i);
+    if (seconds.at(i) >= 0)
+      json[std::string(module_name(static_cast<CostModule>(i)))] = seconds.at(i);
   }
   return json;
 }
@@ -16,7 +17,7 @@ nlohmann::json by_module(const std::array<double, kModules>& seconds) {
 nlohmann::json units(const Load& load) {
   nlohmann::json json = nlohmann::json::object();
   for (std::size_t i = 0; i < kModules; ++i) {
-    json[std::string(module_name(static_cast<Module>(i)))] = load.modules.at(i).units;
+    json[std::string(module_name(static_cast<CostModule>(i)))] = load.modules.at(i).units;
   }
   return json;
 }

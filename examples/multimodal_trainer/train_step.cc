@@ -17,13 +17,13 @@ MicrobatchResult train_microbatch(MultimodalModel& model, const TorchMicrobatch&
   OwnWork work;
   torch::Tensor vision;
   torch::Tensor audio;
-  if (microbatch.find("vision.patches").defined()) {
+  if (microbatch.contains("vision_patches")) {
     vision = model->vision->forward(microbatch);
-    work.add(Module::kVision);
+    work.add(CostModule::kVision);
   }
-  if (microbatch.find("audio.mel").defined()) {
+  if (microbatch.contains("audio_mel")) {
     audio = model->audio->forward(microbatch);
-    work.add(Module::kAudio);
+    work.add(CostModule::kAudio);
   }
 
   const torch::Tensor vision_input = cut(vision);
@@ -32,15 +32,15 @@ MicrobatchResult train_microbatch(MultimodalModel& model, const TorchMicrobatch&
       token_loss(model->llm->forward(microbatch, vision_input, audio_input), microbatch);
   loss.backward();
   result.loss = loss.item<double>();
-  work.add(Module::kLlm);
+  work.add(CostModule::kLlm);
 
   if (vision.defined()) {
     vision.backward(vision_input.grad());
-    work.add(Module::kVision);
+    work.add(CostModule::kVision);
   }
   if (audio.defined()) {
     audio.backward(audio_input.grad());
-    work.add(Module::kAudio);
+    work.add(CostModule::kAudio);
   }
   result.seconds = work.seconds();
   return result;

@@ -4,7 +4,7 @@
 
 #include "base/load.h"
 #include "examples/multimodal_trainer/model.h"
-#include "trainer_adapter/torch/loader.h"
+#include "trainer_adapter/torch/torch_loader.h"
 
 namespace isocost {
 

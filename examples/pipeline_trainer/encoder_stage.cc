@@ -61,18 +61,18 @@ class EncoderStage final : public Stage {
     return receiver_at(parts_.layout, LayoutModule::kLlm, exchange.replica, 0);
   }
 
-  torch::Tensor& rows_of(InFlight& at, Module module) const {
+  torch::Tensor& rows_of(InFlight& at, CostModule module) const {
     return at.rows.at(static_cast<std::size_t>(module));
   }
 
   void encode_media(InFlight& at) {
-    if (at.microbatch.find("vision.patches").defined()) {
-      const Timed timed(at.seconds, Module::kVision);
-      rows_of(at, Module::kVision) = parts_.model.model()->vision->forward(at.microbatch);
+    if (at.microbatch.contains("vision_patches")) {
+      const Timed timed(at.seconds, CostModule::kVision);
+      rows_of(at, CostModule::kVision) = parts_.model.model()->vision->forward(at.microbatch);
     }
-    if (at.microbatch.find("audio.mel").defined()) {
-      const Timed timed(at.seconds, Module::kAudio);
-      rows_of(at, Module::kAudio) = parts_.model.model()->audio->forward(at.microbatch);
+    if (at.microbatch.contains("audio_mel")) {
+      const Timed timed(at.seconds, CostModule::kAudio);
+      rows_of(at, CostModule::kAudio) = parts_.model.model()->audio->forward(at.microbatch);
     }
   }
 
@@ -100,7 +100,7 @@ class EncoderStage final : public Stage {
                                           receiver(exchange), {exchange.microbatch, slot}));
       scatter(exchange, message, gradients);
     }
-    for (const Module module : {Module::kVision, Module::kAudio}) {
+    for (const CostModule module : {CostModule::kVision, CostModule::kAudio}) {
       if (!rows_of(at, module).defined()) continue;
       const Timed timed(at.seconds, module);
       rows_of(at, module).backward(gradients.at(static_cast<std::size_t>(module)));

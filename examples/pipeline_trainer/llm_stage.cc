@@ -70,7 +70,7 @@ class LlmStage final : public Stage {
   }
 
   Status receive_input(std::uint32_t slot, InFlight& at) {
-    const auto rows = at.microbatch.find("llm.lengths").sum().item<std::int64_t>();
+    const auto rows = at.microbatch["lengths"].sum().item<std::int64_t>();
     ISOCOST_ASSIGN(at.input, parts_.links.receive({rows, parts_.width}, parts_.dtype, neighbour(-1),
                                                   {slot, slot}));
     at.input.set_requires_grad(true);
@@ -78,12 +78,14 @@ class LlmStage final : public Stage {
   }
 
   void compute(InFlight& at) {
-    const Timed timed(at.seconds, Module::kLlm);
+    const Timed timed(at.seconds, CostModule::kLlm);
     LanguageModel& llm = parts_.model.model()->llm;
-    const auto media = [&](Module module) { return at.media.at(static_cast<std::size_t>(module)); };
-    const torch::Tensor rows =
-        is_first() ? llm->embed(at.microbatch, media(Module::kVision), media(Module::kAudio))
-                   : at.input;
+    const auto media = [&](CostModule module) {
+      return at.media.at(static_cast<std::size_t>(module));
+    };
+    const torch::Tensor rows = is_first() ? llm->embed(at.microbatch, media(CostModule::kVision),
+                                                       media(CostModule::kAudio))
+                                          : at.input;
     at.output = llm->run_layers(rows, at.microbatch, layers_.first, layers_.end);
     if (!is_last()) return;
     at.output = token_loss(llm->predict(at.output), at.microbatch);
@@ -111,7 +113,7 @@ class LlmStage final : public Stage {
                                                     {slot, slot}));
     }
     {
-      const Timed timed(at.seconds, Module::kLlm);
+      const Timed timed(at.seconds, CostModule::kLlm);
       at.output.backward(gradient);
     }
     worked_.busy_s += total(at.seconds);

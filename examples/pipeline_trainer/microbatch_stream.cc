@@ -4,42 +4,45 @@
 #include <set>
 #include <utility>
 
+#include "base/tensor_schema.h"
 #include "transport/wire/wire.h"
 
 namespace isocost {
 
 Result<MicrobatchStream> MicrobatchStream::connect(const StreamOptions& options) {
-  ClientOptions client;
-  client.endpoint = options.endpoint;
-  client.rank = options.receiver;
-  client.world_size = options.receivers;
-  client.layout = options.layout;
-  client.start = options.start;
-  client.connect_timeout = options.timeout;
-  ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client));
-  MicrobatchStream stream(std::move(loader), options.timeout);
+  ClientOptions joining;
+  joining.endpoint = options.endpoint;
+  joining.rank = options.receiver;
+  joining.world_size = options.receivers;
+  joining.layout = options.layout;
+  joining.start = options.start;
+  joining.connect_timeout = options.timeout;
+  joining.accept_other_data = options.start.cursor == 0;  // steps are counted from --start-step
+  ISOCOST_ASSIGN(auto client, Client::connect(joining));
+  MicrobatchStream stream(std::move(client), options.timeout);
   stream.cost_model_state_ = options.start.cost_model_state;
   return stream;
 }
 
 Result<std::optional<TorchMicrobatch>> MicrobatchStream::next() {
   const auto start = std::chrono::steady_clock::now();
-  if (!loader_.client().wait(timeout_)) {
+  if (!client_->wait(timeout_)) {
     return Error(ErrorCode::kDeadlineExceeded,
                  "no microbatch from the node within " +
                      std::to_string(std::chrono::duration<double>(timeout_).count()) + " s");
   }
-  ISOCOST_ASSIGN(std::optional<TorchMicrobatch> microbatch, loader_.next({}));
+  ISOCOST_ASSIGN(const std::optional<Microbatch> received, client_->next());
   waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return microbatch;
+  if (!received) return std::optional<TorchMicrobatch>();
+  return std::optional<TorchMicrobatch>(to_torch(*received));
 }
 
 void MicrobatchStream::count(const TorchMicrobatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
   if (!header.cost_model_state.empty()) cost_model_state_ = header.cost_model_state;
   for (const TensorSpec& spec : header.tensors) {
-    const at::Tensor tensor = microbatch.find(spec.name);
-    tally_.tensor_bytes += static_cast<std::int64_t>(tensor.nbytes());
+    const at::Tensor* tensor = microbatch.find(argument_name(spec.name));
+    if (tensor != nullptr) tally_.tensor_bytes += static_cast<std::int64_t>(tensor->nbytes());
   }
   MicrobatchHeader without = header;
   without.routes.clear();
@@ -76,14 +79,16 @@ Result<TorchMicrobatch> MicrobatchStream::take() {
 
 Status MicrobatchStream::report(const TorchMicrobatch& microbatch,
                                 const std::array<double, kModules>& seconds, double forward_s) {
-  return loader_.report(microbatch, seconds, forward_s);
+  Report report{microbatch.header.position, seconds};
+  report.forward_s = forward_s;
+  return client_->report(report);
 }
 
 Result<std::uint64_t> MicrobatchStream::finish() {
   ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> more, next());
   if (more) return Error(ErrorCode::kInternal, "the node has microbatches beyond the last step");
-  const std::uint64_t planned = loader_.client().epoch_end()->planned;
-  loader_.client().close();
+  const std::uint64_t planned = client_->epoch_end()->planned;
+  client_->close();
   return planned;
 }
 

@@ -3,13 +3,15 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "trainer_adapter/torch/loader.h"
+#include "trainer_adapter/client.h"
+#include "trainer_adapter/torch/torch_microbatch.h"
 
 namespace isocost {
 
@@ -46,7 +48,7 @@ class MicrobatchStream {
   Result<const MicrobatchHeader*> peek();
   /// Returns the next microbatch. Blocks and fails as `peek` does.
   Result<TorchMicrobatch> take();
-  /// Sends measured seconds (see TorchLoader::report).
+  /// Sends measured seconds (see Client::report).
   Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
                 double forward_s);
   /// Receives the end of the epoch after the last microbatch, and disconnects. Returns the number
@@ -58,16 +60,16 @@ class MicrobatchStream {
   double waited_s();
   /// Returns the part of a saved state from which the node resumes at this step.
   StartPoint start_at(std::uint32_t step) {
-    return {loader_.client().welcome().start.cursor, 0, step, cost_model_state_};
+    return {client_->welcome().start.cursor, 0, step, cost_model_state_};
   }
 
  private:
-  MicrobatchStream(TorchLoader loader, std::chrono::milliseconds timeout)
-      : loader_(std::move(loader)), timeout_(timeout) {}
+  MicrobatchStream(std::unique_ptr<Client> client, std::chrono::milliseconds timeout)
+      : client_(std::move(client)), timeout_(timeout) {}
   Result<std::optional<TorchMicrobatch>> next();
   void count(const TorchMicrobatch& microbatch);
 
-  TorchLoader loader_;
+  std::unique_ptr<Client> client_;
   std::chrono::milliseconds timeout_;
   std::optional<TorchMicrobatch> ahead_;
   StreamTally tally_;

@@ -11,7 +11,7 @@ namespace isocost {
 namespace {
 
 // The number of units that the model's encoders merge into a token.
-std::uint32_t merged(Module module) { return module == Module::kVision ? 4 : 2; }
+std::uint32_t merged(CostModule module) { return module == CostModule::kVision ? 4 : 2; }
 
 Status check(const Route& route) {
   const std::uint32_t unit = merged(route.module);

@@ -18,7 +18,7 @@ using EncoderRows = std::array<torch::Tensor, kModules>;
 
 /// A sample's rows in a message.
 struct RowRange {
-  Module module = Module::kVision;
+  CostModule module = CostModule::kVision;
   std::int64_t first = 0;  ///< Index in this side's packed rows.
   std::int64_t count = 0;
 };

@@ -54,7 +54,7 @@ inline constexpr SecondsByModule kNoSeconds = {-1, -1, -1};
 /// Adds its own lifetime to a module's seconds.
 class Timed {
  public:
-  Timed(SecondsByModule& seconds, Module module)
+  Timed(SecondsByModule& seconds, CostModule module)
       : seconds_(seconds.at(static_cast<std::size_t>(module))) {}
   ~Timed();
   Timed(const Timed&) = delete;

@@ -176,7 +176,7 @@ OptionSpec modules(std::string name, std::array<bool, kModules> Owner::* member,
             for (std::size_t i = 0; i < kModules; ++i) {
               if (!field(options, member).at(i)) continue;
               names +=
-                  (names.empty() ? "" : ",") + std::string(module_name(static_cast<Module>(i)));
+                  (names.empty() ? "" : ",") + std::string(module_name(static_cast<CostModule>(i)));
             }
             return names;
           }};

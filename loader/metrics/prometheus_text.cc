@@ -42,7 +42,7 @@ class Series {
 };
 
 std::string module_label(std::size_t module) {
-  return std::string(module_name(static_cast<Module>(module)));
+  return std::string(module_name(static_cast<CostModule>(module)));
 }
 
 // Makes a family of each row of the table.

@@ -20,7 +20,7 @@ std::string bucket_label(std::size_t bucket) {
 std::string NodeSummary::to_json() const {
   nlohmann::ordered_json errors = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < kModules; ++i) {
-    const std::string name(module_name(static_cast<Module>(i)));
+    const std::string name(module_name(static_cast<CostModule>(i)));
     if (std::isfinite(prediction_error_ratio.at(i))) errors[name] = prediction_error_ratio.at(i);
   }
   const nlohmann::ordered_json json = {{"version", kSummaryVersion},

@@ -38,7 +38,7 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 double amount_of(double value) { return std::isfinite(value) ? std::max(value, 0.0) : 0; }
 
 std::string module_key(std::size_t module) {
-  return std::string(module_name(static_cast<Module>(module)));
+  return std::string(module_name(static_cast<CostModule>(module)));
 }
 
 bool is_place(std::string_view text) {

@@ -67,9 +67,9 @@ class Timer {
 };
 
 Error drained(const Position& at) {
-  return {ErrorCode::kUnavailable, "it is draining, as it was asked to stop: resume at epoch " +
-                                       std::to_string(at.epoch) + ", step " +
-                                       std::to_string(at.step) + ", from the state saved there"};
+  return {ErrorCode::kDraining, "it is draining, as it was asked to stop: resume at epoch " +
+                                    std::to_string(at.epoch) + ", step " + std::to_string(at.step) +
+                                    ", from the state saved there"};
 }
 
 JoinRequirements requirements_of(const NodeParts& parts, std::uint64_t cursor) {
@@ -396,7 +396,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_t
   const bool was_stopped = !status && status.error().code() == ErrorCode::kCancelled;
   const std::optional<Position> resume = job_.drained_at();
   if (resume && (status || was_stopped)) {
-    server_->fail(drained(*resume));
+    server_->fail(drained(*resume), resume);
   } else if (!status) {
     server_->fail(status.error());
   }

@@ -51,7 +51,8 @@ Status NodeOptions::validate() const {
         ErrorCode::kInvalidArgument,
         "on_long = truncate: give model, whose tokens say where turns end, and max_tokens");
   }
-  if (plan.padded_multiple > 1 && !cost_model.padded.at(static_cast<std::size_t>(Module::kLlm))) {
+  if (plan.padded_multiple > 1 &&
+      !cost_model.padded.at(static_cast<std::size_t>(CostModule::kLlm))) {
     return Error(ErrorCode::kInvalidArgument,
                  "padded_multiple = " + std::to_string(plan.padded_multiple) +
                      ": it is of a trainer that pads the LLM: give padded = llm as well");

@@ -113,9 +113,9 @@ std::vector<Resource> MicrobatchLimits::resources() const {
   return resources;
 }
 
-std::int64_t MicrobatchLimits::units(const Load& load, Module module) const {
+std::int64_t MicrobatchLimits::units(const Load& load, CostModule module) const {
   const std::int64_t units = load[module].units;
-  if (module != Module::kLlm) return units;
+  if (module != CostModule::kLlm) return units;
   // The sum of several padded samples is such a multiple already.
   return (units + padded_multiple_ - 1) / padded_multiple_ * padded_multiple_;
 }
@@ -123,9 +123,9 @@ std::int64_t MicrobatchLimits::units(const Load& load, Module module) const {
 std::int64_t MicrobatchLimits::size(const Load& load, Measure measure) const {
   switch (measure) {
     case Measure::kTokens:
-      return units(load, Module::kLlm);
+      return units(load, CostModule::kLlm);
     case Measure::kVisionTokens:
-      return load[Module::kVision].units;
+      return load[CostModule::kVision].units;
     case Measure::kTensorBytes:
       return load.tensor_bytes;
     case Measure::kMemory:
@@ -133,7 +133,7 @@ std::int64_t MicrobatchLimits::size(const Load& load, Measure measure) const {
   }
   auto bytes = static_cast<double>(load.tensor_bytes);
   for (std::size_t m = 0; m < kModules; ++m) {
-    const std::int64_t held = units(load, static_cast<Module>(m));
+    const std::int64_t held = units(load, static_cast<CostModule>(m));
     bytes += std::ceil(activation_bytes_.at(m) * static_cast<double>(held));
   }
   constexpr auto kMost = static_cast<double>(kMostPredicted);

@@ -74,7 +74,7 @@ class MicrobatchLimits {
   /// Returns advice for a limit that is too low: `otherwise`, preceded by measuring the model's
   /// memory where that is only assumed.
   std::string remedy(const Limit& limit, const std::string& otherwise) const;
-  std::int64_t units(const Load& load, Module module) const;
+  std::int64_t units(const Load& load, CostModule module) const;
   std::int64_t size(const Load& load, Measure measure) const;
   std::int64_t sum(const std::vector<Load>& loads, Measure measure) const;
 

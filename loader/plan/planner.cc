@@ -88,7 +88,7 @@ std::vector<double> llm_tokens(const PlanInput& input) {
   std::vector<double> tokens;
   tokens.reserve(input.loads.size());
   for (const Load& load : input.loads) {
-    tokens.push_back(static_cast<double>(load[Module::kLlm].units));
+    tokens.push_back(static_cast<double>(load[CostModule::kLlm].units));
   }
   return tokens;
 }
@@ -153,7 +153,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   } else if (options.balance == BalancePolicy::kTokens) {
     ISOCOST_ASSIGN(BalanceResult divided, lpt_by_tokens(problem, llm_tokens(input)));
     ISOCOST_ASSIGN(division.llm, evaluate(problem, std::move(divided.bins)));
-  } else if (model.is_padded(Module::kLlm) && (layout == nullptr || !layout->pipelined())) {
+  } else if (model.is_padded(CostModule::kLlm) && (layout == nullptr || !layout->pipelined())) {
     ISOCOST_ASSIGN(division.llm,
                    plan_padded(input.loads, problem, balance_options(), model, limits));
   } else {
@@ -186,7 +186,7 @@ std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks, cons
   const std::int64_t by_samples =
       (std::ssize(input.loads) + kMostMeanSamples - 1) / kMostMeanSamples;
   const std::int64_t least = per_rank(std::max(by_samples, limits.least_microbatches(input.loads)));
-  if (!model.is_padded(Module::kLlm)) return least;
+  if (!model.is_padded(CostModule::kLlm)) return least;
   return std::max(least, per_rank(least_padded_microbatches(input.loads, model, limits)));
 }
 
@@ -244,7 +244,7 @@ Result<Division> divide_within(const PlanInput& input, const CostModel& model,
         fills ? divide(input, microbatches, model, options, limits, layout)
               : divide_with_repeats(input, microbatches, model, options, limits);
     // A pipeline's division ignores padding, so the limits are checked again.
-    const bool full = division ? model.is_padded(Module::kLlm) &&
+    const bool full = division ? model.is_padded(CostModule::kLlm) &&
                                      !keeps_limits(input.loads, division->llm.bins, model, limits)
                                : division.error().code() == ErrorCode::kResourceExhausted;
     if (!full || limits.empty()) return division;

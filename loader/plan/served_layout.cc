@@ -93,7 +93,7 @@ Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& 
     receiver.stage = static_cast<std::uint32_t>(place.stage);
     ISOCOST_ASSIGN(receiver.work, stage_work(layout, pipeline, place));
     receiver.tensor.fill(encoder_tensor_cost(job, layout));
-    receiver.tensor.at(static_cast<std::size_t>(Module::kLlm)) = llm_tensor_cost(job, layout);
+    receiver.tensor.at(static_cast<std::size_t>(CostModule::kLlm)) = llm_tensor_cost(job, layout);
     receiver.name = place.to_string();
     all.push_back(std::move(receiver));
   }
@@ -117,13 +117,13 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const PlanOptio
 bool ServedLayout::pipelined() const { return has_stages(layout_); }
 
 SampleCost ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
-  const auto of = [](Module module) { return static_cast<std::size_t>(module); };
+  const auto of = [](CostModule module) { return static_cast<std::size_t>(module); };
   SampleCost sample;
-  sample.encoder_s = seconds[of(Module::kVision)] + seconds[of(Module::kAudio)];
-  sample.llm_s = seconds[of(Module::kLlm)];
+  sample.encoder_s = seconds[of(CostModule::kVision)] + seconds[of(CostModule::kAudio)];
+  sample.llm_s = seconds[of(CostModule::kLlm)];
   sample.encoder_units =
-      static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units);
-  sample.llm_units = static_cast<double>(load[Module::kLlm].units);
+      static_cast<double>(load[CostModule::kVision].units + load[CostModule::kAudio].units);
+  sample.llm_units = static_cast<double>(load[CostModule::kLlm].units);
   return spread_load(job_, layout_, sample);
 }
 

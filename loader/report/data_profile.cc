@@ -30,7 +30,7 @@ Status check_hours(double hours) {
   return Error(ErrorCode::kInvalidArgument, text.str());
 }
 
-template <Module kModule>
+template <CostModule kModule>
 double units(const ProfiledSample& sample) {
   return static_cast<double>(sample.load[kModule].units);
 }
@@ -289,8 +289,8 @@ Status DataProfileOptions::validate() const {
 }
 
 double ProfiledSample::encoder_s() const {
-  return seconds[static_cast<std::size_t>(Module::kVision)] +
-         seconds[static_cast<std::size_t>(Module::kAudio)];
+  return seconds[static_cast<std::size_t>(CostModule::kVision)] +
+         seconds[static_cast<std::size_t>(CostModule::kAudio)];
 }
 
 std::optional<GpuHours> DataProfile::gpu_hours() const {
@@ -311,9 +311,9 @@ std::optional<GpuHours> DataProfile::gpu_hours() const {
 
 const std::vector<SampleQuantity>& sample_quantities() {
   static const std::vector<SampleQuantity> the_quantities = {
-      {"vision_patches", "vision patches", units<Module::kVision>},
-      {"audio_positions", "audio positions", units<Module::kAudio>},
-      {"llm_tokens", "LLM tokens", units<Module::kLlm>},
+      {"vision_patches", "vision patches", units<CostModule::kVision>},
+      {"audio_positions", "audio positions", units<CostModule::kAudio>},
+      {"llm_tokens", "LLM tokens", units<CostModule::kLlm>},
       {"label_tokens", "label tokens",
        [](const ProfiledSample& sample) { return static_cast<double>(sample.load.label_tokens); }},
       {"tensor_bytes", "decoded bytes",

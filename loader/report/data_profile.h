@@ -45,7 +45,7 @@ struct ProfiledSample {
   ModuleSeconds seconds{};
 
   double encoder_s() const;  ///< Returns the seconds of vision and audio.
-  double llm_s() const { return seconds[static_cast<std::size_t>(Module::kLlm)]; }
+  double llm_s() const { return seconds[static_cast<std::size_t>(CostModule::kLlm)]; }
   double total_s() const { return encoder_s() + llm_s(); }
 };
 

@@ -154,12 +154,12 @@ std::string most_expensive(const DataProfile& profile) {
           "th", 3);
   for (const ExpensiveSample& expensive : profile.most_expensive) {
     const Load& load = expensive.sample.load;
-    out +=
-        row({expensive.shard, expensive.key, expensive.parts,
-             std::to_string(load[Module::kVision].units),
-             std::to_string(load[Module::kAudio].units), std::to_string(load[Module::kLlm].units),
-             mean > 0 ? fmt::format("{:.1f}", expensive.sample.total_s() / mean) : "1.0"},
-            "td", 3);
+    out += row({expensive.shard, expensive.key, expensive.parts,
+                std::to_string(load[CostModule::kVision].units),
+                std::to_string(load[CostModule::kAudio].units),
+                std::to_string(load[CostModule::kLlm].units),
+                mean > 0 ? fmt::format("{:.1f}", expensive.sample.total_s() / mean) : "1.0"},
+               "td", 3);
   }
   return out + "</table>\n";
 }

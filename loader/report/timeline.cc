@@ -37,7 +37,7 @@ std::int64_t bytes_of(double units, double bytes_per_unit) {
 }
 
 double media_units(const Load& load) {
-  return static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units);
+  return static_cast<double>(load[CostModule::kVision].units + load[CostModule::kAudio].units);
 }
 
 // Adds the encoder's passes. Returns the slot of each of its microbatches; empty ones have no pass.
@@ -75,7 +75,7 @@ void add_feeds(const PlannedMicrobatch& bin, const BinIndex& at, const PipelineM
     all += route.units;
   }
   const double bytes =
-      static_cast<double>(bin.run_load[Module::kLlm].units) * model.feed_bytes_per_llm_unit;
+      static_cast<double>(bin.run_load[CostModule::kLlm].units) * model.feed_bytes_per_llm_unit;
   for (const auto& [from, units] : rows) {
     step.feeds.push_back({from.first, slots[from.first][from.second], at.replica, at.microbatch,
                           bytes_of(units / all, bytes)});
@@ -85,7 +85,7 @@ void add_feeds(const PlannedMicrobatch& bin, const BinIndex& at, const PipelineM
 void add_microbatch(const PlannedMicrobatch& bin, const BinIndex& at, const PipelineModel& model,
                     const std::vector<std::vector<std::uint32_t>>& slots, PipelineStep& step) {
   const StagePass pass{.output_bytes =
-                           bytes_of(static_cast<double>(bin.run_load[Module::kLlm].units),
+                           bytes_of(static_cast<double>(bin.run_load[CostModule::kLlm].units),
                                     model.llm.output_bytes_per_unit)};
   auto& passes = step.llm.passes[at.replica];
   passes.insert(passes.end(), step.llm.model_chunks(), pass);
@@ -96,7 +96,7 @@ void add_microbatch(const PlannedMicrobatch& bin, const BinIndex& at, const Pipe
 std::vector<double> chunk_shares(const PipelineModel& model, bool encoder, std::size_t stage,
                                  const PlannedMicrobatch& microbatch) {
   if (encoder || model.llm.chunks == 1) return {1};
-  const double llm_s = microbatch.predicted.at(static_cast<std::size_t>(Module::kLlm));
+  const double llm_s = microbatch.predicted.at(static_cast<std::size_t>(CostModule::kLlm));
   const double encoder_s =
       std::accumulate(microbatch.predicted.begin(), microbatch.predicted.end(), -llm_s);
   std::vector<double> shares;

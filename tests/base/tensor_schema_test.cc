@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,7 +14,7 @@ namespace {
 
 TEST(TensorSchema, NamesModulesAndRolesAreUnique) {
   std::set<std::string_view> names;
-  std::set<std::pair<Module, TensorRole>> roles;
+  std::set<std::pair<CostModule, TensorRole>> roles;
   std::set<std::string> arguments;
   for (const TensorEntry& entry : kTensorSchema) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
@@ -23,7 +25,7 @@ TEST(TensorSchema, NamesModulesAndRolesAreUnique) {
     EXPECT_EQ(find_tensor(entry.module, entry.role), &entry);
   }
   EXPECT_EQ(find_tensor("vision.mel"), nullptr);
-  EXPECT_EQ(find_tensor(Module::kAudio, TensorRole::kGrids), nullptr);
+  EXPECT_EQ(find_tensor(CostModule::kAudio, TensorRole::kGrids), nullptr);
 }
 
 // Assembly computes the sums of every module's lengths.
@@ -35,6 +37,41 @@ TEST(TensorSchema, LengthsHaveSums) {
     ASSERT_NE(sums, nullptr) << entry.name;
     EXPECT_EQ(sums->dtype, DType::kInt32) << sums->name;
     EXPECT_EQ(sums->source, TensorSource::kAssembly) << sums->name;
+  }
+}
+
+TEST(TensorSchema, AnArgumentIsFoundByBothNames) {
+  EXPECT_EQ(find_argument("input_ids"), find_tensor("llm.input_ids"));
+  EXPECT_EQ(find_argument("llm.input_ids"), find_tensor("llm.input_ids"));
+  EXPECT_EQ(find_argument("audio_mel"), find_tensor("audio.mel"));
+  EXPECT_EQ(find_argument("mel"), nullptr);
+  EXPECT_NO_THROW(check_tensor_name("vision_grids"));
+  try {
+    check_tensor_name("pixel_values");
+    ADD_FAILURE() << "there is no such tensor";
+  } catch (const Exception& error) {
+    EXPECT_NE(std::string(error.what()).find("vision_patches, vision_grids"), std::string::npos)
+        << error.what();
+  }
+}
+
+// A row of docs/cpp.md has a name, or two that differ in shape alone, and the dtype.
+TEST(TensorSchema, TheTableForCppTrainersHasEveryTensor) {
+  std::ifstream file(ISOCOST_SOURCE_DIR "/docs/cpp.md");
+  std::map<std::string, std::string> dtypes;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("| `")) continue;
+    const std::size_t second = line.find(" | ");
+    const std::string dtype = line.substr(second + 3, line.find(" | ", second + 3) - second - 3);
+    for (std::size_t at = 0; (at = line.find('`', at)) < second;) {
+      const std::size_t end = line.find('`', at + 1);
+      dtypes[line.substr(at + 1, end - at - 1)] = dtype;
+      at = end + 1;
+    }
+  }
+  for (const TensorEntry& entry : kTensorSchema) {
+    if (entry.role == TensorRole::kTurnWeights) continue;  // assembly takes them up
+    EXPECT_EQ(dtypes[argument_name(entry.name)], dtype_name(entry.dtype)) << entry.name;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace isocost {
 namespace {
@@ -26,6 +27,19 @@ TEST(MakeTensor, RefusesShapesThatDoNotFit) {
   EXPECT_FALSE(
       make_tensor(pool.allocate(24), DType::kInt64, {std::numeric_limits<std::int64_t>::max(), 8})
           .has_value());
+}
+
+TEST(SharedTensor, IsViewedAsItsOwnTypeOnly) {
+  BufferPool pool;
+  const SharedTensor ids = make_tensor(pool.allocate(24), DType::kInt64, {3}).value();
+  EXPECT_EQ(ids.as<std::int64_t>().size(), 3U);
+  try {
+    static_cast<void>(ids.as<std::int32_t>());
+    ADD_FAILURE() << "ids are int64";
+  } catch (const Exception& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_STREQ(error.what(), "the tensor is int64, and not int32: ask for its own type");
+  }
 }
 
 TEST(MakeTensor, AllowsNoRows) {

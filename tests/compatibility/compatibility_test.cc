@@ -84,7 +84,7 @@ TEST(Compatibility, TheStateOfACostModelIsRestored) {
     for (std::uint64_t step = 0; step < 20; ++step) {
       Measurement measurement;
       measurement.step = step;
-      measurement.load[Module::kLlm].add_sequence(
+      measurement.load[CostModule::kLlm].add_sequence(
           static_cast<std::int64_t>(64 + random.below(512)));
       measurement.seconds = {-1, -1, 1.5 * model.predict_sample(measurement.load)[2]};
       ASSERT_TRUE(model.observe(measurement));
@@ -111,8 +111,8 @@ std::vector<Message> messages() {
   header.profile_wanted = true;
   header.cost_model_state = "state";
   header.predicted_seconds = {0.5, 0, 2.25};
-  header.load[Module::kVision].add_sequence(64);
-  header.load[Module::kLlm].add_sequence(90);
+  header.load[CostModule::kVision].add_sequence(64);
+  header.load[CostModule::kLlm].add_sequence(90);
   header.load.label_tokens = 73;
   header.load.tensor_bytes = 50000;
   header.samples = {{7,
@@ -123,7 +123,7 @@ std::vector<Message> messages() {
                      {{Modality::kVideo, 4, 6, 2, {0.25, 0.75}}}}};
   header.tensors = {{"llm.input_ids", DType::kInt64, {90}}};
   header.rows = {90};
-  header.routes = {{Module::kVision, 0, 0, 64, 1, 2, 400}};
+  header.routes = {{CostModule::kVision, 0, 0, 64, 1, 2, 400}};
   return {Hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learned"}, "a GPU", 11},
           Welcome{8,
                   11,
@@ -151,7 +151,7 @@ std::vector<Message> messages() {
           Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           Refusal{ErrorCode::kAlreadyExists, "rank 3 is taken"},
-          Failure{ErrorCode::kCorrupt, "no more"},
+          Failure{ErrorCode::kDraining, "no more", true, {1, 5, 2}},
           Heartbeat{},
           Leave{},
           Notice{"delivery is paused"},

@@ -106,7 +106,7 @@ TEST(Correction, NeverLearnsNegativeSeconds) {
   Random random(12);
   for (int n = 0; n < 200; ++n) {
     const Load load = random_microbatch(random);
-    const double seconds = 1 / static_cast<double>(load[Module::kLlm].units);
+    const double seconds = 1 / static_cast<double>(load[CostModule::kLlm].units);
     learn(model, {load, {seconds, seconds, seconds}});
     for (const CorrectionStatus::ModuleFactors& factors : model.correction().modules) {
       EXPECT_GE(factors.fixed, 0);

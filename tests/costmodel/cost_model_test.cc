@@ -38,18 +38,18 @@ TEST(CostModel, SamplesAddUpToTheirMicrobatchExceptForFixedSeconds) {
 
 TEST(CostModel, PadsPaddedModulesToTheLongestSequence) {
   CostModel::Options options;
-  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  options.padded[static_cast<std::size_t>(CostModule::kLlm)] = true;
   const CostModel model(CostProfile::stated_default(), options);
   std::vector<Load> samples(3);
-  for (Load& sample : samples) sample[Module::kVision].add_sequence(256);
-  samples[0][Module::kLlm].add_sequence(100);
-  samples[1][Module::kLlm].add_sequence(1000);  // the third sample has no text
+  for (Load& sample : samples) sample[CostModule::kVision].add_sequence(256);
+  samples[0][CostModule::kLlm].add_sequence(100);
+  samples[1][CostModule::kLlm].add_sequence(1000);  // the third sample has no text
   const std::vector<Load> run = model.as_run(samples);
-  EXPECT_EQ(run[0][Module::kLlm], run[1][Module::kLlm]);
-  EXPECT_EQ(run[1][Module::kLlm], samples[1][Module::kLlm]);
-  EXPECT_EQ(run[2][Module::kLlm], ModuleLoad());
+  EXPECT_EQ(run[0][CostModule::kLlm], run[1][CostModule::kLlm]);
+  EXPECT_EQ(run[1][CostModule::kLlm], samples[1][CostModule::kLlm]);
+  EXPECT_EQ(run[2][CostModule::kLlm], ModuleLoad());
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(run[i][Module::kVision], samples[i][Module::kVision]);
+    EXPECT_EQ(run[i][CostModule::kVision], samples[i][CostModule::kVision]);
   }
   EXPECT_EQ(CostModel(CostProfile::stated_default(), {}).as_run(samples), samples);
 }
@@ -67,7 +67,7 @@ TEST(CostModel, DropsAndCountsInvalidMeasurements) {
     EXPECT_THAT(refused.error().message(), HasSubstr("audio"));
   }
   Load negative = load;
-  negative[Module::kLlm].units = -1;
+  negative[CostModule::kLlm].units = -1;
   EXPECT_FALSE(model.observe({negative, {1, 1, 1}}));
   EXPECT_EQ(model.rejected(), 9);
   EXPECT_EQ(model.measurements(), 0);
@@ -111,7 +111,7 @@ TEST(CostModel, ModulesThatWereNotMeasuredLearnNothing) {
   Random random(3);
   for (int n = 0; n < 20; ++n) {
     Load load = random_microbatch(random);
-    load[Module::kAudio] = {};  // no load: its seconds are not its cost
+    load[CostModule::kAudio] = {};  // no load: its seconds are not its cost
     learn(model, {load, {-1, 0.5, 20}});
   }
   const Load sample = random_microbatch(random);

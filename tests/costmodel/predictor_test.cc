@@ -249,8 +249,8 @@ TEST(Predictor, AMicrobatchOfSeveralLengthsIsTheSumOverItsSequences) {
   profile.modules[0] = bent_profile();
   const CostModel model(profile, {});
   std::vector<Load> samples(2);
-  samples[0][Module::kVision] = load_of(64, 40);
-  samples[1][Module::kVision] = load_of(4096, 1);
+  samples[0][CostModule::kVision] = load_of(64, 40);
+  samples[1][CostModule::kVision] = load_of(4096, 1);
   Load all;
   for (const Load& sample : samples) all += sample;
   const double exact = kFixedSeconds + 40 * hidden(64) + hidden(4096);

@@ -26,7 +26,7 @@ CostProfile measured_profile() {
 
 // Mean relative error of one module's sample costs by bucket; -1 for buckets without samples.
 std::vector<double> errors_by_bucket(const CostModel& model, const EmulatedTrainer& trainer,
-                                     Module module, std::int64_t step) {
+                                     CostModule module, std::int64_t step) {
   std::vector<double> sums(kShapeBuckets, 0);
   std::vector<double> counts(kShapeBuckets, 0);
   const auto m = static_cast<std::size_t>(module);
@@ -45,7 +45,7 @@ std::vector<double> errors_by_bucket(const CostModel& model, const EmulatedTrain
 }
 
 struct ExpensiveBucket {
-  Module module;
+  CostModule module;
   std::size_t bucket;
 };
 
@@ -70,7 +70,7 @@ std::vector<ExpensiveBucket> buckets_that_matter(const CostProfile& profile) {
 HiddenCost with_expensive_bucket(const CostProfile& profile, const ExpensiveBucket& expensive) {
   HiddenCost hidden = cost_of(profile);
   hidden.seconds = [plain = hidden.seconds, profile, expensive](
-                       Module module, std::span<const Load> samples, std::int64_t step) {
+                       CostModule module, std::span<const Load> samples, std::int64_t step) {
     double seconds = plain(module, samples, step);
     if (module != expensive.module) return seconds;
     const ModuleCoefficients& c = profile.modules[static_cast<std::size_t>(module)].coefficients;
@@ -94,7 +94,7 @@ TEST(Scenario, AShapeBucketIsMoreExpensiveThanProfiled) {
       for (int step = 0; step < 60; ++step) {
         trainer.run_step(model);
         for (std::size_t m = 0; m < kModules; ++m) {
-          const auto module = static_cast<Module>(m);
+          const auto module = static_cast<CostModule>(m);
           const auto errors = errors_by_bucket(model, trainer, module, step);
           for (std::size_t b = 0; b < kShapeBuckets; ++b) {
             if (module == expensive.module && b == expensive.bucket) {
@@ -178,9 +178,9 @@ TEST(Scenario, TheEncoderIsUnfrozen) {
   for (const std::uint64_t seed : kSeeds) {
     SCOPED_TRACE(seed);
     HiddenCost hidden = cost_of(profile);
-    hidden.seconds = [plain = hidden.seconds](Module module, std::span<const Load> samples,
+    hidden.seconds = [plain = hidden.seconds](CostModule module, std::span<const Load> samples,
                                               std::int64_t step) {
-      return plain(module, samples, step) * (module == Module::kVision && step >= 100 ? 3 : 1);
+      return plain(module, samples, step) * (module == CostModule::kVision && step >= 100 ? 3 : 1);
     };
     EmulatedTrainer trainer(hidden, {.seed = seed});
     CostModel model(profile, {});
@@ -195,7 +195,8 @@ TEST(Scenario, TheEncoderIsUnfrozen) {
       }
       if (step < 130) continue;
       for (std::size_t m = 0; m < kModules; ++m) {
-        for (const double error : errors_by_bucket(model, trainer, static_cast<Module>(m), step)) {
+        for (const double error :
+             errors_by_bucket(model, trainer, static_cast<CostModule>(m), step)) {
           EXPECT_LE(error, 0.05) << m << " step " << step;
         }
       }
@@ -212,16 +213,16 @@ TEST(Scenario, AModuleOfASmallJobChanges) {
       SCOPED_TRACE(testing::Message() << change << ", seed " << seed);
       HiddenCost hidden = cost_of(profile);
       hidden.seconds = [plain = hidden.seconds, change](
-                           Module module, std::span<const Load> samples, std::int64_t step) {
+                           CostModule module, std::span<const Load> samples, std::int64_t step) {
         return plain(module, samples, step) *
-               (module == Module::kVision && step >= 100 ? change : 1);
+               (module == CostModule::kVision && step >= 100 ? change : 1);
       };
       EmulatedTrainer trainer(hidden, {.ranks = 2, .microbatches = 1, .seed = seed});
       CostModel model(profile, {});
       for (int step = 0; step < 160; ++step) {
         trainer.run_step(model);
         if (step < 130) continue;
-        for (const double error : errors_by_bucket(model, trainer, Module::kVision, step)) {
+        for (const double error : errors_by_bucket(model, trainer, CostModule::kVision, step)) {
           EXPECT_LE(error, 0.05) << "step " << step;
         }
       }
@@ -263,7 +264,7 @@ TEST(Scenario, OutliersDoNotChangeFactors) {
   const CostProfile profile = measured_profile();
   for (const std::uint64_t seed : kSeeds) {
     SCOPED_TRACE(seed);
-    HiddenCost hidden = with_expensive_bucket(profile, {Module::kVision, 15});
+    HiddenCost hidden = with_expensive_bucket(profile, {CostModule::kVision, 15});
     hidden.slowdown = [](std::int32_t rank, std::int64_t) { return rank == 5 ? 1.2 : 1.0; };
     EmulatedTrainer trainer(hidden, {.seed = seed});
     CostModel calm(profile, {});

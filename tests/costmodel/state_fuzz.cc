@@ -12,13 +12,13 @@
 
 namespace {
 
-using isocost::Module;
+using isocost::CostModule;
 
 isocost::Load some_load() {
   isocost::Load load;
-  load[Module::kVision].add_sequence(1024);
-  load[Module::kAudio].add_sequence(700);
-  load[Module::kLlm].add_sequence(900);
+  load[CostModule::kVision].add_sequence(1024);
+  load[CostModule::kAudio].add_sequence(700);
+  load[CostModule::kLlm].add_sequence(900);
   return load;
 }
 

@@ -18,10 +18,10 @@ inline std::vector<Load> random_samples(Random& random) {
   for (Load& load : samples) {
     const auto patches = static_cast<std::int64_t>(64 + random.below(4000));
     const auto positions = static_cast<std::int64_t>(50 + random.below(1500));
-    load[Module::kVision].add_sequence(patches);
-    load[Module::kAudio].add_sequence(positions);
-    load[Module::kLlm].add_sequence(patches / 4 + positions / 2 +
-                                    static_cast<std::int64_t>(random.below(800)));
+    load[CostModule::kVision].add_sequence(patches);
+    load[CostModule::kAudio].add_sequence(positions);
+    load[CostModule::kLlm].add_sequence(patches / 4 + positions / 2 +
+                                        static_cast<std::int64_t>(random.below(800)));
   }
   return samples;
 }

@@ -67,13 +67,13 @@ std::vector<T> values(const std::vector<NamedTensor>& tensors, std::string_view 
 Load load_of(const std::vector<NamedTensor>& tensors) {
   Load load;
   for (const auto patches : values<std::int32_t>(tensors, "vision.lengths")) {
-    load[Module::kVision].add_sequence(patches);
+    load[CostModule::kVision].add_sequence(patches);
   }
   for (const auto frames : values<std::int32_t>(tensors, "audio.lengths")) {
-    load[Module::kAudio].add_sequence(frames / 2);
+    load[CostModule::kAudio].add_sequence(frames / 2);
   }
   for (const auto tokens : values<std::int32_t>(tensors, "llm.lengths")) {
-    load[Module::kLlm].add_sequence(tokens);
+    load[CostModule::kLlm].add_sequence(tokens);
   }
   for (const auto label : values<std::int64_t>(tensors, "llm.labels")) {
     load.label_tokens += label != kIgnoredLabel ? 1 : 0;
@@ -165,8 +165,8 @@ TEST(Recipe, LoadIsThatOfTheTensorsWhereLimitsCut) {
   expect_load_is_that_of_tensors(sample, options);
   const Load load = *Recipe::create(options)->load(sample.shape);
   EXPECT_EQ(load.label_tokens, 6);
-  EXPECT_LE(load[Module::kVision].units, 40 + 3 * 8);
-  EXPECT_EQ(load[Module::kAudio].units, 26);  // 50 frames, padded to 52
+  EXPECT_LE(load[CostModule::kVision].units, 40 + 3 * 8);
+  EXPECT_EQ(load[CostModule::kAudio].units, 26);  // 50 frames, padded to 52
 }
 
 // A sample with every modality has exactly the tensors of the schema that the recipe computes, but

@@ -182,7 +182,7 @@ class Reader:
         file = self.directory / "block.cc"
         file.write_text(block.text)
         compiler, *flags = outside_flags("tests/trainer_adapter/torch/torch_loader_test.cc")
-        self.run(compiler, *flags, "-fsyntax-only", f"-I{self.prefix}/include/isocost", file)
+        self.run(compiler, *flags, "-fsyntax-only", f"-I{self.prefix}/include", file)
 
     def read_json(self, block):
         if not block.records:

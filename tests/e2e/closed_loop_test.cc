@@ -220,8 +220,9 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   });
   EXPECT_GT(run_result.summary.measurements, 100);
   EXPECT_EQ(run_result.summary.measurements_rejected, 0);
-  EXPECT_LT(run_result.summary.prediction_error_ratio.at(static_cast<std::size_t>(Module::kLlm)),
-            0.05);
+  EXPECT_LT(
+      run_result.summary.prediction_error_ratio.at(static_cast<std::size_t>(CostModule::kLlm)),
+      0.05);
 }
 
 // One rank is slow, and pictures are more expensive than profiled. Correction changes the plans but
@@ -396,6 +397,7 @@ Trained train(const LoggedNode& serving, const StartPoint& start, std::uint32_t 
   ClientOptions options;
   options.endpoint = serving.endpoint();
   options.start = start;
+  options.accept_other_data = true;  // the tests make states by hand
   const auto client = Client::connect(options).value();
   EXPECT_EQ(client->welcome().start.cost_model_state, "");
   for (std::uint32_t end = start.epoch + epochs; trained.state.epoch < end; ++trained.state.epoch) {
@@ -511,6 +513,7 @@ TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   ClientOptions of_client;
   of_client.endpoint = serving.endpoint();
   of_client.start = saved;
+  of_client.accept_other_data = true;
   const auto client = Client::connect(of_client).value();
   bool sent = false;
   for (int microbatches = 0; microbatches < 200; ++microbatches) {

@@ -150,7 +150,7 @@ class PipelineTrainer : public LoopTest {
   std::string write_profile() const {
     CostProfile profile = CostProfile::stated_default();
     for (std::size_t m = 0; m < kModules; ++m) {
-      const bool encoder = m != static_cast<std::size_t>(Module::kLlm);
+      const bool encoder = m != static_cast<std::size_t>(CostModule::kLlm);
       ModuleCoefficients& coefficients = profile.modules.at(m).coefficients;
       coefficients.per_microbatch = encoder ? kEncoderLaunch : 0;
       if (encoder) coefficients.per_unit *= 5;

@@ -59,6 +59,7 @@ class Resume : public LoopTest {
     options.rank = rank;
     options.world_size = ranks;
     options.start = start;
+    options.accept_other_data = start && start->cursor == 0;
     return options;
   }
 

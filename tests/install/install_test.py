@@ -36,9 +36,9 @@ def owner(library):
     raise AssertionError(f"no package owns {file}")
 
 
-def build_outside(folder):
+def build_outside(folder, name=None):
     """Copies the project `folder` away from this tree, and builds it against PREFIX. Returns its program."""
-    copy = DIRECTORY / folder.name
+    copy = DIRECTORY / (name or folder.name)
     shutil.copytree(folder, copy)
     launcher = shutil.which("ccache")
     run("cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
@@ -62,6 +62,7 @@ class Installed(unittest.TestCase):
 
     def train(self, trainer, *arguments):
         """The output of `trainer`, which takes one epoch from the installed program."""
+        arguments = [str(part) for part in arguments]
         node = subprocess.Popen(
             [str(part) for part in (self.program, "serve", "--data", self.shards, "--ranks", 1, "--microbatches", 2,
                                     "--global-batch-size", 8, "--epochs", 1, "--bind", "tcp://127.0.0.1:*")],
@@ -113,11 +114,51 @@ class Installed(unittest.TestCase):
         self.assertRegex(self.train(trainer, "ENDPOINT"), rf"^{len(TEXTS)} samples, \d+ tokens\n$")
         self.assertGreater(int(self.train(trainer, "ENDPOINT").split()[2]), tokens)
         self.assertNotIn("torch", run("ldd", trainer))
+        self.assertNotIn("tbb", run("ldd", trainer))
+
+    def test_a_client_without_a_node_says_why(self):
+        trainer = build_outside(SOURCE / "tests/install/text_client", "refused")
+        refused = subprocess.run([trainer, "tcp://127.0.0.1:x"], capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(refused.returncode, 1)
+        self.assertTrue(refused.stderr.startswith("text_client: "), refused.stderr)
 
     def test_the_minimal_trainer_outside_the_tree(self):
         trainer = build_outside(SOURCE / "examples/minimal_trainer")
         output = self.train(trainer, "--endpoint", "ENDPOINT")
         self.assertEqual(len(output.splitlines()), len(TEXTS) // 8, output)
+
+    def test_the_distributed_trainer_outside_the_tree(self):
+        trainer = build_outside(SOURCE / "examples/distributed_trainer")
+        output = self.train(trainer, "--endpoint", "ENDPOINT", "--rank", 0, "--world-size", 1, "--store",
+                            DIRECTORY / "ranks", "--checkpoint", DIRECTORY / "checkpoint.pt")
+        self.assertEqual(len(output.splitlines()), len(TEXTS) // 8, output)
+        self.assertTrue((DIRECTORY / "checkpoint.pt").is_file())
+
+    def test_the_public_headers_are_installed_and_no_others(self):
+        include = PREFIX / "include"
+        self.assertEqual([entry.name for entry in include.iterdir()], ["isocost"])
+        installed = {str(file.relative_to(include)) for file in include.rglob("*.h")}
+        listed = set(re.findall(r"^\| `(isocost/[a-z_/]+\.h)` \|", (SOURCE / "docs/compatibility.md").read_text(),
+                                re.MULTILINE))
+        self.assertEqual({name for name in installed if name.count("/") == 1}, listed)
+        # A user's own base/log.h hides none of ours, since ours are included by their folder.
+        for name in sorted(installed):
+            text = (include / name).read_text()
+            self.assertNotRegex(text, r'#include "', name)
+            for other in re.findall(r"#include <(isocost/[^>]+)>", text):
+                self.assertIn(other, installed, name)
+
+    def test_the_public_headers_compile_alone_without_a_warning(self):
+        own = DIRECTORY / "own/base"
+        own.mkdir(parents=True)
+        (own / "log.h").write_text('#error "a user\'s own header"\n')
+        flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
+                 f"-I{own.parent}", f"-I{PREFIX / 'include'}"]
+        for name in ("client", "normalise", "own_work", "replicas", "state", "base/result", "base/tensor"):
+            with self.subTest(name=name):
+                file = DIRECTORY / "one.cc"
+                file.write_text(f"#include <isocost/{name}.h>\n#include <isocost/{name}.h>\nint main() {{}}\n")
+                run("g++", *flags, file)
 
     def test_below_usr_local_the_python_package_is_where_debians_python_looks(self):
         staged = DIRECTORY / "staged"

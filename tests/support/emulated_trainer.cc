@@ -18,7 +18,7 @@ std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
 void add_images(Load& load, Random& random, std::int64_t count, std::int64_t least,
                 std::int64_t most) {
   for (std::int64_t i = 0; i < count; ++i) {
-    load[Module::kVision].add_sequence(4 * between(random, least / 4, most / 4));
+    load[CostModule::kVision].add_sequence(4 * between(random, least / 4, most / 4));
   }
 }
 
@@ -41,15 +41,15 @@ Load draw_sample(Random& random) {
       text = between(random, 30, 200);
       break;
     case 4:
-      load[Module::kAudio].add_sequence(between(random, 80, 1500));
+      load[CostModule::kAudio].add_sequence(between(random, 80, 1500));
       text = between(random, 20, 200);
       break;
     default:
       text = between(random, 100, 3000);
   }
   load.label_tokens = text;
-  load[Module::kLlm].add_sequence(load[Module::kVision].units / 4 + load[Module::kAudio].units / 2 +
-                                  text);
+  load[CostModule::kLlm].add_sequence(load[CostModule::kVision].units / 4 +
+                                      load[CostModule::kAudio].units / 2 + text);
   return load;
 }
 
@@ -63,7 +63,7 @@ double normal(Random& random) {
 
 HiddenCost cost_of(const CostProfile& profile) {
   HiddenCost hidden;
-  hidden.seconds = [profile](Module module, std::span<const Load> samples, std::int64_t) {
+  hidden.seconds = [profile](CostModule module, std::span<const Load> samples, std::int64_t) {
     ModuleLoad load;
     for (const Load& sample : samples) load += sample[module];
     return predict(profile.modules.at(static_cast<std::size_t>(module)).coefficients, load).count();
@@ -133,7 +133,7 @@ double EmulatedTrainer::slowest_rank(const Planned& planned, std::int64_t step) 
       const auto samples =
           samples_of(planned, static_cast<std::size_t>(rank * options_.microbatches + m));
       for (std::size_t i = 0; i < kModules; ++i) {
-        seconds += hidden_.seconds(static_cast<Module>(i), samples, step);
+        seconds += hidden_.seconds(static_cast<CostModule>(i), samples, step);
       }
     }
     slowest = std::max(slowest, seconds * hidden_.slowdown(rank, step));
@@ -149,7 +149,7 @@ double EmulatedTrainer::oracle(const std::vector<Load>& samples, std::int64_t st
   for (const Load& sample : samples) {
     const Load twice[] = {sample, sample};
     for (std::size_t i = 0; i < kModules; ++i) {
-      const auto module = static_cast<Module>(i);
+      const auto module = static_cast<CostModule>(i);
       costs.push_back(hidden_.seconds(module, twice, step) -
                       hidden_.seconds(module, std::span(twice).first(1), step));
     }
@@ -181,7 +181,7 @@ EmulatedStep EmulatedTrainer::run_step(CostModel& model) {
     for (const Load& sample : samples) measurement.load += sample;
     const double hiccup = noise_.uniform() < options_.outliers ? 10 : 1;
     for (std::size_t i = 0; i < kModules; ++i) {
-      const double exact = hidden_.seconds(static_cast<Module>(i), samples, step_) *
+      const double exact = hidden_.seconds(static_cast<CostModule>(i), samples, step_) *
                            hidden_.slowdown(measurement.rank, step_);
       measurement.seconds.at(i) =
           exact > 0 ? exact * hiccup * (1 + options_.noise * normal(noise_)) : -1;

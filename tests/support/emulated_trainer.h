@@ -14,7 +14,8 @@ namespace isocost {
 /// The true seconds of an emulated machine, which the cost model does not know.
 struct HiddenCost {
   /// Returns the seconds of one module for a microbatch at a step, on a rank of slowdown 1.
-  std::function<double(Module module, std::span<const Load> samples, std::int64_t step)> seconds;
+  std::function<double(CostModule module, std::span<const Load> samples, std::int64_t step)>
+      seconds;
   /// Returns the factor on a rank's seconds.
   std::function<double(std::int32_t rank, std::int64_t step)> slowdown = [](auto, auto) {
     return 1.0;

@@ -88,9 +88,9 @@ TEST(Client, AMicrobatchOverTheLimitIsAnError) {
   auto client = Client::connect(options);
   Status status = {};
   if (!client) {  // the microbatch came before connect() returned
-    status = tl::unexpected(client.error());
+    status = client.error();
   } else if (auto next = (*client)->next({}); !next) {
-    status = tl::unexpected(next.error());
+    status = next.error();
   }
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code(), ErrorCode::kCorrupt);
@@ -238,6 +238,60 @@ TEST(Client, ALateClientLearnsWhyTheNodeFailed) {
   EXPECT_NE(late.error().message().find("cat.png is broken"), std::string::npos);
 }
 
+// A drained node is no end of an epoch: a loop that asks no more than `*` and the optional throws.
+TEST(Client, ADrainedNodeIsAnErrorOfItsOwnAndSaysWhereToResume) {
+  ScriptedNode node(server_options(), 5, kBytes, 2);
+  const auto client = Client::connect(client_options(node.endpoint())).value();
+  EXPECT_EQ(client->resume_point(), std::nullopt);
+  ASSERT_TRUE(client->next().value().has_value());
+  node.server().fail(Error(ErrorCode::kDraining, "it is draining"), Position{0, 3, 0});
+  try {
+    while (const auto microbatch = *client->next()) {
+    }
+    // The script ends its only epoch before it is drained: then the end comes, once.
+    ASSERT_TRUE(client->epoch_end().has_value());
+  } catch (const Exception& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kDraining);
+    EXPECT_STREQ(error.what(), "the node stops: it is draining");
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  const auto late = Client::connect(client_options(node.endpoint(), 1));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code(), ErrorCode::kDraining);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(4000)) << "it does not wait";
+  EXPECT_EQ(client->resume_point(), (Position{0, 3, 0}));
+}
+
+TEST(Client, AStateWithoutItsDataIsRefused) {
+  ScriptedNode node(server_options(), 1, kBytes);
+  ClientOptions options = client_options(node.endpoint());
+  options.start = StartPoint{0, 1, 2, ""};
+  const auto refused = Client::connect(options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message().find("accept_other_data"), std::string::npos);
+  options.accept_other_data = true;
+  EXPECT_TRUE(Client::connect(options).has_value());
+}
+
+TEST(Client, TensorsHaveTheNamesOfPythonsArguments) {
+  ScriptedNode node(server_options(), 1, kBytes);
+  const auto client = Client::connect(client_options(node.endpoint())).value();
+  const std::optional<Microbatch> microbatch = client->next().value();
+  ASSERT_TRUE(microbatch.has_value());
+  EXPECT_TRUE(microbatch->contains("vision_patches"));
+  EXPECT_EQ((*microbatch)["vision_patches"].data, microbatch->find("vision.patches")->data);
+  EXPECT_EQ(microbatch->find("audio_mel"), nullptr);
+  try {
+    static_cast<void>((*microbatch)["audio_mel"]);
+    ADD_FAILURE() << "there is no sound";
+  } catch (const Exception& error) {
+    EXPECT_NE(std::string(error.what()).find("it has vision_patches"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(static_cast<void>(microbatch->find("patches")), Exception);
+}
+
 TEST(Client, NoticesADeadNode) {
   auto node = std::make_unique<ScriptedNode>(server_options(), 5, kBytes);
   const auto client = Client::connect(client_options(node->endpoint())).value();
@@ -295,6 +349,7 @@ TEST(Client, ATimeoutNamesTheEndpoint) {
 TEST(Client, ValidReportsArriveAndInvalidOnesAreRefused) {
   ScriptedNode node(server_options(), 1, kBytes);
   const auto client = Client::connect(client_options(node.endpoint())).value();
+  ASSERT_TRUE(client->next().value().has_value());
   EXPECT_FALSE(client->report({{}, {std::nan(""), 0, 0}}).has_value());
   EXPECT_FALSE(client->report({{}, {0, std::numeric_limits<double>::infinity(), 0}}).has_value());
   for (const double no_time : {86'401.0, -5.0, 1e-12}) {

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/trainer_adapter/fake_connection.h"
@@ -113,12 +116,62 @@ TEST_F(HandOutTest, ACallerThatPreparesAheadSaysWhereTheLoopIs) {
   EXPECT_EQ(acknowledged(), Steps{0});
   ahead.acknowledge();
   EXPECT_EQ(acknowledged(), Steps{1});
-  ahead.send(Report{});
-  ahead.send(Report{});
+  EXPECT_TRUE(ahead.send(Report{}));
+  EXPECT_TRUE(ahead.send(Report{}));
   const auto reports = connection_.take<Report>();
   ASSERT_EQ(reports.size(), 2U);
   EXPECT_EQ(reports[0].data_wait_s, 3);
   EXPECT_EQ(reports[1].data_wait_s, 0) << "it counts once";
+}
+
+TEST_F(HandOutTest, AReportOfWhatHasNotComeIsAnError) {
+  const auto report_of = [this](Position position) {
+    Report report;
+    report.position = position;
+    return hand_out_.send(report);
+  };
+  const Status none = report_of({0, 0, 0});
+  ASSERT_FALSE(none.has_value());
+  EXPECT_NE(none.error().message().find("the last is none"), std::string::npos);
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_FALSE(report_of({0, 0, 0}).has_value()) << "it is ready, but was not handed out";
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_TRUE(report_of({0, 0, 0}));
+  const Status ahead = report_of({0, 1, 0});
+  ASSERT_FALSE(ahead.has_value());
+  EXPECT_EQ(ahead.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(ahead.error().message().find("epoch 0, step 1, microbatch 0 was not received yet"),
+            std::string::npos)
+      << ahead.error().message();
+  EXPECT_FALSE(report_of({1, 0, 0}).has_value());
+  EXPECT_EQ(connection_.take<Report>().size(), 1U);
+}
+
+// The thread that came first gets its microbatch.
+TEST_F(HandOutTest, ASecondThreadIsNoticed) {
+  constexpr int kThreads = 4;
+  std::atomic<int> refused = 0;
+  std::atomic<int> taken = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        const auto next = hand_out_.next({});
+        if (next) {
+          taken += 1;
+          return;
+        }
+        EXPECT_EQ(next.error().code(), ErrorCode::kInvalidArgument);
+        EXPECT_NE(next.error().message().find("another thread"), std::string::npos);
+        if (++refused < kThreads - 1) return;
+        EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+      });
+    }
+  }
+  EXPECT_EQ(refused, kThreads - 1);
+  EXPECT_EQ(taken, 1);
+  EXPECT_TRUE(hand_out_.add(microbatch_at(1)));
+  EXPECT_EQ(next_step(), 1U) << "one thread at a time may be another each time";
 }
 
 TEST_F(HandOutTest, AFailureComesAfterWhatWasReady) {
@@ -163,7 +216,7 @@ TEST_F(HandOutTest, SendsNothingForTheTrainerAfterItIsClosed) {
   hand_out_.use({0, 1, 0}, {});
   hand_out_.acknowledge();
   hand_out_.close(true);
-  hand_out_.send(Report{});
+  EXPECT_EQ(hand_out_.send(Report{}).error().code(), ErrorCode::kCancelled);
   hand_out_.send(ProfileUpdate{});
   EXPECT_EQ(hand_out_.next({}).error().code(), ErrorCode::kCancelled);
   EXPECT_TRUE(connection_.sent.empty());

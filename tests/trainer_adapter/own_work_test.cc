@@ -18,21 +18,21 @@ class OwnWorkTest : public testing::Test {
 
 TEST_F(OwnWorkTest, AddsTheTimeSinceTheLastCallToItsModule) {
   now_ += 2s;
-  work_.add(Module::kVision);
+  work_.add(CostModule::kVision);
   now_ += 3s;
-  work_.add(Module::kLlm);
+  work_.add(CostModule::kLlm);
   now_ += 5s;
-  work_.add(Module::kVision);
+  work_.add(CostModule::kVision);
   EXPECT_EQ(work_.seconds(), (std::array<double, kModules>{7, kNotMeasured, 3}));
 }
 
 TEST_F(OwnWorkTest, LeavesCommunicationOut) {
   now_ += 2s;
-  work_.add(Module::kLlm);
+  work_.add(CostModule::kLlm);
   now_ += 4s;
   work_.leave_out();
   now_ += 1s;
-  work_.add(Module::kLlm);
+  work_.add(CostModule::kLlm);
   now_ += 8s;
   work_.leave_out();
   EXPECT_EQ(work_.seconds(), (std::array<double, kModules>{kNotMeasured, kNotMeasured, 3}));

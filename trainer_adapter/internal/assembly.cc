@@ -50,9 +50,10 @@ Result<NamedTensor> sum_lengths(const NamedTensor& lengths, const TensorEntry& s
   return NamedTensor{std::string(sums_entry.name), std::move(made)};
 }
 
-constexpr const TensorEntry& kLlmLengths = tensor_entry(Module::kLlm, TensorRole::kLengths);
-constexpr const TensorEntry& kLlmLabels = tensor_entry(Module::kLlm, TensorRole::kLabels);
-constexpr const TensorEntry& kLossWeights = tensor_entry(Module::kLlm, TensorRole::kLossWeights);
+constexpr const TensorEntry& kLlmLengths = tensor_entry(CostModule::kLlm, TensorRole::kLengths);
+constexpr const TensorEntry& kLlmLabels = tensor_entry(CostModule::kLlm, TensorRole::kLabels);
+constexpr const TensorEntry& kLossWeights =
+    tensor_entry(CostModule::kLlm, TensorRole::kLossWeights);
 
 // Weights of turns, for the samples that have some.
 struct TurnWeights {
@@ -67,7 +68,7 @@ Status weigh_turns(std::span<float> weights, const TurnWeights& turns, std::size
   if (rows == 0) return {};
   if (rows != weights.size()) {
     return Error(ErrorCode::kCorrupt,
-                 std::string(tensor_entry(Module::kLlm, TensorRole::kTurnWeights).name) +
+                 std::string(tensor_entry(CostModule::kLlm, TensorRole::kTurnWeights).name) +
                      ": not one for each token");
   }
   const auto factors = turns.values.as<float>().subspan(first, rows);

@@ -83,6 +83,7 @@ Hello ClientSession::hello() {
   if (welcome_) hello.job = welcome_->job;
   hello.has_start = options_.start.has_value();
   if (options_.start) hello.start = *options_.start;
+  if (options_.accept_other_data) hello.start.cursor = 0;
   hello.hardware = options_.hardware;
   hello.layout = options_.layout;
   return hello;
@@ -107,7 +108,7 @@ Status ClientSession::take(Message message, std::span<const std::span<const std:
   } else if (const auto* refusal = std::get_if<Refusal>(&message)) {
     on_refusal(*refusal);
   } else if (const auto* failure = std::get_if<Failure>(&message)) {
-    return Error(failure->code, "the node failed: " + failure->message);
+    on_failure(*failure);
   } else if (const auto* notice = std::get_if<Notice>(&message)) {
     log(options_.log, LogLevel::kWarning, "the node: " + notice->text);
   }
@@ -153,6 +154,14 @@ void ClientSession::on_refusal(const Refusal& refusal) {
   connection_.set_heartbeat(kHelloInterval / 2);
 }
 
+void ClientSession::on_failure(const Failure& failure) {
+  const bool draining = failure.code == ErrorCode::kDraining;
+  std::optional<Position> resume_point;
+  if (failure.has_resume_point) resume_point = failure.resume_point;
+  fail(Error(failure.code, (draining ? "the node stops: " : "the node failed: ") + failure.message),
+       resume_point);
+}
+
 // Receives blocks, at most as many as the node has credit for, so that a flood does not keep this
 // thread from other work.
 void ClientSession::receive_blocks() {
@@ -187,9 +196,9 @@ void ClientSession::check_silence(std::chrono::nanoseconds silence) {
 }
 
 // Ends a `join` that still waits and what the trainer waits for. The first error counts.
-void ClientSession::fail(const Error& error) {
+void ClientSession::fail(const Error& error, const std::optional<Position>& resume_point) {
   set_answer(error);
-  hand_out_.fail(error);
+  hand_out_.fail(error, resume_point);
 }
 
 // Ends `join`. The first answer counts.

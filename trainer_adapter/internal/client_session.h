@@ -49,10 +49,11 @@ class ClientSession {
   void on_welcome(const Welcome& welcome);
   void attach(const Welcome& welcome);
   void on_refusal(const Refusal& refusal);
+  void on_failure(const Failure& failure);
   void receive_blocks();
   void on_tick(std::chrono::nanoseconds silence);
   void check_silence(std::chrono::nanoseconds silence);
-  void fail(const Error& error);
+  void fail(const Error& error, const std::optional<Position>& resume_point = {});
   void set_answer(Result<Welcome> answer) ISOCOST_EXCLUDES(mutex_);
 
   const ClientOptions& options_;

@@ -1,12 +1,40 @@
 #include "trainer_adapter/internal/hand_out.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "transport/wire/wire.h"
 #include "transport/zmq/connection.h"
 
 namespace isocost {
+
+namespace {
+
+// Notices a second thread: the loop's order of microbatches, and which of them is in use, have a
+// meaning for one thread only.
+class OneThread {
+ public:
+  explicit OneThread(std::atomic<bool>& taken) : taken_(taken), alone_(!taken.exchange(true)) {}
+  ~OneThread() {
+    if (alone_) taken_ = false;
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+  bool alone() const { return alone_; }
+
+ private:
+  std::atomic<bool>& taken_;
+  const bool alone_;
+};
+
+std::string text_of(const Position& position) {
+  return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
+         ", microbatch " + std::to_string(position.microbatch);
+}
+
+}  // namespace
 
 HandOut::HandOut(const ClientOptions& options, Connection& connection)
     : prefetch_(std::clamp<std::uint32_t>(options.prefetch, 1, kMaxCredit)),
@@ -53,10 +81,18 @@ void HandOut::return_credit() {
   spend_credit();
 }
 
-void HandOut::fail(Error error) {
+void HandOut::fail(Error error, const std::optional<Position>& resume_point) {
   const MutexLock lock(mutex_);
-  if (!failure_) failure_ = std::move(error);
+  if (!failure_) {
+    failure_ = std::move(error);
+    resume_point_ = resume_point;
+  }
   changed_.notify_all();
+}
+
+std::optional<Position> HandOut::resume_point() const {
+  const MutexLock lock(mutex_);
+  return resume_point_;
 }
 
 void HandOut::recover() {
@@ -71,6 +107,12 @@ bool HandOut::is_over() const {
 
 Result<std::optional<Microbatch>> HandOut::next(const std::stop_token& stop) {
   const auto asked = Clock::now();
+  const OneThread thread(asked_for_);
+  if (!thread.alone()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "next: another thread waits for a microbatch of this client. Take microbatches on "
+                 "one thread, or connect a client for each rank");
+  }
   const MutexLock lock(mutex_);
   begin_wait();
   const bool woken =
@@ -89,6 +131,8 @@ Result<std::optional<Microbatch>> HandOut::next(const std::stop_token& stop) {
 
 bool HandOut::wait(std::chrono::milliseconds limit) {
   const auto asked = Clock::now();
+  const OneThread thread(asked_for_);
+  if (!thread.alone()) return true;  // `next` tells why
   const MutexLock lock(mutex_);
   begin_wait();
   const bool ready =
@@ -109,12 +153,21 @@ void HandOut::acknowledge() {
   if (!closed_) end_use();
 }
 
-void HandOut::send(Report report) {
+Status HandOut::send(Report report) {
   const MutexLock lock(mutex_);
-  if (closed_) return;
+  if (closed_) {
+    return Error(ErrorCode::kCancelled, "report: the client is closed. Report before close()");
+  }
+  if (!taken_ || report.position > *taken_) {
+    return Error(ErrorCode::kInvalidArgument, "report: " + text_of(report.position) +
+                                                  " was not received yet; the last is " +
+                                                  (taken_ ? text_of(*taken_) : "none") +
+                                                  ". Report a microbatch that next() returned");
+  }
   report.data_wait_s = std::chrono::duration<double>(data_wait_).count();
   data_wait_ = {};
   connection_.send(report);
+  return {};
 }
 
 void HandOut::send(const ProfileUpdate& profile) {
@@ -175,6 +228,7 @@ std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
   microbatches_ready_ -= 1;
   top_up();
   auto& microbatch = std::get<Microbatch>(ready);
+  taken_ = microbatch.header.position;
   microbatch.waited = Clock::now() - asked;
   return std::move(microbatch);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -40,9 +41,9 @@ class HandOut {
   bool add(const EpochEnd& end);
   /// Grants the credit again that the node has spent on a microbatch that came before.
   void return_credit();
-  /// Ends the sequence with an error, which `next` returns after all that was added. The first
-  /// error counts.
-  void fail(Error error);
+  /// Ends the sequence with an error, which `next` returns after all that was added, and the point
+  /// where training resumes, if the node said it. The first error counts.
+  void fail(Error error, const std::optional<Position>& resume_point = {});
   /// Forgets the error: microbatches may be added again.
   void recover();
   /// Returns whether nothing more can be added: the last epoch has ended, or `fail` was called.
@@ -55,9 +56,11 @@ class HandOut {
   void use(const Position& position, std::chrono::nanoseconds waited);
   void acknowledge();
   const std::optional<EpochEnd>& epoch_end() const { return epoch_end_; }
+  std::optional<Position> resume_point() const;
 
-  /// Sends a report with the time that the loop was blocked since the last one.
-  void send(Report report);
+  /// Sends a report with the time that the loop was blocked since the last one. Errors:
+  /// kInvalidArgument for a microbatch that was not handed out yet, kCancelled after `close`.
+  Status send(Report report);
   void send(const ProfileUpdate& profile);
 
   /// Ends waits, and sends nothing more for the trainer. Acknowledges the microbatch in use first
@@ -79,13 +82,15 @@ class HandOut {
   const std::uint32_t prefetch_;
   const bool prepares_ahead_;
   Connection& connection_;
-  std::optional<EpochEnd> epoch_end_;  // used by the thread that calls `next` only
+  std::optional<EpochEnd> epoch_end_;    // used by the thread that calls `next` only
+  std::atomic<bool> asked_for_ = false;  // whether a thread is in `next` or `wait`
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::deque<Ready> ready_ ISOCOST_GUARDED_BY(mutex_);
   std::uint32_t microbatches_ready_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Position> resume_point_ ISOCOST_GUARDED_BY(mutex_);  // said with the failure
   bool last_epoch_ended_ ISOCOST_GUARDED_BY(mutex_) = false;
   bool closed_ ISOCOST_GUARDED_BY(mutex_) = false;
   // The session that credit is granted in; empty: the node would ignore credit.
@@ -94,6 +99,7 @@ class HandOut {
   std::uint32_t credit_out_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Position> taken_ ISOCOST_GUARDED_BY(mutex_);  // the last one that `next` returned
   // Time that the loop was blocked since the last report.
   std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};
 };

@@ -17,7 +17,7 @@ namespace isocost {
 
 /// Version of the wire format. A peer of another version is refused with a message that names both
 /// versions. See docs/wire_format.md.
-inline constexpr std::uint16_t kProtocolVersion = 5;
+inline constexpr std::uint16_t kProtocolVersion = 6;
 
 /// Position of a microbatch in a rank's sequence. Positions are ordered as microbatches are
 /// delivered.
@@ -139,7 +139,7 @@ struct TensorSpec {
 /// ModuleLoad (patches, audio positions), counted along the packed sequences of all samples of a
 /// microbatch. An encoder that merges k of them into one output divides by k.
 struct Route {
-  Module module = Module::kVision;
+  CostModule module = CostModule::kVision;
   std::uint32_t sample = 0;           ///< Index into this microbatch's samples.
   std::uint32_t first_unit = 0;       ///< First unit of the sample in this microbatch.
   std::uint32_t units = 0;            ///< Units of the sample.
@@ -242,10 +242,13 @@ struct Refusal {
   std::string message;
 };
 
-/// The node has failed and sends nothing more.
+/// The node has failed, or was asked to stop, and sends nothing more.
 struct Failure {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
+  bool has_resume_point = false;
+  /// Valid if has_resume_point: the first microbatch of the first step that no rank receives.
+  Position resume_point = {};
 };
 
 /// One line for whoever watches the training, such as why no data comes.

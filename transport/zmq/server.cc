@@ -85,7 +85,7 @@ class ServerImpl final : public Server {
   void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) override;
   void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) override;
   void notify_all(const Notice& notice) override { queue(kEveryRank, 0, one_message(notice)); }
-  void fail(const Error& error) override;
+  void fail(const Error& error, const std::optional<Position>& resume_point) override;
   std::uint64_t microbatches_shared() const override {
     return blocks_ ? blocks_->microbatches() : 0;
   }
@@ -460,8 +460,9 @@ void ServerImpl::refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t
   queue(rank, session, one_message(refusal));
 }
 
-void ServerImpl::fail(const Error& error) {
-  const Failure failure{error.code(), error.message()};
+void ServerImpl::fail(const Error& error, const std::optional<Position>& resume_point) {
+  const Failure failure{error.code(), error.message(), resume_point.has_value(),
+                        resume_point.value_or(Position{})};
   {
     const MutexLock lock(mutex_);
     failure_ = failure;

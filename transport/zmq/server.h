@@ -124,8 +124,9 @@ class Server {
   virtual void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session = 0) = 0;
   /// Passes a message on to every client.
   virtual void notify_all(const Notice& notice) = 0;
-  /// Tells every client, including those that join later, why the node stops.
-  virtual void fail(const Error& error) = 0;
+  /// Tells every client, including those that join later, why the node stops, and where training
+  /// can resume if that is known: at the first step that is not delivered.
+  virtual void fail(const Error& error, const std::optional<Position>& resume_point = {}) = 0;
 
   /// Returns the number of microbatches that went in shared memory.
   virtual std::uint64_t microbatches_shared() const = 0;

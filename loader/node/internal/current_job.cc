@@ -31,7 +31,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   const MutexLock lock(mutex_);
   if (draining_) {
     return tl::unexpected(
-        Refusal{ErrorCode::kUnavailable, "the node is draining and begins no other job"});
+        Refusal{ErrorCode::kDraining, "the node is draining and begins no other job"});
   }
   if (has_ended_) {
     return tl::unexpected(Refusal{ErrorCode::kInvalidArgument,

@@ -64,7 +64,7 @@ void OnlineModel::describe_drift(Messages& messages) {
         {LogLevel::kWarning,
          fmt::format("Model drift detected in module {}: measured {:.2f}x predicted over the last "
                      "{} steps.",
-                     module_name(static_cast<Module>(m)), module.drift_ratio, kDriftSteps)});
+                     module_name(static_cast<CostModule>(m)), module.drift_ratio, kDriftSteps)});
   }
 }
 

@@ -10,10 +10,10 @@
 namespace isocost {
 namespace {
 
-constexpr std::array kMediaModules{Module::kVision, Module::kAudio};
+constexpr std::array kMediaModules{CostModule::kVision, CostModule::kAudio};
 
 bool has_media(const Load& load) {
-  return load[Module::kVision].units > 0 || load[Module::kAudio].units > 0;
+  return load[CostModule::kVision].units > 0 || load[CostModule::kAudio].units > 0;
 }
 
 using ModuleUnits = std::array<std::uint32_t, kModules>;
@@ -94,7 +94,7 @@ void route(std::span<const Load> loads, const EncoderPartition& partition, StepP
       for (std::uint32_t i = 0; i < partition[e][k].size(); ++i) {
         const BinSample& at = partition[e][k][i];
         const Load& load = loads[microbatch.samples[i].index];
-        for (const Module module : kMediaModules) {
+        for (const CostModule module : kMediaModules) {
           if (load[module].units == 0) continue;
           const auto m = static_cast<std::size_t>(module);
           const auto units = static_cast<std::uint32_t>(load[module].units);

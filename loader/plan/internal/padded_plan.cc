@@ -14,7 +14,7 @@ namespace {
 
 using Bins = std::vector<std::vector<std::uint32_t>>;
 
-constexpr auto kLlm = static_cast<std::size_t>(Module::kLlm);
+constexpr auto kLlm = static_cast<std::size_t>(CostModule::kLlm);
 constexpr int kHalvings = 60;
 
 double sum(const ModuleSeconds& seconds) {
@@ -22,7 +22,7 @@ double sum(const ModuleSeconds& seconds) {
 }
 
 std::int64_t length_of(const Load& load, const CostModel& model) {
-  return model.padded_length(Module::kLlm, load[Module::kLlm]);
+  return model.padded_length(CostModule::kLlm, load[CostModule::kLlm]);
 }
 
 ModuleLoad padded_to(const ModuleLoad& load, std::int64_t length) {
@@ -74,7 +74,7 @@ class LengthOrder {
       seconds[kLlm] = 0;
       others_[i + 1] = others_[i] + sum(seconds);
       Load one;
-      one[Module::kLlm] = padded_to({.sequences = 1}, lengths_[order_[i]]);
+      one[CostModule::kLlm] = padded_to({.sequences = 1}, lengths_[order_[i]]);
       sequence_s_.push_back(model.predict_sample(one)[kLlm]);
     }
   }
@@ -107,7 +107,7 @@ class LengthOrder {
     double cheapest = 0;
     for (std::size_t i = 0; i < order_.size(); ++i) {
       cheapest = i == 0 ? sequence_s_[i] : std::min(cheapest, sequence_s_[i]);
-      const ModuleLoad& load = loads_[order_[i]][Module::kLlm];
+      const ModuleLoad& load = loads_[order_[i]][CostModule::kLlm];
       least[order_[i]] = static_cast<double>(load.sequences) * cheapest;
     }
     return least;
@@ -124,14 +124,14 @@ class LengthOrder {
   }
 
   std::int64_t sequences_at(std::size_t i) const {
-    return loads_[order_[i]][Module::kLlm].sequences;
+    return loads_[order_[i]][CostModule::kLlm].sequences;
   }
 
   // Adds the sample at `i`, padded to `length`, to a run. Returns false if it has no room.
   bool add(std::size_t i, std::int64_t length, MicrobatchRoom& room) const {
     if (limits_.empty()) return true;
     Load load = loads_[order_[i]];
-    load[Module::kLlm] = padded_to(load[Module::kLlm], length);
+    load[CostModule::kLlm] = padded_to(load[CostModule::kLlm], length);
     return room.add(load);
   }
 
@@ -213,7 +213,7 @@ Result<Bins> to_ranks(const std::vector<Load>& loads, const BalanceProblem& prob
 // Returns a load of LLM sequences of equal length.
 Load sequences_of(std::int64_t count, std::int64_t length) {
   Load load;
-  load[Module::kLlm] = padded_to({.sequences = count}, length);
+  load[CostModule::kLlm] = padded_to({.sequences = count}, length);
   return load;
 }
 
@@ -244,7 +244,7 @@ std::int64_t least_padded_microbatches(const std::vector<Load>& loads, const Cos
   // can only raise the number.
   std::vector<std::int64_t> lengths;
   for (const Load& load : loads) {
-    const std::int64_t sequences = load[Module::kLlm].sequences;
+    const std::int64_t sequences = load[CostModule::kLlm].sequences;
     lengths.insert(lengths.end(), static_cast<std::size_t>(sequences), length_of(load, model));
   }
   std::sort(lengths.begin(), lengths.end(), std::greater<>());

@@ -37,7 +37,7 @@ const std::vector<Column>& columns() {
   static const std::vector<Column> the_columns = [] {
     std::vector<Column> out;
     for (std::size_t m = 0; m < kModules; ++m) {
-      const std::string module(module_name(static_cast<Module>(m)));
+      const std::string module(module_name(static_cast<CostModule>(m)));
       const auto field = [m](std::int64_t ModuleLoad::* member) {
         return [m, member](Load& load) -> std::int64_t& { return load.modules.at(m).*member; };
       };
@@ -65,7 +65,8 @@ ordered_json to_json(const CostSkew::Policy& policy) {
   ordered_json modules;
   for (std::size_t m = 0; m < kModules; ++m) {
     if (policy.module_max_over_mean.at(m) == 0) continue;
-    modules[std::string(module_name(static_cast<Module>(m)))] = policy.module_max_over_mean.at(m);
+    modules[std::string(module_name(static_cast<CostModule>(m)))] =
+        policy.module_max_over_mean.at(m);
   }
   return {{"microbatch_max_over_mean", policy.microbatch_max_over_mean},
           {"microbatch_max_over_mean_deviation", policy.microbatch_max_over_mean_deviation},

@@ -125,7 +125,7 @@ std::vector<double> of_samples(const DataProfile& profile, double (*of)(const Pr
   return values;
 }
 
-template <Module kModule>
+template <CostModule kModule>
 double units_of(const ProfiledSample& sample) {
   return static_cast<double>(sample.load[kModule].units);
 }
@@ -298,9 +298,9 @@ std::string example_batch(const DataProfile& profile) {
 }  // namespace
 
 std::string plots(const DataProfile& profile) {
-  return histogram_of(profile, units_of<Module::kVision>, kVisionColour, "vision patches") +
-         histogram_of(profile, units_of<Module::kAudio>, kAudioColour, "audio positions") +
-         histogram_of(profile, units_of<Module::kLlm>, kLlmColour, "LLM tokens") +
+  return histogram_of(profile, units_of<CostModule::kVision>, kVisionColour, "vision patches") +
+         histogram_of(profile, units_of<CostModule::kAudio>, kAudioColour, "audio positions") +
+         histogram_of(profile, units_of<CostModule::kLlm>, kLlmColour, "LLM tokens") +
          encoder_against_llm(profile) + concentration(profile) + example_batch(profile);
 }
 

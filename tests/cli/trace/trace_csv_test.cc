@@ -17,12 +17,12 @@ TEST(Trace, TakesItsColumnsWhereverTheyStand) {
       "\xEF\xBB\xBFid,llm_tokens,modality,encoder_patches\r\na,10,image,2049\r\n\nb,7,audio,3\n");
   ASSERT_TRUE(loads.has_value()) << loads.error().message();
   ASSERT_EQ(loads->size(), 2U);
-  const ModuleLoad& vision = (*loads)[0][Module::kVision];
+  const ModuleLoad& vision = (*loads)[0][CostModule::kVision];
   EXPECT_EQ(vision.units, 2049);
   EXPECT_EQ(vision.sequences, 3);
   EXPECT_EQ(vision.units_squared, 2 * 1024 * 1024 + 1);
-  EXPECT_EQ((*loads)[0][Module::kLlm].units_squared, 100);
-  EXPECT_EQ((*loads)[1][Module::kVision].units, 3);
+  EXPECT_EQ((*loads)[0][CostModule::kLlm].units_squared, 100);
+  EXPECT_EQ((*loads)[1][CostModule::kVision].units, 3);
 }
 
 TEST(Trace, SaysWhatIsWrong) {
@@ -57,7 +57,8 @@ TEST(Trace, IsDrawnByWeight) {
   ASSERT_TRUE(mix.has_value()) << mix.error().message();
   Random random(1);
   int first = 0;
-  for (const Load& load : mix->draw(4000, random)) first += load[Module::kLlm].units == 1 ? 1 : 0;
+  for (const Load& load : mix->draw(4000, random))
+    first += load[CostModule::kLlm].units == 1 ? 1 : 0;
   EXPECT_NEAR(first, 3000, 120);
   Random again(1);
   Random same(1);

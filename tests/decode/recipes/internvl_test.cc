@@ -134,9 +134,9 @@ TEST_F(InternVl, AnImageIsItsTilesBetweenTwoTokens) {
               ElementsAre(none, none, none, none, 7, none, none, none, none, none, 8));
   EXPECT_THAT(values<std::int32_t>(tensors, "vision.lengths"), ElementsAre(4, 4, 4, 4));
   const Load load = recipe(28).load(sample.shape).value();
-  EXPECT_EQ(load[Module::kVision].sequences, 4);
-  EXPECT_EQ(load[Module::kVision].units, 16);
-  EXPECT_EQ(load[Module::kLlm].units, 11);
+  EXPECT_EQ(load[CostModule::kVision].sequences, 4);
+  EXPECT_EQ(load[CostModule::kVision].units, 16);
+  EXPECT_EQ(load[CostModule::kLlm].units, 11);
   std::int64_t bytes = 0;
   for (const NamedTensor& tensor : tensors) bytes += tensor.tensor.size_bytes();
   EXPECT_EQ(load.tensor_bytes, bytes);
@@ -146,7 +146,7 @@ TEST_F(InternVl, ATileOf448PixelsIs256Tokens) {
   ModelSample sample({{kImage}, {false}}, {test::make_png(60, 40)});
   directory_.write("processor_config.json", "{}");
   const Recipe plain = directory_.read(config(448), processor(448)).value();
-  EXPECT_EQ(plain.load(sample.shape).value()[Module::kLlm].units, 7 * 256 + 2);
+  EXPECT_EQ(plain.load(sample.shape).value()[CostModule::kLlm].units, 7 * 256 + 2);
   EXPECT_THAT(values<std::int32_t>(sample.tensors(plain).value(), "vision.lengths"),
               AllOf(SizeIs(7), Each(1024)));
 }

@@ -135,7 +135,7 @@ TEST_F(LlavaOneVision, TokensAndPixelsAreThoseOfTransformers) {
     const SampleShape shape = several(picture, count);
     const auto name = std::to_string(count) + " of " + std::to_string(picture.width) + "x" +
                       std::to_string(picture.height) + " in tiles of " + std::to_string(side);
-    const std::int64_t of_all = made.load(shape).value()[Module::kLlm].units;
+    const std::int64_t of_all = made.load(shape).value()[CostModule::kLlm].units;
     ASSERT_EQ(of_all - shape.parts[0].text_tokens, tokens * static_cast<std::int64_t>(count))
         << name;
     ++cases;
@@ -158,15 +158,15 @@ TEST_F(LlavaOneVision, AnImageAloneIsCutAndSeveralAreNot) {
   ModelSample one({{5, kImage, 8}, {false, false, true}}, {test::make_png(56, 28)});
   const auto cut = one.tensors(made).value();
   EXPECT_THAT(values<std::int32_t>(cut, "vision.media"), ElementsAre(0, 3, 28, 56));
-  EXPECT_EQ(made.load(one.shape).value()[Module::kLlm].units, 2 + 4 + 2 * 4 + 2);
+  EXPECT_EQ(made.load(one.shape).value()[CostModule::kLlm].units, 2 + 4 + 2 * 4 + 2);
   ModelSample two({{5, kImage, kImage, 8}, {false, false, false, true}},
                   {test::make_png(56, 28), test::make_jpeg(20, 30)});
   const auto whole = two.tensors(made).value();
   EXPECT_THAT(values<std::int32_t>(whole, "vision.media"), ElementsAre(0, 1, 28, 56, 0, 1, 30, 20));
   EXPECT_THAT(values<std::int32_t>(whole, "vision.lengths"), Each(4));
   const Load load = made.load(two.shape).value();
-  EXPECT_EQ(load[Module::kLlm].units, 2 + 5 + 5);
-  EXPECT_EQ(load[Module::kVision].sequences, 2);
+  EXPECT_EQ(load[CostModule::kLlm].units, 2 + 5 + 5);
+  EXPECT_EQ(load[CostModule::kVision].sequences, 2);
   std::int64_t bytes = 0;
   for (const NamedTensor& tensor : whole) bytes += tensor.tensor.size_bytes();
   EXPECT_EQ(load.tensor_bytes, bytes);
@@ -188,8 +188,8 @@ TEST_F(LlavaOneVision, AVideoIsFramesAtEqualSteps) {
               ElementsAre(1, 3, 32, 64, 0, 3, 42, 84));
   const Load load = made.load(sample.shape).value();
   // Three frames of 2 x 2 vectors and a line break; an image of 9, and of two tiles in three rows.
-  EXPECT_EQ(load[Module::kLlm].units, 2 + (3 * 4 + 1) + (9 + 3 * (6 + 1)));
-  EXPECT_EQ(load[Module::kVision].sequences, 6);
+  EXPECT_EQ(load[CostModule::kLlm].units, 2 + (3 * 4 + 1) + (9 + 3 * (6 + 1)));
+  EXPECT_EQ(load[CostModule::kVision].sequences, 6);
   std::int64_t size = 0;
   for (const NamedTensor& tensor : *tensors) size += tensor.tensor.size_bytes();
   EXPECT_EQ(load.tensor_bytes, size);
@@ -219,7 +219,7 @@ TEST_F(LlavaOneVision, WithoutANumberOfFramesTheyAre32) {
   write_videos(28, R"(, "do_sample_frames": false)");
   const Recipe made = directory_.read().value();
   EXPECT_EQ(made.parts(sample.shape).value()[1].frames, 32U);
-  EXPECT_EQ(made.load(sample.shape).value()[Module::kLlm].units, 32 + 1);
+  EXPECT_EQ(made.load(sample.shape).value()[CostModule::kLlm].units, 32 + 1);
   ASSERT_TRUE(sample.tensors(made).has_value());
 }
 

@@ -61,7 +61,7 @@ class Llava : public testing::Test {
   }
   static std::int64_t tokens_of(const Recipe& recipe) {
     ModelSample sample({{kImage}, {false}}, {test::make_png(60, 40)});
-    return recipe.load(sample.shape).value()[Module::kLlm].units;
+    return recipe.load(sample.shape).value()[CostModule::kLlm].units;
   }
 
   test::ModelDirectory directory_;
@@ -127,8 +127,8 @@ TEST_F(Llava, TokensAndLoadAgreeWithTensors) {
               ElementsAre(none, none, none, none, none, 7, none, none, none, none, 8));
   EXPECT_THAT(values<std::int32_t>(tensors, "vision.grids"), Each(2));
   const Load load = recipe.load(sample.shape).value();
-  EXPECT_EQ(load[Module::kVision].sequences, 2);
-  EXPECT_EQ(load[Module::kVision].units, 8);
+  EXPECT_EQ(load[CostModule::kVision].sequences, 2);
+  EXPECT_EQ(load[CostModule::kVision].units, 8);
   std::int64_t bytes = 0;
   for (const NamedTensor& tensor : tensors) bytes += tensor.tensor.size_bytes();
   EXPECT_EQ(load.tensor_bytes, bytes);

@@ -167,9 +167,9 @@ TEST_F(Qwen2Audio, TokensAndLoadAgreeWithTensors) {
   EXPECT_THAT(values<std::int32_t>(tensors, "audio.lengths"), ElementsAre(8 + 3, 8 + 3));
   EXPECT_TRUE(values<std::int32_t>(tensors, "vision.media").empty());
   const Load load = recipe().load(sample.shape).value();
-  EXPECT_EQ(load[Module::kAudio].sequences, 2);
-  EXPECT_EQ(load[Module::kAudio].units, 2 * 1500);  // the encoder sees 30 s of each
-  EXPECT_EQ(load[Module::kLlm].units, 7);
+  EXPECT_EQ(load[CostModule::kAudio].sequences, 2);
+  EXPECT_EQ(load[CostModule::kAudio].units, 2 * 1500);  // the encoder sees 30 s of each
+  EXPECT_EQ(load[CostModule::kLlm].units, 7);
   std::int64_t bytes = 0;
   for (const NamedTensor& tensor : tensors) bytes += tensor.tensor.size_bytes();
   EXPECT_EQ(load.tensor_bytes, bytes);
@@ -187,9 +187,9 @@ TEST_F(Qwen2Audio, LongSoundsAreCutAndCostNoMore) {
     return recipe().load(shape).value();
   };
   EXPECT_EQ(planned(std::int64_t{1} << 44).tensor_bytes, planned(480'000).tensor_bytes);
-  EXPECT_EQ(planned(std::int64_t{1} << 44)[Module::kLlm].units, 751);
-  EXPECT_EQ(planned(479'040)[Module::kLlm].units, 749);
-  EXPECT_EQ(planned(479'041)[Module::kLlm].units, 750);
+  EXPECT_EQ(planned(std::int64_t{1} << 44)[CostModule::kLlm].units, 751);
+  EXPECT_EQ(planned(479'040)[CostModule::kLlm].units, 749);
+  EXPECT_EQ(planned(479'041)[CostModule::kLlm].units, 750);
 }
 
 TEST_F(Qwen2Audio, ASoundWithoutTwoTokensIsRefused) {

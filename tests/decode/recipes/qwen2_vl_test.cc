@@ -100,8 +100,8 @@ TEST_F(Qwen2Vl, AnImageTakesThePlaceOfItsToken) {
   EXPECT_THAT(values<std::int32_t>(*tensors, "vision.media"),
               ElementsAre(0, 1, 56, 56, 0, 1, 112, 56));
   const Load load = recipe().load(sample.shape).value();
-  EXPECT_EQ(load[Module::kLlm].units, 16);
-  EXPECT_EQ(load[Module::kVision].units, 48);
+  EXPECT_EQ(load[CostModule::kLlm].units, 16);
+  EXPECT_EQ(load[CostModule::kVision].units, 48);
   EXPECT_EQ(load.label_tokens, 2);
   std::int64_t bytes = 0;
   for (const NamedTensor& tensor : *tensors) bytes += tensor.tensor.size_bytes();

@@ -227,9 +227,9 @@ TEST_F(QwenVideo, APatchSpansTwoFrames) {
     EXPECT_EQ(patches[at], frames[std::min<std::size_t>(i, 8)][0]) << i;
   }
   const Load load = of_all.load(split.shape).value();
-  EXPECT_EQ(load[Module::kVision].units, 5 * 8);
-  EXPECT_EQ(load[Module::kVision].sequences, 5);
-  EXPECT_EQ(load[Module::kLlm].units, 5 * 2 + 2);
+  EXPECT_EQ(load[CostModule::kVision].units, 5 * 8);
+  EXPECT_EQ(load[CostModule::kVision].sequences, 5);
+  EXPECT_EQ(load[CostModule::kLlm].units, 5 * 2 + 2);
   std::int64_t size = 0;
   for (const NamedTensor& tensor : *tensors) size += tensor.tensor.size_bytes();
   EXPECT_EQ(load.tensor_bytes, size);

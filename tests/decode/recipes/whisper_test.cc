@@ -109,9 +109,9 @@ TEST_F(Whisper, TokensAndLoadAgreeWithTensors) {
   EXPECT_THAT(values<std::int64_t>(tensors, "llm.labels"), ElementsAre(kIgnoredLabel, 0, 1, 2));
   EXPECT_THAT(values<std::int32_t>(tensors, "audio.lengths"), ElementsAre(8 + 3));
   const Load load = recipe().load(sample.shape).value();
-  EXPECT_EQ(load[Module::kAudio].sequences, 1);
-  EXPECT_EQ(load[Module::kAudio].units, 1500);  // the encoder hears 30 s
-  EXPECT_EQ(load[Module::kLlm].units, 4);
+  EXPECT_EQ(load[CostModule::kAudio].sequences, 1);
+  EXPECT_EQ(load[CostModule::kAudio].units, 1500);  // the encoder hears 30 s
+  EXPECT_EQ(load[CostModule::kLlm].units, 4);
   EXPECT_EQ(load.label_tokens, 3);
   std::int64_t bytes = 0;
   for (const NamedTensor& tensor : tensors) bytes += tensor.tensor.size_bytes();

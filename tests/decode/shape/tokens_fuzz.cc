@@ -12,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto cut = isocost::CutTokens::create(std::as_bytes(std::span(data, size)), {9, 1, 1});
   std::vector<std::byte> read(cut ? static_cast<std::size_t>(cut->size()) : 0);
-  if (cut && cut->read_at(0, read) != read.size()) std::abort();
+  if (cut && *cut->read_at(0, read) != read.size()) std::abort();
   const auto tokens = isocost::decode_tokens(std::as_bytes(std::span(data, size)));
   if (!tokens) return 0;
   if (tokens->ids.size() != tokens->labelled.size()) std::abort();

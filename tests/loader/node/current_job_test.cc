@@ -335,7 +335,7 @@ TEST_F(CurrentJobTest, DrainingEndsPlanningAndFinishesWhatIsBegun) {
   EXPECT_TRUE(std::holds_alternative<CurrentJob::NothingToSend>(next(job).value()));
   job_.acknowledge(0, {0, 0, 0});
   EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(next(job).value()));
-  EXPECT_EQ(job_.begin(Hello{}, true).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(job_.begin(Hello{}, true).error().code, ErrorCode::kDraining);
 }
 
 TEST_F(CurrentJobTest, DrainingEndsWhenNobodyIsLeft) {

@@ -11,14 +11,14 @@ namespace {
 
 TEST(Measurement, HasTheMicrobatchsLoadAndTheReportedSeconds) {
   const auto step = make_step(3, 5, 2, 2);
-  step->plan.bins[3].shape = {{Module::kLlm, 2, 0.5F}};
+  step->plan.bins[3].shape = {{CostModule::kLlm, 2, 0.5F}};
   Report report;
   report.position = {3, 5, 1};
   report.seconds = {-1, 0.5, 1.5};
   const Measurement measurement = measurement_of(step->plan, 1, report);
   EXPECT_EQ(measurement.rank, 1);
   EXPECT_EQ(measurement.seconds, report.seconds);
-  EXPECT_EQ(measurement.load[Module::kLlm].units, 100);
+  EXPECT_EQ(measurement.load[CostModule::kLlm].units, 100);
   EXPECT_EQ(measurement.shape.data(), step->plan.bins[3].shape.data());
   EXPECT_EQ(measurement.forward_share, kNotMeasured);
 }

@@ -47,7 +47,7 @@ class MicrobatchHeaderTest : public testing::Test {
     step_.plan.bins.resize(2);
     PlannedMicrobatch& first = step_.plan.bins[0];
     first.samples = {{1, 1.0F}, {0, 1.0F}};
-    first.load[Module::kLlm].add_sequence(25);
+    first.load[CostModule::kLlm].add_sequence(25);
     first.predicted = {0.5, 0, 2};
     step_.plan.bins[1].samples = {{1, 0.0F}};
   }
@@ -64,7 +64,7 @@ class MicrobatchHeaderTest : public testing::Test {
     step_.plan.encoder.resize(1);
     step_.plan.encoder[0].resize(1);
     step_.plan.encoder[0][0].samples = {{0, 1.0F}};
-    step_.plan.encoder[0][0].routes = {{Module::kVision, 0, 0, 8, 0, 0, 0}};
+    step_.plan.encoder[0][0].routes = {{CostModule::kVision, 0, 0, 8, 0, 0, 0}};
   }
 
   static std::vector<std::string> names(const std::vector<TensorSpec>& specs) {

@@ -50,7 +50,7 @@ inline std::shared_ptr<SealedStep> make_step(std::uint32_t epoch, std::uint32_t 
   for (std::uint32_t i = 0; i < ranks * microbatches; ++i) {
     StepSample& sample = sealed->samples.emplace_back();
     sample.id = i;
-    sample.load[Module::kLlm].add_sequence(100);
+    sample.load[CostModule::kLlm].add_sequence(100);
     PlannedMicrobatch& bin = sealed->plan.bins.emplace_back();
     bin.samples.push_back({i, 1.0F});
     bin.load = bin.run_load = sample.load;

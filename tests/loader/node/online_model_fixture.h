@@ -28,7 +28,7 @@ class OnlineModelFixture : public testing::Test {
       const auto planned = plan(model);
       for (int microbatch = 0; microbatch < 8; ++microbatch) {
         Measurement measurement;
-        measurement.load[Module::kLlm].add_sequence(
+        measurement.load[CostModule::kLlm].add_sequence(
             static_cast<std::int64_t>(500 + random_.below(3000)));
         measurement.seconds = {kNotMeasured, kNotMeasured,
                                factor * exact.predict_microbatch(measurement.load)[2]};

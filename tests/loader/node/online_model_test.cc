@@ -21,7 +21,7 @@ class OnlineModelTest : public OnlineModelFixture {
  protected:
   static Measurement measured(double seconds) {
     Measurement measurement;
-    measurement.load[Module::kLlm].add_sequence(1000);
+    measurement.load[CostModule::kLlm].add_sequence(1000);
     measurement.seconds = {kNotMeasured, kNotMeasured, seconds};
     return measurement;
   }

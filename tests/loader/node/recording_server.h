@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +38,9 @@ class RecordingServer final : public Server {
     if (on_refuse) on_refuse();
   }
   void notify_all(const Notice& notice) override { note("notice " + notice.text, 0); }
-  void fail(const Error& error) override { note("fail " + error.message(), 0); }
+  void fail(const Error& error, const std::optional<Position>& /*resume_point*/) override {
+    note("fail " + error.message(), 0);
+  }
   std::uint64_t microbatches_shared() const override { return 0; }
 
   std::vector<std::string> sent() const {

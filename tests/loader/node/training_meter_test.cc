@@ -19,7 +19,7 @@ StepPlan plan_of(const std::vector<std::vector<double>>& seconds) {
     for (const double predicted : rank) {
       PlannedMicrobatch& bin = plan.bins.emplace_back();
       bin.samples.emplace_back();
-      bin.load[Module::kLlm].add_sequence(100);
+      bin.load[CostModule::kLlm].add_sequence(100);
       bin.predicted = {0, 0, predicted};
     }
   }

@@ -144,7 +144,7 @@ std::int64_t microbatches_of(const std::vector<std::vector<SampleId>>& batches,
     }
     const StepPlan plan = plan_step(input, model, options).value();
     for (const PlannedMicrobatch& bin : plan.bins) {
-      EXPECT_LE(bin.load[Module::kLlm].units, options.max_tokens);
+      EXPECT_LE(bin.load[CostModule::kLlm].units, options.max_tokens);
     }
     count += plan.microbatches;
   }

@@ -15,9 +15,9 @@ using Slots = std::vector<std::string>;  // "bin.sample bin.sample ..." of each 
 
 Load load_of(std::int64_t vision, std::int64_t audio) {
   Load load;
-  if (vision > 0) load[Module::kVision].add_sequence(vision);
-  if (audio > 0) load[Module::kAudio].add_sequence(audio);
-  load[Module::kLlm].add_sequence(100);
+  if (vision > 0) load[CostModule::kVision].add_sequence(vision);
+  if (audio > 0) load[CostModule::kAudio].add_sequence(audio);
+  load[CostModule::kLlm].add_sequence(100);
   return load;
 }
 
@@ -89,18 +89,19 @@ TEST_F(EncoderPartitionTest, RoutesNameTheUnitsOnBothSides) {
   plan_.encoder = encoder_microbatches(plan_, partition);
   route(loads_, partition, plan_);
   // Module, sample, first unit, units; then replica, microbatch and first unit of the other side.
-  EXPECT_THAT(plan_.encoder[0][0].routes, ElementsAre(Route{Module::kVision, 0, 0, 8, 0, 0, 4},
-                                                      Route{Module::kAudio, 0, 0, 2, 0, 0, 0},
-                                                      Route{Module::kAudio, 1, 2, 5, 1, 0, 0}));
-  EXPECT_THAT(plan_.encoder[0][1].routes, ElementsAre(Route{Module::kVision, 0, 0, 6, 0, 1, 0},
-                                                      Route{Module::kAudio, 0, 0, 3, 0, 1, 0}));
-  EXPECT_THAT(plan_.encoder[1][0].routes, ElementsAre(Route{Module::kVision, 0, 0, 2, 1, 1, 0},
-                                                      Route{Module::kVision, 1, 2, 4, 0, 0, 0}));
+  EXPECT_THAT(plan_.encoder[0][0].routes, ElementsAre(Route{CostModule::kVision, 0, 0, 8, 0, 0, 4},
+                                                      Route{CostModule::kAudio, 0, 0, 2, 0, 0, 0},
+                                                      Route{CostModule::kAudio, 1, 2, 5, 1, 0, 0}));
+  EXPECT_THAT(plan_.encoder[0][1].routes, ElementsAre(Route{CostModule::kVision, 0, 0, 6, 0, 1, 0},
+                                                      Route{CostModule::kAudio, 0, 0, 3, 0, 1, 0}));
+  EXPECT_THAT(plan_.encoder[1][0].routes,
+              ElementsAre(Route{CostModule::kVision, 0, 0, 2, 1, 1, 0},
+                          Route{CostModule::kVision, 1, 2, 4, 0, 0, 0}));
   // By sample and module, whichever encoder replica they come from.
-  EXPECT_THAT(plan_.bins[0].routes, ElementsAre(Route{Module::kVision, 1, 0, 4, 1, 0, 2},
-                                                Route{Module::kVision, 2, 4, 8, 0, 0, 0},
-                                                Route{Module::kAudio, 2, 0, 2, 0, 0, 0}));
-  EXPECT_THAT(plan_.bins[2].routes, ElementsAre(Route{Module::kAudio, 0, 0, 5, 0, 0, 2}));
+  EXPECT_THAT(plan_.bins[0].routes, ElementsAre(Route{CostModule::kVision, 1, 0, 4, 1, 0, 2},
+                                                Route{CostModule::kVision, 2, 4, 8, 0, 0, 0},
+                                                Route{CostModule::kAudio, 2, 0, 2, 0, 0, 0}));
+  EXPECT_THAT(plan_.bins[2].routes, ElementsAre(Route{CostModule::kAudio, 0, 0, 5, 0, 0, 2}));
 }
 
 }  // namespace

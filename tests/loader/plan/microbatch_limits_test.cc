@@ -23,8 +23,8 @@ constexpr std::pair<const char*, std::int64_t PlanOptions::*> kOptions[] = {
 
 Load load_of(std::int64_t tokens, std::int64_t patches, std::int64_t bytes) {
   Load load;
-  load[Module::kLlm].units = tokens;
-  load[Module::kVision].units = patches;
+  load[CostModule::kLlm].units = tokens;
+  load[CostModule::kVision].units = patches;
   load.tensor_bytes = bytes;
   return load;
 }

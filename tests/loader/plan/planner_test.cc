@@ -26,11 +26,13 @@ PlanInput make_input(std::size_t samples, std::uint64_t seed) {
     Load load;
     const std::uint64_t images = random.below(10) == 0 ? 16 : random.below(2);
     for (std::uint64_t k = 0; k < images; ++k) {
-      load[Module::kVision].add_sequence(static_cast<std::int64_t>(4 * (50 + random.below(200))));
+      load[CostModule::kVision].add_sequence(
+          static_cast<std::int64_t>(4 * (50 + random.below(200))));
     }
     load.label_tokens = static_cast<std::int64_t>(20 + random.below(100));
-    load[Module::kLlm].add_sequence(load[Module::kVision].units / 4 + load.label_tokens + 1);
-    load.tensor_bytes = load[Module::kVision].units * 588 + load[Module::kLlm].units * 24;
+    load[CostModule::kLlm].add_sequence(load[CostModule::kVision].units / 4 + load.label_tokens +
+                                        1);
+    load.tensor_bytes = load[CostModule::kVision].units * 588 + load[CostModule::kLlm].units * 24;
     input.loads.push_back(load);
     input.weights.push_back(1.0F);
     input.ids.push_back(1000 + i);
@@ -82,7 +84,7 @@ PlanInput text_input(const std::vector<std::int64_t>& tokens) {
   PlanInput input;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     Load load;
-    load[Module::kLlm].add_sequence(tokens[i]);
+    load[CostModule::kLlm].add_sequence(tokens[i]);
     load.tensor_bytes = 24 * tokens[i];
     input.loads.push_back(load);
     input.weights.push_back(1.0F);
@@ -106,7 +108,7 @@ TEST(PlanStep, TokensBalancesTokensAndNotCost) {
   const auto tokens_of = [](const StepPlan& plan, std::int64_t rank) {
     std::int64_t tokens = 0;
     for (std::uint32_t m = 0; m < plan.microbatches; ++m) {
-      tokens += plan.bin(static_cast<std::size_t>(rank), m).load[Module::kLlm].units;
+      tokens += plan.bin(static_cast<std::size_t>(rank), m).load[CostModule::kLlm].units;
     }
     return tokens;
   };
@@ -152,21 +154,21 @@ TEST(PlanStep, TokensIgnoresTheModelProfile) {
 
 TEST(PlanStep, PricesWhatTheTrainerPads) {
   CostModel::Options options;
-  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  options.padded[static_cast<std::size_t>(CostModule::kLlm)] = true;
   const CostModel model(CostProfile::stated_default(), options);
   const PlanInput input = make_input(64, 3);
   const StepPlan plan = plan_step(input, model, make_options(2, 4, 64)).value();
   for (const PlannedMicrobatch& bin : plan.bins) {
     std::int64_t longest = 0;
     for (const PlannedSample& sample : bin.samples) {
-      longest = std::max(longest, input.loads[sample.index][Module::kLlm].units);
+      longest = std::max(longest, input.loads[sample.index][CostModule::kLlm].units);
     }
-    const ModuleLoad& run = bin.run_load[Module::kLlm];
+    const ModuleLoad& run = bin.run_load[CostModule::kLlm];
     EXPECT_EQ(run.units, static_cast<std::int64_t>(bin.samples.size()) * longest);
     EXPECT_EQ(run.units_squared, run.units * longest);
     if (bin.samples.size() == 1) continue;
-    EXPECT_GT(run.units, bin.load[Module::kLlm].units);  // and that is what is delivered
-    EXPECT_EQ(bin.run_load[Module::kVision], bin.load[Module::kVision]);
+    EXPECT_GT(run.units, bin.load[CostModule::kLlm].units);  // and that is what is delivered
+    EXPECT_EQ(bin.run_load[CostModule::kVision], bin.load[CostModule::kVision]);
     EXPECT_EQ(bin.predicted, model.predict_microbatch(bin.run_load, bin.shape));
     EXPECT_GT(bin.predicted[2], default_model().predict_microbatch(bin.load)[2]);
   }
@@ -262,8 +264,8 @@ TEST(PlanStep, KeepsEveryLimit) {
   Load total;
   for (const Load& load : input.loads) total += load;
   PlanOptions options = make_options(2, 4, 64);
-  options.max_tokens = total[Module::kLlm].units / 7;
-  options.max_vision_tokens = total[Module::kVision].units / 6;
+  options.max_tokens = total[CostModule::kLlm].units / 7;
+  options.max_vision_tokens = total[CostModule::kVision].units / 6;
   options.max_memory = std::int64_t{1} << 45;
   options.microbatch_memory = total.tensor_bytes / 7;
   const StepPlan plan = plan_step(input, model, options).value();
@@ -290,7 +292,7 @@ TEST(PlanStep, MemoryOfABuiltInProfileIsToBeMeasured) {
   options.max_memory = 1 << 20;
   options.max_tokens = 100;
   Load load;
-  load[Module::kLlm].units = 90;
+  load[CostModule::kLlm].units = 90;
   CostProfile profile = CostProfile::stated_default();
   const auto reason = [&] {
     return MicrobatchLimits::create(options, profile).value().why_too_large(load).value_or("");
@@ -304,7 +306,7 @@ TEST(PlanStep, MemoryOfABuiltInProfileIsToBeMeasured) {
                          "max_memory"));
   profile.source = "measured.json";
   EXPECT_THAT(reason(), testing::EndsWith("in a microbatch: raise it"));
-  load[Module::kLlm].units = 101;  // The limit of tokens needs no profile.
+  load[CostModule::kLlm].units = 101;  // The limit of tokens needs no profile.
   profile = CostProfile::stated_default();
   EXPECT_THAT(reason(), testing::EndsWith("max_tokens allows 100 in a microbatch: raise it"));
 }
@@ -337,16 +339,16 @@ TEST(PlanStep, ChoosesTheFewestMicrobatchesThatFit) {
     std::int64_t largest = 0;
     for (const Load& load : input.loads) {
       total += load;
-      largest = std::max(largest, load[Module::kLlm].units);
+      largest = std::max(largest, load[CostModule::kLlm].units);
     }
     options.max_tokens = std::max(
-        largest, total[Module::kLlm].units / static_cast<std::int64_t>(2 + random.below(20)));
+        largest, total[CostModule::kLlm].units / static_cast<std::int64_t>(2 + random.below(20)));
     const StepPlan plan = plan_step(input, default_model(), options).value();
     ASSERT_EQ(plan.bins.size(), static_cast<std::size_t>(ranks) * plan.microbatches);
     expect_within(plan, options);
     EXPECT_EQ(weight_of(plan), 48);
     const std::int64_t bins = ranks * plan.microbatches;
-    EXPECT_GE(bins * options.max_tokens, total[Module::kLlm].units);
+    EXPECT_GE(bins * options.max_tokens, total[CostModule::kLlm].units);
     EXPECT_EQ(plan_step(input, default_model(), options).value().hash, plan.hash);
     if (plan.microbatches == 1) continue;
     options.microbatches = plan.microbatches - 1;
@@ -403,7 +405,7 @@ TEST(PlanOptions, LimitsNeedBalanceByCost) {
 
 CostModel padding_model(std::int64_t multiple = 1) {
   CostModel::Options options;
-  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  options.padded[static_cast<std::size_t>(CostModule::kLlm)] = true;
   options.padded_multiple = multiple;
   return {CostProfile::stated_default(), options};
 }
@@ -435,7 +437,7 @@ double padding_share(const StepPlan& plan, const PlanInput& input) {
   for (const PlannedMicrobatch& bin : plan.bins) {
     std::int64_t longest = 0;
     for (const PlannedSample& sample : bin.samples) {
-      const std::int64_t length = input.loads[sample.index][Module::kLlm].units;
+      const std::int64_t length = input.loads[sample.index][CostModule::kLlm].units;
       tokens += length;
       longest = std::max(longest, length);
     }
@@ -491,7 +493,7 @@ TEST(PlanStep, TheCutsOfAPaddedStepAreTheBestOfAllCuts) {
     const PlanInput input = mixed_lengths(9, seed);
     PlanOptions options = make_options(3, 1, 9);
     std::vector<std::int64_t> lengths;
-    for (const Load& load : input.loads) lengths.push_back(load[Module::kLlm].units);
+    for (const Load& load : input.loads) lengths.push_back(load[CostModule::kLlm].units);
     std::sort(lengths.rbegin(), lengths.rend());
     const CostModel model = padding_model();
     const auto run_s = [&](std::size_t begin, std::size_t end) {
@@ -520,7 +522,7 @@ TEST(PlanStep, LimitsOfAPaddedStepCountPaddedTokens) {
     const StepPlan plan = plan_step(input, padding_model(), options).value();
     EXPECT_EQ(weight_of(plan), 64);
     for (const PlannedMicrobatch& bin : plan.bins) {
-      EXPECT_LE(bin.run_load[Module::kLlm].units, 4'096) << seed;
+      EXPECT_LE(bin.run_load[CostModule::kLlm].units, 4'096) << seed;
     }
     options.microbatches = plan.microbatches - 1;
     const auto refused = plan_step(input, padding_model(), options);
@@ -569,7 +571,7 @@ TEST(PlanStep, APaddedStepHasTheFewestMicrobatchesThatThereCanBe) {
         mixed_lengths(2 + random.below(6), 200 + static_cast<std::uint64_t>(round));
     std::vector<std::int64_t> lengths;
     for (const Load& load : input.loads) {
-      lengths.push_back(rounded(load[Module::kLlm].units, multiple));
+      lengths.push_back(rounded(load[CostModule::kLlm].units, multiple));
     }
     PlanOptions options = make_options(1, 0, std::ssize(lengths));
     options.padded_multiple = multiple;
@@ -607,12 +609,12 @@ TEST(PlanStep, APaddedStepKeepsEveryLimitInTheFewestMicrobatches) {
     }
     const auto parts = static_cast<std::int64_t>(3 + random.below(15));
     if (round % 4 != 3) {
-      options.max_tokens = std::max(rounded(largest[Module::kLlm].units, multiple),
-                                    total[Module::kLlm].units / parts);
+      options.max_tokens = std::max(rounded(largest[CostModule::kLlm].units, multiple),
+                                    total[CostModule::kLlm].units / parts);
     }
     if (round % 4 > 0) {
       options.max_vision_tokens =
-          std::max(largest[Module::kVision].units, total[Module::kVision].units / parts);
+          std::max(largest[CostModule::kVision].units, total[CostModule::kVision].units / parts);
     }
     if (round % 4 > 1) options.max_memory = largest_bytes * 2;
     const StepPlan plan = plan_step(input, model, options).value();
@@ -621,10 +623,10 @@ TEST(PlanStep, APaddedStepKeepsEveryLimitInTheFewestMicrobatches) {
     for (const PlannedMicrobatch& bin : plan.bins) {
       std::int64_t longest = 0;
       for (const PlannedSample& sample : bin.samples) {
-        longest = std::max(longest, input.loads[sample.index][Module::kLlm].units);
+        longest = std::max(longest, input.loads[sample.index][CostModule::kLlm].units);
       }
       const std::int64_t run = std::ssize(bin.samples) * rounded(longest, multiple);
-      EXPECT_EQ(bin.run_load[Module::kLlm].units, run);
+      EXPECT_EQ(bin.run_load[CostModule::kLlm].units, run);
       EXPECT_LE(run, options.max_tokens > 0 ? options.max_tokens : run);
       EXPECT_EQ(limits.why_too_large(bin.run_load).value_or(""), "");
     }
@@ -650,7 +652,8 @@ TEST(PlanStep, ASampleBeyondALimitGoesAloneAndIsTold) {
       placed += bin.samples.size();
       const bool holds_it = std::any_of(bin.samples.begin(), bin.samples.end(),
                                         [](const PlannedSample& s) { return s.index == 1; });
-      EXPECT_TRUE(holds_it ? bin.samples.size() == 1 : bin.run_load[Module::kLlm].units <= 1'500);
+      EXPECT_TRUE(holds_it ? bin.samples.size() == 1
+                           : bin.run_load[CostModule::kLlm].units <= 1'500);
     }
     EXPECT_GE(placed, input.loads.size());
   }

@@ -177,7 +177,7 @@ void expect_within(const StepPlan& plan, const PlanOptions& options) {
   }
   for (const auto& replica : plan.encoder) {
     for (const PlannedMicrobatch& bin : replica) {
-      EXPECT_LE(bin.run_load[Module::kVision].units, options.max_vision_tokens);
+      EXPECT_LE(bin.run_load[CostModule::kVision].units, options.max_vision_tokens);
     }
   }
 }
@@ -188,12 +188,12 @@ TEST_F(ServedLayoutTest, LimitsHoldInAPipelineOrTheStepIsRefusedWithTheNumbers) 
   Load largest;
   for (const Load& load : input.loads) {
     total += load;
-    for (const Module module : {Module::kVision, Module::kLlm}) {
+    for (const CostModule module : {CostModule::kVision, CostModule::kLlm}) {
       largest[module].units = std::max(largest[module].units, load[module].units);
     }
   }
   // Twelve microbatches in all, and the largest sample by itself.
-  const auto tight = [&](Module module, double room) {
+  const auto tight = [&](CostModule module, double room) {
     const double mean = static_cast<double>(total[module].units) / 12;
     return std::max(largest[module].units, static_cast<std::int64_t>(mean * room));
   };
@@ -202,8 +202,8 @@ TEST_F(ServedLayoutTest, LimitsHoldInAPipelineOrTheStepIsRefusedWithTheNumbers) 
     use();
     const auto layout = create().value();
     for (const double room : {1.05, 1.3, 3.0}) {
-      options_.max_tokens = tight(Module::kLlm, room);
-      options_.max_vision_tokens = tight(Module::kVision, room);
+      options_.max_tokens = tight(CostModule::kLlm, room);
+      options_.max_vision_tokens = tight(CostModule::kVision, room);
       const StepPlan planned = plan(input, layout.get());
       EXPECT_EQ(planned.microbatches, 6U);
       expect_within(planned, options_);
@@ -287,8 +287,8 @@ void expect_routes_to_meet(const StepPlan& plan, const PlanInput& input) {
     wanted += bin.routes.size();
     for (const PlannedSample& sample : bin.samples) {
       const Load& load = input.loads[sample.index];
-      routes -= load[Module::kVision].units > 0 ? 1 : 0;
-      routes -= load[Module::kAudio].units > 0 ? 1 : 0;
+      routes -= load[CostModule::kVision].units > 0 ? 1 : 0;
+      routes -= load[CostModule::kAudio].units > 0 ? 1 : 0;
     }
   }
   EXPECT_EQ(routes, 0U);
@@ -302,8 +302,8 @@ TEST_F(ServedLayoutTest, EncoderAndLlmTablesMeet) {
     const auto layout = create().value();
     for (const std::size_t samples : {48, 11, 3, 1}) {  // whole, tails, and repeats of no weight
       PlanInput input = this->input(samples);
-      input.loads[0][Module::kVision] = {};  // text alone
-      if (samples > 1) input.loads[1][Module::kAudio].add_sequence(750);
+      input.loads[0][CostModule::kVision] = {};  // text alone
+      if (samples > 1) input.loads[1][CostModule::kAudio].add_sequence(750);
       const StepPlan planned = plan(input, layout.get());
       ASSERT_EQ(planned.encoder.size(), encoders);
       for (const auto& replica : planned.encoder) EXPECT_FALSE(replica.empty());
@@ -327,7 +327,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
     use();
     const auto layout = create().value();
     PlanInput input = this->input(96);
-    input.loads[0][Module::kVision] = {};  // text alone
+    input.loads[0][CostModule::kVision] = {};  // text alone
     const StepPlan planned = plan(input, layout.get());
     expect_routes_to_meet(planned, input);
     EXPECT_EQ(plan(input, layout.get()).hash, planned.hash);
@@ -372,8 +372,8 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   EXPECT_EQ(first.as_one_rank({-1, -1, -1}, {}), (ModuleSeconds{-1, -1, -1}));
   // What tensor ranks pay for their reductions is priced again when samples are: here it goes.
   Load load;
-  load[Module::kVision].add_sequence(1024);
-  load[Module::kLlm].add_sequence(2000);
+  load[CostModule::kVision].add_sequence(1024);
+  load[CostModule::kLlm].add_sequence(2000);
   const ModuleSeconds one_rank{0.5, 0, 2.0};
   const SampleCost spread = layout->price(one_rank, load);
   EXPECT_NEAR(encoder.as_one_rank({spread.encoder_s, -1, -1}, load)[0], 0.5, 1e-9);

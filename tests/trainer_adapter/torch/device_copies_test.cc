@@ -1,7 +1,7 @@
 // Copies to a device whose streams the test runs by hand: they overlap with what the device
 // computes, and nothing is let go of too early or kept for too long.
 
-#include "trainer_adapter/torch/device_copies.h"
+#include "trainer_adapter/torch/internal/device_copies.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
@@ -27,7 +27,7 @@
 #include "tests/trainer_adapter/torch/hand_made.h"
 #include "tests/trainer_adapter/torch/stub_device.h"
 #include "trainer_adapter/client.h"
-#include "trainer_adapter/torch/loader.h"
+#include "trainer_adapter/torch/torch_loader.h"
 
 namespace isocost {
 namespace {
@@ -198,12 +198,16 @@ TEST_F(DeviceCopiesTest, ADeviceWithoutBackendOrStreamsIsRefused) {
 
 // Nobody listens there: it does not come to that.
 TEST_F(DeviceCopiesTest, ALoaderAsksForTheDeviceBeforeItTakesARank) {
-  ClientOptions options;
+  LoaderOptions options;
   options.endpoint = "tcp://127.0.0.1:1";
-  const auto loader = TorchLoader::connect(options, at::kFPGA);
-  ASSERT_FALSE(loader.has_value());
-  EXPECT_EQ(loader.error().code(), ErrorCode::kUnsupported);
-  EXPECT_NE(loader.error().message().find("fpga"), std::string::npos);
+  options.device = at::kFPGA;
+  try {
+    const TorchLoader loader(options);
+    ADD_FAILURE() << "libtorch has no such device here";
+  } catch (const Exception& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("fpga"), std::string::npos);
+  }
 }
 
 /// Has one microbatch after the other, without a node.
@@ -221,6 +225,7 @@ class HandMadeClient final : public Client {
   bool wait(std::chrono::milliseconds /*limit*/) override { return true; }
   void use(const Position& /*position*/, std::chrono::nanoseconds /*waited*/) override {}
   void acknowledge() override {}
+  std::optional<Position> resume_point() const override { return {}; }
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& /*report*/) override { return {}; }
   Status send_profile(const std::string& /*profile*/) override { return {}; }
@@ -259,39 +264,39 @@ class LoaderWithADevice : public DeviceCopiesTest {
 TEST_F(LoaderWithADevice, MicrobatchesArriveThere) {
   TorchLoader loader(client(), kDevice);
   const std::int64_t bytes_of_both = pool_.bytes_in_use();
-  const TorchMicrobatch first = loader.next({}).value().value();
+  const TorchMicrobatch first = loader.next().value();
   stub_.run(kCopies);
-  EXPECT_EQ(values<std::int64_t>(first.find("llm.input_ids")), samples_[0].input_ids);
-  EXPECT_EQ(values<std::uint8_t>(first.find("vision.patches")), samples_[0].patches);
+  EXPECT_EQ(values<std::int64_t>(first["input_ids"]), samples_[0].input_ids);
+  EXPECT_EQ(values<std::uint8_t>(first["vision_patches"]), samples_[0].patches);
   for (const auto& [name, tensor] : first.tensors) EXPECT_EQ(tensor.device(), kDevice) << name;
   EXPECT_EQ(registered_, 1);
   EXPECT_EQ(pool_.bytes_in_use(), bytes_of_both);
 
-  const TorchMicrobatch second = loader.next({}).value().value();
+  const TorchMicrobatch second = loader.next().value();
   EXPECT_EQ(second.header.samples[0].id, 9U);
   EXPECT_EQ(registered_, 2);
   EXPECT_LT(pool_.bytes_in_use(), bytes_of_both);
   EXPECT_GT(pool_.bytes_in_use(), 0);
   stub_.run(kCopies);
-  EXPECT_EQ(values<std::int64_t>(second.find("llm.input_ids")), samples_[1].input_ids);
-  EXPECT_FALSE(loader.next({}).value().has_value());
+  EXPECT_EQ(values<std::int64_t>(second["input_ids"]), samples_[1].input_ids);
+  EXPECT_FALSE(loader.next().has_value());
 }
 
 TEST_F(LoaderWithADevice, AMicrobatchThatCouldNotBeCopiedIsTriedAgain) {
   TorchLoader loader(client(), kDevice);
   stub_.fail_allocation_after(1);
-  EXPECT_THROW((void)loader.next({}), c10::Error);
-  const TorchMicrobatch first = loader.next({}).value().value();
+  EXPECT_THROW((void)loader.next(), c10::Error);
+  const TorchMicrobatch first = loader.next().value();
   EXPECT_EQ(first.header.samples[0].id, 4U);
   stub_.run(kCopies);
-  EXPECT_EQ(values<std::int64_t>(first.find("llm.input_ids")), samples_[0].input_ids);
-  EXPECT_EQ(loader.next({}).value().value().header.samples[0].id, 9U);
+  EXPECT_EQ(values<std::int64_t>(first["input_ids"]), samples_[0].input_ids);
+  EXPECT_EQ(loader.next().value().header.samples[0].id, 9U);
 }
 
 TEST_F(LoaderWithADevice, WithoutOneTheyAreNotCopied) {
   TorchLoader loader(client());
-  const TorchMicrobatch first = loader.next({}).value().value();
-  EXPECT_TRUE(pool_.owns(first.find("llm.input_ids").data_ptr()));
+  const TorchMicrobatch first = loader.next().value();
+  EXPECT_TRUE(pool_.owns(first["input_ids"].data_ptr()));
   EXPECT_EQ(registered_, 0);
 }
 

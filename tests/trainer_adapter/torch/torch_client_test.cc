@@ -26,7 +26,7 @@
 #include "tests/support/admit_ranks.h"
 #include "tests/trainer_adapter/torch/hand_made.h"
 #include "trainer_adapter/replicas.h"
-#include "trainer_adapter/torch/loader.h"
+#include "trainer_adapter/torch/torch_loader.h"
 #include "transport/zmq/server.h"
 
 namespace isocost {
@@ -101,35 +101,30 @@ TEST(TorchClient, TensorsLieInTheClientsPoolAndOutliveIt) {
   const HandMadeSample sample = make_sample(4, {{2, 4}}, {8}, 6, random);
   const Microbatch microbatch = assemble({&sample, 1}, sample.label_tokens(), pool);
   OneMicrobatchNode node(microbatch);
-  ClientOptions options;
+  LoaderOptions options;
   options.endpoint = node.endpoint();
-  auto loader = TorchLoader::connect(options);
-  ASSERT_TRUE(loader.has_value()) << loader.error().to_string();
+  auto loader = std::make_unique<TorchLoader>(options);
 
   at::Tensor mel;
   {
-    auto next = loader->next({});
-    ASSERT_TRUE(next.has_value()) << next.error().to_string();
-    ASSERT_TRUE(next->has_value());
-    const TorchMicrobatch& received = **next;
+    const std::optional<TorchMicrobatch> next = loader->next();
+    ASSERT_TRUE(next.has_value());
+    const TorchMicrobatch& received = *next;
     for (const NamedTensor& sent : microbatch.tensors) {
-      const at::Tensor tensor = received.find(sent.name);
-      ASSERT_TRUE(tensor.defined()) << sent.name;
+      const at::Tensor tensor = received[argument_name(sent.name)];
       EXPECT_TRUE(loader->client().pool().owns(tensor.data_ptr())) << sent.name;
       EXPECT_TRUE(tensor.equal(to_torch(sent.tensor))) << sent.name;
     }
-    ASSERT_TRUE(loader->report(received, {0.25, -1, 0.5}).has_value());
-    mel = received.find("audio.mel");
+    loader->report(received, {0.25, -1, 0.5});
+    mel = received["audio_mel"];
   }
-  auto end = loader->next({});
-  ASSERT_TRUE(end.has_value()) << end.error().to_string();
-  EXPECT_FALSE(end->has_value());
-  ASSERT_TRUE(loader->client().epoch_end().has_value());
+  EXPECT_FALSE(loader->next().has_value());
+  ASSERT_TRUE(loader->epoch_end().has_value());
 
   const std::optional<Report> report = node.wait_for_report();
   ASSERT_TRUE(report.has_value());
   EXPECT_EQ(report->seconds, (std::array<double, kModules>{0.25, -1, 0.5}));
-  loader = Error(ErrorCode::kCancelled, "the client is gone");
+  loader.reset();
   EXPECT_TRUE(mel.equal(at::tensor(sample.mel).view({-1, 128})));
 }
 
@@ -188,25 +183,21 @@ TEST(TorchClient, TensorRanksGetTheSameBytesWhichAreSentOnce) {
     auto client = member.connect(options);
     ASSERT_TRUE(client.has_value()) << client.error().to_string();
     TorchLoader loader(*std::move(client));
-    auto next = loader.next({});
-    ASSERT_TRUE(next.has_value()) << next.error().to_string();
-    ASSERT_TRUE(next->has_value());
-    const TorchMicrobatch& received = **next;
+    const std::optional<TorchMicrobatch> next = loader.next();
+    ASSERT_TRUE(next.has_value());
+    const TorchMicrobatch& received = *next;
     EXPECT_EQ(received.tensors.size(), microbatch.tensors.size());
     for (const NamedTensor& sent : microbatch.tensors) {
-      const at::Tensor tensor = received.find(sent.name);
-      ASSERT_TRUE(tensor.defined()) << sent.name;
+      const at::Tensor tensor = received[argument_name(sent.name)];
       EXPECT_TRUE(tensor.equal(to_torch(sent.tensor))) << sent.name << ", rank " << rank;
       EXPECT_TRUE(loader.client().pool().owns(tensor.data_ptr())) << sent.name;
     }
     EXPECT_EQ(received.header.samples.size(), 1);
-    ASSERT_TRUE(loader.report(received, {rank == 0 ? 0.25 : 99, -1, 0.5}).has_value());
-    auto end = loader.next({});
-    ASSERT_TRUE(end.has_value()) << end.error().to_string();
-    EXPECT_FALSE(end->has_value());
-    EXPECT_TRUE(loader.client().epoch_end().has_value());
+    loader.report(received, {rank == 0 ? 0.25 : 99, -1, 0.5});
+    EXPECT_FALSE(loader.next().has_value());
+    EXPECT_TRUE(loader.epoch_end().has_value());
     copied.at(static_cast<std::size_t>(rank)) = loader.client().bytes_copied();
-    loader.client().close();
+    loader.close();
   });
   std::int64_t announced = 0;
   for (const NamedTensor& sent : microbatch.tensors) {

@@ -152,9 +152,9 @@ TEST(Model, MeasuresTheModulesThatHaveWork) {
   const HandMadeSample text = make_sample(0, {}, {}, 4, random);
   const MicrobatchResult result =
       train_microbatch(model, to_torch(assemble({&text, 1}, text.label_tokens(), pool)));
-  EXPECT_LT(result.seconds[static_cast<std::size_t>(Module::kVision)], 0);
-  EXPECT_LT(result.seconds[static_cast<std::size_t>(Module::kAudio)], 0);
-  EXPECT_GT(result.seconds[static_cast<std::size_t>(Module::kLlm)], 0);
+  EXPECT_LT(result.seconds[static_cast<std::size_t>(CostModule::kVision)], 0);
+  EXPECT_LT(result.seconds[static_cast<std::size_t>(CostModule::kAudio)], 0);
+  EXPECT_GT(result.seconds[static_cast<std::size_t>(CostModule::kLlm)], 0);
   // The untrained model guesses among the vocabulary's tokens.
   EXPECT_NEAR(result.loss / text.weight, std::log(static_cast<double>(kVocabulary)), 1.5);
 }

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "decode/recipe.h"
 #include "tests/trainer_adapter/torch/hand_made.h"
-#include "trainer_adapter/torch/loader.h"
+#include "trainer_adapter/torch/torch_loader.h"
 
 namespace isocost {
 namespace {
@@ -30,18 +30,17 @@ TEST(TorchLoader, TensorsViewTheBytesOfThePool) {
   const TorchMicrobatch torch = to_torch(microbatch);
   ASSERT_EQ(torch.tensors.size(), microbatch.tensors.size());
   for (const NamedTensor& named : microbatch.tensors) {
-    const at::Tensor tensor = torch.find(named.name);
-    ASSERT_TRUE(tensor.defined()) << named.name;
+    const at::Tensor tensor = torch[argument_name(named.name)];
     EXPECT_EQ(tensor.data_ptr(), named.tensor.data) << named.name;
     EXPECT_TRUE(pool.owns(tensor.data_ptr())) << named.name;
     EXPECT_EQ(tensor.sizes().vec(), named.tensor.shape) << named.name;
     EXPECT_TRUE(tensor.is_contiguous());
   }
-  EXPECT_EQ(torch.find("vision.patches").scalar_type(), at::kByte);
-  EXPECT_EQ(torch.find("vision.grids").scalar_type(), at::kInt);
-  EXPECT_EQ(torch.find("audio.mel").scalar_type(), at::kFloat);
-  EXPECT_EQ(torch.find("llm.labels").scalar_type(), at::kLong);
-  EXPECT_FALSE(torch.find("llm.nothing").defined());
+  EXPECT_EQ(torch["vision_patches"].scalar_type(), at::kByte);
+  EXPECT_EQ(torch["vision_grids"].scalar_type(), at::kInt);
+  EXPECT_EQ(torch["audio_mel"].scalar_type(), at::kFloat);
+  EXPECT_EQ(torch["labels"].scalar_type(), at::kLong);
+  EXPECT_THROW((void)torch.contains("nothing"), Exception);
 }
 
 TEST(TorchLoader, ATensorOutlivesTheMicrobatchAndGivesItsBytesBack) {
@@ -52,7 +51,7 @@ TEST(TorchLoader, ATensorOutlivesTheMicrobatchAndGivesItsBytesBack) {
     const std::vector<HandMadeSample> samples = two_samples();
     const Microbatch microbatch = assemble(samples, 13, pool);
     for (const HandMadeSample& sample : samples) append(expected, sample.input_ids);
-    ids = to_torch(microbatch).find("llm.input_ids");
+    ids = to_torch(microbatch)["input_ids"];
   }
   EXPECT_TRUE(pool.owns(ids.data_ptr()));
   EXPECT_TRUE(ids.equal(at::tensor(expected, at::kLong)));
@@ -64,9 +63,9 @@ TEST(TorchLoader, AnAbsentModalityHasNoTensor) {
   BufferPool pool;
   const std::vector<HandMadeSample> samples = two_samples();
   const TorchMicrobatch torch = to_torch(assemble({&samples[1], 1}, 4, pool));
-  EXPECT_FALSE(torch.find("vision.patches").defined());
-  EXPECT_FALSE(torch.find("audio.cu_seqlens").defined());
-  EXPECT_TRUE(torch.find("llm.cu_seqlens").defined());
+  EXPECT_FALSE(torch.contains("vision_patches"));
+  EXPECT_FALSE(torch.contains("audio_cu_seqlens"));
+  EXPECT_TRUE(torch.contains("cu_seqlens"));
 }
 
 /// -log softmax(row)[label], computed step by step.
@@ -80,7 +79,7 @@ TEST(TorchLoader, TokenLossIsTheWeightedSumOverTheGlobalCount) {
   BufferPool pool;
   const std::vector<HandMadeSample> samples = two_samples();
   const TorchMicrobatch torch = to_torch(assemble(samples, 40, pool));
-  const std::int64_t tokens = torch.find("llm.labels").size(0);
+  const std::int64_t tokens = torch["labels"].size(0);
   at::manual_seed(3);
   const at::Tensor logits = at::randn({tokens, kVocabulary}, at::kDouble);
 
@@ -102,8 +101,8 @@ TEST(TorchLoader, AZeroWeightRepeatCountsForNothing) {
   const TorchMicrobatch both = to_torch(assemble(samples, 40, pool));
   const TorchMicrobatch first = to_torch(assemble({&samples[0], 1}, 40, pool));
   at::manual_seed(3);
-  const at::Tensor logits = at::randn({both.find("llm.labels").size(0), kVocabulary});
-  const at::Tensor own = logits.narrow(0, 0, first.find("llm.labels").size(0));
+  const at::Tensor logits = at::randn({both["labels"].size(0), kVocabulary});
+  const at::Tensor own = logits.narrow(0, 0, first["labels"].size(0));
   EXPECT_FLOAT_EQ(token_loss(logits, both).item<float>(), token_loss(own, first).item<float>());
 }
 
@@ -114,7 +113,7 @@ TEST(TorchLoader, AGlobalBatchWithoutLabelsHasNoLoss) {
     sample.labels.assign(sample.labels.size(), kIgnoredLabel);
   }
   const TorchMicrobatch torch = to_torch(assemble(samples, 0, pool));
-  const at::Tensor logits = at::zeros({torch.find("llm.labels").size(0), kVocabulary});
+  const at::Tensor logits = at::zeros({torch["labels"].size(0), kVocabulary});
   EXPECT_EQ(token_loss(logits, torch).item<float>(), 0.0F);
 }
 

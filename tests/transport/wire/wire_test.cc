@@ -25,8 +25,8 @@ MicrobatchHeader example_header() {
   header.predicted_seconds = {0.5, 0, 2.25};
   header.profile_wanted = true;
   header.cost_model_state = std::string("ISCM\0\1", 6);
-  header.load[Module::kVision].add_sequence(64);
-  header.load[Module::kLlm].add_sequence(90);
+  header.load[CostModule::kVision].add_sequence(64);
+  header.load[CostModule::kLlm].add_sequence(90);
   header.load.label_tokens = 73;
   header.load.tensor_bytes = 50000;
   header.samples = {
@@ -40,7 +40,8 @@ MicrobatchHeader example_header() {
   header.tensors = {{"vision.patches", DType::kUInt8, {64, 588}},
                     {"llm.input_ids", DType::kInt64, {90}}};
   header.rows = {64, 50, 0, 40};
-  header.routes = {{Module::kVision, 0, 0, 64, 1, 2, 400}, {Module::kLlm, 1, 50, 40, 0, 3, 0}};
+  header.routes = {{CostModule::kVision, 0, 0, 64, 1, 2, 400},
+                   {CostModule::kLlm, 1, 50, 40, 0, 3, 0}};
   return header;
 }
 
@@ -64,7 +65,7 @@ std::vector<Message> examples() {
           example_header(),
           fragment,
           end,
-          Failure{ErrorCode::kCorrupt, "bad sample"},
+          Failure{ErrorCode::kDraining, "bad sample", true, {1, 5, 2}},
           Notice{"delivery is paused"},
           MicrobatchInBlock{{1, 2, 3}, 7, {0, 64}},
           AttachMemory{{1, 2, 3}},
@@ -111,11 +112,11 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
 
 // The examples of docs/wire_format.md.
 TEST(Wire, IsWhatTheDocumentShows) {
-  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4305000500");
-  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4305000200020000000700000000000000");
-  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4305000300000000000700000001000000");
+  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4306000500");
+  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4306000200020000000700000000000000");
+  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4306000300000000000700000001000000");
   EXPECT_EQ(hex(encode(Refusal{ErrorCode::kAlreadyExists, "rank 0 is taken"})),
-            "49534f4305004100020f00000072616e6b20302069732074616b656e");
+            "49534f4306004100020f00000072616e6b20302069732074616b656e");
 }
 
 TEST(Wire, EveryCutIsCorrupt) {
@@ -151,12 +152,12 @@ TEST(Wire, ErrorsArriveAsPrintableText) {
 
 TEST(Wire, AnotherVersionIsRefusedButItsRefusalIsRead) {
   auto bytes = encode(Hello{});
-  for (const auto& [version, older] : {std::pair{9, 5}, std::pair{1, 1}}) {
+  for (const auto& [version, older] : {std::pair{9, 6}, std::pair{1, 1}}) {
     bytes[4] = static_cast<std::byte>(version);
     const auto read = decode(bytes);
     EXPECT_EQ(read.error().code(), ErrorCode::kUnsupported);
     const std::string& message = read.error().message();
-    EXPECT_NE(message.find(version == 9 ? "versions 5 and 9" : "versions 1 and 5"),
+    EXPECT_NE(message.find(version == 9 ? "versions 6 and 9" : "versions 1 and 6"),
               std::string::npos)
         << message;
     EXPECT_TRUE(message.ends_with("update the side that uses version " + std::to_string(older)))
@@ -190,7 +191,7 @@ TEST(Wire, LimitsHold) {
   header.routes[0].first_unit = 0xFFFFFFFF;
   EXPECT_FALSE(decode(encode(header)).has_value()) << "a route beyond the microbatch";
   header = example_header();
-  header.routes[0].module = static_cast<Module>(kModules);
+  header.routes[0].module = static_cast<CostModule>(kModules);
   EXPECT_FALSE(decode(encode(header)).has_value()) << "a route of no module";
 }
 

@@ -35,7 +35,7 @@ template <typename T>
 py::dict by_module(const std::array<T, kModules>& values) {
   py::dict result;
   for (std::size_t i = 0; i < kModules; ++i) {
-    result[py::str(std::string(module_name(static_cast<Module>(i))))] = values[i];
+    result[py::str(std::string(module_name(static_cast<CostModule>(i))))] = values[i];
   }
   return result;
 }
@@ -192,6 +192,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   if (start) {
     const auto& [cursor, epoch, step, cost_model_state] = *start;
     options.start = {cursor, epoch, step, cost_model_state};
+    options.accept_other_data = cursor == 0;  // set_epoch before the node was asked
   }
   options.curve_server_key_file = server_key_file;
   options.curve_secret_key_file = secret_key_file;
@@ -326,7 +327,7 @@ std::int64_t images(const SampleEntry& sample) {
 
 // Returns whether some token may have a weight in the loss other than 1.
 bool is_weighted(const MicrobatchHeader& header) {
-  const auto& turns = tensor_entry(Module::kLlm, TensorRole::kTurnWeights);
+  const auto& turns = tensor_entry(CostModule::kLlm, TensorRole::kTurnWeights);
   return std::ranges::any_of(header.samples,
                              [](const SampleEntry& sample) { return sample.weight != 1; }) ||
          std::ranges::any_of(header.tensors,

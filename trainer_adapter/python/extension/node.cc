@@ -129,7 +129,7 @@ py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
   result["shard"] = std::string(dataset.shard(id));
   result["key"] = printable_utf8(dataset.key(id));
   result["parts"] = parts;
-  result["llm_tokens"] = load[Module::kLlm].units;
+  result["llm_tokens"] = load[CostModule::kLlm].units;
   result["label_tokens"] = load.label_tokens;
   return result;
 }
@@ -149,8 +149,8 @@ Load changed_load(const py::object& said, Load load) {
     const std::int64_t least = name == "llm_tokens" ? 1 : 0;
     if (count < least) throw py::value_error(name + " must be at least " + std::to_string(least));
     if (name == "llm_tokens") {
-      load[Module::kLlm] = {};
-      load[Module::kLlm].add_sequence(std::min(count, std::int64_t{1} << 28));
+      load[CostModule::kLlm] = {};
+      load[CostModule::kLlm].add_sequence(std::min(count, std::int64_t{1} << 28));
     } else if (name == "label_tokens") {
       load.label_tokens = count;
     } else {

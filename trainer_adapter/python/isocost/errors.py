@@ -40,6 +40,7 @@ _BY_CODE: Dict[str, Type[Exception]] = {
     "io": OSError,
     "internal": IsocostError,
     "out_of_memory": MemoryError,
+    "draining": NodeUnavailableError,
 }
 
 

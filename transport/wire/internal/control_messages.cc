@@ -36,7 +36,7 @@ MessageType put(ByteWriter& out, const Report& report) {
   out.put(report.data_wait_s);
   out.put(static_cast<std::uint8_t>(kModules));
   for (std::size_t i = 0; i < kModules; ++i) {
-    out.put_text<std::uint8_t>(module_name(static_cast<Module>(i)));
+    out.put_text<std::uint8_t>(module_name(static_cast<CostModule>(i)));
     out.put(report.seconds.at(i));
   }
   return MessageType::kReport;
@@ -89,10 +89,17 @@ EpochEnd get_epoch_end(ByteReader& in) {
 
 MessageType put(ByteWriter& out, const Failure& failure) {
   put_error(out, failure);
+  out.put(static_cast<std::uint8_t>(failure.has_resume_point));
+  put_position(out, failure.resume_point);
   return MessageType::kFailure;
 }
 
-Failure get_failure(ByteReader& in) { return get_error<Failure>(in); }
+Failure get_failure(ByteReader& in) {
+  auto failure = get_error<Failure>(in);
+  failure.has_resume_point = in.get<std::uint8_t>() != 0;
+  failure.resume_point = get_position(in);
+  return failure;
+}
 
 MessageType put(ByteWriter& out, const Notice& notice) {
   put_printable(out, notice.text);

@@ -43,7 +43,7 @@ template <typename T>
 T get_error(ByteReader& in) {
   T error;
   const auto code = in.get<std::uint8_t>();
-  if (code > static_cast<std::uint8_t>(ErrorCode::kOutOfMemory)) in.fail();
+  if (code > static_cast<std::uint8_t>(ErrorCode::kDraining)) in.fail();
   error.code = static_cast<ErrorCode>(code);
   error.message = get_printable(in);
   return error;

@@ -17,7 +17,7 @@ void put_modules(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(static_cast<std::uint8_t>(kModules));
   for (std::size_t i = 0; i < kModules; ++i) {
     const ModuleLoad& load = header.load.modules.at(i);
-    out.put_text<std::uint8_t>(module_name(static_cast<Module>(i)));
+    out.put_text<std::uint8_t>(module_name(static_cast<CostModule>(i)));
     out.put(header.predicted_seconds.at(i));
     out.put(load.sequences);
     out.put(load.units);
@@ -67,7 +67,7 @@ void get_routes(ByteReader& in, MicrobatchHeader& header) {
     route.first_unit = in.get<std::uint32_t>();
     route.units = in.get<std::uint32_t>();
     if (!in.ok()) return;
-    route.module = static_cast<Module>(module);
+    route.module = static_cast<CostModule>(module);
     const std::int64_t end = std::int64_t{route.first_unit} + route.units;
     if (end > header.load[route.module].units) in.fail();  // a trainer slices tensors with it
     route.replica = in.get<std::uint32_t>();

@@ -76,7 +76,7 @@ TEST_F(StepDecoderTest, DecodesEachSampleOnceInItsOrder) {
     ASSERT_NE(sample.decoded, nullptr);
     EXPECT_EQ(sample.specs.size(), sample.decoded->tensors.size());
     // The text between its first and its last token.
-    EXPECT_EQ(sample.load[Module::kLlm].units,
+    EXPECT_EQ(sample.load[CostModule::kLlm].units,
               static_cast<std::int64_t>(dataset_.shape(sample.id).parts[0].text_bytes) + 2);
   }
 }
@@ -141,7 +141,7 @@ TEST_F(StepDecoderTest, ALimitHoldsForTheHooksLoad) {
   limits_ = MicrobatchLimits::create(options_.plan, CostProfile::stated_default()).value();
   hook_ = [](SampleId id, const Dataset&, const Load&) {
     Load load;
-    load[Module::kLlm].add_sequence(static_cast<std::int64_t>(100 + id));
+    load[CostModule::kLlm].add_sequence(static_cast<std::int64_t>(100 + id));
     return Result<Load>(load);
   };
   EXPECT_THAT(ids_of(decode({1, 3})), ElementsAre(1));
@@ -151,10 +151,10 @@ TEST_F(StepDecoderTest, ALimitHoldsForTheHooksLoad) {
 TEST_F(StepDecoderTest, TheHookSetsTheLoad) {
   hook_ = [](SampleId id, const Dataset&, const Load&) {
     Load load;
-    load[Module::kLlm].add_sequence(static_cast<std::int64_t>(100 + id));
+    load[CostModule::kLlm].add_sequence(static_cast<std::int64_t>(100 + id));
     return Result<Load>(load);
   };
-  EXPECT_EQ(decode({3}).value()[0].load[Module::kLlm].units, 103);
+  EXPECT_EQ(decode({3}).value()[0].load[CostModule::kLlm].units, 103);
   hook_ = [](SampleId, const Dataset&, const Load&) {
     return Result<Load>(Error(ErrorCode::kIo, "no tokens"));
   };

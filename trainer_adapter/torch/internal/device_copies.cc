@@ -1,4 +1,4 @@
-#include "trainer_adapter/torch/device_copies.h"
+#include "trainer_adapter/torch/internal/device_copies.h"
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/TensorOptions.h>

@@ -1,0 +1,16 @@
+# Writes the public headers as they are installed: `SOURCE` is this repository, `INTO` a folder, `ROWS` the rows of
+# cmake/IsocostHeaders.cmake. They include each other as <isocost/...>, so that a user's own base/log.h hides none.
+file(REMOVE_RECURSE ${INTO})
+foreach(row ${ROWS})
+  string(REGEX MATCH "^(.*)=(.*)$" row ${row})
+  set(name ${CMAKE_MATCH_1})
+  file(READ ${SOURCE}/${CMAKE_MATCH_2} text)
+  foreach(other ${ROWS})
+    string(REGEX MATCH "^(.*)=(.*)$" other ${other})
+    string(REPLACE "#include \"${CMAKE_MATCH_2}\"" "#include <isocost/${CMAKE_MATCH_1}>" text "${text}")
+  endforeach()
+  if(text MATCHES "#include (\"[^\n]*)")
+    message(FATAL_ERROR "${name} includes ${CMAKE_MATCH_1}, which is no public header: see cmake/IsocostHeaders.cmake")
+  endif()
+  file(WRITE ${INTO}/isocost/${name} "${text}")
+endforeach()

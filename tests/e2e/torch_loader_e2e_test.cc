@@ -1,0 +1,283 @@
+// TorchLoader as a trainer uses it, with a real node over loopback.
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "loader/node/node_thread.h"
+#include "tests/e2e/loop_fixture.h"
+#include "trainer_adapter/torch/torch_loader.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint32_t kSteps = 3;  // 40 samples in steps of 16
+
+/// Returns the message of the Exception that `act` throws, and expects its code.
+std::string thrown(ErrorCode code, const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Exception& exception) {
+    EXPECT_EQ(exception.code(), code) << exception.what();
+    return exception.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+class TorchTrainer : public LoopTest {
+ protected:
+  void serve(std::int64_t epochs) {
+    make_dataset(40);
+    NodeOptions of_node = this->options(1);
+    of_node.plan.epochs = epochs;
+    serving_.emplace(Node::create(of_node, {}, {}).value());
+    options_.endpoint = serving_->endpoint();
+    options_.world_size = 1;
+  }
+
+  static std::vector<std::uint64_t> ids_of(const TorchMicrobatch& microbatch) {
+    std::vector<std::uint64_t> ids;
+    for (const SampleEntry& sample : microbatch.header.samples) ids.push_back(sample.id);
+    return ids;
+  }
+
+  std::optional<NodeThread> serving_;
+  LoaderOptions options_;
+};
+
+TEST_F(TorchTrainer, TrainsEveryEpochAndEndsWithItsLastMicrobatch) {
+  serve(2);
+  TorchLoader loader(options_);
+  EXPECT_EQ(loader.welcome().samples_per_epoch, 40U);
+  std::map<std::uint32_t, std::uint32_t> steps;
+  for (auto& epoch : loader.epochs(2)) {
+    bool ended = false;
+    for (const auto& microbatch : epoch) {
+      EXPECT_FALSE(ended) << "the last microbatch was not the last";
+      ended = microbatch.last_of_epoch();
+      EXPECT_EQ(microbatch.header.position.epoch, epoch.number());
+      if (microbatch.last_of_step()) steps[epoch.number()] += 1;
+    }
+    EXPECT_TRUE(ended);
+    EXPECT_EQ(loader.state().epoch, epoch.number() + 1);
+    EXPECT_EQ(loader.state().step, 0U);
+  }
+  EXPECT_EQ(steps, (std::map<std::uint32_t, std::uint32_t>{{0, kSteps}, {1, kSteps}}));
+  EXPECT_THAT(thrown(ErrorCode::kNotFound, [&] { static_cast<void>(loader.epochs(2).begin()); }),
+              HasSubstr("epoch 1 was the last"));
+  EXPECT_THAT(thrown(ErrorCode::kNotFound,
+                     [&] {
+                       for (auto& epoch : loader.epochs(3)) static_cast<void>(epoch.begin());
+                     }),
+              HasSubstr("no epoch 2"));
+  loader.close();
+  EXPECT_TRUE(serving_->wait(std::chrono::minutes(1)).value().has_value());
+}
+
+TEST_F(TorchTrainer, GoesOnAfterABreakAtTheNextMicrobatch) {
+  serve(1);
+  TorchLoader loader(options_);
+  std::vector<Position> seen;
+  for (int loops = 0; loops < 100 && loader.state().epoch == 0; ++loops) {
+    for (auto& epoch : loader.epochs()) {
+      for (const auto& microbatch : epoch) {
+        seen.push_back(microbatch.header.position);
+        break;
+      }
+      break;
+    }
+  }
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(seen.back().step, kSteps - 1);
+  for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_LT(seen[i - 1], seen[i]);
+}
+
+TEST_F(TorchTrainer, AnEpochWithoutALoopIsAnError) {
+  serve(1);
+  TorchLoader loader(options_);
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument,
+                     [&] {
+                       for (const auto& epoch : loader.epochs()) static_cast<void>(epoch.number());
+                     }),
+              HasSubstr("epoch 0 was left without a loop"));
+}
+
+// The state that is saved after a step is where another process goes on, with the same samples.
+TEST_F(TorchTrainer, ResumesWhereTheStateStands) {
+  serve(2);
+  std::map<Position, std::vector<std::uint64_t>> all;
+  std::string saved;
+  {
+    TorchLoader loader(options_);
+    for (auto& epoch : loader.epochs()) {
+      for (const auto& microbatch : epoch) {
+        all[microbatch.header.position] = ids_of(microbatch);
+        const State state = loader.state();
+        EXPECT_EQ(state.cursor, loader.welcome().start.cursor);
+        EXPECT_EQ(state.step,
+                  microbatch.header.position.step + (microbatch.last_of_step() ? 1 : 0));
+        if (microbatch.last_of_step() && saved.empty()) saved = loader.state().to_json();
+        if (microbatch.header.position.step == 1) break;
+      }
+      break;
+    }
+  }
+  LoaderOptions again = options_;
+  again.start = State::parse(saved);
+  TorchLoader loader(again);
+  const std::optional<TorchMicrobatch> next = loader.next();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->header.position, (Position{0, 1, 0}));
+  EXPECT_EQ(ids_of(*next), all.at({0, 1, 0}));
+}
+
+TEST_F(TorchTrainer, AStateOfOtherDataIsRefusedUnlessItMayBe) {
+  serve(1);
+  options_.start = StartPoint{1234, 0, 1, ""};
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { TorchLoader loader(options_); }),
+              HasSubstr("the node refused"));
+  options_.accept_other_data = true;
+  TorchLoader loader(options_);
+  EXPECT_EQ(loader.next().value().header.position.step, 1U);
+}
+
+TEST_F(TorchTrainer, TensorsHavePythonsNames) {
+  serve(1);
+  TorchLoader loader(options_);
+  const std::optional<TorchMicrobatch> next = loader.next();
+  ASSERT_TRUE(next.has_value());
+  const TorchMicrobatch& microbatch = *next;
+  const at::Tensor ids = microbatch["input_ids"];
+  EXPECT_EQ(ids.scalar_type(), at::kLong);
+  EXPECT_TRUE(microbatch.contains("cu_seqlens"));
+  EXPECT_EQ(microbatch.find("input_ids")->data_ptr(), ids.data_ptr());
+  EXPECT_EQ(microbatch.contains("audio_mel"), microbatch.find("audio_mel") != nullptr);
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { microbatch["inputs"]; }),
+              HasSubstr("no tensor is called \"inputs\"; there are "));
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { microbatch["turn_weights"]; }),
+              HasSubstr("it has "));
+  const at::Tensor cu_seqlens = microbatch["cu_seqlens"];
+  const auto sums = cu_seqlens.accessor<std::int32_t, 1>();
+  for (std::size_t i = 0; i < microbatch.header.samples.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const at::Tensor rows = microbatch.rows("input_ids", i);
+    EXPECT_TRUE(rows.equal(ids.slice(0, sums[at], sums[at + 1]))) << i;
+  }
+}
+
+TEST_F(TorchTrainer, AReportThatSaysNothingOrCannotBeIsAnError) {
+  serve(1);
+  TorchLoader loader(options_);
+  TorchMicrobatch microbatch = loader.next().value();
+  OwnWork work;
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { loader.report(microbatch, work); }),
+              HasSubstr("nothing was measured"));
+  work.add(CostModule::kLlm);
+  loader.report(microbatch, work);
+  TorchMicrobatch ahead = microbatch;
+  ahead.header.position.step += 1;
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { loader.report(ahead, work); }),
+              HasSubstr("was not received yet"));
+  loader.close();
+  EXPECT_THAT(thrown(ErrorCode::kCancelled, [&] { loader.report(microbatch, work); }),
+              HasSubstr("the client is closed"));
+  EXPECT_THAT(thrown(ErrorCode::kCancelled, [&] { static_cast<void>(loader.next()); }),
+              HasSubstr("the client is closed"));
+}
+
+TEST_F(TorchTrainer, ALoaderThatWasMovedFromSaysSo) {
+  serve(1);
+  TorchLoader loader(options_);
+  const TorchLoader moved = std::move(loader);
+  EXPECT_EQ(moved.welcome().ranks, 1);
+  // NOLINTBEGIN(bugprone-use-after-move): what it says is tested.
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { static_cast<void>(loader.next()); }),
+              HasSubstr("moved from"));
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { static_cast<void>(loader.state()); }),
+              HasSubstr("moved from"));
+  // NOLINTEND(bugprone-use-after-move)
+}
+
+// A microbatch that was in use when an exception unwound was not trained on: it comes again.
+TEST_F(TorchTrainer, AcknowledgesWhatWasUsedUnlessAnExceptionUnwinds) {
+  serve(1);
+  Position first;
+  try {
+    TorchLoader loader(options_);
+    first = loader.next().value().header.position;
+    throw std::runtime_error("the model failed");
+  } catch (const std::runtime_error&) {
+  }
+  {
+    TorchLoader loader(options_);
+    EXPECT_EQ(loader.next().value().header.position, first);
+  }
+  TorchLoader loader(options_);
+  EXPECT_GT(loader.next().value().header.position, first);
+}
+
+TEST_F(TorchTrainer, AStopEndsAWaitAndIsNoEndOfAnEpoch) {
+  serve(1);
+  TorchLoader loader(options_);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto all = [&] {
+    for (auto& epoch : loader.epochs(0, stop.get_token())) {
+      for (const auto& microbatch : epoch) static_cast<void>(microbatch);
+    }
+  };
+  try {
+    all();
+    EXPECT_EQ(loader.state().epoch, 1U) << "nothing had to be waited for";
+  } catch (const Exception& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+}
+
+// A drained node: its own code, the step to resume at, and never the end of an epoch.
+TEST_F(TorchTrainer, ADrainedNodeIsNoEndOfAnEpoch) {
+  make_dataset(40);
+  NodeOptions of_node = this->options(1);
+  of_node.plan.epochs = 2;
+  const std::unique_ptr<Node> node = Node::create(of_node, {}, {}).value();
+  options_.endpoint = node->endpoint();
+  std::stop_source drain;
+  const std::jthread serving([&](const std::stop_token& stop) {
+    static_cast<void>(node->run(stop, drain.get_token()).has_value());
+  });
+  TorchLoader loader(options_);
+  std::uint32_t trained = 0;
+  const std::string why = thrown(ErrorCode::kDraining, [&] {
+    for (auto& epoch : loader.epochs()) {
+      for (const auto& microbatch : epoch) {
+        if (!microbatch.last_of_step()) continue;
+        if (++trained == 1) drain.request_stop();
+      }
+    }
+  });
+  EXPECT_THAT(why, HasSubstr("the node stops: it is draining"));
+  EXPECT_LT(trained, 2 * kSteps);
+  const std::optional<Position> resume = loader.client().resume_point();
+  ASSERT_TRUE(resume.has_value());
+  EXPECT_EQ(resume->epoch, loader.state().epoch);
+  EXPECT_EQ(resume->step, loader.state().step);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,76 @@
+#include "trainer_adapter/state.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace isocost {
+namespace {
+
+State state_with(const std::string& cost_model_state) {
+  return State(StartPoint{0xab54a98ceb1f0ad2, 2, 40, cost_model_state});
+}
+
+// What json.dumps makes of Python's state_dict().
+TEST(State, IsPythonsStateDict) {
+  const std::string python =
+      R"({"version": 2, "cursor": "ab54a98ceb1f0ad2", "epoch": 2, "step": 40, )"
+      R"("cost_model_state": "AGxlYXJuZWT/"})";
+  EXPECT_EQ(State::parse(python), state_with(std::string("\0learned\xff", 9)));
+  EXPECT_EQ(state_with(std::string("\0learned\xff", 9)).to_json(), python);
+  // Python leaves the cost model out where there is none.
+  EXPECT_EQ(State::parse(R"({"version": 2, "cursor": "01", "epoch": 0, "step": 1})"),
+            State(StartPoint{1, 0, 1, ""}));
+}
+
+TEST(State, HasConstantKeysAndReadsBack) {
+  EXPECT_EQ(State().to_json(), R"({"version": 2, "cursor": "0000000000000000", "epoch": 0, )"
+                               R"("step": 0, "cost_model_state": ""})");
+  for (const std::string bytes : {"", "a", "ab", "abc", "abcd"}) {
+    EXPECT_EQ(State::parse(state_with(bytes).to_json()), state_with(bytes)) << bytes;
+  }
+}
+
+TEST(State, AStateIsAStart) {
+  std::optional<StartPoint> start;
+  start = state_with("ab");
+  EXPECT_EQ(start->step, 40U);
+  EXPECT_EQ(start->cost_model_state, "ab");
+}
+
+std::string refusal(const std::string& text) {
+  const auto state = State::from_json(text);
+  if (state) return "";
+  EXPECT_EQ(state.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THROW(State::parse(text), Exception);
+  return state.error().message();
+}
+
+TEST(State, AnotherTextIsRefusedByKey) {
+  EXPECT_NE(refusal("").find("state"), std::string::npos);
+  EXPECT_NE(refusal(R"({"version": 1, "cursor": "1", "epoch": 0, "step": 0})").find("'version'"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"version": 2, "cursor": "g", "epoch": 0, "step": 0})").find("cursor"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"version": 2, "cursor": "1", "epoch": -1, "step": 0})").find("epoch"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"version": 2, "cursor": "1", "epoch": 0})").find("step"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(R"({"version": 2, "cursor": "1", "epoch": 0, "step": 0, "more": 1})").find("more"),
+      std::string::npos);
+  for (const std::string damaged : {"A", "AB=C", "A===", "AB*=", "AB==AB=="}) {
+    EXPECT_NE(refusal(R"({"version": 2, "cursor": "1", "epoch": 0, "step": 0, )"
+                      R"("cost_model_state": ")" +
+                      damaged + R"("})")
+                  .find("cost_model_state"),
+              std::string::npos)
+        << damaged;
+  }
+}
+
+}  // namespace
+}  // namespace isocost

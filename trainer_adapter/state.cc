@@ -1,0 +1,116 @@
+#include "trainer_adapter/state.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/json_object.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kStateVersion = 2;  // 1 named the state of the cost model "learnt"
+constexpr std::size_t kCursorDigits = 16;
+constexpr std::string_view kBase64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// A state of the cost model has four characters for three bytes.
+constexpr JsonFormat kStateFormat{.name = "state",
+                                  .max_bytes = 2 * kMaxCostModelStateBytes,
+                                  .max_depth = 2,
+                                  .remedy = "load it with the Isocost that wrote it"};
+
+std::string to_base64(std::string_view bytes) {
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      bits = bits << 8 | (i < count ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      text += i <= count ? kBase64[bits >> (18 - 6 * i) & 63U] : '=';
+    }
+  }
+  return text;
+}
+
+// Returns nothing for a text that is no base64.
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::string bytes;
+  for (std::size_t at = 0; at < text.size(); at += 4) {
+    const std::string_view group = text.substr(at, 4);
+    const bool is_last = at + 4 == text.size();
+    const auto end = is_last ? std::min(group.find('='), group.size()) : group.size();
+    if (end < 2 || group.substr(end) != std::string_view("==").substr(0, 4 - end)) {
+      return std::nullopt;
+    }
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::size_t digit = i < end ? kBase64.find(group[i]) : 0;
+      if (digit == std::string_view::npos) return std::nullopt;
+      bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    }
+    for (std::size_t i = 0; i + 1 < end; ++i) bytes += static_cast<char>(bits >> (16 - 8 * i));
+  }
+  return bytes;
+}
+
+Result<std::uint64_t> cursor_of(const JsonObject& state) {
+  ISOCOST_ASSIGN(const std::string text, state.text("cursor"));
+  std::uint64_t cursor = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cursor, 16);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return state.wrong("cursor", "must be a hexadecimal number of up to 16 digits");
+  }
+  return cursor;
+}
+
+Result<State> read_state(std::string_view json) {
+  ISOCOST_ASSIGN(const JsonObject object, JsonObject::parse(json, kStateFormat));
+  ISOCOST_TRY(object.check_version(kStateVersion));
+  ISOCOST_TRY(object.only_keys({"version", "cursor", "epoch", "step", "cost_model_state"}));
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  State state;
+  ISOCOST_ASSIGN(state.cursor, cursor_of(object));
+  ISOCOST_ASSIGN(const std::int64_t epoch, object.whole("epoch", 0, kMost));
+  ISOCOST_ASSIGN(const std::int64_t step, object.whole("step", 0, kMost));
+  state.epoch = static_cast<std::uint32_t>(epoch);
+  state.step = static_cast<std::uint32_t>(step);
+  ISOCOST_ASSIGN(const std::string encoded, object.optional_text("cost_model_state"));
+  auto cost_model_state = from_base64(encoded);
+  if (!cost_model_state) return object.wrong("cost_model_state", "must be base64");
+  state.cost_model_state = *std::move(cost_model_state);
+  return state;
+}
+
+}  // namespace
+
+Result<State> State::from_json(std::string_view json) {
+  auto state = read_state(json);
+  if (state) return state;
+  return Error(ErrorCode::kInvalidArgument,
+               state.error().message() +
+                   ". A state is what TorchLoader::state() and Python's state_dict() return");
+}
+
+State State::parse(std::string_view json) { return from_json(json).value(); }
+
+std::string State::to_json() const {
+  std::array<char, kCursorDigits> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), cursor, 16);
+  const std::string hex(digits.data(), end);
+  return R"({"version": )" + std::to_string(kStateVersion) + R"(, "cursor": ")" +
+         std::string(kCursorDigits - hex.size(), '0') + hex + R"(", "epoch": )" +
+         std::to_string(epoch) + R"(, "step": )" + std::to_string(step) +
+         R"(, "cost_model_state": ")" + to_base64(cost_model_state) + R"("})";
+}
+
+}  // namespace isocost

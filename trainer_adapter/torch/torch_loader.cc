@@ -1,0 +1,255 @@
+#include "trainer_adapter/torch/torch_loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer_adapter/torch/internal/device_copies.h"
+
+namespace isocost {
+
+namespace internal {
+
+/// A connected client, and where its loop is. It stays in place while its loader is moved.
+class LoaderSession {
+ public:
+  LoaderSession(std::unique_ptr<Client> joined, std::unique_ptr<DeviceCopies> to_device)
+      : client(std::move(joined)), copies_(std::move(to_device)) {
+    next_.cursor = client->welcome().start.cursor;
+    next_.epoch = client->welcome().start.epoch;
+    next_.step = client->welcome().start.step;
+  }
+
+  std::optional<TorchMicrobatch> next(const std::stop_token& stop);
+  void close();
+  /// Acknowledges the microbatch in use without waiting for the next one.
+  void acknowledge() { client->wait(std::chrono::milliseconds(0)); }
+
+  const State& state() const { return next_; }
+  bool has_handed_out() const { return has_handed_out_; }
+  void set_cost_model_state(std::string state) { next_.cost_model_state = std::move(state); }
+
+  const std::unique_ptr<Client> client;
+
+ private:
+  void follow(const MicrobatchHeader& header);
+
+  const std::unique_ptr<DeviceCopies> copies_;  // null for the CPU
+  std::optional<Microbatch> taken_;             // received from the client, and not returned yet
+  State next_;
+  bool has_handed_out_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace internal
+
+namespace {
+
+using internal::LoaderSession;
+
+std::unique_ptr<DeviceCopies> copies_to(at::Device device) {
+  if (device.is_cpu()) return nullptr;
+  try {
+    return std::make_unique<DeviceCopies>(device);
+  } catch (const c10::Error& error) {
+    throw_exception(Error(ErrorCode::kUnsupported, "cannot copy to device " + device.str() + ": " +
+                                                       error.what_without_backtrace()));
+  }
+}
+
+// The copies are made before a rank is taken, because that may throw.
+std::unique_ptr<LoaderSession> connect(const LoaderOptions& options, const std::stop_token& stop) {
+  auto copies = copies_to(options.device);
+  auto session =
+      std::make_unique<LoaderSession>(Client::connect(options, stop).value(), std::move(copies));
+  if (options.start) session->set_cost_model_state(options.start->cost_model_state);
+  return session;
+}
+
+void move_to_device(TorchMicrobatch& microbatch, DeviceCopies& copies,
+                    const std::function<bool()>& pin) {
+  std::vector<at::Tensor> sources;
+  sources.reserve(microbatch.tensors.size());
+  for (auto& [name, tensor] : microbatch.tensors) sources.push_back(std::move(tensor));
+  std::vector<at::Tensor> moved = copies.copy(std::move(sources), pin);
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    microbatch.tensors[i].second = std::move(moved[i]);
+  }
+}
+
+bool has_work(const Load& load) {
+  return std::ranges::any_of(load.modules, [](const ModuleLoad& of) { return of.units > 0; });
+}
+
+}  // namespace
+
+std::optional<TorchMicrobatch> LoaderSession::next(const std::stop_token& stop) {
+  if (!taken_) taken_ = client->next(stop).value();
+  if (!taken_) {
+    if (const auto& end = client->epoch_end(); end && end->epoch >= next_.epoch) {
+      next_.epoch = end->epoch + 1;
+      next_.step = 0;
+    }
+    return std::nullopt;
+  }
+  TorchMicrobatch microbatch = to_torch(*taken_);
+  if (copies_) move_to_device(microbatch, *copies_, taken_->pin);
+  taken_.reset();
+  follow(microbatch.header);
+  return microbatch;
+}
+
+void LoaderSession::close() {
+  if (std::exchange(closed_, true)) return;
+  // One that could not be copied to the device was not trained on, but counts as in use.
+  if (!taken_) client->close();
+}
+
+void LoaderSession::follow(const MicrobatchHeader& header) {
+  has_handed_out_ = true;
+  if (!header.cost_model_state.empty()) next_.cost_model_state = header.cost_model_state;
+  next_.epoch = header.position.epoch + (header.last_of_epoch() ? 1 : 0);
+  next_.step = header.position.step + (header.last_of_step() ? 1 : 0);
+  if (header.last_of_epoch()) next_.step = 0;
+}
+
+Epoch::Epoch(LoaderSession& session, std::stop_token stop)
+    : session_(&session), stop_(std::move(stop)), number_(session.state().epoch) {}
+
+Epoch::Iterator Epoch::begin() {
+  begun_ = true;
+  advance();
+  return Iterator(this);
+}
+
+void Epoch::advance() {
+  const bool ended = microbatch_ && microbatch_->last_of_epoch();
+  microbatch_.reset();
+  if (ended || session_->state().epoch > number_) {
+    session_->acknowledge();
+    return;
+  }
+  for (;;) {
+    microbatch_ = session_->next(stop_);
+    if (microbatch_) {
+      // A rank without a start goes on where its last client stopped.
+      number_ = microbatch_->header.position.epoch;
+      return;
+    }
+    const auto& end = session_->client->epoch_end();
+    if (end && end->epoch == number_) return;  // an epoch without a microbatch from here on
+    if (!end || end->last_epoch) {
+      throw_exception(
+          Error(ErrorCode::kNotFound, "the node delivers no epoch " + std::to_string(number_) +
+                                          ": every one that it was given (--epochs) is over"));
+    }
+  }
+}
+
+Epochs::Epochs(LoaderSession& session, std::uint32_t count, std::stop_token stop)
+    : session_(&session), count_(count), stop_(std::move(stop)) {}
+
+Epochs::Iterator Epochs::begin() {
+  // A job that resumes behind its last epoch has nothing to do; one that goes on there has a fault.
+  if (session_->has_handed_out() && is_over()) {
+    throw_exception(Error(ErrorCode::kNotFound, "epochs: epoch " + std::to_string(count_ - 1) +
+                                                    " was the last, and it is over"));
+  }
+  show();
+  return Iterator(this);
+}
+
+void Epochs::advance() {
+  if (!epoch_->begun_) {
+    throw_exception(
+        Error(ErrorCode::kInvalidArgument, "epoch " + std::to_string(epoch_->number()) +
+                                               " was left without a loop over its microbatches"));
+  }
+  show();
+}
+
+bool Epochs::is_over() const { return count_ != 0 && session_->state().epoch >= count_; }
+
+// Makes the epoch where the state stands the one in use.
+void Epochs::show() {
+  epoch_.reset();
+  if (is_over()) return;
+  epoch_ = Epoch(*session_, stop_);
+}
+
+TorchLoader::TorchLoader(const LoaderOptions& options, const std::stop_token& stop)
+    : session_(connect(options, stop)), exceptions_(std::uncaught_exceptions()) {}
+
+TorchLoader::TorchLoader(std::unique_ptr<Client> client, at::Device device)
+    : exceptions_(std::uncaught_exceptions()) {
+  auto copies = copies_to(device);
+  session_ = std::make_unique<LoaderSession>(std::move(client), std::move(copies));
+}
+
+TorchLoader::~TorchLoader() { leave(); }
+
+TorchLoader::TorchLoader(TorchLoader&& other) noexcept = default;
+
+TorchLoader& TorchLoader::operator=(TorchLoader&& other) noexcept {
+  if (this == &other) return *this;
+  leave();
+  session_ = std::move(other.session_);
+  exceptions_ = other.exceptions_;
+  return *this;
+}
+
+void TorchLoader::leave() noexcept {
+  if (session_ && std::uncaught_exceptions() <= exceptions_) session_->close();
+  session_.reset();
+}
+
+LoaderSession& TorchLoader::session() const {
+  if (session_) return *session_;
+  throw_exception(Error(ErrorCode::kInvalidArgument,
+                        "this TorchLoader was moved from: use the one that it was moved to"));
+}
+
+Epochs TorchLoader::epochs(std::uint32_t count, const std::stop_token& stop) {
+  LoaderSession& session = this->session();
+  return {session, count != 0 ? count : session.client->welcome().epochs, stop};
+}
+
+std::optional<TorchMicrobatch> TorchLoader::next(const std::stop_token& stop) {
+  return session().next(stop);
+}
+
+void TorchLoader::report(const TorchMicrobatch& microbatch, const OwnWork& work) {
+  report(microbatch, work.seconds());
+}
+
+void TorchLoader::report(const TorchMicrobatch& microbatch,
+                         const std::array<double, kModules>& seconds, double forward_s) {
+  const bool measured =
+      std::ranges::any_of(seconds, [](double of_module) { return of_module != kNotMeasured; });
+  if (!measured && has_work(microbatch.header.load)) {
+    throw_exception(Error(ErrorCode::kInvalidArgument,
+                          "report: nothing was measured of a microbatch with work. Call "
+                          "OwnWork::add after each module's passes"));
+  }
+  Report report{microbatch.header.position, seconds};
+  report.forward_s = forward_s;
+  client().report(report).value();
+}
+
+State TorchLoader::state() const { return session().state(); }
+
+const Welcome& TorchLoader::welcome() const { return session().client->welcome(); }
+
+const std::optional<EpochEnd>& TorchLoader::epoch_end() const {
+  return session().client->epoch_end();
+}
+
+void TorchLoader::close() { session().close(); }
+
+Client& TorchLoader::client() { return *session().client; }
+
+}  // namespace isocost
