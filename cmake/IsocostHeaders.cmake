@@ -17,6 +17,7 @@ set(ISOCOST_PUBLIC_HEADERS
     base/units.h=base/units.h
     wire/messages.h=transport/wire/messages.h)
 set(ISOCOST_PUBLIC_TORCH_HEADERS
+    pixel_normaliser.h=trainer_adapter/torch/pixel_normaliser.h
     torch_loader.h=trainer_adapter/torch/torch_loader.h
     torch_microbatch.h=trainer_adapter/torch/torch_microbatch.h
     torch_profiler.h=trainer_adapter/torch/profiler.h

@@ -78,6 +78,7 @@ PROGRAMS = {room for room in ROOMS if room.startswith("cli")} | {EXTENSION}
 # Libraries for trainers: their users are outside of this repository.
 FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_adapter/replicas.h",
              "trainer_adapter/state.h",
+             "trainer_adapter/torch/pixel_normaliser.h",
              "trainer_adapter/torch/torch_loader.h", "trainer_adapter/torch/profiler.h"}
 
 # The Python package: room -> rooms whose modules it may import, besides its own. A module of the package's root that is

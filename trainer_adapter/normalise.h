@@ -3,8 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
+
+#include "base/result.h"
 
 namespace isocost {
 
@@ -17,7 +20,15 @@ using PixelTable = std::span<const float, std::size_t{3} * 256>;
 struct PixelArithmetic {
   double rescale = 1;
   std::array<float, 3> mean{};
-  std::array<float, 3> deviation{};
+  std::array<float, 3> deviation{1, 1, 1};
+
+  /// Reads the settings of the image processor in a model's directory: preprocessor_config.json or,
+  /// as newer versions of transformers write it, `image_processor` of processor_config.json.
+  /// Errors: kNotFound, kIo, and kInvalidArgument, which name the file and the key.
+  static Result<PixelArithmetic> of_model(const std::filesystem::path& directory);
+
+  /// Returns the normalised values of the 256 values of each channel.
+  std::array<float, PixelTable::extent> table() const;
 };
 
 /// Makes float32 values of pixels. Immutable, so thread-safe.

@@ -8,9 +8,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/output_file.h"
 #include "base/random.h"
+#include "base/scratch_directory.h"
 
 namespace isocost {
 namespace {
@@ -173,6 +177,45 @@ TEST(NormalisePictures, PutsPatchesTogetherAndCutsWhatReachesBeyond) {
     }
   }
   normalise_pictures({}, kLayout, PixelValues(table), {});
+}
+
+TEST(PixelArithmetic, IsReadFromAModelsDirectory) {
+  const auto scratch = ScratchDirectory::create("isocost-normalise").value();
+  const auto missing = PixelArithmetic::of_model(scratch.path());
+  EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().message().find("preprocessor_config.json"), std::string::npos);
+
+  // Newer versions of transformers write the settings of all media into one file.
+  ASSERT_TRUE(replace_file(scratch / "processor_config.json",
+                           R"({"image_processor": {"rescale_factor": 0.5, "size": {"a": 1},
+                               "image_mean": [0, 0.25, 1], "image_std": [1, 2, 4]}})"));
+  const auto newer = PixelArithmetic::of_model(scratch.path());
+  ASSERT_TRUE(newer.has_value()) << newer.error().message();
+  EXPECT_EQ(newer->rescale, 0.5);
+  EXPECT_EQ(newer->mean[1], 0.25F);
+  EXPECT_EQ(newer->deviation[2], 4.0F);
+  EXPECT_EQ(newer->table()[512 + 10], 1.0F);  // (10 × 0.5 - 1) / 4
+
+  const auto read = [&](const std::string& json) {
+    EXPECT_TRUE(replace_file(scratch / "preprocessor_config.json", json));
+    return PixelArithmetic::of_model(scratch.path());
+  };
+  const auto plain = read(R"({"do_rescale": false, "do_normalize": false})");
+  ASSERT_TRUE(plain.has_value()) << plain.error().message();
+  EXPECT_EQ(plain->table()[255], 255.0F);
+  for (const auto& [json, key] :
+       {std::pair(R"({"rescale_factor": 1, "image_mean": [0, 0, 0]})", "image_std"),
+        std::pair(R"({"rescale_factor": 1, "image_mean": [0, 0], "image_std": [1, 1, 1]})",
+                  "image_mean"),
+        std::pair(R"({"rescale_factor": 1, "image_mean": [0, 0, 0], "image_std": [1, 0, 1]})",
+                  "image_std"),
+        std::pair(R"({"image_mean": [0, 0, 0], "image_std": [1, 1, 1]})", "rescale_factor")}) {
+    const auto bad = read(json);
+    ASSERT_FALSE(bad.has_value()) << json;
+    EXPECT_EQ(bad.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(bad.error().message().find(key), std::string::npos) << bad.error().message();
+    EXPECT_NE(bad.error().message().find("preprocessor_config.json"), std::string::npos);
+  }
 }
 
 }  // namespace
