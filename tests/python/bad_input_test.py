@@ -194,7 +194,8 @@ class BadInput(ShardTest):
                 self.loader()
 
     def test_endpoints(self):
-        self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 within 0.2 s: is the node up",
+        self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 within 0.2 s: nobody listens at "
+                           "tcp://127.0.0.1:1: is the node up",
                            connect_timeout=0.2, source="tcp://127.0.0.1:1", global_batch_size=None, microbatches=None)
         self.assertRefused(ValueError, "global_batch_size, microbatches: the node decides",
                            source="tcp://127.0.0.1:1")

@@ -1,5 +1,6 @@
 #include "trainer_adapter/client.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,12 +12,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 #include <zmq.hpp>
 
 #include "base/scratch_directory.h"
 #include "tests/support/admit_ranks.h"
+#include "tests/support/log_lines.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
 #include "transport/wire/wire.h"
@@ -26,6 +29,8 @@ namespace isocost {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::Contains;
+using testing::HasSubstr;
 
 constexpr std::int64_t kBytes = 50'000;
 
@@ -94,7 +99,8 @@ TEST(Client, AMicrobatchOverTheLimitIsAnError) {
   }
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code(), ErrorCode::kCorrupt);
-  EXPECT_NE(status.error().message().find("announces more than 1 bytes"), std::string::npos)
+  EXPECT_NE(status.error().message().find("bytes, and max_microbatch_bytes is 1:"),
+            std::string::npos)
       << status.error().message();
 }
 
@@ -338,12 +344,51 @@ TEST(Client, StopsWaitingWhenAsked) {
   EXPECT_EQ(client->next({}).error().code(), ErrorCode::kCancelled);
 }
 
-TEST(Client, ATimeoutNamesTheEndpoint) {
-  ClientOptions options = client_options("tcp://127.0.0.1:9");
-  options.connect_timeout = milliseconds(200);
+// Returns the error of a client that waits longer than until it tells what is wrong, which the log
+// has to say as well.
+std::string why_unreached(const std::string& endpoint) {
+  ClientOptions options = client_options(endpoint);
+  options.connect_timeout = milliseconds(2500);
+  std::vector<std::string> told;
+  options.log = [&](LogLevel, std::string_view text) { told.emplace_back(text); };
   const auto client = Client::connect(options);
   EXPECT_EQ(client.error().code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_NE(client.error().message().find("tcp://127.0.0.1:9"), std::string::npos);
+  const std::string why = client.error().message();
+  EXPECT_EQ(told.size(), 1U);
+  const std::string sentence = told.empty() ? "" : told[0].substr(0, told[0].find('?'));
+  EXPECT_NE(why.find("no answer from " + endpoint + " within 2.5 s: " + sentence),
+            std::string::npos)
+      << why << "; told: " << sentence;
+  return why;
+}
+
+TEST(Client, ATimeoutSaysThatNobodyListens) {
+  const std::string why = why_unreached("tcp://127.0.0.1:9");
+  EXPECT_NE(why.find("nobody listens at tcp://127.0.0.1:9: is the node up"), std::string::npos);
+}
+
+TEST(Client, ATimeoutSaysThatAnotherServiceListens) {
+  zmq::context_t context;
+  zmq::socket_t service(context, zmq::socket_type::stream);  // accepts, and answers nothing
+  service.set(zmq::sockopt::linger, 0);
+  service.bind("tcp://127.0.0.1:*");
+  const std::string why = why_unreached(service.get(zmq::sockopt::last_endpoint));
+  EXPECT_NE(why.find("is no node, or asks for another key"), std::string::npos);
+}
+
+// A label of a name has at most 63 characters, so no resolver is asked for this one.
+TEST(Client, ATimeoutSaysThatTheHostIsUnknown) {
+  const std::string why = why_unreached("tcp://" + std::string(64, 'x') + ":5800");
+  EXPECT_NE(why.find("is unknown: is its name right"), std::string::npos);
+}
+
+TEST(Client, APortIsNotPickedForAClient) {
+  for (const char* endpoint : {"tcp://127.0.0.1:*", "tcp://127.0.0.1"}) {
+    const auto client = Client::connect(client_options(endpoint));
+    ASSERT_FALSE(client.has_value());
+    EXPECT_EQ(client.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(client.error().message().find("picks a free one"), std::string::npos);
+  }
 }
 
 TEST(Client, ValidReportsArriveAndInvalidOnesAreRefused) {
@@ -378,6 +423,27 @@ TEST(Server, ASilentClientLosesItsRank) {
   EXPECT_EQ(node.counts().finished[0], 0);
   const auto client = Client::connect(client_options(node.endpoint())).value();
   EXPECT_EQ(read_all(*client), first_steps(5));
+}
+
+TEST(Server, ALostRankIsToldToTheOthers) {
+  ScriptedNode node(open_server_options(), 5, kBytes, 2);
+  LogLines told;
+  ClientOptions options = client_options(node.endpoint(), 1);
+  options.log = told.sink();
+  const auto other = Client::connect(options).value();
+  zmq::context_t context;
+  zmq::socket_t silent(context, zmq::socket_type::dealer);
+  silent.set(zmq::sockopt::linger, 0);
+  silent.connect(node.endpoint());
+  const auto bytes = encode(Hello{});
+  silent.send(zmq::message_t(bytes.data(), bytes.size()), zmq::send_flags::none);
+  ASSERT_TRUE(node.wait([](const auto& counts) { return counts.left.contains(0); }));
+  EXPECT_TRUE(other->next().value().has_value());  // what was sent before it has arrived
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (told.lines().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_THAT(told.lines(), Contains(HasSubstr("rank 0 sent no heartbeat for 0.4 s")));
 }
 
 TEST(Server, ErrorsNameTheAddress) {

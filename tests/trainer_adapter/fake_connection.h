@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +25,7 @@ class FakeConnection final : public Connection {
   void stop() override { stops += 1; }
   void join_again() override {}
   void set_heartbeat(std::chrono::milliseconds interval) override { heartbeat = interval; }
+  std::string why_unreached() const override { return why; }
 
   /// Returns the messages of one type that were sent since the last call, and forgets all others.
   template <typename Sent>
@@ -40,6 +42,7 @@ class FakeConnection final : public Connection {
   std::vector<Message> sent;
   int stops = 0;
   std::chrono::milliseconds heartbeat{0};
+  std::string why;
 };
 
 }  // namespace isocost

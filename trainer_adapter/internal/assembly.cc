@@ -148,15 +148,18 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
     auto rows = row_offsets(header, t);
     if (!rows) return corrupt(header.position, rows.error().message());
     const auto sum = checked_sum(assembly.missing_bytes_, rows->bytes());
-    if (!sum || *sum > max_bytes) {
-      return corrupt(header.position,
-                     "announces more than " + std::to_string(max_bytes) + " bytes");
-    }
+    if (!sum) return corrupt(header.position, "announces more bytes than can be counted");
     assembly.missing_bytes_ = *sum;
     Target& target = assembly.targets_.emplace_back();
     target.spec = header.tensors[t];
     target.rows = *std::move(rows);
     target.filled.assign(header.samples.size(), 0);
+  }
+  if (assembly.missing_bytes_ > max_bytes) {
+    return corrupt(header.position, "announces " + std::to_string(assembly.missing_bytes_) +
+                                        " bytes, and max_microbatch_bytes is " +
+                                        std::to_string(max_bytes) +
+                                        ": raise it, or give the node a smaller max_tokens");
   }
   assembly.bytes_ = assembly.missing_bytes_;
   assembly.header_ = std::move(header);

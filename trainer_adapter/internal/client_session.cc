@@ -13,6 +13,8 @@ namespace {
 
 // Time between hellos while clients of the node's previous job are leaving.
 constexpr std::chrono::milliseconds kHelloInterval{500};
+// Time after which the user is told why no node was reached; trainer and node start together.
+constexpr std::chrono::seconds kTellAfter{2};
 
 std::array<std::uint8_t, 16> random_client_id() {
   std::random_device device;
@@ -56,11 +58,11 @@ Result<Welcome> ClientSession::join(const std::stop_token& stop) {
   if (answer_) return *answer_;
   if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "connecting was stopped");
   if (!retry_reason_.empty()) return Error(ErrorCode::kDeadlineExceeded, retry_reason_);
+  const std::string why = connection_.why_unreached();
   return Error(ErrorCode::kDeadlineExceeded,
                "no answer from " + options_.endpoint + " within " +
-                   seconds_text(options_.connect_timeout) +
-                   ": is the node up, the endpoint right, and the key (if any) the node's? On "
-                   "loopback a node answers clients of its own user, or of all with --insecure");
+                   seconds_text(options_.connect_timeout) + ": " +
+                   (why.empty() ? "is the node up, and the endpoint right?" : why));
 }
 
 void ClientSession::leave(bool acknowledge_last) {
@@ -184,6 +186,18 @@ void ClientSession::on_tick(std::chrono::nanoseconds silence) {
   }
   if (blocks_.needs_session()) connection_.join_again();
   check_silence(silence);
+  tell_why_unreached();
+}
+
+// Logs once, while `join` waits, what may be wrong.
+void ClientSession::tell_why_unreached() {
+  if (welcome_ || told_why_unreached_) return;
+  if (std::chrono::steady_clock::now() - began_ < kTellAfter) return;
+  const std::string why = connection_.why_unreached();
+  if (why.empty()) return;
+  told_why_unreached_ = true;
+  log(options_.log, LogLevel::kWarning,
+      why + " Trying for " + seconds_text(options_.connect_timeout) + " in all");
 }
 
 void ClientSession::check_silence(std::chrono::nanoseconds silence) {

@@ -60,7 +60,7 @@ struct Hello {
   std::uint64_t job = 0;  ///< Welcome::job of the previous connection; 0 on the first.
   bool has_start = false;
   /// Valid if has_start: all ranks are to begin here. Otherwise the rank continues where its last
-  /// client stopped.
+  /// client stopped or, if no other client is connected, at that step's first microbatch.
   StartPoint start;
   /// Name of the device that the trainer computes on, for messages; at most kMaxHardwareBytes.
   std::string hardware;

@@ -14,6 +14,7 @@
 
 #include "base/mutex.h"
 #include "base/thread_name.h"
+#include "transport/zmq/internal/dial_state.h"
 #include "transport/zmq/internal/endpoint.h"
 #include "transport/zmq/internal/frames.h"
 #include "transport/zmq/internal/job_key.h"
@@ -36,6 +37,7 @@ constexpr int kReconnectMostMs = 1000;
 constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr int kUpOrDown = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kHandshakeFailed;
 constexpr std::chrono::milliseconds kBetweenTries{200};
 
 struct MessageToNode {
@@ -59,6 +61,7 @@ class ConnectionImpl final : public Connection {
   void set_heartbeat(std::chrono::milliseconds interval) override {
     heartbeat_ms_ = interval.count();
   }
+  std::string why_unreached() const override { return dial_.why_unreached(endpoint_); }
 
  private:
   Status secure(const ConnectionOptions& options);
@@ -86,6 +89,7 @@ class ConnectionImpl final : public Connection {
   std::string endpoint_;
   bool has_curve_ = false;
   std::atomic<bool> up_ = false;
+  DialState dial_;
   // Used by the connection's thread only. Both times are those of `clock_`.
   RunningClock clock_{2 * kLongestPoll};
   Clock::time_point heard_ = clock_.now();
@@ -111,6 +115,11 @@ void ConnectionImpl::stop() {
 
 Status ConnectionImpl::prepare(const ConnectionOptions& options) {
   ISOCOST_TRY(is_local_endpoint(options.endpoint));
+  if (options.endpoint.ends_with(":*")) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + options.endpoint +
+                     "' names no port: give the one that the node prints (listening on …)");
+  }
   dealer_ = zmq::socket_t(context_, zmq::socket_type::dealer);
   ISOCOST_TRY(secure(options));
   dealer_.set(zmq::sockopt::sndhwm, 0);
@@ -126,9 +135,7 @@ Status ConnectionImpl::prepare(const ConnectionOptions& options) {
   // lost connection arrive before the hello of the next one, and the node drops them.
   dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
   dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
-  if (zmq_socket_monitor(
-          dealer_.handle(), kMonitorAddress,
-          ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kHandshakeFailed) != 0) {
+  if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress, kUpOrDown | DialState::kEvents) != 0) {
     return Error(ErrorCode::kInternal, zmq_strerror(zmq_errno()));
   }
   events_ = zmq::socket_t(context_, zmq::socket_type::pair);
@@ -238,6 +245,8 @@ void ConnectionImpl::take_events() {
     if (frames.empty() || frames.front().size() < sizeof(std::uint16_t)) return;
     std::uint16_t event = 0;
     std::memcpy(&event, frames.front().data(), sizeof(event));
+    dial_.see(event);
+    if ((event & kUpOrDown) == 0) continue;
     up_ = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     refused_ = !up_ && (refused_ || (event & kHandshakeFailed) != 0);
     if (up_) send_hello();
@@ -279,6 +288,8 @@ void ConnectionImpl::keep_alive() {
   if (!up_) return;
   if (join_again_.exchange(false)) send_hello();
   if (clock_.now() - std::max(heard_, hello_sent_) > 2 * interval) send_hello();
+  // The node's interval may be shorter than the one by which the next beat was set.
+  next_beat_ = std::min(next_beat_, now + interval);
   if (now < next_beat_) return;
   next_beat_ = now + interval;
   send_now(encode(Heartbeat{}));

@@ -64,6 +64,10 @@ class Connection {
   virtual void join_again() = 0;
   /// Sets the time between heartbeats, which comes with the node's welcome.
   virtual void set_heartbeat(std::chrono::milliseconds interval) = 0;
+  /// Returns a sentence that says why no node was reached at the last try: nobody listens there,
+  /// what listens is no node, or the host is unknown. Empty before the first try has failed, and
+  /// while the connection is up.
+  virtual std::string why_unreached() const = 0;
 };
 
 }  // namespace isocost

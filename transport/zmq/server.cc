@@ -358,10 +358,12 @@ void ServerImpl::keep_alive() {
   job_key_file_.keep();
   for (const auto& [rank, address] : holders_.all()) {
     if (holders_.is_silent(rank, options_.heartbeat_timeout)) {
-      log(log_, LogLevel::kWarning,
+      const std::string text =
           name_of(rank) + " sent no heartbeat for " + in_seconds(options_.heartbeat_timeout) +
-              " and is considered lost; its microbatches are kept until it comes back");
+          " and is considered lost; its microbatches are kept until it comes back";
+      log(log_, LogLevel::kWarning, text);
       leave(rank, false);
+      notify_all(Notice{text});
     } else {
       send_to(address, Heartbeat{});
     }

@@ -63,10 +63,10 @@ Result<bool> is_local_endpoint(std::string_view endpoint) {
   if (endpoint.starts_with(kIpc) && endpoint.size() > kIpc.size()) return true;
   const auto colon = endpoint.rfind(':');
   if (!endpoint.starts_with(kTcp) || colon <= kTcp.size() || !is_port(endpoint.substr(colon + 1))) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "'" + std::string(endpoint) +
-                     "' is not an endpoint: write tcp://HOST:PORT (port up to "
-                     "65535, * picks a free one) or ipc://PATH");
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "'" + std::string(endpoint) +
+            "' is not an endpoint: write tcp://HOST:PORT (port up to 65535) or ipc://PATH");
   }
   return is_loopback(endpoint.substr(kTcp.size(), colon - kTcp.size()));
 }

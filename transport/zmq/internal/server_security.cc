@@ -7,14 +7,18 @@ namespace isocost {
 
 Result<ServerSecurity> read_security(const ServerOptions& options) {
   ServerSecurity security;
-  ISOCOST_ASSIGN(const bool local, is_local_endpoint(options.bind));
+  const auto local = is_local_endpoint(options.bind);
+  if (!local) {
+    return Error(local.error().code(),
+                 "bind: " + local.error().message() + "; port * picks a free one");
+  }
   if (options.curve_key.empty()) {
     if (!options.curve_clients.empty()) {
       return Error(ErrorCode::kInvalidArgument,
                    "curve_clients needs curve_key: clients are recognised by their CURVE keys");
     }
     if (options.insecure) return security;
-    if (local) {
+    if (*local) {
       // Permissions of the path decide who may use an ipc:// endpoint.
       if (options.bind.starts_with("tcp://")) security.job_key = make_job_key();
       return security;
