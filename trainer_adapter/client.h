@@ -33,7 +33,8 @@ struct ClientOptions {
   /// delivered again.
   bool prepares_ahead = false;
   /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
-  /// the rank continues where its last client stopped.
+  /// the rank continues where its last client stopped, and a new run, which finds no other rank
+  /// connected, at the first microbatch of the step inside which the last run ended.
   std::optional<StartPoint> start;
   /// Whether `start` may be of other data than the node's: another data set, seed, batch size or
   /// tail. Otherwise the node compares its cursor.

@@ -53,6 +53,18 @@ std::string outcome_name(bool ended, bool signalled) {
   return signalled ? "drained: " : "done: ";
 }
 
+// Describes the last job, and what the jobs before it have delivered, if there were any.
+std::string delivered_text(const NodeSummary& summary) {
+  const JobSummary& job = summary.last_job;
+  std::string text = std::to_string(job.steps_delivered) + " of " + std::to_string(job.steps) +
+                     " planned steps and " + std::to_string(job.delivered) + " of " +
+                     std::to_string(job.planned) + " samples delivered";
+  const std::uint64_t before = summary.steps_delivered - job.steps_delivered;
+  if (before == 0) return text;
+  return text + " by the last job, " + counted(before, "step") + " and " +
+         counted(summary.delivered - job.delivered, "sample") + " by jobs before it";
+}
+
 Result<int> serve(const ServeArguments& arguments) {
   const SignalStop signals;
   ISOCOST_ASSIGN(const NodeOptions options, as_usage_error(read_options(arguments)));
@@ -76,11 +88,9 @@ Result<int> serve(const ServeArguments& arguments) {
   const NodeSummary summary = node->summary();
   const Status written = write_summary(options, summary);
   log(sink, LogLevel::kInfo,
-      outcome_name(ended.has_value(), signals.token().stop_requested()) +
-          std::to_string(summary.steps_delivered) + " of " + std::to_string(summary.steps) +
-          " planned steps and " + std::to_string(summary.delivered) + " of " +
-          std::to_string(summary.planned) + " samples delivered, " + std::to_string(summary.bad) +
-          " bad, " + std::to_string(summary.dropped) + " dropped");
+      outcome_name(ended.has_value(), signals.token().stop_requested()) + delivered_text(summary) +
+          ", " + std::to_string(summary.bad) + " bad, " + std::to_string(summary.dropped) +
+          " dropped");
   if (ended && !written) return written.error();
   if (ended) return kDone;
   if (!written) log(sink, LogLevel::kError, written.error().message());

@@ -466,8 +466,9 @@ std::vector<OptionSpec> service_options() {
                    "Seconds without a heartbeat before a trainer is considered lost. Ranks that "
                    "wait for it fail after a second time-out of the same length."),
       milliseconds("stall_timeout", &S::stall_timeout,
-                   "Seconds without a step planned, sent or acknowledged after which logs, metrics "
-                   "and /healthz say what is in the way; 0: never."),
+                   "Seconds without a microbatch acknowledged or, while none is due, a step "
+                   "planned or sent, after which logs, metrics and /healthz say what is in the "
+                   "way; 0: never."),
       text_option("metrics", &S::metrics, "ADDRESS",
                   "Address of the HTTP endpoint for metrics: PORT (of 127.0.0.1), ADDRESS:PORT or "
                   "[IPV6]:PORT; empty: no endpoint."),

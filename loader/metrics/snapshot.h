@@ -12,6 +12,14 @@
 
 namespace isocost {
 
+/// Counters of one job of a node, as those of NodeSummary with the same names.
+struct JobSummary {
+  std::uint64_t steps = 0;
+  std::uint64_t steps_delivered = 0;
+  std::uint64_t planned = 0;
+  std::uint64_t delivered = 0;
+};
+
 /// Counters and means since the node was created, as the program prints them at its end.
 struct NodeSummary {
   std::uint64_t epochs = 0;           ///< Number planned to their end.
@@ -39,6 +47,11 @@ struct NodeSummary {
   ModuleSeconds prediction_error_ratio{};  ///< Mean absolute relative error of predictions; NaN
                                            ///< where not measured.
 
+  /// The last job's share. Steps that an earlier job had planned and not delivered are in the sums
+  /// above, and were planned again for the job that resumed there.
+  JobSummary last_job = {};
+
+  /// Returns a JSON object of all but `last_job`.
   std::string to_json() const;
 };
 
@@ -96,8 +109,8 @@ struct NodeMetrics {
   std::int64_t waiting_samples = 0;  ///< Decoded samples that wait to be sent.
   std::int64_t decoded_bytes = 0;    ///< Size of all samples decoded since the node was created.
   std::uint64_t microbatches_shared = 0;  ///< Microbatches sent in shared memory.
-  /// Seconds since something was planned, sent or acknowledged, once they are more than
-  /// stall_timeout; else 0.
+  /// Seconds since a microbatch was acknowledged or, while none was due, a step planned or sent,
+  /// once they are more than stall_timeout; else 0.
   double stalled_s = 0;
   double paused_s = 0;  ///< Seconds since reads of shards began to fail; 0: they do not.
 };

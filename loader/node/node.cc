@@ -129,6 +129,7 @@ class NodeImpl final : public Node {
 
   Status serve(const std::stop_token& stop, const std::stop_token& drain);
   tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
+  tl::expected<Welcome, Refusal> repeat_step(const Hello& hello);
   void compare_hardware(const Hello& hello);
   Welcome welcome(const JobTerms& job) const;
   void on_event(const ServerEvent& event);
@@ -247,9 +248,12 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   }
   const auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
-  if (evaluation->decision == JoinDecision::kJoin) {
+  if (evaluation->decision == JoinDecision::kJoin ||
+      evaluation->decision == JoinDecision::kJoinOrRepeatStep) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
     steps_.receive_state(hello.start.cost_model_state);
+    const bool repeats = evaluation->decision == JoinDecision::kJoinOrRepeatStep;
+    if (repeats && request.is_only_client()) return repeat_step(hello);
     return welcome(evaluation->job);
   }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
@@ -267,6 +271,17 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     steps_.drop_received_state();
     return tl::unexpected(job.error());
   }
+  return welcome(*job);
+}
+
+// Begins the step again inside which the last run ended: its gradients are lost with it.
+tl::expected<Welcome, Refusal> NodeImpl::repeat_step(const Hello& hello) {
+  const auto job = job_.repeat_step();
+  if (!job) return tl::unexpected(job.error());
+  log(parts_.log, LogLevel::kInfo,
+      fmt::format("{} joins without a saved state, and the run before it ended inside a step: "
+                  "epoch {}, step {} is delivered again from its first microbatch",
+                  name_of(hello.rank), job->start.epoch, job->start.step));
   return welcome(*job);
 }
 
@@ -364,6 +379,13 @@ std::string NodeImpl::obstacle() const {
   std::string text = fmt::format("{} {} epoch {}, step {}", name_of(first.rank),
                                  first.present ? does : "has no client and lacks", first.step.epoch,
                                  first.step.step);
+  // The steps after it were sent to a client that takes microbatches ahead of its loop.
+  if (first.present && first.steps_received > 1) {
+    text += fmt::format(
+        " and has received {} steps: a client that prepares microbatches ahead acknowledges them "
+        "by use() and acknowledge()",
+        first.steps_received);
+  }
   if (behind.size() > 1) text += fmt::format("; nor have {} others", behind.size() - 1);
   return text;
 }
@@ -436,6 +458,9 @@ NodeSummary NodeImpl::summary() {
   const DeliveryCounts delivered = job_.delivered();
   summary.steps_delivered = delivered.steps;
   summary.delivered = delivered.samples;
+  const DeliveryCounts of_job = job_.delivered_of_job();
+  summary.last_job.steps_delivered = of_job.steps;
+  summary.last_job.delivered = of_job.samples;
   summary.decoded_again = delivery_->decoded_again();
   summary.bad = parts_.bad->count();
   summary.replaced = decoder_.replaced();

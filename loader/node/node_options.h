@@ -38,8 +38,9 @@ struct ServiceOptions {
   std::int64_t io_threads = 1;  ///< Threads of ZeroMQ, each for some of the trainers.
   bool shared_memory = true;    ///< Trainers on this host receive microbatches in shared memory.
   std::chrono::milliseconds heartbeat_timeout{30000};
-  /// Time that ranks may train without anything planned, sent or acknowledged before the node
-  /// announces it; 0: never.
+  /// Time that ranks may train without acknowledging what they were sent or, while they have
+  /// nothing to acknowledge, without anything planned or sent, before the node announces it;
+  /// 0: never.
   std::chrono::milliseconds stall_timeout{1'800'000};
   std::string
       metrics;  ///< Address of the metrics endpoint, see parse_metrics_address; empty: none.

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,10 +20,14 @@
 #include "base/random.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
+#include "tests/support/log_lines.h"
 #include "tests/transport/zmq/raw_peer.h"
 
 namespace isocost {
 namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
 
 using Step = std::pair<std::uint32_t, std::uint32_t>;  // epoch, step
 using Batches = std::map<Step, std::multiset<SampleId>>;
@@ -40,7 +45,7 @@ StartPoint start_at(std::uint32_t epoch, std::uint32_t step, std::uint64_t curso
 class Resume : public LoopTest {
  protected:
   void serve(const NodeOptions& options) {
-    serving_.emplace(Node::create(options, {}, {}).value());
+    serving_.emplace(Node::create(options, {}, node_log).value());
   }
   // Waits for the end of the node's last epoch.
   void finish() {
@@ -363,6 +368,31 @@ TEST_F(Resume, RanksThatWaitForAMissingRankAreTold) {
   }
   EXPECT_EQ(train(2, {}, {}).size(), 5U);
   finish();
+}
+
+// The gradients of a step end with the run that did not finish it.
+TEST_F(Resume, ANewRunWithoutAStateRepeatsTheStepThatTheLastOneLeft) {
+  make_dataset(40);
+  LogLines log;
+  node_log = log.sink();
+  NodeOptions several = options(2);
+  several.plan.microbatches = 2;
+  serve(several);
+  {
+    const auto first = Client::connect(client(0, 2, {})).value();
+    const auto other = Client::connect(client(1, 2, {})).value();
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(first->next().value().has_value());  // into step 1
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(other->next().value().has_value());
+    first->close();
+    other->close();
+  }
+  for (const std::int32_t rank : {1, 0}) {
+    const auto again = Client::connect(client(rank, 2, {})).value();
+    EXPECT_EQ(again->welcome().start.step, 1U) << rank;
+    EXPECT_EQ(again->next().value()->header.position, (Position{0, 1, 0})) << rank;
+  }
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("epoch 0, step 1 is delivered again from its first "
+                                              "microbatch")));
 }
 
 TEST_F(Resume, ARestartWaitsUntilTheOldJobHasLeft) {

@@ -251,12 +251,13 @@ TEST_F(SampleTensors, AreTheSameAfterARestartFromASavedState) {
   expect_all_received();
 }
 
-// A client that goes without acknowledging leaves a microbatch whose tensors the node has released.
+// A client that goes without acknowledging leaves a microbatch whose tensors the node has released:
+// here the first one of a step.
 TEST_F(SampleTensors, AreTheSameWhenANewClientOfARankMakesThemDecodeAgain) {
   NodeThread serving(Node::create(options(1), {}, {}).value());
   std::optional<StartPoint> left = StartPoint{};
   int clients = 0;
-  while (left && ++clients < 100) left = train(client_of(serving.endpoint()), 2);
+  while (left && ++clients < 100) left = train(client_of(serving.endpoint()), 3);
   EXPECT_GT(clients, 3);
   expect_all_received();
   EXPECT_GT(serving.node().summary().decoded_again, 10U);

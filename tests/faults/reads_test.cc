@@ -19,7 +19,7 @@
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/shard_writing/make_shards.h"
 #include "tests/e2e/loop_fixture.h"
-#include "tests/loader/node/node_support.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {

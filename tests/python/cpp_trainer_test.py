@@ -146,9 +146,10 @@ class Trainers(ShardTest):
         seen += by_python(endpoint, 5)
         seen += by_cpp(endpoint, 4, state)
         self.assertEqual(seen, expected)
+        resumed, whole = (json.loads(file.read_text()) for file in (state, self.directory / "whole.json"))
+        self.assertEqual(sorted(resumed), sorted(whole))
         for name in ("version", "cursor", "epoch", "step"):
-            self.assertEqual(json.loads(state.read_text())[name],
-                             json.loads((self.directory / "whole.json").read_text())[name])
+            self.assertEqual(resumed[name], whole[name])
 
 
 if __name__ == "__main__":

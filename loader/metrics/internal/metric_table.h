@@ -96,8 +96,9 @@ void visit_resources(Visitor& at, Metrics& node) {
              "not. The log names the cause."},
             node.paused_s);
   at.amount({"stalled_seconds",
-             "Seconds since a step was planned, sent or acknowledged, once they are more than the "
-             "option stall_timeout; else 0. The log and /healthz name what is in the way."},
+             "Seconds since a microbatch was acknowledged or, while none was due, a step planned "
+             "or sent, once they are more than the option stall_timeout; else 0. The log and "
+             "/healthz name what is in the way."},
             node.stalled_s);
   at.count({"queue_steps", "Planned steps that some rank has not acknowledged."}, node.queue.steps);
   at.count({"queue_planned_microbatches", "Planned microbatches that wait for credit."},

@@ -8,6 +8,10 @@ namespace {
 Error superseded() { return {ErrorCode::kCancelled, "another job has begun"}; }
 Error stopped() { return {ErrorCode::kCancelled, "the node was asked to stop"}; }
 
+Refusal begins_no_other() {
+  return {ErrorCode::kDraining, "the node is draining and begins no other job"};
+}
+
 JobTerms terms_of(const Job& job) { return {job.id(), job.ranks(), job.start()}; }
 
 DeliveryCounts sum(const DeliveryCounts& a, const DeliveryCounts& b) {
@@ -22,17 +26,16 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
   const auto decision = evaluate_join(hello, same_client, job_.get(), options_.requirements);
   if (!decision) return tl::unexpected(decision.error());
   Evaluation evaluation{*decision, {}};
-  if (*decision == JoinDecision::kJoin) evaluation.job = terms_of(*job_);
+  const bool joins =
+      *decision == JoinDecision::kJoin || *decision == JoinDecision::kJoinOrRepeatStep;
+  if (joins) evaluation.job = terms_of(*job_);
   return evaluation;
 }
 
 tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone) {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
-  if (draining_) {
-    return tl::unexpected(
-        Refusal{ErrorCode::kDraining, "the node is draining and begins no other job"});
-  }
+  if (draining_) return tl::unexpected(begins_no_other());
   if (has_ended_) {
     return tl::unexpected(Refusal{ErrorCode::kInvalidArgument,
                                   "every epoch has been delivered, and the node begins no other "
@@ -43,8 +46,19 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements, now);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
+  return replace(*std::move(job));
+}
+
+tl::expected<JobTerms, Refusal> CurrentJob::repeat_step() {
+  const MonotonicTime now = options_.clock();
+  const MutexLock lock(mutex_);
+  if (draining_) return tl::unexpected(begins_no_other());
+  return replace(isocost::repeat_step(*job_, now));
+}
+
+JobTerms CurrentJob::replace(Job job) {
   if (job_) of_past_jobs_ = sum(of_past_jobs_, job_->queue().delivered());
-  job_ = std::make_unique<Job>(*std::move(job));
+  job_ = std::make_unique<Job>(std::move(job));
   blocked_since_.reset();
   changed_.notify_all();
   return terms_of(*job_);
@@ -113,8 +127,8 @@ Status CurrentJob::push(std::uint64_t job, std::shared_ptr<SealedStep> step) {
   const MutexLock lock(mutex_);
   if (!serves(job)) return superseded();
   if (draining_) return stopped();
+  if (!job_->queue().any_unacknowledged()) ++changes_;
   job_->queue().push(std::move(step));
-  ++changes_;
   changed_.notify_all();
   return {};
 }
@@ -132,8 +146,10 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
                                           const std::stop_token& stop) {
   const MutexLock lock(mutex_);
   std::optional<DeliveryQueue::Delivery> delivery;
+  bool behind = false;
   const bool woken = changed_.wait_for(mutex_, stop, limit, [&]() ISOCOST_REQUIRES(mutex_) {
     if (failure_ || !serves(job) || job_->queue().finished() || drained()) return true;
+    behind = job_->queue().any_unacknowledged();
     delivery = job_->queue().next();
     return delivery.has_value();
   });
@@ -142,7 +158,7 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   if (!woken) return Next(NothingToSend{});
   if (!serves(job)) return superseded();
   if (!delivery) return Next(Finished{});
-  ++changes_;
+  if (!behind) ++changes_;
   changed_.notify_all();  // fewer steps wait to be sent, so planning may go on
   const std::uint64_t session = job_->session(delivery->rank);
   return Next(Outgoing{*std::move(delivery), session});
@@ -236,6 +252,11 @@ std::vector<DeliveryQueue::Behind> CurrentJob::behind() const {
 DeliveryCounts CurrentJob::delivered() const {
   const MutexLock lock(mutex_);
   return job_ ? sum(of_past_jobs_, job_->queue().delivered()) : of_past_jobs_;
+}
+
+DeliveryCounts CurrentJob::delivered_of_job() const {
+  const MutexLock lock(mutex_);
+  return job_ ? job_->queue().delivered() : DeliveryCounts();
 }
 
 }  // namespace isocost

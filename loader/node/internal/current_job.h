@@ -47,11 +47,14 @@ class CurrentJob {
 
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;
-    JobTerms job;  ///< Valid where the decision is kJoin.
+    JobTerms job;  ///< Valid where the decision is kJoin or kJoinOrRepeatStep.
   };
   /// See evaluate_join.
   tl::expected<Evaluation, Refusal> evaluate(const Hello& hello, bool same_client) const
       ISOCOST_EXCLUDES(mutex_);
+  /// Begins the job again at the step inside which the last run ended: see repeat_step. Errors:
+  /// kDraining.
+  tl::expected<JobTerms, Refusal> repeat_step() ISOCOST_EXCLUDES(mutex_);
   /// Begins the job that the client asks for. `alone`: no other client is connected. Errors: those
   /// of new_job, and retry_later where a job has other clients.
   tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone) ISOCOST_EXCLUDES(mutex_);
@@ -143,15 +146,20 @@ class CurrentJob {
     QueueDepth queue;
   };
   Depth depth() const ISOCOST_EXCLUDES(mutex_);
-  /// Returns whether ranks train, and a number that grows whenever a step is planned, a microbatch
-  /// is sent or a rank acknowledges one.
+  /// Returns whether ranks train, and a number that grows whenever a rank acknowledges a
+  /// microbatch, and, while every microbatch that was sent is acknowledged, whenever a step is
+  /// planned or a microbatch is sent. A rank that takes microbatches and acknowledges none thus
+  /// stalls, too.
   StallWatch::Activity activity() const ISOCOST_EXCLUDES(mutex_);
   /// See DeliveryQueue::behind; empty without a job.
   std::vector<DeliveryQueue::Behind> behind() const ISOCOST_EXCLUDES(mutex_);
   /// Returns the number of steps and samples that ranks of all jobs so far have acknowledged.
   DeliveryCounts delivered() const ISOCOST_EXCLUDES(mutex_);
+  /// Returns those of the present job alone.
+  DeliveryCounts delivered_of_job() const ISOCOST_EXCLUDES(mutex_);
 
  private:
+  JobTerms replace(Job job) ISOCOST_REQUIRES(mutex_);
   bool serves(std::uint64_t job) const ISOCOST_REQUIRES(mutex_) {
     return job_ && job_->id() == job;
   }

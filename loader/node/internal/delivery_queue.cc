@@ -201,6 +201,32 @@ bool DeliveryQueue::acknowledged_any() const {
                      [](const Rank& rank) { return rank.acknowledged.has_value(); });
 }
 
+std::uint64_t DeliveryQueue::steps_between(std::uint64_t first, std::uint64_t end) const {
+  std::uint64_t steps = 0;
+  for (std::uint64_t number = first; number < end; ++number) {
+    const Entry* entry = entry_at(number);
+    if (entry != nullptr && entry->step != nullptr) ++steps;
+  }
+  return steps;
+}
+
+bool DeliveryQueue::any_unacknowledged() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return rank.sent && (!rank.acknowledged || *rank.acknowledged < *rank.sent);
+  });
+}
+
+std::optional<Position> DeliveryQueue::inside_step() const {
+  const auto held = std::find_if(entries_.begin(), entries_.end(),
+                                 [](const Entry& entry) { return entry.step != nullptr; });
+  if (held == entries_.end()) return std::nullopt;
+  for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+    if (acknowledged_of(receiver, *held->step) == 0) continue;
+    return Position{held->step->epoch, held->step->step, 0};
+  }
+  return std::nullopt;
+}
+
 std::optional<std::int32_t> DeliveryQueue::absent_rank() const {
   if (complete_) return std::nullopt;  // nothing more will be planned
   const bool any_waits = std::any_of(ranks_.begin(), ranks_.end(),
@@ -261,7 +287,8 @@ std::vector<DeliveryQueue::Behind> DeliveryQueue::behind() const {
       behind.push_back({static_cast<std::int32_t>(receiver),
                         rank.present,
                         rank.entry > number,
-                        {step->epoch, step->step, 0}});
+                        {step->epoch, step->step, 0},
+                        steps_between(number, rank.entry)});
     }
   }
   return behind;

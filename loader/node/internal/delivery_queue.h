@@ -67,6 +67,11 @@ class DeliveryQueue {
   }
   /// Returns whether any rank has trained on a microbatch.
   bool acknowledged_any() const;
+  /// Returns whether any rank was sent a microbatch that it has not acknowledged.
+  bool any_unacknowledged() const;
+  /// Returns the oldest step that is held, if some rank has trained on a microbatch of it or of a
+  /// later one, and not every rank on all of it; else nothing.
+  std::optional<Position> inside_step() const;
 
   /// Returns how many steps the slowest rank was not sent completely: how far planning is ahead.
   std::size_t ahead() const;
@@ -87,6 +92,7 @@ class DeliveryQueue {
     bool present = false;
     bool received = false;  ///< Whether it was sent all of the step.
     Position step;
+    std::uint64_t steps_received = 0;  ///< Steps that are held and that it was sent all of.
   };
   /// Returns the ranks that keep the oldest step held; empty where no step is held.
   std::vector<Behind> behind() const;
@@ -117,6 +123,7 @@ class DeliveryQueue {
     return rank.present && rank.credit > 0 && entry_at(rank.entry) == nullptr;
   }
   bool done_with_all(std::size_t receiver) const;
+  std::uint64_t steps_between(std::uint64_t first, std::uint64_t end) const;
   void seek_after(std::size_t number, const std::optional<Position>& position);
   bool done_with(std::size_t receiver, std::uint64_t number) const;
   std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;

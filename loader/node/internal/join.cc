@@ -73,8 +73,11 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
   const bool same_job = ranks == job->ranks() && requested_start(hello, job) == job->start();
   if (!same_job) return JoinDecision::kNewJob;
   const bool reconnects = hello.job != 0 || same_client;
-  const bool goes_on = reconnects || !hello.has_start || !job->queue().begun(hello.rank);
-  return goes_on ? JoinDecision::kJoin : JoinDecision::kBeginAgain;
+  if (reconnects) return JoinDecision::kJoin;
+  if (!hello.has_start) {
+    return job->queue().inside_step() ? JoinDecision::kJoinOrRepeatStep : JoinDecision::kJoin;
+  }
+  return job->queue().begun(hello.rank) ? JoinDecision::kBeginAgain : JoinDecision::kJoin;
 }
 
 Refusal retry_later(const Hello& hello, const Job& job,
@@ -90,6 +93,11 @@ Refusal retry_later(const Hello& hello, const Job& job,
   }
   return {ErrorCode::kUnavailable, asked + ", but clients of a job of " + present +
                                        " are still connected: the new job begins after they leave"};
+}
+
+Job repeat_step(const Job& job, MonotonicTime now) {
+  const Position step = job.queue().inside_step().value_or(Position{});
+  return {job.id() + 1, job.ranks(), StartPoint{0, step.epoch, step.step, {}}, now};
 }
 
 Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements,

@@ -22,7 +22,10 @@ struct JoinRequirements {
 };
 
 enum class JoinDecision : std::uint8_t {
-  kJoin,    ///< The client belongs to the job.
+  kJoin,  ///< The client belongs to the job.
+  /// The client belongs to the job, and is a new one without a start. If no other client is
+  /// connected, it is a new run, and the step that the last run has begun is begun again.
+  kJoinOrRepeatStep,
   kNewJob,  ///< The client asks for another job, which may begin when no other client is connected.
   kBeginAgain,  ///< The client asks for the start of this job, where its rank was already served.
 };
@@ -38,6 +41,10 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
 /// the first such request, the ranks disagree about the job, waiting would not help, and the
 /// refusal is final.
 Refusal retry_later(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
+
+/// Returns the job that goes on after a run that ended inside a step: from that step's first
+/// microbatch, with as many ranks.
+Job repeat_step(const Job& job, MonotonicTime now);
 
 /// Returns the job that a client asks for. Errors: those of NodeOptions::validate for that many
 /// ranks.

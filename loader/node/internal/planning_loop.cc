@@ -17,6 +17,10 @@ PlanningLoop::PlanningLoop(PlanningInput input, Options options, CurrentJob& job
       log_(std::move(log)) {}
 
 void PlanningLoop::run(const JobTerms& job, const std::stop_token& stop) {
+  {
+    const MutexLock lock(mutex_);
+    before_job_ = totals_;
+  }
   input_.begin_job(job);
   Status planned = plan_epochs(job, stop);
   input_.end_job();
@@ -142,6 +146,8 @@ void PlanningLoop::add_to(NodeSummary& summary) const {
   summary.dropped = totals_.dropped;
   summary.plan_seconds_mean = totals_.plan_seconds_mean;
   summary.gap_mean = totals_.gap_mean;
+  summary.last_job.steps = totals_.steps - before_job_.steps;
+  summary.last_job.planned = totals_.planned - before_job_.planned;
 }
 
 }  // namespace isocost

@@ -83,6 +83,7 @@ class PlanningLoop {
   };
   mutable Mutex mutex_;
   Totals totals_ ISOCOST_GUARDED_BY(mutex_);
+  Totals before_job_ ISOCOST_GUARDED_BY(mutex_);  // the totals when the job began
 };
 
 }  // namespace isocost

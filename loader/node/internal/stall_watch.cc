@@ -62,8 +62,8 @@ void StallWatch::begin(nanoseconds still) {
   }
   if (std::exchange(told_, obstacle) == obstacle) return;
   log(options_.announce, LogLevel::kWarning,
-      fmt::format("nothing was planned, sent or acknowledged for {:.0f} s (stall_timeout): {}",
-                  seconds(still), obstacle));
+      fmt::format("training has stood still for {:.0f} s (stall_timeout): {}", seconds(still),
+                  obstacle));
 }
 
 void StallWatch::end(bool goes_on) {

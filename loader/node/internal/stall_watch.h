@@ -11,10 +11,10 @@
 
 namespace isocost {
 
-/// Watches whether training goes on: a node that serves plans, sends, or hears that a rank has
-/// trained. If none of these happens for the time-out, it announces the obstacle, announces it
-/// again when it changes, and announces when training goes on. Time in which this process did not
-/// run does not count. Has a thread of its own; the destructor joins it.
+/// Watches whether training goes on: a node that serves hears that a rank has trained or, while it
+/// need not, plans and sends. If none of these happens for the time-out, it announces the obstacle,
+/// announces it again when it changes, and announces when training goes on. Time in which this
+/// process did not run does not count. Has a thread of its own; the destructor joins it.
 class StallWatch {
  public:
   struct Activity {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/loader/node/node_support.h"
 #include "tests/loader/node/recording_server.h"
+#include "tests/support/log_lines.h"
 
 namespace isocost {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/scratch_directory.h"
 #include "tests/loader/node/online_model_fixture.h"
+#include "tests/support/log_lines.h"
 
 namespace isocost {
 namespace {

@@ -310,6 +310,41 @@ TEST_F(CurrentJobTest, SomethingIsExpectedOfRanksThatTrainOrAreLost) {
   EXPECT_FALSE(job_.activity().expected) << "all have said that they leave";
 }
 
+TEST_F(CurrentJobTest, OnlyAnAcknowledgementIsProgressOnceSomethingWasSent) {
+  const std::uint64_t job = begin(1);
+  join(0, 10);
+  const std::uint64_t at_first = job_.activity().changes;
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
+  EXPECT_GT(job_.activity().changes, at_first);
+  EXPECT_EQ(next_rank(job), 0);
+  const std::uint64_t sent = job_.activity().changes;
+  EXPECT_GT(sent, at_first + 1);
+  EXPECT_EQ(next_rank(job), 0);
+  ASSERT_TRUE(job_.push(job, make_step(0, 1, 1, 2)));
+  EXPECT_EQ(job_.activity().changes, sent);
+  job_.acknowledge(0, {0, 0, 1});
+  EXPECT_GT(job_.activity().changes, sent);
+}
+
+TEST_F(CurrentJobTest, ARepeatedStepIsAnotherJob) {
+  const std::uint64_t job = begin(1);
+  join(0, 10);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
+  while (next_rank(job)) {
+  }
+  job_.acknowledge(0, {0, 0, 0});
+  job_.leave(0);
+  const auto again = job_.repeat_step();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_GT(again->id, job);
+  EXPECT_EQ(again->start.step, 0U);
+  EXPECT_EQ(next(job).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(job_.delivered().samples, 1U);
+  EXPECT_EQ(job_.delivered_of_job().samples, 0U);
+  job_.drain();
+  EXPECT_EQ(job_.repeat_step().error().code, ErrorCode::kDraining);
+}
+
 TEST_F(CurrentJobTest, TellsItsDepth) {
   EXPECT_EQ(job_.depth().ranks, 0);
   const std::uint64_t job = begin(2);

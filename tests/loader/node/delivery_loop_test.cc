@@ -16,6 +16,7 @@
 
 #include "tests/loader/node/node_support.h"
 #include "tests/loader/node/recording_server.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/manual_executor.h"
 

@@ -87,6 +87,30 @@ TEST_F(JoinTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
   EXPECT_EQ(evaluate(of_this_job, &job), JoinDecision::kJoin);
 }
 
+TEST_F(JoinTest, ANewRunInsideAStepRepeatsTheStep) {
+  Job job(3, 2, {0, 4, 2, {}}, {});
+  job.queue().push(make_step(4, 2, 2, 2));
+  job.queue().push(make_step(4, 3, 2, 2));
+  for (const std::int32_t rank : {0, 1}) {
+    job.join({rank, false, {}, 1});
+    job.queue().grant(rank, 4);
+  }
+  while (job.queue().next()) {
+  }
+  EXPECT_EQ(evaluate(hello_of(0), &job), JoinDecision::kJoin) << "nothing was trained on";
+  job.queue().acknowledge(0, {4, 3, 0});
+  EXPECT_EQ(evaluate(hello_of(0), &job), JoinDecision::kJoinOrRepeatStep);
+  EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoinOrRepeatStep) << "rank 0 is ahead";
+  EXPECT_EQ(evaluate(hello_of(1), &job, true), JoinDecision::kJoin) << "it reconnects";
+  const Job again = repeat_step(job, {});
+  EXPECT_EQ(again.id(), 4U);
+  EXPECT_EQ(again.ranks(), 2);
+  EXPECT_EQ(again.start(), (StartPoint{0, 4, 2, {}}));
+  job.queue().acknowledge(0, {4, 3, 1});
+  job.queue().acknowledge(1, {4, 3, 1});
+  EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoin) << "every step is over";
+}
+
 TEST_F(JoinTest, AClientOfAnEarlierJobIsRefusedForGood) {
   const Job job(2, 1, {}, {});
   Hello hello = hello_of(0, 1);

@@ -12,32 +12,11 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "base/log.h"
-#include "base/mutex.h"
 #include "loader/dataset/dataset.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/plan/step_plan.h"
 
 namespace isocost {
-
-/// Collects log messages. Any thread.
-class LogLines {
- public:
-  LogSink sink() {
-    return [this](LogLevel /*level*/, std::string_view text) {
-      const MutexLock lock(mutex_);
-      lines_.emplace_back(text);
-    };
-  }
-  std::vector<std::string> lines() const {
-    const MutexLock lock(mutex_);
-    return lines_;
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::vector<std::string> lines_ ISOCOST_GUARDED_BY(mutex_);
-};
 
 /// A step in which each rank has `microbatches` microbatches of one sample and, as predicted, one
 /// second of the LLM each.

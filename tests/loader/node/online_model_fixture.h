@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "loader/node/internal/online_model.h"
 #include "tests/loader/node/node_support.h"
+#include "tests/support/log_lines.h"
 
 namespace isocost {
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/loader/node/node_support.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/manual_clock.h"
 
 namespace isocost {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/loader/node/node_support.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/manual_clock.h"
 
 namespace isocost {

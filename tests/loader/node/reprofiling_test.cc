@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/loader/node/online_model_fixture.h"
+#include "tests/support/log_lines.h"
 
 namespace isocost {
 namespace {

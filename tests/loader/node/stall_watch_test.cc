@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/loader/node/node_support.h"
+#include "tests/support/log_lines.h"
 
 namespace isocost {
 namespace {

@@ -15,6 +15,7 @@
 #include "base/scratch_directory.h"
 #include "loader/node/internal/measurement.h"
 #include "tests/loader/node/node_support.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/tar_files.h"
 

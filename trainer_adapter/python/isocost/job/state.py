@@ -23,11 +23,9 @@ class State(NamedTuple):
     cost_model_state: bytes = b""
 
     def to_dict(self) -> Dict[str, Any]:
-        state: Dict[str, Any] = {"version": VERSION, "cursor": f"{self.cursor:016x}", "epoch": self.epoch,
-                                 "step": self.step}
-        if self.cost_model_state:
-            state["cost_model_state"] = base64.b64encode(self.cost_model_state).decode("ascii")
-        return state
+        # The keys are always the same: torch.distributed.checkpoint loads those that a fresh loader's state has.
+        return {"version": VERSION, "cursor": f"{self.cursor:016x}", "epoch": self.epoch, "step": self.step,
+                "cost_model_state": base64.b64encode(self.cost_model_state).decode("ascii")}
 
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> "State":

@@ -103,8 +103,8 @@ class NodeOptions:
         shared_memory: Trainers of this user on this host receive microbatches in shared memory, without a copy of their
             own. It counts in memory until they drop the tensors; where there is none left, microbatches go over the
             socket.
-        stall_timeout: Seconds without a step planned, sent or acknowledged after which logs, metrics and /healthz say
-            what is in the way; 0: never.
+        stall_timeout: Seconds without a microbatch acknowledged or, while none is due, a step planned or sent, after
+            which logs, metrics and /healthz say what is in the way; 0: never.
         metrics: Address of the HTTP endpoint for metrics: PORT (of 127.0.0.1), ADDRESS:PORT or [IPV6]:PORT; empty: no
             endpoint.
     """
