@@ -21,7 +21,7 @@ import re
 import shlex
 
 REASONS = {"gpu", "cluster", "minutes", "root", "network", "fragment"}
-LANGUAGES = {"sh", "python", "cpp", "json", "toml", "yaml", "diff", "text"}
+LANGUAGES = {"sh", "python", "cpp", "cmake", "json", "toml", "yaml", "diff", "text"}
 _COMMENT = re.compile(r"^\s*<!--(.*?)-->\s*$", re.DOTALL)
 _FENCE = re.compile(r"^(\s*)```(\w*)\s*$")
 _MARK = re.compile(r"^(run|beside|output of|words of|diff of|records)(:|$)")

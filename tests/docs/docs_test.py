@@ -26,6 +26,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ["ISOCOST_BUILD"])
 TIMEOUT = 120
+# A user's own, strict ones: no header of ours may break them.
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 PAGES = ["README.md", "examples/README.md", *sorted(str(file.relative_to(ROOT)) for file in ROOT.glob("docs/*.md"))]
 COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data profile", "model profile",
                         "predict", "plan", "top"],
@@ -80,8 +82,9 @@ class Reader:
         if block.output_of or block.words_of:
             self.check_printed(block)
             return
-        {"sh": self.shell, "python": self.python, "cpp": self.compile, "json": self.read_json, "toml": self.configure,
-         "diff": self.compare, "yaml": lambda _: None, "text": lambda _: None}[block.language](block)
+        {"sh": self.shell, "python": self.python, "cpp": self.compile, "cmake": self.find, "json": self.read_json,
+         "toml": self.configure, "diff": self.compare, "yaml": lambda _: None,
+         "text": lambda _: None}[block.language](block)
 
     def run(self, *words, **options):
         done = subprocess.run([str(word) for word in words], cwd=self.directory, text=True, stdout=subprocess.PIPE,
@@ -182,7 +185,16 @@ class Reader:
         file = self.directory / "block.cc"
         file.write_text(block.text)
         compiler, *flags = outside_flags("tests/trainer_adapter/torch/torch_loader_test.cc")
-        self.run(compiler, *flags, "-fsyntax-only", f"-I{self.prefix}/include", file)
+        self.run(compiler, *flags, *WARNINGS, "-fsyntax-only", f"-I{self.prefix}/include", file)
+
+    def find(self, block):
+        """Configures a project whose program `trainer` has these lines."""
+        project = self.directory / "cmake"
+        project.mkdir(exist_ok=True)
+        (project / "main.cc").write_text("int main() {}\n")
+        (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.22)\nproject(trainer CXX)\n"
+                                                "add_executable(trainer main.cc)\n" + block.text)
+        self.run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
     def read_json(self, block):
         if not block.records:
