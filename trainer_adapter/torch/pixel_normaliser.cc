@@ -12,10 +12,7 @@
 namespace isocost {
 namespace {
 
-constexpr std::int64_t kChannels = 3;
 constexpr std::int64_t kValues = 256;
-
-std::int64_t signed_size(std::size_t size) { return static_cast<std::int64_t>(size); }
 
 std::span<const std::uint8_t> bytes_of(const at::Tensor& tensor) {
   return {tensor.data_ptr<std::uint8_t>(), static_cast<std::size_t>(tensor.numel())};
@@ -40,19 +37,19 @@ std::int64_t units_of(const at::Tensor& patches, std::int64_t bytes) {
 PixelNormaliser::PixelNormaliser(const PixelArithmetic& arithmetic)
     : values_(arithmetic.table(), arithmetic) {
   std::array<float, PixelTable::extent> table = arithmetic.table();
-  table_ = at::from_blob(table.data(), {kChannels, kValues}, at::kFloat).clone();
+  table_ = at::from_blob(table.data(), {kPixelChannels, kValues}, at::kFloat).clone();
 }
 
 PixelNormaliser::PixelNormaliser(const std::filesystem::path& model_directory)
     : PixelNormaliser(PixelArithmetic::of_model(model_directory).value()) {}
 
 at::Tensor PixelNormaliser::rows(const at::Tensor& patches, PatchFrames frames) const {
-  const std::int64_t pixels = patches.dim() == 2 ? patches.size(1) / kChannels : 0;
+  const std::int64_t pixels = patches.dim() == 2 ? patches.size(1) / kPixelChannels : 0;
   const std::int64_t given = signed_size(frames.given);
   const std::int64_t copies = signed_size(frames.copies);
-  const std::int64_t units = units_of(patches, given * pixels * kChannels);
+  const std::int64_t units = units_of(patches, given * pixels * kPixelChannels);
   if (patches.is_cpu()) {
-    at::Tensor values = at::empty({units, kChannels, given * copies, pixels}, at::kFloat);
+    at::Tensor values = at::empty({units, kPixelChannels, given * copies, pixels}, at::kFloat);
     const at::Tensor packed = patches.contiguous();
     normalise_pixels(bytes_of(packed), static_cast<std::size_t>(pixels), values_, frames,
                      floats_of(values));
@@ -67,7 +64,7 @@ at::Tensor PixelNormaliser::pictures(const at::Tensor& patches, const PictureLay
   const std::int64_t count =
       units_of(patches, signed_size(layout.patches() * layout.patch_bytes()));
   if (patches.is_cpu()) {
-    at::Tensor values = at::empty({count, kChannels, height, width}, at::kFloat);
+    at::Tensor values = at::empty({count, kPixelChannels, height, width}, at::kFloat);
     const at::Tensor packed = patches.contiguous();
     normalise_pictures(bytes_of(packed), layout, values_, floats_of(values));
     return values;
