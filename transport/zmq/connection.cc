@@ -135,7 +135,7 @@ Status ConnectionImpl::prepare(const ConnectionOptions& options) {
   // lost connection arrive before the hello of the next one, and the node drops them.
   dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
   dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
-  if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress, kUpOrDown | DialState::kEvents) != 0) {
+  if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress, kUpOrDown | DialState::events()) != 0) {
     return Error(ErrorCode::kInternal, zmq_strerror(zmq_errno()));
   }
   events_ = zmq::socket_t(context_, zmq::socket_type::pair);

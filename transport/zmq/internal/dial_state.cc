@@ -4,9 +4,10 @@
 
 namespace isocost {
 
-const int DialState::kEvents = ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECTED |
-                               ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CLOSED |
-                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+int DialState::events() {
+  return ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
+         ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+}
 
 // A try ends with CONNECT_RETRIED, the wait for the next one. libzmq looks a name up in each try,
 // and one that is not found leaves no other event (4.3.4, stream_connecter_base.cpp).

@@ -10,8 +10,8 @@ namespace isocost {
 /// thread; the other functions are thread-safe.
 class DialState {
  public:
-  /// The events of zmq_socket_monitor(3) that `see` needs.
-  static const int kEvents;
+  /// Returns the events of zmq_socket_monitor(3) that `see` needs.
+  static int events();
 
   void see(std::uint16_t event);
 
