@@ -95,7 +95,10 @@ def progress(text):
 def missing(name, installed):
     """Why a contender cannot run here; empty where it can."""
     absent = [package for package in CONTENDERS[name].packages if installed[package] is None]
-    return f"{', '.join(absent)}: not installed" if absent else ""
+    if absent:
+        return f"{', '.join(absent)}: not installed"
+    program = CONTENDERS[name].program
+    return f"{program}: not built, for want of libtorch" if program and not (data.TRAINERS / program).exists() else ""
 
 
 def measure(arguments):
@@ -112,7 +115,7 @@ def measure(arguments):
         progress(f"{work.name}: preparing")
         dataset = data.prepare(work, arguments.demo, ROOT / "build" / "peers")
         names = [name for name in CONTENDERS if name in work.tolerances and name not in absent
-                 and name in (report.OURS, *arguments.peers)]
+                 and name in (work.ours, *arguments.peers)]
         measured = measuring.measure(work, dataset, names, arguments.rounds, progress)
         measured["cannot"].update(absent)
         record["works"].append(measured)
