@@ -80,11 +80,21 @@ def compare(work, directory, names, progress):
     return found
 
 
+def about(program):
+    return {"lines_of_code": lines_of_code(program), "libtorch": libtorch_of(program)}
+
+
 def lines_of_code(program):
     """The lines of a trainer in C++ that are neither blank nor comments."""
     source = pathlib.Path(__file__).resolve().parent / "cpp" / f"{program}.cc"
     lines = [line.strip() for line in source.read_text(encoding="utf-8").splitlines()]
     return sum(bool(line) and not line.startswith("//") for line in lines)
+
+
+def libtorch_of(program):
+    """The libtorch that a trainer in C++ loads."""
+    libraries = subprocess.run(["ldd", data.TRAINERS / program], capture_output=True, text=True).stdout
+    return next((line.split()[2] for line in libraries.splitlines() if "libtorch_cpu" in line), "unknown")
 
 
 def measure(work, dataset, names, rounds, progress):
@@ -109,4 +119,4 @@ def measure(work, dataset, names, rounds, progress):
     programs = sorted({CONTENDERS[name].program for name in runs} - {""})
     return {"name": work.name, "title": work.title, "unit": work.unit, "reference": work.reference,
             "ours": work.ours, "samples": len(dataset.samples), "contenders": contenders, "failed": failed,
-            "cannot": dict(work.cannot), "lines_of_code": {each: lines_of_code(each) for each in programs}}
+            "cannot": dict(work.cannot), "programs": {each: about(each) for each in programs}}

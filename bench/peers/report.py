@@ -74,8 +74,8 @@ def table(record):
         for contender, values, ratio in rows(work):
             lines.append(f"{contender['title']:32}" + "".join(
                 f"{text:>{width}}" for text, (_, width) in zip(cells(contender, values, ratio), COLUMNS)))
-        if sizes := work.get("lines_of_code"):
-            lines.append("lines of code: " + ", ".join(f"{name} {count}" for name, count in sizes.items()))
+        lines += [f"{name}: {each['lines_of_code']} lines of code, {each['libtorch']}"
+                  for name, each in work.get("programs", {}).items()]
         lines += [f"{CONTENDERS[name].title:32}{'failed':>11}  {why}" for name, why in work["failed"].items()]
         lines += [f"{CONTENDERS[name].title:32}{'-':>11}  {why}" for name, why in work["cannot"].items()]
     return "\n".join(lines) + "\n"

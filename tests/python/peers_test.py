@@ -46,7 +46,8 @@ def record():
     return {"date": "2026-01-02", "rounds": 3, "python": "3.11", "versions": {"spdl": "1.0"},
             "machine": {"cpu": "A & B", "cores": 2, "load_before": 0.1, "load_after": 1.9},
             "works": [{"name": "one", "title": "one <work>", "unit": "of 255", "reference": "pillow", "samples": 40,
-                       "contenders": [slow, fast], "failed": failed, "cannot": {"pyav": "is for video"}},
+                       "contenders": [slow, fast], "failed": failed, "cannot": {"pyav": "is for video"},
+                       "programs": {"a_trainer": {"lines_of_code": 12, "libtorch": "libtorch_cpu.so"}}},
                       {"name": "two", "title": "two", "unit": "of 255", "reference": "pyav", "samples": 40,
                        "contenders": [contender("pyav", run(4.0, 4.0))], "failed": {}, "cannot": {}}]}
 
@@ -156,6 +157,7 @@ class Outputs(unittest.TestCase):
                                            "0.25,", "7"])
         self.assertTrue(any(re.match(r"DALI, CPU +failed +differs by <9>", line) for line in lines))
         self.assertTrue(any(re.match(r"PyAV \+ Pillow +- +is for video", line) for line in lines))
+        self.assertIn("a_trainer: 12 lines of code, libtorch_cpu.so", lines)
         self.assertTrue(any("other programs took 10% of the machine, at most 10% during" in line for line in lines))
         self.assertIn("load 0.10 before and 1.90 after; 2026-01-02; 3 rounds", lines[0])
 
