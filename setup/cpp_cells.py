@@ -37,7 +37,7 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "
 # What libtorch keeps until the end is no leak of a trainer.
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS":
                      f"suppressions={ROOT / 'tests/lsan_suppressions.txt'}:print_suppressions=0"}
-CLANG_AND_DEBIANS = "clang cannot parse the headers of libtorch 1.13 as C++20"
+CLANG_AND_DEBIANS = "clang cannot parse torch/torch.h of libtorch 1.13 as C++20"
 NO_WHEEL = 77
 
 
@@ -173,13 +173,11 @@ def all_cells():
     for standard in STANDARDS:
         for command in COMPILERS:
             compiler = Compiler(command, standard)
-            debians = does.trainers, does.headers
-            if command.startswith("clang"):
-                debians = no_clang, no_clang
+            with_debians = no_clang if command.startswith("clang") else does.trainers
             add("client", "no-torch", "debian", compiler, does.client)
             add("headers", "no-torch", "debian", compiler, does.headers, False)
-            add("trainers", "torch-1.13", "debian", compiler, debians[0])
-            add("headers", "torch-1.13", "debian", compiler, debians[1], True)
+            add("trainers", "torch-1.13", "debian", compiler, with_debians)
+            add("headers", "torch-1.13", "debian", compiler, does.headers, True)
             add("trainers", "torch-2", "wheel", compiler, does.trainers)
             add("headers", "torch-2", "wheel", compiler, does.headers, True)
     for command in COMPILERS:

@@ -8,6 +8,7 @@ import subprocess
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT = 240
+BUILD_TIMEOUT = 900  # a file that includes torch/torch.h takes minutes under sanitizers
 TEXTS = ["a caption", "a longer caption than the first", "one", "two words"] * 4
 # The public headers that need no libtorch, and those that do.
 HEADERS = ("client", "normalise", "own_work", "replicas", "state", "base/result", "base/tensor")
@@ -15,8 +16,8 @@ TORCH_HEADERS = ("torch_loader", "torch_microbatch", "torch_profiler")
 STRICT = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
 
-def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=TIMEOUT, **options)
+def run(*command, timeout=TIMEOUT, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout, **options)
     if done.returncode:
         raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -42,7 +43,7 @@ def build(folder, copy, prefix, compiler=None):
         options += [f"-DCMAKE_CXX_COMPILER={compiler.name}", f"-DCMAKE_CXX_STANDARD={compiler.standard}",
                     f"-DCMAKE_CXX_FLAGS={' '.join(compiler.flags)}"]
     run("cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *options)
-    run("cmake", "--build", copy / "build")
+    run("cmake", "--build", copy / "build", timeout=BUILD_TIMEOUT)
     return copy / "build" / folder.name
 
 
