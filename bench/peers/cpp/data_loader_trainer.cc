@@ -1,4 +1,4 @@
-// The same without Isocost: data_loader_trainer FILES BATCH WORKERS [fast] reads the JPEG files
+// A trainer without Isocost: data_loader_trainer FILES BATCH WORKERS [fast] reads the JPEG files
 // that FILES names, a line each, by libtorch's DataLoader, decodes them by libjpeg-turbo, resizes
 // them by libtorch's antialiased bilinear filter to sides of multiples of 28 pixels, and cuts them
 // into patches of 14×14. "fast" decodes as coarsely as the recipe native28.

@@ -1,4 +1,4 @@
-// Takes what a node delivers: torch_loader_trainer ENDPOINT.
+// A trainer with Isocost: torch_loader_trainer ENDPOINT takes the patches that a node delivers.
 #include <isocost/torch_loader.h>
 
 #include <cstdint>
