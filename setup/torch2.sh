@@ -7,31 +7,7 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 jobs=${JOBS:-$(nproc)}
 venv=build/torch2/venv
 tree=build/torch2/release
-wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
-# Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
-needed=(numpy transformers accelerate tokenizers jinja2 pillow dashscope av)
-
-. setup/functions.sh
-
-mkdir -p build/torch2
-if [ "$(cat "$venv/complete" 2>/dev/null)" != "${wheels[*]} ${needed[*]}" ]; then
-  /usr/bin/python3 -m venv "$venv"
-  if ! index_answers "$venv" torch; then
-    say "skipped: no package index answers, so there is no torch 2.x to test with"
-    exit 77
-  fi
-  # An index of wheels without CUDA, where somebody names one, is a tenth of the download.
-  torch_from=()
-  if [ -n "${TORCH_INDEX_URL:-}" ]; then
-    torch_from=(--index-url "$TORCH_INDEX_URL")
-  fi
-  say "installing torch, torchvision, ${needed[*]} in $venv"
-  "$venv/bin/pip" install --quiet --no-input "${torch_from[@]}" "${wheels[@]}"
-  "$venv/bin/pip" install --quiet --no-input "${needed[@]}"
-  echo "${wheels[*]} ${needed[*]}" >"$venv/complete"
-fi
-
-torch=$("$venv/bin/python" -c 'import torch; print(torch.__path__[0])')
+torch=$(setup/torch2_venv.sh) || exit
 cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF -DISOCOST_WERROR=OFF \
   "-DISOCOST_TORCH_ROOT=$torch" "-DPython_EXECUTABLE=$PWD/$venv/bin/python" \
   "-DISOCOST_TEST_PYTHON=$PWD/$venv/bin/python" >build/configure-torch2.log 2>&1 || {

@@ -80,6 +80,23 @@ def compare(work, directory, names, progress):
     return found
 
 
+def about(program):
+    return {"lines_of_code": lines_of_code(program), "libtorch": libtorch_of(program)}
+
+
+def lines_of_code(program):
+    """The lines of a trainer in C++ that are neither blank nor comments."""
+    source = pathlib.Path(__file__).resolve().parent / "cpp" / f"{program}.cc"
+    lines = [line.strip() for line in source.read_text(encoding="utf-8").splitlines()]
+    return sum(bool(line) and not line.startswith("//") for line in lines)
+
+
+def libtorch_of(program):
+    """The libtorch that a trainer in C++ loads."""
+    libraries = subprocess.run(["ldd", data.TRAINERS / program], capture_output=True, text=True).stdout
+    return next((line.split()[2] for line in libraries.splitlines() if "libtorch_cpu" in line), "unknown")
+
+
 def measure(work, dataset, names, rounds, progress):
     """The record of a work: differences first, then `rounds` runs of each contender that passed, in turn."""
     for path in {*dataset.tars, *(value for sample in dataset.samples for name, value in sample
@@ -99,6 +116,7 @@ def measure(work, dataset, names, rounds, progress):
     contenders = [{"name": name, "title": CONTENDERS[name].title, "runs": own, "difference": differences[name],
                    "tolerance": vars(work.tolerances[name])} for name, own in runs.items()]
     failed = {name: each["failed"] for name, each in differences.items() if "failed" in each}
+    programs = sorted({CONTENDERS[name].program for name in runs} - {""})
     return {"name": work.name, "title": work.title, "unit": work.unit, "reference": work.reference,
-            "samples": len(dataset.samples), "contenders": contenders, "failed": failed,
-            "cannot": dict(work.cannot)}
+            "ours": work.ours, "samples": len(dataset.samples), "contenders": contenders, "failed": failed,
+            "cannot": dict(work.cannot), "programs": {each: about(each) for each in programs}}

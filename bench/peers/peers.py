@@ -11,8 +11,9 @@ Peers: {peers}.
 Each contender runs in a process of its own, two workers each, contenders in turn. The table shows samples a second with
 the least and the most, how many times as fast Isocost is, CPU time a sample over all processes, the sum of the
 processes' largest resident sizes (memory that they share counts in each) and of their proportional sizes at the end,
-and the mean and largest difference from the reference's tensors. bench/peers/README.md has the settings of each, and
-their sources. Exits with 1 if a contender fails or its tensors differ by more than they may.
+and the mean and largest difference from the reference's tensors. Trainers in C++ have a work of their own, `cpp`.
+bench/peers/README.md has the settings of each, and their sources. Exits with 1 if a contender fails or its tensors
+differ by more than they may.
 """
 
 import argparse
@@ -95,7 +96,10 @@ def progress(text):
 def missing(name, installed):
     """Why a contender cannot run here; empty where it can."""
     absent = [package for package in CONTENDERS[name].packages if installed[package] is None]
-    return f"{', '.join(absent)}: not installed" if absent else ""
+    if absent:
+        return f"{', '.join(absent)}: not installed"
+    program = CONTENDERS[name].program
+    return f"{program}: not built, for want of libtorch" if program and not (data.TRAINERS / program).exists() else ""
 
 
 def measure(arguments):
@@ -112,7 +116,7 @@ def measure(arguments):
         progress(f"{work.name}: preparing")
         dataset = data.prepare(work, arguments.demo, ROOT / "build" / "peers")
         names = [name for name in CONTENDERS if name in work.tolerances and name not in absent
-                 and name in (report.OURS, *arguments.peers)]
+                 and name in (work.ours, *arguments.peers)]
         measured = measuring.measure(work, dataset, names, arguments.rounds, progress)
         measured["cannot"].update(absent)
         record["works"].append(measured)

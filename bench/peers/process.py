@@ -44,10 +44,10 @@ def machine_seconds():
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def memory(file, field):
-    """The sum of a field of a file of /proc over all processes, in bytes."""
+def memory(file, field, processes):
+    """The sum of a field of a file of /proc over the processes, in bytes."""
     total = 0
-    for pid in tree(os.getpid()):
+    for pid in processes:
         with contextlib.suppress(OSError):
             for line in pathlib.Path(f"/proc/{pid}/{file}").read_text().splitlines():
                 if line.startswith(field + ":"):
@@ -55,8 +55,9 @@ def memory(file, field):
     return total
 
 
-def timed(batches, a_pass):
-    """What the timed passes took; a_pass is the number of batches of a pass."""
+def timed(batches, a_pass, outside=False):
+    """What the timed passes took; a_pass is the number of batches of a pass. Where programs `outside` of this process
+    do the work, its own memory does not count."""
     received = 0
     for batch in batches:
         del batch  # Freed like after a step: the next one is not made beside it.
@@ -68,8 +69,10 @@ def timed(batches, a_pass):
     else:
         raise SystemExit(f"only {received} batches came, of passes of {a_pass}")
     seconds, own = time.perf_counter() - begin, cpu_seconds() - cpu
+    processes = [pid for pid in tree(os.getpid()) if not (outside and pid == os.getpid())]
     return {"seconds": seconds, "cpu_s": own, "others_cpu_s": max(0.0, machine_seconds() - machine - own),
-            "peak_bytes": memory("status", "VmHWM"), "shared_bytes": memory("smaps_rollup", "Pss")}
+            "peak_bytes": memory("status", "VmHWM", processes),
+            "shared_bytes": memory("smaps_rollup", "Pss", processes)}
 
 
 def main():
@@ -81,7 +84,7 @@ def main():
     if tensors:
         torch.save(list(itertools.islice(batches, COMPARED_BATCHES)), tensors[1])
     else:
-        result = timed(batches, len(dataset.samples) // work.batch)
+        result = timed(batches, len(dataset.samples) // work.batch, bool(contender.program))
         print(json.dumps({**result, "samples": TIMED_PASSES * len(dataset.samples)}), flush=True)
     if hasattr(batches, "close"):
         batches.close()

@@ -37,7 +37,7 @@ def others(work, cores):
 
 def rows(work):
     """(contender, summary, ratios or None) of a work, the fastest first."""
-    ours = next((each for each in work["contenders"] if each["name"] == OURS), None)
+    ours = next((each for each in work["contenders"] if each["name"] == work.get("ours", OURS)), None)
     made = [(each, summary(each), ratios(each, ours) if ours and each is not ours else None)
             for each in work["contenders"] if each["runs"]]
     return sorted(made, key=lambda row: -row[1]["samples_per_s"]["median"])
@@ -74,6 +74,8 @@ def table(record):
         for contender, values, ratio in rows(work):
             lines.append(f"{contender['title']:32}" + "".join(
                 f"{text:>{width}}" for text, (_, width) in zip(cells(contender, values, ratio), COLUMNS)))
+        lines += [f"{name}: {each['lines_of_code']} lines of code, {each['libtorch']}"
+                  for name, each in work.get("programs", {}).items()]
         lines += [f"{CONTENDERS[name].title:32}{'failed':>11}  {why}" for name, why in work["failed"].items()]
         lines += [f"{CONTENDERS[name].title:32}{'-':>11}  {why}" for name, why in work["cannot"].items()]
     return "\n".join(lines) + "\n"

@@ -47,6 +47,7 @@ class Work:
         reference: the contender to whose tensors all others are compared.
         tolerances: of every contender that does this work.
         cannot: contender to the reason why it has no row.
+        ours: the contender to which the others' times are compared.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Work:
     cannot: dict
     unit: str = "of 255"
     scale: float = 127.5
+    ours: str = "isocost"
 
 
 PICTURES = {"isocost": ROUNDED, "isocost fast": OTHER_FILTER, "torchvision": ROUNDED, "pillow": EXACT,
@@ -100,11 +102,13 @@ NO_MIXTURE = {**NO_SOUND, "torchvision": "decodes the pictures of torchcodec's r
               "spdl": "not written: a pipeline for each kind of medium, and their join",
               "dali": "has no H.264 on a CPU, and no samples of several parts",
               "webdataset": "reads, and leaves the rest: see torchcodec", "mosaic": "as webdataset"}
+IN_CPP = {name: "a trainer in C++: see the work cpp" for name, each in CONTENDERS.items() if each.program}
+NO_CPP = {name: "a loader in Python: see the work native" for name, each in CONTENDERS.items() if not each.program}
 
 
 def work(name, title, media, output, files, batch, reference, tolerances, reasons, **more):
     """A Work whose reasons are those of the contenders that do not do it."""
-    cannot = {each: reasons[each] for each in CONTENDERS if each not in tolerances}
+    cannot = {each: {**IN_CPP, **reasons}[each] for each in CONTENDERS if each not in tolerances}
     return Work(name, title, media, output, files, batch, reference, tolerances, cannot, **more)
 
 
@@ -114,6 +118,10 @@ WORKS = (
     work("png", "PNG to 384×384", "png", "square", 72, 8, "pillow", WITHOUT_FAST, NO_PICTURES),
     work("native", "photographs to native patches, fast", "photographs", "native", 144, 8, "pillow",
          {"isocost": OTHER_FILTER, "torchvision": ROUNDED, "pillow": EXACT, "spdl": OTHER_FILTER}, NO_NATIVE, scale=1),
+    # Its trainers say which samples they got, which contenders/cpp_trainers.py checks.
+    work("cpp", "photographs to native patches in C++, fast", "photographs", "native", 144, 8, "pillow",
+         {"isocost c++": OTHER_FILTER, "isocost c++ unisolated": OTHER_FILTER, "torch c++": ROUNDED,
+          "torch c++ fast": OTHER_FILTER, "pillow": EXACT}, NO_CPP, scale=1, ours="isocost c++"),
     work("qwen2_vl", "photographs to Qwen2-VL tensors", "photographs", "qwen2_vl", 48, 4, "transformers pillow",
          {"isocost": ROUNDED, "isocost fast": OTHER_FILTER, "transformers": ROUNDED, "transformers pillow": EXACT},
          NO_QWEN, scale=255 * 0.27),

@@ -9,20 +9,13 @@ import subprocess
 import sys
 import unittest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+import outside
+from outside import SOURCE, TEXTS, TIMEOUT, run
+
 BUILD = pathlib.Path(os.environ["ISOCOST_BUILD"])
 # Not a temporary name: a compiler cache knows the files again.
 DIRECTORY = BUILD / "install-test"
 PREFIX = DIRECTORY / "prefix"
-TIMEOUT = 240
-TEXTS = ["a caption", "a longer caption than the first", "one", "two words"] * 4
-
-
-def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=TIMEOUT, **options)
-    if done.returncode:
-        raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def owner(library):
@@ -38,13 +31,7 @@ def owner(library):
 
 def build_outside(folder, name=None):
     """Copies the project `folder` away from this tree, and builds it against PREFIX. Returns its program."""
-    copy = DIRECTORY / (name or folder.name)
-    shutil.copytree(folder, copy)
-    launcher = shutil.which("ccache")
-    run("cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_PREFIX_PATH={PREFIX}", *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []))
-    run("cmake", "--build", copy / "build")
-    return copy / "build" / folder.name
+    return outside.build(folder, DIRECTORY / (name or folder.name), PREFIX)
 
 
 class Installed(unittest.TestCase):
@@ -53,29 +40,11 @@ class Installed(unittest.TestCase):
         shutil.rmtree(DIRECTORY, ignore_errors=True)
         run("cmake", "--install", BUILD, "--prefix", PREFIX)
         cls.program = PREFIX / "bin/isocost"
-        files = DIRECTORY / "files"
-        files.mkdir()
-        for number, text in enumerate(TEXTS):
-            (files / f"{number:04}.txt").write_text(text)
-        cls.shards = DIRECTORY / "shards"
-        run(cls.program, "make-shards", files, cls.shards)
+        cls.shards = outside.make_shards(cls.program, DIRECTORY)
 
     def train(self, trainer, *arguments):
         """The output of `trainer`, which takes one epoch from the installed program."""
-        arguments = [str(part) for part in arguments]
-        node = subprocess.Popen(
-            [str(part) for part in (self.program, "serve", "--data", self.shards, "--ranks", 1, "--microbatches", 2,
-                                    "--global-batch-size", 8, "--epochs", 1, "--bind", "tcp://127.0.0.1:*")],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            endpoint = next(line.split()[-1] for line in node.stdout if line.startswith("listening on "))
-            output = run(trainer, *[endpoint if part == "ENDPOINT" else part for part in arguments])
-            self.assertEqual(node.wait(TIMEOUT), 0, node.stdout.read())
-            return output
-        finally:
-            node.kill()
-            node.wait()
-            node.stdout.close()
+        return outside.train(self.program, self.shards, trainer, *arguments)
 
     def test_the_list_of_debian_packages_is_what_is_linked(self):
         package = PREFIX / "lib/python3/dist-packages/isocost"
@@ -149,16 +118,9 @@ class Installed(unittest.TestCase):
                 self.assertIn(other, installed, name)
 
     def test_the_public_headers_compile_alone_without_a_warning(self):
-        own = DIRECTORY / "own/base"
-        own.mkdir(parents=True)
-        (own / "log.h").write_text('#error "a user\'s own header"\n')
-        flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
-                 f"-I{own.parent}", f"-I{PREFIX / 'include'}"]
-        for name in ("client", "normalise", "own_work", "replicas", "state", "base/result", "base/tensor"):
+        for name in outside.HEADERS:
             with self.subTest(name=name):
-                file = DIRECTORY / "one.cc"
-                file.write_text(f"#include <isocost/{name}.h>\n#include <isocost/{name}.h>\nint main() {{}}\n")
-                run("g++", *flags, file)
+                outside.compile_header(name, DIRECTORY, outside.Compiler("g++"), [f"-I{PREFIX / 'include'}"])
 
     def test_below_usr_local_the_python_package_is_where_debians_python_looks(self):
         staged = DIRECTORY / "staged"

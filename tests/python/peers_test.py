@@ -1,12 +1,16 @@
 """bench/peers: its clock, comparison, statistics, table, JSON and bars with made-up records and batches, and that
 README.md states what runs. The peers are not needed."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 import re
+import subprocess
 import sys
+import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 import torch
@@ -19,7 +23,7 @@ import bars  # noqa: E402
 import measuring  # noqa: E402
 import process  # noqa: E402
 import report  # noqa: E402
-from contenders import CONTENDERS  # noqa: E402
+from contenders import CONTENDERS, cpp_trainers  # noqa: E402
 from contenders.settings import SETTINGS  # noqa: E402
 from works import WORKS, work_of  # noqa: E402
 
@@ -42,7 +46,8 @@ def record():
     return {"date": "2026-01-02", "rounds": 3, "python": "3.11", "versions": {"spdl": "1.0"},
             "machine": {"cpu": "A & B", "cores": 2, "load_before": 0.1, "load_after": 1.9},
             "works": [{"name": "one", "title": "one <work>", "unit": "of 255", "reference": "pillow", "samples": 40,
-                       "contenders": [slow, fast], "failed": failed, "cannot": {"pyav": "is for video"}},
+                       "contenders": [slow, fast], "failed": failed, "cannot": {"pyav": "is for video"},
+                       "programs": {"a_trainer": {"lines_of_code": 12, "libtorch": "libtorch_cpu.so"}}},
                       {"name": "two", "title": "two", "unit": "of 255", "reference": "pyav", "samples": 40,
                        "contenders": [contender("pyav", run(4.0, 4.0))], "failed": {}, "cannot": {}}]}
 
@@ -87,6 +92,42 @@ class Comparison(unittest.TestCase):
         self.refused([{"input_ids": torch.tensor([1, 2])}], [{"input_ids": torch.tensor([1, 3])}], "other tokens")
 
 
+class CppTrainers(unittest.TestCase):
+    """An epoch of two files in two passes, of one patch and of two, that a made-up trainer goes through."""
+
+    data = types.SimpleNamespace(files=["a", "b"], all_files=["a", "b", "a", "b"])
+    good = [[0, 1], [2, 3]]
+
+    def checked(self, batches, patches=(1, 2, 1, 2)):
+        said = [json.dumps({"samples": samples, "patches": [patches[each] for each in samples], "bytes": 0})
+                for samples in batches]
+
+        @contextlib.contextmanager
+        def trainer(*_):
+            with subprocess.Popen(["printf", "%s\\n", *said], stdout=subprocess.PIPE) as process:
+                yield process
+
+        with unittest.mock.patch.multiple(cpp_trainers, trainer=trainer, patches_of={"a": 1, "b": 2}.get):
+            return cpp_trainers.checked(None, self.data, "on")
+
+    def test_every_sample_once_is_an_epoch(self):
+        self.assertEqual(self.checked(self.good), [])
+
+    def test_samples_that_lack_or_come_twice_are_refused(self):
+        for batches in ([[0, 1], [2]], [[0, 1], [2, 3], [3]], [[0, 1], [2, 2]]):
+            with self.subTest(batches=batches), self.assertRaisesRegex(SystemExit, "samples came"):
+                self.checked(batches)
+
+    def test_another_number_of_patches_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "sample 2 has 3 patches, and should have 1"):
+            self.checked(self.good, (1, 2, 3, 2))
+
+    def test_the_lines_of_both_trainers_are_counted(self):
+        ours, theirs = (measuring.lines_of_code(name) for name in ("torch_loader_trainer", "data_loader_trainer"))
+        self.assertGreater(ours, 10)
+        self.assertGreater(theirs, ours)
+
+
 class Statistics(unittest.TestCase):
     def test_rates_are_medians_with_the_least_and_the_most(self):
         values = report.summary(record()["works"][0]["contenders"][1])
@@ -116,6 +157,7 @@ class Outputs(unittest.TestCase):
                                            "0.25,", "7"])
         self.assertTrue(any(re.match(r"DALI, CPU +failed +differs by <9>", line) for line in lines))
         self.assertTrue(any(re.match(r"PyAV \+ Pillow +- +is for video", line) for line in lines))
+        self.assertIn("a_trainer: 12 lines of code, libtorch_cpu.so", lines)
         self.assertTrue(any("other programs took 10% of the machine, at most 10% during" in line for line in lines))
         self.assertIn("load 0.10 before and 1.90 after; 2026-01-02; 3 rounds", lines[0])
 

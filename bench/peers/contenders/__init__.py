@@ -18,6 +18,7 @@ class Contender:
     module: str
     packages: tuple  # that have to be installed, beside torch
     variant: str = ""
+    program: str = ""  # in C++, of bench/peers/cpp, which does the work; the contender's process then only counts
 
     def load(self):
         return importlib.import_module(f"contenders.{self.module}")
@@ -26,6 +27,12 @@ class Contender:
 CONTENDERS = {each.name: each for each in (
     Contender("isocost", "Isocost", "isocost_loader", (), "exact"),
     Contender("isocost fast", "Isocost, fast", "isocost_loader", (), "fast"),
+    Contender("isocost c++", "Isocost, TorchLoader", "cpp_trainers", ("pillow",), "on", "torch_loader_trainer"),
+    Contender("isocost c++ unisolated", "Isocost, TorchLoader, unisolated", "cpp_trainers", ("pillow",), "off",
+              "torch_loader_trainer"),
+    Contender("torch c++", "torch::data::DataLoader", "cpp_trainers", ("pillow",), "exact", "data_loader_trainer"),
+    Contender("torch c++ fast", "torch::data::DataLoader, fast", "cpp_trainers", ("pillow",), "fast",
+              "data_loader_trainer"),
     Contender("torchvision", "torchvision", "torchvision_loader", ("torchvision",)),
     Contender("spdl", "SPDL", "spdl_pipeline", ("spdl",)),
     Contender("pillow", "Pillow", "pillow_loader", ("pillow",), "exact"),

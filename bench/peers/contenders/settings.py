@@ -7,6 +7,7 @@ _LOADER = {"num_workers": WORKERS, "prefetch_factor": 2}  # of torch's DataLoade
 
 SETTINGS = {
     "isocost_loader": {"workers": WORKERS, "balance": "cost", "prefetch": 2},
+    "cpp_trainers": {"workers": WORKERS, "shuffle": "off"},
     "torchvision_loader": {**_LOADER, "transforms": "v2", "resize": "BICUBIC", "antialias": True},
     "pillow_loader": {**_LOADER, "resample": "BICUBIC", "draft": SIDE},
     "spdl_pipeline": {"num_threads": WORKERS, "concurrency": WORKERS, "scale_algo": "bicubic", "sink": 4,

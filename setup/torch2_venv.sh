@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Makes a virtual environment with a current PyTorch wheel in build/torch2, once, and prints the folder `torch` of the
+# wheel. Status 77 where no package index answers.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+venv=build/torch2/venv
+wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
+# Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
+needed=(numpy transformers accelerate tokenizers jinja2 pillow dashscope av)
+
+. setup/functions.sh
+
+mkdir -p build/torch2
+if [ "$(cat "$venv/complete" 2>/dev/null)" != "${wheels[*]} ${needed[*]}" ]; then
+  /usr/bin/python3 -m venv "$venv"
+  if ! index_answers "$venv" torch; then
+    say "skipped: no package index answers, so there is no torch 2.x to test with"
+    exit 77
+  fi
+  # An index of wheels without CUDA, where somebody names one, is a tenth of the download.
+  torch_from=()
+  if [ -n "${TORCH_INDEX_URL:-}" ]; then
+    torch_from=(--index-url "$TORCH_INDEX_URL")
+  fi
+  say "installing torch, torchvision, ${needed[*]} in $venv"
+  "$venv/bin/pip" install --quiet --no-input "${torch_from[@]}" "${wheels[@]}"
+  "$venv/bin/pip" install --quiet --no-input "${needed[@]}"
+  echo "${wheels[*]} ${needed[*]}" >"$venv/complete"
+fi
+
+"$venv/bin/python" -c 'import torch; print(torch.__path__[0])'
