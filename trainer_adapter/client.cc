@@ -1,7 +1,10 @@
 #include "trainer_adapter/client.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/tensor_schema.h"
@@ -84,6 +87,7 @@ class ClientImpl final : public Client {
   Status report(const Report& report) override;
   Status send_profile(const std::string& profile) override;
   void close() override { session_.leave(true); }
+  void leave() override { session_.leave(false); }
   std::int64_t bytes_copied() const override { return reassembly_.bytes_copied(); }
   std::int64_t bytes_in_use() const override {
     return pool_.bytes_in_use() + reassembly_.block_bytes_in_use();
@@ -111,30 +115,33 @@ Status ClientImpl::send_profile(const std::string& profile) {
                                                   " bytes; at most " +
                                                   std::to_string(kMaxProfileBytes) + " are sent");
   }
-  hand_out_.send(ProfileUpdate{profile});
-  return {};
+  return hand_out_.send(ProfileUpdate{profile});
 }
 
 }  // namespace
 
-const SharedTensor* Microbatch::find(std::string_view name) const& {
+void print_warnings(LogLevel level, std::string_view text) {
+  if (level < LogLevel::kWarning) return;
+  std::fprintf(stderr, "isocost: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+std::optional<SharedTensor> Microbatch::find(std::string_view name) const {
   for (const NamedTensor& named : tensors) {
-    if (named.name == name || argument_name(named.name) == name) return &named.tensor;
+    if (named.name == name || argument_name(named.name) == name) return named.tensor;
   }
   check_tensor_name(name);
-  return nullptr;
+  return std::nullopt;
 }
 
 SharedTensor Microbatch::operator[](std::string_view name) const {
-  const SharedTensor* tensor = find(name);
-  if (tensor != nullptr) return *tensor;
+  if (auto tensor = find(name)) return *std::move(tensor);
   std::string names;
   for (const NamedTensor& named : tensors) {
     names += (names.empty() ? "" : ", ") + argument_name(named.name);
   }
-  throw_exception(Error(ErrorCode::kInvalidArgument, "this microbatch has no \"" +
-                                                         std::string(name) + "\"; it has " + names +
-                                                         ". Ask contains() first"));
+  throw_exception(Error(ErrorCode::kInvalidArgument,
+                        "this microbatch has no \"" + std::string(name) + "\"; it has " +
+                            (names.empty() ? "none" : names) + ". Ask contains() first"));
 }
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options,

@@ -18,10 +18,12 @@
 
 namespace isocost {
 
+/// Writes a warning or an error to standard error, as a line. Thread-safe.
+void print_warnings(LogLevel level, std::string_view text);
+
 struct ClientOptions {
   std::string endpoint = "tcp://127.0.0.1:5800";
-  /// Data-parallel rank; with a layout, the number of the receiver: receiver_of
-  /// (balancer/layout/place.h).
+  /// Data-parallel rank; with a layout, the number of the receiver (docs/layout.md).
   std::int32_t rank = 0;
   std::int32_t world_size = 0;  ///< Number of ranks or receivers; 0 accepts the node's.
   /// Fingerprint of the layout, which the node must then serve; 0: unknown.
@@ -43,19 +45,20 @@ struct ClientOptions {
   /// model profile is of another device. Empty: unknown.
   std::string hardware;
   std::chrono::milliseconds connect_timeout{30000};
-  /// Receives messages of the node, such as why no data comes. Called on the client's thread,
-  /// without a lock.
-  LogSink log;
+  /// Receives messages, of the node, too, such as why no data comes. Called on the client's thread,
+  /// without a lock. Empty: none.
+  LogSink log = print_warnings;
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< This client's key pair; empty: a fresh one.
-  /// Limit of a microbatch's size. A node that announces a larger one is an error.
+  /// Limit of a microbatch's size. A node that announces a larger one is an error of `next`
+  /// (kResourceExhausted).
   std::int64_t max_microbatch_bytes = std::int64_t{16} << 30;
 };
 
-/// One microbatch, assembled: the input of a trainer's forward pass. Move-only. Its tensors share
-/// their bytes and stay valid after it is gone. Memory that the node shares counts in the node's
-/// budget until the last tensor in it is dropped: while a trainer keeps many, further microbatches
-/// are copied.
+/// One microbatch, assembled: the input of a trainer's forward pass. Copies share their tensors,
+/// and tensors, which stay valid after it is gone, their bytes. Memory that the node shares counts
+/// in the node's budget until the last tensor in it is dropped: while a trainer keeps many, further
+/// microbatches are copied.
 struct Microbatch {
   MicrobatchHeader header;
   /// The announced tensors, with the rows of all samples concatenated in the order of
@@ -75,12 +78,11 @@ struct Microbatch {
   /// "vision_patches") or its name on the wire ("llm.input_ids"). Throws isocost::Exception
   /// (kInvalidArgument), with the names that are there, if this microbatch has none.
   SharedTensor operator[](std::string_view name) const;
-  /// Returns the tensor; null if this microbatch has none of this name, for example no audio.
+  /// Returns the tensor; nothing if this microbatch has none of this name, for example no audio.
   /// Throws isocost::Exception (kInvalidArgument) for a name that no tensor has.
-  const SharedTensor* find(std::string_view name) const&;
-  const SharedTensor* find(std::string_view name) const&& = delete;  // it would dangle
+  std::optional<SharedTensor> find(std::string_view name) const;
   /// Returns whether this microbatch has the tensor. Throws as `find` does.
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  bool contains(std::string_view name) const { return find(name).has_value(); }
 };
 
 /// A trainer's connection to its node. A background thread receives and assembles microbatches
@@ -106,7 +108,8 @@ class Client {
 
   /// Acknowledges the previous microbatch and returns the next one of this rank. Returns nothing at
   /// the end of an epoch: `epoch_end` then describes it, and the next call continues with the next
-  /// epoch or, after the last one, returns nothing again. Blocks until one of them has arrived.
+  /// epoch or, after the last one, returns nothing again. Blocks until one of them has arrived, and
+  /// returns kCancelled, even if one has, once `stop` was requested.
   /// Reconnects when the connection drops; every microbatch is still returned exactly once. Errors:
   /// kCancelled; kUnavailable if the node sent nothing for the heartbeat time-out or was restarted;
   /// kDraining if the node was asked to stop, after all that it has delivered: this is no end of an
@@ -134,20 +137,24 @@ class Client {
   virtual std::optional<Position> resume_point() const = 0;
 
   /// Sends measured seconds to the node, with the time that the loop was blocked for data since the
-  /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are not is_reportable
-  /// (base/units.h), for a forward_s beyond their sum, and for a microbatch that `next` has not
-  /// returned yet; kCancelled after `close`.
+  /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are neither kNotMeasured
+  /// nor 0 nor between 1 ns and a day, for a forward_s beyond their sum, for a microbatch that
+  /// `next` has not returned yet, and for one with work of which nothing was measured; kCancelled
+  /// after `close`.
   virtual Status report(const Report& report) = 0;
 
   /// Sends a new model profile (JSON, see docs/model_profile.md). Call it for a microbatch with
   /// profile_wanted, before training on it. The node plans with it from a later step on; it logs a
   /// profile that it cannot read, and keeps the old one. Errors: kInvalidArgument for more than
-  /// kMaxProfileBytes.
+  /// kMaxProfileBytes; kCancelled after `close`.
   virtual Status send_profile(const std::string& profile) = 0;
 
   /// Acknowledges the microbatch in use, tells the node that this client leaves, and joins the
   /// thread. Blocks for up to a second. Idempotent.
   virtual void close() = 0;
+  /// Does what `close` does, but does not acknowledge the microbatch in use: the rank's next client
+  /// receives it again.
+  virtual void leave() = 0;
 
   /// Returns the bytes copied from socket buffers into tensors so far; bytes in shared memory are
   /// not copied. Tests compare them with the bytes delivered.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "trainer_adapter/internal/pixel_arithmetic.h"
@@ -23,6 +24,18 @@ constexpr std::size_t kValues = 256;
     green[i] = values[kValues + from[i * kChannels + 1]];
     blue[i] = values[2 * kValues + from[i * kChannels + 2]];
   }
+}
+
+// Throws unless the bytes form whole units, and there is room for the values of as many.
+void check_sizes(std::size_t bytes, std::size_t unit_bytes, std::size_t values,
+                 std::size_t unit_values) {
+  const std::size_t units = unit_bytes > 0 ? bytes / unit_bytes : 0;
+  if (unit_bytes > 0 && bytes % unit_bytes == 0 && values == units * unit_values) return;
+  throw_exception(Error(ErrorCode::kInvalidArgument,
+                        "pixels: " + std::to_string(bytes) + " bytes in units of " +
+                            std::to_string(unit_bytes) + " do not give the " +
+                            std::to_string(values) + " values that are asked for, " +
+                            std::to_string(unit_values) + " for a unit"));
 }
 
 // A picture's rows in one row of groups. A row crosses the patches of all these groups, and reading
@@ -119,7 +132,8 @@ void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
   const std::size_t frame_bytes = pixels * kChannels;
   const std::size_t patch_bytes = frames.given * frame_bytes;
   const std::size_t channel = frames.given * pixels;
-  if (rows.size() < patch_bytes) return;  // checked before memory is taken for a patch
+  check_sizes(rows.size(), patch_bytes, into.size(), kChannels * channel * frames.copies);
+  if (rows.empty()) return;
   std::vector<float> patch(kChannels * channel);
   float* to = into.data();
   for (std::size_t at = 0; at + patch_bytes <= rows.size() && patch_bytes > 0; at += patch_bytes) {
@@ -138,8 +152,10 @@ void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
 
 void normalise_pictures(std::span<const std::uint8_t> patches, const PictureLayout& layout,
                         const PixelValues& values, std::span<float> into) {
-  const std::size_t bytes = layout.patches() * layout.patch_bytes();
+  const bool has_groups = layout.group_side() > 0;
+  const std::size_t bytes = has_groups ? layout.patches() * layout.patch_bytes() : 0;
   const std::size_t picture = kChannels * layout.height * layout.width;
+  check_sizes(patches.size(), bytes, into.size(), picture);
   GroupRows groups(layout);
   float* to = into.data();
   for (std::size_t at = 0; at + bytes <= patches.size() && bytes > 0; at += bytes, to += picture) {

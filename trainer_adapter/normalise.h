@@ -24,7 +24,8 @@ struct PixelArithmetic {
 
   /// Reads the settings of the image processor in a model's directory: preprocessor_config.json or,
   /// as newer versions of transformers write it, `image_processor` of processor_config.json.
-  /// Errors: kNotFound, kIo, and kInvalidArgument, which name the file and the key.
+  /// Numbers that it lacks are 1/255 and CLIP's mean and deviation, as for the node. Errors:
+  /// kNotFound, kIo, and kInvalidArgument, which name the file and the key.
   static Result<PixelArithmetic> of_model(const std::filesystem::path& directory);
 
   /// Returns the normalised values of the 256 values of each channel.
@@ -55,17 +56,18 @@ class PixelValues {
 
 /// Frames that a model's patch spans.
 struct PatchFrames {
-  std::size_t given = 1;   ///< Rows of `vision.patches` that form one patch of a video.
+  std::size_t given = 1;   ///< Rows of "vision_patches" that form one patch of a video.
   std::size_t copies = 1;  ///< Repeats of each row, where a picture stands for several frames.
 };
 
-/// Normalises rows of packed RGB pixels, as `vision.patches` has them. `rows` is uint8 [n, given,
-/// pixels, 3], `into` float32 [n, 3, given, copies, pixels]: the channels apart. Thread-safe;
-/// computes on the calling thread.
+/// Normalises rows of packed RGB pixels, as "vision_patches" has them. `rows` is uint8 [n, given,
+/// pixels, 3], `into` float32 [n, 3, given, copies, pixels]: the channels apart. Throws
+/// isocost::Exception (kInvalidArgument) for other sizes. Thread-safe; computes on the calling
+/// thread.
 void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
                       const PixelValues& values, PatchFrames frames, std::span<float> into);
 
-/// The size of a picture, and how it is cut into the rows of `vision.patches`: squares of `patch`
+/// The size of a picture, and how it is cut into the rows of "vision_patches": squares of `patch`
 /// pixels. Patches of a square group of `merge` x `merge` are consecutive, and groups come row by
 /// row. Where the sides are no multiples of a group's side, the last groups reach beyond the
 /// picture.
@@ -77,7 +79,7 @@ struct PictureLayout {
 
   std::size_t group_side() const { return patch * merge; }
   std::size_t groups_across() const { return (width + group_side() - 1) / group_side(); }
-  /// Returns the number of rows of `vision.patches` that form one picture.
+  /// Returns the number of rows of "vision_patches" that form one picture.
   std::size_t patches() const {
     return groups_across() * ((height + group_side() - 1) / group_side()) * merge * merge;
   }
@@ -86,8 +88,9 @@ struct PictureLayout {
 };
 
 /// Normalises pictures that are cut into patches, and puts them together. `patches` is uint8 [n,
-/// patches, patch, patch, 3], `into` float32 [n, 3, height, width]. Thread-safe; computes on the
-/// calling thread.
+/// patches, patch, patch, 3], `into` float32 [n, 3, height, width]. Throws isocost::Exception
+/// (kInvalidArgument) for other sizes, and for a side of 0. Thread-safe; computes on the calling
+/// thread.
 void normalise_pictures(std::span<const std::uint8_t> patches, const PictureLayout& layout,
                         const PixelValues& values, std::span<float> into);
 

@@ -13,13 +13,13 @@ namespace isocost {
 /// passes, without the time in which the rank waits for other ranks.
 ///
 ///   OwnWork work;
-///   const torch::Tensor features = vision->forward(*microbatch);
+///   const torch::Tensor features = vision->forward(microbatch["vision_patches"]);
 ///   work.add(CostModule::kVision);
-///   token_loss(llm->forward(*microbatch, features), *microbatch).backward();
+///   token_loss(llm->forward(microbatch["input_ids"], features), microbatch).backward();
 ///   work.add(CostModule::kLlm);
 ///   all_reduce(gradients);
 ///   work.leave_out();
-///   ISOCOST_TRY(loader.report(*microbatch, work.seconds()));
+///   loader.report(microbatch, work);
 ///
 /// The clock is the host's: on a device, wait for it before each call. Single-thread.
 class OwnWork {

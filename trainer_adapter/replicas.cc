@@ -55,7 +55,8 @@ class ReplicaClient final : public Client {
   Status send_profile(const std::string& profile) override {
     return first_ ? first_->send_profile(profile) : Status();
   }
-  void close() override;
+  void close() override { end(true); }
+  void leave() override { end(false); }
   std::int64_t bytes_copied() const override { return first_ ? first_->bytes_copied() : 0; }
   std::int64_t bytes_in_use() const override {
     return first_ ? first_->bytes_in_use() : pool_.bytes_in_use();
@@ -63,6 +64,7 @@ class ReplicaClient final : public Client {
   const BufferPool& pool() const override { return first_ ? first_->pool() : pool_; }
 
  private:
+  void end(bool acknowledge_last);
   Result<std::optional<Microbatch>> take_together(const std::stop_token& stop);
   Message receive_first(const std::stop_token& stop, Microbatch& received);
   Status share(Message& message);
@@ -111,14 +113,16 @@ Result<std::optional<Microbatch>> ReplicaClient::next(const std::stop_token& sto
   return next;
 }
 
-void ReplicaClient::close() {
+void ReplicaClient::end(bool acknowledge_last) {
   closed_ = true;
   if (!first_) return;
   // A microbatch that did not reach the others was not trained on, and is not acknowledged.
   if (broken_) {
     first_.reset();
-  } else {
+  } else if (acknowledge_last) {
     first_->close();
+  } else {
+    first_->leave();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <isocost/torch_loader.h>
 #include <signal.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -60,7 +61,8 @@ class Ranks {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };
 
-/// Turns SIGINT and SIGTERM into a stop request. Make it before any other thread.
+/// Turns SIGINT and SIGTERM into a stop request, and lets a second one end the process. Make it
+/// before any other thread.
 class Signals {
  public:
   Signals() {
@@ -69,15 +71,16 @@ class Signals {
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     thread_ = std::jthread([this] {
       int signal = 0;
-      sigwait(&set_, &signal);
-      stop_.request_stop();
+      while (sigwait(&set_, &signal) == 0 && signal != SIGUSR2) {
+        if (!stop_.request_stop()) _exit(128 + signal);
+      }
     });
   }
   ~Signals() { pthread_kill(thread_.native_handle(), SIGUSR2); }  // ends the wait
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  bool stop_requested() const { return stop_.stop_requested(); }
+  std::stop_token token() const { return stop_.get_token(); }
 
  private:
   sigset_t set_{};
@@ -141,7 +144,7 @@ void train(const Options& options, const Signals& signals) {
   torch::optim::Adam optimizer(model.parameters(), options.learning_rate);
   isocost::LoaderOptions of_loader = options.loader;
   of_loader.start = load(options, model, optimizer).value_or(isocost::State());
-  isocost::TorchLoader loader(of_loader);
+  isocost::TorchLoader loader(of_loader, signals.token());  // a signal ends the wait for a node
   const bool speaks = options.loader.rank == 0;
   // Loss, and whether a rank was asked to stop: all of them stop after the same step.
   torch::Tensor news = torch::zeros({2}, torch::kDouble);
@@ -154,7 +157,7 @@ void train(const Options& options, const Signals& signals) {
       loader.report(microbatch, work);  // this rank's own seconds, without the wait below
       news[0] += loss.item<double>();
       if (!microbatch.last_of_step()) continue;
-      news[1] = signals.stop_requested() ? 1.0 : 0.0;
+      news[1] = signals.token().stop_requested() ? 1.0 : 0.0;
       for (const auto& parameter : model.parameters()) ranks.sum(parameter.grad());
       ranks.sum(news);
       optimizer.step();

@@ -86,7 +86,7 @@ TEST_F(TorchTrainer, TrainsEveryEpochAndEndsWithItsLastMicrobatch) {
                      [&] {
                        for (auto& epoch : loader.epochs(3)) static_cast<void>(epoch.begin());
                      }),
-              HasSubstr("no epoch 2"));
+              HasSubstr("the node delivers 2"));
   loader.close();
   EXPECT_TRUE(serving_->wait(std::chrono::minutes(1)).value().has_value());
 }
@@ -232,6 +232,33 @@ TEST_F(TorchTrainer, AcknowledgesWhatWasUsedUnlessAnExceptionUnwinds) {
   }
   TorchLoader loader(options_);
   EXPECT_GT(loader.next().value().header.position, first);
+}
+
+// A client without a state that goes on for another one knows where: its state and the range over
+// epochs are those of the rank.
+TEST_F(TorchTrainer, ALoaderWithoutAStateKnowsWhereItGoesOn) {
+  serve(3, 1);
+  for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+    TorchLoader loader(options_);
+    EXPECT_EQ(loader.state().epoch, epoch);
+    for (auto& of_loader : loader.epochs(epoch + 1)) {
+      EXPECT_EQ(of_loader.number(), epoch);
+      for (const auto& microbatch : of_loader) static_cast<void>(microbatch);
+    }
+  }
+  {
+    TorchLoader loader(options_);
+    for (auto& again : loader.epochs(2)) FAIL() << "epoch " << again.number() << " again";
+    static_cast<void>(loader.next());
+    loader.close();
+    EXPECT_THAT(thrown(ErrorCode::kCancelled, [&] { static_cast<void>(loader.next()); }),
+                HasSubstr("closed"));
+  }
+  TorchLoader loader(options_);
+  EXPECT_EQ(loader.state().epoch, 2U);
+  EXPECT_EQ(loader.state().step, 1U);
+  EXPECT_THAT(thrown(ErrorCode::kNotFound, [&] { static_cast<void>(loader.epochs(4)); }),
+              HasSubstr("the node delivers 3"));
 }
 
 TEST_F(TorchTrainer, AStopEndsAWaitAndIsNoEndOfAnEpoch) {

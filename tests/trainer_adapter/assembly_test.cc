@@ -105,7 +105,7 @@ TEST(Assembly, MultipliesWeightsOfSamplesAndOfTurns) {
   const Microbatch microbatch = finish_with_turn_weights(1, pool).value();
   const auto weights = microbatch.find("llm.loss_weights")->as<float>();
   EXPECT_EQ(std::vector(weights.begin(), weights.end()), (std::vector<float>{1, 1, 0.125F}));
-  EXPECT_EQ(microbatch.find("llm.turn_weights"), nullptr) << "it is taken up in the other";
+  EXPECT_FALSE(microbatch.find("llm.turn_weights").has_value()) << "it is taken up in the other";
   const auto refused = finish_with_turn_weights(2, pool);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +180,22 @@ TEST(NormalisePictures, PutsPatchesTogetherAndCutsWhatReachesBeyond) {
   normalise_pictures({}, kLayout, PixelValues(table), {});
 }
 
+TEST(Normalise, OtherSizesAreErrorsAndWriteNothing) {
+  const Table table{};
+  const PixelValues values(table);
+  const std::vector<std::uint8_t> rows(2 * 2 * 3);
+  std::vector<float> into(2 * 2 * 3);
+  EXPECT_NO_THROW(normalise_pixels(rows, 2, values, {}, into));
+  const std::span<float> less = std::span(into).first(6);
+  EXPECT_THROW(normalise_pixels(rows, 2, values, {}, less), Exception);
+  EXPECT_THROW(normalise_pixels(rows, 5, values, {}, into), Exception);
+  EXPECT_THROW(normalise_pixels(rows, 0, values, {}, into), Exception);
+  EXPECT_THROW(normalise_pixels(rows, 2, values, {.copies = 0}, into), Exception);
+  EXPECT_THROW(normalise_pictures(rows, {.height = 2, .width = 2}, values, into), Exception);
+  EXPECT_THROW(normalise_pictures(rows, {.height = 2, .width = 2, .patch = 0}, values, into),
+               Exception);
+}
+
 TEST(PixelArithmetic, IsReadFromAModelsDirectory) {
   const auto scratch = ScratchDirectory::create("isocost-normalise").value();
   const auto missing = PixelArithmetic::of_model(scratch.path());
@@ -203,13 +220,20 @@ TEST(PixelArithmetic, IsReadFromAModelsDirectory) {
   const auto plain = read(R"({"do_rescale": false, "do_normalize": false})");
   ASSERT_TRUE(plain.has_value()) << plain.error().message();
   EXPECT_EQ(plain->table()[255], 255.0F);
+  // Qwen2-VL's file has no factor, and an older one no numbers at all: the node's defaults hold.
+  const auto published = read(R"({"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]})");
+  ASSERT_TRUE(published.has_value()) << published.error().message();
+  EXPECT_EQ(published->table()[255], 1.0F);
+  const auto clip = read("{}");
+  ASSERT_TRUE(clip.has_value()) << clip.error().message();
+  EXPECT_EQ(clip->mean[1], 0.4578275F);
+  EXPECT_EQ(clip->deviation[2], 0.27577711F);
   for (const auto& [json, key] :
-       {std::pair(R"({"rescale_factor": 1, "image_mean": [0, 0, 0]})", "image_std"),
-        std::pair(R"({"rescale_factor": 1, "image_mean": [0, 0], "image_std": [1, 1, 1]})",
+       {std::pair(R"({"rescale_factor": 1, "image_mean": [0, 0], "image_std": [1, 1, 1]})",
                   "image_mean"),
         std::pair(R"({"rescale_factor": 1, "image_mean": [0, 0, 0], "image_std": [1, 0, 1]})",
                   "image_std"),
-        std::pair(R"({"image_mean": [0, 0, 0], "image_std": [1, 1, 1]})", "rescale_factor")}) {
+        std::pair(R"({"rescale_factor": "x"})", "rescale_factor")}) {
     const auto bad = read(json);
     ASSERT_FALSE(bad.has_value()) << json;
     EXPECT_EQ(bad.error().code(), ErrorCode::kInvalidArgument);

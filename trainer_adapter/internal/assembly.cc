@@ -107,10 +107,11 @@ Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedT
 // tensors of the module with them.
 Status check_sums(const Microbatch& microbatch) {
   for (const TensorEntry& entry : kTensorSchema) {
-    const SharedTensor* rows = entry.is_per_unit() ? microbatch.find(entry.name) : nullptr;
     const TensorEntry* sums_entry = find_tensor(entry.module, TensorRole::kCuSeqlens);
-    const SharedTensor* sums = sums_entry ? microbatch.find(sums_entry->name) : nullptr;
-    if (rows == nullptr || sums == nullptr) continue;
+    if (!entry.is_per_unit() || sums_entry == nullptr) continue;
+    const auto rows = microbatch.find(entry.name);
+    const auto sums = microbatch.find(sums_entry->name);
+    if (!rows || !sums) continue;
     if (sums->as<std::int32_t>().back() != rows->shape.front()) {
       return corrupt(microbatch.header.position, std::string(sums_entry->name) +
                                                      ": does not end at the rows of " +
@@ -156,10 +157,12 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
     target.filled.assign(header.samples.size(), 0);
   }
   if (assembly.missing_bytes_ > max_bytes) {
-    return corrupt(header.position, "announces " + std::to_string(assembly.missing_bytes_) +
-                                        " bytes, and max_microbatch_bytes is " +
-                                        std::to_string(max_bytes) +
-                                        ": raise it, or give the node a smaller max_tokens");
+    const Position& at = header.position;
+    return Error(ErrorCode::kResourceExhausted,
+                 "the microbatch of epoch " + std::to_string(at.epoch) + ", step " +
+                     std::to_string(at.step) + " has " + std::to_string(assembly.missing_bytes_) +
+                     " bytes, and max_microbatch_bytes is " + std::to_string(max_bytes) +
+                     ": raise it, or give the node a limit (microbatch_memory, max_tokens)");
   }
   assembly.bytes_ = assembly.missing_bytes_;
   assembly.header_ = std::move(header);
@@ -282,9 +285,9 @@ Result<Microbatch> Assembly::finish() {
     }
     microbatch.tensors.push_back(std::move(named));
   }
-  const SharedTensor* lengths = microbatch.find(kLlmLengths.name);
-  const SharedTensor* labels = microbatch.find(kLlmLabels.name);
-  if (lengths != nullptr && labels != nullptr) {
+  const auto lengths = microbatch.find(kLlmLengths.name);
+  const auto labels = microbatch.find(kLlmLabels.name);
+  if (lengths && labels) {
     ISOCOST_ASSIGN(NamedTensor weights,
                    spread_weights(header_, *lengths, labels->shape.front(), turns, pool));
     derived.push_back(std::move(weights));

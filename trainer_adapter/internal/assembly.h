@@ -28,7 +28,8 @@ inline constexpr std::int64_t kKeepBytes = kGiB;
 class Assembly {
  public:
   /// Starts a microbatch. `pool` must outlive the assembly. Errors: kCorrupt (tensors that
-  /// contradict each other or the schema, a name twice, more than `max_bytes`).
+  /// contradict each other or the schema, a name twice), kResourceExhausted (more than
+  /// `max_bytes`).
   static Result<Assembly> begin(MicrobatchHeader header, BufferPool& pool, std::int64_t max_bytes);
 
   const Position& position() const { return header_.position; }

@@ -197,7 +197,8 @@ void ClientSession::tell_why_unreached() {
   if (why.empty()) return;
   told_why_unreached_ = true;
   log(options_.log, LogLevel::kWarning,
-      why + " Trying for " + seconds_text(options_.connect_timeout) + " in all");
+      why + (why.ends_with('?') ? " " : ". ") + "Trying for " +
+          seconds_text(options_.connect_timeout) + " in all");
 }
 
 void ClientSession::check_silence(std::chrono::nanoseconds silence) {

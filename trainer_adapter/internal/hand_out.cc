@@ -1,9 +1,11 @@
 #include "trainer_adapter/internal/hand_out.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
+#include "base/load.h"
 #include "transport/wire/wire.h"
 #include "transport/zmq/connection.h"
 
@@ -28,6 +30,13 @@ class OneThread {
   std::atomic<bool>& taken_;
   const bool alone_;
 };
+
+// Microbatches that may be reported on after later ones were taken.
+constexpr std::size_t kRemembered = 64;
+
+bool has_work(const Load& load) {
+  return std::ranges::any_of(load.modules, [](const ModuleLoad& of) { return of.units > 0; });
+}
 
 std::string text_of(const Position& position) {
   return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
@@ -119,6 +128,7 @@ Result<std::optional<Microbatch>> HandOut::next(const std::stop_token& stop) {
       changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return is_ready(); });
   end_wait(asked);
   if (closed_) return Error(ErrorCode::kCancelled, "the client is closed");
+  if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "next was asked to stop");
   if (!ready_.empty()) {
     auto microbatch = take_first(asked);
     if (microbatch && !prepares_ahead_) in_use_ = microbatch->header.position;
@@ -164,15 +174,32 @@ Status HandOut::send(Report report) {
                                                   (taken_ ? text_of(*taken_) : "none") +
                                                   ". Report a microbatch that next() returned");
   }
+  ISOCOST_TRY(check_measured(report));
   report.data_wait_s = std::chrono::duration<double>(data_wait_).count();
   data_wait_ = {};
   connection_.send(report);
   return {};
 }
 
-void HandOut::send(const ProfileUpdate& profile) {
+Status HandOut::check_measured(const Report& report) const {
+  const bool measured =
+      std::ranges::any_of(report.seconds, [](double of_module) { return of_module >= 0; });
+  if (measured || std::ranges::find(without_work_, report.position) != without_work_.end()) {
+    return {};
+  }
+  return Error(
+      ErrorCode::kInvalidArgument,
+      "report: nothing was measured of " + text_of(report.position) +
+          ", which has work. Give the seconds of a module (OwnWork::add after its passes)");
+}
+
+Status HandOut::send(const ProfileUpdate& profile) {
   const MutexLock lock(mutex_);
-  if (!closed_) connection_.send(profile);
+  if (closed_) {
+    return Error(ErrorCode::kCancelled, "send_profile: the client is closed");
+  }
+  connection_.send(profile);
+  return {};
 }
 
 void HandOut::close(bool acknowledge_last) {
@@ -229,6 +256,10 @@ std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
   top_up();
   auto& microbatch = std::get<Microbatch>(ready);
   taken_ = microbatch.header.position;
+  if (!has_work(microbatch.header.load)) {
+    without_work_.push_back(*taken_);
+    if (without_work_.size() > kRemembered) without_work_.pop_front();
+  }
   microbatch.waited = Clock::now() - asked;
   return std::move(microbatch);
 }

@@ -59,9 +59,10 @@ class HandOut {
   std::optional<Position> resume_point() const;
 
   /// Sends a report with the time that the loop was blocked since the last one. Errors:
-  /// kInvalidArgument for a microbatch that was not handed out yet, kCancelled after `close`.
+  /// kInvalidArgument for a microbatch that was not handed out yet, or with work of which nothing
+  /// was measured; kCancelled after `close`.
   Status send(Report report);
-  void send(const ProfileUpdate& profile);
+  Status send(const ProfileUpdate& profile);
 
   /// Ends waits, and sends nothing more for the trainer. Acknowledges the microbatch in use first
   /// if `acknowledge_last`.
@@ -72,6 +73,7 @@ class HandOut {
   using Ready = std::variant<Microbatch, EpochEnd>;
 
   bool is_ready() const ISOCOST_REQUIRES(mutex_);
+  Status check_measured(const Report& report) const ISOCOST_REQUIRES(mutex_);
   void top_up() ISOCOST_REQUIRES(mutex_);
   void spend_credit() ISOCOST_REQUIRES(mutex_);
   void end_use() ISOCOST_REQUIRES(mutex_);
@@ -100,6 +102,8 @@ class HandOut {
   std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> taken_ ISOCOST_GUARDED_BY(mutex_);  // the last one that `next` returned
+  // The last kRemembered that `next` returned and that have no work.
+  std::deque<Position> without_work_ ISOCOST_GUARDED_BY(mutex_);
   // Time that the loop was blocked since the last report.
   std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -11,6 +12,12 @@ namespace {
 
 constexpr const char* kOfPictures = "preprocessor_config.json";
 constexpr const char* kOfAll = "processor_config.json";
+
+// What CLIP's and Qwen's processors take where a file names no numbers (OPENAI_CLIP_MEAN and _STD
+// of transformers). The node has the same defaults (decode/prepare/pixel_settings.h).
+constexpr double kRescale = 1.0 / 255;
+constexpr std::array<float, 3> kMean{0.48145466F, 0.4578275F, 0.40821073F};
+constexpr std::array<float, 3> kDeviation{0.26862954F, 0.26130258F, 0.27577711F};
 
 constexpr JsonFormat kFormat{
     .name = "processor settings", .max_bytes = std::size_t{1} << 20, .max_depth = 16};
@@ -53,12 +60,21 @@ Result<PixelArithmetic> read(const JsonObject& settings) {
   PixelArithmetic arithmetic;
   ISOCOST_ASSIGN(const bool rescales, does(settings, "do_rescale"));
   if (rescales) {
-    ISOCOST_ASSIGN(arithmetic.rescale, settings.amount("rescale_factor"));
+    arithmetic.rescale = kRescale;
+    if (settings.has("rescale_factor")) {
+      ISOCOST_ASSIGN(arithmetic.rescale, settings.amount("rescale_factor"));
+    }
   }
   ISOCOST_ASSIGN(const bool normalises, does(settings, "do_normalize"));
   if (!normalises) return arithmetic;
-  ISOCOST_TRY(read_by_channel(settings, "image_mean", 0, arithmetic.mean));
-  ISOCOST_TRY(read_by_channel(settings, "image_std", 1e-6F, arithmetic.deviation));
+  arithmetic.mean = kMean;
+  arithmetic.deviation = kDeviation;
+  if (settings.has("image_mean")) {
+    ISOCOST_TRY(read_by_channel(settings, "image_mean", 0, arithmetic.mean));
+  }
+  if (settings.has("image_std")) {
+    ISOCOST_TRY(read_by_channel(settings, "image_std", 1e-6F, arithmetic.deviation));
+  }
   return arithmetic;
 }
 

@@ -1,6 +1,6 @@
 #include "trainer_adapter/torch/torch_loader.h"
 
-#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -42,7 +42,8 @@ class LoaderSession {
   std::optional<Microbatch> taken_;             // received from the client, and not returned yet
   State next_;
   bool has_handed_out_ = false;
-  bool closed_ = false;
+  std::atomic<bool> copy_failed_ = false;  // whether `taken_` could not be copied to the device
+  std::atomic<bool> closed_ = false;
 };
 
 }  // namespace internal
@@ -81,13 +82,10 @@ void move_to_device(TorchMicrobatch& microbatch, DeviceCopies& copies,
   }
 }
 
-bool has_work(const Load& load) {
-  return std::ranges::any_of(load.modules, [](const ModuleLoad& of) { return of.units > 0; });
-}
-
 }  // namespace
 
 std::optional<TorchMicrobatch> LoaderSession::next(const std::stop_token& stop) {
+  if (closed_) throw_exception(Error(ErrorCode::kCancelled, "the loader is closed"));
   if (!taken_) taken_ = client->next(stop).value();
   if (!taken_) {
     if (const auto& end = client->epoch_end(); end && end->epoch >= next_.epoch) {
@@ -97,16 +95,24 @@ std::optional<TorchMicrobatch> LoaderSession::next(const std::stop_token& stop) 
     return std::nullopt;
   }
   TorchMicrobatch microbatch = to_torch(*taken_);
-  if (copies_) move_to_device(microbatch, *copies_, taken_->pin);
+  if (copies_) {
+    copy_failed_ = true;
+    move_to_device(microbatch, *copies_, taken_->pin);
+    copy_failed_ = false;
+  }
   taken_.reset();
   follow(microbatch.header);
   return microbatch;
 }
 
 void LoaderSession::close() {
-  if (std::exchange(closed_, true)) return;
+  closed_ = true;
   // One that could not be copied to the device was not trained on, but counts as in use.
-  if (!taken_) client->close();
+  if (copy_failed_) {
+    client->leave();
+  } else {
+    client->close();
+  }
 }
 
 void LoaderSession::follow(const MicrobatchHeader& header) {
@@ -136,7 +142,7 @@ void Epoch::advance() {
   for (;;) {
     microbatch_ = session_->next(stop_);
     if (microbatch_) {
-      // A rank without a start goes on where its last client stopped.
+      // Of an epoch whose remaining samples are all bad nothing comes.
       number_ = microbatch_->header.position.epoch;
       return;
     }
@@ -186,6 +192,9 @@ TorchLoader::TorchLoader(const LoaderOptions& options, const std::stop_token& st
 
 TorchLoader::TorchLoader(std::unique_ptr<Client> client, at::Device device)
     : exceptions_(std::uncaught_exceptions()) {
+  if (client == nullptr) {
+    throw_exception(Error(ErrorCode::kInvalidArgument, "TorchLoader: the client is null"));
+  }
   auto copies = copies_to(device);
   session_ = std::make_unique<LoaderSession>(std::move(client), std::move(copies));
 }
@@ -213,9 +222,15 @@ LoaderSession& TorchLoader::session() const {
                         "this TorchLoader was moved from: use the one that it was moved to"));
 }
 
-Epochs TorchLoader::epochs(std::uint32_t count, const std::stop_token& stop) {
+Epochs TorchLoader::epochs(std::uint32_t count, const std::stop_token& stop) & {
   LoaderSession& session = this->session();
-  return {session, count != 0 ? count : session.client->welcome().epochs, stop};
+  const std::uint32_t all = session.client->welcome().epochs;
+  if (all != 0 && count > all) {
+    throw_exception(Error(ErrorCode::kNotFound, "epochs(" + std::to_string(count) +
+                                                    "): the node delivers " + std::to_string(all) +
+                                                    " (--epochs)"));
+  }
+  return {session, count != 0 ? count : all, stop};
 }
 
 std::optional<TorchMicrobatch> TorchLoader::next(const std::stop_token& stop) {
@@ -228,13 +243,6 @@ void TorchLoader::report(const TorchMicrobatch& microbatch, const OwnWork& work)
 
 void TorchLoader::report(const TorchMicrobatch& microbatch,
                          const std::array<double, kModules>& seconds, double forward_s) {
-  const bool measured =
-      std::ranges::any_of(seconds, [](double of_module) { return of_module != kNotMeasured; });
-  if (!measured && has_work(microbatch.header.load)) {
-    throw_exception(Error(ErrorCode::kInvalidArgument,
-                          "report: nothing was measured of a microbatch with work. Call "
-                          "OwnWork::add after each module's passes"));
-  }
   Report report{microbatch.header.position, seconds};
   report.forward_s = forward_s;
   client().report(report).value();

@@ -35,9 +35,12 @@ class LoaderSession;
 /// One epoch of a loader, for a range-based `for` over its microbatches. It ends with the epoch's
 /// last microbatch and nowhere else: anything that comes in between is an exception. After a
 /// `break` another loop goes on at the next microbatch. Valid as long as the loader, which may be
-/// moved.
+/// moved, but not assigned to. Move-only: a loop takes it by reference.
 class Epoch {
  public:
+  Epoch(Epoch&&) = default;
+  Epoch& operator=(Epoch&&) = default;
+
   class Iterator {
    public:
     using value_type = TorchMicrobatch;
@@ -79,9 +82,12 @@ class Epoch {
   std::optional<TorchMicrobatch> microbatch_;  // the one in use; empty at the end
 };
 
-/// The epochs of a job that are not trained on yet, for a range-based `for`.
+/// The epochs of a job that are not trained on yet, for a range-based `for`. Valid as an Epoch is.
 class Epochs {
  public:
+  Epochs(const Epochs&) = delete;
+  Epochs& operator=(const Epochs&) = delete;
+
   class Iterator {
    public:
     using value_type = Epoch;
@@ -127,7 +133,7 @@ class Epochs {
 ///   TorchLoader loader(options);
 ///   for (auto& epoch : loader.epochs()) {
 ///     for (const auto& microbatch : epoch) {
-///       OwnWork work;  // trainer_adapter/own_work.h
+///       OwnWork work;  // isocost/own_work.h
 ///       token_loss(model(microbatch["input_ids"]), microbatch).backward();
 ///       work.add(CostModule::kLlm);
 ///       loader.report(microbatch, work);
@@ -138,25 +144,26 @@ class Epochs {
 /// Errors are thrown as isocost::Exception, with the codes of Client's functions; `code()` of a
 /// node that was asked to stop is kDraining. Blocking and threads as for Client. The destructor
 /// closes, and so acknowledges the microbatch in use, except while an exception unwinds: the next
-/// client of the rank then receives that microbatch again. Move-only; a loader that was moved from
-/// throws kInvalidArgument.
+/// client of the rank then receives that microbatch again; so does assignment to a loader.
+/// Move-only; a loader that was moved from throws kInvalidArgument.
 class TorchLoader {
  public:
   /// Joins the node. Throws those errors of Client::connect; kUnsupported for a device that
   /// libtorch cannot use, before a rank is taken.
   explicit TorchLoader(const LoaderOptions& options, const std::stop_token& stop = {});
-  /// Takes a connected client, for example of a replica group (trainer_adapter/replicas.h).
-  /// Throws as above for the device.
+  /// Takes a connected client, for example of a replica group (isocost/replicas.h). Throws as above
+  /// for the device, and kInvalidArgument for null.
   explicit TorchLoader(std::unique_ptr<Client> client, at::Device device = at::kCPU);
   ~TorchLoader();
   TorchLoader(TorchLoader&& other) noexcept;
   TorchLoader& operator=(TorchLoader&& other) noexcept;
 
   /// Returns a range over the job's epochs with numbers below `count`, from the one where the state
-  /// stands; 0: over all that the node delivers. A range that begins after this loader has
-  /// delivered the last of them throws kNotFound. Waits for microbatches end with kCancelled at a
-  /// request of `stop`.
-  Epochs epochs(std::uint32_t count = 0, const std::stop_token& stop = {});
+  /// stands; 0: over all that the node delivers. Throws kNotFound if the node delivers fewer, and
+  /// when a range begins after this loader has delivered the last of them. Once `stop` was
+  /// requested, the next microbatch that is asked for is the exception kCancelled.
+  Epochs epochs(std::uint32_t count = 0, const std::stop_token& stop = {}) &;
+  Epochs epochs(std::uint32_t count = 0, const std::stop_token& stop = {}) && = delete;
 
   /// Returns what Client::next does, with the tensors on the device; the device's current stream
   /// waits for them. Throws c10::Error where they cannot be copied there, for example for lack of
@@ -181,7 +188,8 @@ class TorchLoader {
   /// microbatch, with the call that asks for the next one.
   const std::optional<EpochEnd>& epoch_end() const;
 
-  /// Acknowledges the microbatch in use and leaves the node. Idempotent. Blocks for up to a second.
+  /// Acknowledges the microbatch in use, unless it could not be copied to the device, and leaves
+  /// the node. Idempotent. Blocks for up to a second. May be called from any thread.
   void close();
 
   Client& client();

@@ -45,22 +45,23 @@ at::Tensor to_torch(const SharedTensor& tensor) {
       at::TensorOptions().dtype(scalar_type(tensor.dtype)));
 }
 
-const at::Tensor* TorchMicrobatch::find(std::string_view name) const& {
-  const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.first == name; });
-  if (found != tensors.end()) return &found->second;
+std::optional<at::Tensor> TorchMicrobatch::find(std::string_view name) const {
+  for (const auto& [present, tensor] : tensors) {
+    if (present == name) return tensor;
+  }
   check_tensor_name(name);
-  return nullptr;
+  const std::string argument = argument_name(name);
+  if (argument == name) return std::nullopt;
+  return find(argument);
 }
 
 at::Tensor TorchMicrobatch::operator[](std::string_view name) const {
-  const at::Tensor* tensor = find(name);
-  if (tensor != nullptr) return *tensor;
+  if (auto tensor = find(name)) return *std::move(tensor);
   std::string names;
   for (const auto& [present, unused] : tensors) names += (names.empty() ? "" : ", ") + present;
-  throw_exception(Error(ErrorCode::kInvalidArgument, "this microbatch has no \"" +
-                                                         std::string(name) + "\"; it has " + names +
-                                                         ". Ask contains() first"));
+  throw_exception(Error(ErrorCode::kInvalidArgument,
+                        "this microbatch has no \"" + std::string(name) + "\"; it has " +
+                            (names.empty() ? "none" : names) + ". Ask contains() first"));
 }
 
 at::Tensor TorchMicrobatch::rows(std::string_view name, std::size_t sample) const {

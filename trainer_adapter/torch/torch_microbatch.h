@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,12 +32,12 @@ struct TorchMicrobatch {
   /// Returns the tensor of this name. Throws isocost::Exception (kInvalidArgument), with the names
   /// that are there, if this microbatch has none.
   at::Tensor operator[](std::string_view name) const;
-  /// Returns the tensor; null if this microbatch has none of this name, for example no audio.
-  /// Throws isocost::Exception (kInvalidArgument) for a name that no tensor has.
-  const at::Tensor* find(std::string_view name) const&;
-  const at::Tensor* find(std::string_view name) const&& = delete;  // it would dangle
+  /// Returns the tensor; nothing if this microbatch has none of this name, for example no audio.
+  /// Throws isocost::Exception (kInvalidArgument) for a name that no tensor has. Names on the wire
+  /// ("llm.input_ids") are taken as well.
+  std::optional<at::Tensor> find(std::string_view name) const;
   /// Returns whether this microbatch has the tensor. Throws as `find` does.
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  bool contains(std::string_view name) const { return find(name).has_value(); }
   /// Returns a view of the rows of one sample, an index into header.samples, in the tensor of this
   /// name. Throws as `[]` does, and for a tensor without rows of samples, such as "cu_seqlens".
   at::Tensor rows(std::string_view name, std::size_t sample) const;

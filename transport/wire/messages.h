@@ -80,7 +80,8 @@ struct Welcome {
   std::uint64_t node_id = 0;  ///< Random per process, so that clients notice a restarted node.
   std::uint64_t session = 0;  ///< Different for each welcome; a session begins without credit.
   std::uint64_t job = 0;      ///< Number of the job in this node process, counted from 1.
-  /// Start of the job, without cost_model_state. Saved states refer to its cursor.
+  /// The step at which this rank begins or goes on, without cost_model_state. Saved states refer to
+  /// its cursor.
   StartPoint start;
   std::uint64_t dataset_fingerprint = 0;
   std::uint64_t recipe_fingerprint = 0;

@@ -28,7 +28,12 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
   Evaluation evaluation{*decision, {}};
   const bool joins =
       *decision == JoinDecision::kJoin || *decision == JoinDecision::kJoinOrRepeatStep;
-  if (joins) evaluation.job = terms_of(*job_);
+  if (joins) {
+    evaluation.job = terms_of(*job_);
+    const Position next = job_->queue().next_of(hello.rank);
+    evaluation.job.start.epoch = next.epoch;
+    evaluation.job.start.step = next.step;
+  }
   return evaluation;
 }
 

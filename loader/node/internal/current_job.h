@@ -47,7 +47,9 @@ class CurrentJob {
 
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;
-    JobTerms job;  ///< Valid where the decision is kJoin or kJoinOrRepeatStep.
+    /// Valid where the decision is kJoin or kJoinOrRepeatStep; its start is the step at which the
+    /// rank goes on.
+    JobTerms job;
   };
   /// See evaluate_join.
   tl::expected<Evaluation, Refusal> evaluate(const Hello& hello, bool same_client) const

@@ -210,6 +210,19 @@ std::uint64_t DeliveryQueue::steps_between(std::uint64_t first, std::uint64_t en
   return steps;
 }
 
+Position DeliveryQueue::next_of(std::int32_t rank) const {
+  const auto receiver = static_cast<std::size_t>(rank);
+  const std::optional<Position>& done = ranks_.at(receiver).acknowledged;
+  for (const Entry& entry : entries_) {
+    if (entry.step == nullptr) {
+      if (!done || entry.end.epoch >= done->epoch) return {entry.end.epoch + 1, 0, 0};
+    } else if (!done || *done < entry.step->last_position(receiver)) {
+      return {entry.step->epoch, entry.step->step, 0};
+    }
+  }
+  return next_step_;
+}
+
 bool DeliveryQueue::any_unacknowledged() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
     return rank.sent && (!rank.acknowledged || *rank.acknowledged < *rank.sent);

@@ -67,6 +67,9 @@ class DeliveryQueue {
   }
   /// Returns whether any rank has trained on a microbatch.
   bool acknowledged_any() const;
+  /// Returns the step of the first microbatch that the rank has not acknowledged, held or not; of
+  /// the next epoch where the epoch has ended.
+  Position next_of(std::int32_t rank) const;
   /// Returns whether any rank was sent a microbatch that it has not acknowledged.
   bool any_unacknowledged() const;
   /// Returns the oldest step that is held, if some rank has trained on a microbatch of it or of a

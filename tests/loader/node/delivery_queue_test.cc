@@ -86,6 +86,28 @@ TEST(DeliveryQueue, TellsWhichRanksKeepTheOldestStep) {
   EXPECT_TRUE(DeliveryQueue(2).behind().empty());
 }
 
+TEST(DeliveryQueue, KnowsTheStepAtWhichARankGoesOn) {
+  DeliveryQueue queue(2, {3, 5, 0});
+  EXPECT_EQ(queue.next_of(0), (Position{3, 5, 0}));
+  queue.push(make_step(3, 5, 2, 2));
+  queue.push(make_step(3, 6, 2, 2));
+  queue.push(end_of_epoch(3, false));
+  for (const std::int32_t rank : {0, 1}) {
+    queue.join(rank, {});
+    queue.grant(rank, 10);
+  }
+  while (queue.next()) {
+  }
+  EXPECT_EQ(queue.next_of(0), (Position{3, 5, 0}));
+  queue.acknowledge(0, {3, 5, 0});
+  EXPECT_EQ(queue.next_of(0), (Position{3, 5, 0})) << "inside the step";
+  queue.acknowledge(0, {3, 5, 1});
+  EXPECT_EQ(queue.next_of(0), (Position{3, 6, 0}));
+  EXPECT_EQ(queue.next_of(1), (Position{3, 5, 0}));
+  queue.acknowledge(0, {3, 6, 1});
+  EXPECT_EQ(queue.next_of(0), (Position{4, 0, 0}));
+}
+
 TEST(DeliveryQueue, EndsAnEpochWithoutCredit) {
   DeliveryQueue queue = small_queue();
   queue.join(0, {});

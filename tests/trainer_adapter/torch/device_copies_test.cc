@@ -230,9 +230,12 @@ class HandMadeClient final : public Client {
   Status report(const Report& /*report*/) override { return {}; }
   Status send_profile(const std::string& /*profile*/) override { return {}; }
   void close() override {}
+  void leave() override { left = true; }
   std::int64_t bytes_copied() const override { return 0; }
   std::int64_t bytes_in_use() const override { return pool_.bytes_in_use(); }
   const BufferPool& pool() const override { return pool_; }
+
+  bool left = false;  // without an acknowledgement
 
  private:
   std::vector<Microbatch> microbatches_;
@@ -291,6 +294,16 @@ TEST_F(LoaderWithADevice, AMicrobatchThatCouldNotBeCopiedIsTriedAgain) {
   stub_.run(kCopies);
   EXPECT_EQ(values<std::int64_t>(first["input_ids"]), samples_[0].input_ids);
   EXPECT_EQ(loader.next().value().header.samples[0].id, 9U);
+}
+
+TEST_F(LoaderWithADevice, AClosedLoaderDoesNotAcknowledgeWhatCouldNotBeCopied) {
+  TorchLoader loader(client(), kDevice);
+  const auto& watched = dynamic_cast<HandMadeClient&>(loader.client());
+  stub_.fail_allocation_after(1);
+  EXPECT_THROW((void)loader.next(), c10::Error);
+  loader.close();
+  EXPECT_TRUE(watched.left);
+  EXPECT_THROW((void)loader.next(), Exception);
 }
 
 TEST_F(LoaderWithADevice, WithoutOneTheyAreNotCopied) {

@@ -14,7 +14,7 @@ namespace isocost::python {
 
 /// Returns a result's value, or raises its error as a Python exception. Call it with the GIL.
 template <typename T>
-T value(Result<T> result) {
+T value(Result<T>&& result) {
   if (!result) raise(result.error());
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }

@@ -19,7 +19,7 @@ namespace py = pybind11;
 // Returns the value, or raises ValueError: the caller must change everything that the method
 // refuses.
 template <typename T>
-T value_or_raise(Result<T> result) {
+T value_or_raise(Result<T>&& result) {
   if (!result) throw py::value_error("profile_model: " + result.error().message());
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
