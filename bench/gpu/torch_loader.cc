@@ -36,8 +36,8 @@ TorchLoader connect(const std::string& endpoint, at::Device device) {
 std::optional<std::string> difference(const TorchMicrobatch& host, const TorchMicrobatch& device) {
   if (host.tensors.size() != device.tensors.size()) return "number of tensors";
   for (const auto& [name, tensor] : host.tensors) {
-    const at::Tensor* there = device.find(name);
-    if (there == nullptr || !there->is_cuda()) return name + " is not on the device";
+    const auto there = device.find(name);
+    if (!there || !there->is_cuda()) return name + " is not on the device";
     if (!at::equal(tensor, there->cpu())) return name + " has other values";
   }
   return std::nullopt;

@@ -212,9 +212,9 @@ void compare(Data& data) {
     if (!microbatch) break;
     const SampleId id = microbatch->header.samples.at(0).id;
     for (const NamedTensor& expected : decode(data, id)) {
-      const SharedTensor* found = microbatch->find(expected.name);
+      const auto found = microbatch->find(expected.name);
       const auto bytes = expected.tensor.bytes();
-      if (found == nullptr || !std::ranges::equal(found->bytes(), bytes)) {
+      if (!found || !std::ranges::equal(found->bytes(), bytes)) {
         give_up("sample " + std::to_string(id) + ": another " + expected.name + " is delivered");
       }
     }

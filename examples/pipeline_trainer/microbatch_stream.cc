@@ -41,8 +41,8 @@ void MicrobatchStream::count(const TorchMicrobatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
   if (!header.cost_model_state.empty()) cost_model_state_ = header.cost_model_state;
   for (const TensorSpec& spec : header.tensors) {
-    const at::Tensor* tensor = microbatch.find(argument_name(spec.name));
-    if (tensor != nullptr) tally_.tensor_bytes += static_cast<std::int64_t>(tensor->nbytes());
+    const auto tensor = microbatch.find(argument_name(spec.name));
+    if (tensor) tally_.tensor_bytes += static_cast<std::int64_t>(tensor->nbytes());
   }
   MicrobatchHeader without = header;
   without.routes.clear();

@@ -21,10 +21,10 @@ Received received(const Microbatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
   Received seen{header.position,  header.microbatches, header.global_label_tokens,
                 header.plan_hash, header.samples,      0};
-  const SharedTensor* labels = microbatch.find("llm.labels");
-  const SharedTensor* weights = microbatch.find("llm.loss_weights");
-  EXPECT_EQ(labels != nullptr, weights != nullptr);
-  if (labels == nullptr || weights == nullptr) return seen;
+  const auto labels = microbatch.find("llm.labels");
+  const auto weights = microbatch.find("llm.loss_weights");
+  EXPECT_EQ(labels.has_value(), weights.has_value());
+  if (!labels || !weights) return seen;
   for (std::size_t i = 0; i < labels->as<std::int64_t>().size(); ++i) {
     const bool counts = weights->as<float>()[i] > 0;
     if (counts && labels->as<std::int64_t>()[i] != kIgnoredLabel) ++seen.label_positions;

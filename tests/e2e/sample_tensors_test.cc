@@ -50,7 +50,7 @@ class Collector {
       TensorHashes hashes;
       for (std::size_t t = 0; t < header.tensors.size(); ++t) {
         const std::size_t rows = header.rows[s * header.tensors.size() + t];
-        const SharedTensor& tensor = *microbatch.find(header.tensors[t].name);
+        const SharedTensor tensor = microbatch[header.tensors[t].name];
         const std::size_t row_bytes = static_cast<std::size_t>(tensor.size_bytes()) /
                                       static_cast<std::size_t>(tensor.shape.front());
         const auto bytes = std::span(tensor.bytes()).subspan(first_row[t] * row_bytes);

@@ -168,7 +168,7 @@ TEST_F(TorchTrainer, TensorsHavePythonsNames) {
   EXPECT_EQ(ids.scalar_type(), at::kLong);
   EXPECT_TRUE(microbatch.contains("cu_seqlens"));
   EXPECT_EQ(microbatch.find("input_ids")->data_ptr(), ids.data_ptr());
-  EXPECT_EQ(microbatch.contains("audio_mel"), microbatch.find("audio_mel") != nullptr);
+  EXPECT_EQ(microbatch.contains("audio_mel"), microbatch.find("audio_mel").has_value());
   EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { microbatch["inputs"]; }),
               HasSubstr("no tensor is called \"inputs\"; there are "));
   EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { microbatch["turn_weights"]; }),

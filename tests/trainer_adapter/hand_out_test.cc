@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/trainer_adapter/fake_connection.h"
@@ -103,6 +105,30 @@ TEST_F(HandOutTest, RepeatsTheLastAcknowledgementInANewSession) {
   hand_out_.acknowledge();
   hand_out_.begin_session(kSession);
   EXPECT_EQ(acknowledged(), (Steps{0, 0}));
+}
+
+TEST_F(HandOutTest, AReportWithoutAMeasurementIsForAMicrobatchWithoutWork) {
+  Microbatch with_work = microbatch_at(1);
+  with_work.header.load[CostModule::kLlm].add_sequence(10);
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_TRUE(hand_out_.add(std::move(with_work)));
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_EQ(next_step(), 1U);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
+  const Status refused = hand_out_.send(Report{{0, 1, 0}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message().find("nothing was measured of epoch 0, step 1"),
+            std::string::npos);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 1, 0}, {kNotMeasured, kNotMeasured, 0.5}}));
+}
+
+TEST_F(HandOutTest, AStopCountsEvenWhereAMicrobatchIsReady) {
+  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(hand_out_.next(stop.get_token()).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(next_step(), 0U);
 }
 
 TEST_F(HandOutTest, ACallerThatPreparesAheadSaysWhereTheLoopIs) {
@@ -217,7 +243,7 @@ TEST_F(HandOutTest, SendsNothingForTheTrainerAfterItIsClosed) {
   hand_out_.acknowledge();
   hand_out_.close(true);
   EXPECT_EQ(hand_out_.send(Report{}).error().code(), ErrorCode::kCancelled);
-  hand_out_.send(ProfileUpdate{});
+  EXPECT_EQ(hand_out_.send(ProfileUpdate{}).error().code(), ErrorCode::kCancelled);
   EXPECT_EQ(hand_out_.next({}).error().code(), ErrorCode::kCancelled);
   EXPECT_TRUE(connection_.sent.empty());
 }

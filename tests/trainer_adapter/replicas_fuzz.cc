@@ -33,8 +33,8 @@ auto broadcast_from(std::span<const std::byte>& rest) {
 void check(const isocost::Microbatch& microbatch) {
   std::int64_t announced = 0;
   for (const isocost::TensorSpec& spec : microbatch.header.tensors) {
-    const isocost::SharedTensor* tensor = microbatch.find(spec.name);
-    if (tensor == nullptr || tensor->shape != spec.shape) std::abort();
+    const auto tensor = microbatch.find(spec.name);
+    if (!tensor || tensor->shape != spec.shape) std::abort();
     announced += tensor->size_bytes();
   }
   if (announced > kMostBytes) std::abort();

@@ -44,9 +44,7 @@ std::unique_ptr<Client> connect(const std::string& endpoint, std::int32_t rank =
   return Client::connect(loopback_client(endpoint, rank)).value();
 }
 
-const SharedTensor& patches(const Microbatch& microbatch) {
-  return *microbatch.find("vision.patches");
-}
+SharedTensor patches(const Microbatch& microbatch) { return microbatch["vision.patches"]; }
 
 bool has_content(const Microbatch& microbatch) {
   const auto all = patches(microbatch).as<std::uint8_t>();
