@@ -183,7 +183,7 @@ Status ReplicaClient::share(Message& message) {
 // Broadcasts the announced tensors only, since every member computes the others from them.
 Status ReplicaClient::broadcast_tensors(const Microbatch& microbatch) {
   for (const TensorSpec& spec : microbatch.header.tensors) {
-    const std::span<std::byte> bytes = bytes_of(*microbatch.find(spec.name));
+    const std::span<std::byte> bytes = bytes_of(microbatch[spec.name]);
     if (!bytes.empty()) ISOCOST_TRY(group_.broadcast(bytes));
   }
   return {};

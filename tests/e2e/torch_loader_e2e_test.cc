@@ -199,7 +199,7 @@ TEST_F(TorchTrainer, AReportThatSaysNothingOrCannotBeIsAnError) {
   EXPECT_THAT(thrown(ErrorCode::kCancelled, [&] { loader.report(microbatch, work); }),
               HasSubstr("the client is closed"));
   EXPECT_THAT(thrown(ErrorCode::kCancelled, [&] { static_cast<void>(loader.next()); }),
-              HasSubstr("the client is closed"));
+              HasSubstr("the loader is closed"));
 }
 
 TEST_F(TorchTrainer, ALoaderThatWasMovedFromSaysSo) {

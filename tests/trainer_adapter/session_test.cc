@@ -416,7 +416,8 @@ TEST(LyingNode, ContradictoryMessagesAreErrors) {
     EXPECT_LE(client->pool().bytes_in_use(), 1 << 20);
     return code;
   };
-  EXPECT_EQ(told({announcement(0, std::int64_t{1} << 40)}), ErrorCode::kCorrupt) << "a terabyte";
+  EXPECT_EQ(told({announcement(0, std::int64_t{1} << 40)}), ErrorCode::kResourceExhausted)
+      << "a terabyte";
   EXPECT_EQ(told({announcement(0, 100), FragmentHeader{{}, 7, {}}}), ErrorCode::kCorrupt);
   EXPECT_EQ(told({announcement(0, 100),
                   FragmentHeader{{}, 0, {{{"vision.patches", DType::kUInt8, {1, 100}}, 0}}}}),

@@ -142,7 +142,7 @@ void Epoch::advance() {
   for (;;) {
     microbatch_ = session_->next(stop_);
     if (microbatch_) {
-      // Of an epoch whose remaining samples are all bad nothing comes.
+      // Nothing comes of an epoch whose remaining samples are all bad.
       number_ = microbatch_->header.position.epoch;
       return;
     }
