@@ -109,7 +109,7 @@ TEST_F(HandOutTest, RepeatsTheLastAcknowledgementInANewSession) {
 
 TEST_F(HandOutTest, AReportWithoutAMeasurementIsForAMicrobatchWithoutWork) {
   Microbatch with_work = microbatch_at(1);
-  with_work.header.load[CostModule::kLlm].add_sequence(10);
+  with_work.header.predicted_seconds = {0, 0, 0.5};
   EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
   EXPECT_TRUE(hand_out_.add(std::move(with_work)));
   EXPECT_EQ(next_step(), 0U);

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "base/load.h"
 #include "transport/wire/wire.h"
 #include "transport/zmq/connection.h"
 
@@ -34,8 +33,10 @@ class OneThread {
 // Microbatches that may be reported on after later ones were taken.
 constexpr std::size_t kRemembered = 64;
 
-bool has_work(const Load& load) {
-  return std::ranges::any_of(load.modules, [](const ModuleLoad& of) { return of.units > 0; });
+// Returns whether this receiver computes anything: a stage may have nothing to do for samples that
+// have a load.
+bool has_work(const MicrobatchHeader& header) {
+  return std::ranges::any_of(header.predicted_seconds, [](double s) { return s > 0; });
 }
 
 std::string text_of(const Position& position) {
@@ -256,7 +257,7 @@ std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
   top_up();
   auto& microbatch = std::get<Microbatch>(ready);
   taken_ = microbatch.header.position;
-  if (!has_work(microbatch.header.load)) {
+  if (!has_work(microbatch.header)) {
     without_work_.push_back(*taken_);
     if (without_work_.size() > kRemembered) without_work_.pop_front();
   }
