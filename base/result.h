@@ -82,8 +82,8 @@ inline constexpr bool kIsResult = false;
 template <typename T>
 inline constexpr bool kIsResult<Result<T>> = true;
 
-// What can become the value of a Result<T>: neither an error nor another result, which would be
-// taken for the bool that it converts to.
+// A type that can become the value of a Result<T>: neither an error nor another result, which would
+// be taken for the bool that it converts to.
 template <typename U, typename T>
 concept ValueOf = !kIsResult<std::remove_cvref_t<U>> &&
                   !std::same_as<std::remove_cvref_t<U>, Error> && std::constructible_from<T, U>;

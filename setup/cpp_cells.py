@@ -34,7 +34,7 @@ DIRECTORY = ROOT / "build" / "cells"
 COMPILERS = ("g++-12", "clang++-16", "clang++-19")
 STANDARDS = (20, 23)
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g")
-# What libtorch keeps until the end is no leak of a trainer.
+# Memory that libtorch keeps until the end is no leak of a trainer.
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS":
                      f"suppressions={ROOT / 'tests/lsan_suppressions.txt'}:print_suppressions=0"}
 CLANG_AND_DEBIANS = "clang cannot parse torch/torch.h of libtorch 1.13 as C++20"

@@ -1,4 +1,4 @@
-// What does the range of a TorchLoader cost beside `next` and `to_torch` by hand?
+// Measures what the range of a TorchLoader costs beside `next` and `to_torch` by hand.
 //
 //     build/release/bench/range_bench [ROUNDS]
 //

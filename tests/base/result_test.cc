@@ -74,7 +74,7 @@ TEST(Result, AStatusThatIsAnErrorThrowsIt) {
   EXPECT_NO_THROW(Status().value());
 }
 
-// What does not check has no way in: no base class, and no conversion to anything but bool.
+// Code that does not check has no way in: no base class, and no conversion to anything but bool.
 TEST(Result, HasNoConversionAroundTheCheck) {
   static_assert(!std::is_convertible_v<Result<int>, tl::expected<int, Error>>);
   static_assert(!std::is_base_of_v<tl::expected<int, Error>, Result<int>>);

@@ -14,7 +14,7 @@ State state_with(const std::string& cost_model_state) {
   return State(StartPoint{0xab54a98ceb1f0ad2, 2, 40, cost_model_state});
 }
 
-// What json.dumps makes of Python's state_dict().
+// A state_dict() of Python, as json.dumps writes it.
 TEST(State, IsPythonsStateDict) {
   const std::string python =
       R"({"version": 2, "cursor": "ab54a98ceb1f0ad2", "epoch": 2, "step": 40, )"

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kOfPictures = "preprocessor_config.json";
 constexpr const char* kOfAll = "processor_config.json";
 
-// What CLIP's and Qwen's processors take where a file names no numbers (OPENAI_CLIP_MEAN and _STD
+// The numbers of CLIP's and Qwen's processors where a file names none (OPENAI_CLIP_MEAN and _STD
 // of transformers). The node has the same defaults (decode/prepare/pixel_settings.h).
 constexpr double kRescale = 1.0 / 255;
 constexpr std::array<float, 3> kMean{0.48145466F, 0.4578275F, 0.40821073F};

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// What the trainers of this folder do with a batch, where others compute: a line of JSON on
+/// Takes a batch where other trainers compute: a line of JSON on
 /// standard output names its samples and their numbers of patches. The bytes of the patches follow
 /// for the first batches, as many as the environment's BATCHES_WITH_BYTES says.
 class BatchOutput {
