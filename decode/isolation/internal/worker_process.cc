@@ -5,12 +5,10 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-extern "C" {  // glibc 2.36 lacks extern "C" here
-#include <sys/pidfd.h>
-}
 
 #include <algorithm>
 #include <array>
@@ -151,13 +149,19 @@ std::string how_it_ended(int status) {
   return "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
+// Calls the kernel, since glibc has a function for it from 2.36 on, and training containers have
+// older ones.
+FileDescriptor open_pidfd(pid_t process) {
+  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const std::filesystem::path& program,
                                                             const WorkerSetup& setup) {
   ISOCOST_ASSIGN(WorkerMemory memory, WorkerMemory::create(setup.memory));
   ISOCOST_ASSIGN(Spawned spawned, spawn(program, memory));
-  Child process{spawned.process, FileDescriptor(pidfd_open(spawned.process, 0))};
+  Child process{spawned.process, open_pidfd(spawned.process)};
   std::unique_ptr<WorkerProcess> worker(
       new WorkerProcess(std::move(process), std::move(spawned.socket), std::move(memory), setup));
   ISOCOST_TRY_CONTEXT(worker->greet(setup), program.string());
@@ -193,7 +197,7 @@ WorkerProcess::~WorkerProcess() {
 
 void WorkerProcess::kill() {
   if (process_.descriptor.is_open()) {
-    pidfd_send_signal(process_.descriptor.get(), SIGKILL, nullptr, 0);
+    syscall(SYS_pidfd_send_signal, process_.descriptor.get(), SIGKILL, nullptr, 0);
   } else {
     ::kill(process_.id, SIGKILL);
   }
