@@ -30,13 +30,10 @@ if(ISOCOST_WITH_GLPK)
   find_library(GLPK_LIBRARY glpk REQUIRED)
 endif()
 
-# Debian's OpenCVConfig.cmake comes only with libopencv-dev, which drags in some 280 libraries; the one that
-# we link is named here instead.
-find_library(OPENCV_CORE opencv_core REQUIRED)
-find_path(OPENCV_INCLUDE opencv2/core.hpp PATH_SUFFIXES opencv4 REQUIRED)
-add_library(isocost_opencv INTERFACE)
-target_include_directories(isocost_opencv SYSTEM INTERFACE ${OPENCV_INCLUDE})
-target_link_libraries(isocost_opencv INTERFACE ${OPENCV_CORE})
+# KISS FFT's C++ is a header, so its library is not linked.
+find_path(KISSFFT_INCLUDE kissfft/kissfft.hh REQUIRED)
+add_library(isocost_kissfft INTERFACE)
+target_include_directories(isocost_kissfft SYSTEM INTERFACE ${KISSFFT_INCLUDE})
 
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
 find_package(CLI11 REQUIRED)

@@ -4,7 +4,7 @@ and ends with 77 without them.
 
     python3 setup/install_size.py [--all]
 
---all tells, too, what OpenCV's core and FFmpeg add.
+--all tells, too, what FFmpeg alone adds.
 """
 
 import pathlib
@@ -44,14 +44,14 @@ def main():
     lines = (line.split("#")[0].split() for line in LISTED.read_text().splitlines())
     loaded = [words[-1] for words in lines if words]
     minimal = [*required(), "apt"]
-    opencv = [name for name in loaded if name.startswith("libopencv-core")]
     ffmpeg = [name for name in loaded if re.fullmatch(FFMPEG, name)]
     print(f"packages: {len(loaded)}")
     with tempfile.TemporaryDirectory() as cache:
         base = megabytes(cache, minimal)
-        parts = (("OpenCV's core alone", opencv), ("FFmpeg alone", ffmpeg),
-                 ("without OpenCV's core", [name for name in loaded if name not in opencv]))
-        for what, packages in (("with their dependencies", loaded), *(parts if sys.argv[1:] == ["--all"] else ())):
+        parts = [("with their dependencies", loaded)]
+        if sys.argv[1:] == ["--all"]:
+            parts.append(("FFmpeg alone", ffmpeg))
+        for what, packages in parts:
             print(f"{what}: {megabytes(cache, [*minimal, *packages]) - base} MB")
 
 
