@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "cli/common/components.h"
 #include "cli/common/console.h"
 #include "cli/common/exit_status.h"
 
@@ -101,7 +102,14 @@ int run_program(const Program& program, int argc, char** argv) {
                      " COMMAND --help' explains a command and shows examples.",
                  program.name};
     app.require_subcommand(1);
-    app.set_version_flag("--version", program.name + " " ISOCOST_VERSION);
+    CLI::Option* with_components =
+        app.add_flag("--components")
+            ->description("With --version: the libraries that the program runs with, too");
+    app.set_version_flag("--version", [&] {
+      const std::string version = program.name + " " ISOCOST_VERSION;
+      return with_components->count() == 0 ? version : version + "\n" + components();
+    });
+    with_components->needs(app.get_version_ptr());
     app.footer(kExitStatusHelp);
     Run run;
     for (const AddCommand add : program.commands) add(app, run);

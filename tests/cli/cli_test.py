@@ -109,6 +109,16 @@ class Help(unittest.TestCase):
         self.assertRegex(isocost("--version").stdout, r"^isocost \d+\.\d+\.\d+\n$")
         self.assertRegex(isocost_lab("--version").stdout, r"^isocost-lab \d+\.\d+\.\d+\n$")
 
+    def test_components_are_the_libraries_with_their_versions(self):
+        version, *lines = isocost("--version", "--components").stdout.splitlines()
+        self.assertRegex(version, r"^isocost \d")
+        components = dict(line.split() for line in lines)
+        for name, package in (("FFmpeg", "libavutil57"), ("libtiff", "libtiff6"), ("ZeroMQ", "libzmq5")):
+            installed = subprocess.run(["dpkg-query", "-W", "-f", "${source:Upstream-Version}", package], text=True,
+                                       capture_output=True, check=True).stdout
+            self.assertEqual(components[name].split("-")[0], installed.split("+")[0].split(":")[-1], name)
+        self.assertIn("--components requires --version", isocost("--components").stderr)
+
 
 class WithShards(unittest.TestCase):
     def setUp(self):

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace isocost::cli {
+
+/// Returns a line, of which the last does not end, for each library that the program runs with: its name and the version that it
+/// tells at run time, or that it was compiled with where it tells none.
+std::string components();
+
+}  // namespace isocost::cli
