@@ -27,7 +27,7 @@ venv_with() {
   [ "$(cat "$venv/complete" 2>/dev/null)" != "$*" ] || return 0
   mkdir -p "$(dirname "$venv")"
   "$python" -m venv "$venv" >/dev/null 2>&1 || return 77
-  index_answers "$venv" "${1%%=*}" || return 77
+  index_answers "$venv" "${1%%[<>=]*}" || return 77
   "$venv/bin/pip" install --quiet --no-input "$@" || return 1
   echo "$*" >"$venv/complete"
 }

@@ -53,6 +53,13 @@ unity() {
   cmake --build build/unity --parallel "${JOBS:-$(nproc)}"
 }
 
+package() {
+  local status=0
+  ./run package --image || status=$?
+  ./run package --portable || return
+  return "$status"
+}
+
 declare -A command=(
   [lint]='./run lint --all'
   [unity]='unity'
@@ -63,7 +70,7 @@ declare -A command=(
   [fuzz]='fuzz'
   [figures]='figures'
   [soak]='./run soak'
-  [package]='./run package --portable --image'
+  [package]='package'
 )
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 cells asan tsan fuzz figures soak package)

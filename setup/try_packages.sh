@@ -5,24 +5,30 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 packages=$PWD/build/packages
-base=$PWD/build/package/debian12.tar
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# That of the system's own apt, unless another one is named.
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(SITE)' "Codename: bookworm" "Created-By: Packages" | head -1)}
+mkdir -p build/package
 roots=$(mktemp -d build/package/roots.XXXXXX)
 trap 'rm -rf --one-file-system "$roots"' EXIT
 
 . setup/functions.sh
+. setup/portable/pythons.sh
 fail() {
   echo "package: $*" >&2
   exit 1
 }
 
-if [ ! -e "$base" ]; then
-  say "a fresh Debian 12 by debootstrap"
-  debootstrap --variant=minbase --include=ca-certificates,python3-venv bookworm "$roots/base" "$mirror" \
+# base_of VERSION SUITE: makes a tar of this Debian by debootstrap, once, and leaves its path in $base.
+base_of() {
+  base=$PWD/build/package/debian$1.tar
+  [ ! -e "$base" ] || return 0
+  say "a fresh Debian $1 by debootstrap"
+  debootstrap --variant=minbase --include=ca-certificates,python3-venv "$2" "$roots/base" "$mirror" \
     >build/package/debootstrap.log || { tail build/package/debootstrap.log >&2; exit 1; }
   tar -C "$roots/base" -cf "$base.new" .
+  rm -rf "$roots/base"
   mv "$base.new" "$base"
-fi
+}
 
 say "media of every kind"
 media=$roots/media
@@ -45,7 +51,7 @@ isocost data profile /tmp/shards
 isocost-lab --version
 EOF
 
-# new_root NAME [FILES]: a fresh root in $roots/NAME with the media, and the files in /packages.
+# new_root NAME [FILES]: a fresh root of $base in $roots/NAME with the media, and the files in /packages.
 new_root() {
   root=$roots/$1
   shift
@@ -68,20 +74,26 @@ install_in() {
 try() { inside sh /media/try >"$roots/try.log" 2>&1 || { cat "$roots/try.log" >&2; fail "$1 does not work"; }; }
 installed() { du -sx --apparent-size -BM "$root" | cut -f1; }
 
-say "Debian packages"
-new_root deb "$packages"/*.deb
-before=$(installed)
-install_in '/packages/isocost_*.deb /packages/python3-isocost_*.deb'
-try "the package isocost"
-inside python3 -c 'import isocost; print(isocost.__version__)' >/dev/null || fail "python3-isocost cannot be imported"
-say "  installed with what they depend on: $before -> $(installed)"
-install_in '/packages/libisocost-dev_*.deb cmake make'
-cp -r tests/install/text_client "$root/tmp/"
-inside sh -c 'cmake -S /tmp/text_client -B /tmp/build && cmake --build /tmp/build && /tmp/build/text_client tcp://nowhere' \
-  >"$roots/client.log" 2>&1 && fail "text_client joined a node that is not there"
-grep -q 'text_client: invalid argument\|text_client: .*nowhere' "$roots/client.log" ||
-  { cat "$roots/client.log" >&2; fail "libisocost-dev does not build a client"; }
-rm -rf "$root"
+debian_packages() {
+  say "Debian packages"
+  new_root deb "$packages"/*.deb
+  before=$(installed)
+  install_in '/packages/isocost_*.deb /packages/python3-isocost_*.deb'
+  try "the package isocost"
+  inside python3 -c 'import isocost; print(isocost.__version__)' >/dev/null || fail "python3-isocost cannot be imported"
+  say "  installed with what they depend on: $before -> $(installed)"
+  install_in '/packages/libisocost-dev_*.deb cmake make'
+  cp -r tests/install/text_client "$root/tmp/"
+  inside sh -c 'cmake -S /tmp/text_client -B /tmp/build && cmake --build /tmp/build && /tmp/build/text_client tcp://nowhere' \
+    >"$roots/client.log" 2>&1 && fail "text_client joined a node that is not there"
+  grep -q 'text_client: invalid argument\|text_client: .*nowhere' "$roots/client.log" ||
+    { cat "$roots/client.log" >&2; fail "libisocost-dev does not build a client"; }
+  rm -rf "$root"
+}
+
+base_of 12 bookworm
+debs=("$packages"/*.deb)
+[ ! -e "${debs[0]}" ] || debian_packages
 
 pip_install() {
   inside python3 -m venv /opt/isocost
@@ -102,13 +114,37 @@ if [ -e "${wheels[0]}" ]; then
   rm -rf "$root"
 fi
 
+# try_portable WHEEL: in a root of $base, with the Python that the wheel is for.
+try_portable() {
+  local version python prefix
+  version=$(sed 's/.*-cp3\([0-9]*\)-cp3.*/3.\1/' <<<"$1")
+  python=$(find_python "$version") || { say "CPython $version: skipped, there is none"; return; }
+  new_root portable "$1"
+  prefix=$("$python" -c 'import sys; print(sys.base_prefix)')
+  # The root has its Debian's own Python. Another one comes along.
+  if [ "$prefix" = /usr ]; then
+    python=/usr/bin/python3
+  else
+    mkdir -p "$root$prefix"
+    cp -a "$prefix/." "$root$prefix/"
+  fi
+  inside "$python" -m venv /opt/isocost
+  inside pip install --quiet --no-index "/packages/$(basename "$1")"
+  inside python3 -c 'import isocost'
+  try "the self-contained wheel for CPython $version"
+  rm -rf "$root"
+}
 portable=("$packages"/portable/*.whl)
 if [ -e "${portable[0]}" ]; then
-  say "self-contained wheel"
-  new_root portable "${portable[0]}"
-  pip_install "/packages/$(basename "${portable[0]}")"
-  inside python3 -c 'import isocost'
-  try "the self-contained wheel"
-  rm -rf "$root"
+  for wheel in "${portable[@]}"; do
+    say "$(basename "$wheel") on Debian 12"
+    base_of 12 bookworm
+    try_portable "$wheel"
+  done
+  # A glibc that is newer than the one of the build may make other system calls.
+  wheel=${portable[-1]}
+  say "$(basename "$wheel") on Debian 13"
+  base_of 13 trixie
+  try_portable "$wheel"
 fi
 say "all of them work in a root of their own"

@@ -1,0 +1,14 @@
+# To be sourced.
+
+# find_python VERSION: the CPython of this version ("3.12") on PATH or of pyenv. Status 1 where there is none.
+find_python() {
+  local candidate
+  for candidate in "$(command -v "python$1" || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3; do
+    # pyenv's command on PATH may fail for versions that are not chosen.
+    if [ -x "$candidate" ] && "$candidate" -c "" 2>/dev/null; then
+      readlink -f "$candidate"
+      return
+    fi
+  done
+  return 1
+}
