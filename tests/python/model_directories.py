@@ -100,6 +100,49 @@ def chatml(generation=False, image=_QWEN_IMAGE, video=_QWEN_VIDEO):
 """)
 
 
+def reasoning_chatml(generation=False):
+    """ChatML as Qwen3.5 has it: thoughts stand in the turns behind the last question alone, and the generation prompt
+    begins them.
+
+    generation: as chatml's.
+    """
+    begin, end = ("{%- generation %}", "{%- endgeneration %}") if generation else ("", "")
+    return (_CHATML_CONTENT.replace("IMAGE", _QWEN_IMAGE).replace("VIDEO", _QWEN_VIDEO) + """\
+{%- set last = namespace(question=-1) %}
+{%- for message in messages %}
+  {%- if message.role == 'user' %}{%- set last.question = loop.index0 %}{%- endif %}
+{%- endfor %}
+{%- if tools %}{{- '<|im_start|>system\\n' + (tools | tojson) + '<|im_end|>\\n' }}{%- endif %}
+{%- for message in messages %}
+  {%- set content = (write(message.content) if message.content else '') | trim %}
+  {%- if message.role == 'assistant' %}
+    {%- set thought = message.reasoning_content or '' %}
+    {%- if '</think>' in content %}
+      {%- set thought = content.split('</think>')[0].split('<think>')[-1] %}
+      {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+    {%- endif %}
+    {%- set thinks = loop.index0 > last.question %}
+    {{- '<|im_start|>assistant\\n' + ('<think>\\n' if thinks else '') }}
+    """ + begin + """
+    {{- (thought | trim) + '\\n</think>\\n\\n' if thinks else '' }}
+    {{- content }}
+    {%- for call in message.tool_calls or [] %}
+      {%- if content or not loop.first %}{{- '\\n\\n' if loop.first else '\\n' }}{%- endif %}
+      {{- '<tool_call>\\n<function=' + call.function.name + '>\\n</function>\\n</tool_call>' }}
+    {%- endfor %}
+    {{- '<|im_end|>' }}
+    """ + end + """
+    {{- '\\n' }}
+  {%- elif message.role == 'tool' %}
+    {{- '<|im_start|>user\\n<tool_response>\\n' + content + '\\n</tool_response><|im_end|>\\n' }}
+  {%- else %}
+    {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}
+  {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>\\n' }}{%- endif %}
+""")
+
+
 # Headers around trimmed texts, after bos_token: a template of strings alone.
 LLAMA = """\
 {{- bos_token }}
