@@ -194,6 +194,23 @@ class Oracle(DirectoryTest):
         source = random.Random(1)
         self.check_ids(self.make(), [random_conversation(source) for _i in range(RANDOM_CONVERSATIONS)])
 
+    def test_ids_of_letters_with_marks(self):
+        """Qwen3.5 keeps a letter and its marks in one word, where models before it cut."""
+        if not models.is_known("qwen3_5"):
+            self.skipTest("this transformers does not know Qwen3.5")
+        texts = ["\u0928\u092e\u0938\u094d\u0924\u0947 \u0926\u0941\u0928\u093f\u092f\u093e",
+                 "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35\u0e0a\u0e32\u0e27\u0e42\u0e25\u0e01",
+                 "\u0645\u064f\u062d\u064e\u0645\u0651\u064e\u062f", "x\u0323\u0302y\u0323\u0302!"]
+        conversations = [([user(text), assistant(text)], None) for text in texts]
+        for family in ("qwen3_5", "qwen3_5_moe"):
+            self.check_ids(self.make(family), conversations)
+        if self.vocabulary == "qwen":  # The small one has no words of these letters.
+            ids = [[tokens.ids for tokens in tokenizer.encode([self.conversation(tokenizer, *given)
+                                                               for given in conversations])]
+                   for tokenizer in (ModelTokenizer(self.make("qwen3_5")),
+                                     ModelTokenizer(self.make("qwen3_vl", models.reasoning_chatml())))]
+            self.assertTrue(any(ours != others for ours, others in zip(*ids)))
+
     def test_ids_and_text_of_a_template_with_bos(self):
         source = random.Random(2)
         directory = self.make("llama")
@@ -639,7 +656,8 @@ class Directories(DirectoryTest):
         self.check(ValueError, f"config.json: image_token_id is {number}, which tokenizer.json has as '&', a piece of "
                                "text: placeholders are among its added tokens",
                    self.changed(config={"image_token_id": number}))
-        for family in ("qwen2_5_vl", "qwen3_vl", "llava", "llava_onevision", "internvl", "qwen2_audio"):
+        for family in ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "llava", "llava_onevision",
+                       "internvl", "qwen2_audio"):
             self.assertTrue(ModelTokenizer(self.make(family)).placeholders, family)
 
     def test_older_names_of_placeholders(self):

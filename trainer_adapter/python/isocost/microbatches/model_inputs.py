@@ -88,12 +88,13 @@ class ModelInputs:
     pictures, whose sequences are others. With "padded" each sample is a row, and there is an `attention_mask`.
 
     For a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
-    The arguments are media and `labels`, from which transformers makes the decoder's input.
+    The arguments are media and `labels`, from which transformers makes the decoder's input. Each sample is a row, too,
+    for a model with linear attention (Qwen3.5): its layers carry a state along the row, past the samples' ends.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
-        batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model with a
-            decoder of its own.
+        batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model that takes
+            no packed samples: with a decoder of its own, or with linear attention.
         loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
             of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits. Those of
             a decoder are there in any case, since it reads them.
@@ -101,6 +102,7 @@ class ModelInputs:
     Attributes:
         padded: the Padded; None where samples are packed.
         has_decoder: whether the model has a decoder of its own, whose logits are those of the labels beside them.
+        linear_attention: whether layers of the model have linear attention.
 
     Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
@@ -113,14 +115,19 @@ class ModelInputs:
         description = json.loads(_isocost.recipe_description(directory))
         self._most_positions: Optional[int] = description.get("max_target_positions")
         self.has_decoder = self._most_positions is not None
+        self.linear_attention = bool(description.get("linear_attention", False))
         if batching is None:
-            batching = "padded" if self.has_decoder else "packed"
+            batching = "padded" if self.has_decoder or self.linear_attention else "packed"
         self.padded: Optional[Padded] = None
         if batching != "packed":
             self.padded = batching if isinstance(batching, Padded) else Padded()
         if self.has_decoder and (self.padded is None or self.padded.side != "right"):
             raise ValueError(f"batching = {batching!r}: the decoder of {description['family']} attends to one sound "
                              "in each row, and its labels are padded on the right: leave it out, or give 'padded'")
+        if self.linear_attention and self.padded is None:
+            raise ValueError(f"batching = {batching!r}: {directory} is a model with linear attention, which carries a "
+                             "state along the row, so that a packed sample would see those before it, whatever "
+                             "position_ids say: leave it out, or give 'padded'")
         self.directory = directory
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
@@ -227,7 +234,7 @@ class Family(Protocol):
 
 
 class _QwenVl:
-    """Qwen2-VL, Qwen2.5-VL and Qwen3-VL:
+    """Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5, the latter two also with mixtures of experts:
 
         input_ids, labels                int64 [1, tokens]
         position_ids                     int64 [4, 1, tokens]: within the sample, then time, row and column of M-RoPE
