@@ -564,6 +564,14 @@ def is_known(family):
     return family not in LINEAR_ATTENTION or hasattr(transformers, "Qwen3_5ForConditionalGeneration")
 
 
+def has_own_loss(family):
+    """Returns whether the own loss of a family's models, in the installed transformers, heeds num_items_in_batch."""
+    import transformers
+
+    version = tuple(map(int, transformers.__version__.split(".")[:2]))
+    return version >= (5, 17) or not family.startswith("qwen3")
+
+
 def make(directory, family="qwen2_vl", vocabulary="small", template=None, model=False):
     """Writes the directory of a model, and returns its path.
 

@@ -1,6 +1,8 @@
 """A model's directory as the loader's recipe, compared with transformers' own processor and model."""
 
 import dataclasses
+import functools
+import importlib.metadata
 import importlib.util
 import inspect
 import io
@@ -15,8 +17,10 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 
 import isocost
+from isocost.microbatches.model_inputs import ModelInputs
 from support import PROGRAM, TIMEOUT, main
 
 NEEDED = ("transformers", "tokenizers", "jinja2", "PIL", "torchvision")
@@ -249,13 +253,48 @@ def sample_rows(microbatch):
     return list(zip(*pieces))
 
 
+# For tests of arguments, which are those for the model's own loss also where it is no share of the global batch's.
+whatever_the_loss = unittest.mock.patch("isocost.microbatches.model_inputs._check_own_loss", lambda *_given: None)
+
+
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
-class Model(unittest.TestCase):
+class Directories(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-model-"))
         self.addCleanup(shutil.rmtree, self.directory)
         self.shards = self.directory / "shards"
         self.shards.mkdir()
+
+    def made(self, family="qwen2_vl"):
+        return model_directories.make(self.directory / family, family, model=True)
+
+
+class OwnLoss(Directories):
+    def test_a_loss_that_is_no_share_of_the_global_batchs_is_refused(self):
+        refusals = [("qwen3_vl", "4.57.6"), ("qwen3_vl_moe", "5.16.0"), ("qwen3_5", "5.2.0"), ("qwen3_5_moe", "5.16.3")]
+        accepted = [("qwen2_vl", "4.57.6"), ("qwen2_5_vl", "5.0.0"), ("llava", "4.57.6"), ("qwen3_vl", "5.17.0"),
+                    ("qwen3_5", "5.17.0.dev0"), ("qwen3_5", "6.0"), ("qwen3_vl_moe", None)]
+        for family, version in [*refusals, *accepted]:
+            model = model_directories.make(self.directory / family, family)
+
+            def installed(_name, version=version):
+                if version is None:
+                    raise importlib.metadata.PackageNotFoundError
+                return version
+
+            with self.subTest(family=family, version=version), \
+                    unittest.mock.patch("importlib.metadata.version", installed):
+                if (family, version) in accepted:
+                    ModelInputs(str(model), None, "model")
+                    continue
+                with self.assertRaisesRegex(ValueError, rf"loss = 'model': the own loss of qwen2_vl in transformers "
+                                                        rf"{version} takes no num_items_in_batch.*upgrade.* to 5.17"):
+                    ModelInputs(str(model), None, "model")
+                ModelInputs(str(model), None, "token_loss")
+
+
+@whatever_the_loss
+class Model(Directories):
 
     def test_long_samples_are_cut_after_whole_turns(self):
         model = self.made()
@@ -295,9 +334,6 @@ class Model(unittest.TestCase):
             self.assertEqual(turns(whole[key][1]), 1)
         with self.assertRaisesRegex(ValueError, "on_long = truncate: give model"):
             isocost.DataLoader(self.shards, max_tokens=limit, on_long="truncate", global_batch_size=12)
-
-    def made(self, family="qwen2_vl"):
-        return model_directories.make(self.directory / family, family, model=True)
 
     def loader(self, model, node=None, **options):
         loader = isocost.DataLoader(self.shards, model=model, node=node or ORDER, global_batch_size=12, microbatches=2,
@@ -340,6 +376,8 @@ class Model(unittest.TestCase):
     def test_the_loss_of_a_step_is_that_of_its_samples_one_by_one(self):
         samples = write_shards(self.shards)
         for family, oracle_of in ORACLES.items():
+            if not model_directories.has_own_loss(family):
+                continue
             model = self.made(family)
             oracle = oracle_of(model, samples)
             own = by_token_loss = expected = 0.0

@@ -1,6 +1,7 @@
 """Microbatches in the form that models of transformers take: the names, shapes and dtypes of their `forward`."""
 
 import dataclasses
+import importlib.metadata
 import json
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
@@ -23,6 +24,7 @@ LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 _MEL = "audio_mel"
+_ALWAYS = (0, 0)  # of Family.counts_since
 
 
 class Medium(NamedTuple):
@@ -132,10 +134,8 @@ class ModelInputs:
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
         self._family = _FAMILIES[description["family"]](description)
-        if loss == "model" and not self._family.takes_counts:
-            raise ValueError(f"loss = 'model': the own loss of {description['family']} takes no num_items_in_batch, so "
-                             "it is no share of the global batch's mean: give loss='token_loss', and take the loss "
-                             "from isocost.token_loss")
+        if loss == "model":
+            _check_own_loss(self._family.counts_since, description["family"])
 
     def check_weights(self, welcome: Mapping[str, Any]) -> None:
         """Raises ValueError if the node's data set has weights that the model's own loss ignores."""
@@ -189,6 +189,23 @@ class ModelInputs:
         return decoder_rows(tensors[LABELS], tensors[LENGTHS], width, IGNORED_LABEL)
 
 
+def _check_own_loss(since: Optional[Tuple[int, int]], family: str) -> None:
+    """Raises ValueError where the own loss of a family, by Family.counts_since, is no share of the global batch's mean.
+    Where transformers is not installed, the model is somebody else's, and nothing is known of its loss."""
+    try:
+        installed = importlib.metadata.version("transformers")
+    except importlib.metadata.PackageNotFoundError:
+        installed = ""
+    numbers = tuple(int(number) for number in installed.split(".")[:2] if number.isdigit())
+    if since is not None and (not numbers or numbers >= since):
+        return
+    which = "" if since is None else f" in transformers {installed}"
+    advice = "" if since is None else f", or upgrade transformers to {since[0]}.{since[1]} or later"
+    raise ValueError(f"loss = 'model': the own loss of {family}{which} takes no num_items_in_batch, so it is no share "
+                     "of the global batch's mean: give loss='token_loss', and take the loss from "
+                     f"isocost.token_loss{advice}")
+
+
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
     """Returns the arguments that have a value for each token as rows of equal length, with the mask of these values."""
     import torch
@@ -221,10 +238,11 @@ class Family(Protocol):
     """Arguments of the models of one family, beside tokens.
 
     Attributes:
-        takes_counts: whether the model's own loss heeds num_items_in_batch.
+        counts_since: the first version of transformers in which the model's own loss heeds num_items_in_batch; None
+            where it does in none.
     """
 
-    takes_counts: bool
+    counts_since: Optional[Tuple[int, int]]
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         """Returns Row.position_ids of tensors on the CPU."""
@@ -244,9 +262,8 @@ class _QwenVl:
         video_grid_thw                   int64 [videos, 3]
     """
 
-    takes_counts = True
-
     def __init__(self, description: Mapping[str, Any]):
+        self.counts_since: Optional[Tuple[int, int]] = (5, 17) if description["has_timestamps"] else _ALWAYS
         self._images = Normalised(description["images"])
         self._videos = Normalised(description["videos"])
 
@@ -297,7 +314,7 @@ class _OneSize:
         pixel_values                     float32 [pictures, 3, height, width], RGB
     """
 
-    takes_counts = True
+    counts_since: Optional[Tuple[int, int]] = _ALWAYS
 
     def __init__(self, description: Mapping[str, Any]):
         videos = description.get("videos", description)
@@ -383,7 +400,7 @@ class _Qwen2Audio:
         feature_attention_mask           int32 [clips, 3000]: 1 for frames in which the sound begins
     """
 
-    takes_counts = False
+    counts_since: Optional[Tuple[int, int]] = None
 
     def __init__(self, _description: Mapping[str, Any]):
         pass
