@@ -166,6 +166,16 @@ class QwenOracle(Oracle):
                 labels[i:i + 2] = [-100, -100]
         return labels
 
+    def image_processor(self, directory):
+        images = super().image_processor(directory)
+        if hasattr(transformers, "Qwen2VLImageProcessorPil"):
+            return images
+        # Before transformers 5 it ignores `size`, and takes three rows for channels unless it is told.
+        size = json.loads((directory / "preprocessor_config.json").read_text())["size"]
+        if size is not None:
+            images.size, images.min_pixels, images.max_pixels = size, size["shortest_edge"], size["longest_edge"]
+        return functools.partial(images, input_data_format="channels_last")
+
     def ids(self, text, _pictures, made):
         grids = iter(made["image_grid_thw"].tolist() if made else [])
         ids = []
@@ -427,8 +437,8 @@ class Model(Directories):
     def test_padded_rows_give_the_loss_of_packed_ones(self):
         samples = write_shards(self.shards)
         ways = ("padded", isocost.Padded("left", 64))
-        for family, oracle_of in ORACLES.items():
-            if oracle_of is not QwenOracle or family in LINEAR_ATTENTION:
+        for family in ORACLES:
+            if family in LINEAR_ATTENTION:
                 continue
             model = self.made(family)
             oracle = Oracle(model, samples)
