@@ -80,8 +80,7 @@ Result<Family> of_model(const ModelRecipeOptions& options) {
   files.exactness = options.exactness;
   files.alpha = options.alpha;
   files.truncated = options.truncated;
-  ISOCOST_ASSIGN(const FamilyEntry* entry, family_of_model(files));
-  return entry->read(files);
+  return read_family(files);
 }
 
 }  // namespace

@@ -10,36 +10,46 @@
 
 namespace isocost {
 
+/// A type of model whose recipe was compared with transformers' processors and model.
+struct ModelType {
+  std::string_view name;  ///< `model_type` in config.json.
+  /// Classes of its image processor, or of its feature extractor, without "Fast" and "Pil".
+  std::span<const std::string_view> processors;
+  std::string_view video_processor = {};  ///< Class; empty where the recipe takes no videos.
+  bool linear_attention = false;  ///< Layers carry a state from each token to all that follow.
+};
+
 /// A family that can be chosen.
 struct FamilyEntry {
   std::string_view name;
-  /// Values of `model_type` in the models' config.json.
-  std::span<const std::string_view> model_types;
+  std::span<const ModelType> model_types;
   /// Makes the family from a model's directory. Errors: kUnsupported with file, key and value.
-  Result<Family> (*read)(ModelFiles& files);
+  Result<Family> (*read)(ModelFiles& files, const ModelType& type);
   /// Makes the family from its description. Errors: kCorrupt.
   Result<Family> (*parse)(std::string_view description);
 };
 
 /// Returns the entry of a family; null if there is none of this name.
 const FamilyEntry* find_family(std::string_view name);
-/// Returns the family of a model. Errors: kUnsupported with the model types that are supported.
-Result<const FamilyEntry*> family_of_model(const ModelFiles& files);
+/// Makes the family of a model from its directory. Errors: kUnsupported with file, key and value;
+/// for a type that is in no entry with the types that are, and with the nearest of those that have
+/// its processors.
+Result<Family> read_family(ModelFiles& files);
 
 // Make the families; each function is defined in the file of its family.
 Result<Family> make_native28(const Native28Options& options);
 Result<Family> parse_native28(std::string_view description);
-Result<Family> read_internvl(ModelFiles& files);
+Result<Family> read_internvl(ModelFiles& files, const ModelType& type);
 Result<Family> parse_internvl(std::string_view description);
-Result<Family> read_llava(ModelFiles& files);
+Result<Family> read_llava(ModelFiles& files, const ModelType& type);
 Result<Family> parse_llava(std::string_view description);
-Result<Family> read_llava_onevision(ModelFiles& files);
+Result<Family> read_llava_onevision(ModelFiles& files, const ModelType& type);
 Result<Family> parse_llava_onevision(std::string_view description);
-Result<Family> read_qwen2_audio(ModelFiles& files);
+Result<Family> read_qwen2_audio(ModelFiles& files, const ModelType& type);
 Result<Family> parse_qwen2_audio(std::string_view description);
-Result<Family> read_qwen2_vl(ModelFiles& files);
+Result<Family> read_qwen2_vl(ModelFiles& files, const ModelType& type);
 Result<Family> parse_qwen2_vl(std::string_view description);
-Result<Family> read_whisper(ModelFiles& files);
+Result<Family> read_whisper(ModelFiles& files, const ModelType& type);
 Result<Family> parse_whisper(std::string_view description);
 
 }  // namespace isocost

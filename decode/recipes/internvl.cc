@@ -283,7 +283,7 @@ Status read_encoder(ModelFiles& files, const InternVlOptions& options) {
 
 }  // namespace
 
-Result<Family> read_internvl(ModelFiles& files) {
+Result<Family> read_internvl(ModelFiles& files, const ModelType&) {
   InternVlOptions options;
   ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostTokenId));
   ISOCOST_TRY(read_image_processor(files.image_processor, options));

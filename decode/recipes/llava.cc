@@ -199,7 +199,7 @@ Status read_encoder(ModelFiles& files, LlavaOptions& options) {
 
 }  // namespace
 
-Result<Family> read_llava(ModelFiles& files) {
+Result<Family> read_llava(ModelFiles& files, const ModelType&) {
   LlavaOptions options;
   const char* id = files.config.has("image_token_id") ? "image_token_id" : "image_token_index";
   ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostTokenId));

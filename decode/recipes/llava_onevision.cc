@@ -356,7 +356,7 @@ Status read_encoder(ModelFiles& files, OneVisionOptions& options) {
 
 }  // namespace
 
-Result<Family> read_llava_onevision(ModelFiles& files) {
+Result<Family> read_llava_onevision(ModelFiles& files, const ModelType&) {
   OneVisionOptions options;
   const auto token_id = [&](const std::string& kind, std::optional<std::int64_t> otherwise) {
     const std::string id = kind + "_token_id";  // "_index" before transformers 5

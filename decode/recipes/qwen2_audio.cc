@@ -69,7 +69,7 @@ class Qwen2Audio final : public ClipModel {
 
 }  // namespace
 
-Result<Family> read_qwen2_audio(ModelFiles& files) {
+Result<Family> read_qwen2_audio(ModelFiles& files, const ModelType&) {
   Qwen2AudioOptions options;
   const char* id = files.config.has("audio_token_id") ? "audio_token_id" : "audio_token_index";
   ISOCOST_ASSIGN(options.audio_token_id, files.config.integer(id, 0, kMostTokenId));

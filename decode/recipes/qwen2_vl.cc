@@ -1,7 +1,7 @@
-// Qwen2-VL, Qwen2.5-VL and Qwen3-VL: a picture keeps its aspect, its sides are multiples of two
-// patches, and its pixels lie within bounds; a patch of a video spans two frames. The oracles are
-// Qwen2VLImageProcessor, Qwen2VLVideoProcessor and Qwen3VLVideoProcessor of transformers, and the
-// models' get_rope_index.
+// Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5: a picture keeps its aspect, its sides are multiples
+// of two patches, and its pixels lie within bounds; a patch of a video spans two frames. The
+// oracles are Qwen2VLImageProcessor, Qwen2VLVideoProcessor and Qwen3VLVideoProcessor of
+// transformers, and the models' get_rope_index.
 
 #include <algorithm>
 #include <cmath>
@@ -67,14 +67,16 @@ struct QwenVlOptions {
   std::int64_t video_token_id = -1;  // -1: the model takes no videos
   /// Positions of M-RoPE a second of video; 0: each pair of frames has one.
   std::int64_t tokens_per_second = 0;
-  /// Whether the text has the time of each pair of frames, and a placeholder for it, as for
-  /// Qwen3-VL.
+  /// Whether the text has the time of each pair of frames, and a placeholder for it, as with
+  /// Qwen3VLVideoProcessor.
   bool has_timestamps = false;
+  bool linear_attention = false;  ///< ModelType::linear_attention, for the client.
 
   std::int64_t group() const { return kMerge * patch_size; }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, images, videos, patch_size, image_token_id,
-                                   video_token_id, tokens_per_second, has_timestamps)
+                                   video_token_id, tokens_per_second, has_timestamps,
+                                   linear_attention)
 
 /// Limits of the pixels of a picture, or of all of a video's frames.
 struct Bounds {
@@ -221,7 +223,7 @@ Result<PatchGrid> QwenVl::frame_grid(const PartShape& shape, std::int64_t frames
   return smart_grid(shape.width, shape.height, options_.patch_size, {videos.min_pixels, most});
 }
 
-// Returns the grid for Qwen3-VL, whose bounds apply to all frames together.
+// Returns the grid for Qwen3-VL and Qwen3.5, whose bounds apply to all frames together.
 Result<PatchGrid> QwenVl::grid_of_all(const PartShape& shape, std::int64_t sampled) const {
   const QwenVideos& videos = options_.videos;
   const std::int64_t group = options_.group();
@@ -320,15 +322,13 @@ void set_defaults(QwenVlOptions& options) {
   }
 }
 
-Status read_videos(Settings& settings, QwenVlOptions& options) {
+Status read_videos(Settings& settings, const ModelType& type, QwenVlOptions& options) {
   QwenVideos& videos = options.videos;
   set_defaults(options);
   ISOCOST_TRY(read_size_bounds(settings, videos));
   if (!options.has_timestamps) ISOCOST_TRY(read_named_bounds(settings, videos));
   ISOCOST_TRY(check_bounds(settings, videos));
-  ISOCOST_TRY(
-      read_video(settings, videos,
-                 options.has_timestamps ? "Qwen3VLVideoProcessor" : "Qwen2VLVideoProcessor"));
+  ISOCOST_TRY(read_video(settings, videos, type.video_processor));
   ISOCOST_ASSIGN(videos.min_frames,
                  settings.integer("min_frames", 0, kMostFrames, videos.min_frames));
   ISOCOST_ASSIGN(videos.max_frames,
@@ -340,7 +340,7 @@ Status read_videos(Settings& settings, QwenVlOptions& options) {
   return settings.check_all_asked();
 }
 
-Status read_encoder(ModelFiles& files, QwenVlOptions& options) {
+Status read_encoder(ModelFiles& files, const ModelType& type, QwenVlOptions& options) {
   ISOCOST_ASSIGN(Settings vision, files.config.object("vision_config"));
   const std::int64_t otherwise = options.has_timestamps ? 16 : kPatchSide;
   ISOCOST_ASSIGN(options.patch_size, vision.integer("patch_size", 1, kMostSide, otherwise));
@@ -349,7 +349,7 @@ Status read_encoder(ModelFiles& files, QwenVlOptions& options) {
                                               std::to_string(options.patch_size) +
                                               "; it must be 14 or 16");
   }
-  if (files.model_type == "qwen2_5_vl") {
+  if (type.name == "qwen2_5_vl") {
     constexpr std::int64_t kOfItsClass = 4;
     constexpr std::int64_t kMost = 1 << 16;
     ISOCOST_ASSIGN(options.tokens_per_second,
@@ -361,15 +361,16 @@ Status read_encoder(ModelFiles& files, QwenVlOptions& options) {
 
 }  // namespace
 
-Result<Family> read_qwen2_vl(ModelFiles& files) {
+Result<Family> read_qwen2_vl(ModelFiles& files, const ModelType& type) {
   QwenVlOptions options;
-  options.has_timestamps = files.model_type == "qwen3_vl";
+  options.has_timestamps = type.video_processor == "Qwen3VLVideoProcessor";
+  options.linear_attention = type.linear_attention;
   ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostTokenId));
   ISOCOST_ASSIGN(options.video_token_id,
                  files.config.integer("video_token_id", -1, kMostTokenId, -1));
-  ISOCOST_TRY(read_encoder(files, options));
+  ISOCOST_TRY(read_encoder(files, type, options));
   ISOCOST_TRY(read_images(files.image_processor, options));
-  ISOCOST_TRY(read_videos(files.video_processor, options));
+  ISOCOST_TRY(read_videos(files.video_processor, type, options));
   options.images.take_options(files);
   options.videos.take_options(files);
   return std::make_shared<const QwenVl>(std::move(options));

@@ -96,7 +96,7 @@ bool is_possible(const WhisperOptions& options) {
 
 }  // namespace
 
-Result<Family> read_whisper(ModelFiles& files) {
+Result<Family> read_whisper(ModelFiles& files, const ModelType&) {
   WhisperOptions options;
   ISOCOST_ASSIGN(options.mel_bins, read_whisper_extractor(files.image_processor));
   ISOCOST_TRY(

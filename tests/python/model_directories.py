@@ -21,6 +21,7 @@ SMALL_VOCABULARY = 1500
 QWEN_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>",
                "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
                "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"]
+QWEN3_5_TOKENS = [*QWEN_TOKENS, "<think>", "</think>"]
 LLAVA_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>"]
 ONEVISION_TOKENS = [*LLAVA_TOKENS, "<video>"]
 QWEN_AUDIO_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_bos|>", "<|AUDIO|>", "<|audio_eos|>"]
@@ -30,9 +31,11 @@ WHISPER_TOKENS = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|zh|>", 
                   "<|transcribe|>", "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"]
 LLAMA_TOKENS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
-# How both cut text into words; tokenizer.json of these models has it.
+# How most of them cut text into words; tokenizer.json of these models has it. Qwen3.5 keeps a letter and its marks
+# together.
 WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
          r"|\s+(?!\S)|\s+")
+WORDS_WITH_MARKS = WORDS.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}", r"[^\s\p{L}\p{M}")
 
 _QWEN_IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 _QWEN_VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
@@ -97,6 +100,49 @@ def chatml(generation=False, image=_QWEN_IMAGE, video=_QWEN_VIDEO):
   {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+""")
+
+
+def reasoning_chatml(generation=False):
+    """ChatML as Qwen3.5 has it: thoughts stand in the turns behind the last question alone, and the generation prompt
+    begins them.
+
+    generation: as chatml's.
+    """
+    begin, end = ("{%- generation %}", "{%- endgeneration %}") if generation else ("", "")
+    return (_CHATML_CONTENT.replace("IMAGE", _QWEN_IMAGE).replace("VIDEO", _QWEN_VIDEO) + """\
+{%- set last = namespace(question=-1) %}
+{%- for message in messages %}
+  {%- if message.role == 'user' %}{%- set last.question = loop.index0 %}{%- endif %}
+{%- endfor %}
+{%- if tools %}{{- '<|im_start|>system\\n' + (tools | tojson) + '<|im_end|>\\n' }}{%- endif %}
+{%- for message in messages %}
+  {%- set content = (write(message.content) if message.content else '') | trim %}
+  {%- if message.role == 'assistant' %}
+    {%- set thought = message.reasoning_content or '' %}
+    {%- if '</think>' in content %}
+      {%- set thought = content.split('</think>')[0].split('<think>')[-1] %}
+      {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+    {%- endif %}
+    {%- set thinks = loop.index0 > last.question %}
+    {{- '<|im_start|>assistant\\n' + ('<think>\\n' if thinks else '') }}
+    """ + begin + """
+    {{- (thought | trim) + '\\n</think>\\n\\n' if thinks else '' }}
+    {{- content }}
+    {%- for call in message.tool_calls or [] %}
+      {%- if content or not loop.first %}{{- '\\n\\n' if loop.first else '\\n' }}{%- endif %}
+      {{- '<tool_call>\\n<function=' + call.function.name + '>\\n</function>\\n</tool_call>' }}
+    {%- endfor %}
+    {{- '<|im_end|>' }}
+    """ + end + """
+    {{- '\\n' }}
+  {%- elif message.role == 'tool' %}
+    {{- '<|im_start|>user\\n<tool_response>\\n' + content + '\\n</tool_response><|im_end|>\\n' }}
+  {%- else %}
+    {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}
+  {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>\\n' }}{%- endif %}
 """)
 
 
@@ -169,10 +215,10 @@ def trained_bpe():
     return tokenizer.to_str()
 
 
-def word_cutter():
+def word_cutter(words=WORDS):
     from tokenizers import Regex, pre_tokenizers
 
-    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(WORDS), "isolated"),
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(words), "isolated"),
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
@@ -207,15 +253,22 @@ def text_settings(tokenizer, **more):
             "tie_word_embeddings": False, **more}
 
 
+def qwen_media(tokenizer):
+    """Ids of the tokens of media."""
+    return {f"{key}_token_id": tokenizer.token_to_id(token)
+            for key, token in (("image", "<|image_pad|>"), ("video", "<|video_pad|>"),
+                               ("vision_start", "<|vision_start|>"), ("vision_end", "<|vision_end|>"))}
+
+
+def qwen_ends(tokenizer):
+    return {"bos_token_id": tokenizer.token_to_id("<|endoftext|>"), "eos_token_id": tokenizer.token_to_id("<|im_end|>")}
+
+
 def qwen_vl(name, tokenizer):
     """Qwen2-VL and Qwen2.5-VL."""
-    ids = {f"{key}_token_id": tokenizer.token_to_id(token)
-           for key, token in (("image", "<|image_pad|>"), ("video", "<|video_pad|>"),
-                              ("vision_start", "<|vision_start|>"), ("vision_end", "<|vision_end|>"))}
     text = text_settings(tokenizer, model_type=f"{name}_text",
                          rope_scaling={"type": "mrope", "rope_type": "default", "mrope_section": [2, 3, 3]},
-                         bos_token_id=tokenizer.token_to_id("<|endoftext|>"),
-                         eos_token_id=tokenizer.token_to_id("<|im_end|>"))
+                         **qwen_ends(tokenizer))
     if name == "qwen2_vl":
         class_name = "Qwen2VL"
         vision = {"embed_dim": 64, "hidden_size": 64, "mlp_ratio": 2, "depth": 2, "num_heads": 4}
@@ -228,8 +281,8 @@ def qwen_vl(name, tokenizer):
               "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
               "processor_class": f"{class_name}Processor"}
     return {
-        "config.json": {"architectures": [f"{class_name}ForConditionalGeneration"], "model_type": name, **ids,
-                        "text_config": text, "vision_config": {"model_type": name, **vision},
+        "config.json": {"architectures": [f"{class_name}ForConditionalGeneration"], "model_type": name,
+                        **qwen_media(tokenizer), "text_config": text, "vision_config": {"model_type": name, **vision},
                         "tie_word_embeddings": False, "vocab_size": text["vocab_size"]},
         "preprocessor_config.json": {**pixels, "image_processor_type": "Qwen2VLImageProcessorFast",
                                      "size": {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 16384},
@@ -242,21 +295,41 @@ def qwen_vl(name, tokenizer):
     }
 
 
-def qwen3_vl(_name, tokenizer):
-    ids = {f"{key}_token_id": tokenizer.token_to_id(token)
-           for key, token in (("image", "<|image_pad|>"), ("video", "<|video_pad|>"),
-                              ("vision_start", "<|vision_start|>"), ("vision_end", "<|vision_end|>"))}
-    text = text_settings(tokenizer, model_type="qwen3_vl_text", head_dim=16,
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+
+
+def qwen3_vl(name, tokenizer):
+    """Qwen3-VL, and its mixture of experts."""
+    class_name = {"qwen3_vl": "Qwen3VL", "qwen3_vl_moe": "Qwen3VLMoe"}[name]
+    text = text_settings(tokenizer, model_type=f"{name}_text", head_dim=16,
                          rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
-                         bos_token_id=tokenizer.token_to_id("<|endoftext|>"),
-                         eos_token_id=tokenizer.token_to_id("<|im_end|>"))
-    vision = {"model_type": "qwen3_vl", "hidden_size": 64, "intermediate_size": 128, "depth": 2, "num_heads": 4,
-              "out_hidden_size": 64, "patch_size": 16, "deepstack_visual_indexes": [0], "num_position_embeddings": 2304}
+                         **(EXPERTS if name == "qwen3_vl_moe" else {}), **qwen_ends(tokenizer))
+    return qwen3_files(name, class_name, tokenizer, text, {"deepstack_visual_indexes": [0]})
+
+
+def qwen3_5(name, tokenizer):
+    """Qwen3.5, and its mixture of experts: a layer with attention behind three of linear attention."""
+    tokenizer.pre_tokenizer = word_cutter(WORDS_WITH_MARKS)
+    class_name = {"qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe"}[name]
+    text = text_settings(
+        tokenizer, model_type=f"{name}_text", num_hidden_layers=4, full_attention_interval=4, head_dim=32,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25,
+                         "mrope_section": [2, 1, 1], "mrope_interleaved": True},
+        linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
+        **({**EXPERTS, "shared_expert_intermediate_size": 32} if name == "qwen3_5_moe" else {}), **qwen_ends(tokenizer))
+    return qwen3_files(name, class_name, tokenizer, text, {})
+
+
+def qwen3_files(name, class_name, tokenizer, text, vision):
+    """The files of Qwen3-VL and of later models that have its processors."""
+    vision = {"model_type": name, "hidden_size": 64, "intermediate_size": 128, "depth": 2, "num_heads": 4,
+              "out_hidden_size": 64, "patch_size": 16, "num_position_embeddings": 2304, **vision}
     pixels = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2, "image_mean": [0.5, 0.5, 0.5],
               "image_std": [0.5, 0.5, 0.5], "processor_class": "Qwen3VLProcessor"}
     return {
-        "config.json": {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl", **ids,
-                        "text_config": text, "vision_config": vision, "tie_word_embeddings": False},
+        "config.json": {"architectures": [f"{class_name}ForConditionalGeneration"], "model_type": name,
+                        **qwen_media(tokenizer), "text_config": text, "vision_config": vision,
+                        "tie_word_embeddings": False},
         "preprocessor_config.json": {**pixels, "image_processor_type": "Qwen2VLImageProcessorFast",
                                      "size": {"shortest_edge": 65536, "longest_edge": 16777216}},
         "video_preprocessor_config.json": {**pixels, "video_processor_type": "Qwen3VLVideoProcessor", "fps": 2,
@@ -435,7 +508,8 @@ def qwen_text(_name, tokenizer):
 
 
 def qwen_tokenizer_config(tokenizer, processor=None):
-    return {**tokenizer_config(tokenizer, QWEN_TOKENS), "tokenizer_class": "Qwen2Tokenizer", "bos_token": None,
+    special = [token for token in QWEN3_5_TOKENS if tokenizer.token_to_id(token) is not None]
+    return {**tokenizer_config(tokenizer, special), "tokenizer_class": "Qwen2Tokenizer", "bos_token": None,
             "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None,
             **({} if processor is None else {"processor_class": processor})}
 
@@ -460,11 +534,16 @@ def tokenizer_config(tokenizer, special):
 
 AUDIO_CHATML = chatml(image="Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\\n").replace("'image'", "'audio'")
 
+# Families whose samples are rows of their own.
+LINEAR_ATTENTION = ("qwen3_5", "qwen3_5_moe")
 # What each family's directory holds, its special tokens, and its template; None: it has no conversations.
 FAMILIES = {
     "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
     "qwen2_5_vl": (qwen_vl, QWEN_TOKENS, chatml()),
     "qwen3_vl": (qwen3_vl, QWEN_TOKENS, chatml()),
+    "qwen3_vl_moe": (qwen3_vl, QWEN_TOKENS, chatml()),
+    "qwen3_5": (qwen3_5, QWEN3_5_TOKENS, reasoning_chatml()),
+    "qwen3_5_moe": (qwen3_5, QWEN3_5_TOKENS, reasoning_chatml()),
     "internvl": (internvl, INTERNVL_TOKENS, chatml(image="<IMG_CONTEXT>\\n", video="<video>\\n")),
     "llava": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "llava_siglip": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
@@ -476,6 +555,21 @@ FAMILIES = {
     "qwen2": (qwen_text, QWEN_TOKENS, chatml()),
     "llama": (llama, LLAMA_TOKENS, LLAMA),
 }
+
+
+def is_known(family):
+    """Returns whether the installed transformers has the family's models."""
+    import transformers
+
+    return family not in LINEAR_ATTENTION or hasattr(transformers, "Qwen3_5ForConditionalGeneration")
+
+
+def has_own_loss(family):
+    """Returns whether the own loss of a family's models, in the installed transformers, heeds num_items_in_batch."""
+    import transformers
+
+    version = tuple(map(int, transformers.__version__.split(".")[:2]))
+    return version >= (5, 17) or not family.startswith("qwen3")
 
 
 def make(directory, family="qwen2_vl", vocabulary="small", template=None, model=False):

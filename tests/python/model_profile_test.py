@@ -467,7 +467,11 @@ class Command(Directories):
         other = model_directories.make(self.directory / "other", "llava")
         config = json.loads((other / "config.json").read_text())
         (other / "config.json").write_text(json.dumps({**config, "model_type": "mllama"}))
+        layers = [(model_directories.make(self.directory / family, family), [], 1, f"models with {what} are not")
+                  for family, what in (("qwen3_vl_moe", "a mixture of experts"), ("qwen3_5", "linear attention"),
+                                       ("qwen3_5_moe", "linear attention")) if model_directories.is_known(family)]
         for directory, more, status, says in (
+            *layers,
             (other, [], 2, 'model_type is "mllama", for which there is no recipe; there is one for internvl, llava'),
             (self.directory / "gone", [], 2, "gone"),
             (good, ["--attention", "none-such"], 1, "none-such"),

@@ -1,6 +1,8 @@
 """A model's directory as the loader's recipe, compared with transformers' own processor and model."""
 
 import dataclasses
+import functools
+import importlib.metadata
 import importlib.util
 import inspect
 import io
@@ -15,8 +17,10 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 
 import isocost
+from isocost.microbatches.model_inputs import ModelInputs
 from support import PROGRAM, TIMEOUT, main
 
 NEEDED = ("transformers", "tokenizers", "jinja2", "PIL", "torchvision")
@@ -29,6 +33,7 @@ if not MISSING:
     from PIL import Image
 
     import model_directories
+    from model_directories import LINEAR_ATTENTION
 
     # Pillow 13 resizes sides in another order (docs/models.md).
     ORDER = isocost.NodeOptions(resize_order="pillow-13" if int(PIL.__version__.split(".")[0]) >= 13 else "width-first")
@@ -152,6 +157,25 @@ class Oracle:
 
 
 class QwenOracle(Oracle):
+    def labels(self, ids):
+        """Leaves out Qwen3.5's <think> in the prompt, too, and the line breaks behind it, which are one token."""
+        labels = super().labels(ids)
+        think = self.tokenizer.convert_tokens_to_ids("<think>")
+        for i in range(1, len(ids)):
+            if labels[i] == think and labels[i - 1] == -100:
+                labels[i:i + 2] = [-100, -100]
+        return labels
+
+    def image_processor(self, directory):
+        images = super().image_processor(directory)
+        if hasattr(transformers, "Qwen2VLImageProcessorPil"):
+            return images
+        # Before transformers 5 it ignores `size`, and takes three rows for channels unless it is told.
+        size = json.loads((directory / "preprocessor_config.json").read_text())["size"]
+        if size is not None:
+            images.size, images.min_pixels, images.max_pixels = size, size["shortest_edge"], size["longest_edge"]
+        return functools.partial(images, input_data_format="channels_last")
+
     def ids(self, text, _pictures, made):
         grids = iter(made["image_grid_thw"].tolist() if made else [])
         ids = []
@@ -220,17 +244,67 @@ class OneVisionOracle(Oracle):
                               add_special_tokens=False)["input_ids"][0]
 
 
-ORACLES = {"qwen2_vl": QwenOracle, "qwen2_5_vl": QwenOracle, "llava": LlavaOracle, "llava_siglip": LlavaOracle,
+ORACLES = {"qwen2_vl": QwenOracle, "qwen2_5_vl": QwenOracle, "qwen3_vl": QwenOracle, "qwen3_vl_moe": QwenOracle,
+           "qwen3_5": QwenOracle, "qwen3_5_moe": QwenOracle, "llava": LlavaOracle, "llava_siglip": LlavaOracle,
            "llava_onevision": OneVisionOracle, "internvl": InternVlOracle}
+if not MISSING:
+    ORACLES = {family: oracle for family, oracle in ORACLES.items() if model_directories.is_known(family)}
+
+
+def sample_rows(microbatch):
+    """Returns each sample's ids, labels and position_ids, [..., tokens], of packed samples and of padded ones."""
+    lengths = microbatch.cu_seqlens["llm"].diff().tolist()
+    names = ("input_ids", "labels", "position_ids")
+    if "attention_mask" in microbatch:
+        masks = microbatch["attention_mask"].bool()
+        assert masks.sum(1).tolist() == lengths
+        return [tuple(microbatch[name][..., i, :][..., mask] for name in names) for i, mask in enumerate(masks)]
+    pieces = (microbatch[name][..., 0, :].split(lengths, -1) for name in names)
+    return list(zip(*pieces))
+
+
+# For tests of arguments, which are those for the model's own loss also where it is no share of the global batch's.
+whatever_the_loss = unittest.mock.patch("isocost.microbatches.model_inputs._check_own_loss", lambda *_given: None)
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
-class Model(unittest.TestCase):
+class Directories(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-model-"))
         self.addCleanup(shutil.rmtree, self.directory)
         self.shards = self.directory / "shards"
         self.shards.mkdir()
+
+    def made(self, family="qwen2_vl"):
+        return model_directories.make(self.directory / family, family, model=True)
+
+
+class OwnLoss(Directories):
+    def test_a_loss_that_is_no_share_of_the_global_batchs_is_refused(self):
+        refusals = [("qwen3_vl", "4.57.6"), ("qwen3_vl_moe", "5.16.0"), ("qwen3_5", "5.2.0"), ("qwen3_5_moe", "5.16.3")]
+        accepted = [("qwen2_vl", "4.57.6"), ("qwen2_5_vl", "5.0.0"), ("llava", "4.57.6"), ("qwen3_vl", "5.17.0"),
+                    ("qwen3_5", "5.17.0.dev0"), ("qwen3_5", "6.0"), ("qwen3_vl_moe", None)]
+        for family, version in [*refusals, *accepted]:
+            model = model_directories.make(self.directory / family, family)
+
+            def installed(_name, version=version):
+                if version is None:
+                    raise importlib.metadata.PackageNotFoundError
+                return version
+
+            with self.subTest(family=family, version=version), \
+                    unittest.mock.patch("importlib.metadata.version", installed):
+                if (family, version) in accepted:
+                    ModelInputs(str(model), None, "model")
+                    continue
+                with self.assertRaisesRegex(ValueError, rf"loss = 'model': the own loss of qwen2_vl in transformers "
+                                                        rf"{version} takes no num_items_in_batch.*upgrade.* to 5.17"):
+                    ModelInputs(str(model), None, "model")
+                ModelInputs(str(model), None, "token_loss")
+
+
+@whatever_the_loss
+class Model(Directories):
 
     def test_long_samples_are_cut_after_whole_turns(self):
         model = self.made()
@@ -271,9 +345,6 @@ class Model(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "on_long = truncate: give model"):
             isocost.DataLoader(self.shards, max_tokens=limit, on_long="truncate", global_batch_size=12)
 
-    def made(self, family="qwen2_vl"):
-        return model_directories.make(self.directory / family, family, model=True)
-
     def loader(self, model, node=None, **options):
         loader = isocost.DataLoader(self.shards, model=model, node=node or ORDER, global_batch_size=12, microbatches=2,
                                     **options)
@@ -287,19 +358,19 @@ class Model(unittest.TestCase):
             oracle, seen = oracle_of(model, samples), []
             for microbatch in self.loader(model):
                 given = microbatch.tensors
-                sums = microbatch.cu_seqlens["llm"].tolist()
-                self.assertEqual((given["input_ids"].shape, given["position_ids"].shape[-2:]),
-                                 ((1, sums[-1]), (1, sums[-1])))
-                positions = given["position_ids"].view(-1, sums[-1])
+                lengths = microbatch.cu_seqlens["llm"].diff().tolist()
+                shape = (len(lengths), max(lengths)) if family in LINEAR_ATTENTION else (1, sum(lengths))
+                self.assertEqual((given["input_ids"].shape, given["position_ids"].shape[-2:]), (shape, shape))
                 first = 0
                 others = {}
-                for i, key in enumerate(microbatch.sample_keys):
-                    own = slice(sums[i], sums[i + 1])
+                for key, (ids, labels, positions) in zip(microbatch.sample_keys, sample_rows(microbatch)):
                     wanted = oracle.sample(key)
-                    self.assertEqual(given["input_ids"][0, own].tolist(), wanted["input_ids"][0].tolist(), key)
-                    self.assertEqual(given["labels"][0, own].tolist(), wanted["labels"][0].tolist(), key)
-                    self.assertEqual(positions[0, own].tolist(), list(range(sums[i + 1] - sums[i])))
-                    self.assertTrue(torch.equal(positions[1:, own], oracle.positions(wanted)), key)
+                    self.assertEqual(ids.tolist(), wanted["input_ids"][0].tolist(), key)
+                    self.assertEqual(labels.tolist(), wanted["labels"][0].tolist(), key)
+                    if family not in LINEAR_ATTENTION:  # Rows of their own need no positions within the sample.
+                        within, *positions = positions.view(-1, len(ids))
+                        self.assertEqual(within.tolist(), list(range(len(ids))))
+                    self.assertEqual([row.tolist() for row in positions], oracle.positions(wanted).tolist(), key)
                     if "pixel_values" in wanted:
                         rows = slice(first, first + len(wanted["pixel_values"]))
                         self.assertTrue(torch.equal(given["pixel_values"][rows], wanted["pixel_values"]), key)
@@ -315,6 +386,8 @@ class Model(unittest.TestCase):
     def test_the_loss_of_a_step_is_that_of_its_samples_one_by_one(self):
         samples = write_shards(self.shards)
         for family, oracle_of in ORACLES.items():
+            if not model_directories.has_own_loss(family):
+                continue
             model = self.made(family)
             oracle = oracle_of(model, samples)
             own = by_token_loss = expected = 0.0
@@ -344,7 +417,9 @@ class Model(unittest.TestCase):
 
         varlen.register()
         write_shards(self.shards)
-        for family in (*ORACLES, "qwen3_vl"):
+        for family in ORACLES:
+            if family in LINEAR_ATTENTION:
+                continue
             model = self.made(family)
             masked, flash = (transformers.AutoModelForImageTextToText.from_pretrained(
                 model, dtype=torch.float32, attn_implementation=name).eval() for name in ("sdpa", varlen.NAME))
@@ -362,7 +437,9 @@ class Model(unittest.TestCase):
     def test_padded_rows_give_the_loss_of_packed_ones(self):
         samples = write_shards(self.shards)
         ways = ("padded", isocost.Padded("left", 64))
-        for family in ("qwen2_vl", "qwen2_5_vl"):
+        for family in ORACLES:
+            if family in LINEAR_ATTENTION:
+                continue
             model = self.made(family)
             oracle = Oracle(model, samples)
             loaders = [self.loader(model, batching=way, node=IN_ORDER) for way in ("packed", *ways)]
@@ -381,6 +458,73 @@ class Model(unittest.TestCase):
                         self.assertAlmostEqual(isocost.token_loss(logits, microbatch).item() / wanted, 1, delta=1e-5)
                     if packed.last_of_step:
                         break
+
+    def test_rows_of_linear_attention_are_samples_one_by_one(self):
+        samples = write_shards(self.shards)
+        for family in LINEAR_ATTENTION:
+            if family not in ORACLES:
+                continue
+            model = self.made(family)
+            oracle = QwenOracle(model, samples)
+            with self.assertRaisesRegex(ValueError, "batching = 'packed': .* linear attention.* give 'padded'"):
+                self.loader(model, batching="packed")
+            with torch.no_grad():
+                for way in ("padded", isocost.Padded("left", 64)):
+                    microbatch = next(iter(self.loader(model, batching=way)))
+                    self.assertGreater(len(set(microbatch.cu_seqlens["llm"].diff().tolist())), 1)
+                    logits = oracle.model(**microbatch).logits
+                    for key, row, mask in zip(microbatch.sample_keys, logits, microbatch["attention_mask"].bool()):
+                        sample = oracle.sample(key)
+                        alone = oracle.model(**sample, **oracle.kinds(sample), use_cache=False).logits[0]
+                        self.assertLess((row[mask] - alone).abs().max().item(), 1e-5, (family, way, key))
+
+    def test_a_row_of_several_samples_leaks_through_linear_attention(self):
+        """The reason why such rows are refused."""
+        torch.manual_seed(0)
+        ids = torch.randint(1000, (1, 40))
+        positions = torch.cat([torch.arange(25), torch.arange(15)]).expand(4, 1, -1)
+        for family in ORACLES:
+            if not family.startswith("qwen3"):
+                continue
+            model = transformers.AutoModelForImageTextToText.from_pretrained(self.made(family), dtype=torch.float32)
+            with torch.no_grad():
+                packed = model.eval()(input_ids=ids, position_ids=positions, use_cache=False).logits[0, 25:]
+                alone = model(input_ids=ids[:, 25:], use_cache=False).logits[0]
+            difference = (packed - alone).abs().max().item()
+            if family in LINEAR_ATTENTION:
+                self.assertGreater(difference, 1e-2, family)
+            else:
+                self.assertLess(difference, 1e-5, family)
+
+    def test_padding_that_nobody_asked_for_is_logged_once(self):
+        write_shards(self.shards)
+        for family, batching, lines in (("qwen3_5", None, 1), ("qwen3_5", "padded", 0), ("qwen2_vl", None, 0)):
+            if family not in ORACLES:
+                continue
+            with self.assertLogs("isocost", "INFO") as logged:
+                isocost.logs.log(1, "a line at least")
+                self.loader(self.made(family), batching=batching)
+            noted = [line for line in logged.output if "linear attention" in line]
+            self.assertEqual(len(noted), lines, logged.output)
+            self.assertTrue(all("batching='padded'" in line for line in noted))
+
+    def test_other_types_with_these_processors_are_refused(self):
+        """Types that transformers gives the image processor of Qwen2-VL, and that were not compared."""
+        from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
+
+        model = self.made("qwen3_vl")
+        config = json.loads((model / "config.json").read_text())
+        of_table = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", *LINEAR_ATTENTION)
+        others = {"qwen2_5_omni", "qwen3_omni_moe"}  # at least, also where transformers lists fewer
+        for name, classes in IMAGE_PROCESSOR_MAPPING_NAMES.items():
+            if "Qwen2VLImageProcessor" in (classes.values() if isinstance(classes, dict) else classes):
+                others.add(name)
+        for name in others.difference(of_table):
+            (model / "config.json").write_text(json.dumps({**config, "model_type": name}))
+            with self.assertRaisesRegex(ValueError, f'config.json: model_type is "{name}", for which there is no '
+                                                    "recipe; .*; with the same Qwen2VLImageProcessor and "
+                                                    f"Qwen3VLVideoProcessor the nearest is ({'|'.join(of_table[2:])})"):
+                isocost.DataLoader(self.shards, model=model)
 
     def test_limits_hold_for_rows_that_are_padded_to_a_multiple(self):
         write_shards(self.shards)

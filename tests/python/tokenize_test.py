@@ -14,7 +14,7 @@ import unittest.mock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from isocost.tokens.chat_template import ChatTemplate, TemplateFile, find_template  # noqa: E402
+from isocost.tokens.chat_template import ChatTemplate, TemplateFile  # noqa: E402
 from isocost.tokens.conversation import Conversation  # noqa: E402
 from isocost.tokens.model_tokenizer import ModelTokenizer  # noqa: E402
 from isocost.tokens.transcript_tokenizer import Transcript, TranscriptTokenizer  # noqa: E402
@@ -50,10 +50,14 @@ PARTS_ALONE = ("{% for m in messages %}{{ m.role.upper() + ': ' }}"
                "{% for p in m.content | selectattr('type', 'equalto', 'image') %}<|image_pad|>\n{% endfor %}"
                "{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text + ' ' }}{% endfor %}"
                "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}")
-# Writes thoughts for the last turn alone, as reasoning models do.
+# Writes thoughts for the last turn alone, as reasoning models do, and no part of them in the generation prompt.
 THINKING = ("{% for m in messages %}<|im_start|>{{ m.role + '\n' }}{% if loop.last and m.role == 'assistant' %}<think>"
             "\n\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+# Gives each of the assistant's turns but the last a number, which no generation prompt has.
+NUMBERED = ("{% for m in messages %}{% set number = '' if loop.last or m.role == 'user' else ' ' ~ loop.index %}"
+            "{{ '<|im_start|>' + m.role + number + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 
 
 def user(content):
@@ -190,6 +194,23 @@ class Oracle(DirectoryTest):
         source = random.Random(1)
         self.check_ids(self.make(), [random_conversation(source) for _i in range(RANDOM_CONVERSATIONS)])
 
+    def test_ids_of_letters_with_marks(self):
+        """Qwen3.5 keeps a letter and its marks in one word, where models before it cut."""
+        if not models.is_known("qwen3_5"):
+            self.skipTest("this transformers does not know Qwen3.5")
+        texts = ["\u0928\u092e\u0938\u094d\u0924\u0947 \u0926\u0941\u0928\u093f\u092f\u093e",
+                 "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35\u0e0a\u0e32\u0e27\u0e42\u0e25\u0e01",
+                 "\u0645\u064f\u062d\u064e\u0645\u0651\u064e\u062f", "x\u0323\u0302y\u0323\u0302!"]
+        conversations = [([user(text), assistant(text)], None) for text in texts]
+        for family in ("qwen3_5", "qwen3_5_moe"):
+            self.check_ids(self.make(family), conversations)
+        if self.vocabulary == "qwen":  # The small one has no words of these letters.
+            ids = [[tokens.ids for tokens in tokenizer.encode([self.conversation(tokenizer, *given)
+                                                               for given in conversations])]
+                   for tokenizer in (ModelTokenizer(self.make("qwen3_5")),
+                                     ModelTokenizer(self.make("qwen3_vl", models.reasoning_chatml())))]
+            self.assertTrue(any(ours != others for ours, others in zip(*ids)))
+
     def test_ids_and_text_of_a_template_with_bos(self):
         source = random.Random(2)
         directory = self.make("llama")
@@ -207,8 +228,13 @@ class Oracle(DirectoryTest):
                     oracle.apply_chat_template(messages, tokenize=False, add_generation_prompt=prompt))
 
     def test_labels_are_those_of_generation_blocks(self):
+        for write in (models.chatml, models.reasoning_chatml):
+            with self.subTest(template=write.__name__):
+                self.check_labels(self.make("qwen2", write(generation=True)), self.make("qwen2", write()))
+
+    def check_labels(self, marked, plain):
+        """Compares labels with transformers' masks, for a template with generation blocks and the same without."""
         source = random.Random(3)
-        marked, plain = self.make("qwen2", models.chatml(generation=True)), self.make("qwen2")
         oracle = self.oracle(marked)
         tokenizers = ModelTokenizer(marked), ModelTokenizer(plain)
         for _i in range(RANDOM_CONVERSATIONS):
@@ -218,6 +244,7 @@ class Oracle(DirectoryTest):
                     # A token that begins before the block is labelled by transformers, and not by us.
                     content = message["content"]
                     message["content"] = (content if isinstance(content, str) else content[0]["text"]).lstrip()
+                    message["reasoning_content"] = "A thought."
             theirs = oracle.apply_chat_template(messages, tools=tools, tokenize=True, return_dict=True,
                                                 return_assistant_tokens_mask=True)
             for tokenizer in tokenizers:
@@ -397,22 +424,21 @@ class Labels(DirectoryTest):
             tokenizer.encode([self.conversation(tokenizer, silent)])
 
     def test_weights_need_turns_that_can_be_told(self):
-        tokenizer = ModelTokenizer(self.make("qwen2", THINKING), labels="all")
+        tokenizer = ModelTokenizer(self.make("qwen2", NUMBERED), labels="all")
         messages = [user("a"), assistant("b"), user("c"), {**assistant("d"), "weight": 2}]
         with self.assertRaisesRegex(ValueError, "is no prefix"):
             self.labelled(tokenizer, messages)
 
     def test_remembered_turns_are_those_of_prefixes(self):
-        source = random.Random(5)
-        directory = self.make()
-        template = find_template(str(directory))
-        special = models.QWEN_TOKENS
-        shared = ChatTemplate(template, {}, special)
-        for _i in range(RANDOM_CONVERSATIONS):
-            messages, tools = random_conversation(source)
-            given = Conversation("key", messages, tools, {})
-            fresh = ChatTemplate(template, {}, special)
-            self.assertEqual(shared.render_with_spans(given), fresh.render_with_spans(given))
+        for text in (models.chatml(), models.reasoning_chatml()):
+            source = random.Random(5)
+            template = TemplateFile(text, "chat_template.jinja")
+            shared = ChatTemplate(template, {}, models.QWEN_TOKENS)
+            for _i in range(RANDOM_CONVERSATIONS):
+                messages, tools = random_conversation(source)
+                given = Conversation("key", messages, tools, {})
+                fresh = ChatTemplate(template, {}, models.QWEN_TOKENS)
+                self.assertEqual(shared.render_with_spans(given), fresh.render_with_spans(given))
 
     def test_a_conversation_may_begin_with_the_assistant(self):
         tokenizer = ModelTokenizer(self.make())
@@ -437,9 +463,32 @@ class Labels(DirectoryTest):
         with self.assertRaisesRegex(ValueError, "chat_template.jinja: the template takes turns of role 'user' as text"):
             tokenizer.encode([given])
 
-    def test_turns_that_cannot_be_told_are_an_error(self):
+    def test_thoughts_that_a_template_leaves_out(self):
+        call, answer = assistant("", tool_calls=[CALL]), {"role": "tool", "content": "7"}
+        called = "<tool_call>\n<function=weather>\n</function>\n</tool_call><|im_end|>"
+        two = [user("a"), assistant("b"), user("c"), assistant("d")]
+        tokenizer = ModelTokenizer(self.make("qwen2", models.reasoning_chatml()))
+        for messages, wanted in (
+                # The line breaks around an empty thought are one token, which begins in the generation prompt.
+                (two, ["b<|im_end|>", "</think>\n\nd<|im_end|>"]),
+                ([user("a"), assistant("<think>\nhm\n</think>\n\nb"), user("c"), assistant("<think>so</think>d")],
+                 ["b<|im_end|>", "so\n</think>\n\nd<|im_end|>"]),
+                ([user("a"), assistant("b", reasoning_content="why"), user("c"), call, answer, assistant("d")],
+                 ["b<|im_end|>", f"</think>\n\n{called}", "</think>\n\nd<|im_end|>"]),
+                ([user("a"), call, answer, assistant("b"), user("c"), assistant("d"), user("e")],
+                 [called, "b<|im_end|>", "d<|im_end|>"]),
+                ([user("a"), assistant("<|im_start|>"), user("c"), assistant("d", reasoning_content="e")],
+                 ["<|im_start|><|im_end|>", "e\n</think>\n\nd<|im_end|>"])):
+            with self.subTest(messages=messages):
+                self.assertEqual(self.labelled(tokenizer, messages), wanted)
         tokenizer = ModelTokenizer(self.make("qwen2", THINKING))
-        self.assertEqual(self.labelled(tokenizer, [user("a"), assistant("b")]), ["<think>\n\n</think>\n\nb<|im_end|>"])
+        for messages, wanted in (([user("a"), assistant("b")], ["<think>\n\n</think>\n\nb<|im_end|>"]),
+                                 (two, ["b<|im_end|>", "<think>\n\n</think>\n\nd<|im_end|>"])):
+            self.assertEqual(self.labelled(tokenizer, messages), wanted)
+
+    def test_turns_that_cannot_be_told_are_an_error(self):
+        tokenizer = ModelTokenizer(self.make("qwen2", NUMBERED))
+        self.assertEqual(self.labelled(tokenizer, [user("a"), assistant("b")]), ["b<|im_end|>"])
         with self.assertRaisesRegex(ValueError, r"chat_template.jinja: what the template writes for the first 2 turns "
                                                 r"is no prefix .* \{% generation %\}"):
             self.labelled(tokenizer, [user("a"), assistant("b"), user("c"), assistant("d")])
@@ -607,7 +656,8 @@ class Directories(DirectoryTest):
         self.check(ValueError, f"config.json: image_token_id is {number}, which tokenizer.json has as '&', a piece of "
                                "text: placeholders are among its added tokens",
                    self.changed(config={"image_token_id": number}))
-        for family in ("qwen2_5_vl", "qwen3_vl", "llava", "llava_onevision", "internvl", "qwen2_audio"):
+        for family in ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "llava", "llava_onevision",
+                       "internvl", "qwen2_audio"):
             self.assertTrue(ModelTokenizer(self.make(family)).placeholders, family)
 
     def test_older_names_of_placeholders(self):

@@ -1,4 +1,4 @@
-// Videos of Qwen2-VL, Qwen2.5-VL and Qwen3-VL against transformers' processors:
+// Videos of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5 against transformers' processors:
 // make_qwen_video_goldens.py made qwen_video_goldens.txt.
 
 #include <gmock/gmock.h>
@@ -32,21 +32,25 @@ namespace {
 
 using test::values;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using Sample = test::ModelSample;
 
 constexpr std::uint32_t kImage = 900;
 constexpr std::uint32_t kVideo = 901;
 
+/// Whether the type has Qwen3-VL's processors.
+bool is_third(const std::string& type) { return type.starts_with("qwen3"); }
+
 std::string config(const std::string& type) {
-  const std::string patch = type == "qwen3_vl" ? "16" : "14";
+  const std::string patch = is_third(type) ? "16" : "14";
   return R"({"model_type": ")" + type +
          R"(", "image_token_id": 900, "video_token_id": 901, "vision_config": {"patch_size": )" +
          patch + R"(, "spatial_merge_size": 2, "temporal_patch_size": 2, "tokens_per_second": 2}})";
 }
 
 std::string processor(const std::string& type) {
-  return type == "qwen3_vl" ? R"({"patch_size": 16, "image_mean": [0.5, 0.5, 0.5]})" : "{}";
+  return is_third(type) ? R"({"patch_size": 16, "image_mean": [0.5, 0.5, 0.5]})" : "{}";
 }
 
 template <typename T>
@@ -261,7 +265,8 @@ TEST_F(QwenVideo, AVideoOfOneFrameIsAPair) {
   spec.width = 64;
   spec.height = 64;
   spec.frames = 1;
-  for (const char* type : {"qwen2_vl", "qwen2_5_vl", "qwen3_vl"}) {
+  for (const char* type :
+       {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"}) {
     Sample sample({{5, kVideo, 6}, {false, false, true}}, {test::make_video(spec)});
     const auto tensors = sample.tensors(recipe(type));
     ASSERT_TRUE(tensors.has_value()) << tensors.error().error.message();
@@ -320,6 +325,42 @@ TEST_F(QwenVideo, ADirectoryIsRefusedByFileKeyAndValue) {
               HasSubstr("must be one of Qwen2VLVideoProcessor"));
   EXPECT_EQ(refusal("qwen2_5_vl", R"({"video_processor_type": "Qwen2VLVideoProcessor"})"), "");
   EXPECT_EQ(refusal("qwen3_vl", R"({"fps": 2, "do_sample_frames": true, "num_frames": null})"), "");
+}
+
+TEST_F(QwenVideo, TheTypeDecidesWhichProcessorItIs) {
+  for (const char* type : {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"}) {
+    EXPECT_EQ(refusal(type, R"({"video_processor_type": "Qwen3VLVideoProcessor"})"), "") << type;
+    EXPECT_THAT(refusal(type, R"({"video_processor_type": "Qwen2VLVideoProcessor"})"),
+                HasSubstr("it must be one of Qwen3VLVideoProcessor"))
+        << type;
+    EXPECT_THAT(recipe(type).text_settings(), HasSubstr("max_frames")) << type;
+    const bool linear = std::string(type).starts_with("qwen3_5");
+    EXPECT_THAT(recipe(type).description(),
+                HasSubstr(linear ? R"("linear_attention":true)" : R"("linear_attention":false)"));
+  }
+}
+
+// A type that is in no table is refused with the nearest of those with its processors.
+TEST_F(QwenVideo, AnotherTypeWithTheseProcessorsIsRefusedByName) {
+  const auto refused = [&](const std::string& type, const std::string& videos) {
+    directory_.write("video_preprocessor_config.json",
+                     R"({"video_processor_type": ")" + videos + R"("})");
+    return directory_.refusal(config(type),
+                              R"({"image_processor_type": "Qwen2VLImageProcessorFast"})");
+  };
+  constexpr const char* kThird = "Qwen3VLVideoProcessor";
+  constexpr const char* kSecond = "Qwen2VLVideoProcessor";
+  EXPECT_THAT(refused("qwen3_6", kThird),
+              HasSubstr("config.json: model_type is \"qwen3_6\", for which there is no recipe; "
+                        "there is one for internvl, "));
+  EXPECT_THAT(
+      refused("qwen3_6", kThird),
+      HasSubstr("whisper; with the same Qwen2VLImageProcessor and Qwen3VLVideoProcessor the "
+                "nearest is qwen3_5, but a type that was not compared may take other "));
+  EXPECT_THAT(refused("qwen3_omni_moe", kSecond), HasSubstr("the nearest is qwen2_5_vl, "));
+  EXPECT_THAT(refused("qwen3_omni_moe", kThird), HasSubstr("the nearest is qwen3_vl_moe, "));
+  EXPECT_THAT(refused("qwen3_vl_mo", kThird), HasSubstr("the nearest is qwen3_vl_moe, "));
+  EXPECT_THAT(refused("other", "OtherVideoProcessor"), EndsWith("qwen3_5_moe, whisper"));
 }
 
 TEST_F(QwenVideo, MemoryIsBoundedAndStopsAreObeyed) {

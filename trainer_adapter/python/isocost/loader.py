@@ -105,7 +105,8 @@ class DataLoader:
         batching: with model, "packed": samples are one row, without padding. "padded", or an isocost.Padded that says
             where and to which multiple: a row for each sample, with an `attention_mask`; an embedded node then plans
             by the cost of padded rows (`isocost serve` with `--padded llm`). Default: "packed"; "padded" for Whisper,
-            whose decoder attends to one sound in each row.
+            whose decoder attends to one sound in each row, and for Qwen3.5, whose linear attention does not keep packed
+            samples apart.
         loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
             "token_loss": the microbatch has no labels (but for Whisper's, which its decoder also reads), and
             isocost.token_loss takes the logits; for models whose loss knows no `num_items_in_batch`, and for samples
@@ -190,6 +191,8 @@ class DataLoader:
                                      "max_memory": max_memory, "on_long": on_long, "workers": workers,
                                      "memory": memory, "profile": profile, "recipe": recipe})
         model_inputs = self._model_inputs(model, batching, loss, {"transform": transform, "count_tokens": count_tokens})
+        if model_inputs is not None and model_inputs.linear_attention and batching is None:
+            self._note_padding(replica_group, is_endpoint)
         if is_endpoint:
             asked.refuse(self._data, torch_options)
         used = self._take_keywords(torch_options, shuffle, replica_group)
@@ -472,6 +475,14 @@ class DataLoader:
                              "cannot be cut into the stages of layout "
                              f"{self._in_layout.layout.file}: leave layout= out")
         return model_inputs
+
+    def _note_padding(self, replica_group: Any, is_endpoint: bool) -> None:
+        """Logs, in the first process, that samples are padded although nobody asked for it."""
+        if not self._is_first_process(replica_group):
+            return
+        advice = "; its node should count padding: isocost serve --padded llm" if is_endpoint else ""
+        _LOG.warning("batching='padded': the model's linear attention does not keep packed samples apart, so each "
+                     "sample is a row%s", advice)
 
     def _take_keywords(self, torch_options: Mapping[str, Any], shuffle: Optional[bool],
                        replica_group: Any) -> Dict[str, Any]:

@@ -1,6 +1,7 @@
 """Microbatches in the form that models of transformers take: the names, shapes and dtypes of their `forward`."""
 
 import dataclasses
+import importlib.metadata
 import json
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
@@ -23,6 +24,7 @@ LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 _MEL = "audio_mel"
+_ALWAYS = (0, 0)  # of Family.counts_since
 
 
 class Medium(NamedTuple):
@@ -88,12 +90,13 @@ class ModelInputs:
     pictures, whose sequences are others. With "padded" each sample is a row, and there is an `attention_mask`.
 
     For a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
-    The arguments are media and `labels`, from which transformers makes the decoder's input.
+    The arguments are media and `labels`, from which transformers makes the decoder's input. Each sample is a row, too,
+    for a model with linear attention (Qwen3.5): its layers carry a state along the row, past the samples' ends.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
-        batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model with a
-            decoder of its own.
+        batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model that takes
+            no packed samples: with a decoder of its own, or with linear attention.
         loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
             of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits. Those of
             a decoder are there in any case, since it reads them.
@@ -101,6 +104,7 @@ class ModelInputs:
     Attributes:
         padded: the Padded; None where samples are packed.
         has_decoder: whether the model has a decoder of its own, whose logits are those of the labels beside them.
+        linear_attention: whether layers of the model have linear attention.
 
     Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
@@ -113,22 +117,25 @@ class ModelInputs:
         description = json.loads(_isocost.recipe_description(directory))
         self._most_positions: Optional[int] = description.get("max_target_positions")
         self.has_decoder = self._most_positions is not None
+        self.linear_attention = bool(description.get("linear_attention", False))
         if batching is None:
-            batching = "padded" if self.has_decoder else "packed"
+            batching = "padded" if self.has_decoder or self.linear_attention else "packed"
         self.padded: Optional[Padded] = None
         if batching != "packed":
             self.padded = batching if isinstance(batching, Padded) else Padded()
         if self.has_decoder and (self.padded is None or self.padded.side != "right"):
             raise ValueError(f"batching = {batching!r}: the decoder of {description['family']} attends to one sound "
                              "in each row, and its labels are padded on the right: leave it out, or give 'padded'")
+        if self.linear_attention and self.padded is None:
+            raise ValueError(f"batching = {batching!r}: {directory} is a model with linear attention, which carries a "
+                             "state along the row, so that a packed sample would see those before it, whatever "
+                             "position_ids say: leave it out, or give 'padded'")
         self.directory = directory
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
         self._family = _FAMILIES[description["family"]](description)
-        if loss == "model" and not self._family.takes_counts:
-            raise ValueError(f"loss = 'model': the own loss of {description['family']} takes no num_items_in_batch, so "
-                             "it is no share of the global batch's mean: give loss='token_loss', and take the loss "
-                             "from isocost.token_loss")
+        if loss == "model":
+            _check_own_loss(self._family.counts_since, description["family"])
 
     def check_weights(self, welcome: Mapping[str, Any]) -> None:
         """Raises ValueError if the node's data set has weights that the model's own loss ignores."""
@@ -182,6 +189,23 @@ class ModelInputs:
         return decoder_rows(tensors[LABELS], tensors[LENGTHS], width, IGNORED_LABEL)
 
 
+def _check_own_loss(since: Optional[Tuple[int, int]], family: str) -> None:
+    """Raises ValueError where the own loss of a family, by Family.counts_since, is no share of the global batch's mean.
+    Where transformers is not installed, the model is somebody else's, and nothing is known of its loss."""
+    try:
+        installed = importlib.metadata.version("transformers")
+    except importlib.metadata.PackageNotFoundError:
+        installed = ""
+    numbers = tuple(int(number) for number in installed.split(".")[:2] if number.isdigit())
+    if since is not None and (not numbers or numbers >= since):
+        return
+    which = "" if since is None else f" in transformers {installed}"
+    advice = "" if since is None else f", or upgrade transformers to {since[0]}.{since[1]} or later"
+    raise ValueError(f"loss = 'model': the own loss of {family}{which} takes no num_items_in_batch, so it is no share "
+                     "of the global batch's mean: give loss='token_loss', and take the loss from "
+                     f"isocost.token_loss{advice}")
+
+
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
     """Returns the arguments that have a value for each token as rows of equal length, with the mask of these values."""
     import torch
@@ -214,10 +238,11 @@ class Family(Protocol):
     """Arguments of the models of one family, beside tokens.
 
     Attributes:
-        takes_counts: whether the model's own loss heeds num_items_in_batch.
+        counts_since: the first version of transformers in which the model's own loss heeds num_items_in_batch; None
+            where it does in none.
     """
 
-    takes_counts: bool
+    counts_since: Optional[Tuple[int, int]]
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         """Returns Row.position_ids of tensors on the CPU."""
@@ -227,7 +252,7 @@ class Family(Protocol):
 
 
 class _QwenVl:
-    """Qwen2-VL, Qwen2.5-VL and Qwen3-VL:
+    """Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5, the latter two also with mixtures of experts:
 
         input_ids, labels                int64 [1, tokens]
         position_ids                     int64 [4, 1, tokens]: within the sample, then time, row and column of M-RoPE
@@ -237,9 +262,8 @@ class _QwenVl:
         video_grid_thw                   int64 [videos, 3]
     """
 
-    takes_counts = True
-
     def __init__(self, description: Mapping[str, Any]):
+        self.counts_since: Optional[Tuple[int, int]] = (5, 17) if description["has_timestamps"] else _ALWAYS
         self._images = Normalised(description["images"])
         self._videos = Normalised(description["videos"])
 
@@ -290,7 +314,7 @@ class _OneSize:
         pixel_values                     float32 [pictures, 3, height, width], RGB
     """
 
-    takes_counts = True
+    counts_since: Optional[Tuple[int, int]] = _ALWAYS
 
     def __init__(self, description: Mapping[str, Any]):
         videos = description.get("videos", description)
@@ -376,7 +400,7 @@ class _Qwen2Audio:
         feature_attention_mask           int32 [clips, 3000]: 1 for frames in which the sound begins
     """
 
-    takes_counts = False
+    counts_since: Optional[Tuple[int, int]] = None
 
     def __init__(self, _description: Mapping[str, Any]):
         pass

@@ -51,7 +51,8 @@ class Skeleton:
         model: the model on the meta device.
 
     Raises: what reading a recipe from a directory raises; ImportError without torch and transformers, or without what
-        the attention implementation needs; ValueError for a configuration or an attention that transformers refuses.
+        the attention implementation needs; ValueError for a configuration or an attention that transformers refuses,
+        and for a language model whose cost a model profile does not describe yet.
     """
 
     def __init__(self, directory: str, attention: str = ""):
@@ -68,6 +69,7 @@ class Skeleton:
             except (OSError, KeyError, TypeError) as error:
                 raise ValueError(f"{directory}: transformers {transformers.__version__} cannot read config.json: "
                                  f"{error}") from error
+        _check_layers(directory, self.text_config)
         _count_features_from_the_end(self.config)
         self.model = _empty_model(self.config, attention)
         if not hasattr(self.model, "model"):
@@ -222,6 +224,18 @@ def unique_parameters(model: Any, module: str) -> List[Any]:
     """Returns the parameters of a module, each once."""
     found = {id(each): each for attribute in module_attributes(model, module) for each in attribute.parameters()}
     return list(found.values())
+
+
+def _check_layers(directory: str, config: Any) -> None:
+    """Raises ValueError for a language model whose layers do not cost what attention and an MLP cost."""
+    if "linear_attention" in (getattr(config, "layer_types", None) or ()):
+        what = "linear attention"
+    elif getattr(config, "num_experts", None):
+        what = "a mixture of experts"
+    else:
+        return
+    raise ValueError(f"{directory}: models with {what} are not measured from their directory yet: measure modules that "
+                     "you build with isocost.profile_model (docs/model_profile.md)")
 
 
 def _count_features_from_the_end(config: Any) -> None:

@@ -12,6 +12,7 @@ Span = Tuple[int, int]  # first character, and the one after the last
 
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _PROBE = "isocost-probe"
+_COMPARED = 32  # characters that are compared before long texts are
 _MOST_SHAPES = 10000  # distinct shapes of conversations that are remembered
 
 
@@ -67,25 +68,36 @@ class Rendering(NamedTuple):
 class _Markers(NamedTuple):
     """What surrounds the assistant's turns in conversations of one shape."""
 
-    begin: str  # the generation prompt
+    prompt: str  # the generation prompt
+    begin: str  # what all turns begin with: the prompt, or a part of it where some turns have no more
+    prompted: Tuple[bool, ...]  # whether each turn begins with the whole prompt
     end: str  # the special token that ends a turn
-    turns: int  # number of assistant turns
     ends: int  # number of occurrences of `end`
 
     def spans(self, text: str) -> Optional[List[Span]]:
         """Returns the assistant's turns; None where a text of the conversation contains a marker."""
-        if text.count(self.begin) != self.turns or text.count(self.end) != self.ends:
+        if text.count(self.begin) != len(self.prompted) or text.count(self.end) != self.ends:
             return None
         spans: List[Span] = []
         after = 0
-        for _turn in range(self.turns):
-            start = text.index(self.begin, after) + len(self.begin)
+        for prompted in self.prompted:
+            at = text.index(self.begin, after)
+            if text.startswith(self.prompt, at) != prompted:
+                return None
+            start = at + len(self.prompt if prompted else self.begin)
             end = text.find(self.end, start)
             if end < 0:
                 return None
             after = end + len(self.end)
             spans.append((start, after))
         return spans
+
+
+class _Done(NamedTuple):
+    """The first messages of a conversation, and where what the template writes for them ends in the whole text."""
+
+    messages: int
+    end: int
 
 
 class ChatTemplate:
@@ -95,7 +107,8 @@ class ChatTemplate:
     where the generation prompt ends, and ends with the special token that the template puts there, or with all that
     the template writes for the turn where there is none. These turns are found by rendering parts of the conversation;
     how they are surrounded is remembered for conversations of the same shape (roles, kinds of content), and looked up
-    in them. Not thread-safe.
+    in them. A template may leave out the thoughts of a turn that another question follows, as those of reasoning models
+    do: such a turn begins where its content does. Not thread-safe.
 
     Args:
         template: the template and its file.
@@ -118,6 +131,7 @@ class ChatTemplate:
         self._forms: Dict[str, Tuple[bool, bool]] = {}
         self._markers: Dict[Any, Optional[_Markers]] = {}
         self._prompt: Optional[str] = None
+        self._past_prompt: Optional[str] = None
         try:
             self._template = CompiledTemplate(template.text)
         except Exception as error:
@@ -250,27 +264,56 @@ class ChatTemplate:
 
     def _turns_by_prefixes(self, text: str, messages: List[Message], tools: Optional[List[Any]]) -> List[Span]:
         spans = []
+        done = _Done(0, 0)
         for i, message in enumerate(messages):
             if message["role"] != "assistant":
                 continue
-            start = self._start(text, messages[:i], tools)
-            through = text if i + 1 == len(messages) else self._render(messages[:i + 1], tools, False)
-            if len(through) < start or not text.startswith(through):
-                raise self._no_prefix(i + 1)
-            spans.append((start, self._end(text, start, len(through))))
+            whole = text if i + 1 == len(messages) else self._render(messages[:i + 1], tools, False)
+            start, end = (self._whole_turn(text, whole, messages[:i], tools) or
+                          self._turn_without_thoughts(text, whole, messages[:i], tools, done))
+            spans.append((start, self._end(text, start, end)))
+            done = _Done(i + 1, end)
         return spans
 
-    def _start(self, text: str, before: List[Message], tools: Optional[List[Any]]) -> int:
-        """Returns where the generation prompt ends that follows these turns."""
+    def _whole_turn(self, text: str, whole: str, before: List[Message], tools: Optional[List[Any]]) -> Optional[Span]:
+        """Returns the turn behind these messages, with what the template writes behind it; None where the text does not
+        begin as the messages up to the turn do alone, which are `whole`."""
+        start = self._start(text, before, tools)
+        if start is None or len(whole) < start or not text.startswith(whole):
+            return None
+        return start, len(whole)
+
+    def _turn_without_thoughts(self, text: str, whole: str, before: List[Message], tools: Optional[List[Any]],
+                               done: "_Done") -> Span:
+        """Returns, as _whole_turn does, a turn whose thoughts the template left out, since another question follows.
+
+        done: the messages before, up to the last turn of the assistant.
+        Raises: ValueError where it left out, or changed, something else.
+        """
+        prefix, prompt = self._render(before, tools, False) if before else "", self._prompt_of_past_turns()
+        earlier = self._render(before[:done.messages], tools, False) if done.messages else ""
+        start = done.end + len(prefix) - len(earlier)
+        if text.startswith(prefix):
+            start = len(prefix)
+        elif not (prefix.startswith(earlier) and text.startswith(prefix[len(earlier):], done.end)):
+            raise self._no_prefix(len(before))
+        if not prompt or not text.startswith(prompt, start) or not whole.startswith(prefix + prompt):
+            raise self._no_prefix(len(before) + 1)
+        start += len(prompt)
+        # The thoughts stand before the content, so the longest end of the whole turn is all of its content.
+        kept = next((whole[at:] for at in range(len(prefix + prompt), len(whole))
+                     if text.startswith(whole[at:at + _COMPARED], start) and text.startswith(whole[at:], start)), "")
+        if not kept.rstrip().endswith(self._special_tokens):
+            raise self._no_prefix(len(before) + 1)
+        return start, start + len(kept)
+
+    def _start(self, text: str, before: List[Message], tools: Optional[List[Any]]) -> Optional[int]:
+        """Returns where the generation prompt ends that follows these turns; None where the text does not begin so."""
         if before:
             prefix = self._render(before, tools, True)
-            if not text.startswith(prefix):
-                raise self._no_prefix(len(before))
-            return len(prefix)
+            return len(prefix) if text.startswith(prefix) else None
         prompt = self._generation_prompt()  # Many templates cannot render a conversation without turns.
-        if not prompt or prompt not in text:
-            raise self._no_prefix(0)
-        return text.index(prompt) + len(prompt)
+        return text.index(prompt) + len(prompt) if prompt and prompt in text else None
 
     def _end(self, text: str, start: int, end: int) -> int:
         """Returns where the special token ends with which the turn's text ends."""
@@ -285,19 +328,31 @@ class ChatTemplate:
             self._prompt = with_prompt[len(without):] if with_prompt.startswith(without) else ""
         return self._prompt
 
+    def _prompt_of_past_turns(self) -> str:
+        """Returns what the template writes before the assistant's turn where another question follows it: the
+        generation prompt, or a part of it; "" where that cannot be told."""
+        if self._past_prompt is None:
+            user, answer = self._adapted([{"role": "user", "content": "x"}, {"role": "assistant", "content": _PROBE}])
+            before, text = (self._render(messages, None, False) for messages in ([user], [user, answer, user]))
+            found = text[len(before):text.index(_PROBE)] if text.startswith(before) and _PROBE in text else ""
+            self._past_prompt = found if self._generation_prompt().startswith(found) else ""
+        return self._past_prompt
+
     def _remember(self, shape: Any, text: str, spans: List[Span], texts: Any) -> None:
         """Stores what surrounds the turns, if looking it up finds the same turns."""
         if not spans:
             return
         if len(self._markers) >= _MOST_SHAPES:
             self._markers.clear()
-        begin = self._generation_prompt()
+        prompt = self._generation_prompt()
+        prompted = tuple(text.endswith(prompt, 0, start) for start, _end in spans)
+        begin = prompt if all(prompted) else self._prompt_of_past_turns()
         last = text[:spans[-1][1]]
         end = next((token for token in self._special_tokens if last.endswith(token)), "")
         if not begin or not end:
             self._markers[shape] = None
         elif not any(begin in found or end in found for found in strings(texts)):
-            markers = _Markers(begin, end, len(spans), text.count(end))
+            markers = _Markers(prompt, begin, prompted, end, text.count(end))
             self._markers[shape] = markers if markers.spans(text) == spans else None
 
     def _no_prefix(self, turns: int) -> ValueError:

@@ -9,7 +9,7 @@ _PAIR = 2  # Frames that a patch spans.
 
 
 class VideoText(NamedTuple):
-    """The form of videos in a family's text.
+    """The form of videos in a model's text.
 
     Attributes:
         mark: what its chat template writes for a video, in which `{}` stands for the video's placeholder.
@@ -25,7 +25,7 @@ class VideoText(NamedTuple):
 def find_video_text(config: Mapping[str, Any]) -> Optional[VideoText]:
     """Returns the form for a model, by its config.json; None where a video has one placeholder and no text of its
     own."""
-    return _FAMILIES.get(config.get("model_type", ""))
+    return _TYPES.get(config.get("model_type", ""))
 
 
 def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
@@ -61,7 +61,7 @@ def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
 
 
 def _with_times(placeholder: str, seconds: Sequence[float]) -> str:
-    """Writes Qwen3-VL's form: the middle of each pair; an incomplete pair has its last frame twice."""
+    """Writes the form of Qwen3-VL and Qwen3.5: the middle of each pair; an incomplete pair has its last frame twice."""
     padded = list(seconds) + list(seconds[-1:]) * (-len(seconds) % _PAIR)
     pairs = zip(padded[::_PAIR], padded[1::_PAIR])
     return "".join(f"<{(first + last) / 2:.1f} seconds><|vision_start|>{placeholder}<|vision_end|>"
@@ -73,7 +73,11 @@ def _with_numbers(placeholder: str, seconds: Sequence[float]) -> str:
     return "\n".join(f"Frame{i + 1}: {placeholder}" for i in range(len(seconds)))
 
 
-_FAMILIES: Dict[str, VideoText] = {
+_TIMED = VideoText("<|vision_start|>{}<|vision_end|>", _with_times)
+_TYPES: Dict[str, VideoText] = {
     "internvl": VideoText("{}", _with_numbers, token="video_token"),
-    "qwen3_vl": VideoText("<|vision_start|>{}<|vision_end|>", _with_times),
+    "qwen3_vl": _TIMED,
+    "qwen3_vl_moe": _TIMED,
+    "qwen3_5": _TIMED,
+    "qwen3_5_moe": _TIMED,
 }
