@@ -46,6 +46,8 @@ build_curl() {
 # What docs/formats.md reads, and BMP; without the parts under the GPL. Shared, as the LGPL wants it.
 build_ffmpeg() {
   local demuxers=mov,matroska,avi,mpegts,mpegps,flv,asf,ogg,aac,aiff,caf
+  # Those of streams alone tell codecs that MPEG-PS and MPEG-TS do not name.
+  demuxers+=,ac3,dts,dvbsub,dvbtxt,eac3,h264,hevc,loas,m4v,mp3,mpegvideo,truehd
   local video=h264,hevc,vp8,vp9,libdav1d,mpeg4,mpeg1video,mpeg2video,mjpeg,prores,ffv1,vc1,wmv1,wmv2,wmv3
   video+=,msmpeg4v1,msmpeg4v2,msmpeg4v3,flv,vp6f,h263,theora,bmp
   local sound=aac,aac_latm,alac,mp1float,mp2float,mp3float,ac3,eac3,flac,vorbis,opus,speex,wmav1,wmav2,wmapro

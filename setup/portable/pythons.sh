@@ -4,11 +4,9 @@
 find_python() {
   local candidate
   for candidate in "$(command -v "python$1" || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3; do
-    # pyenv's command on PATH may fail for versions that are not chosen.
-    if [ -x "$candidate" ] && "$candidate" -c "" 2>/dev/null; then
-      readlink -f "$candidate"
-      return
-    fi
+    # pyenv's command on PATH is a script, which fails for versions that are not chosen.
+    [ ! -x "$candidate" ] ||
+      ! "$candidate" -c 'import os, sys; print(os.path.realpath(sys.executable))' 2>/dev/null || return 0
   done
   return 1
 }
