@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fetches the source packages of sources.txt and unpacks each with Debian's patches: fetch_sources.sh FOLDER. Their mirrors
 # are those of the system's apt, or DEBIAN_MIRROR. Leaves FOLDER/PACKAGE, and FOLDER/fetched with the versions. Where the
-# archive has another version than sources.txt, that one is taken, and a warning says so; a package of which the archive
-# lacks files is left out, which a warning says, too.
+# archive has another version than sources.txt, that one is taken, and a warning says so. Without libavif a wheel reads no
+# AVIF, which a warning says, too; the other packages have to be there.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 folder=$1
@@ -13,7 +13,7 @@ mkdir -p "$folder/lists" "$folder/packages"
 cd "$folder"
 suites=(bookworm bookworm-updates bookworm-security)
 if [ -n "${DEBIAN_MIRROR:-}" ]; then
-  mirrors=$(printf "$DEBIAN_MIRROR|%s\n" bookworm bookworm-updates)
+  mirrors=$(printf '%s|%s\n' "$DEBIAN_MIRROR" bookworm "$DEBIAN_MIRROR" bookworm-updates)
 else
   mirrors=$(apt-get indextargets --format '$(SITE)|$(RELEASE)|$(CREATED_BY)|$(COMPONENT)' |
     sed -n 's/|Packages|main$//p' | sort -u)
@@ -34,7 +34,8 @@ fetch() {
 
 grep -v '^#' "$here/sources.txt" | while read -r name version hash; do
   if ! fetch "$name" "$version" && ! fetch "$name"; then
-    say "warning: the wheel lacks $name, of which the archive has not all files: $(tail -1 "$name.log")"
+    [ "$name" = libavif ] || { cat "$name.log" >&2; exit 1; }
+    say "warning: the wheel reads no AVIF, since the archive lacks files of libavif: $(tail -1 "$name.log")"
     continue
   fi
   description=$(ls -v packages/"${name}"_*.dsc | tail -1)
