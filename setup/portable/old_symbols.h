@@ -1,5 +1,6 @@
-/* Included before every file of a self-contained wheel: names the old version of each symbol whose newest one is not in
- * glibc 2.34 or in the libstdc++ of GCC 11, so that what Debian 12's compiler makes also runs on RHEL 9. */
+/* Included before every file of a self-contained wheel: names the old version of each symbol whose
+ * newest one is not in glibc 2.34 or in the libstdc++ of GCC 11, so that what Debian 12's compiler
+ * makes also runs on RHEL 9. */
 #if !defined(__ASSEMBLER__)
 __asm__(".symver hypot,hypot@GLIBC_2.2.5"); /* newer: errno as C23 wants it (2.35) */
 #if defined(__cplusplus)
