@@ -1,10 +1,10 @@
-"""Says in a self-contained wheel what it consists of: a CycloneDX list of the libraries within it, where PEP 770 wants it,
-and their licences in its metadata.
+"""Says in a self-contained wheel what it consists of: a CycloneDX list of the libraries within it, where PEP 770 wants
+it, and their licences in its metadata.
 
     python3 setup/portable/add_components.py WHEEL SOURCES FOLDER
 
-SOURCES has a line `package version SHA-256` for each source package that was built for the wheel; the other libraries are
-those of Debian packages of this system. The wheel that says so is written to FOLDER. Needs the package `wheel`.
+SOURCES has a line `package version SHA-256` for each source package that was built for the wheel; the other libraries
+are those of Debian packages of this system. The wheel that says so is written to FOLDER. Needs the package `wheel`.
 """
 
 import json
@@ -42,7 +42,7 @@ def of_package(package):
 
 
 def owner(library):
-    """The Debian package of a library that auditwheel copied, and to whose name it added a hash; None if it was built."""
+    """The Debian package of a library that auditwheel copied, adding a hash to its name; None if it was built."""
     original = re.sub(r"-[0-9a-f]{8}(?=\.so)", "", library)
     for path in (f"{LIBRARIES}/{original}", f"{LIBRARIES.removeprefix('/usr')}/{original}"):
         found = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True)

@@ -1,5 +1,5 @@
-"""Prints a digest of the tensors that the installed package isocost makes of every file of a folder, or why it refuses one:
-two builds of Isocost that print the same decode the same.
+"""Prints a digest of the tensors that the installed package isocost makes of every file of a folder, or that it is
+refused: two builds of Isocost that print the same decode the same.
 
     python3 setup/portable/media_digests.py FOLDER >FILE
 
@@ -18,8 +18,8 @@ import tempfile
 
 import isocost
 
-MEDIA = set("jpg jpeg png webp gif bmp tif tiff heic avif wav flac ogg opus mp3 m4a aac wma aiff aif caf spx mka weba mp4 mov "
-            "mkv webm avi ts mpg flv wmv ogv 3gp".split())
+MEDIA = set("jpg jpeg png webp gif bmp tif tiff heic avif wav flac ogg opus mp3 m4a aac wma aiff aif caf spx mka weba "
+            "mp4 mov mkv webm avi ts mpg flv wmv ogv 3gp".split())
 
 
 def write_shard(folder, shard):
