@@ -120,11 +120,11 @@ void apply_filters(const std::array<Real, kSpectrum>& spectrum,
 /// Computes one row from the kFft samples around its frame.
 template <typename Real>
 void transform_frame(const float* samples, const Tables<Real>& tables, float* row) {
-  std::array<Real, kFft> windowed;
+  std::array<Real, kFft> windowed{};
   for (std::size_t i = 0; i < kFft; ++i) windowed[i] = samples[i] * tables.hann[i];
-  std::array<std::complex<Real>, kFft / 2> half;
+  std::array<std::complex<Real>, kFft / 2> half{};
   tables.transform.transform_real(windowed.data(), half.data());
-  std::array<Real, kSpectrum> spectrum;
+  std::array<Real, kSpectrum> spectrum{};
   power(half, spectrum);
   apply_filters(spectrum, tables.filters, row);
 }
