@@ -6,6 +6,7 @@ import math
 import pathlib
 import pickle
 import signal
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -17,7 +18,7 @@ import torch
 
 import isocost
 from isocost.errors import from_code
-from support import ShardTest, main
+from support import TIMEOUT, ShardTest, main
 
 
 class BadInput(ShardTest):
@@ -187,6 +188,12 @@ class BadInput(ShardTest):
             for tail in ("carry", "deliver"):
                 self.assertRefused(ValueError, f"^drop_last=True and tail='{tail}'", drop_last=True,
                                    node=isocost.NodeOptions(tail=tail))
+
+    def test_importing_needs_neither_torch_nor_numpy(self):
+        code = "import isocost, sys; print({'numpy', 'torch'} & set(sys.modules))"
+        found = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=TIMEOUT)
+        self.assertEqual(found.returncode, 0, found.stderr)
+        self.assertEqual(found.stdout, "set()\n")
 
     def test_without_torch_it_says_what_to_install(self):
         with unittest.mock.patch.dict(sys.modules, {"torch": None}):
