@@ -1,10 +1,11 @@
 """Says in a self-contained wheel what it consists of: a CycloneDX list of the libraries within it, where PEP 770 wants
 it, and their licences in its metadata.
 
-    python3 setup/portable/add_components.py WHEEL SOURCES FOLDER
+    python3 setup/portable/add_components.py WHEEL SOURCES PYBIND11 FOLDER
 
 SOURCES has a line `package version SHA-256` for each source package that was built for the wheel; the other libraries
-are those of Debian packages of this system. The wheel that says so is written to FOLDER. Needs the package `wheel`.
+are those of Debian packages of this system, but for pybind11, whose version is PYBIND11. The wheel that says so is
+written to FOLDER. Needs the package `wheel`.
 """
 
 import json
@@ -15,9 +16,7 @@ import sys
 import tempfile
 
 LICENCES = "Apache-2.0; it contains libraries under the LGPL, version 2.1 or later, and others (see NOTICE)"
-# They are compiled in: header files, and static libraries of Debian's own.
-HEADERS = ("libcli11-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev", "nlohmann-json3-dev",
-           "pybind11-dev")
+HEADERS = ("libcli11-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev", "nlohmann-json3-dev")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
@@ -51,8 +50,10 @@ def owner(library):
     return None
 
 
-def components(unpacked, sources):
+def components(unpacked, sources, pybind11):
     from_sources = {component["name"]: component for component in built(sources)}
+    from_sources["pybind11"] = {"type": "library", "name": "pybind11", "version": pybind11,
+                                "purl": f"pkg:pypi/pybind11@{pybind11}"}
     copied = {owner(file.name) for file in unpacked.glob("isocost.libs/*.so*")} - {None}
     found = [of_package(package) for package in (*HEADERS, *copied)]
     others = {component["name"]: component for component in found if component["name"] not in from_sources}
@@ -60,9 +61,9 @@ def components(unpacked, sources):
 
 
 def main():
-    wheel, sources, folder = map(pathlib.Path, sys.argv[1:])
+    wheel, sources, pybind11, folder = sys.argv[1:]
     with tempfile.TemporaryDirectory() as temporary:
-        run(sys.executable, "-m", "wheel", "unpack", "-d", temporary, str(wheel))
+        run(sys.executable, "-m", "wheel", "unpack", "-d", temporary, wheel)
         (unpacked,) = pathlib.Path(temporary).iterdir()
         (info,) = unpacked.glob("*.dist-info")
         metadata = info / "METADATA"
@@ -73,10 +74,10 @@ def main():
         version = re.search(r"(?m)^Version: (.*)$", text)[1]
         listed = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
                   "metadata": {"component": {"type": "library", "name": "isocost", "version": version}},
-                  "components": components(unpacked, sources)}
+                  "components": components(unpacked, sources, pybind11)}
         (info / "sboms").mkdir(exist_ok=True)
         (info / "sboms/isocost.cdx.json").write_text(json.dumps(listed, indent=1) + "\n")
-        run(sys.executable, "-m", "wheel", "pack", "-d", str(folder), str(unpacked))
+        run(sys.executable, "-m", "wheel", "pack", "-d", folder, str(unpacked))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ for version in "${wanted[@]}"; do
   "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$tree/raw" "${options[@]}"
   PATH="$PWD/$tree/tools/bin:$PATH" "$tree/tools/bin/auditwheel" repair --strip --plat "$platform" -w "$tree/repaired" \
     "$tree"/raw/*.whl >"$tree/auditwheel.log" 2>&1 || { tail -20 "$tree/auditwheel.log" >&2; exit 1; }
-  "$tree/tools/bin/python" "$here/add_components.py" "$tree"/repaired/*.whl "$prefix/sources" "$folder"
+  "$tree/tools/bin/python" "$here/add_components.py" "$tree"/repaired/*.whl "$prefix/sources" \
+    "$("$venv/bin/python" -c 'import pybind11; print(pybind11.__version__)')" "$folder"
   rm -r "$tree/repaired"
 done
