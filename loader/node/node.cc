@@ -412,7 +412,6 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_t
     deadline.emplace(kLongestDrain, [&serving] { serving.request_stop(); });
   });
   const Status status = serve(serving.get_token(), drain);
-  if (status) job_.end();
   serving.request_stop();
   steps_.save_correction();
   const bool was_stopped = !status && status.error().code() == ErrorCode::kCancelled;

@@ -41,7 +41,8 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (draining_) return tl::unexpected(begins_no_other());
-  if (has_ended_) {
+  // It is told from the queue, not from the run that ends: the clients know of the end before it.
+  if (job_ && job_->queue().finished()) {
     return tl::unexpected(Refusal{ErrorCode::kInvalidArgument,
                                   "every epoch has been delivered, and the node begins no other "
                                   "job: give it more epochs, or 0 for no end"});
@@ -67,11 +68,6 @@ JobTerms CurrentJob::replace(Job job) {
   blocked_since_.reset();
   changed_.notify_all();
   return terms_of(*job_);
-}
-
-void CurrentJob::end() {
-  const MutexLock lock(mutex_);
-  has_ended_ = true;
 }
 
 void CurrentJob::join(const ClientJoined& joined) {

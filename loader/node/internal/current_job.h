@@ -58,7 +58,8 @@ class CurrentJob {
   /// kDraining.
   tl::expected<JobTerms, Refusal> repeat_step() ISOCOST_EXCLUDES(mutex_);
   /// Begins the job that the client asks for. `alone`: no other client is connected. Errors: those
-  /// of new_job, and retry_later where a job has other clients.
+  /// of new_job; retry_later where a job has other clients; kInvalidArgument once every rank is done
+  /// with the last epoch, after which nobody plans another step.
   tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone) ISOCOST_EXCLUDES(mutex_);
 
   // Functions for what clients say, on the socket's thread. Ranks that the job does not have are
@@ -129,8 +130,6 @@ class CurrentJob {
   /// Begins no further step: `next` returns Finished when ranks have acknowledged every step of
   /// which anything was sent, or when no rank has a client. No other job begins.
   void drain() ISOCOST_EXCLUDES(mutex_);
-  /// Refuses further jobs: the last epoch was delivered, and nobody plans another step.
-  void end() ISOCOST_EXCLUDES(mutex_);
   /// Returns the first step that was not delivered, once `drain` was called; nothing without a job.
   std::optional<Position> drained_at() const ISOCOST_EXCLUDES(mutex_);
   bool draining() const ISOCOST_EXCLUDES(mutex_);
@@ -181,7 +180,6 @@ class CurrentJob {
   DeliveryCounts of_past_jobs_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
   bool draining_ ISOCOST_GUARDED_BY(mutex_) = false;
-  bool has_ended_ ISOCOST_GUARDED_BY(mutex_) = false;
   std::uint64_t changes_ ISOCOST_GUARDED_BY(mutex_) = 0;  // see activity()
   std::optional<MonotonicTime> blocked_since_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> drained_at_ ISOCOST_GUARDED_BY(mutex_);

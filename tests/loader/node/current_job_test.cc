@@ -101,6 +101,22 @@ TEST_F(CurrentJobTest, AnotherJobWaitsForClientsToLeaveAndThenSupersedes) {
   EXPECT_TRUE(job_.wait_for_room(second, {}).has_value());
 }
 
+TEST_F(CurrentJobTest, NoOtherJobBeginsOnceEveryRankIsDoneWithTheLastEpoch) {
+  const std::uint64_t job = begin(1);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 1)));
+  ASSERT_TRUE(job_.push(job, end_of_epoch(0, true)));
+  join(0, 9);
+  EXPECT_EQ(next_rank(job), 0);  // the microbatch
+  EXPECT_EQ(next_rank(job), 0);  // the end
+  job_.acknowledge(0, Position{0, 0, 0});
+  job_.leave(0);
+  // Nothing has asked for what comes next, as when the client is faster than the delivering thread.
+  const auto begun = job_.begin(Hello{}, true);
+  ASSERT_FALSE(begun.has_value());
+  EXPECT_EQ(begun.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(next(job).value()));
+}
+
 TEST_F(CurrentJobTest, AnotherJobEndsTheWaitsOfTheOneBefore) {
   const std::uint64_t first = begin(1);
   for (std::uint32_t step = 0; step < 3; ++step) {
