@@ -27,7 +27,7 @@ def copy(size, registered):
     times = []
     with handover.client(size, MICROBATCHES, shared=True, prefetch=2) as client:
         for _ in range(MICROBATCHES):
-            raw = client.next()
+            raw = handover.take(client)
             if registered and (raw.pin is None or not raw.pin()):
                 sys.exit("the CUDA runtime does not register the block")
             tensors = list(torch_tensors(raw).values())

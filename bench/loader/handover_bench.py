@@ -46,7 +46,7 @@ def receive(size, shared, wait_ms):
     with handover.client(size, MICROBATCHES, shared, prefetch=1, wait_ms=wait_ms) as client:
         for _ in range(MICROBATCHES):
             tensors = None  # the block goes back
-            microbatch = client.next()
+            microbatch = handover.take(client)
             tensors = torch_tensors(microbatch)
             now = time.monotonic_ns()
             times.append((now - int(tensors["position_ids"][0])) / 1e3)
@@ -67,7 +67,7 @@ def find(size):
                 pass
             tensors = microbatch = None  # the block goes back
             asked = time.monotonic_ns()
-            microbatch = client.next()
+            microbatch = handover.take(client)
             tensors = torch_tensors(microbatch)
             times.append((time.monotonic_ns() - asked) / 1e3)
             if len(times) <= WARM:

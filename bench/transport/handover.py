@@ -21,8 +21,16 @@ def client(size, microbatches, shared, prefetch, wait_ms=2):
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with node:
         connected = _isocost.Client(endpoint=node.stdout.readline().strip(), rank=0, world_size=1, prefetch=prefetch,
-                                    prepares_ahead=False, connect_timeout_s=10.0, start=None, server_key_file="",
-                                    secret_key_file="", hardware="", layout=0, on_log=lambda *_: None)
+                                    connect_timeout_s=10.0, start=None, server_key_file="", secret_key_file="",
+                                    hardware="", layout=0, on_log=lambda *_: None)
         yield connected
         connected.close()
         node.stdin.close()
+
+
+def take(connected):
+    """The next microbatch, as a training loop takes it: the one before is acknowledged first."""
+    connected.acknowledge()
+    microbatch = connected.next()
+    connected.use(*microbatch.position, 0.0)
+    return microbatch

@@ -7,7 +7,7 @@ import threading
 import time
 
 import isocost
-from support import SAMPLES, TIMEOUT, ShardTest, main
+from support import SAMPLES, TIMEOUT, ShardTest, learned, main
 
 
 def same(sample):
@@ -25,16 +25,6 @@ class Reports(ShardTest):
         self.addCleanup(loader.close)
         return loader
 
-    def learned(self, loader):
-        """Reports sent, and those that the node has accepted and refused, once it has all of them."""
-        deadline = time.monotonic() + 20
-        while True:
-            node = loader.stats()["node"]
-            counts = loader.stats()["reports"], node["measurements"], node["measurements_rejected"]
-            if counts[1] + counts[2] >= counts[0] or time.monotonic() > deadline:
-                return counts
-            time.sleep(0.01)
-
     def test_each_is_learned_for_every_way_of_taking_ahead(self):
         for transform, collate, prefetch, microbatches in itertools.product(
                 (None, same), (None, as_it_is), (1, 2, 8), (1, 4)):
@@ -47,7 +37,7 @@ class Reports(ShardTest):
                         with loader.timed(microbatch):
                             time.sleep(0.0005)
                         seen += 1
-                sent, accepted, refused = self.learned(loader)
+                sent, accepted, refused = learned(loader)
                 loader.close()
                 self.assertGreaterEqual(seen, 2 * SAMPLES // 5)
                 self.assertEqual((sent, accepted, refused), (seen, seen, 0))
@@ -61,7 +51,7 @@ class Reports(ShardTest):
                 loader.report(before, 0.001)
                 sent += 1
             before = microbatch
-        self.assertEqual(self.learned(loader), (sent, sent, 0))
+        self.assertEqual(learned(loader), (sent, sent, 0))
 
     def test_microbatches_that_were_only_prepared_are_not_delivered(self):
         loader = self.loader(transform=same, prefetch=8, microbatches=1)

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import wave
 import zlib
@@ -126,6 +127,17 @@ def torchrun(arguments, ranks=2, expect=0):
     if expect is not None and run.statuses != [expect] * ranks:
         raise AssertionError(f"{run.statuses}: {run.stderr}")
     return run
+
+
+def learned(loader):
+    """Reports sent, and those that the node has accepted and refused, once it has all of them."""
+    deadline = time.monotonic() + 20
+    while True:
+        node = loader.stats()["node"]
+        counts = loader.stats()["reports"], node["measurements"], node["measurements_rejected"]
+        if counts[1] + counts[2] >= counts[0] or time.monotonic() > deadline:
+            return counts
+        time.sleep(0.01)
 
 
 def main():

@@ -177,7 +177,7 @@ std::unique_ptr<PyClient> connect(ClientOptions options, const py::function& on_
 using Start = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, py::bytes>;
 
 ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
-                             std::int32_t world_size, std::uint32_t prefetch, bool prepares_ahead,
+                             std::int32_t world_size, std::uint32_t prefetch,
                              double connect_timeout_s, const std::optional<Start>& start,
                              const std::string& server_key_file, const std::string& secret_key_file,
                              const std::string& hardware, std::uint64_t layout) {
@@ -186,7 +186,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   options.rank = rank;
   options.world_size = world_size;
   options.prefetch = prefetch;
-  options.prepares_ahead = prepares_ahead;
+  options.prepares_ahead = true;  // the loader says where the loop is
   options.connect_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(connect_timeout_s * 1e3));
   if (start) {
@@ -412,19 +412,19 @@ void bind_client(py::module_& module) {
   bind_microbatch(module);
   py::class_<PyClient>(module, "Client")
       .def(py::init([](const std::string& endpoint, std::int32_t rank, std::int32_t world_size,
-                       std::uint32_t prefetch, bool prepares_ahead, double connect_timeout_s,
+                       std::uint32_t prefetch, double connect_timeout_s,
                        const std::optional<Start>& start, const std::string& server_key_file,
                        const std::string& secret_key_file, const std::string& hardware,
                        std::uint64_t layout, const py::function& on_log) {
-             return connect(client_options(endpoint, rank, world_size, prefetch, prepares_ahead,
-                                           connect_timeout_s, start, server_key_file,
-                                           secret_key_file, hardware, layout),
-                            on_log);
+             return connect(
+                 client_options(endpoint, rank, world_size, prefetch, connect_timeout_s, start,
+                                server_key_file, secret_key_file, hardware, layout),
+                 on_log);
            }),
            py::kw_only(), py::arg("endpoint"), py::arg("rank"), py::arg("world_size"),
-           py::arg("prefetch"), py::arg("prepares_ahead"), py::arg("connect_timeout_s"),
-           py::arg("start"), py::arg("server_key_file"), py::arg("secret_key_file"),
-           py::arg("hardware"), py::arg("layout"), py::arg("on_log"))
+           py::arg("prefetch"), py::arg("connect_timeout_s"), py::arg("start"),
+           py::arg("server_key_file"), py::arg("secret_key_file"), py::arg("hardware"),
+           py::arg("layout"), py::arg("on_log"))
       .def("next", &PyClient::next)
       .def("acknowledge", &PyClient::acknowledge)
       .def("use", &PyClient::use, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),

@@ -24,6 +24,7 @@ except ImportError as error:
 
 from isocost.dataset import Dataset
 from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, ProtocolError, ShardError
+from isocost.evaluation import Evaluation, evaluate
 from isocost.layout import Layout, Place
 from isocost.loader import DataLoader
 from isocost.microbatches.context_parallel import ContextPart, context_part
@@ -31,6 +32,7 @@ from isocost.microbatches.loss import pipeline_loss, token_loss
 from isocost.microbatches.microbatch import Microbatch, Route
 from isocost.microbatches.model_inputs import Padded
 from isocost.microbatches.transform import Part, Sample
+from isocost.optimizer_steps import steps
 from isocost.options.keywords import KeywordNote
 from isocost.options.node_options import NodeOptions, RecipeOptions
 from isocost.pipelines import stage_iterators
@@ -40,10 +42,11 @@ from isocost.schedules import ScheduleStep, packed_stage, schedule_steps
 
 __version__ = _isocost.version
 
-__all__ = ["Architecture", "ClosedError", "ContextPart", "Cut", "DataLoader", "Dataset", "IsocostError", "KeywordNote",
-           "Layout", "Microbatch", "NodeOptions", "NodeUnavailableError", "Padded", "Part", "Place", "ProfiledModule",
-           "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError", "context_part",
-           "packed_stage", "pipeline_loss", "profile_model", "schedule_steps", "stage_iterators", "token_loss"]
+__all__ = ["Architecture", "ClosedError", "ContextPart", "Cut", "DataLoader", "Dataset", "Evaluation", "IsocostError",
+           "KeywordNote", "Layout", "Microbatch", "NodeOptions", "NodeUnavailableError", "Padded", "Part", "Place",
+           "ProfiledModule", "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError",
+           "context_part", "evaluate", "packed_stage", "pipeline_loss", "profile_model", "schedule_steps",
+           "stage_iterators", "steps", "token_loss"]
 
 
 def __dir__() -> List[str]:

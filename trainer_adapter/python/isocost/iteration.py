@@ -1,7 +1,7 @@
-"""One iteration over a loader: its state. When it ends is the decision of `DataLoader._take` in loader.py."""
+"""One iteration over a loader: its state. When it ends is the decision of `DataLoader._receive` in loader.py."""
 
 import enum
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional
 
 
 class Progress(enum.Enum):
@@ -12,10 +12,15 @@ class Progress(enum.Enum):
 
 
 class Iteration:
-    """One iteration."""
+    """One iteration.
+
+    Attributes:
+        of_step: where the iteration is one over steps, what was received of the step that is not complete yet.
+    """
 
     def __init__(self, take: Callable[["Iteration"], Any]):
         self.progress = Progress.NEW
+        self.of_step: List[Any] = []
         self._take = take
         self._reason: Optional[str] = None  # The reason why it ended before its last microbatch.
 

@@ -5,13 +5,14 @@ import logging
 import math
 import os
 import weakref
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from isocost import _isocost
 from isocost.dataset import Dataset
 from isocost.iteration import Iteration, Progress
 from isocost.job import rendezvous
 from isocost.job.connection import Address, Connection, Preparation
+from isocost.job.rank_sums import sum_over_ranks
 from isocost.job.resources import Resources
 from isocost.job.socket_directory import SocketDirectory
 from isocost.job.state import State
@@ -181,21 +182,21 @@ class DataLoader:
         keywords.check(torch_options)
         self._data = arguments.data(data)
         is_endpoint = "://" in self._data
-        self._process, data_group, replica_group, place = resolve(topology, rank, world_size, layout is not None)
+        self._process, self._data_group, replica_group, place = resolve(topology, rank, world_size, layout is not None)
         self._in_layout = None if layout is None else resolve_place(layout, place, self._process, is_endpoint,
                                                                     replica_group)
         self._check_whole(reprofile)
-        replica_group = replica_group if self._in_layout is None else self._in_layout.tensor_group
+        self._replica_group = replica_group if self._in_layout is None else self._in_layout.tensor_group
         asked = NodeArguments(global_batch_size, microbatches, shuffle, seed, epochs, heartbeat_timeout, count_tokens,
                               node, {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens,
                                      "max_memory": max_memory, "on_long": on_long, "workers": workers,
                                      "memory": memory, "profile": profile, "recipe": recipe})
         model_inputs = self._model_inputs(model, batching, loss, {"transform": transform, "count_tokens": count_tokens})
         if model_inputs is not None and model_inputs.linear_attention and batching is None:
-            self._note_padding(replica_group, is_endpoint)
+            self._note_padding(is_endpoint)
         if is_endpoint:
             asked.refuse(self._data, torch_options)
-        used = self._take_keywords(torch_options, shuffle, replica_group)
+        used = self._take_keywords(torch_options, shuffle)
         self._device = arguments.device(device)
         ahead = _prefetch_factor(used, prefetch)
         connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
@@ -206,9 +207,9 @@ class DataLoader:
         self._resources = Resources()
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
         endpoint = self._data if is_endpoint else self._embed(
-            self._node_settings(asked, used, model, model_inputs), data_group, replica_group, connect_timeout)
+            self._node_settings(asked, used, model, model_inputs), connect_timeout)
         address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
-        self._connect(address, replica_group, preparation)
+        self._connect(address, preparation)
 
     def __reduce__(self) -> Any:
         raise TypeError("an isocost.DataLoader cannot be pickled or copied: make it in the process that uses it; its "
@@ -229,6 +230,11 @@ class DataLoader:
     def world_size(self) -> int:
         """Number of data-parallel ranks, or with a layout of all its processes."""
         return self._process.world_size
+
+    @property
+    def endless(self) -> bool:
+        """Whether one iteration runs through all epochs."""
+        return self._endless
 
     @property
     def layout(self) -> Optional[Layout]:
@@ -273,6 +279,16 @@ class DataLoader:
     # Iteration
 
     def __iter__(self) -> Iterator[Any]:
+        return self._begin(Iteration(self._take))
+
+    def begin_steps(self) -> Iterator[List[Any]]:
+        """Begins an iteration over steps. For isocost.steps."""
+        if self._recorder.attached:
+            raise ValueError("isocost.steps: the timers of attach measure one microbatch at a time, and a step has "
+                             "several: take them off with remove(), and measure each by loader.timed(microbatch)")
+        return self._begin(Iteration(self._take_step))
+
+    def _begin(self, iteration: Iteration) -> Iteration:
         self._connection.check_open()
         active = self._active_iteration()
         if active is not None:
@@ -282,7 +298,6 @@ class DataLoader:
             active.end("another iteration has begun: go on with that one")
         if self._is_iterating:  # The last iteration was left by break.
             self._restart(self._state()._replace(step=0))
-        iteration = Iteration(self._take)
         self._iteration = weakref.ref(iteration)
         return iteration
 
@@ -309,6 +324,14 @@ class DataLoader:
             return int(steps * full)
         last = max(1, min(math.ceil(rest * full / batch), rest // ranks, full))
         return int((steps - 1) * full + last)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of steps in a whole epoch, with limits of a microbatch too. Blocks until the node has answered.
+
+        An epoch has fewer where all samples of a step are bad; with tail "carry" later epochs have a step more or less
+        than the first."""
+        return int(self._connection.welcome()["steps_per_epoch"])
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration this epoch's. No effect if it would be anyway, so that a state within this epoch
@@ -443,6 +466,11 @@ class DataLoader:
         return {"microbatches": self._microbatches, "waited_s": self._waited_s, "reports": self._recorder.sent,
                 "communication_s": self._recorder.communication_s, **self._connection.counts()}
 
+    def sum_over_ranks(self, tensor: Any) -> Any:
+        """Returns a torch tensor's sum over the data-parallel ranks. For isocost.evaluate, which says what it
+        raises."""
+        return sum_over_ranks(tensor, self._process, self._data_group, self._replica_group)
+
     # Closing
 
     def close(self) -> None:
@@ -476,28 +504,27 @@ class DataLoader:
                              f"{self._in_layout.layout.file}: leave layout= out")
         return model_inputs
 
-    def _note_padding(self, replica_group: Any, is_endpoint: bool) -> None:
+    def _note_padding(self, is_endpoint: bool) -> None:
         """Logs, in the first process, that samples are padded although nobody asked for it."""
-        if not self._is_first_process(replica_group):
+        if not self._is_first_process():
             return
         advice = "; its node should count padding: isocost serve --padded llm" if is_endpoint else ""
         _LOG.warning("batching='padded': the model's linear attention does not keep packed samples apart, so each "
                      "sample is a row%s", advice)
 
-    def _take_keywords(self, torch_options: Mapping[str, Any], shuffle: Optional[bool],
-                       replica_group: Any) -> Dict[str, Any]:
+    def _take_keywords(self, torch_options: Mapping[str, Any], shuffle: Optional[bool]) -> Dict[str, Any]:
         """The keywords of torch that are used; the first process warns of what they do."""
-        notes = self._is_first_process(replica_group)
+        notes = self._is_first_process()
         used = keywords.take(torch_options, note=notes)
         if notes and shuffle is None and "batch_size" in used:
             keywords.note_shuffling()
         return used
 
-    def _is_first_process(self, replica_group: Any) -> bool:
+    def _is_first_process(self) -> bool:
         """Returns whether this is the first of the processes that make the loader."""
         if self._in_layout is not None:
             return self._in_layout.layout.rank_of(self._in_layout.place) == 0
-        return self._process.rank == 0 and rendezvous.is_first(replica_group)
+        return self._process.rank == 0 and rendezvous.is_first(self._replica_group)
 
     def _preparation(self, transform: Optional[Transform], collate: Optional[Callable[[Microbatch], Any]],
                      used: Mapping[str, Any], prefetch: Optional[int], ahead: int,
@@ -526,11 +553,11 @@ class DataLoader:
         """Number of ranks that samples are divided over."""
         return self._process.world_size if self._in_layout is None else int(self._in_layout.layout.llm["data"])
 
-    def _embed(self, settings: NodeSettings, data_group: Any, replica_group: Any, connect_timeout: float) -> str:
+    def _embed(self, settings: NodeSettings, connect_timeout: float) -> str:
         """Starts the node in the first process. Returns its endpoint; "" at members of a replica group that do not
         connect."""
-        key = rendezvous.endpoints.next_key(data_group)
-        if not rendezvous.is_first(replica_group):
+        key = rendezvous.endpoints.next_key(self._data_group)
+        if not rendezvous.is_first(self._replica_group):
             return ""
         return rendezvous.endpoints.share(key, self._process, connect_timeout, lambda: self._host(settings))
 
@@ -570,9 +597,9 @@ class DataLoader:
             rank, world_size, fingerprint = self._in_layout.receiver, layout.receivers, layout.fingerprint
         return Address(endpoint, rank, world_size, fingerprint, connect_timeout, server_key, secret_key)
 
-    def _connect(self, address: Address, replica_group: Any, preparation: Preparation) -> None:
-        self._connection = Connection(self._resources, address, replica_group, preparation)
-        self._recorder = Recorder(self.chunks, self._connection.send_report, shared=replica_group is not None)
+    def _connect(self, address: Address, preparation: Preparation) -> None:
+        self._connection = Connection(self._resources, address, self._replica_group, preparation)
+        self._recorder = Recorder(self.chunks, self._connection.send_report, shared=self._replica_group is not None)
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
         self._iteration = None
         self._is_iterating = False
@@ -610,9 +637,21 @@ class DataLoader:
 
     def _take(self, iteration: Iteration) -> Any:
         """Returns the next microbatch or the result of `collate` for it. Raises StopIteration at the end."""
+        return self._receive(iteration)[1]
+
+    def _take_step(self, iteration: Iteration) -> List[Any]:
+        """Returns what `_take` does of each microbatch of the next step. Raises StopIteration at the end."""
+        while True:
+            microbatch, item = self._receive(iteration, whole_step=True)
+            iteration.of_step.append(item)  # They stay there if an interrupt ends the wait for the next one.
+            if microbatch.last_of_step:
+                step, iteration.of_step = iteration.of_step, []
+                return step
+
+    def _receive(self, iteration: Iteration, whole_step: bool = False) -> Tuple[Microbatch, Any]:
         self._recorder.advance()
         while True:
-            microbatch, item = self._connection.receive()
+            microbatch, item = self._connection.receive(whole_step)
             if microbatch is not None:
                 break
             # The message that an epoch has ended comes after its last microbatch, where the iteration may have been
@@ -632,7 +671,7 @@ class DataLoader:
         self._recorder.begin(microbatch)
         self._microbatches += 1
         self._waited_s += microbatch.waited_s
-        return item
+        return microbatch, item
 
     def _profile_again(self) -> None:
         if self._reprofile is None:

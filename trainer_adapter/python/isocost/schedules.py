@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Unio
 
 from isocost.loader import DataLoader
 from isocost.microbatches.microbatch import Microbatch
+from isocost.optimizer_steps import steps
 from isocost.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 from isocost.timing.timers import StageTimers
 
@@ -175,22 +176,18 @@ def stage_modules(timed: Any) -> List[Any]:
 def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
            timers: Optional[StageTimers]) -> Iterator[ScheduleStep]:
     assert loader.layout is not None and loader.place is not None
-    microbatches: List[Microbatch] = []
     try:
-        for microbatch in loader:
-            _check(microbatch, loader.place.stage, max_tokens)
-            microbatches.append(microbatch)
-            if not microbatch.last_of_step:
-                continue
+        for microbatches in steps(loader):
+            for microbatch in microbatches:
+                _check(microbatch, loader.place.stage, max_tokens)
             step = _step(microbatches, loader.layout.microbatches, loader.place.stage, max_tokens, pad_token)
             if timers is not None:
                 timers.begin([kwargs[CU_SEQLENS] for kwargs in step.inputs["kwarg_mbs"]])
             yield step
             if timers is not None:
-                for i, timed in enumerate(microbatches):
-                    loader.recorder.add(timed, timers.of(i, share_without_padding(timed, step.rows[i])))
-            microbatches = []
-            del step  # Freed before the next step's tensors come.
+                for i, microbatch in enumerate(microbatches):
+                    loader.recorder.add(microbatch, timers.of(i, share_without_padding(microbatch, step.rows[i])))
+            del microbatches, microbatch, step  # Freed before the next step's tensors come.
     finally:
         if timers is not None:
             timers.remove()

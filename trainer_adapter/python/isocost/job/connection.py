@@ -72,8 +72,9 @@ class Connection:
         self._address = address
         self._replica_group = replica_group
         self._preparation = preparation
-        # A microbatch that could not be handed out is tried again, since the client counts it as in use.
+        # What was taken from the client and could not be handed out; it is tried again.
         self._taken: Optional[Tuple[Any, Any]] = None
+        self._waited_s = 0.0  # Seconds that the loop was blocked, and of which the client does not know yet.
 
     def check_process(self) -> None:
         """Raises RuntimeError in a process that was forked from the one that made the loader."""
@@ -146,12 +147,13 @@ class Connection:
         self._taken = None
         self._resources.leave()
 
-    def receive(self) -> Tuple[Optional[Microbatch], Any]:
+    def receive(self, whole_step: bool = False) -> Tuple[Optional[Microbatch], Any]:
         """Returns a microbatch and the item to hand out for it, or None and the end of an epoch. Blocks until it is
-        there."""
+        there. Acknowledges what was received before; with `whole_step` nothing between two ends of steps."""
         client = self.client()
         asked = time.perf_counter()
         if self._taken is None:
+            client.acknowledge()
             self._taken = self._take(client, self._resources.pipeline)
         microbatch, item = self._taken
         if microbatch is not None:
@@ -160,6 +162,10 @@ class Connection:
             microbatch.waited_s = time.perf_counter() - asked
             if self._preparation.device is not None:
                 item = moved(item, self._preparation.device)
+            self._waited_s += microbatch.waited_s
+            if microbatch.last_of_step or not whole_step:
+                client.use(*microbatch.position, self._waited_s)
+                self._waited_s = 0.0
         self._taken = None
         return microbatch, item
 
@@ -167,38 +173,31 @@ class Connection:
         """Returns a microbatch that a thread has finished and its item, a raw one and its tensors, or None and the end
         of an epoch."""
         if self._replica_group is not None:
-            result: Tuple[Any, Any] = client.next(lambda: _next(client.client) if pipeline is None else
-                                                  _prepared(client.client, pipeline))
+            result: Tuple[Any, Any] = client.next(lambda: _next(client.client) if pipeline is None else pipeline.next())
             return result
-        return _next(client) if pipeline is None else _prepared(client, pipeline)
+        return _next(client) if pipeline is None else pipeline.next()
 
     def send_report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         """Sends measured seconds, in the order of MODULES."""
         self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward)
 
-    @property
-    def _prepares_ahead(self) -> bool:
-        """Whether threads run the user's functions ahead of the loop. The first member of a replica group transforms
-        for all, and each calls `collate` itself."""
-        collates = self._preparation.collate is not None and self._replica_group is None
-        return self._preparation.transform is not None or collates
-
     def _connect(self) -> Any:
         address = self._address
         return _isocost.Client(endpoint=address.endpoint, rank=address.rank, world_size=address.world_size,
                                layout=address.layout, prefetch=self._preparation.ahead,
-                               prepares_ahead=self._prepares_ahead,
                                connect_timeout_s=address.connect_timeout, start=(*self.start,),
                                server_key_file=address.curve_server_key, secret_key_file=address.curve_secret_key,
                                hardware=hardware(), on_log=log)
 
     def _pipeline(self, client: Any) -> Optional[TransformQueue]:
+        """Returns what runs the user's functions ahead of the loop; None where there are none, and where another member
+        of the replica group runs them. The group's first member transforms for all, and each calls `collate` itself."""
         transform, whole, ahead = self._preparation.transform, self._preparation.whole, self._preparation.ahead
         if self._replica_group is not None:
-            if not self._prepares_ahead or client.client is None:
+            if transform is None or client.client is None:
                 return None
             return TransformQueue(client.client, transform, whole, lambda raw, tensors: (raw, tensors), ahead)
-        if not self._prepares_ahead:
+        if transform is None and self._preparation.collate is None:
             return None
         return TransformQueue(client, transform, whole, functools.partial(finished, self._preparation), ahead)
 
@@ -207,18 +206,6 @@ def _next(client: Any) -> Tuple[Optional[Any], Dict[str, Any]]:
     """Returns a raw microbatch and its tensors, or None and the end of an epoch."""
     raw = client.next()
     return (None, client.epoch_end()) if raw is None else (raw, torch_tensors(raw))
-
-
-def _prepared(client: Any, pipeline: TransformQueue) -> Tuple[Any, Any]:
-    """Returns the queue's next entry. The queue runs ahead of the loop, so the client is told here which microbatch the
-    loop is done with and which it begins: a report on the former comes in time, and one that was prepared and never
-    trained on is delivered again."""
-    client.acknowledge()
-    asked = time.perf_counter()
-    microbatch, item = pipeline.next()
-    if microbatch is not None:
-        client.use(*microbatch.position, time.perf_counter() - asked)
-    return microbatch, item
 
 
 def finished(preparation: Preparation, raw: Any, tensors: Dict[str, Any]) -> Tuple[Microbatch, Any]:

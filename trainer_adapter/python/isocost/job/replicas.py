@@ -61,6 +61,14 @@ class Replicas:
         """Returns the node's welcome message, as the client's `welcome` does."""
         return self._welcome
 
+    def acknowledge(self) -> None:
+        if self.client is not None:
+            self.client.acknowledge()
+
+    def use(self, epoch: int, step: int, microbatch: int, waited_s: float) -> None:
+        if self.client is not None:
+            self.client.use(epoch, step, microbatch, waited_s)
+
     def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float], forward: float) -> None:
         if self.client is not None:
             self.client.report(epoch, step, microbatch, seconds, forward)

@@ -82,6 +82,11 @@ class Recorder:
         if self.current is not None:
             timers.begin_microbatch()
 
+    @property
+    def attached(self) -> bool:
+        """Whether modules are attached."""
+        return self._timers is not None and self._timers.attached
+
     def begin(self, microbatch: Microbatch) -> None:
         """Begins the use of a microbatch."""
         self.current = microbatch

@@ -114,6 +114,11 @@ class ModuleTimers:
         self._watches, self._microbatch = {}, None
         return taken
 
+    @property
+    def attached(self) -> bool:
+        """Whether the hooks are on the model."""
+        return bool(self._handles)
+
     def remove(self) -> None:
         """Takes the hooks off the model."""
         for handle in self._handles:
