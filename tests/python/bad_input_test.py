@@ -5,6 +5,7 @@ import io
 import math
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -199,6 +200,12 @@ class BadInput(ShardTest):
         with unittest.mock.patch.dict(sys.modules, {"torch": None}):
             with self.assertRaisesRegex(ImportError, "install it .pip install torch"):
                 self.loader()
+
+    def test_a_torch_that_is_too_old_is_named(self):
+        for version in ("1.9.1", "1.12.0+cpu"):
+            with unittest.mock.patch("torch.__version__", version), \
+                    self.assertRaisesRegex(ImportError, f"needs PyTorch 1.13 or newer.*{re.escape(version)}"):
+                isocost.DataLoader(self.shards)
 
     def test_endpoints(self):
         self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 within 0.2 s: nobody listens at "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import reprlib
 import shutil
 import sysconfig
@@ -16,19 +17,25 @@ from isocost.options.node_settings import NodeSettings
 # Keywords of torch's DataLoader that an embedded node's settings follow from.
 NODE_KEYWORDS = ("batch_size", "num_workers", "drop_last", "generator", "timeout")
 
+_OLDEST_TORCH = (1, 13)
 _EXAMPLES = {"memory": '"512MiB"', "max_memory": '"40GiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
 # Settings that limit a microbatch: where one is given, each step chooses its number of microbatches.
 _LIMITS = ("max_tokens", "max_vision_tokens", "max_memory", "microbatch_memory")
 
 
 def require_torch() -> None:
-    """Raises ImportError where PyTorch, whose tensors the loader hands out, cannot be imported."""
+    """Raises ImportError where PyTorch, whose tensors the loader hands out, cannot be imported or is too old."""
     try:
-        import torch  # noqa: F401
+        import torch
     except ImportError as error:
         raise ImportError("isocost.DataLoader hands out torch tensors, and PyTorch cannot be imported "
                           f"({error}): install it (pip install torch, or apt install python3-torch)",
                           name="torch") from error
+    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    if found is not None and (int(found[1]), int(found[2])) < _OLDEST_TORCH:
+        oldest = ".".join(map(str, _OLDEST_TORCH))
+        raise ImportError(f"isocost.DataLoader needs PyTorch {oldest} or newer, and this is {torch.__version__}: "
+                          "install a newer one", name="torch")
 
 
 def data(given: Any) -> str:
