@@ -500,7 +500,7 @@ TEST_F(Curve, RefusesWrongKeysAndPlainClients) {
   ScriptedNode node(guarded(false), 5, kBytes);
   EXPECT_FALSE(Client::connect(keyed(node.endpoint(), "", "stranger")).has_value());
   const auto plain = Client::connect(keyed(node.endpoint(), "", ""));
-  EXPECT_NE(plain.error().message().find("key"), std::string::npos);
+  EXPECT_NE(plain.error().message().find("key"), std::string::npos) << plain.error().message();
   EXPECT_TRUE(node.counts().joined.empty());
 }
 

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "base/result.h"
 #include "decode/resize/orientation.h"
@@ -34,8 +36,17 @@ AVPixelFormat plain_format(int format) {
   }
 }
 
+/// Returns what a field of an FFmpeg enum holds. Some decoders (of ProRes, MPEG-2) write a byte of
+/// the stream there, and a value that the enum does not have must not be read as one.
+template <typename Enum>
+int value_of(const Enum& field) {
+  std::underlying_type_t<Enum> value = 0;
+  std::memcpy(&value, &field, sizeof value);
+  return static_cast<int>(value);
+}
+
 int matrix_of(const AVFrame& frame, int unsaid) {
-  switch (frame.colorspace) {
+  switch (value_of(frame.colorspace)) {
     case AVCOL_SPC_BT709:
       return SWS_CS_ITU709;
     case AVCOL_SPC_FCC:
@@ -84,7 +95,7 @@ Status FrameScaler::prepare(const AVFrame& frame) {
                                   AV_PIX_FMT_RGB24, flags, nullptr, nullptr, nullptr));
   if (!sws_) return Error(ErrorCode::kUnsupported, "its video's pixel format is not converted");
   const bool full =
-      frame.color_range == AVCOL_RANGE_JPEG || plain_format(frame.format) != frame.format;
+      value_of(frame.color_range) == AVCOL_RANGE_JPEG || plain_format(frame.format) != frame.format;
   const int unsaid = own && frame.height >= 720 ? SWS_CS_ITU709 : SWS_CS_ITU601;
   constexpr int kOne = 1 << 16;
   sws_setColorspaceDetails(sws_.get(), sws_getCoefficients(matrix_of(frame, unsaid)), full ? 1 : 0,

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -15,6 +16,11 @@
 #include "decode/video/internal/frame_scaler.h"
 #include "decode/video/video.h"
 #include "tests/support/av_media.h"
+
+extern "C" {
+#include <libavutil/frame.h>
+#include <libavutil/pixfmt.h>
+}
 
 namespace isocost::test {
 namespace {
@@ -178,6 +184,34 @@ TEST(VideoFrames, LeavesOutFramesThatNothingRefersTo) {
   EXPECT_LT(some.size(), 16U);
   EXPECT_EQ(some.back(), every.back());
   EXPECT_TRUE(std::ranges::includes(every, some));
+}
+
+/// Returns the pixels of a grey ramp, whose frame says `matrix` and `range`.
+std::vector<std::uint8_t> converted(int matrix, int range) {
+  const AvFrame frame = make_av_frame();
+  frame->format = AV_PIX_FMT_YUV420P;
+  frame->width = 64;
+  frame->height = 32;
+  EXPECT_EQ(av_frame_get_buffer(frame.get(), 0), 0);
+  for (int plane = 0; plane < 3; ++plane) {
+    const int rows = plane == 0 ? 32 : 16;
+    const std::size_t bytes = static_cast<std::size_t>(rows * frame->linesize[plane]);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      frame->data[plane][i] = static_cast<std::uint8_t>(i);
+    }
+  }
+  std::memcpy(&frame->colorspace, &matrix, sizeof matrix);
+  std::memcpy(&frame->color_range, &range, sizeof range);
+  FrameScaler scaler(64, 32, 1, FrameColours::kAsTransformers);
+  const auto rgb = scaler.convert(*frame);
+  return {rgb->begin(), rgb->end()};
+}
+
+TEST(VideoFrames, ColoursThatNoStandardHasCountAsUnsaid) {
+  const auto unsaid = converted(AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_UNSPECIFIED);
+  EXPECT_EQ(converted(168, 97), unsaid);
+  EXPECT_NE(converted(AVCOL_SPC_BT2020_NCL, AVCOL_RANGE_UNSPECIFIED), unsaid);
+  EXPECT_NE(converted(AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_JPEG), unsaid);
 }
 
 TEST(VideoFrames, TurnsThePictureAsDisplayed) {
