@@ -18,32 +18,13 @@ import torch.distributed as dist
 import transformers
 
 import isocost
+from isocost.integrations.transformers import Trainer
 
 
-class Trainer(transformers.Trainer):
-    """Trains on Isocost's microbatches as they are: on the device, and with a loss that needs no further division."""
-
-    def __init__(self, model, settings, loader):
-        super().__init__(model, settings)
-        self.loader = loader
-        self.model_accepts_loss_kwargs = True  # else the loss is divided by gradient_accumulation_steps
-        self.remove_callback(transformers.PrinterCallback)
-
-    def get_train_dataloader(self):
-        return self.loader
-
-    def _prepare_inputs(self, inputs):
-        return inputs
-
-    def training_step(self, model, inputs, *rest):
-        self.label_tokens = inputs.global_label_tokens
-        with self.loader.timed(inputs):  # this rank's own seconds correct the cost model
-            return super().training_step(model, inputs, *rest)
-
-    def log(self, logs, *rest):
-        super().log(logs, *rest)
-        if "loss" in logs and self.is_world_process_zero():
-            print_step(self.state.global_step, logs["loss"], self.label_tokens)
+class PrintSteps(transformers.TrainerCallback):
+    def on_log(self, settings, state, control, logs=None, **rest):
+        if state.is_world_process_zero and "loss" in logs:
+            print_step(state.global_step, logs["loss"])
 
 
 def train(model, loader, arguments):
@@ -65,14 +46,14 @@ def train(model, loader, arguments):
                 dist.all_reduce(total)
             step += 1
             if loader.rank == 0:
-                print_step(step, total.item(), microbatch.global_label_tokens)
+                print_step(step, total.item())
             total = 0.0
             if step == arguments.steps:
                 break
 
 
-def print_step(step, loss, label_tokens):
-    print(json.dumps({"step": step, "loss": float(loss), "label_tokens": label_tokens}), flush=True)
+def print_step(step, loss):
+    print(json.dumps({"step": step, "loss": float(loss)}), flush=True)
 
 
 def main():
@@ -92,14 +73,17 @@ def main():
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
     model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model).to(device)
     with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=arguments.global_batch_size,
-                            microbatches=arguments.microbatches, shuffle=not arguments.no_shuffle, endless=True,
-                            device=device, node=isocost.NodeOptions(tail="drop")) as loader:
+                            microbatches=arguments.microbatches, shuffle=not arguments.no_shuffle,
+                            endless=not arguments.trainer, device=device,
+                            node=isocost.NodeOptions(tail="drop")) as loader:
         if arguments.trainer:
             settings = transformers.TrainingArguments(
-                arguments.output, max_steps=arguments.steps, gradient_accumulation_steps=arguments.microbatches,
-                learning_rate=arguments.lr, lr_scheduler_type="constant", max_grad_norm=0, logging_steps=1,
-                save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=device.type == "cpu")
-            Trainer(model, settings, loader).train()
+                arguments.output, max_steps=arguments.steps, learning_rate=arguments.lr,
+                lr_scheduler_type="constant", max_grad_norm=0, logging_steps=1, save_strategy="no", report_to=[],
+                disable_tqdm=True, use_cpu=device.type == "cpu")
+            trainer = Trainer(model, settings, train_dataset=loader, callbacks=[PrintSteps()])
+            trainer.remove_callback(transformers.PrinterCallback)
+            trainer.train()
         else:
             train(model, loader, arguments)
         if arguments.output and loader.rank == 0:

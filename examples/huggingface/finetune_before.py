@@ -109,7 +109,7 @@ def train(model, loader, sampler, device, arguments):
         if ranks > 1:
             dist.all_reduce(total)
         if not dist.is_initialized() or dist.get_rank() == 0:
-            print(json.dumps({"step": step, "loss": total.item(), "label_tokens": label_tokens.item()}), flush=True)
+            print(json.dumps({"step": step, "loss": total.item()}), flush=True)
 
 
 def main():

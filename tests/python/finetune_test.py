@@ -33,10 +33,10 @@ def picture(file, width, height, seed):
     Image.fromarray(noise).resize((width, height), Image.Resampling.BICUBIC).save(file)
 
 
-def write_llava(directory):
+def write_llava(directory, samples=SAMPLES):
     """Conversations with none, one or two pictures. Returns the file of records."""
     records = []
-    for i in range(SAMPLES):
+    for i in range(samples):
         pictures = 0 if BATCH <= i < 2 * BATCH else i % 3  # no pictures in the whole second step
         names = [f"{i}-{k}.{'jpg' if i % 2 else 'png'}" for k in range(pictures)]
         for k, name in enumerate(names):
@@ -81,7 +81,6 @@ class Finetune(unittest.TestCase):
         return self.steps(torchrun([EXAMPLES / script, *self.arguments(*arguments)]).stdout)
 
     def assert_equal_steps(self, steps, expected):
-        self.assertEqual([step["label_tokens"] for step in steps], [step["label_tokens"] for step in expected])
         for step, other in zip(steps, expected):
             self.assertAlmostEqual(step["loss"] / other["loss"], 1, delta=RELATIVE, msg=f"{step}, {other}")
 

@@ -147,6 +147,9 @@ def loss(microbatch):
     labels = microbatch["labels"]
     weights = microbatch["loss_weights"][labels != -100].double()
     return (weights * labels[labels != -100].double().sin()).sum(), weights.sum()
+
+def by_label_tokens(microbatch):
+    return loss(microbatch)[0], microbatch.label_tokens
 """
 
 
@@ -190,12 +193,13 @@ distributed.init_process_group("gloo")
 with isocost.DataLoader(sys.argv[1], global_batch_size=int(sys.argv[2]), microbatches=1, shuffle=False) as loader:
     for _ in range(2):
         print(json.dumps(isocost.evaluate(loader, loss)), flush=True)
+        print(json.dumps(isocost.evaluate(loader, by_label_tokens)), flush=True)
 """)
         expected = self.expected()
-        for ranks, batch in ((2, 4), (3, 4), (3, 3)):
+        for ranks, batch in ((2, 4), (3, 4), (3, 3)):  # The last step is one sample, which the other ranks repeat.
             run = torchrun([script, self.held_out, batch], ranks)
             found = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("[")]
-            self.assertEqual(len(found), 2 * ranks, run.stderr)
+            self.assertEqual(len(found), 4 * ranks, run.stderr)
             for loss, samples in found:
                 self.assertEqual(samples, 13, (ranks, batch))
                 self.assertAlmostEqual(loss, expected, delta=1e-9)

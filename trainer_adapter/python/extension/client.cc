@@ -341,6 +341,15 @@ PositionTuple position(const Microbatch& microbatch) {
   return {at.epoch, at.step, at.microbatch};
 }
 
+// Returns the microbatch's part of global_label_tokens, to which repeats add nothing.
+std::int64_t counted_label_tokens(const MicrobatchHeader& header) {
+  std::int64_t count = 0;
+  for (const SampleEntry& sample : header.samples) {
+    if (sample.weight != 0) count += sample.label_tokens;
+  }
+  return count;
+}
+
 // The fields of Description in isocost/microbatches/microbatch.py.
 using DescriptionTuple =
     std::tuple<PositionTuple, std::vector<std::uint64_t>, std::vector<std::string>,
@@ -359,7 +368,7 @@ DescriptionTuple description(const Microbatch& microbatch) {
           header.last_of_step(),
           header.last_of_epoch(),
           by_module(header.predicted_seconds),
-          header.load.label_tokens,
+          counted_label_tokens(header),
           header.global_label_tokens,
           header.plan_hash,
           header.profile_wanted,

@@ -191,7 +191,8 @@ class DataLoader:
                               node, {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens,
                                      "max_memory": max_memory, "on_long": on_long, "workers": workers,
                                      "memory": memory, "profile": profile, "recipe": recipe})
-        model_inputs = self._model_inputs(model, batching, loss, {"transform": transform, "count_tokens": count_tokens})
+        self._model = model_inputs = self._model_inputs(model, batching, loss, {"transform": transform,
+                                                                                "count_tokens": count_tokens})
         if model_inputs is not None and model_inputs.linear_attention and batching is None:
             self._note_padding(is_endpoint)
         if is_endpoint:
@@ -230,6 +231,22 @@ class DataLoader:
     def world_size(self) -> int:
         """Number of data-parallel ranks, or with a layout of all its processes."""
         return self._process.world_size
+
+    @property
+    def model(self) -> Optional[str]:
+        """The directory of the model whose arguments the microbatches are; None: there is none."""
+        return None if self._model is None else self._model.directory
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs that the node delivers; 0: without end. Blocks until the node has answered."""
+        return int(self._connection.welcome()["epochs"])
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of a step over all ranks; the last one of an epoch may have fewer. Blocks until the node has
+        answered."""
+        return int(self._connection.welcome()["global_batch_size"])
 
     @property
     def endless(self) -> bool:

@@ -91,8 +91,8 @@ class Microbatch(MutableMapping[str, Any]):
         last_of_epoch: bool; True for this rank's last microbatch of the epoch, with which an iteration ends.
         predicted: {module: seconds} that the cost model expects, forward and backward.
         tokens: int, rows of the LLM's sequences without padding; 0 on a stage without LLM layers.
-        label_tokens: int, label tokens of this microbatch.
-        global_label_tokens: int, label tokens of the whole global batch, over all ranks.
+        label_tokens: int, label tokens of this microbatch, without those of repeats.
+        global_label_tokens: int, label tokens of the whole global batch: the sum over all microbatches and ranks.
         waited_s: float, seconds that the loop was blocked for this microbatch.
         plan_hash: int, the hash of the step's plan, equal on all ranks.
         routes: list of Route, where a layout's encoder has ranks of its own.

@@ -1,0 +1,108 @@
+"""A training run for trainer_test.py, in a process of its own: with the Trainer, or with a loop over steps. Prints a
+line of JSON for each log and each step's samples."""
+
+import argparse
+import json
+import os
+
+import torch
+import transformers
+
+import isocost
+
+CLIP, RATE = 0.5, 0.05
+
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+
+class Watch(transformers.TrainerCallback):
+    def __init__(self, dies_after):
+        self.dies_after = dies_after
+
+    def on_log(self, args, state, control, logs=None, **rest):
+        if state.is_world_process_zero:
+            say(step=state.global_step, epoch_seen=state.epoch, **logs)
+
+    def on_step_end(self, args, state, control, **rest):
+        if state.global_step == self.dies_after:
+            os._exit(9)
+
+
+def trainer_of(arguments, model, train, held_out):
+    from isocost.integrations.transformers import Trainer
+
+    class Watched(Trainer):
+        def training_step(self, model, inputs, *rest):
+            say(at=self.state.global_step, ids=[sample for each in inputs for sample in each.sample_ids])
+            return super().training_step(model, inputs, *rest)
+
+    settings = transformers.TrainingArguments(
+        arguments.output, num_train_epochs=arguments.epochs, optim="sgd", learning_rate=RATE,
+        lr_scheduler_type="constant", max_grad_norm=CLIP, logging_steps=1, report_to=[], disable_tqdm=True,
+        use_cpu=True, save_strategy="steps", save_steps=2, eval_strategy="steps" if held_out else "no", eval_steps=3,
+        seed=0, activation_checkpointing=arguments.checkpointing, include_num_input_tokens_seen="all")
+    trainer = Watched(model, settings, train_dataset=train, eval_dataset=held_out,
+                      callbacks=[Watch(arguments.dies_after)])
+    trainer.remove_callback(transformers.PrinterCallback)
+    return trainer
+
+
+def plain(arguments, model, train, held_out):
+    """Trains as the Trainer does, in a loop over steps."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    model.train()
+    done = 0
+    for _ in range(arguments.epochs):
+        for step in isocost.steps(train):
+            loss = 0.0
+            for microbatch in step:
+                share = model(**microbatch).loss
+                share.backward()
+                loss += share.item()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+            optimizer.zero_grad()
+            done += 1
+            say(step=done, loss=loss, grad_norm=norm.item())
+            if held_out and done % 3 == 0:
+                model.eval()
+                found = isocost.evaluate(held_out, lambda each: (model(**each).loss * each.global_label_tokens,
+                                                                 each.label_tokens))
+                model.train()
+                say(step=done, eval_loss=found.loss, samples=found.samples)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data")
+    parser.add_argument("--held-out")
+    parser.add_argument("--model")
+    parser.add_argument("--output")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--max-tokens", type=int)
+    parser.add_argument("--dies-after", type=int)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--checkpointing", action="store_true")
+    arguments = parser.parse_args()
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        torch.distributed.init_process_group("gloo")
+    model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model)
+    limits = {"max_tokens": arguments.max_tokens} if arguments.max_tokens else {"microbatches": 2}
+    with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=8, **limits) as train:
+        held_out = None
+        if arguments.held_out:
+            held_out = isocost.DataLoader(arguments.held_out, model=arguments.model, global_batch_size=4,
+                                          microbatches=1, shuffle=False)
+        if arguments.plain:
+            plain(arguments, model, train, held_out)
+        else:
+            trainer_of(arguments, model, train, held_out).train(resume_from_checkpoint=arguments.resume)
+        if held_out:
+            held_out.close()
+
+
+if __name__ == "__main__":
+    main()

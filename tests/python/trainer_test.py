@@ -1,0 +1,183 @@
+"""transformers' Trainer on a loader: losses, gradients, evaluation and resumed runs are those of a loop over steps."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import isocost
+from support import PROGRAM, TIMEOUT, main, torchrun
+
+NEEDED = ("transformers", "tokenizers", "jinja2", "PIL", "torchvision", "accelerate")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+if not MISSING:
+    import transformers
+
+    import model_directories
+    from finetune_test import SAMPLES, write_llava
+
+SCRIPT = pathlib.Path(__file__).with_name("trainer_run.py")
+HELD_OUT, STEPS, DIES_AFTER, SAVED = 13, 12, 5, 4  # of two epochs; the run that dies has saved two checkpoints
+RELATIVE = 1e-5
+
+
+class Lines:
+    """What a run printed: losses, norms of gradients, losses of evaluations, and samples, each by its step."""
+
+    def __init__(self, text):
+        lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        self.losses, self.norms, self.evaluated, self.epochs = (
+            {line["step"]: line[name] for line in lines if name in line}
+            for name in ("loss", "grad_norm", "eval_loss", "epoch"))
+        self.samples = {}
+        for line in lines:
+            if "ids" in line:
+                self.samples.setdefault(line["at"] + 1, []).extend(line["ids"])
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Training(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-trainer-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        for name, samples in (("train", SAMPLES), ("held_out", HELD_OUT)):
+            files = cls.directory / f"{name}_files"
+            files.mkdir()
+            subprocess.run([PROGRAM, "make-shards", write_llava(files, samples), cls.directory / name,
+                            "--samples-per-shard", "16"], check=True, capture_output=True, timeout=TIMEOUT)
+        cls.models = {}
+
+    def model(self, family):
+        if family not in self.models:
+            self.models[family] = model_directories.make(self.directory / family, family, model=True)
+        return self.models[family]
+
+    def run_with(self, family, *more, ranks=1, output="out", expect=0):
+        """What a run prints. Its checkpoints are in the folder `output`."""
+        arguments = [SCRIPT, "--data", self.directory / "train", "--held-out", self.directory / "held_out", "--model",
+                     self.model(family), "--output", self.directory / output, *more]
+        if ranks > 1:
+            return Lines(torchrun(arguments, ranks, expect).stdout)
+        done = subprocess.run([sys.executable, "-B", *map(str, arguments)], capture_output=True, text=True,
+                              timeout=2 * TIMEOUT, check=False)
+        self.assertEqual(done.returncode, expect, done.stderr)
+        return Lines(done.stdout)
+
+    def assert_equal(self, found, expected, first=1):
+        for name in ("losses", "norms", "evaluated"):
+            ours, theirs = getattr(found, name), getattr(expected, name)
+            self.assertEqual(sorted(ours), [step for step in sorted(theirs) if step >= first], name)
+            for step, value in ours.items():
+                self.assertAlmostEqual(value / theirs[step], 1, delta=RELATIVE, msg=f"{name} of step {step}")
+
+    def check(self, family, *more):
+        plain = self.run_with(family, *more, "--plain")
+        self.assertEqual((len(plain.losses), len(plain.evaluated)), (STEPS, STEPS // 3))
+        self.assertLess(plain.losses[STEPS], plain.losses[1])
+        for ranks in (1, 2):
+            found = self.run_with(family, *more, ranks=ranks, output=f"{family}-{ranks}")
+            self.assert_equal(found, plain)
+            for epoch in (1, 2):
+                ids = [sample for step, of_step in found.samples.items() if (step - 1) * 2 // STEPS == epoch - 1
+                       for sample in of_step]
+                self.assertEqual(sorted(set(ids)), list(range(SAMPLES)))
+        return plain
+
+    def test_qwen2_5_vl_with_a_limit_of_tokens(self):
+        plain = self.check("qwen2_5_vl", "--max-tokens", "600")
+        recomputed = self.run_with("qwen2_5_vl", "--max-tokens", "600", "--checkpointing", output="recomputed")
+        self.assert_equal(recomputed, plain)
+
+    def test_qwen3_5_in_padded_rows(self):
+        self.check("qwen3_5")
+
+    def test_a_killed_run_goes_on_with_other_numbers_of_ranks(self):
+        family, more = "qwen2_5_vl", ("--max-tokens", "600")
+        whole = self.run_with(family, *more, output="whole")
+        self.run_with(family, *more, "--dies-after", DIES_AFTER, ranks=2, output="killed", expect=9)
+        for ranks in (1, 3):
+            shutil.copytree(self.directory / "killed", self.directory / f"resumed-{ranks}")
+            found = self.run_with(family, *more, "--resume", ranks=ranks, output=f"resumed-{ranks}")
+            self.assert_equal(found, whole, first=SAVED + 1)
+            for step, ids in found.samples.items():
+                self.assertEqual(set(ids), set(whole.samples[step]), step)
+            self.assertAlmostEqual(found.epochs[SAVED + 1], (SAVED + 1) * 2 / STEPS)
+
+    def test_what_the_trainer_cannot_have_is_refused_before_the_first_step(self):
+        from isocost.integrations.transformers import Trainer
+
+        directory = self.model("qwen2_5_vl")
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+
+        def loader(**options):
+            made = isocost.DataLoader(self.directory / "train", **{"model": directory, "global_batch_size": 8,
+                                                                   "microbatches": 2, **options})
+            self.addCleanup(made.close)
+            return made
+
+        def trainer(train, arguments=(), **options):
+            settings = transformers.TrainingArguments(self.directory / "refused", report_to=[], use_cpu=True,
+                                                      disable_tqdm=True, **dict(arguments))
+            return Trainer(model, settings, train_dataset=train, **options)
+
+        plain = loader()
+        for wrong, message in (
+                ({"gradient_accumulation_steps": 2}, "gradient_accumulation_steps = 2: a batch is a whole step"),
+                ({"label_smoothing_factor": 0.1}, "label_smoothing_factor = 0.1"),
+                ({"auto_find_batch_size": True}, "auto_find_batch_size = True: .*max_memory=")):
+            with self.assertRaisesRegex(ValueError, f"^{message}"):
+                trainer(plain, wrong)
+        for wrong in ("data_collator", "compute_loss_func", "compute_metrics", "preprocess_logits_for_metrics"):
+            with self.assertRaisesRegex(ValueError, f"^{wrong}= cannot be used.*leave it out"):
+                trainer(plain, **{wrong: lambda *_: None})
+        with self.assertRaisesRegex(TypeError, "^train_dataset is a list"):
+            trainer([])
+        with self.assertRaisesRegex(ValueError, "has no model="):
+            trainer(isocost.DataLoader("tcp://127.0.0.1:1"))
+        with self.assertRaisesRegex(ValueError, "leave endless= out"):
+            trainer(loader(endless=True))
+        with self.assertRaisesRegex(ValueError, "of type qwen2_5_vl, and the loader prepares .* of type qwen2_vl"):
+            trainer(loader(model=self.model("qwen2_vl")))
+        others = isocost.DataLoader("tcp://127.0.0.1:1", model=directory, rank=0, world_size=2)
+        self.addCleanup(others.close)
+        with self.assertRaisesRegex(ValueError, "^the loader is for 2 ranks, and the Trainer has 1 process"):
+            trainer(others)
+        with self.assertRaisesRegex(ValueError, "^max_steps = 20 needs 3.333 epochs of 6 steps, and the node has 2"):
+            trainer(loader(epochs=2), {"max_steps": 20}).train()
+        with self.assertRaisesRegex(ValueError, "^predict: "):
+            trainer(plain).predict(plain)
+        with self.assertLogs("isocost", "WARNING") as logs:
+            trainer(plain, {"per_device_train_batch_size": 3})
+        self.assertIn("per_device_train_batch_size = 3 has no effect", logs.output[0])
+
+    def test_a_checkpoint_without_the_loaders_state_is_refused(self):
+        from isocost.integrations.transformers import Trainer
+
+        directory = self.model("qwen2_5_vl")
+        checkpoint = self.directory / "foreign" / "checkpoint-4"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": 4}))
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+        settings = transformers.TrainingArguments(self.directory / "foreign", report_to=[], use_cpu=True)
+        with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8,
+                                microbatches=2) as loader:
+            trainer = Trainer(model, settings, train_dataset=loader)
+            with self.assertRaisesRegex(ValueError, "checkpoint-4 has no isocost.json"):
+                trainer.train(resume_from_checkpoint=True)
+            state = loader.state_dict()
+            (checkpoint / "isocost.json").write_text(json.dumps({**state, "step": 3}))
+            with self.assertRaisesRegex(ValueError, "is after 4 steps, which is epoch 0, step 4 of 6.*epoch 0, step 3"):
+                trainer.train(resume_from_checkpoint=os.fspath(checkpoint))
+            (checkpoint / "isocost.json").write_text("{")
+            with self.assertRaisesRegex(ValueError, "isocost.json is damaged"):
+                trainer.train(resume_from_checkpoint=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Adapters for frameworks, one module each. `import isocost` imports none of them."""

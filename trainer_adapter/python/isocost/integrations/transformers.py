@@ -1,0 +1,369 @@
+"""The Trainer of transformers on an isocost.DataLoader.
+
+    >>> from isocost.integrations.transformers import Trainer
+    >>> train = isocost.DataLoader("data/train", model=DIR, global_batch_size=64, max_tokens=16384)
+    >>> held_out = isocost.DataLoader("data/eval", model=DIR, global_batch_size=64, shuffle=False)
+    >>> trainer = Trainer(model, args, train_dataset=train, eval_dataset=held_out)
+    >>> trainer.train(resume_from_checkpoint=True)  # the second run, on any number of ranks
+
+A batch of the Trainer is an optimizer step: the microbatches that the plan has for this rank. Losses and gradients are
+those of the global batch's mean, whatever the plan and the number of ranks. Checkpoints have the loader's state in a
+file of their own, isocost.json. Tested with transformers 5.24.
+"""
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import pathlib
+import time
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import safetensors
+import transformers
+from transformers.trainer_utils import get_last_checkpoint, speed_metrics
+from transformers.utils import SAFE_WEIGHTS_NAME
+
+from isocost.evaluation import evaluate
+from isocost.loader import DataLoader
+from isocost.microbatches.loss import token_loss
+from isocost.microbatches.microbatch import Microbatch
+from isocost.optimizer_steps import Steps, steps
+
+_LOG = logging.getLogger("isocost")
+_STATE_FILE = "isocost.json"
+_TESTED = "5.24"
+
+# Settings of TrainingArguments that contradict the loader: the value that they must have, and what to do instead.
+_REFUSED = {
+    "gradient_accumulation_steps": (1, "a batch is a whole step already, and the Trainer would divide its gradient: "
+                                       "give microbatches= or max_tokens= to the loader"),
+    "label_smoothing_factor": (0, "the model's own loss is used, which knows none"),
+    "auto_find_batch_size": (False, "the loader's max_memory= keeps microbatches within the device's memory"),
+    "deepspeed": (None, "DeepSpeed's engine is not supported"),
+}
+# Settings that the loader takes the place of: where they differ from their defaults, a warning says what counts.
+_IGNORED = {
+    "per_device_train_batch_size": "global_batch_size=",
+    "dataloader_drop_last": 'node=isocost.NodeOptions(tail="drop")',
+    "dataloader_num_workers": "workers=",
+    "dataloader_prefetch_factor": "prefetch=",
+    "dataloader_persistent_workers": "nothing: the node's workers stay",
+    "ignore_data_skip": "nothing: a resumed run begins at the saved step without passing over data",
+    "train_sampling_strategy": "shuffle=",
+}
+_REFUSED_ARGUMENTS = {
+    "data_collator": "the loader's microbatches are the model's arguments already",
+    "compute_loss_func": 'the loss is the model\'s own, or isocost.token_loss with loss="token_loss" of the loader',
+    "compute_metrics": "evaluation computes the mean loss; its predictions are not kept",
+    "preprocess_logits_for_metrics": "evaluation computes the mean loss; its predictions are not kept",
+}
+
+
+def trainer_class(base: type) -> type:
+    """Returns a subclass of a Trainer, transformers.Trainer or a class derived from it, whose `train_dataset` is an
+    isocost.DataLoader with `model=`, and whose `eval_dataset` may be one or a dict of such.
+
+    What it overrides is public, but for the counter of tokens. Its constructor takes the base's arguments by name,
+    after `model` and `args`.
+
+    Raises, from the constructor, before the first step: TypeError where train_dataset is another object; ValueError
+    where a setting or argument contradicts the loader, for a loader that is endless or has a layout, of another model
+    than the one to train, or made for another number of ranks; and from `train` for a checkpoint without the loader's
+    state or of another step, and where `max_steps` or `num_train_epochs` exceed the node's epochs."""
+    return type(base.__name__, (_StepTraining, base), {"__module__": __name__, "__doc__": base.__doc__})
+
+
+class _StepTraining:
+    """What differs from a Trainer over torch's DataLoader. Mixed in before the Trainer's class."""
+
+    def __init__(self, model: Any = None, args: Any = None, **options: Any):
+        loader = options.pop("train_dataset", None)
+        _check_arguments(loader, options)
+        super().__init__(model=model, args=args, **options)  # type: ignore[call-arg]
+        self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
+        if loader is None:
+            return
+        # Not given above, where the Trainer would ask for its length: ranks connect once they know where to begin.
+        self.train_dataset = steps(loader)
+        _check_settings(self.args)
+        _check_model(loader, self.model)
+        _check_ranks(loader, self.accelerator.num_processes, self.args.n_gpu)
+        _note_version()
+        self.add_callback(_LoaderState(loader))
+
+    # Attributes of the Trainer.
+    args: Any
+    model: Any
+    state: Any
+    control: Any
+    accelerator: Any
+    callback_handler: Any
+    train_dataset: Any
+    eval_dataset: Any
+    add_callback: Any
+
+    @property
+    def _loader(self) -> Optional[DataLoader]:
+        return self.train_dataset.loader if isinstance(self.train_dataset, Steps) else None
+
+    # Training
+
+    def get_train_dataloader(self) -> Any:
+        loader = self._loader
+        if loader is None:
+            return super().get_train_dataloader()  # type: ignore[misc]
+        _check_epochs(loader, self.args)
+        return self.train_dataset
+
+    def num_examples(self, dataloader: Any) -> int:
+        if isinstance(dataloader, Steps):
+            return len(dataloader.loader.dataset)
+        return int(super().num_examples(dataloader))  # type: ignore[misc]
+
+    def get_total_train_batch_size(self, args: Any) -> int:
+        loader = self._loader
+        if loader is None:
+            return int(super().get_total_train_batch_size(args))  # type: ignore[misc]
+        return loader.global_batch_size
+
+    def train(self, resume_from_checkpoint: Any = None, *rest: Any, **options: Any) -> Any:
+        loader = self._loader
+        if loader is None:
+            return super().train(resume_from_checkpoint, *rest, **options)  # type: ignore[misc]
+        if resume_from_checkpoint is True:
+            # Without one the Trainer says so.
+            resume_from_checkpoint = get_last_checkpoint(self.args.output_dir) or True
+        if isinstance(resume_from_checkpoint, (str, os.PathLike)):
+            resume_from_checkpoint = os.fspath(resume_from_checkpoint)
+            _resume(loader, pathlib.Path(resume_from_checkpoint))
+            _load_renamed_weights(self.model, pathlib.Path(resume_from_checkpoint))
+        skips = self.args.ignore_data_skip
+        self.args.ignore_data_skip = True  # The loader is at the step that comes next.
+        try:
+            return super().train(resume_from_checkpoint, *rest, **options)  # type: ignore[misc]
+        finally:
+            self.args.ignore_data_skip = skips
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, *rest: Any) -> Tuple[List[Any], Any]:
+        if self._loader is None:
+            found: Tuple[List[Any], Any] = super().get_batch_samples(  # type: ignore[misc]
+                epoch_iterator, num_batches, *rest)
+            return found
+        step = next(epoch_iterator, None)
+        return ([] if step is None else [step]), None  # The microbatches know the label tokens of the global batch.
+
+    def training_step(self, model: Any, inputs: Any, *rest: Any) -> Any:
+        loader = self._loader
+        if loader is None:
+            return super().training_step(model, inputs, *rest)  # type: ignore[misc]
+        total = None
+        for microbatch in inputs:
+            self._microbatch = microbatch
+            no_sync = contextlib.nullcontext() if microbatch.last_of_step else self.accelerator.no_sync(model)
+            with no_sync, loader.timed(microbatch):  # this rank's own seconds correct the cost model
+                loss = super().training_step(model, microbatch, None)  # type: ignore[misc]
+            total = loss if total is None else total + loss
+        self._microbatch = None
+        return total
+
+    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, *rest: Any, **options: Any) -> Any:
+        if self._microbatch is None:
+            return super().compute_loss(model, inputs, return_outputs, *rest, **options)  # type: ignore[misc]
+        loss, outputs = self._share(model, inputs)
+        # Wrappers average gradients over the ranks, and the Trainer the losses that it logs: both are sums here.
+        loss = loss * self.accelerator.num_processes
+        return (loss, outputs) if return_outputs else loss
+
+    def _share(self, model: Any, inputs: Any) -> Tuple[Any, Any]:
+        """Returns the microbatch's share of the global batch's mean, and the model's outputs."""
+        if "labels" in inputs:
+            loss, outputs = super().compute_loss(model, inputs, return_outputs=True)  # type: ignore[misc]
+            return loss, outputs
+        assert self._microbatch is not None
+        outputs = model(**inputs)
+        return token_loss(outputs.logits, self._microbatch), outputs
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        counted = super().floating_point_ops  # type: ignore[misc]
+        return sum(map(counted, inputs)) if isinstance(inputs, list) else int(counted(inputs))
+
+    def _track_num_input_tokens(self, inputs: Any) -> None:
+        track = super()._track_num_input_tokens  # type: ignore[misc]
+        for each in inputs if isinstance(inputs, list) else [inputs]:
+            track(each)
+
+    # Evaluation
+
+    def evaluate(self, eval_dataset: Any = None, ignore_keys: Any = None,
+                 metric_key_prefix: str = "eval") -> Dict[str, float]:
+        data = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(data, str):
+            data = self.eval_dataset[data]
+        if isinstance(data, dict) and all(isinstance(each, DataLoader) for each in data.values()):
+            several: Dict[str, float] = {}
+            for name, loader in data.items():
+                several.update(self.evaluate(loader, ignore_keys, f"{metric_key_prefix}_{name}"))
+            return several
+        if isinstance(data, DataLoader):
+            return self._evaluate_loader(data, metric_key_prefix)
+        found: Dict[str, float] = super().evaluate(  # type: ignore[misc]
+            eval_dataset, ignore_keys=ignore_keys, metric_key_prefix=metric_key_prefix)
+        return found
+
+    def _evaluate_loader(self, loader: DataLoader, prefix: str) -> Dict[str, float]:
+        trained, started = self.model.training, time.time()
+        self.model.eval()
+        try:
+            found = evaluate(loader, self._loss_and_weight)
+        finally:
+            self.model.train(trained)
+            self._microbatch = None
+        metrics: Dict[str, float] = {f"{prefix}_loss": found.loss}
+        metrics.update(speed_metrics(prefix, started, num_samples=found.samples, num_steps=loader.steps_per_epoch))
+        self.log(metrics)  # type: ignore[attr-defined]
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def _loss_and_weight(self, microbatch: Microbatch) -> Tuple[Any, Any]:
+        self._microbatch = microbatch
+        inputs = self._prepare_inputs(microbatch)  # type: ignore[attr-defined]
+        with self.compute_loss_context_manager():  # type: ignore[attr-defined]
+            share, _outputs = self._share(self.model, inputs)
+        return share * microbatch.global_label_tokens, microbatch.label_tokens
+
+    def predict(self, test_dataset: Any, *rest: Any, **options: Any) -> Any:
+        if isinstance(test_dataset, DataLoader):
+            raise ValueError("predict: the order of an isocost.DataLoader's samples follows from their costs: give a "
+                             "torch data set, or iterate over the loader, whose microbatches have sample_keys")
+        return super().predict(test_dataset, *rest, **options)  # type: ignore[misc]
+
+
+class _LoaderState(transformers.TrainerCallback):  # type: ignore[misc]
+    """Keeps the loader's state beside each checkpoint, and the epoch that is logged."""
+
+    def __init__(self, loader: DataLoader):
+        self._loader = loader
+
+    def on_step_end(self, _args: Any, state: Any, _control: Any, **_rest: Any) -> None:
+        # The Trainer counts from the step at which this run began.
+        state.epoch = state.global_step / self._loader.steps_per_epoch
+
+    def on_save(self, args: Any, state: Any, _control: Any, **_rest: Any) -> None:
+        if not args.should_save:
+            return
+        file = pathlib.Path(args.output_dir) / f"checkpoint-{state.global_step}" / _STATE_FILE
+        begun = file.with_suffix(".begun")
+        begun.write_text(json.dumps(self._loader.state_dict()), encoding="utf-8")
+        begun.replace(file)
+
+
+def _resume(loader: DataLoader, checkpoint: pathlib.Path) -> None:
+    """Loads the loader's state of a checkpoint. Raises ValueError where there is none, or it is of another step."""
+    file = checkpoint / _STATE_FILE
+    try:
+        saved = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"resume_from_checkpoint: {checkpoint} has no {_STATE_FILE}, so nobody knows which samples it "
+                         "was trained on: it was not saved by isocost.integrations.transformers. To train its weights "
+                         "on from the first sample, load them with from_pretrained") from None
+    except ValueError as error:
+        raise ValueError(f"resume_from_checkpoint: {file} is damaged: {error}") from None
+    loader.load_state_dict(saved)
+    trainer = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    at = divmod(trainer["global_step"], loader.steps_per_epoch)
+    if at != (saved["epoch"], saved["step"]):
+        raise ValueError(f"resume_from_checkpoint: {checkpoint} is after {trainer['global_step']} steps, which is "
+                         f"epoch {at[0]}, step {at[1]} of {loader.steps_per_epoch}, and its {file.name} is at epoch "
+                         f"{saved['epoch']}, step {saved['step']}: the data set or global_batch_size= have changed")
+
+
+def _load_renamed_weights(model: Any, checkpoint: pathlib.Path) -> None:
+    """Loads a checkpoint's weights where `save_pretrained` has written them by other names than the model's own, as
+    transformers 5 does for the vision-language models of Qwen. The Trainer would pass over them."""
+    file = checkpoint / SAFE_WEIGHTS_NAME
+    if not file.exists() or not isinstance(model, transformers.PreTrainedModel):
+        return
+    with safetensors.safe_open(file, "pt") as saved:
+        names = set(saved.keys())
+    if names <= set(model.state_dict()):
+        return
+    loaded = type(model).from_pretrained(checkpoint, dtype=model.dtype)
+    model.load_state_dict(loaded.state_dict())
+
+
+def _check_arguments(loader: Any, options: Mapping[str, Any]) -> None:
+    if isinstance(loader, DataLoader):
+        _check_loader(loader)
+    elif loader is not None:
+        raise TypeError(f"train_dataset is a {type(loader).__name__}: give an isocost.DataLoader, or use "
+                        "transformers.Trainer itself")
+    for name, why in _REFUSED_ARGUMENTS.items():
+        if options.get(name) is not None:
+            raise ValueError(f"{name}= cannot be used with an isocost.DataLoader: {why}: leave it out")
+
+
+def _check_loader(loader: DataLoader) -> None:
+    if loader.model is None:
+        raise ValueError("train_dataset: this isocost.DataLoader has no model=, so that its microbatches are no "
+                         "arguments of a model: give it the model's directory")
+    if loader.layout is not None:
+        raise ValueError(f"train_dataset: the loader has layout {loader.layout.file}, whose stages the Trainer does "
+                         "not know: leave layout= out")
+    if loader.endless:
+        raise ValueError("train_dataset: the Trainer counts epochs, and an endless loader has none: leave endless= out")
+
+
+def _check_settings(args: Any) -> None:
+    for name, (needed, why) in _REFUSED.items():
+        value = getattr(args, name, needed)
+        if value != needed:
+            raise ValueError(f"{name} = {value!r}: {why}")
+    if args.fsdp:
+        raise ValueError(f"fsdp = {args.fsdp!r}: a microbatch without pictures leaves out the encoder, whose shards "
+                         "the other ranks wait for: train with DistributedDataParallel, the default under torchrun")
+    defaults = {field.name: field.default for field in type(args).__dataclass_fields__.values()}
+    for name, instead in _IGNORED.items():
+        if name in defaults and getattr(args, name) != defaults[name]:
+            _LOG.warning("%s = %r has no effect with an isocost.DataLoader; in its place: %s", name,
+                         getattr(args, name), instead)
+
+
+def _check_model(loader: DataLoader, model: Any) -> None:
+    assert loader.model is not None
+    told = json.loads((pathlib.Path(loader.model) / "config.json").read_text(encoding="utf-8")).get("model_type")
+    trained = getattr(getattr(model, "config", None), "model_type", None)
+    if trained is not None and told is not None and trained != told:
+        raise ValueError(f"model is of type {trained}, and the loader prepares samples for {loader.model}, of type "
+                         f"{told}: give both the same directory")
+
+
+def _check_ranks(loader: DataLoader, processes: int, devices: int) -> None:
+    if devices > 1:
+        raise ValueError(f"the Trainer would use torch's DataParallel over {devices} devices in one process: start a "
+                         "process for each with torchrun, or choose one with CUDA_VISIBLE_DEVICES")
+    if loader.world_size != processes:
+        raise ValueError(f"the loader is for {loader.world_size} ranks, and the Trainer has {processes} processes: "
+                         "make the loader after torch.distributed.init_process_group or "
+                         "transformers.TrainingArguments, without rank= and world_size=")
+
+
+def _check_epochs(loader: DataLoader, args: Any) -> None:
+    if loader.epochs == 0:
+        return
+    wanted = args.max_steps / loader.steps_per_epoch if args.max_steps > 0 else args.num_train_epochs
+    if wanted > loader.epochs:
+        asked = f"max_steps = {args.max_steps}" if args.max_steps > 0 else f"num_train_epochs = {args.num_train_epochs}"
+        raise ValueError(f"{asked} needs {wanted:.4g} epochs of {loader.steps_per_epoch} steps, and the node has "
+                         f"{loader.epochs}: give the loader epochs=0, or more of them")
+
+
+@functools.lru_cache(maxsize=None)
+def _note_version() -> None:
+    if not transformers.__version__.startswith(_TESTED + "."):
+        _LOG.warning("isocost.integrations.transformers is tested with transformers %s, and this is %s", _TESTED,
+                     transformers.__version__)
+
+
+Trainer = trainer_class(transformers.Trainer)
