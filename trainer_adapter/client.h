@@ -23,7 +23,8 @@ void print_warnings(LogLevel level, std::string_view text);
 
 struct ClientOptions {
   std::string endpoint = "tcp://127.0.0.1:5800";
-  /// Data-parallel rank; with a layout, the number of the receiver (docs/layout.md).
+  /// Data-parallel rank; with a layout, the number of the receiver (docs/layout.md). kNoRank: the
+  /// client takes no place in a job, and only `welcome` says anything.
   std::int32_t rank = 0;
   std::int32_t world_size = 0;  ///< Number of ranks or receivers; 0 accepts the node's.
   /// Fingerprint of the layout, which the node must then serve; 0: unknown.

@@ -248,6 +248,7 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   }
   const auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
+  if (evaluation->decision == JoinDecision::kAnswer) return welcome(evaluation->job);
   if (evaluation->decision == JoinDecision::kJoin ||
       evaluation->decision == JoinDecision::kJoinOrRepeatStep) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));

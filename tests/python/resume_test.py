@@ -1,5 +1,6 @@
 """Exactly once through kills, restarts and changes of the number of ranks."""
 
+import concurrent.futures
 import json
 import pathlib
 import random
@@ -108,6 +109,27 @@ class Resume(ShardTest):
                 microbatch = next(iterator)
             self.assertEqual((microbatch.step, microbatch.index), (1, 0))
             self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (0, 1))
+
+    def test_ranks_may_ask_for_the_length_before_they_load_a_state(self):
+        _node, endpoint = self.serve("--global-batch-size", 16, "--microbatches", 2, "--correct", "off")
+
+        def rank(number):
+            loader = isocost.DataLoader(endpoint, rank=number, world_size=2, connect_timeout=TIMEOUT)
+            self.addCleanup(loader.close)
+            return loader
+
+        first, second = rank(0), rank(1)
+        lengths = [len(first), len(second), first.steps_per_epoch]
+        state = {**first.state_dict(), "step": 2}
+        first.load_state_dict(state)
+        with concurrent.futures.ThreadPoolExecutor(1) as others:
+            begun = others.submit(next, iter(first))
+            time.sleep(3)  # The second rank is late by more than the time in which ranks that disagree are refused.
+            self.assertEqual([len(second), len(second), second.steps_per_epoch], lengths)
+            second.load_state_dict(state)
+            microbatches = [begun.result(TIMEOUT), next(iter(second))]
+        self.assertEqual([(each.epoch, each.step, each.index) for each in microbatches], [(0, 2, 0)] * 2)
+        self.assertEqual(len(first), lengths[0])
 
     def test_a_state_that_0_1_wrote_is_read(self):
         written = json.loads((COMPATIBILITY / "saved_state.json").read_text())

@@ -117,6 +117,23 @@ TEST(Client, ReceivesEveryMicrobatchOnceInOrder) {
   EXPECT_EQ(node.counts().acknowledged[0].size(), 30U);
 }
 
+TEST(Client, WithoutARankReadsTheWelcomeAndTakesNoPlace) {
+  ScriptedNode node(server_options(), 5, kBytes);
+  ClientOptions options = client_options(node.endpoint());
+  const auto holder = Client::connect(options).value();
+  options.rank = kNoRank;
+  const auto asking = Client::connect(options).value();
+  EXPECT_EQ(asking->welcome().steps_per_epoch, holder->welcome().steps_per_epoch);
+  EXPECT_EQ(asking->welcome().session, 0U);
+  EXPECT_EQ(asking->next({}).error().code(), ErrorCode::kInvalidArgument);
+  asking->close();
+  EXPECT_EQ(read_all(*holder), first_steps(5));
+  holder->close();
+  EXPECT_TRUE(node.wait([](const auto& counts) { return counts.finished.contains(0); }));
+  EXPECT_EQ(node.counts().joined.size(), 1U);
+  EXPECT_FALSE(node.counts().finished.contains(kNoRank));
+}
+
 TEST(Client, IsNeverSentMoreThanItAskedFor) {
   ScriptedNode node(server_options(), 20, kBytes);
   ClientOptions options = client_options(node.endpoint());
@@ -202,7 +219,7 @@ TEST(Client, IsRefusedWithTheReason) {
     return client ? std::string("let in") : client.error().message();
   };
   EXPECT_NE(refusal(2, 0).find("serves ranks 0 to 1"), std::string::npos) << refusal(2, 0);
-  EXPECT_NE(refusal(-1, 0).find("out of range"), std::string::npos);
+  EXPECT_NE(refusal(kNoRank - 1, 0).find("out of range"), std::string::npos);
   EXPECT_NE(refusal(0, 4).find("world size of 4, the node serves 2"), std::string::npos)
       << refusal(0, 4);
   const auto holder = Client::connect(client_options(node.endpoint(), 1)).value();

@@ -49,6 +49,7 @@ std::string text_of(const Position& position) {
 HandOut::HandOut(const ClientOptions& options, Connection& connection)
     : prefetch_(std::clamp<std::uint32_t>(options.prefetch, 1, kMaxCredit)),
       prepares_ahead_(options.prepares_ahead),
+      receives_(options.rank != kNoRank),
       connection_(connection) {}
 
 void HandOut::begin_session(std::uint64_t session) {
@@ -122,6 +123,10 @@ Result<std::optional<Microbatch>> HandOut::next(const std::stop_token& stop) {
     return Error(ErrorCode::kInvalidArgument,
                  "next: another thread waits for a microbatch of this client. Take microbatches on "
                  "one thread, or connect a client for each rank");
+  }
+  if (!receives_) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "next: this client has no rank, and receives nothing: connect with one");
   }
   const MutexLock lock(mutex_);
   begin_wait();
@@ -217,7 +222,7 @@ bool HandOut::is_ready() const {
 // Grants credit so that `prefetch` microbatches are ready or on their way.
 void HandOut::top_up() {
   const std::uint32_t covered = credit_out_ + microbatches_ready_;
-  if (!session_ || covered >= prefetch_) return;
+  if (!session_ || !receives_ || covered >= prefetch_) return;
   const std::uint32_t more = prefetch_ - covered;
   connection_.send(Credit{more, *session_});
   credit_out_ += more;

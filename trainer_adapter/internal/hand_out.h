@@ -83,6 +83,7 @@ class HandOut {
 
   const std::uint32_t prefetch_;
   const bool prepares_ahead_;
+  const bool receives_;  // whether the client has a rank
   Connection& connection_;
   std::optional<EpochEnd> epoch_end_;    // used by the thread that calls `next` only
   std::atomic<bool> asked_for_ = false;  // whether a thread is in `next` or `wait`

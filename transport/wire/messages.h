@@ -50,8 +50,12 @@ inline constexpr std::size_t kMaxHardwareBytes = 128;
 inline constexpr std::size_t kMaxSampleKeyBytes = std::size_t{8} << 10;
 
 /// First message of a client.
+/// Hello::rank of a client that asks for the welcome alone: it takes no place in a job, and
+/// receives nothing else.
+inline constexpr std::int32_t kNoRank = -1;
+
 struct Hello {
-  std::int32_t rank = 0;        ///< Data-parallel rank, or number of the layout's receiver.
+  std::int32_t rank = 0;  ///< Data-parallel rank, or number of the layout's receiver; or kNoRank.
   std::int32_t world_size = 0;  ///< Number of ranks or receivers; 0 accepts the node's.
   /// Random; a client keeps it when it reconnects.
   std::array<std::uint8_t, 16> client_id{};

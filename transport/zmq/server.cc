@@ -99,6 +99,7 @@ class ServerImpl final : public Server {
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
   void let_in(const std::string& address, const Hello& hello, Welcome welcome);
+  void send_welcome(const std::string& address, std::uint64_t session, Welcome welcome);
   std::optional<Refusal> check_rank_is_free(const Hello& hello);
   bool has_left(std::int32_t rank);
   bool is_only_client(const Hello& hello);
@@ -265,12 +266,16 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
 void ServerImpl::hello(const std::string& address, const Hello& hello) {
   if (const auto failed = failure()) {
     send_to(address, *failed);
-    on_event_(ClientLeft{hello.rank, false});
+    if (hello.rank != kNoRank) on_event_(ClientLeft{hello.rank, false});
     return;
   }
   auto welcome =
       admit_({hello, holders_.is_same_client(hello), [&] { return check_rank_is_free(hello); },
               [&] { return is_only_client(hello); }});
+  if (welcome && hello.rank == kNoRank) {
+    send_welcome(address, 0, *std::move(welcome));
+    return;
+  }
   if (welcome) {
     if (auto refusal = check_rank_is_free(hello)) welcome = tl::unexpected(*std::move(refusal));
   }
@@ -290,11 +295,15 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
   on_event_(ClientJoined{hello.rank, same, received, session});
+  if (blocks_) welcome.shared_memory = blocks_->offer(hello.rank, session);
+  send_welcome(address, session, std::move(welcome));
+}
+
+void ServerImpl::send_welcome(const std::string& address, std::uint64_t session, Welcome welcome) {
   welcome.node_id = node_id_;
   welcome.session = session;
   welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
   welcome.heartbeat_timeout_ms = static_cast<std::uint32_t>(options_.heartbeat_timeout.count());
-  if (blocks_) welcome.shared_memory = blocks_->offer(hello.rank, session);
   send_to(address, welcome);
 }
 
@@ -474,15 +483,19 @@ void ServerImpl::fail(const Error& error, const std::optional<Position>& resume_
 
 }  // namespace
 
+std::string client_name(const Hello& hello) {
+  return hello.rank == kNoRank ? "a client" : "rank " + std::to_string(hello.rank);
+}
+
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
-  const std::string rank = "rank " + std::to_string(hello.rank);
-  if (hello.rank < 0 || hello.rank >= ranks) {
+  const std::string client = client_name(hello);
+  if (hello.rank < kNoRank || hello.rank >= ranks) {
     return Refusal{
         ErrorCode::kInvalidArgument,
-        rank + " is out of range: this node serves ranks 0 to " + std::to_string(ranks - 1)};
+        client + " is out of range: this node serves ranks 0 to " + std::to_string(ranks - 1)};
   }
   if (hello.world_size != 0 && hello.world_size != ranks) {
-    return Refusal{ErrorCode::kInvalidArgument, rank + " expects a world size of " +
+    return Refusal{ErrorCode::kInvalidArgument, client + " expects a world size of " +
                                                     std::to_string(hello.world_size) +
                                                     ", the node serves " + counted(ranks, "rank")};
   }

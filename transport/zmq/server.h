@@ -52,6 +52,9 @@ struct JoinRequest {
 /// holds a rank, and fills in the welcome's node id, session, heartbeat and time-out.
 using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest& request)>;
 
+/// Returns a client's name for people: "rank 3", or "a client" where it has no rank.
+std::string client_name(const Hello& hello);
+
 /// Returns a refusal if a client cannot be one of `ranks`: its number is out of range, or it
 /// expects another world size.
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);

@@ -26,6 +26,9 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
   const auto decision = evaluate_join(hello, same_client, job_.get(), options_.requirements);
   if (!decision) return tl::unexpected(decision.error());
   Evaluation evaluation{*decision, {}};
+  if (*decision == JoinDecision::kAnswer) {
+    evaluation.job.ranks = requested_ranks(hello, options_.requirements, job_.get());
+  }
   const bool joins =
       *decision == JoinDecision::kJoin || *decision == JoinDecision::kJoinOrRepeatStep;
   if (joins) {

@@ -47,8 +47,8 @@ class CurrentJob {
 
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;
-    /// Valid where the decision is kJoin or kJoinOrRepeatStep; its start is the step at which the
-    /// rank goes on.
+    /// Valid where the decision is kJoin or kJoinOrRepeatStep, where its start is the step at which
+    /// the rank goes on; where it is kAnswer, the number of ranks alone.
     JobTerms job;
   };
   /// See evaluate_join.
@@ -58,8 +58,8 @@ class CurrentJob {
   /// kDraining.
   tl::expected<JobTerms, Refusal> repeat_step() ISOCOST_EXCLUDES(mutex_);
   /// Begins the job that the client asks for. `alone`: no other client is connected. Errors: those
-  /// of new_job; retry_later where a job has other clients; kInvalidArgument once every rank is done
-  /// with the last epoch, after which nobody plans another step.
+  /// of new_job; retry_later where a job has other clients; kInvalidArgument once every rank is
+  /// done with the last epoch, after which nobody plans another step.
   tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone) ISOCOST_EXCLUDES(mutex_);
 
   // Functions for what clients say, on the socket's thread. Ranks that the job does not have are

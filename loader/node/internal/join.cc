@@ -17,15 +17,6 @@ std::string describe(std::int32_t ranks, const StartPoint& start) {
          std::to_string(start.step);
 }
 
-// Returns the number of ranks that the client asks for. A client that names none accepts the job's;
-// without a job it is the only rank.
-std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& requirements,
-                             const Job* job) {
-  if (requirements.receivers > 0) return static_cast<std::int32_t>(requirements.receivers);
-  if (hello.world_size > 0) return hello.world_size;
-  return job == nullptr ? 1 : job->ranks();
-}
-
 StartPoint requested_start(const Hello& hello, const Job* job) {
   if (hello.has_start) return {0, hello.start.epoch, hello.start.step, {}};
   return job == nullptr ? StartPoint{} : job->start();
@@ -36,13 +27,14 @@ StartPoint requested_start(const Hello& hello, const Job* job) {
 std::optional<Refusal> check_layout(const Hello& hello, const JoinRequirements& requirements) {
   const bool no_stages = hello.layout == 0 && !requirements.staged;
   if (hello.layout == requirements.layout || no_stages) return std::nullopt;
-  const std::string rank = "rank " + std::to_string(hello.rank);
+  const std::string client = client_name(hello);
   if (requirements.layout == 0) {
-    return Refusal{ErrorCode::kInvalidArgument,
-                   rank + " has a layout, but the node has none: start the node with the same one"};
+    return Refusal{
+        ErrorCode::kInvalidArgument,
+        client + " has a layout, but the node has none: start the node with the same one"};
   }
   return Refusal{ErrorCode::kInvalidArgument,
-                 rank +
+                 client +
                      (hello.layout == 0 ? " has no layout, but the node has one ("
                                         : " has another layout than the node (") +
                      requirements.options.plan.layout_file.string() +
@@ -55,6 +47,13 @@ tl::unexpected<Refusal> refuse(ErrorCode code, std::string reason) {
 
 }  // namespace
 
+std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& requirements,
+                             const Job* job) {
+  if (requirements.receivers > 0) return static_cast<std::int32_t>(requirements.receivers);
+  if (hello.world_size > 0) return hello.world_size;
+  return job == nullptr ? 1 : job->ranks();
+}
+
 tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_client,
                                                   const Job* job,
                                                   const JoinRequirements& requirements) {
@@ -65,6 +64,7 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
           check_saved_order(hello, requirements.cursor, requirements.options.plan.lookahead)) {
     return tl::unexpected(*std::move(refusal));
   }
+  if (hello.rank == kNoRank) return JoinDecision::kAnswer;
   if (job == nullptr) return JoinDecision::kNewJob;
   if (hello.job != 0 && hello.job != job->id()) {
     return refuse(ErrorCode::kCancelled,

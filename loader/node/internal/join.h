@@ -28,6 +28,7 @@ enum class JoinDecision : std::uint8_t {
   kJoinOrRepeatStep,
   kNewJob,  ///< The client asks for another job, which may begin when no other client is connected.
   kBeginAgain,  ///< The client asks for the start of this job, where its rank was already served.
+  kAnswer,      ///< The client has no rank, and asks for the welcome alone.
 };
 
 /// Decides whether a client that says hello belongs to `job` (null: there is none yet). Pure.
@@ -35,6 +36,11 @@ enum class JoinDecision : std::uint8_t {
 tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_client,
                                                   const Job* job,
                                                   const JoinRequirements& requirements);
+
+/// Returns the number of ranks that the client asks for. A client that names none accepts those of
+/// `job`; without a job (null) it is the only rank.
+std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& requirements,
+                             const Job* job);
 
 /// Returns the refusal for a client that asks for another job while clients of this one are
 /// connected: it tells the client to ask again later. If no client has trained on anything since

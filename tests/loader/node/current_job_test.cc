@@ -85,6 +85,14 @@ TEST_F(CurrentJobTest, AClientJoinsWhatAnotherBegan) {
   EXPECT_EQ(evaluation->job.ranks, 2);
 }
 
+TEST_F(CurrentJobTest, AClientWithoutARankLearnsTheNumberOfRanks) {
+  Hello hello;
+  hello.rank = kNoRank;
+  EXPECT_EQ(job_.evaluate(hello, false)->job.ranks, 1);
+  begin(3);
+  EXPECT_EQ(job_.evaluate(hello, false)->job.ranks, 3);
+}
+
 TEST_F(CurrentJobTest, AnotherJobWaitsForClientsToLeaveAndThenSupersedes) {
   const std::uint64_t first = begin(1);
   Hello other;

@@ -60,6 +60,19 @@ TEST_F(JoinTest, TheFirstClientBeginsAJob) {
   EXPECT_EQ(job->start().step, 5U);
 }
 
+TEST_F(JoinTest, AClientWithoutARankIsAnsweredWhateverTheJob) {
+  const Job job(1, 2, {0, 3, 1, {}}, {});
+  for (const Job* present : {static_cast<const Job*>(nullptr), &job}) {
+    EXPECT_EQ(evaluate(hello_of(kNoRank, 2), present), JoinDecision::kAnswer);
+    EXPECT_EQ(evaluate(hello_from(kNoRank, 2, 0, 0), present), JoinDecision::kAnswer);
+  }
+  requirements_.receivers = 3;
+  const auto refused = evaluate(hello_of(kNoRank, 2), &job);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("a client expects a world size of 2"));
+  EXPECT_FALSE(evaluate(hello_of(kNoRank - 1, 3), &job).has_value());
+}
+
 TEST_F(JoinTest, ClientsOfTheSameStartAndSizeJoin) {
   const Job job(1, 2, {}, {});
   EXPECT_EQ(evaluate(hello_of(1, 2), &job), JoinDecision::kJoin);
@@ -123,7 +136,7 @@ TEST_F(JoinTest, AClientOfAnEarlierJobIsRefusedForGood) {
 TEST_F(JoinTest, RanksOutOfRangeAreRefused) {
   const Job job(1, 2, {}, {});
   EXPECT_FALSE(evaluate(hello_of(2, 2), &job).has_value());
-  EXPECT_FALSE(evaluate(hello_of(-1, 2), &job).has_value());
+  EXPECT_FALSE(evaluate(hello_of(kNoRank - 1, 2), &job).has_value());
 }
 
 TEST_F(JoinTest, AStateOfAnotherOrderIsRefused) {

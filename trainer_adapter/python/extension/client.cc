@@ -418,6 +418,7 @@ void bind_microbatch(py::module_& module) {
 }  // namespace
 
 void bind_client(py::module_& module) {
+  module.attr("no_rank") = kNoRank;
   bind_microbatch(module);
   py::class_<PyClient>(module, "Client")
       .def(py::init([](const std::string& endpoint, std::int32_t rank, std::int32_t world_size,

@@ -32,6 +32,8 @@ clip_frames: int
 
 frames_behind_clip: int
 
+no_rank: int
+
 class Pin:
     def __call__(self) -> bool: ...
 

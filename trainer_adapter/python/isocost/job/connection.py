@@ -72,6 +72,7 @@ class Connection:
         self._address = address
         self._replica_group = replica_group
         self._preparation = preparation
+        self._welcome: Optional[Dict[str, Any]] = None  # The answer to a client that takes no place in the job.
         # What was taken from the client and could not be handed out; it is tried again.
         self._taken: Optional[Tuple[Any, Any]] = None
         self._waited_s = 0.0  # Seconds that the loop was blocked, and of which the client does not know yet.
@@ -92,7 +93,8 @@ class Connection:
         """Returns the client. Blocks until it is connected."""
         self.check_open()
         if self._resources.client is None:
-            client = self._connect() if self._replica_group is None else Replicas(self._replica_group, self._connect)
+            connect = functools.partial(self._connect, self._address.rank)
+            client = connect() if self._replica_group is None else Replicas(self._replica_group, connect)
             self._check_welcome(client)
             self.start = self.start._replace(cursor=client.welcome()["cursor"])
             self._resources.pipeline = self._pipeline(client)
@@ -100,7 +102,7 @@ class Connection:
         return self._resources.client
 
     def _check_welcome(self, client: Any) -> None:
-        """Raises ValueError, after it has left the node, if the model cannot take what that delivers."""
+        """Raises ValueError, after it has closed the client, if the model cannot take what the node delivers."""
         model, welcome = self._preparation.model, client.welcome()
         if model is None:
             return
@@ -118,9 +120,22 @@ class Connection:
                              "give it the same directory, as `isocost serve --model`")
 
     def welcome(self) -> Dict[str, Any]:
-        """Returns the node's welcome message. Blocks until the client is connected."""
-        welcome: Dict[str, Any] = self.client().welcome()
-        return welcome
+        """Returns the node's welcome message. Blocks until the node has answered. Before anything is received, it is
+        asked without a rank: what begins where the loader asks for its length might not begin where it is to."""
+        self.check_open()
+        if self._resources.client is not None:
+            found: Dict[str, Any] = self._resources.client.welcome()
+            return found
+        if self._welcome is None:
+            ask = functools.partial(self._connect, _isocost.no_rank)
+            client = ask() if self._replica_group is None else Replicas(self._replica_group, ask)
+            try:
+                self._check_welcome(client)
+                self._welcome = client.welcome()
+            finally:
+                client.close()
+            self.start = self.start._replace(cursor=self._welcome["cursor"])
+        return self._welcome
 
     def counts(self) -> Dict[str, Any]:
         """Returns the bytes copied from the socket into tensors, and the bytes of tensors that are held; "node" has the
@@ -144,7 +159,7 @@ class Connection:
         """Leaves the node. The next use connects again, and begins at `start`."""
         self.check_process()
         self.start = start
-        self._taken = None
+        self._taken = self._welcome = None
         self._resources.leave()
 
     def receive(self, whole_step: bool = False) -> Tuple[Optional[Microbatch], Any]:
@@ -181,9 +196,9 @@ class Connection:
         """Sends measured seconds, in the order of MODULES."""
         self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward)
 
-    def _connect(self) -> Any:
+    def _connect(self, rank: int) -> Any:
         address = self._address
-        return _isocost.Client(endpoint=address.endpoint, rank=address.rank, world_size=address.world_size,
+        return _isocost.Client(endpoint=address.endpoint, rank=rank, world_size=address.world_size,
                                layout=address.layout, prefetch=self._preparation.ahead,
                                connect_timeout_s=address.connect_timeout, start=(*self.start,),
                                server_key_file=address.curve_server_key, secret_key_file=address.curve_secret_key,
