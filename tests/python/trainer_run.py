@@ -85,17 +85,19 @@ def main():
     parser.add_argument("--dies-after", type=int)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--token-loss", action="store_true")
     parser.add_argument("--checkpointing", action="store_true")
     arguments = parser.parse_args()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         torch.distributed.init_process_group("gloo")
     model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model)
     limits = {"max_tokens": arguments.max_tokens} if arguments.max_tokens else {"microbatches": 2}
-    with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=8, **limits) as train:
+    loss = "token_loss" if arguments.token_loss else "model"
+    with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=8, loss=loss, **limits) as train:
         held_out = None
         if arguments.held_out:
             held_out = isocost.DataLoader(arguments.held_out, model=arguments.model, global_batch_size=4,
-                                          microbatches=1, shuffle=False)
+                                          microbatches=1, shuffle=False, loss=loss)
         if arguments.plain:
             plain(arguments, model, train, held_out)
         else:

@@ -94,6 +94,41 @@ class Training(unittest.TestCase):
         recomputed = self.run_with("qwen2_5_vl", "--max-tokens", "600", "--checkpointing", output="recomputed")
         self.assert_equal(recomputed, plain)
 
+    def test_token_loss(self):
+        plain = self.run_with("qwen2_5_vl", "--plain")
+        self.assert_equal(self.run_with("qwen2_5_vl", "--token-loss", output="token_loss"), plain)
+
+    def test_an_epoch_that_is_left_early_is_told_and_the_next_one_follows(self):
+        from isocost.integrations.transformers import Trainer
+
+        class LeavesEarly(transformers.TrainerCallback):
+            def on_step_end(self, args, state, control, **rest):
+                control.should_epoch_stop = state.global_step == 2
+
+        directory = self.model("qwen2_5_vl")
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+        settings = transformers.TrainingArguments(self.directory / "early", report_to=[], use_cpu=True,
+                                                  num_train_epochs=2, disable_tqdm=True, save_steps=4)
+        at = []
+        with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8,
+                                microbatches=2) as loader:
+            class Watched(Trainer):
+                def training_step(self, model, inputs, *rest):
+                    at.append((inputs[0].epoch, inputs[0].step))
+                    return super().training_step(model, inputs, *rest)
+
+            trainer = Watched(model, settings, train_dataset=loader, callbacks=[LeavesEarly()])
+            with self.assertLogs("isocost", "WARNING") as logs:
+                trainer.train()
+            self.assertIn("epoch 0 was left at step 2: the rest of it is not trained on", "".join(logs.output))
+            self.assertEqual(at, [(0, 0), (0, 1), *((1, step) for step in range(6))])
+            at.clear()
+            trainer.train(resume_from_checkpoint=self.directory / "early" / "checkpoint-4")
+            self.assertEqual(at[:5], [*((1, step) for step in range(2, 6)), (2, 0)])
+            at.clear()
+            trainer.train()
+            self.assertEqual(at[0], (0, 0))
+
     def test_qwen3_5_in_padded_rows(self):
         self.check("qwen3_5")
 
@@ -101,6 +136,9 @@ class Training(unittest.TestCase):
         family, more = "qwen2_5_vl", ("--max-tokens", "600")
         whole = self.run_with(family, *more, output="whole")
         self.run_with(family, *more, "--dies-after", DIES_AFTER, ranks=2, output="killed", expect=9)
+        unfinished = self.directory / "killed" / f"checkpoint-{SAVED + 2}"
+        unfinished.mkdir()  # A run that ends while it saves leaves this.
+        (unfinished / "isocost.json").write_text("{}")
         for ranks in (1, 3):
             shutil.copytree(self.directory / "killed", self.directory / f"resumed-{ranks}")
             found = self.run_with(family, *more, "--resume", ranks=ranks, output=f"resumed-{ranks}")
@@ -148,6 +186,8 @@ class Training(unittest.TestCase):
         self.addCleanup(others.close)
         with self.assertRaisesRegex(ValueError, "^the loader is for 2 ranks, and the Trainer has 1 process"):
             trainer(others)
+        with self.assertRaisesRegex(ValueError, "^eval_dataset: .* ends after 1 epoch,"):
+            trainer(plain, eval_dataset={"held out": loader(epochs=1)})
         with self.assertRaisesRegex(ValueError, "^max_steps = 20 needs 3.333 epochs of 6 steps, and the node has 2"):
             trainer(loader(epochs=2), {"max_steps": 20}).train()
         with self.assertRaisesRegex(ValueError, "^predict: "):
@@ -170,9 +210,8 @@ class Training(unittest.TestCase):
             trainer = Trainer(model, settings, train_dataset=loader)
             with self.assertRaisesRegex(ValueError, "checkpoint-4 has no isocost.json"):
                 trainer.train(resume_from_checkpoint=True)
-            state = loader.state_dict()
-            (checkpoint / "isocost.json").write_text(json.dumps({**state, "step": 3}))
-            with self.assertRaisesRegex(ValueError, "is after 4 steps, which is epoch 0, step 4 of 6.*epoch 0, step 3"):
+            (checkpoint / "isocost.json").write_text(json.dumps({"global_step": 3, "loader": loader.state_dict()}))
+            with self.assertRaisesRegex(ValueError, "is of step 4, and its isocost.json of step 3"):
                 trainer.train(resume_from_checkpoint=os.fspath(checkpoint))
             (checkpoint / "isocost.json").write_text("{")
             with self.assertRaisesRegex(ValueError, "isocost.json is damaged"):

@@ -60,8 +60,9 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
             losses, weights = loss(microbatch)
             samples = sum(weight != 0 for weight in microbatch.sample_weights)
             # They are added where the losses are, so that nothing waits for the device.
-            sums = sums.to(getattr(losses, "device", sums.device)) + torch.stack(
-                [torch.as_tensor(each, dtype=torch.float64) for each in (losses, weights, samples)])
+            device = getattr(losses, "device", sums.device)
+            sums = sums.to(device) + torch.stack([torch.as_tensor(each, dtype=torch.float64, device=device)
+                                                  for each in (losses, weights, samples)])
     losses, weights, samples = loader.sum_over_ranks(sums).tolist()
     if weights == 0:
         raise ValueError("evaluate: no sample with weight was delivered: the node has no epoch left (epochs=), or no "

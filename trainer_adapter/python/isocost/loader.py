@@ -298,7 +298,7 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         return self._begin(Iteration(self._take))
 
-    def begin_steps(self) -> Iterator[List[Any]]:
+    def begin_steps(self) -> Iteration:
         """Begins an iteration over steps. For isocost.steps."""
         if self._recorder.attached:
             raise ValueError("isocost.steps: the timers of attach measure one microbatch at a time, and a step has "

@@ -12,27 +12,31 @@ file of their own, isocost.json. Tested with transformers 5.24.
 """
 
 import contextlib
+import copy
 import functools
 import json
 import logging
 import os
 import pathlib
 import time
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 import safetensors
+import torch
 import transformers
 from transformers.trainer_utils import get_last_checkpoint, speed_metrics
-from transformers.utils import SAFE_WEIGHTS_NAME
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
+from isocost.counted import counted
 from isocost.evaluation import evaluate
+from isocost.iteration import Iteration
 from isocost.loader import DataLoader
 from isocost.microbatches.loss import token_loss
 from isocost.microbatches.microbatch import Microbatch
-from isocost.optimizer_steps import Steps, steps
+from isocost.optimizer_steps import Steps
 
 _LOG = logging.getLogger("isocost")
-_STATE_FILE = "isocost.json"
+_STATE_FILE, _TRAINER_FILE = "isocost.json", "trainer_state.json"
 _TESTED = "5.24"
 
 # Settings of TrainingArguments that contradict the loader: the value that they must have, and what to do instead.
@@ -41,7 +45,7 @@ _REFUSED = {
                                        "give microbatches= or max_tokens= to the loader"),
     "label_smoothing_factor": (0, "the model's own loss is used, which knows none"),
     "auto_find_batch_size": (False, "the loader's max_memory= keeps microbatches within the device's memory"),
-    "deepspeed": (None, "DeepSpeed's engine is not supported"),
+    "enable_jit_checkpoint": (False, "it saves before the optimizer steps, and the loader's state names the next step"),
 }
 # Settings that the loader takes the place of: where they differ from their defaults, a warning says what counts.
 _IGNORED = {
@@ -50,7 +54,8 @@ _IGNORED = {
     "dataloader_num_workers": "workers=",
     "dataloader_prefetch_factor": "prefetch=",
     "dataloader_persistent_workers": "nothing: the node's workers stay",
-    "ignore_data_skip": "nothing: a resumed run begins at the saved step without passing over data",
+    "dataloader_multiprocessing_context": "nothing: the node has threads",
+    "dataloader_in_order": "nothing: the order is that of the plan",
     "train_sampling_strategy": "shuffle=",
 }
 _REFUSED_ARGUMENTS = {
@@ -65,13 +70,14 @@ def trainer_class(base: type) -> type:
     """Returns a subclass of a Trainer, transformers.Trainer or a class derived from it, whose `train_dataset` is an
     isocost.DataLoader with `model=`, and whose `eval_dataset` may be one or a dict of such.
 
-    What it overrides is public, but for the counter of tokens. Its constructor takes the base's arguments by name,
-    after `model` and `args`.
+    What it overrides is public, but for the counter of tokens and the files of a checkpoint. Its constructor takes the
+    base's arguments by name, after `model` and `args`. `train` without a checkpoint begins at the loader's first step.
 
     Raises, from the constructor, before the first step: TypeError where train_dataset is another object; ValueError
-    where a setting or argument contradicts the loader, for a loader that is endless or has a layout, of another model
-    than the one to train, or made for another number of ranks; and from `train` for a checkpoint without the loader's
-    state or of another step, and where `max_steps` or `num_train_epochs` exceed the node's epochs."""
+    where a setting or argument contradicts a loader, for a loader that is endless or has a layout, of another model
+    than the one to train, or made for another number of ranks, and an evaluation's whose epochs end; and from `train`
+    for a checkpoint without the loader's state or of another step, and where `max_steps` or `num_train_epochs` exceed
+    the node's epochs."""
     return type(base.__name__, (_StepTraining, base), {"__module__": __name__, "__doc__": base.__doc__})
 
 
@@ -80,18 +86,39 @@ class _StepTraining:
 
     def __init__(self, model: Any = None, args: Any = None, **options: Any):
         loader = options.pop("train_dataset", None)
-        _check_arguments(loader, options)
+        if loader is not None and not isinstance(loader, DataLoader):
+            raise TypeError(f"train_dataset is a {type(loader).__name__}: give an isocost.DataLoader, or use "
+                            "transformers.Trainer itself")
+        evaluated = _loaders(options.get("eval_dataset"))
+        if loader is not None or evaluated:
+            _check_arguments(options)
         super().__init__(model=model, args=args, **options)  # type: ignore[call-arg]
         self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
+        for each in [*evaluated, *([] if loader is None else [loader])]:
+            _check_loader(each, self.model, self.accelerator.num_processes)
+        for each in evaluated:
+            _check_endless_epochs(each)
         if loader is None:
             return
-        # Not given above, where the Trainer would ask for its length: ranks connect once they know where to begin.
-        self.train_dataset = steps(loader)
+        self.train_dataset = _TrainSteps(loader)
         _check_settings(self.args)
-        _check_model(loader, self.model)
-        _check_ranks(loader, self.accelerator.num_processes, self.args.n_gpu)
+        self._check_engine()
         _note_version()
-        self.add_callback(_LoaderState(loader))
+        # The first, so that others see the epoch that it corrects.
+        self.callback_handler.callbacks.insert(0, _Epoch(loader))
+
+    def _check_engine(self) -> None:
+        """Raises ValueError where something else than DistributedDataParallel trains, by the settings or by what
+        `accelerate launch` has set."""
+        if self.is_deepspeed_enabled:
+            raise ValueError("deepspeed: its engine steps after each microbatch, which is not supported: train with "
+                             "DistributedDataParallel, the default under torchrun")
+        if self.is_fsdp_enabled or getattr(self, "is_distributed_loading_by_transformers", False):
+            raise ValueError("fsdp: a microbatch without pictures leaves out the encoder, whose shards the other ranks "
+                             "wait for: train with DistributedDataParallel, the default under torchrun")
+        if self.args.n_gpu > 1:
+            raise ValueError(f"the Trainer would use torch's DataParallel over {self.args.n_gpu} devices in one "
+                             "process: start a process for each with torchrun, or choose one with CUDA_VISIBLE_DEVICES")
 
     # Attributes of the Trainer.
     args: Any
@@ -102,7 +129,10 @@ class _StepTraining:
     callback_handler: Any
     train_dataset: Any
     eval_dataset: Any
-    add_callback: Any
+    optimizer: Any
+    is_in_train: bool
+    is_deepspeed_enabled: bool
+    is_fsdp_enabled: bool
 
     @property
     def _loader(self) -> Optional[DataLoader]:
@@ -133,12 +163,12 @@ class _StepTraining:
         if loader is None:
             return super().train(resume_from_checkpoint, *rest, **options)  # type: ignore[misc]
         if resume_from_checkpoint is True:
-            # Without one the Trainer says so.
-            resume_from_checkpoint = get_last_checkpoint(self.args.output_dir) or True
+            resume_from_checkpoint = _last_checkpoint(self.args.output_dir) or True  # Without one the Trainer says so.
         if isinstance(resume_from_checkpoint, (str, os.PathLike)):
             resume_from_checkpoint = os.fspath(resume_from_checkpoint)
-            _resume(loader, pathlib.Path(resume_from_checkpoint))
-            _load_renamed_weights(self.model, pathlib.Path(resume_from_checkpoint))
+            loader.load_state_dict(_saved_state(pathlib.Path(resume_from_checkpoint)))
+        else:
+            loader.load_state_dict({**loader.state_dict(), "epoch": 0, "step": 0})
         skips = self.args.ignore_data_skip
         self.args.ignore_data_skip = True  # The loader is at the step that comes next.
         try:
@@ -163,7 +193,7 @@ class _StepTraining:
             self._microbatch = microbatch
             no_sync = contextlib.nullcontext() if microbatch.last_of_step else self.accelerator.no_sync(model)
             with no_sync, loader.timed(microbatch):  # this rank's own seconds correct the cost model
-                loss = super().training_step(model, microbatch, None)  # type: ignore[misc]
+                loss = super().training_step(model, self._on_device(microbatch), None)  # type: ignore[misc]
             total = loss if total is None else total + loss
         self._microbatch = None
         return total
@@ -176,9 +206,13 @@ class _StepTraining:
         loss = loss * self.accelerator.num_processes
         return (loss, outputs) if return_outputs else loss
 
+    def _on_device(self, microbatch: Microbatch) -> Microbatch:
+        """Returns a copy on the device, whose pixels go there as bytes, and whose memory is free once it is dropped."""
+        return copy.copy(microbatch).to(self.args.device)
+
     def _share(self, model: Any, inputs: Any) -> Tuple[Any, Any]:
         """Returns the microbatch's share of the global batch's mean, and the model's outputs."""
-        if "labels" in inputs:
+        if "num_items_in_batch" in inputs:  # loss="model" of the loader
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True)  # type: ignore[misc]
             return loss, outputs
         assert self._microbatch is not None
@@ -193,6 +227,27 @@ class _StepTraining:
         track = super()._track_num_input_tokens  # type: ignore[misc]
         for each in inputs if isinstance(inputs, list) else [inputs]:
             track(each)
+
+    # Checkpoints
+
+    def _save_checkpoint(self, model: Any, trial: Any, *rest: Any) -> None:
+        loader = self._loader
+        if loader is not None and self.args.should_save:
+            # Before the Trainer's own files, so that a checkpoint that has all of those has this one.
+            directory = pathlib.Path(self._get_output_dir(trial=trial))  # type: ignore[attr-defined]
+            directory = directory / f"checkpoint-{self.state.global_step}"
+            directory.mkdir(parents=True, exist_ok=True)
+            saved = {"global_step": self.state.global_step, "loader": loader.state_dict()}
+            (directory / _STATE_FILE).write_text(json.dumps(saved), encoding="utf-8")
+        super()._save_checkpoint(model, trial, *rest)  # type: ignore[misc]
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: Any, model: Any = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
+        _load_renamed_weights(self.model, pathlib.Path(resume_from_checkpoint))
+
+    def _load_best_model(self) -> None:
+        super()._load_best_model()  # type: ignore[misc]
+        _load_renamed_weights(self.model, pathlib.Path(self.state.best_model_checkpoint))
 
     # Evaluation
 
@@ -214,7 +269,10 @@ class _StepTraining:
 
     def _evaluate_loader(self, loader: DataLoader, prefix: str) -> Dict[str, float]:
         trained, started = self.model.training, time.time()
+        self._prepare_to_evaluate()
         self.model.eval()
+        if callable(getattr(self.optimizer, "eval", None)):  # that of a schedule-free optimizer
+            self.optimizer.eval()
         try:
             found = evaluate(loader, self._loss_and_weight)
         finally:
@@ -226,9 +284,18 @@ class _StepTraining:
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
+    def _prepare_to_evaluate(self) -> None:
+        """Does what the Trainer's own evaluation does to a model that was not trained before: it computes in the
+        settings' precision, on their device."""
+        if not self.accelerator._models:  # noqa: SLF001 (as the Trainer asks)
+            self.accelerator.prepare_model(self.model, evaluation_mode=True)
+        if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
+            half = torch.float16 if self.args.fp16_full_eval else torch.bfloat16
+            self.model.to(dtype=half, device=self.args.device)
+
     def _loss_and_weight(self, microbatch: Microbatch) -> Tuple[Any, Any]:
         self._microbatch = microbatch
-        inputs = self._prepare_inputs(microbatch)  # type: ignore[attr-defined]
+        inputs = self._prepare_inputs(self._on_device(microbatch))  # type: ignore[attr-defined]
         with self.compute_loss_context_manager():  # type: ignore[attr-defined]
             share, _outputs = self._share(self.model, inputs)
         return share * microbatch.global_label_tokens, microbatch.label_tokens
@@ -240,79 +307,121 @@ class _StepTraining:
         return super().predict(test_dataset, *rest, **options)  # type: ignore[misc]
 
 
-class _LoaderState(transformers.TrainerCallback):  # type: ignore[misc]
-    """Keeps the loader's state beside each checkpoint, and the epoch that is logged."""
+class _TrainSteps(Steps):
+    """The steps of a loader, whose epochs follow each other as the loader counts them."""
+
+    def __init__(self, loader: DataLoader):
+        super().__init__(loader)
+        self._iteration: Optional[Iteration] = None  # The one that was begun last.
+
+    def __iter__(self) -> Iterator[List[Any]]:
+        self._iteration = self.loader.begin_steps()
+        return self._iteration
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the Trainer before each epoch, of which it counts as many steps as the first one has."""
+        if self._iteration is None or not self._iteration.is_under_way:
+            return  # The loader is where the epoch begins, or where the state that was loaded says.
+        state = self.loader.state_dict()
+        _LOG.warning("epoch %d was left at step %d: the rest of it is not trained on", state["epoch"], state["step"])
+        self.loader.set_epoch(state["epoch"] + 1)
+
+
+class _Epoch(transformers.TrainerCallback):  # type: ignore[misc]
+    """Corrects the epoch that is logged, which the Trainer counts from the step at which this run began."""
 
     def __init__(self, loader: DataLoader):
         self._loader = loader
 
     def on_step_end(self, _args: Any, state: Any, _control: Any, **_rest: Any) -> None:
-        # The Trainer counts from the step at which this run began.
         state.epoch = state.global_step / self._loader.steps_per_epoch
 
-    def on_save(self, args: Any, state: Any, _control: Any, **_rest: Any) -> None:
-        if not args.should_save:
-            return
-        file = pathlib.Path(args.output_dir) / f"checkpoint-{state.global_step}" / _STATE_FILE
-        begun = file.with_suffix(".begun")
-        begun.write_text(json.dumps(self._loader.state_dict()), encoding="utf-8")
-        begun.replace(file)
+
+def _last_checkpoint(output_dir: str) -> Optional[str]:
+    """Returns the last checkpoint that was saved to its end; else the last one, of which the reader says what it
+    lacks."""
+    folders = [folder for folder in pathlib.Path(output_dir).glob("checkpoint-*") if folder.name[11:].isdigit()]
+    whole = [folder for folder in folders if (folder / _TRAINER_FILE).exists() and (folder / _STATE_FILE).exists()]
+    if whole:
+        return str(max(whole, key=lambda folder: int(folder.name[11:])))
+    last: Optional[str] = get_last_checkpoint(output_dir) if folders else None
+    return last
 
 
-def _resume(loader: DataLoader, checkpoint: pathlib.Path) -> None:
-    """Loads the loader's state of a checkpoint. Raises ValueError where there is none, or it is of another step."""
+def _saved_state(checkpoint: pathlib.Path) -> Dict[str, Any]:
+    """Returns the loader's state of a checkpoint. Raises ValueError where there is none, or it is of another step."""
     file = checkpoint / _STATE_FILE
     try:
         saved = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"resume_from_checkpoint: {checkpoint} has no {_STATE_FILE}, so nobody knows which samples it "
-                         "was trained on: it was not saved by isocost.integrations.transformers. To train its weights "
-                         "on from the first sample, load them with from_pretrained") from None
-    except ValueError as error:
+        state: Dict[str, Any] = saved["loader"]
+        step = saved["global_step"]
+        trained = json.loads((checkpoint / _TRAINER_FILE).read_text(encoding="utf-8"))["global_step"]
+    except FileNotFoundError as error:
+        raise ValueError(f"resume_from_checkpoint: {checkpoint} has no {os.path.basename(error.filename)}: it was "
+                         "not saved by isocost.integrations.transformers, or a run ended while it saved it: give an "
+                         "earlier one, or True for the last whole one") from None
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"resume_from_checkpoint: {file} is damaged: {error}") from None
-    loader.load_state_dict(saved)
-    trainer = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    at = divmod(trainer["global_step"], loader.steps_per_epoch)
-    if at != (saved["epoch"], saved["step"]):
-        raise ValueError(f"resume_from_checkpoint: {checkpoint} is after {trainer['global_step']} steps, which is "
-                         f"epoch {at[0]}, step {at[1]} of {loader.steps_per_epoch}, and its {file.name} is at epoch "
-                         f"{saved['epoch']}, step {saved['step']}: the data set or global_batch_size= have changed")
+    if step != trained:
+        raise ValueError(f"resume_from_checkpoint: {checkpoint} is of step {trained}, and its {file.name} of step "
+                         f"{step}: files of two checkpoints are mixed there")
+    return state
 
 
 def _load_renamed_weights(model: Any, checkpoint: pathlib.Path) -> None:
     """Loads a checkpoint's weights where `save_pretrained` has written them by other names than the model's own, as
-    transformers 5 does for the vision-language models of Qwen. The Trainer would pass over them."""
-    file = checkpoint / SAFE_WEIGHTS_NAME
-    if not file.exists() or not isinstance(model, transformers.PreTrainedModel):
-        return
-    with safetensors.safe_open(file, "pt") as saved:
-        names = set(saved.keys())
-    if names <= set(model.state_dict()):
+    transformers 5 does for the vision-language models of Qwen. The Trainer passes over them."""
+    names = _saved_names(checkpoint)
+    if not isinstance(model, transformers.PreTrainedModel) or names <= set(model.state_dict()):
         return
     loaded = type(model).from_pretrained(checkpoint, dtype=model.dtype)
     model.load_state_dict(loaded.state_dict())
 
 
-def _check_arguments(loader: Any, options: Mapping[str, Any]) -> None:
-    if isinstance(loader, DataLoader):
-        _check_loader(loader)
-    elif loader is not None:
-        raise TypeError(f"train_dataset is a {type(loader).__name__}: give an isocost.DataLoader, or use "
-                        "transformers.Trainer itself")
+def _saved_names(checkpoint: pathlib.Path) -> Set[str]:
+    """Returns the names of the weights in a checkpoint of one or several files; empty where it has adapters alone."""
+    index, file = checkpoint / SAFE_WEIGHTS_INDEX_NAME, checkpoint / SAFE_WEIGHTS_NAME
+    if index.exists():
+        return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+    if not file.exists():
+        return set()
+    with safetensors.safe_open(file, "pt") as saved:
+        return set(saved.keys())
+
+
+def _loaders(data: Any) -> List[DataLoader]:
+    """Returns the loaders among an evaluation's data sets."""
+    found = data.values() if isinstance(data, dict) else [data]
+    return [each for each in found if isinstance(each, DataLoader)]
+
+
+def _check_arguments(options: Mapping[str, Any]) -> None:
     for name, why in _REFUSED_ARGUMENTS.items():
         if options.get(name) is not None:
             raise ValueError(f"{name}= cannot be used with an isocost.DataLoader: {why}: leave it out")
 
 
-def _check_loader(loader: DataLoader) -> None:
+def _check_loader(loader: DataLoader, model: Any, processes: int) -> None:
     if loader.model is None:
-        raise ValueError("train_dataset: this isocost.DataLoader has no model=, so that its microbatches are no "
-                         "arguments of a model: give it the model's directory")
+        raise ValueError(f"{loader!r} has no model=, so that its microbatches are no arguments of a model: give it the "
+                         "model's directory")
     if loader.layout is not None:
-        raise ValueError(f"train_dataset: the loader has layout {loader.layout.file}, whose stages the Trainer does "
-                         "not know: leave layout= out")
+        raise ValueError(f"{loader!r} has layout {loader.layout.file}, whose stages the Trainer does not know: leave "
+                         "layout= out")
     if loader.endless:
-        raise ValueError("train_dataset: the Trainer counts epochs, and an endless loader has none: leave endless= out")
+        raise ValueError(f"{loader!r}: the Trainer counts epochs, and an endless loader has none: leave endless= out")
+    _check_model(loader.model, model)
+    if loader.world_size != processes:
+        raise ValueError(f"the loader is for {loader.world_size} ranks, and the Trainer has {processes} processes: "
+                         "make the loader after torch.distributed.init_process_group or "
+                         "transformers.TrainingArguments, without rank= and world_size=")
+
+
+def _check_endless_epochs(loader: DataLoader) -> None:
+    if loader.epochs > 0:
+        epochs = counted(loader.epochs, "epoch")
+        raise ValueError(f"eval_dataset: {loader!r} ends after {epochs}, and each evaluation takes one: leave epochs= "
+                         "out")
 
 
 def _check_settings(args: Any) -> None:
@@ -320,9 +429,6 @@ def _check_settings(args: Any) -> None:
         value = getattr(args, name, needed)
         if value != needed:
             raise ValueError(f"{name} = {value!r}: {why}")
-    if args.fsdp:
-        raise ValueError(f"fsdp = {args.fsdp!r}: a microbatch without pictures leaves out the encoder, whose shards "
-                         "the other ranks wait for: train with DistributedDataParallel, the default under torchrun")
     defaults = {field.name: field.default for field in type(args).__dataclass_fields__.values()}
     for name, instead in _IGNORED.items():
         if name in defaults and getattr(args, name) != defaults[name]:
@@ -330,23 +436,12 @@ def _check_settings(args: Any) -> None:
                          getattr(args, name), instead)
 
 
-def _check_model(loader: DataLoader, model: Any) -> None:
-    assert loader.model is not None
-    told = json.loads((pathlib.Path(loader.model) / "config.json").read_text(encoding="utf-8")).get("model_type")
+def _check_model(directory: str, model: Any) -> None:
+    told = json.loads((pathlib.Path(directory) / "config.json").read_text(encoding="utf-8")).get("model_type")
     trained = getattr(getattr(model, "config", None), "model_type", None)
     if trained is not None and told is not None and trained != told:
-        raise ValueError(f"model is of type {trained}, and the loader prepares samples for {loader.model}, of type "
+        raise ValueError(f"model is of type {trained}, and the loader prepares samples for {directory}, of type "
                          f"{told}: give both the same directory")
-
-
-def _check_ranks(loader: DataLoader, processes: int, devices: int) -> None:
-    if devices > 1:
-        raise ValueError(f"the Trainer would use torch's DataParallel over {devices} devices in one process: start a "
-                         "process for each with torchrun, or choose one with CUDA_VISIBLE_DEVICES")
-    if loader.world_size != processes:
-        raise ValueError(f"the loader is for {loader.world_size} ranks, and the Trainer has {processes} processes: "
-                         "make the loader after torch.distributed.init_process_group or "
-                         "transformers.TrainingArguments, without rank= and world_size=")
 
 
 def _check_epochs(loader: DataLoader, args: Any) -> None:
