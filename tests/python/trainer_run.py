@@ -53,7 +53,7 @@ def plain(arguments, model, train, held_out):
     """Trains as the Trainer does, in a loop over steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     model.train()
-    done = 0
+    done = tokens = 0
     for _ in range(arguments.epochs):
         for step in isocost.steps(train):
             loss = 0.0
@@ -61,11 +61,12 @@ def plain(arguments, model, train, held_out):
                 share = model(**microbatch).loss
                 share.backward()
                 loss += share.item()
+                tokens += microbatch.tokens
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimizer.step()
             optimizer.zero_grad()
             done += 1
-            say(step=done, loss=loss, grad_norm=norm.item())
+            say(step=done, loss=loss, grad_norm=norm.item(), num_input_tokens_seen=tokens)
             if held_out and done % 3 == 0:
                 model.eval()
                 found = isocost.evaluate(held_out, lambda each: (model(**each).loss * each.global_label_tokens,

@@ -31,9 +31,9 @@ class Lines:
 
     def __init__(self, text):
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-        self.losses, self.norms, self.evaluated, self.epochs = (
+        self.losses, self.norms, self.evaluated, self.epochs, self.tokens = (
             {line["step"]: line[name] for line in lines if name in line}
-            for name in ("loss", "grad_norm", "eval_loss", "epoch"))
+            for name in ("loss", "grad_norm", "eval_loss", "epoch", "num_input_tokens_seen"))
         self.samples = {}
         for line in lines:
             if "ids" in line:
@@ -83,6 +83,7 @@ class Training(unittest.TestCase):
         for ranks in (1, 2):
             found = self.run_with(family, *more, ranks=ranks, output=f"{family}-{ranks}")
             self.assert_equal(found, plain)
+            self.assertEqual(found.tokens, plain.tokens)
             for epoch in (1, 2):
                 ids = [sample for step, of_step in found.samples.items() if (step - 1) * 2 // STEPS == epoch - 1
                        for sample in of_step]

@@ -219,14 +219,22 @@ class _StepTraining:
         outputs = model(**inputs)
         return token_loss(outputs.logits, self._microbatch), outputs
 
+    # The next two count tokens, without padding: to ask a microbatch for `input_ids` would make all arguments of the
+    # model again, on the CPU.
+
     def floating_point_ops(self, inputs: Any) -> int:
-        counted = super().floating_point_ops  # type: ignore[misc]
-        return sum(map(counted, inputs)) if isinstance(inputs, list) else int(counted(inputs))
+        if self._loader is None:
+            return int(super().floating_point_ops(inputs))  # type: ignore[misc]
+        tokens = sum(microbatch.tokens for microbatch in inputs)
+        return int(6 * tokens * self.model.num_parameters(exclude_embeddings=True))
 
     def _track_num_input_tokens(self, inputs: Any) -> None:
-        track = super()._track_num_input_tokens  # type: ignore[misc]
-        for each in inputs if isinstance(inputs, list) else [inputs]:
-            track(each)
+        loader = self._loader
+        if loader is None:
+            super()._track_num_input_tokens(inputs)  # type: ignore[misc]
+        elif self.args.include_num_input_tokens_seen != "no":
+            tokens = torch.tensor(sum(microbatch.tokens for microbatch in inputs), dtype=torch.int64)
+            self.state.num_input_tokens_seen += int(loader.sum_over_ranks(tokens))
 
     # Checkpoints
 

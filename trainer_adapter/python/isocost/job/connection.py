@@ -73,7 +73,7 @@ class Connection:
         self._replica_group = replica_group
         self._preparation = preparation
         self._welcome: Optional[Dict[str, Any]] = None  # The answer to a client that takes no place in the job.
-        # What was taken from the client and could not be handed out; it is tried again.
+        # Taken from the client and not handed out yet: a microbatch that could not be is tried again.
         self._taken: Optional[Tuple[Any, Any]] = None
         self._waited_s = 0.0  # Seconds that the loop was blocked, and of which the client does not know yet.
 
