@@ -246,6 +246,9 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   if (steps_.continues(hello.start.cursor, hello.start.step)) {
     hello.start.cursor = steps_.fingerprint();
   }
+  // Asked first: clients that turn out to have left are reported with what they sent last, on which
+  // the decision depends.
+  const bool alone = request.is_only_client();
   const auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
   if (evaluation->decision == JoinDecision::kAnswer) return welcome(evaluation->job);
@@ -254,17 +257,15 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
     steps_.receive_state(hello.start.cost_model_state);
     const bool repeats = evaluation->decision == JoinDecision::kJoinOrRepeatStep;
-    if (repeats && request.is_only_client()) return repeat_step(hello);
+    if (repeats && alone) return repeat_step(hello);
     return welcome(evaluation->job);
   }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
   if (auto refusal = check_saved_position(hello, epochs, parts_.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
-  // The next two checks ask the other clients, and report those that turn out to have left.
   if (evaluation->decision == JoinDecision::kBeginAgain) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
   }
-  const bool alone = request.is_only_client();
   // Stored before the job begins, since planning begins with it.
   steps_.receive_state(hello.start.cost_model_state);
   const auto job = job_.begin(hello, alone);

@@ -45,6 +45,8 @@ constexpr std::chrono::milliseconds kLinger{1000};
 // Time within which a peer must authenticate; otherwise it is disconnected.
 constexpr std::chrono::milliseconds kHandshake{5000};
 constexpr std::int32_t kEveryRank = -1;
+// Messages that are read at once to find those of a client that is gone. A flood of others ends it.
+constexpr std::size_t kMostReadAhead = 100'000;
 constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill the log
 
 using Messages = std::vector<std::vector<zmq::message_t>>;
@@ -96,12 +98,14 @@ class ServerImpl final : public Server {
   void loop(const std::stop_token& stop);
   void send_queued();
   void receive_all();
+  std::vector<zmq::message_t> next_frames();
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
   void let_in(const std::string& address, const Hello& hello, Welcome welcome);
   void send_welcome(const std::string& address, std::uint64_t session, Welcome welcome);
   std::optional<Refusal> check_rank_is_free(const Hello& hello);
   bool has_left(std::int32_t rank);
+  void take_unread(const std::string& address);
   bool is_only_client(const Hello& hello);
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
@@ -136,6 +140,7 @@ class ServerImpl final : public Server {
   // Used by the thread only:
   RankHolders holders_{options_.heartbeat + std::chrono::milliseconds(100)};
   StrangerAnswers answers_;
+  std::deque<std::vector<zmq::message_t>> unread_;  // received, and not handled yet
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
   std::jthread thread_;  // declared last, so it is joined first
@@ -240,11 +245,18 @@ void ServerImpl::loop(const std::stop_token& stop) {
 void ServerImpl::receive_all() {
   // The number is bounded so that a flood of requests cannot delay microbatches without end.
   for (int i = 0; i < 1000; ++i) {
-    const std::vector<zmq::message_t> frames = receive_frames(router_);
+    const std::vector<zmq::message_t> frames = next_frames();
     if (frames.empty()) return;
     if (frames.size() != 2) continue;  // clients send one frame per message
     handle(frames[0].to_string(), bytes_of(frames[1]));
   }
+}
+
+std::vector<zmq::message_t> ServerImpl::next_frames() {
+  if (unread_.empty()) return receive_frames(router_);
+  std::vector<zmq::message_t> frames = std::move(unread_.front());
+  unread_.pop_front();
+  return frames;
 }
 
 void ServerImpl::handle(const std::string& address, std::span<const std::byte> frame) {
@@ -327,14 +339,38 @@ std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
 // Returns whether the client's connection is gone: the rank of a killed trainer is then free at
 // once, without waiting for the time-out.
 bool ServerImpl::has_left(std::int32_t rank) {
-  const std::string* address = holders_.address_of(rank);
-  if (address == nullptr) return true;
-  if (send_to(*address, Heartbeat{})) return false;
-  leave(rank, false);
+  const std::string* held = holders_.address_of(rank);
+  if (held == nullptr) return true;
+  const std::string address = *held;
+  if (send_to(address, Heartbeat{})) return false;
+  take_unread(address);  // its last acknowledgement, and that it leaves
+  if (holders_.rank_of(address)) leave(rank, false);
   return true;
 }
 
+// Takes what the client at an address has sent that was not handled yet. Its connection is gone: it
+// sends nothing more, and gets no answer.
+void ServerImpl::take_unread(const std::string& address) {
+  for (std::size_t i = 0; i < kMostReadAhead; ++i) {
+    std::vector<zmq::message_t> frames = receive_frames(router_);
+    if (frames.empty()) break;
+    unread_.push_back(std::move(frames));
+  }
+  for (std::vector<zmq::message_t>& frames : std::exchange(unread_, {})) {
+    if (frames.size() != 2 || frames[0].to_string_view() != address) {
+      unread_.push_back(std::move(frames));
+      continue;
+    }
+    const auto message = decode(bytes_of(frames[1]));
+    const auto rank = holders_.heard(address);
+    if (message && rank) take(*rank, *message);
+  }
+}
+
+// Returns whether no other client is connected. The client that had the rank is asked first: what
+// it sent last decides where the rank goes on.
 bool ServerImpl::is_only_client(const Hello& hello) {
+  if (holders_.is_held_by_another(hello) && !has_left(hello.rank)) return false;
   const auto holders = holders_.all();
   return std::all_of(holders.begin(), holders.end(), [&](const auto& holder) {
     const bool itself = holder.first == hello.rank && holders_.is_same_client(hello);

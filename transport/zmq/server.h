@@ -44,7 +44,8 @@ struct JoinRequest {
   /// Returns a refusal if another client holds the rank: kAlreadyExists if that one is known to be
   /// alive, kUnavailable (ask again) until it has answered or is considered lost.
   std::function<std::optional<Refusal>()> check_rank_is_free;
-  /// Returns whether no other client is alive. Sends a message to each of them.
+  /// Returns whether no other client is alive. Sends a message to each of them; what those that
+  /// have left had sent before is reported first, and then that they left.
   std::function<bool()> is_only_client;
 };
 

@@ -189,14 +189,16 @@ std::optional<CurrentJob::BlockedRanks> CurrentJob::blocked_ranks(std::uint64_t 
 }
 
 std::optional<std::int32_t> CurrentJob::missing_rank(std::uint64_t job,
-                                                     std::chrono::nanoseconds least) const {
+                                                     std::chrono::nanoseconds least) {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (!serves(job)) return std::nullopt;
   const auto rank = job_->queue().unfinished_absent_rank();
   const bool has_gone = rank && job_->joined_before(*rank);
   if (!has_gone || now - job_->absent_since(*rank) < least) return std::nullopt;
-  return rank;
+  if (!job_->queue().excuse(*rank)) return rank;
+  changed_.notify_all();
+  return std::nullopt;
 }
 
 void CurrentJob::drain() {

@@ -121,8 +121,9 @@ class CurrentJob {
 
   /// Returns the rank that alone keeps the job from its end: see
   /// DeliveryQueue::unfinished_absent_rank. Returns nothing where it has been away for less than
-  /// `least`, or another job has begun.
-  std::optional<std::int32_t> missing_rank(std::uint64_t job, std::chrono::nanoseconds least) const
+  /// `least`, or another job has begun. One that has been away for longer, and only was not sent
+  /// the end of the last epoch, counts as done from now on.
+  std::optional<std::int32_t> missing_rank(std::uint64_t job, std::chrono::nanoseconds least)
       ISOCOST_EXCLUDES(mutex_);
 
   // Functions for any thread.

@@ -57,6 +57,7 @@ void DeliveryQueue::seek_after(std::size_t number, const std::optional<Position>
 void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& received) {
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
   state.present = true;
+  state.needs_end = true;
   state.credit = 0;
   // Acknowledged microbatches are no longer held, even if a client claims to have received less.
   std::optional<Position> after = state.acknowledged;
@@ -66,8 +67,22 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
   seek_after(static_cast<std::size_t>(rank), after);
 }
 
-void DeliveryQueue::leave(std::int32_t rank) {
-  ranks_.at(static_cast<std::size_t>(rank)).present = false;
+void DeliveryQueue::leave(std::int32_t rank, bool announced) {
+  Rank& state = ranks_.at(static_cast<std::size_t>(rank));
+  state.present = false;
+  state.needs_end = !announced;
+  drop_finished();
+}
+
+bool DeliveryQueue::excuse(std::int32_t rank) {
+  Rank& state = ranks_.at(static_cast<std::size_t>(rank));
+  state.needs_end = false;
+  if (!finished(rank)) {
+    state.needs_end = true;
+    return false;
+  }
+  drop_finished();
+  return true;
 }
 
 void DeliveryQueue::grant(std::int32_t rank, std::uint32_t microbatches) {
@@ -135,7 +150,9 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
 bool DeliveryQueue::done_with(std::size_t receiver, std::uint64_t number) const {
   const Rank& rank = ranks_[receiver];
   const Entry& entry = *entry_at(number);
-  if (entry.step == nullptr) return rank.entry > number;
+  if (entry.step == nullptr) {
+    return rank.entry > number || (entry.end.last_epoch && !rank.needs_end);
+  }
   return rank.acknowledged && *rank.acknowledged >= entry.step->last_position(receiver);
 }
 

@@ -40,7 +40,9 @@ class DeliveryQueue {
   /// Gives the rank to a client, with no credit. Delivery goes on after `received`, or, without it,
   /// after the last microbatch that was acknowledged.
   void join(std::int32_t rank, const std::optional<Position>& received);
-  void leave(std::int32_t rank);
+  /// Takes the rank from its client. `announced`: the client said so, and needs no end of the last
+  /// epoch; one that is lost may come back for it.
+  void leave(std::int32_t rank, bool announced);
   void grant(std::int32_t rank, std::uint32_t microbatches);
   /// Records that the rank has trained on everything up to `position`. Ignores positions that were
   /// acknowledged before or never sent.
@@ -89,6 +91,9 @@ class DeliveryQueue {
   /// pushed, some rank has acknowledged everything, and so has every rank that has a client:
   /// nothing more can then happen without the returned rank.
   std::optional<std::int32_t> unfinished_absent_rank() const;
+  /// Counts an absent rank as done that has acknowledged everything, though it was not sent the end
+  /// of the last epoch. Returns false, and changes nothing, where it has not.
+  bool excuse(std::int32_t rank);
   /// A rank that has not acknowledged all of the oldest step.
   struct Behind {
     std::int32_t rank = 0;
@@ -99,9 +104,13 @@ class DeliveryQueue {
   };
   /// Returns the ranks that keep the oldest step held; empty where no step is held.
   std::vector<Behind> behind() const;
-  /// Returns whether every rank was sent the end of the last epoch and has acknowledged every
-  /// microbatch.
+  /// Returns whether every rank has acknowledged every microbatch, and was sent the end of the last
+  /// epoch or has left without it.
   bool finished() const;
+  /// Returns whether that holds for the rank.
+  bool finished(std::int32_t rank) const {
+    return complete_ && done_with_all(static_cast<std::size_t>(rank));
+  }
   /// Returns the step of a position while it is held, and for kReportSteps further steps, since a
   /// device may finish what is reported after the loop has moved on; null otherwise.
   std::shared_ptr<const SealedStep> find(const Position& position) const;
@@ -113,6 +122,7 @@ class DeliveryQueue {
   };
   struct Rank {
     bool present = false;
+    bool needs_end = true;  // whether the end of the last epoch must still be sent
     bool begun = false;
     std::uint32_t credit = 0;
     std::uint64_t entry = 0;       // number of the entry to send next

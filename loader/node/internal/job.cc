@@ -19,7 +19,7 @@ void Job::join(const ClientJoined& joined) {
 
 void Job::leave(std::int32_t rank, bool lost, MonotonicTime now) {
   if (rank < 0 || rank >= ranks_) return;  // a client of the job before, or one that never joined
-  queue_.leave(rank);
+  queue_.leave(rank, !lost);
   at(rank).present = false;
   at(rank).joined_before = true;
   at(rank).lost = lost;
@@ -34,6 +34,14 @@ bool Job::all_joined() const {
 bool Job::any_lost() const {
   return std::any_of(ranks_state_.begin(), ranks_state_.end(),
                      [](const Rank& rank) { return rank.lost; });
+}
+
+bool Job::any_gave_up() const {
+  for (std::int32_t rank = 0; rank < ranks_; ++rank) {
+    const bool left = at(rank).joined_before && !at(rank).present;
+    if (left && !queue_.finished(rank)) return true;
+  }
+  return false;
 }
 
 bool Job::all_left() const { return present() == 0; }

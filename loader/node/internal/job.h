@@ -39,6 +39,9 @@ class Job {
   /// Returns whether every rank has had a client. A client that left before it joined counts, too.
   bool all_joined() const;
   bool all_left() const;
+  /// Returns whether a rank's client left before the rank had trained on everything, and no other
+  /// has taken its place.
+  bool any_gave_up() const;
   /// Returns whether a rank's client is lost, and no other has taken its place.
   bool any_lost() const;
   /// Returns the number of ranks that have a client now.

@@ -41,6 +41,12 @@ std::optional<Refusal> check_layout(const Hello& hello, const JoinRequirements& 
                      "): start both with this file"};
 }
 
+// Returns whether a run may have ended that the new client of `rank` did not belong to. Where all
+// ranks that have left were done with everything, a rank that never came before is merely late.
+bool has_ended(const Job& job, std::int32_t rank) {
+  return job.joined_before(rank) || job.any_gave_up();
+}
+
 tl::unexpected<Refusal> refuse(ErrorCode code, std::string reason) {
   return tl::unexpected(Refusal{code, std::move(reason)});
 }
@@ -75,7 +81,9 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
   const bool reconnects = hello.job != 0 || same_client;
   if (reconnects) return JoinDecision::kJoin;
   if (!hello.has_start) {
-    return job->queue().inside_step() ? JoinDecision::kJoinOrRepeatStep : JoinDecision::kJoin;
+    return job->queue().inside_step() && has_ended(*job, hello.rank)
+               ? JoinDecision::kJoinOrRepeatStep
+               : JoinDecision::kJoin;
   }
   return job->queue().begun(hello.rank) ? JoinDecision::kBeginAgain : JoinDecision::kJoin;
 }

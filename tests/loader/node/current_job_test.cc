@@ -441,5 +441,27 @@ TEST_F(CurrentJobTest, NamesTheRankThatIsMissingAtTheEndWhenItHasBeenAwayForLong
   EXPECT_FALSE(job_.missing_rank(job, 2s).has_value());  // it may come back
 }
 
+// A trainer that ends without closing its loader may not be told the end.
+TEST_F(CurrentJobTest, EndsWithoutALostRankThatHasTrainedOnEverything) {
+  const std::uint64_t job = begin(2);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 2, 1)));
+  join(0, 1);
+  join(1, 1);
+  while (next_rank(job)) {
+  }
+  job_.acknowledge(0, {0, 0, 0});
+  job_.acknowledge(1, {0, 0, 0});
+  job_.leave(0, true);
+  ASSERT_TRUE(job_.push(job, end_of_epoch(0, true)));
+  while (next_rank(job)) {
+  }
+  clock_.advance(1s);
+  EXPECT_FALSE(job_.missing_rank(job, 2s).has_value());
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::NothingToSend>(next(job).value()));
+  clock_.advance(1s);
+  EXPECT_FALSE(job_.missing_rank(job, 2s).has_value());
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(next(job).value()));
+}
+
 }  // namespace
 }  // namespace isocost

@@ -122,7 +122,7 @@ TEST(DeliveryQueue, NobodyCanHaveWhatWasNeverSent) {
   drain(queue);
   queue.acknowledge(0, {0, 0, 1});
   queue.acknowledge(0, {~0U, ~0U, ~0U});
-  queue.leave(0);
+  queue.leave(0, false);
   queue.join(0, Position{5, 5, 5});
   queue.grant(0, 4);
   EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "0:0.0.1", "0:0.1.0", "0:0.1.1", "0:end 0"}));
@@ -134,7 +134,7 @@ TEST(DeliveryQueue, AFreshClientGetsWhatWasNotAcknowledged) {
   queue.grant(0, 3);
   drain(queue);
   queue.acknowledge(0, {0, 0, 0});
-  queue.leave(0);
+  queue.leave(0, false);
   queue.join(0, {});
   queue.grant(0, 4);
   EXPECT_EQ(drain(queue), (Texts{"0:0.0.1", "0:0.1.0", "0:0.1.1", "0:end 0"}));
@@ -144,7 +144,7 @@ TEST(DeliveryQueue, ACreditDoesNotOutliveItsClient) {
   DeliveryQueue queue = small_queue();
   queue.join(0, {});
   queue.grant(0, 9);
-  queue.leave(0);
+  queue.leave(0, false);
   queue.join(0, {});
   EXPECT_TRUE(drain(queue).empty());
 }
@@ -187,6 +187,65 @@ TEST(DeliveryQueue, FinishesWhenEverybodyAcknowledgedEverything) {
   EXPECT_TRUE(queue.finished());
 }
 
+// A client under load says hello again, and its end is due once more when it closes.
+TEST(DeliveryQueue, OwesNoEndToARankThatSaidThatItLeaves) {
+  DeliveryQueue queue(1);
+  queue.push(step(0, 0, 1));
+  queue.push(end_of_epoch(0, false));
+  queue.push(step(1, 0, 1));
+  queue.push(end_of_epoch(1, true));
+  queue.join(0, {});
+  queue.grant(0, 9);
+  drain(queue);
+  queue.join(0, Position{1, 0, 0});
+  queue.acknowledge(0, {1, 0, 0});
+  EXPECT_FALSE(queue.finished());
+  DeliveryQueue lost = queue;
+  queue.leave(0, true);
+  EXPECT_TRUE(queue.finished());
+  lost.leave(0, false);
+  EXPECT_FALSE(lost.finished()) << "a lost client may come back for the end";
+  lost.join(0, {});
+  EXPECT_EQ(drain(lost), (Texts{"0:end 1"}));
+  EXPECT_TRUE(lost.finished());
+}
+
+TEST(DeliveryQueue, AnAnnouncedLeaveIsNotAnAcknowledgement) {
+  DeliveryQueue queue(1);
+  queue.push(step(0, 0, 2));
+  queue.push(end_of_epoch(0, true));
+  queue.join(0, {});
+  queue.grant(0, 9);
+  drain(queue);
+  queue.acknowledge(0, {0, 0, 0});
+  queue.leave(0, true);
+  EXPECT_FALSE(queue.finished(0));
+  EXPECT_FALSE(queue.excuse(0));
+  EXPECT_FALSE(queue.finished());
+  queue.join(0, {});
+  queue.grant(0, 9);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.0.1", "0:end 0"}));
+}
+
+TEST(DeliveryQueue, ExcusesALostRankThatLacksTheEndAlone) {
+  DeliveryQueue queue(2);
+  queue.push(step(0, 0, 1));
+  for (const std::int32_t rank : {0, 1}) {
+    queue.join(rank, {});
+    queue.grant(rank, 9);
+  }
+  drain(queue);
+  queue.acknowledge(0, {0, 0, 0});
+  queue.acknowledge(1, {0, 0, 0});
+  queue.leave(0, false);
+  EXPECT_FALSE(queue.excuse(0)) << "more may be pushed";
+  queue.push(end_of_epoch(0, true));
+  EXPECT_EQ(drain(queue), (Texts{"1:end 0"}));
+  EXPECT_EQ(queue.unfinished_absent_rank(), 0);
+  EXPECT_TRUE(queue.excuse(0));
+  EXPECT_TRUE(queue.finished());
+}
+
 // What a device has finished is reported when the loop has moved on.
 TEST(DeliveryQueue, FindsStepsThatAreHeldAndTheLastFewThatWere) {
   DeliveryQueue queue(1);
@@ -224,7 +283,7 @@ TEST(DeliveryQueue, CountsWhatWasAcknowledged) {
     queue.acknowledge(1, again);
   }
   // What is sent again counts once.
-  queue.leave(1);
+  queue.leave(1, false);
   queue.join(1, {});
   queue.grant(1, 4);
   drain(queue);
@@ -297,7 +356,7 @@ TEST(DeliveryQueue, TellsHowMuchItHolds) {
   EXPECT_EQ(queue.depth().oldest, (Position{0, 1, 0}));
   EXPECT_EQ(queue.depth().unacknowledged, 0U);
   // It comes back with nothing: what it has not acknowledged waits again.
-  queue.leave(0);
+  queue.leave(0, false);
   queue.join(0, {});
   EXPECT_EQ(queue.depth().planned, 1U);
 }
@@ -345,7 +404,7 @@ TEST(DeliveryQueue, NamesTheAbsentRankThatAloneKeepsItFromItsEnd) {
     queue.grant(rank, 9);
   }
   drain(queue);
-  queue.leave(1);
+  queue.leave(1, false);
   EXPECT_FALSE(queue.unfinished_absent_rank().has_value());  // rank 0 still trains
   queue.acknowledge(0, {0, 1, 1});
   EXPECT_EQ(queue.unfinished_absent_rank(), 1);

@@ -124,6 +124,40 @@ TEST_F(JoinTest, ANewRunInsideAStepRepeatsTheStep) {
   EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoin) << "every step is over";
 }
 
+// On a busy machine, a rank may first come when the others are through: repeating the step would
+// then wait for them without end.
+TEST_F(JoinTest, ALateRankJoinsARunWhoseOtherRanksAreThrough) {
+  Job job(1, 3, {}, {});
+  job.queue().push(make_step(0, 0, 3, 1));
+  job.queue().push(end_of_epoch(0, true));
+  for (const std::int32_t rank : {0, 1}) {
+    job.join({rank, false, {}, 1});
+    job.queue().grant(rank, 4);
+  }
+  while (job.queue().next()) {
+  }
+  for (const std::int32_t rank : {0, 1}) job.queue().acknowledge(rank, {0, 0, 0});
+  job.leave(0, false, {});
+  EXPECT_EQ(evaluate(hello_of(2), &job), JoinDecision::kJoin);
+  EXPECT_EQ(evaluate(hello_of(0), &job), JoinDecision::kJoinOrRepeatStep) << "it had come before";
+  job.leave(1, true, {});
+  EXPECT_EQ(evaluate(hello_of(2), &job), JoinDecision::kJoin) << "it was sent the end";
+}
+
+TEST_F(JoinTest, ALateRankRepeatsTheStepThatAnotherLeft) {
+  Job job(1, 2, {}, {});
+  job.queue().push(make_step(0, 0, 2, 2));
+  job.queue().push(end_of_epoch(0, true));
+  job.join({0, false, {}, 1});
+  job.queue().grant(0, 4);
+  while (job.queue().next()) {
+  }
+  job.queue().acknowledge(0, {0, 0, 0});
+  EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoin) << "rank 0 still trains";
+  job.leave(0, false, {});
+  EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoinOrRepeatStep);
+}
+
 TEST_F(JoinTest, AClientOfAnEarlierJobIsRefusedForGood) {
   const Job job(2, 1, {}, {});
   Hello hello = hello_of(0, 1);

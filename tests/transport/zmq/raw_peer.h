@@ -17,8 +17,10 @@ namespace isocost {
 /// where the node has one. Every wait ends after 5 s.
 class RawPeer {
  public:
-  explicit RawPeer(const std::string& endpoint) : socket_(context_, zmq::socket_type::dealer) {
-    socket_.set(zmq::sockopt::linger, 0);
+  /// `linger`: for how long its end waits until what it said is sent.
+  explicit RawPeer(const std::string& endpoint, std::chrono::milliseconds linger = {})
+      : socket_(context_, zmq::socket_type::dealer) {
+    socket_.set(zmq::sockopt::linger, static_cast<int>(linger.count()));
     socket_.set(zmq::sockopt::rcvtimeo, 5000);
     if (const auto key = find_job_key(endpoint)) {
       socket_.set(zmq::sockopt::plain_username, "isocost");

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <set>
 #include <string>
@@ -215,6 +216,50 @@ TEST(Server, ARankOfAKilledClientMayBeTakenAtOnce) {
   EXPECT_TRUE(joined);
   ASSERT_FALSE(server.all<ClientLeft>().empty());
   EXPECT_FALSE(server.all<ClientLeft>().front().finished);
+}
+
+// What a client sent before it closed may still be unread when the end of its connection shows: its
+// last acknowledgement counts all the same.
+TEST(Server, AskingWhetherAClientHasLeftTakesWhatItSentBefore) {
+  std::latch closed(1);
+  std::vector<std::string> seen;
+  const Admission admit = admit_ranks(two_ranks());
+  const auto server = Server::create(
+      quick(),
+      [&](const JoinRequest& request) {
+        if (request.hello.rank == 1) {
+          closed.wait();
+          const auto deadline = steady_clock::now() + std::chrono::seconds(10);
+          while (!request.is_only_client() && steady_clock::now() < deadline) {
+            std::this_thread::sleep_for(milliseconds(1));
+          }
+          seen.emplace_back("admitted");
+        }
+        return admit(request);
+      },
+      [&](const ServerEvent& event) {
+        if (const auto* done = std::get_if<Acknowledged>(&event)) {
+          seen.push_back("step " + std::to_string(done->position.step));
+        } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
+          seen.emplace_back(left->finished ? "left" : "lost");
+        }
+      },
+      {});
+  ASSERT_TRUE(server.has_value());
+  RawPeer late((*server)->endpoint());
+  {
+    RawPeer early((*server)->endpoint(), milliseconds(1000));
+    ASSERT_TRUE(early.join(0, 1));
+    Hello hello;
+    hello.rank = 1;
+    hello.client_id.fill(2);
+    late.send(hello);
+    early.send(Acknowledgement{{0, 7, 0}});
+    early.send(Leave{});
+  }
+  closed.count_down();
+  ASSERT_TRUE(late.receive_as<Welcome>().has_value());
+  EXPECT_EQ(seen, (std::vector<std::string>{"step 7", "left", "admitted"}));
 }
 
 TEST(Server, ATakenRankIsRefusedOnceItsClientIsAlive) {
