@@ -246,15 +246,17 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   if (steps_.continues(hello.start.cursor, hello.start.step)) {
     hello.start.cursor = steps_.fingerprint();
   }
-  // Asked first: clients that turn out to have left are reported with what they sent last, on which
-  // the decision depends.
-  const bool alone = request.is_only_client();
-  const auto evaluation = job_.evaluate(hello, request.same_client);
+  auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
   if (evaluation->decision == JoinDecision::kAnswer) return welcome(evaluation->job);
   if (evaluation->decision == JoinDecision::kJoin ||
       evaluation->decision == JoinDecision::kJoinOrRepeatStep) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
+    const bool alone = request.is_only_client();
+    // Both reported clients that turned out to have left, with what they sent last: it decides
+    // where the rank goes on.
+    evaluation = job_.evaluate(hello, request.same_client);
+    if (!evaluation) return tl::unexpected(evaluation.error());
     steps_.receive_state(hello.start.cost_model_state);
     const bool repeats = evaluation->decision == JoinDecision::kJoinOrRepeatStep;
     if (repeats && alone) return repeat_step(hello);
@@ -266,6 +268,7 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   if (evaluation->decision == JoinDecision::kBeginAgain) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
   }
+  const bool alone = request.is_only_client();
   // Stored before the job begins, since planning begins with it.
   steps_.receive_state(hello.start.cost_model_state);
   const auto job = job_.begin(hello, alone);

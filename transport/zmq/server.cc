@@ -367,10 +367,7 @@ void ServerImpl::take_unread(const std::string& address) {
   }
 }
 
-// Returns whether no other client is connected. The client that had the rank is asked first: what
-// it sent last decides where the rank goes on.
 bool ServerImpl::is_only_client(const Hello& hello) {
-  if (holders_.is_held_by_another(hello) && !has_left(hello.rank)) return false;
   const auto holders = holders_.all();
   return std::all_of(holders.begin(), holders.end(), [&](const auto& holder) {
     const bool itself = holder.first == hello.rank && holders_.is_same_client(hello);

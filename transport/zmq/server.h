@@ -42,7 +42,8 @@ struct JoinRequest {
   const Hello& hello;
   bool same_client;  ///< Whether the client holds the rank already and has reconnected.
   /// Returns a refusal if another client holds the rank: kAlreadyExists if that one is known to be
-  /// alive, kUnavailable (ask again) until it has answered or is considered lost.
+  /// alive, kUnavailable (ask again) until it has answered or is considered lost. If it has left,
+  /// it is reported as by is_only_client.
   std::function<std::optional<Refusal>()> check_rank_is_free;
   /// Returns whether no other client is alive. Sends a message to each of them; what those that
   /// have left had sent before is reported first, and then that they left.

@@ -65,6 +65,19 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
   const bool possible = received && state.sent && *received <= *state.sent;
   if (possible && (!after || *after < *received)) after = received;
   seek_after(static_cast<std::size_t>(rank), after);
+  if (!received) pass_ended_epochs(state);
+}
+
+// A client that goes on for another one begins behind the epoch that is over: to be told its end
+// would look like the end of the epoch that it begins. The last end tells that nothing follows.
+void DeliveryQueue::pass_ended_epochs(Rank& rank) {
+  for (const Entry* entry = entry_at(rank.entry); entry != nullptr; entry = entry_at(rank.entry)) {
+    const bool is_over = entry->step == nullptr && !entry->end.last_epoch && rank.acknowledged &&
+                         rank.acknowledged->epoch >= entry->end.epoch;
+    if (!is_over) break;
+    rank.entry += 1;
+  }
+  drop_finished();
 }
 
 void DeliveryQueue::leave(std::int32_t rank, bool announced) {

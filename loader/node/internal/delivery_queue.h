@@ -38,7 +38,8 @@ class DeliveryQueue {
   void push(const EpochEnd& end);
 
   /// Gives the rank to a client, with no credit. Delivery goes on after `received`, or, without it,
-  /// after the last microbatch that was acknowledged.
+  /// after the last microbatch that was acknowledged, and after the end of its epoch where that is
+  /// over and not the last.
   void join(std::int32_t rank, const std::optional<Position>& received);
   /// Takes the rank from its client. `announced`: the client said so, and needs no end of the last
   /// epoch; one that is lost may come back for it.
@@ -138,6 +139,7 @@ class DeliveryQueue {
   bool done_with_all(std::size_t receiver) const;
   std::uint64_t steps_between(std::uint64_t first, std::uint64_t end) const;
   void seek_after(std::size_t number, const std::optional<Position>& position);
+  void pass_ended_epochs(Rank& rank);
   bool done_with(std::size_t receiver, std::uint64_t number) const;
   std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;
   void count_delivered(std::size_t receiver, const std::optional<Position>& before,

@@ -210,6 +210,25 @@ TEST(DeliveryQueue, OwesNoEndToARankThatSaidThatItLeaves) {
   EXPECT_TRUE(lost.finished());
 }
 
+TEST(DeliveryQueue, AClientThatGoesOnForAnotherIsNotToldTheEndOfTheEpochBefore) {
+  DeliveryQueue queue(1);
+  queue.push(step(0, 0, 1));
+  queue.join(0, {});
+  queue.grant(0, 9);
+  drain(queue);
+  queue.acknowledge(0, {0, 0, 0});
+  queue.leave(0, true);
+  queue.push(end_of_epoch(0, false));
+  queue.push(step(1, 0, 1));
+  DeliveryQueue reconnected = queue;
+  for (DeliveryQueue* each : {&queue, &reconnected}) {
+    each->join(0, each == &reconnected ? std::optional(Position{0, 0, 0}) : std::nullopt);
+    each->grant(0, 9);
+  }
+  EXPECT_EQ(drain(queue), (Texts{"0:1.0.0"}));
+  EXPECT_EQ(drain(reconnected), (Texts{"0:end 0", "0:1.0.0"})) << "its own epoch ends";
+}
+
 TEST(DeliveryQueue, AnAnnouncedLeaveIsNotAnAcknowledgement) {
   DeliveryQueue queue(1);
   queue.push(step(0, 0, 2));
