@@ -148,6 +148,32 @@ Result<std::vector<TensorPlan>> Recipe::tensor_plans(const SampleShape& shape) c
   return sample.tensors();
 }
 
+std::optional<DummySample> Recipe::dummy(Modality modality, BufferPool& pool) const {
+  const std::optional<DummyMedium> medium = family_->dummy(modality);
+  if (!medium) return std::nullopt;
+  SamplePlan sample;
+  if (!sample.add(medium->plan)) return std::nullopt;
+  sample.rope = medium->rope;
+  const PartPlan& part = sample.parts.front();
+  SampleTensors to(sample, pool);
+  if (part.media > 0) to.describe(medium->shape, part);
+  for (std::int64_t i = 0; i < part.images; ++i) {
+    std::ranges::fill(to.next_image(part.grid, part.depth), std::byte{0});
+  }
+  if (!part.audio.window_frames.empty()) std::ranges::fill(to.next_audio(part.audio), 0.0F);
+  to.append_medium(medium->token, part.tokens, part);
+  auto tensors = to.finish();
+  if (!tensors) return std::nullopt;
+  DummySample dummy{sample.load(), {}, *std::move(tensors)};
+  dummy.part.modality = modality;
+  dummy.part.rows = static_cast<std::uint32_t>(part.grid.rows);
+  dummy.part.columns = static_cast<std::uint32_t>(part.grid.columns);
+  dummy.part.frames = static_cast<std::uint32_t>(part.images + part.mel_frames());
+  return dummy;
+}
+
+Modality Recipe::encoder_call(Modality modality) const { return family_->encoder_call(modality); }
+
 std::string Recipe::text_settings() const { return family_->text_settings(); }
 
 Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {

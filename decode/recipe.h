@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,14 @@ class RecipeFamily;
 struct PartError {
   Error error;
   std::size_t part = 0;
+};
+
+/// A sample for microbatches that lack media of a modality: placeholders of one medium and no
+/// label.
+struct DummySample {
+  Load load;
+  SamplePart part;
+  std::vector<NamedTensor> tensors;
 };
 
 /// Computes loads from shapes, in integer arithmetic, and tensors from bytes. Both agree exactly.
@@ -93,6 +102,14 @@ class Recipe {
   /// Returns each part's contribution to the load; for the LLM, whose sequence is the sample,
   /// tokens alone.
   Result<std::vector<Load>> part_loads(const SampleShape& shape) const;
+
+  /// Returns the sample that stands in where a microbatch lacks media of a modality, so that the
+  /// model's encoder runs all the same: one medium as small as the model takes, of zeros. Returns
+  /// nothing where the recipe takes no media of the modality in text, and where the encoder sees
+  /// them together with those of another. The tensors are from `pool`.
+  std::optional<DummySample> dummy(Modality modality, BufferPool& pool) const;
+  /// Returns the modality with whose media the encoder sees those of `modality`, in one call.
+  Modality encoder_call(Modality modality) const;
 
   /// Returns a description of each part as `tensors` makes it: patch grids, numbers of frames and
   /// the times of sampled video frames. Errors: those of `load`.

@@ -1,6 +1,8 @@
 #include "decode/prepare/media_model.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace isocost {
@@ -26,6 +28,25 @@ Status MediaModel::plan_sample(const SampleShape& shape, SamplePlan& plan) const
 }
 
 std::vector<double> MediaModel::timestamps_s(const PartShape&, const PartPlan&) const { return {}; }
+
+std::optional<DummyMedium> MediaModel::dummy(Modality modality) const {
+  const std::optional<MediaTokens> tokens = media_tokens(modality);
+  if (!tokens || encoder_call(modality) != modality) return std::nullopt;
+  DummyMedium medium;
+  medium.shape.modality = modality;
+  auto plan = plan_smallest(medium.shape);
+  if (!plan) return std::nullopt;
+  medium.plan = *std::move(plan);
+  medium.plan.modality = modality;
+  medium.plan.media = modality == Modality::kAudio ? 0 : 1;
+  medium.token = tokens->id;
+  medium.rope = has_rope();
+  return medium;
+}
+
+Result<PartPlan> MediaModel::plan_smallest(PartShape& shape) const {
+  return impossible_part(shape, "a smallest medium");
+}
 
 std::int64_t MediaModel::working_set_bytes(const PartShape& shape, const PartPlan& plan) const {
   if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);

@@ -24,6 +24,7 @@ class MediaModel : public RecipeFamily {
   Result<PartPlan> plan_part(const SampleShape& shape, std::size_t i) const final;
   Status plan_sample(const SampleShape& shape, SamplePlan& plan) const final;
   std::vector<double> timestamps_s(const PartShape& shape, const PartPlan& plan) const override;
+  std::optional<DummyMedium> dummy(Modality modality) const final;
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const final;
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
              const DecodeLimit& limit) const final;
@@ -42,6 +43,10 @@ class MediaModel : public RecipeFamily {
   /// Implement plan_part, working_set_bytes and add for a medium of `sample` that the family takes.
   /// A picture's size has been checked.
   virtual Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape& sample) const = 0;
+  /// Returns the plan of the smallest medium of a modality that the model takes, however large the
+  /// processor would make it. Its tokens are those of its vectors. Writes its size, or its samples,
+  /// to `shape`.
+  virtual Result<PartPlan> plan_smallest(PartShape& shape) const;
   virtual std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const = 0;
   virtual Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                             const DecodeLimit& limit) const = 0;

@@ -3,16 +3,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/sample_part.h"
 #include "decode/prepare/sample_plan.h"
 #include "decode/prepare/sample_tensors.h"
 #include "decode/shape/decode_limit.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
+
+/// A medium for microbatches that lack one, as small as the model takes: its size, its plan, and
+/// the token that stands for each of its vectors.
+struct DummyMedium {
+  PartShape shape;
+  PartPlan plan;
+  std::int64_t token = 0;
+  bool rope = false;  ///< Whether tokens have positions of M-RoPE.
+};
 
 /// Preparation of samples for one family of models: a class for each file in recipes/. Recipe plans
 /// and decodes part by part with it. Immutable; const-safe.
@@ -36,6 +47,11 @@ class RecipeFamily {
 
   /// Returns Recipe::text_settings.
   virtual std::string text_settings() const { return {}; }
+
+  /// Returns the modality with whose media the encoder sees those of `modality`, in one call.
+  virtual Modality encoder_call(Modality modality) const { return modality; }
+  /// Returns the medium of Recipe::dummy; nothing where there is none.
+  virtual std::optional<DummyMedium> dummy(Modality) const { return std::nullopt; }
 
   /// Returns the peak memory of `add` for a part in bytes, without the tensors.
   virtual std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const = 0;

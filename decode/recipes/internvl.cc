@@ -130,6 +130,21 @@ class InternVl final : public MediaModel {
     return plan;
   }
 
+  // Frames are tiles, which the encoder sees with those of images.
+  Modality encoder_call(Modality modality) const override {
+    return modality == Modality::kVideo ? Modality::kImage : modality;
+  }
+
+  Result<PartPlan> plan_smallest(PartShape& shape) const override {
+    shape.width = tile_.width();
+    shape.height = tile_.height();
+    PartPlan plan;
+    plan.grid = tile_;
+    plan.images = 1;
+    plan.tokens = tile_.tokens();
+    return plan;
+  }
+
   // Plans a video. A frame is a tile, and has a placeholder of its own.
   Result<PartPlan> plan_video(const PartShape& shape) const {
     ISOCOST_ASSIGN(const auto frames, frames_in_slices(shape, options_.videos.sampling()));

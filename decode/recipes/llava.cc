@@ -78,6 +78,12 @@ class Llava final : public MediaModel {
     return plan;
   }
 
+  Result<PartPlan> plan_smallest(PartShape& shape) const override {
+    shape.width = static_cast<std::int32_t>(options_.width);
+    shape.height = static_cast<std::int32_t>(options_.height);
+    return plan_medium(shape, {});
+  }
+
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan&) const override {
     return framed_image_bytes(shape, framing(shape), resize_);
   }

@@ -163,14 +163,24 @@ class LlavaOneVision final : public MediaModel {
     return plan;
   }
 
+  Result<PartPlan> plan_smallest(PartShape& shape) const override {
+    shape.width = shape.height = side();
+    if (shape.modality == Modality::kVideo) return plan_frames(1);
+    return plan_medium(shape, {});
+  }
+
   // Plans a video. Each frame has a quarter of a tile's vectors, and a line break follows the last
   // one.
   Result<PartPlan> plan_video(const PartShape& shape) const {
     ISOCOST_TRY(frames_a_second(shape));
+    return plan_frames(options_.videos.num_frames);
+  }
+
+  PartPlan plan_frames(std::int64_t frames) const {
     const std::int64_t pooled = (side_tokens_ + 1) / 2;
     PartPlan plan;
     plan.grid = grid_;
-    plan.images = options_.videos.num_frames;
+    plan.images = frames;
     plan.tokens = plan.images * pooled * pooled + 1;
     return plan;
   }

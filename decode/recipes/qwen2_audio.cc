@@ -24,6 +24,7 @@ namespace {
 /// Least tokens of a clip. With a single one, transformers would assume that the placeholders were
 /// not expanded, which packed rows do not support.
 constexpr std::int64_t kLeastTokens = 2;
+constexpr std::int64_t kLeastSamples = 961;  // at 16 kHz, for that many tokens
 
 struct Qwen2AudioOptions {
   std::int64_t mel_bins = 0;
@@ -62,6 +63,13 @@ class Qwen2Audio final : public ClipModel {
                        "one for a placeholder that nobody has repeated");
     }
     return plan;
+  }
+
+  Result<PartPlan> plan_smallest(PartShape& shape) const override {
+    shape.sample_rate = static_cast<std::int32_t>(kRecipeSampleRate);
+    shape.channels = 1;
+    shape.frames = kLeastSamples;
+    return plan_medium(shape, {});
   }
 
   const Qwen2AudioOptions options_;

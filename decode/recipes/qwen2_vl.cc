@@ -156,6 +156,18 @@ class QwenVl final : public MediaModel {
     return plan;
   }
 
+  // One token: a group of patches, or of pairs of them.
+  Result<PartPlan> plan_smallest(PartShape& shape) const override {
+    PartPlan plan;
+    plan.grid = {kMerge, kMerge, static_cast<std::int32_t>(options_.patch_size)};
+    if (shape.modality == Modality::kVideo) plan.depth = kTemporalPatch;
+    plan.images = 1;
+    plan.tokens = plan.grid.tokens();
+    shape.width = plan.grid.width();
+    shape.height = plan.grid.height();
+    return plan;
+  }
+
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.modality == Modality::kVideo) {
       return exact_video_bytes(shape, whole(plan.grid), options_.videos.resize().filter);

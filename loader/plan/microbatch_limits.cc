@@ -106,6 +106,14 @@ Result<MicrobatchLimits> MicrobatchLimits::create(const PlanOptions& options,
   return limits;
 }
 
+MicrobatchLimits MicrobatchLimits::without(const Load& load) const {
+  MicrobatchLimits less = *this;
+  for (Limit& limit : less.limits_) {
+    limit.cap = std::max<std::int64_t>(1, limit.cap - size(load, limit.measure));
+  }
+  return less;
+}
+
 std::vector<Resource> MicrobatchLimits::resources() const {
   std::vector<Resource> resources;
   resources.reserve(limits_.size());

@@ -35,6 +35,9 @@ class MicrobatchLimits {
   /// and the profile does not contain them.
   static Result<MicrobatchLimits> create(const PlanOptions& options, const CostProfile& profile);
 
+  /// Returns the limits less what `load` takes, of each at least 1.
+  MicrobatchLimits without(const Load& load) const;
+
   bool empty() const { return limits_.empty(); }
   std::vector<Resource> resources() const;
   /// Appends the amount of each resource that a sample takes, in the order of the resources. Its

@@ -10,6 +10,7 @@
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
+#include "loader/plan/internal/dummy_media.h"
 #include "loader/plan/internal/encoder_partition.h"
 #include "loader/plan/internal/padded_plan.h"
 #include "loader/plan/microbatch_limits.h"
@@ -264,21 +265,23 @@ std::vector<SampleOverLimit> samples_over_limit(const PlanInput& input,
   return found;
 }
 
-// Fills in the loads and predictions of a microbatch whose samples are set.
-void price(const PlanInput& input, const CostModel& model, PlannedMicrobatch& bin) {
+// Fills in the loads and predictions of a microbatch whose samples and dummies are set.
+void price(const PlanInput& input, const CostModel& model, const StepPlan& plan,
+           PlannedMicrobatch& bin) {
   std::vector<Load> loads;
-  for (const PlannedSample& sample : bin.samples) {
-    bin.load += input.loads[sample.index];
-    loads.push_back(input.loads[sample.index]);
-  }
-  const std::vector<Load> run = model.as_run(loads);
+  std::vector<Load> dummies;
+  for (const PlannedSample& sample : bin.samples) loads.push_back(input.loads[sample.index]);
+  for (const std::uint32_t dummy : bin.dummies) dummies.push_back(plan.dummies[dummy].load);
+  for (const Load& load : loads) bin.load += load;
+  for (const Load& load : dummies) bin.load += load;
+  const bool padded = model.is_padded(CostModule::kLlm);
+  const std::vector<Load> run = model.as_run(with_dummies(std::move(loads), dummies, padded));
   for (const Load& sample : run) bin.run_load += sample;
   bin.shape = model.shape_of(run);
   bin.predicted = model.predict_microbatch(bin.run_load, bin.shape);
 }
 
-void fill_bins(const PlanInput& input, const BalanceResult& balanced, const CostModel& model,
-               StepPlan& plan) {
+void fill_bins(const PlanInput& input, const BalanceResult& balanced, StepPlan& plan) {
   std::vector<bool> placed(input.loads.size(), false);
   for (const auto& samples : balanced.bins) {
     PlannedMicrobatch& bin = plan.bins.emplace_back();
@@ -290,7 +293,6 @@ void fill_bins(const PlanInput& input, const BalanceResult& balanced, const Cost
         plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[sample].label_tokens);
       }
     }
-    price(input, model, bin);
   }
 }
 
@@ -302,27 +304,46 @@ void fill_encoder(const PlanInput& input, const CostModel& model, const ServedLa
   plan.encoder = encoder_microbatches(plan, partition);
   route(input.loads, partition, plan);
   for (auto& replica : plan.encoder) {
-    for (PlannedMicrobatch& bin : replica) price(input, model, bin);
+    for (PlannedMicrobatch& bin : replica) price(input, model, plan, bin);
   }
 }
 
-void add_to(Fingerprint& hash, const PlanInput& input, const PlannedMicrobatch& bin) {
-  hash.add(bin.samples.size());
+void add_to(Fingerprint& hash, const PlanInput& input, const StepPlan& plan,
+            const PlannedMicrobatch& bin) {
+  hash.add(bin.samples.size() + bin.dummies.size());
   for (const PlannedSample& sample : bin.samples) {
     hash.add(input.ids[sample.index]);
     hash.add(std::bit_cast<std::uint32_t>(sample.weight));
+  }
+  for (const std::uint32_t dummy : bin.dummies) {
+    hash.add(static_cast<std::uint64_t>(plan.dummies[dummy].modality));
   }
 }
 
 std::uint64_t hash_of(const PlanInput& input, const StepPlan& plan) {
   Fingerprint hash;
   hash.add(plan.microbatches);
-  for (const PlannedMicrobatch& bin : plan.bins) add_to(hash, input, bin);
+  for (const PlannedMicrobatch& bin : plan.bins) add_to(hash, input, plan, bin);
   for (const auto& replica : plan.encoder) {
     hash.add(replica.size());
-    for (const PlannedMicrobatch& bin : replica) add_to(hash, input, bin);
+    for (const PlannedMicrobatch& bin : replica) add_to(hash, input, plan, bin);
   }
   return hash.value();
+}
+
+// Divides the step into microbatches that keep the limits, with room for dummies where it can be
+// had. Sets `microbatches` to their number per rank.
+Result<Division> divide_step(const PlanInput& input, const CostModel& model,
+                             const PlanOptions& options, const MicrobatchLimits& limits,
+                             const DummyMedia& dummies, const ServedLayout* layout,
+                             std::uint32_t& microbatches) {
+  if (std::ssize(input.loads) < options.ranks) return one_each(input, options);
+  if (!dummies.empty() && !limits.empty()) {
+    Result<Division> division =
+        divide_within(input, model, options, limits.without(dummies.load()), layout, microbatches);
+    if (division || division.error().code() != ErrorCode::kResourceExhausted) return division;
+  }
+  return divide_within(input, model, options, limits, layout, microbatches);
 }
 
 }  // namespace
@@ -341,14 +362,12 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
   ISOCOST_ASSIGN(const auto limits, MicrobatchLimits::create(options, model.profile()));
   StepPlan plan;
   plan.over_limit = samples_over_limit(input, limits);
-  Division division;
-  if (std::ssize(input.loads) < options.ranks) {
-    division = one_each(input, options);
-  } else {
-    ISOCOST_ASSIGN(division,
-                   divide_within(input, model, options, limits, layout, plan.microbatches));
-  }
-  fill_bins(input, division.llm, model, plan);
+  const DummyMedia dummies(input, options);
+  ISOCOST_ASSIGN(const Division division,
+                 divide_step(input, model, options, limits, dummies, layout, plan.microbatches));
+  fill_bins(input, division.llm, plan);
+  dummies.add_to(plan);
+  for (PlannedMicrobatch& bin : plan.bins) price(input, model, plan, bin);
   plan.slowdowns.assign(model.rank_slowdowns().begin(), model.rank_slowdowns().end());
   if (layout != nullptr) {
     plan.layout_receivers = layout->receivers();

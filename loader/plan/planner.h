@@ -7,6 +7,7 @@
 #include "balancer/partition/balance.h"
 #include "base/load.h"
 #include "base/result.h"
+#include "base/sample_part.h"
 #include "costmodel/cost_model.h"
 #include "loader/plan/plan_options.h"
 #include "loader/plan/served_layout.h"
@@ -14,11 +15,23 @@
 
 namespace isocost {
 
+/// Modalities, each with a bit.
+using ModalitySet = std::uint8_t;
+constexpr ModalitySet bit_of(Modality modality) {
+  return static_cast<ModalitySet>(1U << static_cast<unsigned>(modality));
+}
+
 /// The samples of a step as the planner sees them.
 struct PlanInput {
   std::vector<Load> loads;
   std::vector<float> weights;
   std::vector<std::uint64_t> ids;  ///< Used only for the plan's hash.
+  /// The media of each sample, as the encoder sees them (see Recipe::encoder_call). May be empty
+  /// where `dummies` is.
+  std::vector<ModalitySet> media = {};
+  /// A dummy sample for each modality that microbatches may lack (see Recipe::dummy). Empty: none
+  /// are added, whatever the options say.
+  std::vector<DummyChoice> dummies = {};
 };
 
 /// Returns the number of microbatches per rank for a step of `samples` samples:
@@ -37,6 +50,10 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 /// get a repeat of weight 0.
 ///
 /// Samples of similar length share a microbatch if the trainer pads the LLM (see plan_padded).
+///
+/// A microbatch that lacks media which the same microbatch of another rank has gets a dummy sample
+/// (see PlanOptions::dummy_media), for which the limits leave room. Only where a sample, or no
+/// division, leaves that room, a microbatch exceeds a limit by its dummies.
 ///
 /// Every microbatch keeps the limits of the options, except for the samples in
 /// StepPlan::over_limit: a sample that exceeds a limit alone shares its microbatch with nothing

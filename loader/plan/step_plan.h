@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/load.h"
+#include "base/sample_part.h"
 #include "costmodel/cost_model.h"
 #include "loader/plan/served_layout.h"
 #include "transport/wire/messages.h"
@@ -19,13 +20,20 @@ struct PlannedSample {
   float weight = 1.0F;  ///< Weight in the loss; 0: a repeat, for a rank that would have no sample.
 };
 
+/// A dummy sample that microbatches may get: its modality and its load. See PlanInput::dummies.
+struct DummyChoice {
+  Modality modality = Modality::kImage;
+  Load load;
+};
+
 struct PlannedMicrobatch {
   std::vector<PlannedSample> samples;
-  Load load;                  ///< The load as delivered, packed.
-  Load run_load;              ///< The load as the trainer runs it, with padding.
-  MicrobatchShape shape;      ///< Shape of run_load: see Measurement.
-  ModuleSeconds predicted{};  ///< Seconds of whole modules on a rank of slowdown 1.
-  std::vector<Route> routes;  ///< Empty unless the encoder has ranks of its own.
+  std::vector<std::uint32_t> dummies;  ///< Indexes into StepPlan::dummies; they follow the samples.
+  Load load;                           ///< The load as delivered, packed.
+  Load run_load;                       ///< The load as the trainer runs it, with padding.
+  MicrobatchShape shape;               ///< Shape of run_load: see Measurement.
+  ModuleSeconds predicted{};           ///< Seconds of whole modules on a rank of slowdown 1.
+  std::vector<Route> routes;           ///< Empty unless the encoder has ranks of its own.
 };
 
 /// A sample that exceeds a limit of a microbatch alone, by the model profile in use: its index
@@ -45,6 +53,7 @@ struct StepPlan {
   std::vector<std::vector<PlannedMicrobatch>> encoder;
   /// Receivers of the layout, which must outlive the plan; empty without a layout.
   std::span<const Receiver> layout_receivers;
+  std::vector<DummyChoice> dummies;  ///< Those of PlanInput that the step may need.
   /// Samples that exceed a limit alone, and therefore share their microbatches with nothing that
   /// the limit counts. The starting profile would make them bad samples; a later one must not
   /// decide which samples are trained on.

@@ -66,7 +66,7 @@ class Settings(ShardTest):
         recipe=isocost.RecipeOptions(max_image_patches=512, max_frame_patches=256, video_fps=2.5, max_video_frames=4,
                                      max_audio_seconds=3.5, max_text_tokens=100),
         lookahead=2, steps=2, tail="drop", resize_order="pillow-13", exactness="fast", alpha="drop", truncated="accept",
-        padded=("vision", "llm"), padded_multiple=8, correct=False, ignore_parts=("avif", "seg.png"),
+        padded=("vision", "llm"), padded_multiple=8, dummy_media="off", correct=False, ignore_parts=("avif", "seg.png"),
         weight_key="scale",
         on_bad_sample="replace", max_bad_samples=3, allow_broken_shards="1%", accept_unread_archives=True,
         max_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,

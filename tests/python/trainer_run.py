@@ -42,7 +42,8 @@ def trainer_of(arguments, model, train, held_out):
         arguments.output, num_train_epochs=arguments.epochs, optim="sgd", learning_rate=RATE,
         lr_scheduler_type="constant", max_grad_norm=CLIP, logging_steps=1, report_to=[], disable_tqdm=True,
         use_cpu=True, save_strategy="steps", save_steps=2, eval_strategy="steps" if held_out else "no", eval_steps=3,
-        seed=0, activation_checkpointing=arguments.checkpointing, include_num_input_tokens_seen="all")
+        seed=0, activation_checkpointing=arguments.checkpointing, include_num_input_tokens_seen="all",
+        save_only_model=arguments.sharded)
     trainer = Watched(model, settings, train_dataset=train, eval_dataset=held_out,
                       callbacks=[Watch(arguments.dies_after)])
     trainer.remove_callback(transformers.PrinterCallback)
@@ -88,10 +89,18 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--token-loss", action="store_true")
     parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--sharded", action="store_true", help="the model's layers, over all ranks")
     arguments = parser.parse_args()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         torch.distributed.init_process_group("gloo")
-    model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model)
+    sharding = {}
+    if arguments.sharded:
+        from transformers.distributed import DistributedConfig
+
+        layers = ("model.language_model.layers.*", "model.visual.blocks.*")
+        sharding["distributed_config"] = DistributedConfig(fsdp_size=int(os.environ["WORLD_SIZE"]),
+                                                           fsdp_plan=dict.fromkeys(layers, "free_full_weight"))
+    model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model, **sharding)
     limits = {"max_tokens": arguments.max_tokens} if arguments.max_tokens else {"microbatches": 2}
     loss = "token_loss" if arguments.token_loss else "model"
     with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=8, loss=loss, **limits) as train:

@@ -95,6 +95,10 @@ class Training(unittest.TestCase):
         recomputed = self.run_with("qwen2_5_vl", "--max-tokens", "600", "--checkpointing", output="recomputed")
         self.assert_equal(recomputed, plain)
 
+    def test_qwen2_5_vl_sharded_over_the_ranks(self):
+        more = "qwen2_5_vl", "--max-tokens", "600"
+        self.assert_equal(self.run_with(*more, "--sharded", ranks=2, output="sharded"), self.run_with(*more, "--plain"))
+
     def test_token_loss(self):
         plain = self.run_with("qwen2_5_vl", "--plain")
         self.assert_equal(self.run_with("qwen2_5_vl", "--token-loss", output="token_loss"), plain)

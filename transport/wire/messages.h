@@ -116,6 +116,11 @@ inline constexpr std::size_t kMaxSampleDescriptionBytes = std::size_t{16} << 20;
 
 /// One sample of a microbatch, in the order of its rows.
 struct SampleEntry {
+  /// The id of a dummy, which is no sample of the data set: a small medium without labels, of
+  /// weight 0 and without a key, in a microbatch that lacks media of its modality. Dummies follow
+  /// the samples.
+  static constexpr std::uint64_t kDummy = ~std::uint64_t{0};
+
   std::uint64_t id = 0;
   float weight = 1.0F;  ///< Weight in the loss; 0: a repeat, for a rank that would have no sample.
   std::uint32_t label_tokens = 0;
@@ -128,6 +133,7 @@ struct SampleEntry {
   /// The parts as the recipe prepared them. Empty for receivers that embed neither media nor
   /// tokens.
   std::vector<SamplePart> parts = {};
+  bool is_dummy() const { return id == kDummy; }
   bool operator==(const SampleEntry&) const = default;
 };
 

@@ -40,8 +40,18 @@ Status DeliveryLoop::deliver(const CurrentJob::Outgoing& outgoing, const std::st
   context_.server.begin(delivery.rank, header_of(step, receiver, delivery.microbatch),
                         outgoing.session);
   context_.meter.sent(step.plan, receiver, delivery.microbatch);
-  const auto& samples = step.plan.microbatch_of(receiver, delivery.microbatch).samples;
-  for (std::uint32_t i = 0; i < samples.size(); ++i) ISOCOST_TRY(send_sample(outgoing, i, stop));
+  const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, delivery.microbatch);
+  std::uint32_t index = 0;
+  for (; index < bin.samples.size(); ++index) {
+    ISOCOST_TRY(send_sample(outgoing, index, stop));
+  }
+  const Position position{step.epoch, step.step, delivery.microbatch};
+  for (const std::uint32_t dummy : bin.dummies) {
+    const auto& decoded = step.dummies[dummy].decoded;  // kept by the node
+    context_.server.fragment(delivery.rank,
+                             {position, index++, consumed(step.plan, receiver, decoded->tensors)},
+                             decoded, outgoing.session);
+  }
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "loader/node/internal/microbatch_header.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,12 +31,13 @@ bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view name)
 
 // Returns the specifications of the microbatch's tensors: those of its samples that the receiver
 // consumes, with their rows added up, in the order of first appearance.
-std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicrobatch& bin,
+std::vector<TensorSpec> combined_specs(const StepPlan& plan,
+                                       std::span<const DeliveredSample> samples,
                                        std::size_t receiver) {
   std::vector<TensorSpec> specs;
-  for (const PlannedSample& sample : bin.samples) {
-    for (const TensorSpec& spec : step.samples[sample.index].specs) {
-      if (!consumes(step.plan, receiver, spec.name)) continue;
+  for (const DeliveredSample& delivered : samples) {
+    for (const TensorSpec& spec : delivered.sample->specs) {
+      if (!consumes(plan, receiver, spec.name)) continue;
       const auto found = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& other) {
         return other.name == spec.name;
       });
@@ -57,12 +59,12 @@ std::uint32_t rows_of(const StepSample& sample, const std::string& tensor) {
 }
 
 // Returns the header's entry of a sample, with JSON text and parts for receivers that use them.
-SampleEntry entry_of(const SealedStep& step, const PlannedSample& planned, std::size_t receiver) {
-  const StepSample& sample = step.samples[planned.index];
-  SampleEntry entry{sample.id, planned.weight, static_cast<std::uint32_t>(sample.load.label_tokens),
-                    sample.key};
-  const bool whole = step.plan.layout_receivers.empty();
-  const StageWork work = whole ? StageWork{} : step.plan.layout_receivers[receiver].work;
+SampleEntry entry_of(const StepPlan& plan, const DeliveredSample& delivered, std::size_t receiver) {
+  const StepSample& sample = *delivered.sample;
+  SampleEntry entry{sample.id, delivered.weight,
+                    static_cast<std::uint32_t>(sample.load.label_tokens), sample.key};
+  const bool whole = plan.layout_receivers.empty();
+  const StageWork work = whole ? StageWork{} : plan.layout_receivers[receiver].work;
   if (whole || work.embeds_tokens || work.predicts) entry.json = sample.json;
   if (whole || work.embeds_tokens || work.embeds_media) entry.parts = sample.parts;
   return entry;
@@ -83,13 +85,14 @@ MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::ui
   header.predicted_seconds = step.plan.predicted_of(receiver, microbatch);
   header.load = bin.load;
   header.routes = bin.routes;
-  for (const PlannedSample& sample : bin.samples) {
-    header.samples.push_back(entry_of(step, sample, receiver));
+  const std::vector<DeliveredSample> samples = step.delivered(receiver, microbatch);
+  for (const DeliveredSample& sample : samples) {
+    header.samples.push_back(entry_of(step.plan, sample, receiver));
   }
-  header.tensors = combined_specs(step, bin, receiver);
-  for (const PlannedSample& sample : bin.samples) {
+  header.tensors = combined_specs(step.plan, samples, receiver);
+  for (const DeliveredSample& sample : samples) {
     for (const TensorSpec& whole : header.tensors) {
-      header.rows.push_back(rows_of(step.samples[sample.index], whole.name));
+      header.rows.push_back(rows_of(*sample.sample, whole.name));
     }
   }
   return header;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,12 @@
 
 namespace isocost {
 
+/// A sample of a microbatch, in the step that owns it, and its weight in the loss.
+struct DeliveredSample {
+  const StepSample* sample;
+  float weight;
+};
+
 /// A planned global batch. All of its samples were decoded once before planning, so bad ones are
 /// left out and the count of label tokens is exact. The plan is immutable; `samples[i].decoded` and
 /// `readers` belong to the delivering thread.
@@ -19,6 +26,7 @@ struct SealedStep {
   std::uint32_t step = 0;
   bool ends_epoch = false;  ///< Whether it is the last step of its epoch.
   std::vector<StepSample> samples;
+  std::vector<StepSample> dummies;  ///< Those of StepPlan::dummies.
   StepPlan plan;
   double plan_seconds = 0;       ///< Time that planning took.
   bool profile_wanted = false;   ///< Whether it asks the first rank to measure a new model profile.
@@ -27,6 +35,11 @@ struct SealedStep {
   Position last_position(std::size_t receiver) const {
     return {epoch, step, plan.microbatches_of(receiver) - 1};
   }
+  /// Takes the dummy samples of `plan` from `all`, which has one for each modality at most.
+  void take_dummies(std::span<const StepSample> all);
+  /// Returns the samples of the receiver's microbatch in the order of its header: those of the
+  /// batch, then the dummies.
+  std::vector<DeliveredSample> delivered(std::size_t receiver, std::uint32_t microbatch) const;
   /// Sets every sample's `readers` to the number of receivers of all microbatches that hold the
   /// sample.
   void count_readers();

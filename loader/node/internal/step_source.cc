@@ -1,6 +1,7 @@
 #include "loader/node/internal/step_source.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,21 @@ namespace isocost {
 namespace {
 
 constexpr std::uint64_t kStepsBetweenSaves = 8;  // between two saves of the cost model's state
+
+StepSample step_sample(DummySample dummy) {
+  StepSample sample;
+  sample.id = SampleEntry::kDummy;
+  sample.load = dummy.load;
+  sample.weight = 0;
+  sample.parts = {std::move(dummy.part)};
+  for (const NamedTensor& named : dummy.tensors) {
+    sample.specs.push_back({named.name, named.tensor.dtype, named.tensor.shape});
+  }
+  auto decoded = std::make_shared<DecodedSample>();
+  decoded->tensors = std::move(dummy.tensors);
+  sample.decoded = std::move(decoded);
+  return sample;
+}
 
 }  // namespace
 
@@ -28,7 +44,19 @@ StepSource::StepSource(const NodeParts& parts)
            static_cast<std::size_t>(parts.options.service.plan_ahead)}),
       fingerprint_(composer_.fingerprint()),
       model_(*parts.model),
-      reprofiling_(parts.options.plan.reprofile, model_, parts.log) {}
+      reprofiling_(parts.options.plan.reprofile, model_, parts.log) {
+  make_dummies();
+}
+
+// Makes the dummy samples of the recipe. Layouts place encoders otherwise, and get none.
+void StepSource::make_dummies() {
+  if (parts_.layout != nullptr || plan_options_.dummy_media == DummyMediaPolicy::kOff) return;
+  BufferPool pool;
+  for (const Modality modality : {Modality::kImage, Modality::kVideo, Modality::kAudio}) {
+    std::optional<DummySample> dummy = parts_.recipe.dummy(modality, pool);
+    if (dummy) dummies_.push_back(step_sample(*std::move(dummy)));
+  }
+}
 
 void StepSource::receive_state(std::string cost_model_state) {
   if (cost_model_state.empty() || !parts_.options.cost_model.correct) return;
@@ -66,6 +94,24 @@ void StepSource::begin_job(std::int64_t ranks) {
   model_.begin_job();
 }
 
+PlanInput StepSource::plan_input(const SealedStep& step) const {
+  PlanInput input;
+  for (const StepSample& sample : step.samples) {
+    input.loads.push_back(sample.load);
+    input.weights.push_back(sample.weight);
+    input.ids.push_back(sample.id);
+    ModalitySet media = 0;
+    for (const SamplePart& part : sample.parts) {
+      media |= bit_of(parts_.recipe.encoder_call(part.modality));
+    }
+    input.media.push_back(media);
+  }
+  for (const StepSample& dummy : dummies_) {
+    input.dummies.push_back({dummy.parts.front().modality, dummy.load});
+  }
+  return input;
+}
+
 Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = request.epoch;
@@ -76,18 +122,14 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, following, request.stop));
   if (sealed->samples.empty()) return std::shared_ptr<SealedStep>();
 
-  PlanInput input;
-  for (const StepSample& sample : sealed->samples) {
-    input.loads.push_back(sample.load);
-    input.weights.push_back(sample.weight);
-    input.ids.push_back(sample.id);
-  }
+  const PlanInput input = plan_input(*sealed);
   restore_received();
   reprofiling_.adopt_received();
   const MonotonicTime started = parts_.clock();
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
     return plan_step(input, model, plan_options_, parts_.layout.get());
   }));
+  sealed->take_dummies(dummies_);
   sealed->count_readers();
   sealed->plan_seconds = seconds_between(started, parts_.clock());
   sealed->profile_wanted = reprofiling_.should_ask();

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -16,6 +17,7 @@
 #include "loader/node/internal/sealed_step.h"
 #include "loader/plan/batch_composer.h"
 #include "loader/plan/plan_options.h"
+#include "loader/plan/planner.h"
 
 namespace isocost {
 
@@ -60,6 +62,8 @@ class StepSource {
 
  private:
   void restore_received() ISOCOST_EXCLUDES(mutex_);
+  void make_dummies();
+  PlanInput plan_input(const SealedStep& step) const;
 
   const NodeParts& parts_;
   PlanOptions plan_options_;  // with the job's number of ranks
@@ -69,7 +73,8 @@ class StepSource {
   OnlineModel& model_;
   Reprofiling reprofiling_;
   std::uint64_t steps_sealed_ = 0;
-  std::string restored_;  // the last state that was received and tried
+  std::vector<StepSample> dummies_;  // see Recipe::dummy; none where no plan needs them
+  std::string restored_;             // the last state that was received and tried
   Mutex mutex_;
   std::string received_ ISOCOST_GUARDED_BY(mutex_);
 };

@@ -278,6 +278,24 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_THAT(Recipe::create(none).error().message(), HasSubstr("config.json: no such file"));
 }
 
+// One token, whatever the processor's least size is.
+TEST_F(Qwen2Vl, ADummyIsTheSmallestPictureThatTheModelTakes) {
+  BufferPool pool;
+  const auto dummy = recipe().dummy(Modality::kImage, pool);
+  ASSERT_TRUE(dummy.has_value());
+  EXPECT_EQ(dummy->load[CostModule::kVision], (ModuleLoad{1, 4, 16}));
+  EXPECT_EQ(dummy->load[CostModule::kLlm], (ModuleLoad{1, 1, 1}));
+  EXPECT_EQ(dummy->load.label_tokens, 0);
+  EXPECT_EQ(dummy->part, (SamplePart{Modality::kImage, 2, 2, 1}));
+  EXPECT_THAT(values<std::int64_t>(dummy->tensors, "llm.input_ids"), ElementsAre(kImage));
+  EXPECT_THAT(values<std::int64_t>(dummy->tensors, "llm.labels"), ElementsAre(kIgnoredLabel));
+  EXPECT_THAT(values<std::int32_t>(dummy->tensors, "llm.rope_positions"), ElementsAre(0, 0, 0));
+  EXPECT_THAT(values<std::int32_t>(dummy->tensors, "vision.grids"), ElementsAre(2, 2));
+  EXPECT_THAT(values<std::uint8_t>(dummy->tensors, "vision.patches"), Each(0));
+  EXPECT_FALSE(recipe().dummy(Modality::kVideo, pool).has_value()) << "the model takes none";
+  EXPECT_FALSE(recipe().dummy(Modality::kText, pool).has_value());
+}
+
 TEST_F(Qwen2Vl, PicturesKeepTheLimit) { test::expect_limits_of_pictures(recipe(), kImage); }
 
 }  // namespace

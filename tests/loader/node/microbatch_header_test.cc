@@ -107,6 +107,25 @@ TEST_F(MicrobatchHeaderTest, ARepeatHasNoWeight) {
   EXPECT_TRUE(header.last_of_step());
 }
 
+TEST_F(MicrobatchHeaderTest, DummiesFollowTheSamples) {
+  StepSample dummy;
+  dummy.id = SampleEntry::kDummy;
+  dummy.parts = {{Modality::kImage, 2, 2, 1}};
+  dummy.specs = {patches(4), ids(1), labels(1)};
+  step_.dummies = {dummy};
+  step_.plan.dummies = {{Modality::kImage, {}}};
+  step_.plan.bins[1].dummies = {0};
+  const MicrobatchHeader header = header_of(step_, 0, 1);
+  ASSERT_EQ(header.samples.size(), 2U);
+  EXPECT_EQ(header.samples[1].id, SampleEntry::kDummy);
+  EXPECT_EQ(header.samples[1].weight, 0);
+  EXPECT_EQ(header.samples[1].key, "");
+  EXPECT_EQ(header.samples[1].parts, dummy.parts);
+  EXPECT_THAT(names(header.tensors), ElementsAre("llm.input_ids", "llm.labels", "vision.patches"));
+  EXPECT_THAT(header.rows, ElementsAre(5, 5, 0, 1, 1, 4));
+  EXPECT_EQ(header_of(step_, 0, 0).samples.size(), 2U) << "it is in the other one alone";
+}
+
 TEST_F(MicrobatchHeaderTest, TheLastMicrobatchOfTheLastStepEndsTheEpoch) {
   EXPECT_FALSE(header_of(step_, 0, 1).last_of_epoch());
   step_.ends_epoch = true;

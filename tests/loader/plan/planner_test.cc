@@ -677,5 +677,130 @@ TEST(PlanStep, RefusesAStepWithoutSamples) {
             ErrorCode::kInvalidArgument);
 }
 
+// A dummy picture of one token.
+DummyChoice dummy_image() {
+  DummyChoice dummy;
+  dummy.load[CostModule::kVision].add_sequence(4);
+  dummy.load[CostModule::kLlm].add_sequence(1);
+  dummy.load.tensor_bytes = 4 * 588 + 24;
+  return dummy;
+}
+
+// Samples of 100 tokens, of which those at `with` have a picture.
+PlanInput pictures_at(const std::set<std::size_t>& with, std::size_t samples) {
+  PlanInput input = text_input(std::vector<std::int64_t>(samples, 100));
+  for (std::size_t i = 0; i < samples; ++i) {
+    const bool has = with.contains(i);
+    if (has) input.loads[i][CostModule::kVision].add_sequence(64);
+    input.media.push_back(has ? bit_of(Modality::kImage) : ModalitySet{0});
+  }
+  input.dummies = {dummy_image()};
+  return input;
+}
+
+PlanOptions in_order(std::int64_t ranks, std::int64_t microbatches) {
+  PlanOptions options = make_options(ranks, microbatches, ranks * microbatches);
+  options.balance = BalancePolicy::kInOrder;
+  return options;
+}
+
+std::vector<std::size_t> dummies_of(const StepPlan& plan) {
+  std::vector<std::size_t> counts;
+  for (const PlannedMicrobatch& bin : plan.bins) counts.push_back(bin.dummies.size());
+  return counts;
+}
+
+TEST(DummyMedia, StandInWhereTheSameMicrobatchOfAnotherRankHasMedia) {
+  // In order, sample i is microbatch i / 3 of rank i % 3.
+  const StepPlan plan = plan_step(pictures_at({1, 2}, 6), default_model(), in_order(3, 2)).value();
+  EXPECT_EQ(dummies_of(plan), (std::vector<std::size_t>{1, 0, 0, 0, 0, 0}));
+  ASSERT_EQ(plan.dummies.size(), 1U);
+  const PlannedMicrobatch& lacking = plan.bin(0, 0);
+  EXPECT_EQ(lacking.load[CostModule::kVision].units, 4);
+  EXPECT_EQ(lacking.load[CostModule::kLlm].units, 101);
+  EXPECT_EQ(lacking.load[CostModule::kLlm].sequences, 2);
+  EXPECT_GT(lacking.predicted[static_cast<std::size_t>(CostModule::kVision)], 0);
+  EXPECT_EQ(plan.samples_counted(0, 0), 1U);
+  EXPECT_EQ(plan.global_label_tokens, 0U);
+}
+
+TEST(DummyMedia, ArePlacedInEveryMicrobatchIfAlwaysWanted) {
+  PlanOptions options = in_order(3, 2);
+  options.dummy_media = DummyMediaPolicy::kAlways;
+  EXPECT_EQ(dummies_of(plan_step(pictures_at({1}, 6), default_model(), options).value()),
+            (std::vector<std::size_t>{1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(dummies_of(plan_step(pictures_at({}, 6), default_model(), options).value()),
+            (std::vector<std::size_t>(6, 1)));
+  EXPECT_EQ(dummies_of(plan_step(pictures_at({}, 2), default_model(), in_order(1, 2)).value()),
+            (std::vector<std::size_t>(2, 0)));
+}
+
+TEST(DummyMedia, LeaveOtherPlansAsTheyAre) {
+  for (const std::set<std::size_t>& with :
+       {std::set<std::size_t>{}, std::set<std::size_t>{0, 1, 2, 3, 4, 5}}) {
+    PlanInput input = pictures_at(with, 6);
+    const StepPlan plan = plan_step(input, default_model(), in_order(3, 2)).value();
+    input.dummies.clear();
+    EXPECT_EQ(plan.hash, plan_step(input, default_model(), in_order(3, 2)).value().hash);
+    EXPECT_TRUE(plan.dummies.empty());
+  }
+  PlanOptions off = in_order(3, 2);
+  off.dummy_media = DummyMediaPolicy::kOff;
+  const PlanInput lacking = pictures_at({0}, 6);
+  EXPECT_EQ(dummies_of(plan_step(lacking, default_model(), off).value()),
+            (std::vector<std::size_t>(6, 0)));
+  EXPECT_NE(plan_step(lacking, default_model(), off).value().hash,
+            plan_step(lacking, default_model(), in_order(3, 2)).value().hash);
+}
+
+TEST(DummyMedia, HaveRoomWithinTheLimits) {
+  PlanOptions options = make_options(2, 0, 8);
+  options.max_tokens = 200;
+  const StepPlan plan = plan_step(pictures_at({0}, 8), default_model(), options).value();
+  EXPECT_GT(plan.microbatches, 2U) << "two samples of 100 tokens leave no room";
+  EXPECT_NE(dummies_of(plan), std::vector<std::size_t>(plan.bins.size(), 0));
+  expect_within(plan, options);
+}
+
+TEST(DummyMedia, ASampleThatFillsItsMicrobatchKeepsIt) {
+  PlanOptions options = make_options(2, 0, 2);
+  options.max_tokens = 100;
+  const StepPlan plan = plan_step(pictures_at({0}, 2), default_model(), options).value();
+  EXPECT_EQ(plan.microbatches, 1U);
+  EXPECT_TRUE(plan.over_limit.empty());
+  std::int64_t most = 0;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    most = std::max(most, bin.load[CostModule::kLlm].units);
+  }
+  EXPECT_EQ(most, 101) << "beyond the limit by its dummy";
+}
+
+// As many microbatches as are asked for hold the samples only without room for dummies.
+TEST(DummyMedia, DoNotEndAStepThatFitsWithoutThem) {
+  PlanOptions options = make_options(2, 2, 8);
+  options.max_tokens = 200;
+  const StepPlan plan = plan_step(pictures_at({0}, 8), default_model(), options).value();
+  EXPECT_EQ(plan.microbatches, 2U);
+  EXPECT_NE(dummies_of(plan), std::vector<std::size_t>(4, 0));
+}
+
+TEST(DummyMedia, GoToTheEndOfTheShortestPaddedRow) {
+  CostModel::Options padding;
+  padding.padded[static_cast<std::size_t>(CostModule::kLlm)] = true;
+  const CostModel model(CostProfile::stated_default(), padding);
+  PlanInput input = pictures_at({1, 3, 5, 7}, 8);
+  for (const std::size_t long_one : {std::size_t{2}, std::size_t{4}, std::size_t{6}}) {
+    input.loads[long_one][CostModule::kLlm] = {};
+    input.loads[long_one][CostModule::kLlm].add_sequence(150);
+  }
+  PlanOptions options = make_options(2, 1, 8);
+  options.balance = BalancePolicy::kInOrder;
+  const StepPlan plan = plan_step(input, model, options).value();
+  ASSERT_EQ(dummies_of(plan), (std::vector<std::size_t>{1, 0}));
+  const PlannedMicrobatch& text = plan.bin(0, 0);
+  EXPECT_EQ(text.samples.back().index, 0U);
+  EXPECT_EQ(text.run_load[CostModule::kLlm].units, 4 * 150) << "no row and no column more";
+}
+
 }  // namespace
 }  // namespace isocost

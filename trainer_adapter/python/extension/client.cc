@@ -296,13 +296,13 @@ std::vector<SampleTuple> samples(const Microbatch& microbatch) {
   return result;
 }
 
-// Returns a list of what `of` returns for each sample.
+// Returns a list of what `of` returns for each sample of the data set.
 template <typename Of>
 auto of_samples(const Microbatch& microbatch, const Of& of) {
   std::vector<std::remove_cvref_t<std::invoke_result_t<Of, const SampleEntry&>>> result;
   result.reserve(microbatch.header.samples.size());
   for (const SampleEntry& sample : microbatch.header.samples) {
-    result.push_back(std::invoke(of, sample));
+    if (!sample.is_dummy()) result.push_back(std::invoke(of, sample));
   }
   return result;
 }
@@ -321,8 +321,13 @@ std::vector<RouteTuple> routes(const Microbatch& microbatch) {
   return result;
 }
 
-std::int64_t images(const SampleEntry& sample) {
-  return std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality);
+// Returns the number of images of each sample, those of dummies included.
+std::vector<std::int64_t> images(const Microbatch& microbatch) {
+  std::vector<std::int64_t> result;
+  for (const SampleEntry& sample : microbatch.header.samples) {
+    result.push_back(std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality));
+  }
+  return result;
 }
 
 // Returns whether some token may have a weight in the loss other than 1.
@@ -364,7 +369,7 @@ DescriptionTuple description(const Microbatch& microbatch) {
           of_samples(microbatch, &SampleEntry::key),
           of_samples(microbatch, &SampleEntry::weight),
           is_weighted(header),
-          of_samples(microbatch, images),
+          images(microbatch),
           header.last_of_step(),
           header.last_of_epoch(),
           by_module(header.predicted_seconds),
@@ -419,6 +424,7 @@ void bind_microbatch(py::module_& module) {
 
 void bind_client(py::module_& module) {
   module.attr("no_rank") = kNoRank;
+  module.attr("dummy_sample") = SampleEntry::kDummy;
   bind_microbatch(module);
   py::class_<PyClient>(module, "Client")
       .def(py::init([](const std::string& endpoint, std::int32_t rank, std::int32_t world_size,

@@ -24,6 +24,8 @@ def tensor_table() -> List[Tuple[str, str, str, bool]]:
 
 ignored_label: int
 
+dummy_sample: int
+
 def is_module_time(seconds: float) -> bool: ...
 
 not_measured: float

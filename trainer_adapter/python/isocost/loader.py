@@ -88,6 +88,10 @@ class DataLoader:
             that says by how much. Default: no limits.
         on_long: what becomes of a sample that exceeds a limit alone. "bad", the default: it is a bad sample.
             "truncate": it loses whole turns from its end, with their media, until it fits; needs model and max_tokens.
+        dummy_media: with model, what a microbatch gets that lacks pictures, videos or sounds, so that every rank runs
+            the encoder, for which FSDP, `fully_shard` and DistributedDataParallel wait. "needed", the default: a small
+            dummy without labels where the same microbatch of another rank has such media. "always": one in every
+            microbatch, so that no parameter is ever unused. "off": nothing.
         shuffle: True: every epoch has an order of its own, which follows from seed and epoch. False: samples come in
             the order of the shards. Default: True, where torch's DataLoader does not shuffle.
         seed: decides, with the epoch, the samples of every step. Default: 0.
@@ -169,6 +173,7 @@ class DataLoader:
                  connect_timeout: float = 120.0, heartbeat_timeout: Optional[float] = None,
                  max_tokens: Optional[int] = None, max_vision_tokens: Optional[int] = None,
                  max_memory: Optional[Union[int, str]] = None, on_long: Optional[str] = None,
+                 dummy_media: Optional[str] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
                  profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
                  batching: Union[str, Padded, None] = None, loss: str = "model",
@@ -189,8 +194,9 @@ class DataLoader:
         self._replica_group = replica_group if self._in_layout is None else self._in_layout.tensor_group
         asked = NodeArguments(global_batch_size, microbatches, shuffle, seed, epochs, heartbeat_timeout, count_tokens,
                               node, {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens,
-                                     "max_memory": max_memory, "on_long": on_long, "workers": workers,
-                                     "memory": memory, "profile": profile, "recipe": recipe})
+                                     "max_memory": max_memory, "on_long": on_long,
+                                     "dummy_media": dummy_media, "workers": workers, "memory": memory,
+                                     "profile": profile, "recipe": recipe})
         self._model = model_inputs = self._model_inputs(model, batching, loss, {"transform": transform,
                                                                                 "count_tokens": count_tokens})
         if model_inputs is not None and model_inputs.linear_attention and batching is None:

@@ -108,14 +108,11 @@ class _StepTraining:
         self.callback_handler.callbacks.insert(0, _Epoch(loader))
 
     def _check_engine(self) -> None:
-        """Raises ValueError where something else than DistributedDataParallel trains, by the settings or by what
-        `accelerate launch` has set."""
+        """Raises ValueError where what trains, by the settings or by what `accelerate launch` has set, does not know
+        steps of several microbatches."""
         if self.is_deepspeed_enabled:
             raise ValueError("deepspeed: its engine steps after each microbatch, which is not supported: train with "
-                             "DistributedDataParallel, the default under torchrun")
-        if self.is_fsdp_enabled or getattr(self, "is_distributed_loading_by_transformers", False):
-            raise ValueError("fsdp: a microbatch without pictures leaves out the encoder, whose shards the other ranks "
-                             "wait for: train with DistributedDataParallel, the default under torchrun")
+                             "DistributedDataParallel, the default under torchrun, or with FSDP")
         if self.args.n_gpu > 1:
             raise ValueError(f"the Trainer would use torch's DataParallel over {self.args.n_gpu} devices in one "
                              "process: start a process for each with torchrun, or choose one with CUDA_VISIBLE_DEVICES")
@@ -191,12 +188,26 @@ class _StepTraining:
         total = None
         for microbatch in inputs:
             self._microbatch = microbatch
-            no_sync = contextlib.nullcontext() if microbatch.last_of_step else self.accelerator.no_sync(model)
-            with no_sync, loader.timed(microbatch):  # this rank's own seconds correct the cost model
+            sync = contextlib.nullcontext() if microbatch.last_of_step else self._without_sync(model)
+            with sync, loader.timed(microbatch):  # this rank's own seconds correct the cost model
                 loss = super().training_step(model, self._on_device(microbatch), None)  # type: ignore[misc]
             total = loss if total is None else total + loss
         self._microbatch = None
         return total
+
+    @contextlib.contextmanager
+    def _without_sync(self, model: Any) -> Iterator[None]:
+        """Leaves the sum of gradients over the ranks to a later microbatch."""
+        if not hasattr(model, "set_requires_gradient_sync"):
+            with self.accelerator.no_sync(model):
+                yield
+            return
+        # A model with fully_shard, which accelerate does not know where `from_pretrained` has sharded it.
+        model.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            model.set_requires_gradient_sync(True)
 
     def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, *rest: Any, **options: Any) -> Any:
         if self._microbatch is None:
@@ -251,11 +262,13 @@ class _StepTraining:
 
     def _load_from_checkpoint(self, resume_from_checkpoint: Any, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
-        _load_renamed_weights(self.model, pathlib.Path(resume_from_checkpoint))
+        if not self.is_fsdp_enabled:  # its checkpoints have the model's own names
+            _load_renamed_weights(self.model, pathlib.Path(resume_from_checkpoint))
 
     def _load_best_model(self) -> None:
         super()._load_best_model()  # type: ignore[misc]
-        _load_renamed_weights(self.model, pathlib.Path(self.state.best_model_checkpoint))
+        if not self.is_fsdp_enabled:
+            _load_renamed_weights(self.model, pathlib.Path(self.state.best_model_checkpoint))
 
     # Evaluation
 
@@ -382,7 +395,9 @@ def _load_renamed_weights(model: Any, checkpoint: pathlib.Path) -> None:
     names = _saved_names(checkpoint)
     if not isinstance(model, transformers.PreTrainedModel) or names <= set(model.state_dict()):
         return
-    loaded = type(model).from_pretrained(checkpoint, dtype=model.dtype)
+    sharding = getattr(model.config, "distributed_config", None)
+    options = {} if sharding is None else {"distributed_config": sharding}
+    loaded = type(model).from_pretrained(checkpoint, dtype=model.dtype, **options)
     model.load_state_dict(loaded.state_dict())
 
 

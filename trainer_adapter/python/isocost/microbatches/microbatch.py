@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Named
 from isocost.counted import counted
 from isocost.microbatches.device_copies import moved_tensors
 from isocost.microbatches.model_inputs import ModelInputs, Row
-from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, MODULE_CU_SEQLENS
+from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, MODULE_CU_SEQLENS
 
 
 class Route(NamedTuple):
@@ -34,7 +34,7 @@ class Route(NamedTuple):
 
 class Description(NamedTuple):
     """The extension module's description of its Microbatch, from one call: the attributes of Microbatch that follow
-    from no tensor, and the number of each sample's images. Picklable."""
+    from no tensor, and the number of each sample's images, dummies included. Picklable."""
 
     position: Tuple[int, int, int]
     sample_ids: List[int]
@@ -84,13 +84,15 @@ class Microbatch(MutableMapping[str, Any]):
         sample_keys: list of str, "SHARD/KEY" of each sample: the shard's file name, and the name that the sample's
             members share in it.
         sample_weights: list of float; 0 for a repeat that keeps a rank busy and does not count in the loss.
+        dummies: int, dummy samples behind the others (`dummy_media=`): placeholders of a small medium each, without
+            labels and of weight 0. `lengths` and the other tensors have them, and the three lists above do not.
         cu_seqlens: {module: cumulative sequence lengths, int32 [sequences + 1]}.
         epoch, step, index: int. The step counts from 0 in each epoch, the index counts this rank's microbatches from 0
             in each step.
         last_of_step: bool; True where the optimizer is to step after this microbatch.
         last_of_epoch: bool; True for this rank's last microbatch of the epoch, with which an iteration ends.
         predicted: {module: seconds} that the cost model expects, forward and backward.
-        tokens: int, rows of the LLM's sequences without padding; 0 on a stage without LLM layers.
+        tokens: int, rows of the LLM's sequences without padding and dummies; 0 on a stage without LLM layers.
         label_tokens: int, label tokens of this microbatch, without those of repeats.
         global_label_tokens: int, label tokens of the whole global batch: the sum over all microbatches and ranks.
         waited_s: float, seconds that the loop was blocked for this microbatch.
@@ -100,7 +102,7 @@ class Microbatch(MutableMapping[str, Any]):
         cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
     """
 
-    __slots__ = ("__weakref__", "_model", "_packed", "_pin", "_row", "_shown", "cost_model_state", "epoch",
+    __slots__ = ("__weakref__", "_model", "_packed", "_pin", "_row", "_shown", "cost_model_state", "dummies", "epoch",
                  "global_label_tokens", "index", "label_tokens", "last_of_epoch", "last_of_step", "plan_hash",
                  "predicted", "profile_wanted", "routes", "sample_ids", "sample_keys", "sample_weights", "step",
                  "tokens", "waited_s")
@@ -128,7 +130,11 @@ class Microbatch(MutableMapping[str, Any]):
         self.tokens = _tokens(self._packed)
         self.waited_s = 0.0  # Set when the microbatch is handed out.
         described = Description._make(raw.description)
-        self._row = None if model is None else model.row(self._packed, described.sample_images, described.weighted)
+        self.dummies = len(described.sample_images) - len(described.sample_ids)
+        if self.dummies and LENGTHS in self._packed:
+            self.tokens -= int(self._packed[LENGTHS][-self.dummies:].sum())
+        self._row = None if model is None else model.row(self._packed, described.sample_images, described.weighted,
+                                                         self.dummies)
         self.sample_ids = described.sample_ids
         self.sample_keys = described.sample_keys
         self.sample_weights = described.sample_weights

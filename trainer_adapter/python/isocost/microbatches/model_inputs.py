@@ -52,6 +52,7 @@ class Row(NamedTuple):
         media: list of Medium, in their order.
         images: list of int, images of each sample.
         weighted: bool; whether some token may have another weight in the loss than 1.
+        dummies: int, the last of the samples that are dummies.
     """
 
     position_ids: Any
@@ -59,6 +60,15 @@ class Row(NamedTuple):
     media: List[Medium]
     images: List[int]
     weighted: bool
+    dummies: int = 0
+
+    def padded_lengths(self) -> List[int]:
+        """Returns the tokens of each row where samples are padded: dummies are at the end of the last sample's, whose
+        tokens do not see them."""
+        own = self.lengths[:len(self.lengths) - self.dummies]
+        if self.dummies == 0 or not own:
+            return self.lengths
+        return [*own[:-1], own[-1] + sum(self.lengths[len(own):])]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,13 +160,14 @@ class ModelInputs:
                          f"{counted(count, 'sample')} of the data set {have} one (the first is {first}: {whose}). "
                          f"Give loss='token_loss', and take the loss from isocost.token_loss.{advice}")
 
-    def row(self, tensors: Mapping[str, Any], images: List[int], weighted: bool) -> Row:
+    def row(self, tensors: Mapping[str, Any], images: List[int], weighted: bool, dummies: int = 0) -> Row:
         """Returns the row of tensors on the CPU. `images`: the number of each sample's images; `weighted`: whether
-        there are weights other than 1."""
+        there are weights other than 1; `dummies`: how many of the samples are dummies."""
         media = _media(tensors)
         if LENGTHS not in tensors:
             return Row(None, [], media, images, weighted)
-        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images, weighted)
+        lengths = tensors[LENGTHS].tolist()
+        return Row(self._family.position_ids(tensors), lengths, media, images, weighted, dummies)
 
     def arguments(self, tensors: Mapping[str, Any], row: Row, global_label_tokens: int) -> Dict[str, Any]:
         """Returns the arguments, on the device where tensors and row are, without waiting for them. A stage of a layout
@@ -177,7 +188,7 @@ class ModelInputs:
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
         if self.padded is not None:
-            return {**arguments, **_padded(arguments, row.lengths, self.padded)}
+            return {**arguments, **_padded(arguments, row.padded_lengths(), self.padded)}
         return arguments
 
     def _written(self, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Any:

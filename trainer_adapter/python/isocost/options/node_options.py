@@ -51,6 +51,9 @@ class NodeOptions:
             = cost; 0: no limit. A sample that needs more is bad.
         on_long: A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole turns from its end,
             with their media, until it fits; truncate needs model and max_tokens.
+        dummy_media: With model: a microbatch without pictures, videos or sounds, which the same microbatch of another
+            rank has, gets one small dummy without labels (needed), or each microbatch does (always), so that every rank
+            runs the encoder: sharded parameters and summed gradients wait for it.
         balance: in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost equalises predicted
             cost.
         lookahead: Global batches composed together, with balance = cost and given ranks; 1 keeps each as it was drawn.
@@ -114,6 +117,7 @@ class NodeOptions:
     max_vision_tokens: int = 0
     max_memory: Union[int, str] = 0
     on_long: Literal["bad", "truncate"] = "bad"
+    dummy_media: Literal["off", "needed", "always"] = "needed"
     balance: Literal["in-order", "tokens", "cost"] = "cost"
     lookahead: int = 1
     steps: int = 0
