@@ -89,6 +89,7 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--token-loss", action="store_true")
     parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--lora", action="store_true")
     parser.add_argument("--sharded", action="store_true", help="the model's layers, over all ranks")
     arguments = parser.parse_args()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
@@ -101,6 +102,11 @@ def main():
         sharding["distributed_config"] = DistributedConfig(fsdp_size=int(os.environ["WORLD_SIZE"]),
                                                            fsdp_plan=dict.fromkeys(layers, "free_full_weight"))
     model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model, **sharding)
+    if arguments.lora:
+        import peft
+
+        torch.manual_seed(0)
+        model = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
     limits = {"max_tokens": arguments.max_tokens} if arguments.max_tokens else {"microbatches": 2}
     loss = "token_loss" if arguments.token_loss else "model"
     with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=8, loss=loss, **limits) as train:

@@ -99,6 +99,14 @@ class Training(unittest.TestCase):
         more = "qwen2_5_vl", "--max-tokens", "600"
         self.assert_equal(self.run_with(*more, "--sharded", ranks=2, output="sharded"), self.run_with(*more, "--plain"))
 
+    @unittest.skipUnless(importlib.util.find_spec("peft"), "peft is not installed: ./run test --torch2 has it")
+    def test_low_rank_adapters(self):
+        plain = self.run_with("qwen2_5_vl", "--lora", "--plain")
+        for ranks in (1, 2):
+            found = self.run_with("qwen2_5_vl", "--lora", ranks=ranks, output=f"lora-{ranks}")
+            self.assert_equal(found, plain)
+        self.assertTrue((self.directory / "lora-1" / f"checkpoint-{STEPS}" / "adapter_model.safetensors").exists())
+
     def test_token_loss(self):
         plain = self.run_with("qwen2_5_vl", "--plain")
         self.assert_equal(self.run_with("qwen2_5_vl", "--token-loss", output="token_loss"), plain)

@@ -775,7 +775,7 @@ TEST(DummyMedia, ASampleThatFillsItsMicrobatchKeepsIt) {
   EXPECT_EQ(most, 101) << "beyond the limit by its dummy";
 }
 
-// As many microbatches as are asked for hold the samples only without room for dummies.
+// The number of microbatches that is asked for holds the samples only without room for dummies.
 TEST(DummyMedia, DoNotEndAStepThatFitsWithoutThem) {
   PlanOptions options = make_options(2, 2, 8);
   options.max_tokens = 200;
