@@ -7,7 +7,7 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 venv=build/torch2/venv
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
 # Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
-needed=(numpy transformers accelerate peft tokenizers jinja2 pillow dashscope av)
+needed=(numpy transformers accelerate peft trl tokenizers jinja2 pillow dashscope av)
 
 . setup/functions.sh
 

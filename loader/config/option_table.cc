@@ -231,9 +231,9 @@ std::vector<OptionSpec> plan_options() {
       choice(
           "dummy_media", &P::dummy_media, {"off", "needed", "always"},
           "With model: a microbatch without pictures, videos or sounds, which the same microbatch "
-          "of another rank has, gets one small dummy without labels (needed), or each "
-          "microbatch does (always), so that every rank runs the encoder: sharded parameters and "
-          "summed gradients wait for it."),
+          "of another rank has, gets one small dummy without labels (needed), or each microbatch "
+          "does (always), so that every rank runs the encoder: sharded parameters and summed "
+          "gradients wait for it. Without effect on a layout with stages."),
       text_option("layout", &P::layout_file, "FILE",
                   "Layout file of isocost plan. It sets ranks (the LLM's replicas) and "
                   "microbatches, and each stage receives only the tensors that it needs."),

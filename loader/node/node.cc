@@ -249,14 +249,17 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
   if (evaluation->decision == JoinDecision::kAnswer) return welcome(evaluation->job);
-  if (evaluation->decision == JoinDecision::kJoin ||
-      evaluation->decision == JoinDecision::kJoinOrRepeatStep) {
+  if (evaluation->joins()) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
     const bool alone = request.is_only_client();
     // Both reported clients that turned out to have left, with what they sent last: it decides
     // where the rank goes on.
     evaluation = job_.evaluate(hello, request.same_client);
     if (!evaluation) return tl::unexpected(evaluation.error());
+    if (!evaluation->joins()) {
+      return tl::unexpected(Refusal{ErrorCode::kUnavailable,
+                                    name_of(hello.rank) + " was served meanwhile: ask again"});
+    }
     steps_.receive_state(hello.start.cost_model_state);
     const bool repeats = evaluation->decision == JoinDecision::kJoinOrRepeatStep;
     if (repeats && alone) return repeat_step(hello);

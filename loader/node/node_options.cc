@@ -51,11 +51,9 @@ Status NodeOptions::validate() const {
         ErrorCode::kInvalidArgument,
         "on_long = truncate: give model, whose tokens say where turns end, and max_tokens");
   }
-  if (plan.dummy_media == DummyMediaPolicy::kAlways &&
-      (model_directory(decode.recipe).empty() || plan.has_layout())) {
+  if (plan.dummy_media == DummyMediaPolicy::kAlways && model_directory(decode.recipe).empty()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "dummy_media = always: give model, whose encoder needs them, and no layout, which "
-                 "places encoders otherwise");
+                 "dummy_media = always: give model, whose encoder needs them");
   }
   if (plan.padded_multiple > 1 &&
       !cost_model.padded.at(static_cast<std::size_t>(CostModule::kLlm))) {

@@ -34,8 +34,10 @@ enum class LongPolicy : std::uint8_t {
 /// Treatment of microbatches that lack media of a modality, whose ranks would not run the model's
 /// encoder. Where ranks share its parameters or sum its gradients, they wait for one another in it.
 enum class DummyMediaPolicy : std::uint8_t {
-  kOff,     ///< They stay as they are.
-  kNeeded,  ///< They get a dummy sample where the same microbatch of another rank has such media.
+  kOff,  ///< They stay as they are.
+  /// They get a dummy sample where the same microbatch of another rank has such media; the last one
+  /// of a step, with which gradients are summed, where any microbatch of the step has.
+  kNeeded,
   kAlways,  ///< They get a dummy sample of each modality that the model takes.
 };
 
@@ -65,14 +67,14 @@ struct PlanOptions {
   std::int64_t max_memory = 0;         ///< Predicted bytes of activations, and bytes of tensors.
   std::int64_t microbatch_memory = 0;  ///< Bytes of tensors.
   LongPolicy on_long = LongPolicy::kBad;
-  /// Has no effect with a layout, nor with a recipe without dummies (see Recipe::dummy).
+  /// Has no effect with a layout of several stages or with ranks for the encoder, nor with a recipe
+  /// without dummies (see Recipe::dummy).
   DummyMediaPolicy dummy_media = DummyMediaPolicy::kNeeded;
   /// The trainer pads the LLM to a multiple of this length, if it pads.
   std::int64_t padded_multiple = 1;
   bool reprofile =
       false;  ///< Whether a trainer is asked for a new profile once the model has drifted.
 
-  bool has_layout() const { return layout != nullptr || !layout_file.empty(); }
   /// Returns the number of microbatches per rank of a whole step; 0 if each step chooses its own.
   std::int64_t fixed_microbatches() const;
   /// Sets the layout, and ranks and microbatches to its numbers. Messages call it `file`.

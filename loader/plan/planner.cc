@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -233,11 +234,15 @@ Result<Division> divide_with_repeats(const PlanInput& input, std::uint32_t micro
   return division;
 }
 
-// Divides the step into as few microbatches as the limits allow. Sets `microbatches` to their
-// number per rank.
+// Returns whether a division into this number of microbatches per rank can be used.
+using Accepts = std::function<bool(const MicrobatchBins& bins, std::uint32_t microbatches)>;
+
+// Divides the step into as few microbatches as the limits allow and `accepts` takes. Sets
+// `microbatches` to their number per rank.
 Result<Division> divide_within(const PlanInput& input, const CostModel& model,
                                const PlanOptions& options, const MicrobatchLimits& limits,
-                               const ServedLayout* layout, std::uint32_t& microbatches) {
+                               const ServedLayout* layout, const Accepts& accepts,
+                               std::uint32_t& microbatches) {
   const MicrobatchRange range = microbatch_range(input, model, options, limits, layout);
   for (microbatches = range.first;; ++microbatches) {
     const bool fills = input.loads.size() >= static_cast<std::size_t>(options.ranks) * microbatches;
@@ -245,8 +250,9 @@ Result<Division> divide_within(const PlanInput& input, const CostModel& model,
         fills ? divide(input, microbatches, model, options, limits, layout)
               : divide_with_repeats(input, microbatches, model, options, limits);
     // A pipeline's division ignores padding, so the limits are checked again.
-    const bool full = division ? model.is_padded(CostModule::kLlm) &&
-                                     !keeps_limits(input.loads, division->llm.bins, model, limits)
+    const bool full = division ? (model.is_padded(CostModule::kLlm) &&
+                                  !keeps_limits(input.loads, division->llm.bins, model, limits)) ||
+                                     !accepts(division->llm.bins, microbatches)
                                : division.error().code() == ErrorCode::kResourceExhausted;
     if (!full || limits.empty()) return division;
     if (microbatches < range.last) continue;
@@ -339,11 +345,15 @@ Result<Division> divide_step(const PlanInput& input, const CostModel& model,
                              std::uint32_t& microbatches) {
   if (std::ssize(input.loads) < options.ranks) return one_each(input, options);
   if (!dummies.empty() && !limits.empty()) {
-    Result<Division> division =
-        divide_within(input, model, options, limits.without(dummies.load()), layout, microbatches);
+    const auto leaves_room = [&](const MicrobatchBins& bins, std::uint32_t per_rank) {
+      return dummies.keep_limits(bins, per_rank, model, limits);
+    };
+    Result<Division> division = divide_within(input, model, options, limits.without(dummies.load()),
+                                              layout, leaves_room, microbatches);
     if (division || division.error().code() != ErrorCode::kResourceExhausted) return division;
   }
-  return divide_within(input, model, options, limits, layout, microbatches);
+  const auto any = [](const MicrobatchBins&, std::uint32_t) { return true; };
+  return divide_within(input, model, options, limits, layout, any, microbatches);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data")
     parser.add_argument("--model")
-    parser.add_argument("--how", choices=("alone", "ddp", "shard", "shard-tower"), default="alone")
+    parser.add_argument("--how", choices=("alone", "ddp", "ddp-last", "shard", "shard-tower"), default="alone")
     parser.add_argument("--dummy-media", default="needed")
     parser.add_argument("--checkpointing", action="store_true")
     arguments = parser.parse_args()
@@ -43,7 +43,7 @@ def main():
     if arguments.how.startswith("shard"):
         model = sharded(model, arguments.how == "shard-tower")
         parameters = list(model.parameters())
-    elif arguments.how == "ddp":
+    elif arguments.how.startswith("ddp"):
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(parameters, lr=0.05)
     with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=8, microbatches=8 // ranks,
@@ -52,6 +52,8 @@ def main():
         for number, step in enumerate(isocost.steps(loader)):
             loss = torch.zeros(())
             for microbatch in step:
+                if arguments.how == "ddp-last":
+                    model.require_backward_grad_sync = microbatch.last_of_step  # what DDP's no_sync sets
                 share = model(**microbatch).loss
                 (share * ranks).backward()  # wrappers average over the ranks
                 loss += share.detach()

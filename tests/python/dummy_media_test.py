@@ -202,6 +202,10 @@ class OfARun(unittest.TestCase):
     def test_data_parallel_without_unused_parameters(self):
         self.check("--how", "ddp")
 
+    def test_gradients_summed_with_a_last_microbatch_of_text(self):
+        shards = write_shards(self.directory / "last", 32, lambda i: i % 8 < 6)
+        self.check("--how", "ddp-last", shards=shards, dummies=lambda step: [0, 0, 0, 1])
+
     def test_data_parallel_and_checkpointed_with_a_step_of_text(self):
         # Pictures and videos are two calls of the encoder.
         self.check("--how", "ddp", "--checkpointing", "--dummy-media", "always", shards=self.text_step,

@@ -31,21 +31,28 @@ class Watch(transformers.TrainerCallback):
 
 
 def trainer_of(arguments, model, train, held_out):
-    from isocost.integrations.transformers import Trainer
+    from isocost.integrations.transformers import Trainer, trainer_class
 
-    class Watched(Trainer):
+    base, settings_class, more = Trainer, transformers.TrainingArguments, {}
+    if arguments.trl:
+        import trl
+
+        base, settings_class = trainer_class(trl.SFTTrainer), trl.SFTConfig
+        more["processing_class"] = transformers.AutoTokenizer.from_pretrained(arguments.model)
+
+    class Watched(base):
         def training_step(self, model, inputs, *rest):
             say(at=self.state.global_step, ids=[sample for each in inputs for sample in each.sample_ids])
             return super().training_step(model, inputs, *rest)
 
-    settings = transformers.TrainingArguments(
+    settings = settings_class(
         arguments.output, num_train_epochs=arguments.epochs, optim="sgd", learning_rate=RATE,
         lr_scheduler_type="constant", max_grad_norm=CLIP, logging_steps=1, report_to=[], disable_tqdm=True,
         use_cpu=True, save_strategy="steps", save_steps=2, eval_strategy="steps" if held_out else "no", eval_steps=3,
         seed=0, activation_checkpointing=arguments.checkpointing, include_num_input_tokens_seen="all",
-        save_only_model=arguments.sharded)
+        save_only_model=arguments.sharded, bf16=False)
     trainer = Watched(model, settings, train_dataset=train, eval_dataset=held_out,
-                      callbacks=[Watch(arguments.dies_after)])
+                      callbacks=[Watch(arguments.dies_after)], **more)
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 
@@ -90,6 +97,7 @@ def main():
     parser.add_argument("--token-loss", action="store_true")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--lora", action="store_true")
+    parser.add_argument("--trl", action="store_true", help="its SFTTrainer")
     parser.add_argument("--sharded", action="store_true", help="the model's layers, over all ranks")
     arguments = parser.parse_args()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:

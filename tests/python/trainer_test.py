@@ -31,9 +31,9 @@ class Lines:
 
     def __init__(self, text):
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-        self.losses, self.norms, self.evaluated, self.epochs, self.tokens = (
+        self.losses, self.norms, self.evaluated, self.epochs, self.tokens, self.trl_tokens = (
             {line["step"]: line[name] for line in lines if name in line}
-            for name in ("loss", "grad_norm", "eval_loss", "epoch", "num_input_tokens_seen"))
+            for name in ("loss", "grad_norm", "eval_loss", "epoch", "num_input_tokens_seen", "num_tokens"))
         self.samples = {}
         for line in lines:
             if "ids" in line:
@@ -106,6 +106,16 @@ class Training(unittest.TestCase):
             found = self.run_with("qwen2_5_vl", "--lora", ranks=ranks, output=f"lora-{ranks}")
             self.assert_equal(found, plain)
         self.assertTrue((self.directory / "lora-1" / f"checkpoint-{STEPS}" / "adapter_model.safetensors").exists())
+
+    @unittest.skipUnless(importlib.util.find_spec("trl"), "trl is not installed: ./run test --torch2 has it")
+    def test_trl(self):
+        more = "qwen2_5_vl", "--max-tokens", "600"
+        plain = self.run_with(*more, "--plain")
+        for ranks, checkpointing in ((1, []), (2, ["--checkpointing"])):
+            found = self.run_with(*more, "--trl", *checkpointing, ranks=ranks, output=f"trl-{ranks}")
+            self.assert_equal(found, plain)
+            self.assertEqual(found.tokens, plain.tokens)
+            self.assertEqual(found.trl_tokens, plain.tokens)
 
     def test_token_loss(self):
         plain = self.run_with("qwen2_5_vl", "--plain")
@@ -187,6 +197,12 @@ class Training(unittest.TestCase):
         for wrong in ("data_collator", "compute_loss_func", "compute_metrics", "preprocess_logits_for_metrics"):
             with self.assertRaisesRegex(ValueError, f"^{wrong}= cannot be used.*leave it out"):
                 trainer(plain, **{wrong: lambda *_: None})
+        from transformers.distributed import DistributedConfig
+
+        model.config.distributed_config = DistributedConfig(tp_size=2)
+        with self.assertRaisesRegex(ValueError, "^tp_size = 2: its ranks compute on one batch together"):
+            trainer(plain)
+        model.config.distributed_config = None
         with self.assertRaisesRegex(TypeError, "^train_dataset is a list"):
             trainer([])
         with self.assertRaisesRegex(ValueError, "has no model="):

@@ -226,7 +226,9 @@ void ServerImpl::loop(const std::stop_token& stop) {
     if (gate_) items.push_back({gate_->socket().handle(), 0, ZMQ_POLLIN, 0});
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
-    poll_items(items, wait + std::chrono::milliseconds(1));
+    // What was read ahead no longer makes the socket readable.
+    poll_items(items, unread_.empty() ? wait + std::chrono::milliseconds(1)
+                                      : std::chrono::milliseconds(0));
     if (gate_ && (items.back().revents & ZMQ_POLLIN) != 0) {
       if (const auto refused = gate_->answer()) warn(*refused);
     }

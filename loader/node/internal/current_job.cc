@@ -29,9 +29,7 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
   if (*decision == JoinDecision::kAnswer) {
     evaluation.job.ranks = requested_ranks(hello, options_.requirements, job_.get());
   }
-  const bool joins =
-      *decision == JoinDecision::kJoin || *decision == JoinDecision::kJoinOrRepeatStep;
-  if (joins) {
+  if (evaluation.joins()) {
     evaluation.job = terms_of(*job_);
     const Position next = job_->queue().next_of(hello.rank);
     evaluation.job.start.epoch = next.epoch;

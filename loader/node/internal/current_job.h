@@ -50,6 +50,10 @@ class CurrentJob {
     /// Valid where the decision is kJoin or kJoinOrRepeatStep, where its start is the step at which
     /// the rank goes on; where it is kAnswer, the number of ranks alone.
     JobTerms job;
+
+    bool joins() const {
+      return decision == JoinDecision::kJoin || decision == JoinDecision::kJoinOrRepeatStep;
+    }
   };
   /// See evaluate_join.
   tl::expected<Evaluation, Refusal> evaluate(const Hello& hello, bool same_client) const

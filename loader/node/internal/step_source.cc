@@ -48,9 +48,12 @@ StepSource::StepSource(const NodeParts& parts)
   make_dummies();
 }
 
-// Makes the dummy samples of the recipe. Layouts place encoders otherwise, and get none.
+// Makes the dummy samples of the recipe. A layout with stages, or with ranks for the encoder, gets
+// none: its ranks do not run the whole model.
 void StepSource::make_dummies() {
-  if (parts_.layout != nullptr || plan_options_.dummy_media == DummyMediaPolicy::kOff) return;
+  const ServedLayout* layout = parts_.layout.get();
+  const bool in_parts = layout != nullptr && (layout->pipelined() || layout->has_encoder_ranks());
+  if (in_parts || plan_options_.dummy_media == DummyMediaPolicy::kOff) return;
   BufferPool pool;
   for (const Modality modality : {Modality::kImage, Modality::kVideo, Modality::kAudio}) {
     std::optional<DummySample> dummy = parts_.recipe.dummy(modality, pool);

@@ -1,9 +1,21 @@
 #include "loader/plan/internal/dummy_media.h"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace isocost {
+namespace {
+
+std::int64_t tokens_of(const Load& load) { return load[CostModule::kLlm].units; }
+
+MicrobatchBins bins_of(const StepPlan& plan) {
+  MicrobatchBins bins(plan.bins.size());
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    for (const PlannedSample& sample : plan.bins[i].samples) bins[i].push_back(sample.index);
+  }
+  return bins;
+}
+
+}  // namespace
 
 DummyMedia::DummyMedia(const PlanInput& input, const PlanOptions& options)
     : input_(input), always_(options.dummy_media == DummyMediaPolicy::kAlways) {
@@ -24,45 +36,81 @@ Load DummyMedia::load() const {
   return load;
 }
 
-ModalitySet DummyMedia::media_of(const PlannedMicrobatch& bin) const {
+ModalitySet DummyMedia::media_of(const std::vector<std::uint32_t>& bin) const {
   ModalitySet media = 0;
-  for (const PlannedSample& sample : bin.samples) media |= input_.media[sample.index];
+  for (const std::uint32_t sample : bin) media |= input_.media[sample];
   return media;
 }
 
-// Returns the modalities that every rank's microbatch of this number is to have.
-ModalitySet DummyMedia::needed_at(const StepPlan& plan, std::uint32_t microbatch) const {
-  ModalitySet needed = 0;
-  for (std::size_t rank = 0; rank * plan.microbatches < plan.bins.size(); ++rank) {
-    needed |= media_of(plan.bin(rank, microbatch));
+// Returns the modalities that every rank's microbatch of each number is to have. With the last one
+// gradients are summed, for which DistributedDataParallel waits until each parameter has one: it
+// has the modalities of the whole step.
+std::vector<ModalitySet> DummyMedia::needed(const MicrobatchBins& bins,
+                                            std::size_t microbatches) const {
+  std::vector<ModalitySet> needed(microbatches, 0);
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    needed[i % microbatches] |= media_of(bins[i]);
+    needed.back() |= media_of(bins[i]);
   }
-  for (const DummyChoice& dummy : chosen_) {
-    if (always_) needed |= bit_of(dummy.modality);
+  if (!always_) return needed;
+  for (ModalitySet& of_microbatch : needed) {
+    for (const DummyChoice& dummy : chosen_) of_microbatch |= bit_of(dummy.modality);
   }
   return needed;
 }
 
-// A padded row with dummies at its end costs least where it is the shortest.
-void DummyMedia::put_shortest_last(PlannedMicrobatch& bin) const {
-  const auto shortest = std::ranges::min_element(bin.samples, {}, [&](const PlannedSample& sample) {
-    return input_.loads[sample.index][CostModule::kLlm].units;
-  });
-  std::rotate(shortest, shortest + 1, bin.samples.end());
+// Returns the indexes of the dummies that a microbatch gets.
+std::vector<std::uint32_t> DummyMedia::lacking(const std::vector<std::uint32_t>& bin,
+                                               ModalitySet needed) const {
+  const ModalitySet lacking = needed & ~media_of(bin);
+  std::vector<std::uint32_t> dummies;
+  for (std::uint32_t d = 0; d < chosen_.size(); ++d) {
+    if ((lacking & bit_of(chosen_[d].modality)) != 0) dummies.push_back(d);
+  }
+  return dummies;
+}
+
+std::vector<Load> DummyMedia::loads_of(const std::vector<std::uint32_t>& bin) const {
+  std::vector<Load> loads;
+  for (const std::uint32_t sample : bin) loads.push_back(input_.loads[sample]);
+  return loads;
+}
+
+bool DummyMedia::keep_limits(const MicrobatchBins& bins, std::size_t microbatches,
+                             const CostModel& model, const MicrobatchLimits& limits) const {
+  if (empty()) return true;
+  const std::vector<ModalitySet> at = needed(bins, microbatches);
+  const bool padded = model.is_padded(CostModule::kLlm);
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    if (bins[i].size() < 2) continue;  // no other division gives its sample more room
+    std::vector<Load> dummies;
+    for (const std::uint32_t d : lacking(bins[i], at[i % microbatches])) {
+      dummies.push_back(chosen_[d].load);
+    }
+    if (dummies.empty()) continue;
+    std::vector<Load> samples = loads_of(bins[i]);
+    const auto shortest = std::ranges::min_element(samples, {}, tokens_of);
+    std::rotate(shortest, shortest + 1, samples.end());
+    const bool kept = limits.keeps(model.as_run(with_dummies(std::move(samples), dummies, padded)));
+    if (!kept) return false;
+  }
+  return true;
 }
 
 void DummyMedia::add_to(StepPlan& plan) const {
   if (empty()) return;  // the samples' media need not be known then
-  std::vector<ModalitySet> needed;
-  for (std::uint32_t m = 0; m < plan.microbatches; ++m) needed.push_back(needed_at(plan, m));
-  for (std::size_t i = 0; i < plan.bins.size(); ++i) {
-    const ModalitySet lacking = needed[i % plan.microbatches] & ~media_of(plan.bins[i]);
-    for (std::size_t d = 0; d < chosen_.size(); ++d) {
-      if ((lacking & bit_of(chosen_[d].modality)) == 0) continue;
-      plan.bins[i].dummies.push_back(static_cast<std::uint32_t>(d));
-    }
-    if (!plan.bins[i].dummies.empty()) put_shortest_last(plan.bins[i]);
+  const MicrobatchBins bins = bins_of(plan);
+  const std::vector<ModalitySet> at = needed(bins, plan.microbatches);
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    PlannedMicrobatch& bin = plan.bins[i];
+    bin.dummies = lacking(bins[i], at[i % plan.microbatches]);
+    if (bin.dummies.empty()) continue;
+    const auto shortest = std::ranges::min_element(
+        bin.samples, {},
+        [&](const PlannedSample& sample) { return tokens_of(input_.loads[sample.index]); });
+    std::rotate(shortest, shortest + 1, bin.samples.end());
   }
-  for (const DummyChoice& dummy : chosen_) plan.dummies.push_back(dummy);
+  plan.dummies = chosen_;
 }
 
 std::vector<Load> with_dummies(std::vector<Load> samples, const std::vector<Load>& dummies,
@@ -73,7 +121,7 @@ std::vector<Load> with_dummies(std::vector<Load> samples, const std::vector<Load
   }
   Load& last = samples.back();
   for (const Load& dummy : dummies) last += dummy;
-  const std::int64_t tokens = last[CostModule::kLlm].units;
+  const std::int64_t tokens = tokens_of(last);
   last[CostModule::kLlm] = {};
   last[CostModule::kLlm].add_sequence(tokens);
   return samples;

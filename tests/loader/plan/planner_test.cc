@@ -712,8 +712,9 @@ std::vector<std::size_t> dummies_of(const StepPlan& plan) {
 
 TEST(DummyMedia, StandInWhereTheSameMicrobatchOfAnotherRankHasMedia) {
   // In order, sample i is microbatch i / 3 of rank i % 3.
-  const StepPlan plan = plan_step(pictures_at({1, 2}, 6), default_model(), in_order(3, 2)).value();
-  EXPECT_EQ(dummies_of(plan), (std::vector<std::size_t>{1, 0, 0, 0, 0, 0}));
+  const StepPlan plan = plan_step(pictures_at({1, 2}, 9), default_model(), in_order(3, 3)).value();
+  // With the last microbatch gradients are summed, so that it has the media of the whole step.
+  EXPECT_EQ(dummies_of(plan), (std::vector<std::size_t>{1, 0, 1, 0, 0, 1, 0, 0, 1}));
   ASSERT_EQ(plan.dummies.size(), 1U);
   const PlannedMicrobatch& lacking = plan.bin(0, 0);
   EXPECT_EQ(lacking.load[CostModule::kVision].units, 4);
@@ -773,6 +774,23 @@ TEST(DummyMedia, ASampleThatFillsItsMicrobatchKeepsIt) {
     most = std::max(most, bin.load[CostModule::kLlm].units);
   }
   EXPECT_EQ(most, 101) << "beyond the limit by its dummy";
+}
+
+// Rows of one length: a dummy makes all of them longer.
+TEST(DummyMedia, PaddedRowsKeepTheLimitsWithThem) {
+  CostModel::Options padding;
+  padding.padded[static_cast<std::size_t>(CostModule::kLlm)] = true;
+  const CostModel model(CostProfile::stated_default(), padding);
+  PlanInput input = pictures_at({0}, 16);
+  input.dummies.front().load[CostModule::kLlm] = {};
+  input.dummies.front().load[CostModule::kLlm].add_sequence(50);
+  PlanOptions options = make_options(2, 0, 16);
+  options.max_tokens = 600;
+  const StepPlan plan = plan_step(input, model, options).value();
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    EXPECT_LE(bin.run_load[CostModule::kLlm].units, 600) << bin.samples.size() << " samples";
+  }
+  EXPECT_NE(dummies_of(plan), std::vector<std::size_t>(plan.bins.size(), 0));
 }
 
 // The number of microbatches that is asked for holds the samples only without room for dummies.

@@ -8,7 +8,7 @@
 
 A batch of the Trainer is an optimizer step: the microbatches that the plan has for this rank. Losses and gradients are
 those of the global batch's mean, whatever the plan and the number of ranks. Checkpoints have the loader's state in a
-file of their own, isocost.json. Tested with transformers 5.24.
+file of their own, isocost.json. Tested with transformers 5.24 and, as `trainer_class(trl.SFTTrainer)`, trl 1.16.
 """
 
 import contextlib
@@ -45,6 +45,9 @@ _REFUSED = {
                                        "give microbatches= or max_tokens= to the loader"),
     "label_smoothing_factor": (0, "the model's own loss is used, which knows none"),
     "auto_find_batch_size": (False, "the loader's max_memory= keeps microbatches within the device's memory"),
+    "packing": (False, "the loader packs samples already: batching= of the loader says how"),
+    "padding_free": (False, "the loader packs samples already: batching= of the loader says how"),
+    "assistant_only_loss": (False, "labels are made with the tokens: isocost tokenize --labels says which count"),
     "enable_jit_checkpoint": (False, "it saves before the optimizer steps, and the loader's state names the next step"),
 }
 # Settings that the loader takes the place of: where they differ from their defaults, a warning says what counts.
@@ -57,6 +60,9 @@ _IGNORED = {
     "dataloader_multiprocessing_context": "nothing: the node has threads",
     "dataloader_in_order": "nothing: the order is that of the plan",
     "train_sampling_strategy": "shuffle=",
+    "completion_only_loss": "isocost tokenize --labels",
+    "max_length": 'max_tokens=, with on_long="truncate"',
+    "dataset_num_proc": "workers=",
 }
 _REFUSED_ARGUMENTS = {
     "data_collator": "the loader's microbatches are the model's arguments already",
@@ -92,7 +98,16 @@ class _StepTraining:
         evaluated = _loaders(options.get("eval_dataset"))
         if loader is not None or evaluated:
             _check_arguments(options)
+        if loader is not None and args is not None:
+            _check_settings(args)
+        self._is_trl = any(each.__module__.startswith("trl.") for each in type(self).__mro__)
+        eval_dataset = options.get("eval_dataset")
+        if self._is_trl:  # whose constructors prepare their data sets, and refuse to go without
+            options["train_dataset"] = _stand_in()
+            if evaluated:
+                options["eval_dataset"] = _stand_in()
         super().__init__(model=model, args=args, **options)  # type: ignore[call-arg]
+        self.eval_dataset = eval_dataset
         self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
         for each in [*evaluated, *([] if loader is None else [loader])]:
             _check_loader(each, self.model, self.accelerator.num_processes)
@@ -101,7 +116,6 @@ class _StepTraining:
         if loader is None:
             return
         self.train_dataset = _TrainSteps(loader)
-        _check_settings(self.args)
         self._check_engine()
         _note_version()
         # The first, so that others see the epoch that it corrects.
@@ -113,6 +127,9 @@ class _StepTraining:
         if self.is_deepspeed_enabled:
             raise ValueError("deepspeed: its engine steps after each microbatch, which is not supported: train with "
                              "DistributedDataParallel, the default under torchrun, or with FSDP")
+        for name in _model_parallel(self.model, self.accelerator):
+            raise ValueError(f"{name}: its ranks compute on one batch together, and each process would take one of its "
+                             "own: shard over the data-parallel ranks alone (fsdp_size), or leave it out")
         if self.args.n_gpu > 1:
             raise ValueError(f"the Trainer would use torch's DataParallel over {self.args.n_gpu} devices in one "
                              "process: start a process for each with torchrun, or choose one with CUDA_VISIBLE_DEVICES")
@@ -128,6 +145,9 @@ class _StepTraining:
     eval_dataset: Any
     optimizer: Any
     is_in_train: bool
+    # Attributes of SFTTrainer in trl.
+    _total_train_tokens: int
+    _metrics: Dict[str, Dict[str, List[Any]]]
     is_deepspeed_enabled: bool
     is_fsdp_enabled: bool
 
@@ -222,13 +242,31 @@ class _StepTraining:
         return copy.copy(microbatch).to(self.args.device)
 
     def _share(self, model: Any, inputs: Any) -> Tuple[Any, Any]:
-        """Returns the microbatch's share of the global batch's mean, and the model's outputs."""
+        """Returns the microbatch's share of the global batch's mean, and the model's outputs; None for those of trl,
+        which does not keep its logits."""
+        if self._is_trl:
+            return self._share_of_trl(model, inputs), None
         if "num_items_in_batch" in inputs:  # loss="model" of the loader
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True)  # type: ignore[misc]
             return loss, outputs
         assert self._microbatch is not None
         outputs = model(**inputs)
         return token_loss(outputs.logits, self._microbatch), outputs
+
+    def _share_of_trl(self, model: Any, inputs: Any) -> Any:
+        """Returns the loss of trl's SFTTrainer, which computes it without the logits of all tokens at once. It
+        multiplies by the ranks where it divides by the label tokens of all of them."""
+        arguments = dict(inputs)
+        label_tokens = arguments.pop("num_items_in_batch")
+        trained = self._total_train_tokens
+        loss = super().compute_loss(model, arguments, num_items_in_batch=label_tokens)  # type: ignore[misc]
+        if self.model.training:
+            # It counts by shapes, which with M-RoPE and padding are not those of the tokens.
+            assert self._microbatch is not None
+            tokens = torch.tensor(self._microbatch.tokens, device=loss.device)
+            self._total_train_tokens = trained + int(self.accelerator.gather_for_metrics(tokens).sum())
+            self._metrics["train"]["num_tokens"] = [self._total_train_tokens]
+        return loss / self.accelerator.num_processes if self.args.average_tokens_across_devices else loss
 
     # The next two count tokens, without padding: to ask a microbatch for `input_ids` would make all arguments of the
     # model again, on the CPU.
@@ -412,6 +450,13 @@ def _saved_names(checkpoint: pathlib.Path) -> Set[str]:
         return set(saved.keys())
 
 
+def _stand_in() -> Any:
+    """Returns a data set of one row, in place of a loader."""
+    import datasets  # trl needs it
+
+    return datasets.Dataset.from_list([{"input_ids": [0, 0], "labels": [0, 0]}])
+
+
 def _loaders(data: Any) -> List[DataLoader]:
     """Returns the loaders among an evaluation's data sets."""
     found = data.values() if isinstance(data, dict) else [data]
@@ -438,6 +483,16 @@ def _check_loader(loader: DataLoader, model: Any, processes: int) -> None:
         raise ValueError(f"the loader is for {loader.world_size} ranks, and the Trainer has {processes} processes: "
                          "make the loader after torch.distributed.init_process_group or "
                          "transformers.TrainingArguments, without rank= and world_size=")
+
+
+def _model_parallel(model: Any, accelerator: Any) -> Iterator[str]:
+    """Yields the settings by which several ranks compute on one batch together: tensor, pipeline, expert, context or
+    sequence parallelism."""
+    for of in (getattr(getattr(model, "config", None), "distributed_config", None),
+               getattr(accelerator, "parallelism_config", None)):
+        for name in ("tp_size", "pp_size", "ep_size", "cp_size", "sp_size"):
+            if (getattr(of, name, None) or 1) > 1:
+                yield f"{name} = {getattr(of, name)}"
 
 
 def _check_endless_epochs(loader: DataLoader) -> None:
