@@ -24,8 +24,6 @@ def tensor_table() -> List[Tuple[str, str, str, bool]]:
 
 ignored_label: int
 
-dummy_sample: int
-
 def is_module_time(seconds: float) -> bool: ...
 
 not_measured: float
@@ -35,6 +33,8 @@ clip_frames: int
 frames_behind_clip: int
 
 no_rank: int
+
+dummy_sample: int
 
 class Pin:
     def __call__(self) -> bool: ...

@@ -53,7 +53,8 @@ class NodeOptions:
             with their media, until it fits; truncate needs model and max_tokens.
         dummy_media: With model: a microbatch without pictures, videos or sounds, which the same microbatch of another
             rank has, gets one small dummy without labels (needed), or each microbatch does (always), so that every rank
-            runs the encoder: sharded parameters and summed gradients wait for it.
+            runs the encoder: sharded parameters and summed gradients wait for it. Without effect on a layout with
+            stages.
         balance: in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost equalises predicted
             cost.
         lookahead: Global batches composed together, with balance = cost and given ranks; 1 keeps each as it was drawn.
