@@ -276,6 +276,8 @@ void price(const PlanInput& input, const CostModel& model, const StepPlan& plan,
            PlannedMicrobatch& bin) {
   std::vector<Load> loads;
   std::vector<Load> dummies;
+  loads.reserve(bin.samples.size());
+  dummies.reserve(bin.dummies.size());
   for (const PlannedSample& sample : bin.samples) loads.push_back(input.loads[sample.index]);
   for (const std::uint32_t dummy : bin.dummies) dummies.push_back(plan.dummies[dummy].load);
   for (const Load& load : loads) bin.load += load;

@@ -17,6 +17,7 @@ std::vector<DeliveredSample> SealedStep::delivered(std::size_t receiver,
                                                    std::uint32_t microbatch) const {
   const PlannedMicrobatch& bin = plan.microbatch_of(receiver, microbatch);
   std::vector<DeliveredSample> all;
+  all.reserve(bin.samples.size() + bin.dummies.size());
   for (const PlannedSample& sample : bin.samples) {
     all.push_back({&samples[sample.index], sample.weight});
   }

@@ -72,6 +72,7 @@ std::vector<std::uint32_t> DummyMedia::lacking(const std::vector<std::uint32_t>&
 
 std::vector<Load> DummyMedia::loads_of(const std::vector<std::uint32_t>& bin) const {
   std::vector<Load> loads;
+  loads.reserve(bin.size());
   for (const std::uint32_t sample : bin) loads.push_back(input_.loads[sample]);
   return loads;
 }
