@@ -324,6 +324,7 @@ std::vector<RouteTuple> routes(const Microbatch& microbatch) {
 // Returns the number of images of each sample, those of dummies included.
 std::vector<std::int64_t> images(const Microbatch& microbatch) {
   std::vector<std::int64_t> result;
+  result.reserve(microbatch.header.samples.size());
   for (const SampleEntry& sample : microbatch.header.samples) {
     result.push_back(std::ranges::count(sample.parts, Modality::kImage, &SamplePart::modality));
   }
