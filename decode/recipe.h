@@ -104,7 +104,7 @@ class Recipe {
   Result<std::vector<Load>> part_loads(const SampleShape& shape) const;
 
   /// Returns the sample that stands in where a microbatch lacks media of a modality, so that the
-  /// model's encoder runs all the same: one medium as small as the model takes, of zeros. Returns
+  /// model's encoder runs for it, too: one medium as small as the model takes, of zeros. Returns
   /// nothing where the recipe takes no media of the modality in text, and where the encoder sees
   /// them together with those of another. The tensors are from `pool`.
   std::optional<DummySample> dummy(Modality modality, BufferPool& pool) const;

@@ -226,7 +226,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
     if (gate_) items.push_back({gate_->socket().handle(), 0, ZMQ_POLLIN, 0});
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
-    // What was read ahead no longer makes the socket readable.
+    // Messages that were read ahead no longer make the socket readable.
     poll_items(items, unread_.empty() ? wait + std::chrono::milliseconds(1)
                                       : std::chrono::milliseconds(0));
     if (gate_ && (items.back().revents & ZMQ_POLLIN) != 0) {

@@ -16,15 +16,6 @@ std::int64_t bytes_of(const std::vector<NamedTensor>& tensors) {
   return bytes;
 }
 
-std::vector<TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<TensorSpec> specs;
-  specs.reserve(tensors.size());
-  for (const NamedTensor& named : tensors) {
-    specs.push_back({named.name, named.tensor.dtype, named.tensor.shape});
-  }
-  return specs;
-}
-
 // Returns the most bytes that tensors of this size may hold: a pool's block may be an eighth larger
 // than requested.
 std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tensor_bytes / 8; }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,8 @@ struct StepSample {
   std::shared_ptr<const DecodedSample> decoded;
   std::uint32_t readers = 0;  ///< Times that it is still to be sent; then it is released.
 };
+
+/// Returns the names, dtypes and shapes of tensors.
+std::vector<TensorSpec> specs_of(std::span<const NamedTensor> tensors);
 
 }  // namespace isocost

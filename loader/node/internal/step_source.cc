@@ -20,9 +20,7 @@ StepSample step_sample(DummySample dummy) {
   sample.load = dummy.load;
   sample.weight = 0;
   sample.parts = {std::move(dummy.part)};
-  for (const NamedTensor& named : dummy.tensors) {
-    sample.specs.push_back({named.name, named.tensor.dtype, named.tensor.shape});
-  }
+  sample.specs = specs_of(dummy.tensors);
   auto decoded = std::make_shared<DecodedSample>();
   decoded->tensors = std::move(dummy.tensors);
   sample.decoded = std::move(decoded);

@@ -218,8 +218,8 @@ TEST(Server, ARankOfAKilledClientMayBeTakenAtOnce) {
   EXPECT_FALSE(server.all<ClientLeft>().front().finished);
 }
 
-// What a client sent before it closed may still be unread when the end of its connection shows: its
-// last acknowledgement counts all the same.
+// A client's last messages may still be unread when the end of its connection shows: its last
+// acknowledgement counts.
 TEST(Server, AskingWhetherAClientHasLeftTakesWhatItSentBefore) {
   std::latch closed(1);
   std::vector<std::string> seen;

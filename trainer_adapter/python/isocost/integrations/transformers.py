@@ -107,7 +107,10 @@ class _StepTraining:
             if evaluated:
                 options["eval_dataset"] = _stand_in()
         super().__init__(model=model, args=args, **options)  # type: ignore[call-arg]
-        self.eval_dataset = eval_dataset
+        if self._is_trl:
+            self.train_dataset = None
+            if evaluated:
+                self.eval_dataset = eval_dataset
         self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
         for each in [*evaluated, *([] if loader is None else [loader])]:
             _check_loader(each, self.model, self.accelerator.num_processes)
@@ -257,6 +260,8 @@ class _StepTraining:
         """Returns the loss of trl's SFTTrainer, which computes it without the logits of all tokens at once. It
         multiplies by the ranks where it divides by the label tokens of all of them."""
         arguments = dict(inputs)
+        if "num_items_in_batch" not in arguments:
+            raise ValueError('loss="token_loss" of the loader: trl computes the loss from labels: give loss="model"')
         label_tokens = arguments.pop("num_items_in_batch")
         trained = self._total_train_tokens
         loss = super().compute_loss(model, arguments, num_items_in_batch=label_tokens)  # type: ignore[misc]
