@@ -3,10 +3,13 @@
 
 #include "transport/shared_memory/internal/host_registration.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +75,10 @@ extern "C" int cudaGetLastError() {
   return std::exchange(runtime().last_error, 0);
 }
 
+extern "C" const char* cudaGetErrorString(int error) {
+  return error == 1 ? "invalid argument" : "unknown error";
+}
+
 extern "C" int cudaGetDevice(int* device) {
   *device = current_device;
   return 0;
@@ -100,6 +107,9 @@ extern "C" int cudaHostUnregister(void* address) {
 
 namespace isocost {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 constexpr std::int64_t kSampleBytes = 50'000;
 
@@ -199,10 +209,17 @@ TEST_F(HostRegistrationTest, ARuntimeThatRefusesIsNotAskedAgain) {
   options.log = [&](LogLevel, std::string_view text) { told.set_value(std::string(text)); };
   const auto client = Client::connect(options).value();
   const Microbatch microbatch = client->next({}).value().value();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  const rlimit low{std::min<rlim_t>(before.rlim_cur, kMiB), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
   EXPECT_FALSE(microbatch.pin());
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
   std::future<std::string> line = told.get_future();
   ASSERT_EQ(line.wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  EXPECT_NE(line.get().find("cudaHostRegister failed with error 1"), std::string::npos);
+  EXPECT_THAT(line.get(),
+              AllOf(HasSubstr("cudaHostRegister failed with error 1 (invalid argument) for"),
+                    HasSubstr("ulimit -l unlimited"), HasSubstr("--ulimit memlock=-1")));
   {
     const MutexLock lock(runtime().mutex);
     runtime().refuses = false;

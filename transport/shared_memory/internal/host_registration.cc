@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <optional>
@@ -19,6 +20,7 @@ namespace {
 using Register = int (*)(void* address, std::size_t size, unsigned flags);
 using Unregister = int (*)(void* address);
 using GetLastError = int (*)();
+using GetErrorString = const char* (*)(int error);
 // https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 using GetDevice = int (*)(int* device);
 using SetDevice = int (*)(int device);
@@ -61,6 +63,21 @@ void* find_symbol(const char* name) {
 void forget_error() {
   const auto get_last_error = reinterpret_cast<GetLastError>(find_symbol("cudaGetLastError"));
   if (get_last_error != nullptr) get_last_error();
+}
+
+// Says why the runtime refused `size` bytes, and what allows them.
+std::string refusal(int code, std::size_t size) {
+  std::string text = "cudaHostRegister failed with error " + std::to_string(code);
+  const auto get_error_string = reinterpret_cast<GetErrorString>(find_symbol("cudaGetErrorString"));
+  if (get_error_string != nullptr) text += std::string(" (") + get_error_string(code) + ")";
+  text += " for " + std::to_string(size) + " bytes";
+  rlimit locked{};
+  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
+    text += "; this process may lock " + std::to_string(locked.rlim_cur) +
+            " bytes of memory, and more after `ulimit -l unlimited`, or in a container that was "
+            "started with `--ulimit memlock=-1`";
+  }
+  return text;
 }
 
 // Returns the calling thread's device, which is 0 if the thread has set none.
@@ -112,8 +129,7 @@ Result<HostRegistration> HostRegistration::of(std::span<std::byte> bytes) {
   const int code = register_memory(bytes.data(), bytes.size(), kPortable);
   if (code != kSuccess) {
     forget_error();
-    return Error(ErrorCode::kUnavailable,
-                 "cudaHostRegister failed with error " + std::to_string(code));
+    return Error(ErrorCode::kUnavailable, refusal(code, bytes.size()));
   }
   return HostRegistration(bytes.data(), current_device().value_or(0));
 }
