@@ -10,6 +10,7 @@ A mark is an HTML comment in a line before its block, which readers do not see:
                                       one that ends with "..." is its beginning
     <!-- words of: COMMAND -->        the same words are in the command's output, whose numbers differ
     <!-- diff of: BEFORE, AFTER -->   lines with - are in the file BEFORE, lines with + in AFTER
+    <!-- lines of: FILE -->           the block is in FILE, which a test runs
     <!-- records -->                  JSON objects that make-shards takes, a record each
 
 A block without a mark runs. Its language tells how; a block of the language `text` is only read.
@@ -24,7 +25,7 @@ REASONS = {"gpu", "cluster", "minutes", "root", "network", "fragment"}
 LANGUAGES = {"sh", "python", "cpp", "cmake", "json", "toml", "yaml", "diff", "text"}
 _COMMENT = re.compile(r"^\s*<!--(.*?)-->\s*$", re.DOTALL)
 _FENCE = re.compile(r"^(\s*)```(\w*)\s*$")
-_MARK = re.compile(r"^(run|beside|output of|words of|diff of|records)(:|$)")
+_MARK = re.compile(r"^(run|beside|output of|words of|diff of|lines of|records)(:|$)")
 
 
 @dataclasses.dataclass
@@ -40,6 +41,7 @@ class Block:
     output_of: str = ""
     words_of: str = ""
     diff_of: tuple = ()
+    lines_of: str = ""
     records: bool = False
 
 

@@ -77,6 +77,9 @@ class Reader:
     def do(self, block):
         """Runs a block, or compares it with what its command prints. Raises AssertionError, with what was printed, if a
         command fails or something differs."""
+        if block.lines_of:
+            self.check_lines(block)
+            return
         if block.beside:
             self.command(block.beside)
         if block.output_of or block.words_of:
@@ -214,6 +217,13 @@ class Reader:
             lines = (ROOT / name).read_text().splitlines()
             if missing := [line for line in block.text.splitlines() if line[:1] == sign and line[1:] not in lines]:
                 raise AssertionError(f"{name} has no line " + "\n".join(missing))
+
+    def check_lines(self, block):
+        """The block may be indented in another way than in its file."""
+        shown, lines = ("\n".join(line.strip() for line in text.splitlines())
+                        for text in (block.text, (ROOT / block.lines_of).read_text()))
+        if shown not in lines:
+            raise AssertionError(f"{block.lines_of} has not these lines")
 
     def check_printed(self, block):
         printed = self.command(block.output_of or block.words_of)
