@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Debian packages and a wheel in build/packages, and, as root, a trial of each in a fresh Debian 12 root.
 #   --portable   instead self-contained wheels, which need no library of the system, in build/packages/portable: for each
-#                CPython from 3.10 to 3.14 that is here (--portable=3.12: for that one); needs a package index
+#                CPython from 3.10 to 3.14 that is here (--portable=3.12: for that one), each tested with a current PyTorch
+#                wheel beside build/release; needs a package index
 #   --image      also carry out deploy/Dockerfile, in Debian 12 roots instead of containers (compiles without a cache)
 #   --no-trial   only make them
 # Exit status: 77 if a part was skipped, which is said.
@@ -68,6 +69,20 @@ portable_wheels() {
   size "$packages"/portable/*.whl
 }
 
+test_portable_wheels() {
+  local wheel status
+  ./run build
+  for wheel in "$packages"/portable/*.whl; do
+    status=0
+    setup/portable/test_wheel.sh --torch2 "$wheel" || status=$?
+    case $status in
+      0) ;;
+      77) skipped=1 ;;
+      *) exit "$status" ;;
+    esac
+  done
+}
+
 rm -rf "$packages"
 mkdir -p "$tree" "$packages"
 if [ -n "$portable" ]; then
@@ -78,6 +93,7 @@ else
 fi
 
 [ -n "$trial" ] || exit 0
+[ -z "$portable" ] || test_portable_wheels
 if [ "$(id -u)" != 0 ]; then
   say "trial: skipped, debootstrap needs root"
   exit 77

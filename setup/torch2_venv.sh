@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Makes a virtual environment with a current PyTorch wheel in build/torch2, once, and prints the folder `torch` of the
-# wheel. Status 77 where no package index answers.
+# Makes a virtual environment with a current PyTorch wheel, once, and prints the folder `torch` of the wheel:
+# torch2_venv.sh [PYTHON VENV], by default of Debian's Python in build/torch2/venv. Status 77 where no package index
+# answers.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
-venv=build/torch2/venv
+python=${1:-/usr/bin/python3}
+venv=${2:-build/torch2/venv}
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
 # Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
 needed=(numpy transformers accelerate peft trl tokenizers jinja2 pillow dashscope av)
 
 . setup/functions.sh
 
-mkdir -p build/torch2
+mkdir -p "$(dirname "$venv")"
 if [ "$(cat "$venv/complete" 2>/dev/null)" != "${wheels[*]} ${needed[*]}" ]; then
-  /usr/bin/python3 -m venv "$venv"
+  "$python" -m venv "$venv"
   if ! index_answers "$venv" torch; then
     say "skipped: no package index answers, so there is no torch 2.x to test with"
     exit 77

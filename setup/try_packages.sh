@@ -32,16 +32,8 @@ base_of() {
 
 say "media of every kind"
 media=$roots/media
-mkdir "$media"
-draw() { ffmpeg -nostdin -loglevel error -f lavfi -i "testsrc2=size=320x240:rate=10:duration=2" "$@"; }
-draw -frames:v 1 "$media/0.jpg"
-draw -frames:v 1 "$media/1.png"
-draw -frames:v 1 "$media/2.webp"
-draw -pix_fmt yuv420p "$media/3.mp4"
-for sound in 4.wav 5.flac 6.ogg 7.mp3; do
-  ffmpeg -nostdin -loglevel error -f lavfi -i "sine=duration=1" "$media/$sound"
-done
-echo "a caption" >"$media/8.txt"
+setup/make_media.sh "$media"
+echo "a caption" >"$media/caption.txt"
 cat >"$media/try" <<'EOF'
 set -e
 isocost --version
@@ -62,10 +54,13 @@ new_root() {
   mkdir "$root/packages"
   [ $# = 0 ] || cp "$@" "$root/packages/"
 }
-# /proc is mounted for the command alone, in a mount namespace of its own: nothing is left to unmount.
+# /proc is mounted for the command alone, in a mount namespace of its own: nothing is left to unmount. So is the folder
+# that $shared names, under its own name.
+shared=
 inside() {
   env -i PATH=/opt/isocost/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-    unshare --mount sh -c 'mount -t proc proc "$1/proc" && exec chroot "$@"' sh "$root" "$@"
+    SHARED="$shared" unshare --mount sh -c 'mount -t proc proc "$1/proc" &&
+      { [ -z "$SHARED" ] || mount --bind "$SHARED" "$1$SHARED"; } && exec chroot "$@"' sh "$root" "$@"
 }
 install_in() {
   inside sh -c "apt-get update -qq && apt-get install --no-install-recommends -y -qq $*" >"$roots/apt.log" 2>&1 ||
@@ -131,8 +126,25 @@ try_portable() {
   inside "$python" -m venv /opt/isocost
   inside pip install --quiet --no-index "/packages/$(basename "$1")"
   inside python3 -c 'import isocost'
+  inside isocost --version --components | grep -q libavif || rm "$root"/media/*avif*
+  # Neither is needed.
+  rm -rf "$root/etc/ssl" "$root/dev/shm"
   try "the self-contained wheel for CPython $version"
+  try_tensors "$version"
   rm -rf "$root"
+}
+
+# try_tensors VERSION: where test_wheel.sh has installed the wheel beside a torch, that makes the same tensors in the root.
+try_tensors() {
+  local venv=$PWD/build/portable/test$1
+  [ -e "$venv/complete" ] && [ -e "build/portable/tensors$1.npz" ] || return 0
+  mkdir -p "$root$venv"
+  cp setup/portable/media_tensors.py "$root/tmp/"
+  shared=$venv
+  inside "$venv/bin/python" -B /tmp/media_tensors.py save /media /tmp/tensors.npz
+  shared=
+  "$venv/bin/python" -B setup/portable/media_tensors.py compare "build/portable/tensors$1.npz" "$root/tmp/tensors.npz" ||
+    fail "the self-contained wheel for CPython $1 makes other tensors in a root of its own"
 }
 portable=("$packages"/portable/*.whl)
 if [ -e "${portable[0]}" ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the libraries of sources.txt for a self-contained wheel, and prints the folder that they are installed in. They
 # are kept in the user's cache folder, by a hash of how they are made: a second call only prints, and one after a failure
-# goes on.
+# goes on. After --kept nothing is built, and the status is 77 where they are not kept.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 jobs=${JOBS:-$(nproc)}
@@ -13,6 +13,7 @@ recipe=$({ cat "$here"/{sources.txt,fetch_sources.sh,build_libraries.sh,old_symb
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/isocost/portable
 prefix=$kept/$recipe
 [ ! -e "$prefix/complete" ] || { echo "$prefix"; exit; }
+[ "${1:-}" != --kept ] || exit 77
 
 # Another call in the meantime waits for this one.
 mkdir -p "$kept"

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Tests a self-contained wheel as build/release's package is tested: test_wheel.sh [--torch2] WHEEL. The programs of
+# tests/python run with the wheel in a virtual environment of its Python, with Debian's torch where that is the system's
+# Python, and with a current PyTorch wheel after --torch2. The tensors of every format have to be those of build/release,
+# also as a processor without AVX decodes them.
+# Exit status: 77 where there is no such Python, no torch for it, or no package index that answers.
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+cd "$here/../.."
+torch2=
+[ "$1" != --torch2 ] || { torch2=1; shift; }
+wheel=$(readlink -f "$1")
+
+. setup/functions.sh
+. "$here/pythons.sh"
+
+version=$(sed 's/.*-cp3\([0-9]*\)-cp3.*/3.\1/' <<<"$wheel")
+python=$(find_python "$version") || { say "CPython $version: skipped, there is none"; exit 77; }
+venv=$PWD/build/portable/test$version
+if [ -n "$torch2" ]; then
+  setup/torch2_venv.sh "$python" "$venv" >/dev/null
+else
+  [ -e "$venv/bin/python" ] || /usr/bin/python3 -m venv --system-site-packages "$venv"
+  "$venv/bin/python" -c "import sys, torch; sys.exit('3.%d' % sys.version_info[1] != '$version')" 2>/dev/null ||
+    { say "CPython $version: skipped, it is not the system's, or has no torch"; exit 77; }
+fi
+"$venv/bin/pip" install --quiet --no-index --no-deps --force-reinstall "$wheel"
+
+say "tensors of every format by the wheel for CPython $version"
+tensors=$(mktemp -d "$PWD/build/portable/tensors.XXXXXX")
+trap 'rm -rf "$tensors"' EXIT
+media=$tensors/media
+setup/make_media.sh "$media"
+if ! "$venv/bin/isocost" --version --components | grep -q libavif; then
+  say "skipped: AVIF, which this wheel does not read, since the archive lacked files of libavif"
+  rm "$media"/*avif*
+fi
+# tensors NAME PYTHON PROGRAM [PYTHONPATH]
+tensors() {
+  ISOCOST_PROGRAM=$3 PYTHONPATH=${4:-} "$2" -B "$here/media_tensors.py" save "$media" "$tensors/$1.npz"
+}
+compare() { "$venv/bin/python" -B "$here/media_tensors.py" compare "$tensors/$1.npz" "$tensors/$2.npz" "${@:3}"; }
+tensors release /usr/bin/python3 "$PWD/build/release/isocost" "$PWD/build/release/python"
+tensors wheel "$venv/bin/python" "$venv/bin/isocost"
+compare release wheel
+cp "$tensors/wheel.npz" "build/portable/tensors$version.npz"
+if command -v qemu-x86_64 >/dev/null; then
+  old=$tensors/isocost
+  # The command of the wheel is a script that starts the program.
+  program=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/isocost.scripts/isocost
+  printf '#!/bin/sh\nexec qemu-x86_64 -cpu Nehalem %q "$@"\n' "$program" >"$old"
+  chmod +x "$old"
+  tensors without_avx "$venv/bin/python" "$old"
+  compare wheel without_avx --sounds-within 1e-4
+else
+  say "skipped: a processor without AVX, for which qemu-x86_64 is not installed"
+fi
+
+say "tests/python with the wheel for CPython $version"
+tree=build/portable/tests$version
+cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF "-DISOCOST_TEST_INSTALLED=$venv" >"$tree.log" 2>&1 ||
+  { cat "$tree.log" >&2; exit 1; }
+status=0
+# Left out is what compares files of the repository with a module that Debian's pybind11 made.
+ctest --test-dir "$tree" -R '^python_' -E '^python_generated_test$' --no-tests=error --output-on-failure --parallel "${JOBS:-$(nproc)}" \
+  --output-junit "$PWD/$tree/junit.xml" || status=$?
+python3 setup/test_summary.py "$tree/junit.xml"
+exit "$status"
