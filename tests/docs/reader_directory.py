@@ -93,7 +93,7 @@ def make(directory, prefix, build):
         (directory / name).write_text(profile)
     run(prefix, "keygen", directory / "node")
     (directory / "node.toml").write_text('data = "data/shards"\nranks = 2\n')
-    write_tree(directory, build)
+    write_tree(directory, prefix, build)
 
 
 def add_model(directory, prefix, weights):
@@ -102,6 +102,8 @@ def add_model(directory, prefix, weights):
     import model_directories
 
     model_directories.make(directory / "DIR", model=weights)
+    if not weights or model_directories.is_known("qwen3_5"):
+        model_directories.make(directory / "Qwen3.5-4B", "qwen3_5", model=weights)
     for name in MODELS:
         (directory / name).parent.mkdir(exist_ok=True, parents=True)
         (directory / name).symlink_to(directory / "DIR")
@@ -118,7 +120,7 @@ def run(prefix, *words):
     return done.stdout
 
 
-def write_tree(directory, build):
+def write_tree(directory, prefix, build):
     """What a reader who stands in the source tree finds: its files, the programs, the shards of the demo."""
     for name in ("examples", "tests", "bench"):
         (directory / name).symlink_to(ROOT / name)
@@ -129,5 +131,6 @@ def write_tree(directory, build):
     (directory / "bin").mkdir()
     for name in ("python", "python3"):  # a link would not be that of a virtual environment
         script = directory / "bin" / name
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        packages = prefix / "lib/python3/dist-packages"
+        script.write_text(f'#!/bin/sh\nexport PYTHONPATH="{packages}"\nexec {sys.executable} "$@"\n')
         script.chmod(0o755)

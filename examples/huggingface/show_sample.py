@@ -1,0 +1,25 @@
+"""Prints what a model reads of the first samples of a data set, and what it learns to write.
+
+    python examples/huggingface/show_sample.py data/shards Qwen3.5-4B
+    python examples/huggingface/show_sample.py data/shards Qwen3.5-4B 3     # of the first three
+
+Of each picture and frame one placeholder is printed, and "..." for the rest.
+"""
+
+import itertools
+import re
+import sys
+
+import transformers
+
+import isocost
+
+data, model = sys.argv[1:3]
+tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+with isocost.DataLoader(data, model=model, global_batch_size=1, microbatches=1, batching="padded", shuffle=False) as loader:
+    for microbatch in itertools.islice(loader, int(sys.argv[3]) if len(sys.argv) > 3 else 1):
+        ids, labels = microbatch["input_ids"][0], microbatch["labels"][0]
+        print(f"== {microbatch.sample_keys[0]}: reads")
+        print(re.sub(r"(<\|(?:image|video)_pad\|>)+", r"\1...", tokenizer.decode(ids)))
+        print("== learns to write")
+        print(tokenizer.decode(labels[labels != -100]))
