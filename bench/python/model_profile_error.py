@@ -10,7 +10,8 @@ last column is how much passes of a microbatch differ, half of the range over th
 
 Modules have 4 layers of width 256, patches of 14 or 16 pixels and a vocabulary of some 1,500 tokens. Pictures have
 sides and aspects at random; the last of four layers of Qwen2.5-VL's encoder sees the whole picture, the others windows.
-Whisper's decoder attends to 30 s of sound in each sample, and its samples are rows of the longest one's length. Seconds
+Whisper's decoder attends to 30 s of sound in each sample, and its samples are rows of the longest one's length, as are
+those of linear attention. Mixtures have 8 experts of a quarter of the MLP's width, two of which a token takes. Seconds
 are CPU seconds of one thread, which other programs on the machine disturb less. Needs torch and transformers.
 """
 
@@ -48,7 +49,9 @@ MOST = {"vision": 4096, "audio": 9000, "llm": 1024}  # patches, positions and to
 LEAST_PATCHES, LEAST_TOKENS = 64, 32
 CONTENDERS = (("qwen2_5_vl", "vision"), ("qwen2_vl", "vision"), ("qwen3_vl", "vision"), ("llava", "vision"),
               ("llava_onevision", "vision"), ("internvl", "vision"), ("qwen2_audio", "audio"), ("whisper", "audio"),
-              ("qwen2_5_vl", "llm"), ("qwen3_vl", "llm"), ("llava", "llm"), ("qwen2_audio", "llm"), ("whisper", "llm"))
+              ("qwen2_5_vl", "llm"), ("qwen3_vl", "llm"), ("llava", "llm"), ("qwen2_audio", "llm"), ("whisper", "llm"),
+              ("qwen3_vl_moe", "llm"), ("qwen3_5", "llm"), ("qwen3_5_moe", "llm"))
+MIXED = ("qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")  # layers of experts or linear attention
 ONE_SIZE = ("llava", "llava_onevision", "internvl", "qwen2_audio", "whisper")  # of what their encoders see
 
 
@@ -68,16 +71,22 @@ def write_model(directory, family):
     encoder = config["audio_config" if family == "qwen2_audio" else "vision_config"]
     if family == "qwen2_vl":
         encoder.update(embed_dim=WIDTH, hidden_size=WIDTH, mlp_ratio=4, depth=LAYERS, num_heads=HEADS)
-    elif family in ("qwen2_5_vl", "qwen3_vl"):
+    elif family in ("qwen2_5_vl", "qwen3_vl", *MIXED):
         encoder.update(hidden_size=WIDTH, out_hidden_size=WIDTH, intermediate_size=4 * WIDTH, depth=LAYERS,
                        num_heads=HEADS, **({"fullatt_block_indexes": [LAYERS - 1]} if family == "qwen2_5_vl" else
-                                           {"deepstack_visual_indexes": [1, 2]}))
+                                           {} if "qwen3_5" in family else {"deepstack_visual_indexes": [1, 2]}))
     elif family == "qwen2_audio":
         encoder.update(d_model=WIDTH, encoder_layers=LAYERS, encoder_attention_heads=HEADS, encoder_ffn_dim=4 * WIDTH)
     else:
         encoder.update(hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=LAYERS,
                        num_attention_heads=HEADS)
-    if family == "qwen3_vl":
+    if family.endswith("_moe"):
+        config["text_config"].update(moe_intermediate_size=WIDTH, num_experts=8, num_experts_per_tok=2)
+    if family.startswith("qwen3_5"):
+        config["text_config"].update(head_dim=WIDTH // HEADS, linear_key_head_dim=WIDTH // HEADS,
+                                     linear_value_head_dim=WIDTH // HEADS, linear_num_key_heads=HEADS // 2,
+                                     linear_num_value_heads=HEADS)
+    elif family in ("qwen3_vl", "qwen3_vl_moe"):
         config["text_config"].update(head_dim=WIDTH // HEADS)
         config["text_config"]["rope_scaling"]["mrope_section"] = [8, 4, 4]
     elif family.startswith("qwen") and family != "qwen2_audio":
@@ -183,7 +192,7 @@ def compare(family, module, directory, arguments):
     skeleton = Skeleton(str(write_model(directory / f"{family}-{module}", family)))
     loads = module_loads(skeleton)[module]
     how = How(torch.device("cpu"), torch.float32, most_units=MOST[module])
-    padded = (family, module) == ("whisper", "llm")
+    padded = module == "llm" and (family == "whisper" or family.startswith("qwen3_5"))
     microbatches = [held_out(rng, family, module, loads) for _ in range(arguments.microbatches)]
     runs = [[] for _each in microbatches]
     run_passes(skeleton, module, loads, how, microbatches, (arguments.passes + 1) // 2, runs)

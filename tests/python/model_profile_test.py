@@ -26,11 +26,14 @@ NEEDED = ("torch", "transformers", "tokenizers")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 if not MISSING:
     import torch
+    import transformers
 
     import model_directories
 
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "llava_siglip", "llava_onevision", "internvl",
-            "qwen2_audio", "whisper")
+OLD_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "llava_siglip", "llava_onevision", "internvl",
+                "qwen2_audio", "whisper")
+MIXED = ("qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")  # layers of experts or linear attention
+FAMILIES = OLD_FAMILIES + (() if MISSING else tuple(name for name in MIXED if model_directories.is_known(name)))
 MOST = {"vision": 576, "audio": 3000, "llm": 128}
 
 
@@ -159,8 +162,16 @@ class Sizes(Directories):
                 self.assertEqual(its.layers * layer_parameters(its) + its.embedding_parameters,
                                  skeleton.parameters(module), (family, module))
 
+    def test_layers_of_other_matrices_have_an_mlp_that_holds_their_parameters(self):
+        for family in FAMILIES[len(OLD_FAMILIES):]:
+            skeleton = make_skeleton(self.directory, family)
+            its = architecture(skeleton, "llm")
+            own = sum(each.numel() for each in skeleton.layers("llm").parameters())
+            self.assertEqual(its.layers, 4 if "qwen3_5" in family else 2)
+            self.assertLess(abs(its.layers * layer_parameters(its) - own), its.layers * 3 * its.width, family)
+
     def test_dimensions_are_those_of_the_layers(self):
-        for family in FAMILIES:
+        for family in OLD_FAMILIES:
             shared = {} if family == "whisper" else {"num_key_value_heads": 1}
             skeleton = make_skeleton(self.directory, family, **shared)
             for module, key_value_width in ((skeleton.encoder, 64), ("llm", 16 if shared else 64)):
@@ -260,6 +271,21 @@ class Modules(Directories):
             arguments["labels"][0, [5, 22]] = -100
             self.assertAlmostEqual(model(**arguments).loss.item() / alone, 1, 5, family)
 
+    def test_rows_do_not_see_their_padding(self):
+        for family in ("qwen3_5", "qwen3_5_moe"):
+            if not model_directories.is_known(family):
+                self.skipTest(f"transformers {transformers.__version__} has no {family}: ./run test --torch2 has it")
+            skeleton, model = self.build(family, "llm")
+            lengths = [5, 17, 9]
+            arguments = module_loads(skeleton)["llm"].arguments(lengths, torch.device("cpu"))
+            self.assertEqual(arguments["position_ids"].shape, (4, 3, 17))
+            alone = 0.0
+            for ids, length in zip(arguments["input_ids"], lengths):
+                loss = model(input_ids=ids[None, :length], labels=ids[None, :length], use_cache=False,
+                             num_items_in_batch=sum(lengths)).loss
+                alone += loss.item()
+            self.assertAlmostEqual(model(**arguments).loss.item() / alone, 1, 5, family)
+
     def test_inner_vectors_of_pictures_are_added_in_the_first_layers(self):
         skeleton, model = self.build("qwen3_vl", "llm")
         loads = module_loads(skeleton)["llm"]
@@ -315,11 +341,18 @@ class Modules(Directories):
             for module in (skeleton.encoder, "llm"):
                 fewer = skeleton.with_layers(module, 1)
                 has_three = family.startswith(("llava", "whisper")) and module != "llm"
-                self.assertEqual((len(fewer.layers(module)), len(skeleton.layers(module))), (1, 3 if has_three else 2))
+                has_four = family.startswith("qwen3_5") and module == "llm"
+                self.assertEqual((len(fewer.layers(module)), len(skeleton.layers(module))),
+                                 (1, 3 if has_three else 4 if has_four else 2))
                 loads = module_loads(fewer)[module]
                 model = fewer.build(module, torch.device("cpu"), torch.float32)
                 self.assertTrue(bool(flat(loads.forward(model, [loads.limits.shortest], torch.device("cpu"))())
                                      .isfinite().all()))
+
+    def test_a_part_of_the_layers_has_linear_attention_in_proportion(self):
+        periods = {family: make_skeleton(self.directory, family).period("llm") for family in FAMILIES}
+        self.assertEqual({family: period for family, period in periods.items() if period != 1},
+                         {family: 4 for family in FAMILIES if "qwen3_5" in family})
 
     def test_a_part_of_the_layers_has_full_attention_in_proportion(self):
         skeleton = make_skeleton(self.directory, "qwen2_5_vl")
@@ -367,7 +400,7 @@ class Profiles(Directories):
             predicted = self.predict(f"--{skeleton.encoder}", f"{length}x2", "--llm", "60")
             for module in (skeleton.encoder, "llm"):
                 own = predicted[module]
-                self.assertIn(own["origin"], ("measured", "interpolated"))
+                self.assertIn(own["origin"], ("measured", "interpolated"), (family, module))
                 self.assertGreater(own["seconds"], 0)
                 self.assertFalse(own["frozen"])
                 self.assertGreater(own["bytes"]["activations"], 0)
@@ -467,11 +500,7 @@ class Command(Directories):
         other = model_directories.make(self.directory / "other", "llava")
         config = json.loads((other / "config.json").read_text())
         (other / "config.json").write_text(json.dumps({**config, "model_type": "mllama"}))
-        layers = [(model_directories.make(self.directory / family, family), [], 1, f"models with {what} are not")
-                  for family, what in (("qwen3_vl_moe", "a mixture of experts"), ("qwen3_5", "linear attention"),
-                                       ("qwen3_5_moe", "linear attention")) if model_directories.is_known(family)]
         for directory, more, status, says in (
-            *layers,
             (other, [], 2, 'model_type is "mllama", for which there is no recipe; there is one for internvl, llava'),
             (self.directory / "gone", [], 2, "gone"),
             (good, ["--attention", "none-such"], 1, "none-such"),

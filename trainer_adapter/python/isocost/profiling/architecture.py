@@ -12,7 +12,10 @@ _POSITIONS_IN_A_VECTOR = 2  # merged by Qwen2-Audio's encoder, which averages pa
 def architecture(skeleton: Skeleton, module: str) -> Architecture:
     """Returns the module's dimensions, from its configuration. `embedding_parameters` are all parameters outside the
     matrices of the layers: embeddings, output head or projector, norms and biases, and a decoder's attention to an
-    encoder beside its own attention. The sum is the module's exact number of parameters."""
+    encoder beside its own attention. The sum is the module's exact number of parameters.
+
+    Layers with experts or linear attention have other matrices than attention and one MLP. Their `mlp` is the width at
+    which a layer has as many parameters as these in the mean: memory is divided among layers by it."""
     config = skeleton.module_config(module)
     layers = skeleton.layers(module)
     side = "decoder" if module == "llm" else "encoder"  # for models whose configuration has both
@@ -25,10 +28,23 @@ def architecture(skeleton: Skeleton, module: str) -> Architecture:
     found = Architecture(
         name=f"{skeleton.name}, {module}", layers=len(layers), width=width, heads=heads, mlp=_mlp(config, side, width),
         key_value_width=key_value_heads * head_width,
-        gated=any("gate_proj" in name for name, _parameter in layers.named_parameters()),
+        gated=any("gate_proj" in name or "gate_up_proj" in name for name, _parameter in layers.named_parameters()),
         head_flop_per_unit=_head_flop(skeleton, module))
+    if _has_other_matrices(config):
+        found = found._replace(mlp=_width_that_holds(layers, found))
     outside = skeleton.parameters(module) - found.layers * layer_parameters(found)
     return found._replace(embedding_parameters=outside)
+
+
+def _has_other_matrices(config: Any) -> bool:
+    types = getattr(config, "layer_types", None) or ()
+    return bool(getattr(config, "num_experts", None)) or "linear_attention" in types
+
+
+def _width_that_holds(layers: Any, its: Architecture) -> int:
+    mean: int = sum(each.numel() for each in layers.parameters()) // len(layers)
+    beside = layer_parameters(its._replace(mlp=0))
+    return max(1, (mean - beside) // (layer_parameters(its._replace(mlp=1)) - beside))
 
 
 def layer_parameters(its: Architecture) -> int:

@@ -168,12 +168,12 @@ def _fitting_layers(skeleton: Skeleton, module: str, how: How) -> int:
 
     layers = skeleton.layers(module)
     total = skeleton.parameters(module)
-    layer = sum(each.numel() for each in layers[0].parameters())
+    sizes = [sum(each.numel() for each in layer.parameters()) for layer in layers]
     copies = 1 if how.frozen else 2  # weights, and their gradients
     size = int(torch.empty(0, dtype=how.dtype).element_size())
 
     def bytes_of(count: int) -> int:
-        return int(copies * size * (total - (len(layers) - count) * layer))
+        return int(copies * size * (total - sum(sizes[count:])))
 
     room = free_bytes(how.device) if how.room is None else how.room
     fitting = layers_that_fit(len(layers), skeleton.period(module), bytes_of, room)

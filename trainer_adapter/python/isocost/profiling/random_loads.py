@@ -74,6 +74,21 @@ class Tokens:
                 "num_items_in_batch": sum(lengths)}
 
 
+class RowsOfTokens(Tokens):
+    """Samples for a language model with linear attention, which keeps no packed samples apart: each is a row, padded to
+    the longest."""
+
+    def arguments(self, lengths: List[int], device: Any) -> Dict[str, Any]:
+        import torch
+
+        shape = len(lengths), max(lengths)
+        ids = torch.randint(self._vocabulary, shape, device=device)
+        mask = torch.arange(shape[1], device=device) < torch.tensor(lengths, device=device)[:, None]
+        positions = torch.arange(shape[1], device=device).expand(self._position_rows, *shape)
+        return {"input_ids": ids, "labels": ids.masked_fill(~mask, IGNORED_LABEL), "attention_mask": mask.long(),
+                "position_ids": positions, "use_cache": False, "num_items_in_batch": sum(lengths)}
+
+
 class TokensWithoutLoss(Tokens):
     """Tokens for models whose loss takes no num_items_in_batch: the loss is that of isocost.token_loss."""
 
@@ -312,8 +327,9 @@ def _tiles(skeleton: Skeleton) -> Dict[str, Loads]:
 def _patches(skeleton: Skeleton) -> Dict[str, Loads]:
     its, added = skeleton.description, getattr(skeleton.config.vision_config, "deepstack_visual_indexes", None)
     tokens = _tokens(skeleton, 4)
+    kind = RowsOfTokens if its.get("linear_attention") else Tokens
     return {"vision": Patches(its["images"]["min_pixels"], its["images"]["max_pixels"], its["patch_size"]),
-            "llm": TokensWithPictures(*tokens, len(added)) if added else Tokens(*tokens)}
+            "llm": TokensWithPictures(*tokens, len(added)) if added else kind(*tokens)}
 
 
 def _sounds_in_text(skeleton: Skeleton) -> Dict[str, Loads]:

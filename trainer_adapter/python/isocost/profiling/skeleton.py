@@ -51,8 +51,7 @@ class Skeleton:
         model: the model on the meta device.
 
     Raises: what reading a recipe from a directory raises; ImportError without torch and transformers, or without what
-        the attention implementation needs; ValueError for a configuration or an attention that transformers refuses,
-        and for a language model whose cost a model profile does not describe yet.
+        the attention implementation needs; ValueError for a configuration or an attention that transformers refuses.
     """
 
     def __init__(self, directory: str, attention: str = ""):
@@ -69,7 +68,6 @@ class Skeleton:
             except (OSError, KeyError, TypeError) as error:
                 raise ValueError(f"{directory}: transformers {transformers.__version__} cannot read config.json: "
                                  f"{error}") from error
-        _check_layers(directory, self.text_config)
         _count_features_from_the_end(self.config)
         self.model = _empty_model(self.config, attention)
         if not hasattr(self.model, "model"):
@@ -117,14 +115,16 @@ class Skeleton:
         return attention_of(module_attributes(self.model, module)[0].get())
 
     def period(self, module: str) -> int:
-        """Returns the number of first layers that have kinds of attention in the same proportion as all layers."""
-        full = getattr(self.module_config(module), "fullatt_block_indexes", None)
-        count = len(self.layers(module))
-        if not full or len(full) == count:
-            return 1
-        period = count // len(full)
-        regular = [period * i + period - 1 for i in range(len(full))]
-        return period if period * len(full) == count and sorted(full) == regular else count
+        """Returns the number of first layers that have kinds of layers in the same proportion as all layers: with
+        windows, with linear attention, with experts."""
+        config = self.module_config(module)
+        full = getattr(config, "fullatt_block_indexes", None) or ()
+        types = getattr(config, "layer_types", None) or ()
+        kinds = [(i in full, types[i:i + 1], sum(each.numel() for each in layer.parameters()))
+                 for i, layer in enumerate(self.layers(module))]
+        count = len(kinds)
+        return next(period for period in range(1, count + 1)
+                    if count % period == 0 and kinds == kinds[:period] * (count // period))
 
     def build(self, module: str, device: Any, dtype: Any, frozen: bool = False) -> Any:
         """Returns the whole model, in which one module has memory and random weights on the device: `vision` has all
@@ -224,18 +224,6 @@ def unique_parameters(model: Any, module: str) -> List[Any]:
     """Returns the parameters of a module, each once."""
     found = {id(each): each for attribute in module_attributes(model, module) for each in attribute.parameters()}
     return list(found.values())
-
-
-def _check_layers(directory: str, config: Any) -> None:
-    """Raises ValueError for a language model whose layers do not cost what attention and an MLP cost."""
-    if "linear_attention" in (getattr(config, "layer_types", None) or ()):
-        what = "linear attention"
-    elif getattr(config, "num_experts", None):
-        what = "a mixture of experts"
-    else:
-        return
-    raise ValueError(f"{directory}: models with {what} are not measured from their directory yet: measure modules that "
-                     "you build with isocost.profile_model (docs/model_profile.md)")
 
 
 def _count_features_from_the_end(config: Any) -> None:
