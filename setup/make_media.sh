@@ -27,6 +27,8 @@ video mjpeg.avi -c:v mjpeg -strict unofficial
 video prores.mov -c:v prores -pix_fmt yuv422p10le
 video ffv1.mkv -c:v ffv1
 video flv1.flv -c:v flv1
+video h264.flv -c:v libx264
+video h264.ts -c:v libx264
 video wmv2.wmv -c:v wmv2
 video msmpeg4.avi -c:v msmpeg4
 video theora.ogv -c:v libtheora
@@ -37,6 +39,9 @@ sound() {
   ffmpeg -nostdin -loglevel error -f lavfi -i "sine=frequency=330:sample_rate=44100:duration=2" "${@:2}" "$folder/$1"
 }
 sound pcm.wav
+sound float.wav -c:a pcm_f32le
+sound mp3.wav -c:a libmp3lame
+sound rf64.wav -rf64 always
 sound adpcm.wav -c:a adpcm_ms
 sound flac.flac
 sound vorbis.ogg -c:a libvorbis

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 packages=$PWD/build/packages
-# That of the system's own apt, unless another one is named.
+# The mirror is the one of the system's own apt, unless DEBIAN_MIRROR names another one.
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(SITE)' "Codename: bookworm" "Created-By: Packages" | head -1)}
 mkdir -p build/package
 roots=$(mktemp -d build/package/roots.XXXXXX)
@@ -111,7 +111,7 @@ fi
 
 # try_portable WHEEL: in a root of $base, with the Python that the wheel is for.
 try_portable() {
-  local version python prefix
+  local version python prefix components
   version=$(sed 's/.*-cp3\([0-9]*\)-cp3.*/3.\1/' <<<"$1")
   python=$(find_python "$version") || { say "CPython $version: skipped, there is none"; return; }
   new_root portable "$1"
@@ -126,8 +126,9 @@ try_portable() {
   inside "$python" -m venv /opt/isocost
   inside pip install --quiet --no-index "/packages/$(basename "$1")"
   inside python3 -c 'import isocost'
-  inside isocost --version --components | grep -q libavif || rm "$root"/media/*avif*
-  # Neither is needed.
+  components=$(inside isocost --version --components)
+  [[ $components = *libavif* ]] || rm "$root"/media/*avif*
+  # None of these is needed.
   rm -rf "$root/etc/ssl" "$root/dev/shm"
   try "the self-contained wheel for CPython $version"
   try_tensors "$version"
@@ -136,8 +137,9 @@ try_portable() {
 
 # try_tensors VERSION: where test_wheel.sh has installed the wheel beside a torch, that makes the same tensors in the root.
 try_tensors() {
-  local venv=$PWD/build/portable/test$1
-  [ -e "$venv/complete" ] && [ -e "build/portable/tensors$1.npz" ] || return 0
+  local venv=$PWD/build/portable/torch2-$1
+  [ -e "$venv/complete" ] && [ -e "build/portable/tensors$1.npz" ] ||
+    { say "skipped: tensors in a root, since no torch was installed for CPython $1"; return; }
   mkdir -p "$root$venv"
   cp setup/portable/media_tensors.py "$root/tmp/"
   shared=$venv
@@ -153,10 +155,16 @@ if [ -e "${portable[0]}" ]; then
     base_of 12 bookworm
     try_portable "$wheel"
   done
-  # A glibc that is newer than the one of the build may make other system calls.
-  wheel=${portable[-1]}
-  say "$(basename "$wheel") on Debian 13"
-  base_of 13 trixie
-  try_portable "$wheel"
+  # A glibc that is newer than the one of the build may make other system calls. The system's Python cannot come along.
+  system=cp$(/usr/bin/python3 -c 'import sys; print("%d%d" % sys.version_info[:2])')
+  others=()
+  for wheel in "${portable[@]}"; do [[ $wheel = *-$system-* ]] || others+=("$wheel"); done
+  if [ ${#others[@]} -gt 0 ]; then
+    say "$(basename "${others[-1]}") on Debian 13"
+    base_of 13 trixie
+    try_portable "${others[-1]}"
+  else
+    say "skipped: Debian 13, for whose root there is no other CPython than the system's"
+  fi
 fi
 say "all of them work in a root of their own"

@@ -1,27 +1,27 @@
 """Trains a vision-language model whose parameters `fully_shard` spreads over the ranks, with checkpoints of
 torch.distributed.checkpoint, and goes on where an earlier run was stopped, on any number of ranks.
 
-    torchrun --nproc-per-node 2 examples/frameworks/sharded.py --data SHARDS --model DIR --checkpoint FOLDER
+    torchrun --nproc-per-node 2 examples/frameworks/sharded.py --data SHARDS --model DIR --checkpoints FOLDER
 """
-
-import os
 
 import torch
 import transformers
 from torch import distributed
-from torch.distributed import checkpoint
+from torch.distributed import checkpoint as distributed_checkpoint
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import isocost
+from checkpoints import is_due, is_saved, last_checkpoint, new_checkpoint
 from settings import device_of_rank, parse_arguments, print_step
 
 
 def sharded(model):
     """Shards every layer of the encoder and of the LLM, and the model around them."""
+    precision = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if device.type == "cuda" else MixedPrecisionPolicy()
     for layer in [*model.model.visual.blocks, *model.model.language_model.layers]:
-        fully_shard(layer)
-    return fully_shard(model)
+        fully_shard(layer, mp_policy=precision)
+    return fully_shard(model, mp_policy=precision)
 
 
 class Training:
@@ -35,17 +35,19 @@ class Training:
 
 
 arguments = parse_arguments(__doc__)
-distributed.init_process_group()
 device = device_of_rank()
+distributed.init_process_group()
 ranks = distributed.get_world_size()
 
-model = sharded(transformers.AutoModelForImageTextToText.from_pretrained(arguments.model).to(device).train())
+model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model, dtype=torch.float32)
+model = sharded(model.to(device).train())
 optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr)
 loader = isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=arguments.global_batch_size,
                             max_tokens=arguments.max_tokens, epochs=arguments.epochs, device=device)
 state = {"training": Training(), "loader": loader}
-if os.path.exists(os.path.join(arguments.checkpoint, ".metadata")):
-    checkpoint.load(state, checkpoint_id=arguments.checkpoint)
+checkpoint = last_checkpoint(arguments.checkpoints)
+if checkpoint:
+    distributed_checkpoint.load(state, checkpoint_id=checkpoint)
 
 for _ in range(loader.state_dict()["epoch"], arguments.epochs):
     for step in isocost.steps(loader):
@@ -56,10 +58,13 @@ for _ in range(loader.state_dict()["epoch"], arguments.epochs):
                 loss = model(**microbatch).loss
                 (loss * ranks).backward()  # fully_shard averages over ranks, the loss is a sum
             total += loss.detach()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), arguments.clip).full_tensor()
         optimizer.step()
         optimizer.zero_grad()
-        print_step(loader, microbatch, total)
-        if (microbatch.step + 1) % arguments.save_every == 0:
-            checkpoint.save(state, checkpoint_id=arguments.checkpoint)
+        print_step(loader, microbatch, total, norm)
+        if is_due(microbatch, arguments):
+            checkpoint = new_checkpoint(arguments.checkpoints, microbatch)
+            distributed_checkpoint.save(state, checkpoint_id=checkpoint)
+            is_saved(checkpoint)
 loader.close()
 distributed.destroy_process_group()

@@ -6,18 +6,19 @@
 A run goes on from the last checkpoint in the output directory. docs/qwen3_5.md has the steps before this one.
 """
 
+import torch
 import transformers
-from transformers.trainer_utils import get_last_checkpoint
 
 import isocost
-from isocost.integrations.transformers import Trainer
+from isocost.integrations.transformers import Trainer, last_checkpoint
 
 MODEL = "Qwen3.5-4B"
 
 settings, = transformers.HfArgumentParser(transformers.TrainingArguments).parse_args_into_dataclasses()
-model = transformers.AutoModelForImageTextToText.from_pretrained(MODEL)
+model = transformers.AutoModelForImageTextToText.from_pretrained(MODEL, dtype=torch.float32)  # see --bf16
 train = isocost.DataLoader("data/train", model=MODEL, global_batch_size=16, max_tokens=16384)
 held_out = isocost.DataLoader("data/eval", model=MODEL, global_batch_size=16, shuffle=False)
-trainer = Trainer(model, settings, train_dataset=train, eval_dataset=held_out)
-trainer.train(resume_from_checkpoint=get_last_checkpoint(settings.output_dir))
+trainer = Trainer(model, settings, train_dataset=train, eval_dataset=held_out,
+                  processing_class=transformers.AutoProcessor.from_pretrained(MODEL))
+trainer.train(resume_from_checkpoint=last_checkpoint(settings.output_dir))
 trainer.save_model()

@@ -32,7 +32,7 @@ for version in "${wanted[@]}"; do
   venv_with "$python" "$venv" scikit-build-core 'pybind11>=2.13' 'pip>=24'
   # CMake forgets the Python before. Objects whose commands stay as they are stay, too.
   rm -f "$tree/tree/CMakeCache.txt"
-  rm -rf "$tree/raw"
+  rm -rf "$tree/raw" "$tree/repaired"
   "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$tree/raw" "${options[@]}"
   PATH="$PWD/$tree/tools/bin:$PATH" "$tree/tools/bin/auditwheel" repair --strip --plat "$platform" -w "$tree/repaired" \
     "$tree"/raw/*.whl >"$tree/auditwheel.log" 2>&1 || { tail -20 "$tree/auditwheel.log" >&2; exit 1; }

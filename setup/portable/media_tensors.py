@@ -5,7 +5,7 @@
 
 `save` takes the files of FOLDER, of one medium each, and passes other extensions over. It needs the package isocost,
 numpy and torch; decode workers run the program that $ISOCOST_PROGRAM names, or the one beside this Python. `compare`
-needs numpy alone. Tensors have to be equal, byte by byte, and the same files refused. With --sounds-within the values
+needs numpy alone. Tensors have to be equal, byte by byte, and no file may be refused. With --sounds-within the values
 of sounds may differ by so much, since processors round them in their own way.
 """
 
@@ -60,7 +60,9 @@ def save(folder, file):
                     for name in microbatch:
                         if hasattr(microbatch[name], "dtype"):
                             tensors[f"{key}/{name}"] = microbatch[name].contiguous().numpy()
-    numpy.savez(file, **{f"{key}/refused": numpy.array(1) for key in keys if key not in read}, **tensors)
+    if missing := [key for key in keys if key not in read]:
+        sys.exit(f"refused: {', '.join(missing)}")
+    numpy.savez(file, **tensors)
     print(f"{len(read)} of {len(keys)} files read, by isocost {isocost.__version__} of "
           f"{os.path.dirname(isocost.__file__)}")
 
@@ -82,8 +84,8 @@ def compare(first, second, sounds_within):
         apart = difference(one[name], other[name])
         if apart is None:
             continue
-        greatest = max(greatest, apart)
-        if name.partition("/")[0].rpartition("_")[2] not in SOUNDS or apart > sounds_within:
+        greatest = max(apart, greatest)
+        if name.partition("/")[0].rpartition("_")[2] not in SOUNDS or not apart <= sounds_within:  # NaN is neither
             faults.append(f"{name}: differs by {apart:.2g}")
     print(*faults, sep="\n", end="\n" if faults else "")
     print(f"{len(one.files)} tensors, {len(faults)} of them not as they should be, greatest difference {greatest:.2g}")

@@ -230,7 +230,7 @@ class Reader:
         self.end_block()
         if block.output_of:
             lines = iter(printed.splitlines())
-            wrong = [line for line in block.text.splitlines() if not any(fits(line, other) for other in lines)][:1]
+            wrong = [line for line in block.text.splitlines() if not fits(line, lines)][:1]
         else:
             shown, said = blocks.plain_words(block.text), blocks.plain_words(printed)
             wrong = [] if shown == said else [" ".join(shown)]
@@ -239,9 +239,13 @@ class Reader:
 
 
 def fits(shown, printed):
-    """Whether a line of a page is the line that was printed, or its beginning."""
-    start, dots, _ = shown.rstrip().partition("...")
-    return printed.startswith(start.rstrip()) if dots else printed.rstrip() == start.rstrip()
+    """Whether a line of a page, in which "..." stands for anything, is the next of the printed lines that begins like
+    it. Takes those up to that one."""
+    start, *others = (part.strip() for part in shown.rstrip().split("..."))
+    if not others:
+        return any(line.rstrip() == shown.rstrip() for line in printed)
+    found = next((line for line in printed if line.startswith(start)), None)
+    return found is not None and re.fullmatch(".*".join(map(re.escape, [start, *others])), found.rstrip()) is not None
 
 
 def outside_flags(source):
@@ -322,8 +326,19 @@ class WithModules(Documentation):
             self.run_blocks([block])
 
 
+def check_outputs(found):
+    """Raises ValueError unless each command of a block that is left out for its output has a block below with it."""
+    for at, block in enumerate(found):
+        commands = block.text.replace("\\\n", " ").splitlines() if block.left_out == "output" else []
+        below = {" ".join((other.output_of or other.words_of).split()) for other in found[at:]}
+        for command in commands:
+            if " ".join(command.split()) not in below:
+                raise ValueError(f"{block.place}: no block below is the output of '{command}'")
+
+
 def add_page(name):
     found = blocks.blocks_of(name, (ROOT / name).read_text(encoding="utf-8"))
+    check_outputs(found)
     plain = [block for block in found if not block.left_out and not block.modules]
     others = [block for block in found if block.modules]
     test = "test_" + re.sub(r"\W", "_", name)

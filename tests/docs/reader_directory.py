@@ -132,5 +132,5 @@ def write_tree(directory, prefix, build):
     for name in ("python", "python3"):  # a link would not be that of a virtual environment
         script = directory / "bin" / name
         packages = prefix / "lib/python3/dist-packages"
-        script.write_text(f'#!/bin/sh\nexport PYTHONPATH="{packages}"\nexec {sys.executable} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexport PYTHONPATH="{packages}"\nexec "{sys.executable}" "$@"\n')
         script.chmod(0o755)

@@ -1,4 +1,5 @@
-"""The loops of examples/frameworks: losses of one and two ranks are equal, and a run that was killed goes on."""
+"""The loops of examples/frameworks: losses and norms of gradients are equal on one rank and two, and a run that was
+killed goes on."""
 
 import importlib.util
 import json
@@ -22,13 +23,17 @@ if not MISSING:
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/frameworks"
 STEPS_OF_EPOCH, EPOCHS = 3, 2
-DIES_AT, GOES_ON_AT = (1, 0), (0, 2)  # Epoch and step: a checkpoint is written after the second step of an epoch.
+# Epochs and steps. A checkpoint is written after the second step of an epoch, and at its end. Ranks may have saved more
+# when they are killed.
+DIES_AT, GOES_ON_AT = (0, 2), ((0, 2), (1, 0), (1, 2))
+CLIP = 1.0  # below the norms of all steps, so that AdamW would not hide a gradient of another scale
 RELATIVE = 1e-5
 
 
-def losses(text):
+def steps_of(text):
+    """Losses and norms by epoch and step."""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    return {(line["epoch"], line["step"]): line["loss"] for line in lines}
+    return {(line["epoch"], line["step"]): (line["loss"], line["norm"]) for line in lines}
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
@@ -43,18 +48,19 @@ class Loops(unittest.TestCase):
         subprocess.run([PROGRAM, "make-shards", write_llava(files, SAMPLES), cls.directory / "shards",
                         "--samples-per-shard", "16"], check=True, capture_output=True, timeout=TIMEOUT)
         cls.model = model_directories.make(cls.directory / "model", "qwen2_5_vl", model=True)
-        cls.undisturbed = losses(torchrun(cls.arguments("ddp", "undisturbed"), 1).stdout)
+        cls.undisturbed = steps_of(torchrun(cls.arguments("ddp", "undisturbed"), 1).stdout)
 
     @classmethod
     def arguments(cls, script, checkpoint):
-        return [EXAMPLES / f"{script}.py", "--data", cls.directory / "shards", "--model", cls.model, "--checkpoint",
+        return [EXAMPLES / f"{script}.py", "--data", cls.directory / "shards", "--model", cls.model, "--checkpoints",
                 cls.directory / checkpoint, "--max-tokens", "600", "--epochs", EPOCHS, "--save-every", "2",
-                "--lr", "1e-3"]
+                "--lr", "1e-3", "--clip", CLIP]
 
     def assert_undisturbed(self, found, first=(0, 0)):
         self.assertEqual(sorted(found), [place for place in sorted(self.undisturbed) if place >= first])
-        for place, loss in found.items():
-            self.assertAlmostEqual(loss / self.undisturbed[place], 1, delta=RELATIVE, msg=str(place))
+        for place, values in found.items():
+            for value, expected in zip(values, self.undisturbed[place]):
+                self.assertAlmostEqual(value / expected, 1, delta=RELATIVE, msg=str(place))
 
     def kill(self, script, checkpoint):
         """Runs two ranks until one has printed the step at which they are killed."""
@@ -62,10 +68,10 @@ class Loops(unittest.TestCase):
                                    stderr=subprocess.DEVNULL)
         try:
             seen = {}
-            while max(seen, default=(0, 0)) < DIES_AT:
+            while DIES_AT not in seen:
                 line = ranks[0].stdout.readline()
                 self.assertTrue(line, "rank 0 has ended")
-                seen.update(losses(line))
+                seen.update(steps_of(line))
         finally:
             for rank in ranks:
                 rank.kill()
@@ -74,11 +80,13 @@ class Loops(unittest.TestCase):
 
     def check_loop(self, script):
         self.assertEqual(len(self.undisturbed), STEPS_OF_EPOCH * EPOCHS)
-        self.assert_undisturbed(losses(torchrun(self.arguments(script, f"{script}-whole"), 2).stdout))
+        self.assert_undisturbed(steps_of(torchrun(self.arguments(script, f"{script}-whole"), 2).stdout))
         for ranks in (1, 3):
             checkpoint = f"{script}-{ranks}"
             self.kill(script, checkpoint)
-            self.assert_undisturbed(losses(torchrun(self.arguments(script, checkpoint), ranks).stdout), GOES_ON_AT)
+            found = steps_of(torchrun(self.arguments(script, checkpoint), ranks).stdout)
+            self.assertIn(min(found), GOES_ON_AT)
+            self.assert_undisturbed(found, min(found))
 
     def test_distributed_data_parallel(self):
         self.check_loop("ddp")
@@ -101,7 +109,7 @@ class Accelerate(unittest.TestCase):
         check(accelerator)
         os.environ["WORLD_SIZE"] = "2"
         self.addCleanup(os.environ.pop, "WORLD_SIZE")
-        with self.assertRaisesRegex(ValueError, "num_processes = 1, though the job has 2 ranks.*ACCELERATE_USE_CPU=1"):
+        with self.assertRaisesRegex(ValueError, "num_processes = 1, and WORLD_SIZE = 2: .*ACCELERATE_USE_CPU=1"):
             check(accelerator)
 
     def test_parallelism_within_a_sample_is_refused(self):

@@ -211,7 +211,7 @@ TEST_F(HostRegistrationTest, ARuntimeThatRefusesIsNotAskedAgain) {
   const Microbatch microbatch = client->next({}).value().value();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
-  const rlimit low{std::min<rlim_t>(before.rlim_cur, kMiB), before.rlim_max};
+  const rlimit low{std::min<rlim_t>(before.rlim_cur, 4096), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
   EXPECT_FALSE(microbatch.pin());
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);

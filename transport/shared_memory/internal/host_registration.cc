@@ -72,10 +72,11 @@ std::string refusal(int code, std::size_t size) {
   if (get_error_string != nullptr) text += std::string(" (") + get_error_string(code) + ")";
   text += " for " + std::to_string(size) + " bytes";
   rlimit locked{};
-  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
-    text += "; this process may lock " + std::to_string(locked.rlim_cur) +
-            " bytes of memory, and more after `ulimit -l unlimited`, or in a container that was "
-            "started with `--ulimit memlock=-1`";
+  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur < size) {
+    text +=
+        "; this process may lock " + std::to_string(locked.rlim_cur) +
+        " bytes of memory, and more after `ulimit -l unlimited` (which /etc/security/limits.conf "
+        "has to allow), or in a container that was started with `--ulimit memlock=-1`";
   }
   return text;
 }

@@ -9,22 +9,29 @@ examples/frameworks/accelerated.py has a whole loop. The loader is not given to 
 ranks' samples and moves them to the device itself. Tested with accelerate 1.15.
 """
 
+import logging
 import os
 
 import accelerate
 
+_LOG = logging.getLogger("isocost")
+_TESTED = "1.15"
+
 _REFUSED = {
     "DEEPSPEED": "DeepSpeed's engine steps its optimizer by its own count of microbatches",
     "MEGATRON_LM": "Megatron-LM splits batches itself",
-    "TP": "ranks that share the tensors of a layer need the same microbatches",
 }
 
 
 def check(accelerator: accelerate.Accelerator) -> None:
-    """Raises ValueError unless the accelerator's gradients of a loop over a loader are right.
+    """Raises ValueError unless the accelerator's gradients of a loop over a loader are right. Warns of a version of
+    accelerate that is not tested.
 
     They are if it divides them by nothing but the number of ranks, which
     `accelerator.backward(loss * accelerator.num_processes)` undoes, and if each rank trains on samples of its own."""
+    if not accelerate.__version__.startswith(f"{_TESTED}."):
+        _LOG.warning("isocost.integrations.accelerate is tested with accelerate %s, and this is %s", _TESTED,
+                     accelerate.__version__)
     steps = accelerator.gradient_accumulation_steps
     if steps != 1:
         raise ValueError(
@@ -37,8 +44,8 @@ def check(accelerator: accelerate.Accelerator) -> None:
     known, started = accelerator.num_processes, int(os.environ.get("WORLD_SIZE", 1))
     if known != started:
         raise ValueError(
-            f"accelerator.num_processes = {known}, though the job has {started} ranks (WORLD_SIZE): each would train a "
-            "model of its own: make the Accelerator in ranks that were started, and on CPUs with ACCELERATE_USE_CPU=1 "
+            f"accelerator.num_processes = {known}, and WORLD_SIZE = {started}: each rank would train a model of its "
+            "own: make the Accelerator in ranks that were started, and on CPUs with ACCELERATE_USE_CPU=1 "
             "or Accelerator(cpu=True)")
     sizes = getattr(accelerator, "parallelism_config", None)
     for name in ("tp_size", "cp_size", "sp_size"):

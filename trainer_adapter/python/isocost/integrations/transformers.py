@@ -183,7 +183,7 @@ class _StepTraining:
         if loader is None:
             return super().train(resume_from_checkpoint, *rest, **options)  # type: ignore[misc]
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = _last_checkpoint(self.args.output_dir) or True  # Without one the Trainer says so.
+            resume_from_checkpoint = last_checkpoint(self.args.output_dir) or True  # Without one the Trainer says so.
         if isinstance(resume_from_checkpoint, (str, os.PathLike)):
             resume_from_checkpoint = os.fspath(resume_from_checkpoint)
             loader.load_state_dict(_saved_state(pathlib.Path(resume_from_checkpoint)))
@@ -401,9 +401,9 @@ class _Epoch(transformers.TrainerCallback):  # type: ignore[misc]
         state.epoch = state.global_step / self._loader.steps_per_epoch
 
 
-def _last_checkpoint(output_dir: str) -> Optional[str]:
-    """Returns the last checkpoint that was saved to its end; else the last one, of which the reader says what it
-    lacks."""
+def last_checkpoint(output_dir: str) -> Optional[str]:
+    """Returns the path of the last checkpoint in a Trainer's output directory that was saved to its end; where there is
+    none, that of the last one, of which `train` says what it lacks; None where there are no checkpoints."""
     folders = [folder for folder in pathlib.Path(output_dir).glob("checkpoint-*") if folder.name[11:].isdigit()]
     whole = [folder for folder in folders if (folder / _TRAINER_FILE).exists() and (folder / _STATE_FILE).exists()]
     if whole:
