@@ -71,6 +71,8 @@ def main():
     if "RANK" in os.environ:
         dist.init_process_group()
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model).to(device)
     with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=arguments.global_batch_size,
                             microbatches=arguments.microbatches, shuffle=not arguments.no_shuffle,

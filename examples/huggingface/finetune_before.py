@@ -127,6 +127,8 @@ def main():
         dist.init_process_group()
     ranks, rank = (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model).to(device)
     dataset = Conversations(arguments.data)
     sampler = torch.utils.data.DistributedSampler(dataset, ranks, rank, shuffle=not arguments.no_shuffle,

@@ -690,9 +690,9 @@ class Directories(DirectoryTest):
 
     def test_missing_packages(self):
         with unittest.mock.patch.dict("sys.modules", {"tokenizers": None}):
-            self.check(ImportError, "pip install tokenizers jinja2", self.make())
+            self.check(ImportError, r"pip install tokenizers jinja2 .the extra isocost\[models\]", self.make())
         with unittest.mock.patch.dict("sys.modules", {"isocost.tokens.template_environment": None}), \
-                self.assertRaisesRegex(ImportError, "pip install tokenizers jinja2"):
+                self.assertRaisesRegex(ImportError, r"pip install tokenizers jinja2 .the extra isocost\[models\]"):
             ChatTemplate(TemplateFile("", "file"), {}, [])
 
     def test_truncation_and_padding_of_the_file_do_not_count(self):

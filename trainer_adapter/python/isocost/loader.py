@@ -389,8 +389,9 @@ class DataLoader:
 
     def timed(self, microbatch: Microbatch, part: Optional[Pass] = None) -> Timed:
         """Returns a context manager that measures its block, and reports the seconds for the microbatch, spread over
-        its modules as predicted. On a CUDA device it uses events, and never waits for the stream. A block that an
-        exception leaves is not measured.
+        its modules as predicted. On a CUDA device it uses events of the current device, which has to be the
+        rank's (torch.cuda.set_device), and never waits for the stream. A block that an exception leaves is not
+        measured.
 
         Only the rank's own work counts. Waits for the communication of DistributedDataParallel,
         FullyShardedDataParallel and `fully_shard` are left out, and so are other waits for a collective's result,

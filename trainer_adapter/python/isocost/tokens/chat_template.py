@@ -122,7 +122,8 @@ class ChatTemplate:
         try:
             from isocost.tokens.template_environment import CompiledTemplate
         except ImportError as error:
-            raise ImportError(f"chat templates need jinja2 ({error}): pip install tokenizers jinja2") from None
+            raise ImportError(f"chat templates need jinja2 ({error}): pip install tokenizers jinja2 "
+                              "(the extra isocost[models])") from None
         self.file = template.file
         self._writes_calls = "tool_calls" in template.text
         self._has_blocks = bool(_GENERATION.search(template.text))

@@ -255,7 +255,7 @@ def read_tokenizer(directory: str) -> Tuple[Any, bytes]:
         import tokenizers
     except ImportError as error:
         raise ImportError(f"model tokenizers need the package tokenizers ({error}): "
-                          "pip install tokenizers jinja2") from None
+                          "pip install tokenizers jinja2 (the extra isocost[models])") from None
     _check_files(directory)
     file = os.path.join(directory, "tokenizer.json")
     with open(file, "rb") as source:
