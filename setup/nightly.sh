@@ -3,6 +3,7 @@
 #   lint     clang-tidy over everything, with the static analyzer
 #   unity    programs, trainers and the Python package, compiled as for users: files of a target together
 #   torch2   the tests that meet torch, with a current PyTorch wheel
+#   newest   those of them that meet transformers, accelerate, peft and trl, with the newest versions of these
 #   cells    C++ trainers in trees of their own, by several compilers, libtorches and standards
 #   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     tests of concurrent code under ThreadSanitizer
@@ -64,6 +65,7 @@ declare -A command=(
   [lint]='./run lint --all'
   [unity]='unity'
   [torch2]='./run test --torch2'
+  [newest]='./run test --torch2 --newest'
   [cells]='./run test --cells'
   [asan]='./run test --preset asan'
   [tsan]='./run test --preset tsan'
@@ -73,7 +75,7 @@ declare -A command=(
   [package]='package'
 )
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 cells asan tsan fuzz figures soak package)
+[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 newest cells asan tsan fuzz figures soak package)
 for part in "${parts[@]}"; do
   [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
 done

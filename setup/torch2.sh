@@ -1,22 +1,34 @@
 #!/usr/bin/env bash
 # Every test that meets torch, with a current PyTorch wheel instead of Debian's 1.13: the C++ ones built against the
-# wheel, the Python ones run by a virtual environment in build/torch2. Arguments go to ctest.
+# wheel, the Python ones run by a virtual environment in build/torch2. Arguments go to ctest. After --newest these are the
+# Python ones that meet transformers, accelerate, peft and trl, with the newest versions of these, which are printed.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 jobs=${JOBS:-$(nproc)}
 venv=build/torch2/venv
 tree=build/torch2/release
-torch=$(setup/torch2_venv.sh) || exit
+targets=(torch_tests isocost_python isocost isocost-lab)
+newest=
+if [ "${1:-}" = --newest ]; then
+  shift
+  newest=1
+  venv=build/torch2/newest
+  tree=build/torch2/newest-release
+  targets=(isocost_python isocost isocost-lab)
+  set -- -R '^python_(audio_model|dummy_media|finetune|frameworks|huggingface|model|model_images|model_profile|trainer)_test$' "$@"
+fi
+torch=$(setup/torch2_venv.sh ${newest:+--newest} /usr/bin/python3 "$venv") || exit
 cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF -DISOCOST_WERROR=OFF \
   "-DISOCOST_TORCH_ROOT=$torch" "-DPython_EXECUTABLE=$PWD/$venv/bin/python" \
   "-DISOCOST_TEST_PYTHON=$PWD/$venv/bin/python" >build/configure-torch2.log 2>&1 || {
   cat build/configure-torch2.log >&2
   exit 1
 }
-cmake --build "$tree" --parallel "$jobs" --target torch_tests isocost_python isocost isocost-lab
-"$tree/minimal_trainer" --version
+cmake --build "$tree" --parallel "$jobs" --target "${targets[@]}"
+[ -n "$newest" ] || "$tree/minimal_trainer" --version
 ctest --test-dir "$tree" -L torch --no-tests=error --output-on-failure --parallel "$jobs" \
   --output-junit "$PWD/$tree/junit.xml" "$@" || status=$?
 python3 setup/test_summary.py "$tree/junit.xml"
+"$venv/bin/pip" list 2>/dev/null | grep -E '^(accelerate|peft|tokenizers|torch|torchvision|transformers|trl) '
 exit "${status:-0}"

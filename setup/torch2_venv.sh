@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with a current PyTorch wheel, once, and prints the folder `torch` of the wheel:
-# torch2_venv.sh [PYTHON VENV], by default of Debian's Python in build/torch2/venv. Status 77 where no package index
-# answers.
+# torch2_venv.sh [--newest] [PYTHON VENV], by default of Debian's Python in build/torch2/venv. What trains models has the
+# versions that the documentation names, after --newest the newest ones. Status 77 where no package index answers.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
+trainers=('transformers==5.24.*' 'accelerate==1.15.*' 'peft==0.21.*' 'trl==1.16.*')
+if [ "${1:-}" = --newest ]; then
+  shift
+  trainers=(transformers accelerate peft trl)
+fi
 python=${1:-/usr/bin/python3}
 venv=${2:-build/torch2/venv}
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
 # Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
-needed=(numpy transformers accelerate peft trl tokenizers jinja2 pillow dashscope av)
+needed=(numpy "${trainers[@]}" tokenizers jinja2 pillow dashscope av)
 
 . setup/functions.sh
 
