@@ -3,8 +3,8 @@
 #   bench/gpu/all.sh WHEEL [--budget SECONDS] [--items NAME,...] [--results FOLDER] [--wheels FOLDER] [--cpu]
 # WHEEL is a self-contained one, made by `./run package --portable` for that machine's Python.
 #   --budget    begins no item that would last longer (default 360); another call goes on with the items that are left
-#   --items     some of works, waiting, own_work, memory, profile, in their order (default: all)
-#   --results   where each item leaves a JSON (default build/gpu/results)
+#   --items     some of works, packed, waiting, own_work, linear, memory, profile, in their order (default: all)
+#   --results   where each item leaves a JSON (default build/gpu/results); an item that has one there is not repeated
 #   --wheels    a folder of wheels that are installed, too, such as flash-linear-attention's
 #   --cpu       rehearses with tiny shapes, without a GPU
 # $PYTHON (python3) is the interpreter that has torch. Ends with 1 if an item failed, and with 3 if some are left.
@@ -12,7 +12,7 @@ set -euo pipefail
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 
 budget=360
-items=works,waiting,own_work,memory,profile
+items=works,packed,waiting,own_work,linear,memory,profile
 root=$(dirname "$(readlink -f "$0")")/../..
 results=$root/build/gpu/results
 wheel=
@@ -38,16 +38,20 @@ cd "$root"
 
 device=()
 tiny=()
+linear_ways=isocost,padded
 if [ -n "$cpu" ]; then
+  linear_ways=padded # its packed rows need kernels of a GPU
   device=(--device cpu)
   tiny=(--tiny --seconds 2)
 fi
 # Of each item: the most seconds that it lasts on a GPU, and its command without the file of its results.
-declare -A seconds=([works]=60 [waiting]=150 [own_work]=60 [memory]=90 [profile]=240)
+declare -A seconds=([works]=60 [packed]=60 [waiting]=150 [own_work]=60 [linear]=90 [memory]=60 [profile]=240)
 declare -A command=(
   [works]="device_loader.py ${device[*]} --only tensors,copies,registrations,no_synchronisation"
+  [packed]="packed_rows.py ${device[*]}"
   [waiting]="train_mllm.py ${device[*]} ${tiny[*]} --parts isocost,kept,processor"
   [own_work]="device_loader.py ${device[*]} --only seconds"
+  [linear]="train_mllm.py ${device[*]} --family qwen3_5 --samples 400 --seconds 15 ${tiny[*]} --parts $linear_ways"
   [memory]="train_mllm.py ${device[*]} ${tiny[*]} --parts memory"
   [profile]="profile_mllm.py ${device[*]} ${tiny[0]:-} --budget $([ -n "$cpu" ] && echo 20s || echo 220s) --svg $results/profile.svg"
 )
@@ -84,7 +88,7 @@ begun=$SECONDS
 failed=()
 left=()
 for item in ${items//,/ }; do
-  [ ! -e "$results/$item.done" ] || continue
+  [ ! -e "$results/$item.json" ] || continue
   if [ ${#left[@]} -gt 0 ] || [ $((SECONDS - begun + seconds[$item])) -gt "$budget" ]; then
     left+=("$item")
     continue
@@ -93,9 +97,9 @@ for item in ${items//,/ }; do
   status=0
   # Twice its time means that it hangs. How long a CPU takes, nobody knows.
   limit=$([ -n "$cpu" ] && echo 1h || echo $((2 * seconds[$item])))
-  timeout --kill-after=10 "$limit" "$python" -B bench/gpu/${command[$item]} --json "$results/$item.json" ||
-    status=$?
-  if [ "$status" = 0 ]; then touch "$results/$item.done"; else failed+=("$item (status $status)"); fi
+  unfinished=$results/$item.failed.json
+  timeout --kill-after=10 "$limit" "$python" -B bench/gpu/${command[$item]} --json "$unfinished" || status=$?
+  if [ "$status" = 0 ]; then mv "$unfinished" "$results/$item.json"; else failed+=("$item (status $status)"); fi
 done
 echo "results in $results, after $((SECONDS - begun)) s"
 [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }

@@ -1,5 +1,5 @@
 """Makes what a vision-language model is fine-tuned on: pictures, clips and conversations about them, and the directory
-of a model of Qwen2.5-VL's 3B shape. Nothing is downloaded; the same seed makes the same files.
+of a model of Qwen2.5-VL's 3B shape, or of Qwen3.5's kind. Nothing is downloaded; the same seed makes the same files.
 
 Pictures are JPEGs of smooth fields with texture, about 1.5 bits a pixel, as photographs are, of 0.3 to 2 megapixels.
 Clips are MPEG-4 of a picture that moves, if OpenCV is there to write them.
@@ -26,6 +26,15 @@ TEXT_3B = {"hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers":
            "rope_scaling": {"type": "mrope", "rope_type": "default", "mrope_section": [16, 24, 24]}}
 VISION_3B = {"hidden_size": 1280, "out_hidden_size": 2048, "intermediate_size": 3420, "depth": 32, "num_heads": 16,
              "fullatt_block_indexes": [7, 15, 23, 31], "window_size": 112}
+# A model of Qwen3.5's kind with about two billion parameters: three of four layers have linear attention.
+TEXT_3_5 = {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 8,
+            "num_key_value_heads": 2, "head_dim": 256, "vocab_size": 151936, "tie_word_embeddings": True,
+            "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_num_key_heads": 16,
+            "linear_num_value_heads": 16,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25,
+                                "mrope_section": [11, 11, 10], "mrope_interleaved": True}}
+VISION_3_5 = {"hidden_size": 1024, "out_hidden_size": 2048, "intermediate_size": 4096, "depth": 24, "num_heads": 16}
+SHAPES = {"qwen2_5_vl": (TEXT_3B, VISION_3B), "qwen3_5": (TEXT_3_5, VISION_3_5)}
 
 
 def picture(path, size, seed):
@@ -101,17 +110,19 @@ def records(count, pictures, clips, scale):
     return made
 
 
-def model_directory(folder, tiny):
-    """Qwen2.5-VL's files, without weights: of the 3B's shape, or tiny. Its tokenizer has a small vocabulary."""
-    subprocess.run([sys.executable, ROOT / "tests/python/model_directories.py", folder, "qwen2_5_vl", "--no-model"],
+def model_directory(folder, family, tiny):
+    """The files of a family's model, without weights: of the shape in SHAPES, or tiny. Its tokenizer has a small
+    vocabulary."""
+    subprocess.run([sys.executable, ROOT / "tests/python/model_directories.py", folder, family, "--no-model"],
                    check=True, capture_output=True, text=True)
-    directory = folder / "qwen2_5_vl"
+    directory = folder / family
     if not tiny:
+        text, vision = SHAPES[family]
         file = directory / "config.json"
         config = json.loads(file.read_text())
-        config["text_config"].update(TEXT_3B)
-        config["vision_config"].update(VISION_3B)
-        config.update(vocab_size=TEXT_3B["vocab_size"], tie_word_embeddings=True)
+        config["text_config"].update(text)
+        config["vision_config"].update(vision)
+        config.update(vocab_size=text["vocab_size"], tie_word_embeddings=True)
         file.write_text(json.dumps(config, indent=2))
     return directory
 
@@ -121,14 +132,14 @@ def this_python_first():
     return {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-def make(folder, program, count, tiny=False):
+def make(folder, program, count, family="qwen2_5_vl", tiny=False):
     """Makes media, records, shards, tokens and the model's directory below the folder. Returns (records, folder of the
     media, shards, model directory)."""
     scale = 8 if tiny else 1
     pictures, clips = media_files(folder / "media", 24 if tiny else 600, 4 if tiny else 48, scale)
     made = records(count, pictures, clips, scale)
     (folder / "records.json").write_text(json.dumps(made))
-    directory = model_directory(folder, tiny)
+    directory = model_directory(folder, family, tiny)
     for command in (["make-shards", folder / "records.json", folder / "shards", "--media-root", folder / "media"],
                     ["tokenize", folder / "shards", "--model", directory]):
         done = subprocess.run([program, *command], capture_output=True, text=True, env=this_python_first())

@@ -24,6 +24,7 @@ import tarfile
 import tempfile
 import time
 import traceback
+import wave
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -33,6 +34,8 @@ GLOBAL_BATCH = 16
 SIZES = {"cuda": (2048, 4096), "cpu": (64, 64)}  # of the measured layers: width, and rows of a microbatch
 MEASURED = 30  # microbatches of one way to train
 TIMEOUT_S = 60
+RATE = 16000  # of sounds, in Hz
+OWN_ROWS = ("whisper", "qwen3_5")  # families whose samples are rows of their own, on the host at least
 
 
 class Failed(Exception):
@@ -60,14 +63,27 @@ def png(width, height, generator):
             + chunk(b"IDAT", zlib.compress(b"".join(rows[:height]), 1)) + chunk(b"IEND", b""))
 
 
-def make_shard(directory, samples=SAMPLES, pixels=(28, 500)):
-    """Captions, two of three with a picture."""
+def wav(seconds, generator):
+    """Mono 16-bit sound of noise."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes(generator.randbytes(2 * int(seconds * RATE)))
+    return out.getvalue()
+
+
+def make_shard(directory, samples=SAMPLES, pixels=(28, 500), sounds=False):
+    """Captions, two of three with a picture, or all with a sound."""
     generator = random.Random(1)
     directory.mkdir()
     with tarfile.open(directory / "0000.tar", "w") as shard:
         for i in range(samples):
             parts = {"txt": f"A caption of picture {i}. {'More words. ' * (i % 9)}".encode()}
-            if i % 3:
+            if sounds:
+                parts["wav"] = wav(generator.uniform(0.3, 4), generator)
+            elif i % 3:
                 parts["png"] = png(generator.randint(*pixels), generator.randint(*pixels), generator)
             for extension, body in parts.items():
                 entry = tarfile.TarInfo(f"s{i:04}.{extension}")
@@ -76,13 +92,13 @@ def make_shard(directory, samples=SAMPLES, pixels=(28, 500)):
     return directory
 
 
-def qwen_directory(folder):
-    """A directory of Qwen2-VL's files, without weights; None without the package tokenizers."""
-    made = subprocess.run([sys.executable, ROOT / "tests/python/model_directories.py", folder, "qwen2_vl",
-                           "--no-model"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+def model_directories(folder):
+    """The directories, without weights, of every family with media; a reason instead without the package tokenizers."""
+    made = subprocess.run([sys.executable, ROOT / "tests/python/model_directories.py", folder, "--no-model"],
+                          capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if made.returncode != 0:
-        return None, made.stderr.strip().splitlines()[-1]
-    return next(file.parent for file in folder.rglob("preprocessor_config.json")), None
+        return [], made.stderr.strip().splitlines()[-1]
+    return sorted({file.parent for file in folder.rglob("p*processor_config.json")}), None
 
 
 class Checks:
@@ -108,15 +124,21 @@ class Checks:
 
     def tensors(self):
         """Every tensor on the device is the host's."""
-        found = {"native28": self.compared({})}
-        directory, reason = qwen_directory(self.folder / "models")
-        if directory is None:
-            return {**found, "qwen2_vl": f"left out: {reason}"}
-        return {**found, **{f"qwen2_vl, {batching}": self.compared({"model": directory, "batching": batching})
-                            for batching in ("packed", "padded")}}
+        found = {"native28": self.compared(self.shards, {})}
+        directories, reason = model_directories(self.folder / "models")
+        if not directories:
+            return {**found, "models": f"left out: {reason}"}
+        heard = make_shard(self.folder / "sounds", samples=24, sounds=True)
+        for directory in directories:
+            data = heard if "audio" in directory.name or "whisper" in directory.name else self.shards
+            for batching in ("packed", "padded"):
+                if batching == "padded" or not directory.name.startswith(OWN_ROWS):
+                    found[f"{directory.name}, {batching}"] = self.compared(
+                        data, {"model": directory, "batching": batching, "loss": "token_loss"})
+        return found
 
-    def compared(self, options):
-        with self.loader(**options) as host, self.loader(device=self.device, **options) as there:
+    def compared(self, data, options):
+        with self.loader(data, **options) as host, self.loader(data, device=self.device, **options) as there:
             microbatches = values = off = 0
             for expected, got in zip(host, there):
                 demand(expected.sample_ids == got.sample_ids, f"other samples: {expected!r}, {got!r}")

@@ -72,7 +72,7 @@ def seconds_text(seconds):
 
 def comparisons_of(model):
     """[(module, measured, predicted)] of all microbatches that were not profiled."""
-    return [(module, own["measured_s"], own["predicted_s"]) for key in ("held_out", "replayed")
+    return [(module, own["measured_s"], own["predicted_s"]) for key in model["comparisons"]
             for module in KINDS for own in model["comparisons"][key][module]]
 
 
@@ -95,11 +95,12 @@ def draw_errors(picture, model, top):
         picture.dot(f"{module} dot", left + x, bottom - y)
     picture.text("faint", left, top - 12, "predicted (up) against measured (right); a dot is a microbatch")
     for i, (module, title) in enumerate(KINDS.items()):
-        own, small = model["replayed"][module], model["held_out"][module]
+        few, filled, own = (model[key][module] for key in ("held_out", "filled", "replayed"))
         picture.text("small", MARGIN, bottom + 40 + 17 * i,
-                     f"{title}: MAPE {100 * small['prediction']['mape']:.1f} % of 1-4 samples, "
-                     f"{100 * own['prediction']['mape']:.1f} % in plans; one throughput "
-                     f"{100 * small['one_throughput']['mape']:.0f} %, {100 * own['one_throughput']['mape']:.0f} %")
+                     f"{title}: MAPE {100 * few['prediction']['mape']:.1f} % of 1-4 samples, "
+                     f"{100 * filled['prediction']['mape']:.1f} % filled, {100 * own['prediction']['mape']:.1f} % in "
+                     f"plans; one throughput {100 * few['one_throughput']['mape']:.0f}, "
+                     f"{100 * filled['one_throughput']['mape']:.0f}, {100 * own['one_throughput']['mape']:.0f} %")
 
 
 DRAWN = (plans.BASELINE, "cost")

@@ -28,8 +28,9 @@ import time
 SEEDS = {"weights": 1, "held_out": 2, "global_batches": 3}
 # Weights by which the remaining time is shared among the phases still to come.
 ENCODER_PROFILE = 5
-PHASES = {"qwen2.5-0.5b": {"profile": 4, "held_out": 1, "replay": 5},
-          "qwen2.5-7b": {"profile": 5, "held_out": 1, "replay": 9}}
+PHASES = {"qwen2.5-0.5b": {"profile": 4, "held_out": 2, "replay": 5},
+          "qwen2.5-7b": {"profile": 5, "held_out": 4, "replay": 8}}
+FILLED_TOKENS = 16384  # of a held-out microbatch that is filled as under max_tokens
 
 
 def say(line):
@@ -198,8 +199,10 @@ class Session:
 
         bench = self.bench(shape, inputs, profile, file)
         mixture = self.traces.Mixture(self.samples, SEEDS["held_out"])
-        held_out = replay.held_out(bench, mixture, time.monotonic() + self.schedule.begin(name, "held_out"))
-        say(f"{name}: {len(held_out['llm'])} held-out microbatches")
+        tokens = FILLED_TOKENS // self.traces.TINY if self.arguments.tiny else FILLED_TOKENS
+        held_out, filled = replay.held_out(bench, mixture, tokens,
+                                           time.monotonic() + self.schedule.begin(name, "held_out"))
+        say(f"{name}: {len(held_out['llm'])} held-out microbatches of few samples, {len(filled['llm'])} filled ones")
         mixture = self.traces.Mixture(self.samples, SEEDS["global_batches"])
         mean_s = statistics.fmean(replay.sample_costs(bench, mixture.draw(64)))
         seconds = self.schedule.begin(name, "replay")
@@ -213,8 +216,9 @@ class Session:
         return {"one_throughput": {module: {"length": own.length, "count": own.count, "flop_per_s": 3 * own.flop_per_s}
                                    for module, own in bench.throughputs.items()},
                 "held_out": {module: replay.errors(own) for module, own in held_out.items()},
+                "filled": {module: replay.errors(own) for module, own in filled.items()},
                 "replayed": {module: replay.errors(own) for module, own in replayed.items()},
-                "comparisons": {"held_out": held_out, "replayed": replayed},
+                "comparisons": {"held_out": held_out, "filled": filled, "replayed": replayed},
                 "global_batch_size": samples, "steps": steps, "summary": summarize(steps)}
 
     def skipped(self, error):
@@ -247,7 +251,7 @@ class Session:
 
         arguments = self.arguments
         hardware, versions = self.isocost_profile.hardware(), self.isocost_profile.versions()
-        return {"version": 2, "source": "bench/gpu/profile_mllm.py", "tiny": arguments.tiny,
+        return {"version": 3, "source": "bench/gpu/profile_mllm.py", "tiny": arguments.tiny,
                 "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                 "command": sys.argv[1:], "commit": commit(), "hardware": hardware, "dtype": self.dtype,
                 "versions": versions, "budget_s": arguments.budget, "seeds": SEEDS, "profiler": self.profiler,

@@ -41,17 +41,30 @@ def compared(bench, module, lengths, price, measured):
             "one_throughput_s": bench.throughputs[module].seconds(lengths), "origin": price.origin}
 
 
-def held_out(bench, mixture, end):
-    """Returns {module: [comparison]} of microbatches of 1, 2 or 4 samples: as many as fit until `end` (monotonic
-    seconds), and at least one. Each runs once to warm up; its time is the median of three more runs."""
-    found = {module: [] for module in pricing.MODULES}
-    while not found["llm"] or time.monotonic() < end:
-        lengths = traces.lengths_of(mixture.draw(mixture.some(SIZES)))
-        price = bench.prices.price([lengths])[0]
-        for module in pricing.MODULES:
-            runs = [bench.seconds(module, lengths[module]) for _ in range(1 + REPEATS)]
-            found[module].append(compared(bench, module, lengths[module], price[module], statistics.median(runs[1:])))
-    return found
+def held_out(bench, mixture, tokens, end):
+    """Returns two {module: [comparison]}: of microbatches of 1, 2 or 4 samples, and of as many as fit in `tokens`, in
+    turns, as many as fit until `end` (monotonic seconds), and at least one of each. Each runs once to warm up; its time
+    is the median of three more runs."""
+    few, filled = ({module: [] for module in pricing.MODULES} for _ in range(2))
+    while not filled["llm"] or time.monotonic() < end:
+        for found, samples in ((few, mixture.draw(mixture.some(SIZES))), (filled, fill(mixture, tokens))):
+            lengths = traces.lengths_of(samples)
+            price = bench.prices.price([lengths])[0]
+            for module in pricing.MODULES:
+                runs = [bench.seconds(module, lengths[module]) for _ in range(1 + REPEATS)]
+                found[module].append(compared(bench, module, lengths[module], price[module],
+                                              statistics.median(runs[1:])))
+    return few, filled
+
+
+def fill(mixture, tokens):
+    """Draws samples while they fit in `tokens`, and at least one."""
+    samples = mixture.draw(1)
+    while True:
+        (more,) = mixture.draw(1)
+        if sum(sample.tokens for sample in samples) + more.tokens > tokens:
+            return samples
+        samples.append(more)
 
 
 def sample_costs(bench, samples):

@@ -32,8 +32,9 @@ def header(result):
 def error_rows(model):
     """Relative errors of predictions for microbatches that were not profiled."""
     lines = [f"  {'error':26}{'microbatches':>13}{'MAPE':>9}{'p95':>9}    one throughput: MAPE, p95"]
-    for key, name in (("held_out", "1-4 samples"), ("replayed", f"{plans.POLICIES[plans.BASELINE]} plans")):
-        for module, title in MODULES.items():
+    for key, name in (("held_out", "1-4 samples"), ("filled", "filled"),
+                      ("replayed", f"{plans.POLICIES[plans.BASELINE]} plans")):
+        for module, title in MODULES.items() if key in model else ():  # results before version 3 have none filled
             own = model[key][module]
             ours, theirs = own["prediction"], own["one_throughput"]
             lines.append(f"  {title + ', ' + name:26}{own['microbatches']:>13}{percent(ours['mape']):>9}"
@@ -73,8 +74,9 @@ def pages_rows(result):
     models = result["models"].values()
     yield "", *(written(name) for name in result["models"])
     for key, microbatches in (("held_out", "unseen microbatches of 1 to 4 samples: MAPE; one throughput, as published"),
+                              ("filled", "unseen microbatches filled up to 16,384 tokens"),
                               ("replayed", f"microbatches of the {plans.POLICIES[plans.BASELINE]} plan")):
-        for module, title in MODULES.items():
+        for module, title in MODULES.items() if all(key in model for model in models) else ():
             errors = [model[key][module] for model in models]
             yield (f"{title}, {microbatches if module == 'vision' else 'the same'}",
                    *("; ".join(percent(own[method]["mape"]) for method in ("prediction", "one_throughput"))

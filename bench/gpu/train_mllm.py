@@ -1,13 +1,14 @@
 """Trains a model of Qwen2.5-VL's 3B shape on pictures, clips and conversations: does it wait for data, and how much
-memory does a microbatch take?
+memory does a microbatch take? And one of Qwen3.5's kind: what do packed rows save?
 
     python3 bench/gpu/train_mllm.py                                    # about three minutes, with 40 GiB of the device
     python3 bench/gpu/train_mllm.py --seconds 60 --json docs/benchmarks/NAME.json
+    python3 bench/gpu/train_mllm.py --family qwen3_5 --parts isocost,padded
     python3 bench/gpu/train_mllm.py --device cpu --tiny                # the path, without a GPU
 
-Random weights in bfloat16, gradients of every layer checkpointed, AdamW; microbatches packed under --max-tokens. Three
-ways to get them take turns: isocost.DataLoader; the same microbatches, kept on the device; torch's DataLoader with the
-model's own processor. bench/gpu/README.md says what the columns mean.
+Random weights in bfloat16, gradients of every layer checkpointed, AdamW; microbatches under --max-tokens. The ways to
+get them take turns: isocost.DataLoader; the same microbatches, kept on the device; isocost.DataLoader with padded rows;
+torch's DataLoader with the model's own processor. bench/gpu/README.md says what the columns mean.
 """
 
 import argparse
@@ -29,7 +30,8 @@ import conversations
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("ISOCOST_PROGRAM", str(ROOT / "build/release/isocost"))
-WAYS = ("isocost", "kept", "processor")
+WAYS = ("isocost", "kept", "padded", "processor")
+DEFAULT_PARTS = ("memory", "isocost", "kept", "processor")
 GLOBAL_BATCH = 16
 WORKERS = 8  # of torch's DataLoader
 WARM_STEPS = 2
@@ -43,12 +45,17 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--tiny", action="store_true", help="a tiny model on tiny pictures: a test of the path")
-    parser.add_argument("--seconds", type=float, default=30, help="of training, in each of the three ways")
+    parser.add_argument("--family", choices=tuple(conversations.SHAPES), default="qwen2_5_vl",
+                        help="of the model (default: %(default)s); packed rows of qwen3_5 need flash-linear-attention "
+                             "and causal-conv1d")
+    parser.add_argument("--seconds", type=float, default=30, help="of training, in each way")
     parser.add_argument("--profile-seconds", type=float, default=20, help="for the model profile of the memory's part")
     parser.add_argument("--max-tokens", type=int, default=8192, help="of a microbatch")
     parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--parts", type=lambda text: text.split(","), default=["memory", *WAYS], metavar="PART[,PART]",
-                        help="of memory, isocost, kept (needs isocost), processor; default: all")
+    parser.add_argument("--parts", type=lambda text: text.split(","), default=list(DEFAULT_PARTS),
+                        metavar="PART[,PART]",
+                        help="of memory, isocost, kept (needs isocost), padded, processor; default: "
+                             f"{','.join(DEFAULT_PARTS)}")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/train_mllm.json")
     return parser.parse_args()
 
@@ -93,7 +100,7 @@ class Model:
         # encoder's name up among installed packages)
 
     def flop(self, load):
-        """FLOP of a forward and a backward pass, without what checkpointing computes again."""
+        """FLOP of a forward and a backward pass, without what checkpointing computes again; of Qwen2.5-VL."""
         text, vision = self.config.text_config, self.config.vision_config
         key_width = text.hidden_size // text.num_attention_heads * text.num_key_value_heads
         token = text.num_hidden_layers * (4 * text.hidden_size * (text.hidden_size + key_width)
@@ -244,7 +251,7 @@ def ways(settings, made, folder):
     found = {"parameters": model.parameters, "attention": model.attention}
     kept = []
     if "isocost" in settings.parts:
-        found["isocost"], kept = by_isocost(settings, model, optimizer, made, clock)
+        found["isocost"], kept = by_isocost(settings, model, optimizer, made, clock, "packed")
         say_way("isocost.DataLoader", found["isocost"])
     if "kept" in settings.parts and kept:
         steps = train(model, optimizer, itertools.cycle(kept), clock, settings.seconds)
@@ -253,13 +260,18 @@ def ways(settings, made, folder):
     samples = found.get("isocost", {}).get("samples_a_microbatch", 3)
     kept.clear()
     gc.collect()
+    if "padded" in settings.parts:
+        model.pads()
+        found["padded"], kept = by_isocost(settings, model, optimizer, made, clock, "padded")
+        kept.clear()
+        say_way("isocost.DataLoader, padded rows", found["padded"])
     if "processor" in settings.parts:
         found["processor"] = by_processor(settings, model, optimizer, made, samples, clock)
         say_way("torch's DataLoader with the model's own processor", found["processor"])
     return found
 
 
-def by_isocost(settings, model, optimizer, made, clock):
+def by_isocost(settings, model, optimizer, made, clock, batching):
     """Returns what was seen, and the microbatches that were kept."""
     import torch
 
@@ -267,8 +279,8 @@ def by_isocost(settings, model, optimizer, made, clock):
 
     _, _, shards, directory = made
     begun = time.perf_counter()
-    with isocost.DataLoader(shards, model=str(directory), global_batch_size=GLOBAL_BATCH, endless=True,
-                            max_tokens=settings.max_tokens, device=settings.device) as loader:
+    with isocost.DataLoader(shards, model=str(directory), batching=batching, global_batch_size=GLOBAL_BATCH,
+                            endless=True, max_tokens=settings.max_tokens, device=settings.device) as loader:
         kept = Kept(loader)
         microbatches = iter(kept)
         first = next(microbatches)
@@ -280,7 +292,7 @@ def by_isocost(settings, model, optimizer, made, clock):
     whole = kept.whole_steps()
     found = {**summary(steps), "peak_bytes": peak(clock), "first_microbatch_s": first_s,
              "samples_a_microbatch": max(1, round(GLOBAL_BATCH * sum(last for _, _, last in whole) / len(whole)))}
-    if clock.is_cuda:
+    if clock.is_cuda and settings.family == "qwen2_5_vl":
         found["mfu"] = mfu(model, whole, steps, torch.cuda.get_device_name())
     return found, whole
 
@@ -414,13 +426,13 @@ def main():
     device_name = torch.cuda.get_device_name() if settings.device == "cuda" else "cpu"
     result = {"hardware": device_name, "date": time.strftime("%Y-%m-%d"), "tiny": settings.tiny,
               "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-              "max_tokens": settings.max_tokens, "global_batch_size": GLOBAL_BATCH}
+              "family": settings.family, "max_tokens": settings.max_tokens, "global_batch_size": GLOBAL_BATCH}
     failed = False
     varlen.register()
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         begun = time.perf_counter()
-        made = conversations.make(folder, PROGRAM, settings.samples, settings.tiny)
+        made = conversations.make(folder, PROGRAM, settings.samples, settings.family, settings.tiny)
         say(f"{settings.samples} conversations made in {time.perf_counter() - begun:.1f} s")
         for part, wanted in ((memory, ["memory"]), (ways, WAYS)):
             if not set(wanted) & set(settings.parts):

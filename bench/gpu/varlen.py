@@ -61,7 +61,8 @@ def packing_of(query, kwargs):
     rows, _, units, _ = query.shape
     offsets, longest = kwargs.get("cu_seq_lens_q"), kwargs.get("max_length_q")
     positions = kwargs.get("position_ids")
-    if offsets is None and rows == 1 and positions is not None:
+    # Linear attention's offsets come without the longest sequence.
+    if (offsets is None or longest is None) and rows == 1 and positions is not None:
         return packing_of_positions(positions)
     if offsets is None:
         offsets = torch.arange(rows + 1, dtype=torch.int32, device=query.device) * units

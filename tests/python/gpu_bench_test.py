@@ -211,7 +211,7 @@ class WholePath(unittest.TestCase):
     def check_model(self, model):
         for module in ("vision", "llm"):
             self.assertGreaterEqual(len(model["profile"]["modules"][module]["points"]), 5)
-            for key in ("held_out", "replayed"):
+            for key in ("held_out", "filled", "replayed"):
                 summary = model[key][module]
                 self.assertGreater(summary["microbatches"], 0)
                 for price in ("prediction", "one_throughput"):

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Pro
 
 from isocost import _isocost
 from isocost.counted import counted
+from isocost.microbatches import packed_states
 from isocost.microbatches.decoder_rows import decoder_rows
 from isocost.tensor_names import (
     CU_SEQLENS,
@@ -100,26 +101,30 @@ class ModelInputs:
     pictures, whose sequences are others. With "padded" each sample is a row, and there is an `attention_mask`.
 
     For a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
-    The arguments are media and `labels`, from which transformers makes the decoder's input. Each sample is a row, too,
-    for a model with linear attention (Qwen3.5): its layers carry a state along the row, past the samples' ends.
+    The arguments are media and `labels`, from which transformers makes the decoder's input.
+
+    A model with linear attention (Qwen3.5) carries a state along the row, past the samples' ends. Its packed rows have
+    `cu_seq_lens_q` and `seq_idx`, too, with which the kernels of a GPU end it; without these kernels each sample is a
+    row.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
         batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model that takes
-            no packed samples: with a decoder of its own, or with linear attention.
+            no packed samples: with a decoder of its own, or with linear attention and without its kernels.
         loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
             of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits. Those of
             a decoder are there in any case, since it reads them.
+        device: torch.device of the microbatches; None: the CPU.
 
     Attributes:
         padded: the Padded; None where samples are packed.
         has_decoder: whether the model has a decoder of its own, whose logits are those of the labels beside them.
-        linear_attention: whether layers of the model have linear attention.
+        obstacle: why the samples of a model with linear attention cannot be packed here, with the remedy; else "".
 
     Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
 
-    def __init__(self, directory: str, batching: Union[str, Padded, None], loss: str):
+    def __init__(self, directory: str, batching: Union[str, Padded, None], loss: str, device: Optional[Any] = None):
         if loss not in LOSSES:
             raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
         if not isinstance(batching, Padded) and batching not in ("packed", "padded", None):
@@ -127,19 +132,19 @@ class ModelInputs:
         description = json.loads(_isocost.recipe_description(directory))
         self._most_positions: Optional[int] = description.get("max_target_positions")
         self.has_decoder = self._most_positions is not None
-        self.linear_attention = bool(description.get("linear_attention", False))
+        self._carries_states = bool(description.get("linear_attention", False))
+        self.obstacle = packed_states.obstacle(device) if self._carries_states else ""
         if batching is None:
-            batching = "padded" if self.has_decoder or self.linear_attention else "packed"
+            batching = "padded" if self.has_decoder or self.obstacle else "packed"
         self.padded: Optional[Padded] = None
         if batching != "packed":
             self.padded = batching if isinstance(batching, Padded) else Padded()
         if self.has_decoder and (self.padded is None or self.padded.side != "right"):
             raise ValueError(f"batching = {batching!r}: the decoder of {description['family']} attends to one sound "
                              "in each row, and its labels are padded on the right: leave it out, or give 'padded'")
-        if self.linear_attention and self.padded is None:
+        if self.obstacle and self.padded is None:
             raise ValueError(f"batching = {batching!r}: {directory} is a model with linear attention, which carries a "
-                             "state along the row, so that a packed sample would see those before it, whatever "
-                             "position_ids say: leave it out, or give 'padded'")
+                             f"state along the row, past the samples' ends; {self.obstacle}, or give 'padded'")
         self.directory = directory
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
@@ -189,6 +194,8 @@ class ModelInputs:
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
         if self.padded is not None:
             return {**arguments, **_padded(arguments, row.padded_lengths(), self.padded)}
+        if self._carries_states:
+            arguments.update(packed_states.ends(tensors[LENGTHS], sum(row.lengths)))
         return arguments
 
     def _written(self, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Any:

@@ -1,0 +1,186 @@
+"""Packed, padded and single rows of every family with pictures, on a CUDA device: do models make the same of them?
+
+    python3 bench/gpu/packed_rows.py                              # about a minute
+    python3 bench/gpu/packed_rows.py --families qwen3_5 --json build/packed_rows.json
+    python3 bench/gpu/packed_rows.py --device cpu                 # without the families that need a GPU's kernels
+
+Small models with random weights in float32. A sample alone in its row is the measure: what a model makes of it, and the
+gradient of a step, is compared with those of packed rows, and of rows padded on the right and on the left. Linear
+attention (Qwen3.5) needs the packages flash-linear-attention and causal-conv1d for packed rows; it is also shown what
+comes out if nothing tells its layers where samples end. Prints a line for each family, and ends with 1 if one failed.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import logging
+import os
+import pathlib
+import sys
+import tempfile
+import traceback
+
+# Triton's float32 products are otherwise those of TensorFloat-32, with three digits.
+os.environ.setdefault("TRITON_F32_DEFAULT", "ieee")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+GLOBAL_BATCH = 12
+MOST = 2e-3  # of a logit or a gradient, relative to the largest one
+LEAK = 2e-2  # at least, where nothing tells samples apart
+WAYS = {"packed": "packed", "padded": "padded", "padded left": ("left", 64)}
+# Heads of the width that the kernels are made for.
+LINEAR = {"linear_key_head_dim": 128, "linear_value_head_dim": 128}
+
+
+def families():
+    """Those that take pictures; {name: whether its layers carry states}."""
+    import model_directories
+
+    names = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "internvl", "llava",
+             "llava_onevision")
+    return {name: name in model_directories.LINEAR_ATTENTION for name in names if model_directories.is_known(name)}
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--families", type=lambda text: text.split(","), metavar="NAME[,NAME]", help="default: all")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the results are written, too")
+    return parser.parse_args()
+
+
+class Family:
+    """A small model on the device, and loaders of its microbatches."""
+
+    def __init__(self, name, shards, folder, device):
+        import torch
+        import transformers
+
+        import model_directories
+
+        self.name, self.shards, self.device = name, shards, device
+        self.directory = model_directories.make(folder / name, name)
+        if name in model_directories.LINEAR_ATTENTION:
+            file = self.directory / "config.json"
+            config = json.loads(file.read_text(encoding="utf-8"))
+            config["text_config"].update(LINEAR)
+            file.write_text(json.dumps(config), encoding="utf-8")
+        torch.manual_seed(0)
+        self.model = transformers.AutoModelForImageTextToText.from_config(
+            transformers.AutoConfig.from_pretrained(self.directory)).to(device).train()
+
+    def step(self, batching, alone=False, forget=()):
+        """Returns {sample: its logits} of the first step, and the gradient of its loss, both in float64 on the host.
+        alone: whether each sample is a microbatch; forget: arguments that are left out."""
+        import torch
+
+        import isocost
+
+        batching = isocost.Padded(*batching) if isinstance(batching, tuple) else batching
+        self.model.zero_grad(set_to_none=True)
+        found = {}
+        with isocost.DataLoader(self.shards, model=self.directory, batching=batching, global_batch_size=GLOBAL_BATCH,
+                                microbatches=GLOBAL_BATCH if alone else 2, device=self.device, loss="token_loss",
+                                node=isocost.NodeOptions(balance="in-order", correct=False)) as loader:
+            for microbatch in loader:
+                arguments = {name: value for name, value in microbatch.items() if name not in forget}
+                logits = self.model(**arguments).logits
+                isocost.token_loss(logits, microbatch).backward()
+                found.update(zip(microbatch.sample_keys, rows(logits.detach(), microbatch)))
+                if microbatch.last_of_step:
+                    break
+        gradient = torch.cat([parameter.grad.flatten().double().cpu() for parameter in self.model.parameters()
+                              if parameter.grad is not None])
+        return found, gradient
+
+    def compare(self):
+        """Returns {way: {"logits": …, "gradient": …}}, the largest differences from samples alone."""
+        expected, gradient = self.step("padded", alone=True)
+        found = {way: differences(expected, gradient, *self.step(batching)) for way, batching in WAYS.items()}
+        if self.name in linear():
+            found["packed, not told apart"] = differences(
+                expected, gradient, *self.step("packed", forget=("cu_seq_lens_q", "seq_idx")))
+        return found
+
+
+def linear():
+    import model_directories
+
+    return model_directories.LINEAR_ATTENTION
+
+
+def rows(logits, microbatch):
+    """Each sample's logits, in the order of the microbatch."""
+    if "attention_mask" not in microbatch:
+        parts = logits[0].split(microbatch.cu_seqlens["llm"].diff().tolist())
+    else:
+        parts = [row[mask] for row, mask in zip(logits, microbatch["attention_mask"].bool())]
+    return [part.double().cpu() for part in parts]
+
+
+def differences(expected, gradient, found, found_gradient):
+    if expected.keys() != found.keys():
+        raise RuntimeError(f"other samples: {sorted(expected)}, {sorted(found)}")
+    largest = max(float(logits.abs().max()) for logits in expected.values())
+    off = max(float((found[key] - logits).abs().max()) for key, logits in expected.items())
+    return {"logits": off / largest, "gradient": float((found_gradient - gradient).norm() / gradient.norm())}
+
+
+def holds(found):
+    return all(max(own.values()) >= LEAK if way == "packed, not told apart" else max(own.values()) <= MOST
+               for way, own in found.items())
+
+
+def main():
+    settings = parse()
+    import torch
+    from device_loader import make_shard
+
+    from isocost.microbatches import packed_states
+
+    logging.getLogger("isocost").setLevel(logging.ERROR)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    obstacle = packed_states.obstacle(torch.device(settings.device))
+    hardware = torch.cuda.get_device_name() if settings.device == "cuda" else "CPU"
+    versions = {name: importlib.metadata.version(name) for name in
+                ("torch", "transformers", "isocost", "flash-linear-attention", "causal-conv1d") if known(name)}
+    print(hardware, *(f"{name} {version}" for name, version in versions.items()), sep=", ", flush=True)
+    document = {"hardware": hardware, "versions": versions, "most": MOST, "families": {}}
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="isocost-bench-") as scratch:
+        folder = pathlib.Path(scratch)
+        shards = make_shard(folder / "shards")
+        for name, carries_states in families().items():
+            if settings.families and name not in settings.families:
+                continue
+            if carries_states and obstacle:
+                print(f"-      {name}: left out: {obstacle}")
+                document["families"][name] = {"left_out": obstacle}
+                continue
+            try:
+                found = Family(name, shards, folder, settings.device).compare()
+                ok = holds(found)
+            except Exception:  # noqa: BLE001: a family that breaks has failed; the others go on
+                found, ok = {"failed": traceback.format_exc()}, False
+            failed = failed or not ok
+            document["families"][name] = {"holds": ok, **found}
+            print(f"{'ok' if ok else 'FAILED':6} {name}: {found.get('failed') or told(found)}", flush=True)
+    if settings.json:
+        settings.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 1 if failed else 0
+
+
+def told(found):
+    return "; ".join(f"{way}: logits {own['logits']:.1e}, gradient {own['gradient']:.1e}" for way, own in found.items())
+
+
+def known(name):
+    try:
+        return bool(importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
