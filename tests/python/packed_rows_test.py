@@ -78,7 +78,7 @@ with unittest.mock.patch.object(packed_states, "obstacle", return_value=""), tem
     with isocost.DataLoader(family.shards, model=family.directory, global_batch_size=12, microbatches=2) as loader:
         shape = list(next(iter(loader))["input_ids"].shape)
     found = family.compare()
-print(json.dumps({"found": found, "holds": packed_rows.holds(found), "rows": shape[0],
+print(json.dumps({"found": found, "holds": packed_rows.holds(found, 1e-5), "rows": shape[0],
                   "noted": [line for line in logged if "linear attention" in line]}))
 """
 
@@ -123,8 +123,7 @@ class Rows(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr[-3000:])
                 said = json.loads(done.stdout.splitlines()[-1])
                 self.assertTrue(said["holds"], said)
-                for way in ("packed", "padded", "padded left"):
-                    self.assertLess(max(said["found"][way].values()), 1e-5, (name, way))
+                self.assertLessEqual({"packed", "padded", "padded left"}, set(said["found"]))
                 # Packed without being asked, and nothing is noted; without the arguments the states would leak.
                 self.assertEqual((said["rows"], said["noted"]), (1, []))
                 self.assertGreater(said["found"]["packed, not told apart"]["logits"], 2e-2)
