@@ -119,7 +119,7 @@ struct CostModel::State {
     const double samples = sum > 0 ? sum : predictor.sample(load);
     const double seconds = predictor.microbatch(load, samples);
     if (!(seconds > 0)) return 0;
-    const double fixed = predictor.fixed() / seconds;
+    const double fixed = 1 - predictor.of_samples(load, samples) / seconds;
     if (fixed > 0) shares.push_back({kFixed, static_cast<float>(fixed)});
     if (sum > 0) {
       const double scale = (1 - fixed) / sum;

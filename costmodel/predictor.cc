@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "costmodel/internal/curve_fit.h"
-#include "costmodel/internal/form_terms.h"
-#include "costmodel/internal/nnls.h"
+#include "costmodel/internal/launch_fit.h"
 #include "costmodel/profile.h"
 #include "costmodel/shape_bucket.h"
 
@@ -16,7 +15,6 @@ namespace {
 
 constexpr double kUncertaintyOfStated = 0.5;
 constexpr double kUncertaintyPerOctave = 0.1;
-constexpr double kCleanSpread = 0.03;  // the spread that profilers aim at
 
 // Returns the seconds of one sequence by the form, without fixed seconds.
 double form(const ModuleCoefficients& c, double length) {
@@ -33,39 +31,6 @@ Seconds predict(const ModuleCoefficients& coefficients, const ModuleLoad& load) 
                  coefficients.per_unit_squared * static_cast<double>(load.units_squared)};
 }
 
-// Solves in units of each term's typical share, in which all terms are near one.
-ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points) {
-  constexpr double kRidge = 1e-9;  // for terms that the points do not distinguish
-  TermMatrix a{};
-  TermVector b{};
-  TermVector unit{};
-  for (const ProfilePoint& point : points) {
-    const TermVector terms = terms_of(point.load);
-    for (std::size_t i = 0; i < kTermCount; ++i) {
-      unit[i] += terms[i] / (point.seconds() * static_cast<double>(points.size()));
-    }
-  }
-  for (const ProfilePoint& point : points) {
-    TermVector terms = terms_of(point.load);
-    for (std::size_t i = 0; i < kTermCount; ++i) {
-      terms[i] = unit[i] > 0 ? terms[i] / (point.seconds() * unit[i]) : 0;
-    }
-    // Noisy points have less weight.
-    const double relative = point.spread / kCleanSpread;
-    const double weight = 1 / (1 + relative * relative);
-    for (std::size_t i = 0; i < kTermCount; ++i) {
-      for (std::size_t j = 0; j < kTermCount; ++j) a[i][j] += weight * terms[i] * terms[j];
-      b[i] += weight * terms[i];
-    }
-  }
-  for (std::size_t i = 0; i < kTermCount; ++i) a[i][i] += kRidge;
-  TermVector solution = solve_non_negative(a, b);
-  for (std::size_t i = 0; i < kTermCount; ++i) {
-    solution[i] = unit[i] > 0 ? solution[i] / unit[i] : 0;
-  }
-  return {solution[0], solution[1], solution[2], solution[3]};
-}
-
 std::string_view price_origin_name(PriceOrigin origin) {
   constexpr std::string_view kNames[] = {"stated", "measured", "interpolated", "extrapolated"};
   return kNames[static_cast<std::size_t>(origin)];
@@ -74,7 +39,10 @@ std::string_view price_origin_name(PriceOrigin origin) {
 ModulePredictor::ModulePredictor(const ModuleProfile& profile)
     : coefficients_(profile.coefficients) {
   if (profile.points.empty()) return;
-  ModuleCurves curves = fit_curves(profile.points, coefficients_);
+  const LaunchFit fit = fit_launches(profile.points, coefficients_);
+  launches_s_ = fit.launches_s;
+  coefficients_ = fit.form;
+  ModuleCurves curves = fit_curves(fit.points, coefficients_);
   sequence_ = std::move(curves.sequence);
   batch_ = std::move(curves.batch);
   double squares = 0;
@@ -102,9 +70,13 @@ double ModulePredictor::sample(const ModuleLoad& load) const {
   return measured * static_cast<double>(load.units) / length;
 }
 
+double ModulePredictor::of_samples(const ModuleLoad& load, double samples) const {
+  return samples * batch_.at(static_cast<double>(std::max<std::int64_t>(load.units, 1)));
+}
+
 double ModulePredictor::microbatch(const ModuleLoad& load, double samples) const {
   if (load.sequences == 0 && load.units == 0) return 0;
-  return fixed() + samples * batch_.at(static_cast<double>(std::max<std::int64_t>(load.units, 1)));
+  return std::max(launches_s_, coefficients_.per_microbatch + of_samples(load, samples));
 }
 
 double ModulePredictor::octaves_beyond(const ModuleLoad& load) const {

@@ -22,19 +22,25 @@ std::string_view price_origin_name(PriceOrigin origin);
 /// sequence has seconds that depend on its length: interpolated monotonically between measured
 /// points, and continued without a step by the fitted form beyond them. A factor that depends on
 /// the microbatch's units accounts for small microbatches, which do not fill a device, and for
-/// large ones, which exceed its caches; it is 1 at the largest measured microbatch. Immutable,
-/// thread-safe.
+/// large ones, which exceed its caches; it is 1 at the largest measured microbatch. Where the
+/// points show that a device waits for its host, no microbatch takes less than its launches, and
+/// the rest follows from the points that take longer. Immutable, thread-safe.
 class ModulePredictor {
  public:
   explicit ModulePredictor(const ModuleProfile& profile);
 
-  /// Returns the fixed seconds of a microbatch.
-  double fixed() const { return coefficients_.per_microbatch; }
-  /// Returns the seconds that a sample adds to a large microbatch, without fixed(). All its
-  /// sequences count as having their typical length.
+  /// Returns the coefficients that apply beyond what was measured.
+  const ModuleCoefficients& coefficients() const { return coefficients_; }
+  /// Returns the seconds of a microbatch's launches, which it takes at least; 0 if the points show
+  /// no such floor.
+  double launches() const { return launches_s_; }
+  /// Returns the seconds that a sample adds to a large microbatch. All its sequences count as
+  /// having their typical length.
   double sample(const ModuleLoad& load) const;
-  /// Returns the seconds of a microbatch of this load. `samples` is the sum of sample() over its
-  /// samples.
+  /// Returns the seconds of a microbatch of this load that grow with its samples. `samples` is the
+  /// sum of sample() over them.
+  double of_samples(const ModuleLoad& load, double samples) const;
+  /// Returns the seconds of a microbatch of this load, fixed ones and launches included.
   double microbatch(const ModuleLoad& load, double samples) const;
   /// Returns the seconds of a microbatch that holds one sample of this load.
   double microbatch(const ModuleLoad& load) const { return microbatch(load, sample(load)); }
@@ -48,6 +54,7 @@ class ModulePredictor {
   double octaves_beyond(const ModuleLoad& load) const;
 
   ModuleCoefficients coefficients_;
+  double launches_s_ = 0;
   Curve sequence_;  // without knots: only the form applies
   Curve batch_;
   double most_units_ = 0;

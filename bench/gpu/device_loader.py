@@ -98,7 +98,7 @@ def model_directories(folder):
                           capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if made.returncode != 0:
         return [], made.stderr.strip().splitlines()[-1]
-    return sorted({file.parent for file in folder.rglob("p*processor_config.json")}), None
+    return sorted({file.parent for file in folder.rglob("*processor_config.json")}), None
 
 
 class Checks:

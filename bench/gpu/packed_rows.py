@@ -36,8 +36,8 @@ def families():
     """Those that take pictures; {name: whether its layers carry states}."""
     import model_directories
 
-    names = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "internvl", "llava",
-             "llava_onevision")
+    names = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl", "llava", "llava_onevision", "qwen3_5",
+             "qwen3_5_moe")  # the kernels of the last two are compiled for minutes, when they are first used
     return {name: name in model_directories.LINEAR_ATTENTION for name in names if model_directories.is_known(name)}
 
 

@@ -152,11 +152,11 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
 }
 
 // Explains a load. The terms are those of the fitted form, scaled so that they add up to the
-// predicted seconds.
+// predicted seconds; what does not grow with the samples is the fixed one, launches included.
 ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
                           std::int64_t in_flight) {
   const ModulePredictor predictor(profile);
-  const ModuleCoefficients& c = profile.coefficients;
+  const ModuleCoefficients& c = predictor.coefficients();
   ModuleExplanation explanation{.load = load,
                                 .seconds = predictor.microbatch(load),
                                 .terms = {},
@@ -167,12 +167,14 @@ ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
                                 .beyond_memory = beyond_memory(profile, load, in_flight),
                                 .out_of_memory = profile.out_of_memory};
   Terms& terms = explanation.terms;
-  terms = {c.per_microbatch, c.per_sequence * static_cast<double>(load.sequences),
+  terms = {0, c.per_sequence * static_cast<double>(load.sequences),
            c.per_unit * static_cast<double>(load.units),
            c.per_unit_squared * static_cast<double>(load.units_squared)};
   const double by_form = terms[1] + terms[2] + terms[3];
+  const double of_samples = predictor.of_samples(load, predictor.sample(load));
+  terms[0] = explanation.seconds - of_samples;
   if (by_form > 0) {
-    const double scale = (explanation.seconds - terms[0]) / by_form;
+    const double scale = of_samples / by_form;
     for (std::size_t i = 1; i < terms.size(); ++i) terms.at(i) *= scale;
   }
   return explanation;

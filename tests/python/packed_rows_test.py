@@ -4,7 +4,6 @@ bench/gpu/packed_rows.py compares them on a GPU, with the kernels themselves; he
 which split the row where the arguments say, and call transformers' own functions for each sample.
 """
 
-import importlib.machinery
 import importlib.util
 import json
 import os
@@ -135,11 +134,14 @@ def with_path(folder):
 
 @unittest.skipIf(MISSING, f"needs {', '.join(MISSING)}")
 class Obstacles(unittest.TestCase):
-    def obstacle(self, device, packages=(), transformers="5.24.0"):
-        def spec(name):
-            return importlib.machinery.ModuleSpec(name, None) if name in packages else None
+    def obstacle(self, device, packages=(), transformers="5.24.0", breaks=None):
+        def imported(name):
+            if name == breaks:
+                raise ImportError(f"{name}.so: undefined symbol: c10")
+            if name not in packages:
+                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
-        with unittest.mock.patch.object(packed_states.importlib.util, "find_spec", spec), \
+        with unittest.mock.patch.object(packed_states.importlib, "import_module", imported), \
                 unittest.mock.patch.object(packed_states.importlib.metadata, "version", return_value=transformers):
             return packed_states.obstacle(device and torch.device(device))
 
@@ -151,6 +153,8 @@ class Obstacles(unittest.TestCase):
         self.assertIn("it needs causal-conv1d: install it", self.obstacle("cuda:0", ("fla",)))
         self.assertIn("transformers 5.18.1 hands the ends of packed samples on to the encoder: upgrade it to 5.19 or "
                       "later", self.obstacle("cuda:0", both, "5.18.1"))
+        self.assertIn("causal-conv1d is installed and does not load (causal_conv1d.so: undefined symbol: c10): install "
+                      "one that fits this torch", self.obstacle("cuda:0", both, breaks="causal_conv1d"))
         for version in ("5.19.0", "5.24.0.dev0", "6.0"):
             self.assertEqual(self.obstacle("cuda:0", both, version), "")
 

@@ -119,7 +119,8 @@ class ModelInputs:
     Attributes:
         padded: the Padded; None where samples are packed.
         has_decoder: whether the model has a decoder of its own, whose logits are those of the labels beside them.
-        obstacle: why the samples of a model with linear attention cannot be packed here, with the remedy; else "".
+        obstacle: why the samples of a model with linear attention cannot be packed here, with the remedy; "" where they
+            can, or need not.
 
     Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
@@ -133,7 +134,8 @@ class ModelInputs:
         self._most_positions: Optional[int] = description.get("max_target_positions")
         self.has_decoder = self._most_positions is not None
         self._carries_states = bool(description.get("linear_attention", False))
-        self.obstacle = packed_states.obstacle(device) if self._carries_states else ""
+        may_pack = batching is None or batching == "packed"
+        self.obstacle = packed_states.obstacle(device) if self._carries_states and may_pack else ""
         if batching is None:
             batching = "padded" if self.has_decoder or self.obstacle else "packed"
         self.padded: Optional[Padded] = None

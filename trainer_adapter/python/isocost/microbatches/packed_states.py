@@ -1,7 +1,7 @@
 """Packed rows for layers that carry a state from token to token: what keeps one sample's out of the next."""
 
+import importlib
 import importlib.metadata
-import importlib.util
 from typing import Any, Dict, Optional
 
 # The modules whose kernels end a state at the end of a sample, and the packages that have them. transformers takes them
@@ -17,7 +17,14 @@ def obstacle(device: Optional[Any]) -> str:
     device: torch.device of the microbatches; None: the CPU."""
     if device is None or device.type != "cuda":
         return "the kernels that keep packed samples apart need a GPU, and device is not 'cuda'"
-    missing = [package for module, package in _KERNELS.items() if importlib.util.find_spec(module) is None]
+    missing = []
+    for module, package in _KERNELS.items():
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError:
+            missing.append(package)
+        except Exception as error:  # built for another torch, say; transformers goes on without it, in silence
+            return f"{package} is installed and does not load ({error}): install one that fits this torch"
     if missing:
         which = "them" if len(missing) > 1 else "it"
         return f"to keep packed samples apart it needs {' and '.join(missing)}: install {which}"

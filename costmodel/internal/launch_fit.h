@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "costmodel/profile.h"
+
+namespace isocost {
+
+/// What the points say of a device that works while the host goes on: a microbatch takes no less
+/// than the host needs to launch its kernels, and beyond that what the device needs for its load.
+struct LaunchFit {
+  double launches_s = 0;             ///< 0: the points show no such floor, as on a CPU.
+  ModuleCoefficients form;           ///< Of the device's seconds.
+  std::vector<ProfilePoint> points;  ///< Those that the device gates; all without a floor.
+};
+
+/// Fits the floor together with the form of the loads above it. A floor is taken only where seconds
+/// stay the same over loads of two octaves, and where it explains the points clearly better than
+/// `form`, which was fitted to all of them.
+LaunchFit fit_launches(const std::vector<ProfilePoint>& points, const ModuleCoefficients& form);
+
+}  // namespace isocost
