@@ -16,7 +16,7 @@ double weight_of(const ProfilePoint& point) {
 
 // Solves in units of each term's typical share, in which all terms are near one.
 ModuleCoefficients fit_points(const std::vector<ProfilePoint>& points, double against_fixed) {
-  constexpr double kRidge = 1e-9;  // for terms that the points do not distinguish
+  constexpr double kLeastDiagonal = 1e-9;  // for terms that the points do not distinguish
   TermMatrix a{};
   TermVector b{};
   TermVector unit{};
@@ -38,7 +38,7 @@ ModuleCoefficients fit_points(const std::vector<ProfilePoint>& points, double ag
     }
     a[0][0] += weight * against_fixed * against_fixed;
   }
-  for (std::size_t i = 0; i < kTermCount; ++i) a[i][i] += kRidge;
+  for (std::size_t i = 0; i < kTermCount; ++i) a[i][i] += kLeastDiagonal;
   TermVector solution = solve_non_negative(a, b);
   for (std::size_t i = 0; i < kTermCount; ++i) {
     solution[i] = unit[i] > 0 ? solution[i] / unit[i] : 0;

@@ -38,7 +38,7 @@ struct Runtime {
   std::map<void*, std::size_t> registered ISOCOST_GUARDED_BY(mutex);
   int registrations ISOCOST_GUARDED_BY(mutex) = 0;
   int faults ISOCOST_GUARDED_BY(mutex) = 0;
-  bool refuses ISOCOST_GUARDED_BY(mutex) = false;
+  int refusal ISOCOST_GUARDED_BY(mutex) = 0;  // the error that it registers nothing with
   int last_error ISOCOST_GUARDED_BY(mutex) = 0;
   std::set<int> used ISOCOST_GUARDED_BY(mutex);  // devices with a context
 };
@@ -63,7 +63,7 @@ bool is_mapped(void* address, std::size_t size) {
 extern "C" int cudaHostRegister(void* address, std::size_t size, unsigned flags) {
   const isocost::MutexLock lock(runtime().mutex);
   runtime().used.insert(current_device);
-  if (runtime().refuses) return runtime().last_error = 1;
+  if (runtime().refusal != 0) return runtime().last_error = runtime().refusal;
   const bool is_new = runtime().registered.emplace(address, size).second;
   if (!is_new || flags != 1 || !is_mapped(address, size)) runtime().faults += 1;
   runtime().registrations += 1;
@@ -76,6 +76,7 @@ extern "C" int cudaGetLastError() {
 }
 
 extern "C" const char* cudaGetErrorString(int error) {
+  if (error == 100) return "no CUDA-capable device is detected";
   return error == 1 ? "invalid argument" : "unknown error";
 }
 
@@ -120,7 +121,7 @@ class HostRegistrationTest : public testing::Test {
     ASSERT_TRUE(runtime().registered.empty());
     runtime().registrations = 0;
     runtime().faults = 0;
-    runtime().refuses = false;
+    runtime().refusal = 0;
     runtime().used.clear();
   }
   void TearDown() override {
@@ -200,7 +201,7 @@ TEST_F(HostRegistrationTest, WithoutSharedMemoryThereIsNothingToRegister) {
 TEST_F(HostRegistrationTest, ARuntimeThatRefusesIsNotAskedAgain) {
   {
     const MutexLock lock(runtime().mutex);
-    runtime().refuses = true;
+    runtime().refusal = 1;
   }
   MemoryBudget budget(64 * kMiB);
   ScriptedNode node(loopback_server(&budget), 1, kSampleBytes);
@@ -222,9 +223,29 @@ TEST_F(HostRegistrationTest, ARuntimeThatRefusesIsNotAskedAgain) {
                     HasSubstr("ulimit -l unlimited"), HasSubstr("--ulimit memlock=-1")));
   {
     const MutexLock lock(runtime().mutex);
-    runtime().refuses = false;
+    runtime().refusal = 0;
   }
   EXPECT_FALSE(microbatch.pin());
+}
+
+// A container that has the driver's libraries, but was given no device.
+TEST_F(HostRegistrationTest, ADriverWithoutADeviceIsNamedAndTheMicrobatchIsUsable) {
+  {
+    const MutexLock lock(runtime().mutex);
+    runtime().refusal = 100;
+  }
+  MemoryBudget budget(64 * kMiB);
+  ScriptedNode node(loopback_server(&budget), 1, kSampleBytes);
+  std::promise<std::string> told;
+  ClientOptions options = loopback_client(node.endpoint());
+  options.log = [&](LogLevel, std::string_view text) { told.set_value(std::string(text)); };
+  const auto client = Client::connect(options).value();
+  const Microbatch microbatch = client->next({}).value().value();
+  EXPECT_FALSE(microbatch.pin());
+  std::future<std::string> line = told.get_future();
+  ASSERT_EQ(line.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_THAT(line.get(), HasSubstr("error 100 (no CUDA-capable device is detected)"));
+  EXPECT_FALSE(microbatch.tensors.empty());
 }
 
 }  // namespace
