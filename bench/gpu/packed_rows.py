@@ -22,8 +22,8 @@ import traceback
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 GLOBAL_BATCH = 12
-# Of logits relative to the largest one, and of the gradient's norm. The kernels of linear attention multiply in
-# TensorFloat-32, with three digits, along chunks that begin elsewhere in a padded row.
+# Largest differences: of logits relative to the largest one, of gradients relative to the norm. The kernels of linear
+# attention multiply in TensorFloat-32, with three digits, along chunks that begin elsewhere in a padded row.
 MOST, MOST_OF_KERNELS = 1e-5, 5e-3
 LEAK = 2e-2  # at least, where nothing tells samples apart
 NOT_TOLD = "packed, not told apart"

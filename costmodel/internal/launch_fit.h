@@ -10,7 +10,7 @@ namespace isocost {
 /// than the host needs to launch its kernels, and beyond that what the device needs for its load.
 struct LaunchFit {
   double launches_s = 0;             ///< 0: the points show no such floor, as on a CPU.
-  ModuleCoefficients form;           ///< Of the device's seconds.
+  ModuleCoefficients form;           ///< Coefficients of the device's seconds.
   std::vector<ProfilePoint> points;  ///< Those that the device gates; all without a floor.
 };
 
