@@ -90,6 +90,20 @@ std::span<const BucketSeconds> part_of(std::span<const BucketSeconds> shape, std
   return shape.subspan(first, end - first);
 }
 
+// Seconds of a module in a microbatch: by the profile, and with the learned factors.
+struct Price {
+  double profile_s = 0;
+  double corrected_s = 0;
+};
+
+// Returns whether a microbatch took what its launches take. What it took says so, since the load's
+// seconds are what is being learned, unless they are expected to be far below.
+bool took_launches(double seconds, double launches_s, double of_load_s) {
+  constexpr double kHardlyAbove = 1.15;
+  constexpr double kFarBelow = 0.5;
+  return seconds <= kHardlyAbove * launches_s || of_load_s < kFarBelow * launches_s;
+}
+
 double seconds_of(const Measurement& measurement) {
   double sum = 0;
   for (const double seconds : measurement.seconds) sum += std::max(seconds, 0.0);
@@ -106,10 +120,13 @@ struct CostModel::State {
                priced(profile.modules[2], 2)},
         predictors{ModulePredictor(prices[0]), ModulePredictor(prices[1]),
                    ModulePredictor(prices[2])},
-        correction(prices, wanted.correction) {}
+        correction({predictors[0].coefficients(), predictors[1].coefficients(),
+                    predictors[2].coefficients()},
+                   wanted.correction) {}
 
-  // Appends the shares of a module's seconds in a microbatch, in ascending order of factors.
-  // `shape` is the module's part. Returns the profile's seconds.
+  // Appends the shares of the seconds that grow with a module's load in a microbatch, in ascending
+  // order of factors. `shape` is the module's part. Returns the profile's seconds, launches left
+  // out.
   double shares_of(std::size_t module, const ModuleLoad& load, std::span<const BucketSeconds> shape,
                    std::vector<Share>& shares) const {
     const ModulePredictor& predictor = predictors[module];
@@ -117,9 +134,10 @@ struct CostModel::State {
     for (const BucketSeconds& part : shape) sum += part.seconds;
     // If the shape is known, sequences of different lengths are priced separately.
     const double samples = sum > 0 ? sum : predictor.sample(load);
-    const double seconds = predictor.microbatch(load, samples);
+    const double of_load = predictor.of_samples(load, samples);
+    const double seconds = predictor.coefficients().per_microbatch + of_load;
     if (!(seconds > 0)) return 0;
-    const double fixed = 1 - predictor.of_samples(load, samples) / seconds;
+    const double fixed = 1 - of_load / seconds;
     if (fixed > 0) shares.push_back({kFixed, static_cast<float>(fixed)});
     if (sum > 0) {
       const double scale = (1 - fixed) / sum;
@@ -132,6 +150,25 @@ struct CostModel::State {
                         static_cast<float>(1 - fixed)});
     }
     return seconds;
+  }
+
+  // Returns a module's seconds in a microbatch that grow with its load, and appends their shares.
+  Price price_of_load(std::size_t module, const ModuleLoad& load,
+                      std::span<const BucketSeconds> shape, std::vector<Share>& shares) const {
+    const std::size_t first = shares.size();
+    const FactorVector& factors = correction.factors(module);
+    Price price{.profile_s = shares_of(module, load, shape, shares)};
+    for (std::size_t i = first; i < shares.size(); ++i) {
+      price.corrected_s += shares[i].share * factors[shares[i].factor];
+    }
+    price.corrected_s *= price.profile_s;
+    return price;
+  }
+
+  // Returns the seconds that a module's microbatch takes at least. They have the fixed factor.
+  Price price_of_launches(std::size_t module) const {
+    const double launches = predictors[module].launches();
+    return {.profile_s = launches, .corrected_s = launches * correction.factors(module)[kFixed]};
   }
 
   double slowdown_of(std::int32_t rank) const {
@@ -149,17 +186,21 @@ struct CostModel::State {
     row.rank = measurement.rank;
     row.microbatch = open.microbatches;
     row.first = static_cast<std::uint32_t>(rows.shares.size());
-    row.profile_s = shares_of(module, load, part_of(measurement.shape, module), rows.shares);
+    Price price = price_of_load(module, load, part_of(measurement.shape, module), rows.shares);
+    const Price launches = price_of_launches(module);
+    const double slowdown = slowdown_of(measurement.rank);
+    if (took_launches(seconds / slowdown, launches.corrected_s, price.corrected_s)) {
+      rows.shares.resize(row.first);
+      rows.shares.push_back({kFixed, 1});
+      price = launches;
+    }
+    row.profile_s = price.profile_s;
     if (!(row.profile_s > 0)) return;
     row.count = static_cast<std::uint32_t>(rows.shares.size()) - row.first;
     row.ratio = seconds / row.profile_s;
     row.learned = correction.module(module).learned_ratio(rows.of(row));
     row.load = load;
-    double predicted = 0;
-    for (const Share& share : rows.of(row)) {
-      predicted += share.share * correction.factors(module)[share.factor];
-    }
-    predicted *= row.profile_s * slowdown_of(measurement.rank);
+    const double predicted = std::max(price.corrected_s, launches.corrected_s) * slowdown;
     errors.at(module).add(std::min(kMostError, std::abs(predicted - seconds) / seconds));
     rows.rows.push_back(row);
   }
@@ -211,10 +252,9 @@ ModuleSeconds CostModel::predict_microbatch(const Load& load,
   for (std::size_t i = 0; i < kModules; ++i) {
     if (empty(load.modules.at(i))) continue;
     shares.clear();
-    const double profile_s = state_->shares_of(i, load.modules.at(i), part_of(shape, i), shares);
-    const FactorVector& factors = state_->correction.factors(i);
-    for (const Share& share : shares) seconds.at(i) += share.share * factors[share.factor];
-    seconds.at(i) *= profile_s;
+    seconds.at(i) = std::max(
+        state_->price_of_load(i, load.modules.at(i), part_of(shape, i), shares).corrected_s,
+        state_->price_of_launches(i).corrected_s);
   }
   return seconds;
 }

@@ -42,6 +42,10 @@ ModulePredictor::ModulePredictor(const ModuleProfile& profile)
   const LaunchFit fit = fit_launches(profile.points, coefficients_);
   launches_s_ = fit.launches_s;
   coefficients_ = fit.form;
+  for (const ProfilePoint& point : profile.points) {
+    log_lengths_.push_back(std::log2(typical_length(point.load)));
+  }
+  std::sort(log_lengths_.begin(), log_lengths_.end());
   ModuleCurves curves = fit_curves(fit.points, coefficients_);
   sequence_ = std::move(curves.sequence);
   batch_ = std::move(curves.batch);
@@ -81,11 +85,10 @@ double ModulePredictor::microbatch(const ModuleLoad& load, double samples) const
 
 double ModulePredictor::octaves_beyond(const ModuleLoad& load) const {
   const double length = typical_length(load);
-  const auto& knots = sequence_.knots();
-  if (knots.empty() || length <= 0) return 0;
+  if (log_lengths_.empty() || length <= 0) return 0;
   const double log_length = std::log2(length);
   const double by_length =
-      std::max({0.0, knots.front().log_x - log_length, log_length - knots.back().log_x});
+      std::max({0.0, log_lengths_.front() - log_length, log_length - log_lengths_.back()});
   const double by_units = std::log2(static_cast<double>(load.units) / most_units_);
   return std::max(by_length, by_units);
 }
@@ -93,12 +96,10 @@ double ModulePredictor::octaves_beyond(const ModuleLoad& load) const {
 PriceOrigin ModulePredictor::origin(const ModuleLoad& load) const {
   constexpr double kSame = 1e-9;
   if (most_units_ == 0) return PriceOrigin::kStated;
-  const auto& knots = sequence_.knots();
-  if (knots.empty() || octaves_beyond(load) > kSame) return PriceOrigin::kExtrapolated;
+  if (octaves_beyond(load) > kSame) return PriceOrigin::kExtrapolated;
   const double log_length = std::log2(std::max(typical_length(load), 1.0));
-  const bool known = std::any_of(knots.begin(), knots.end(), [&](const Curve::Knot& knot) {
-    return std::abs(knot.log_x - log_length) < kSame;
-  });
+  const bool known = std::any_of(log_lengths_.begin(), log_lengths_.end(),
+                                 [&](double own) { return std::abs(own - log_length) < kSame; });
   return known ? PriceOrigin::kMeasured : PriceOrigin::kInterpolated;
 }
 

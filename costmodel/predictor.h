@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "costmodel/curve.h"
 #include "costmodel/profile.h"
@@ -57,6 +58,7 @@ class ModulePredictor {
   double launches_s_ = 0;
   Curve sequence_;  // without knots: only the form applies
   Curve batch_;
+  std::vector<double> log_lengths_;  // of the points, ascending
   double most_units_ = 0;
   double error_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "costmodel/predictor.h"
 #include "costmodel/profile.h"
 
 namespace isocost {
@@ -339,6 +340,11 @@ std::uint64_t CostProfile::fingerprint() const {
   bare.modules = modules;
   Fingerprint hash;
   hash.add(bare.to_json());
+  // What was learned before launches were a floor belongs to another form.
+  for (const ModuleProfile& module : modules) {
+    const double launches = ModulePredictor(module).launches();
+    if (launches > 0) hash.add(std::to_string(launches));
+  }
   return hash.value();
 }
 

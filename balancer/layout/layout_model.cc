@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "costmodel/cuts.h"
 #include "costmodel/memory.h"
+#include "costmodel/predictor.h"
 
 namespace isocost {
 namespace {
@@ -112,14 +113,31 @@ TensorCost tensor_cost(const JobModel& job, CostModule module, const Architectur
   return {.share = 1 / t, .seconds_per_unit = kTensorReductions * 2 * (t - 1) / t * bytes / rate};
 }
 
+// What a microbatch costs beside its samples: kernel launches, which every rank of a tensor group
+// does.
+struct BesideSamples {
+  double fixed_s = 0;
+  double launches_s = 0;
+};
+
+BesideSamples beside_samples(const JobModel& job, CostModule module) {
+  const ModulePredictor predictor(job.profile.modules.at(static_cast<std::size_t>(module)));
+  return {.fixed_s = predictor.coefficients().per_microbatch, .launches_s = predictor.launches()};
+}
+
+BesideSamples larger(const BesideSamples& a, const BesideSamples& b) {
+  return {.fixed_s = std::max(a.fixed_s, b.fixed_s),
+          .launches_s = std::max(a.launches_s, b.launches_s)};
+}
+
 ModuleStages spread_module(const JobModel& job, const Architecture& shape, std::int64_t parameters,
-                           const ModuleDegrees& degrees, double microbatch_s,
+                           const ModuleDegrees& degrees, const BesideSamples& beside,
                            double activation_bytes_per_unit) {
   ModuleStages module;
   module.replicas = degrees.data;
   module.stages = degrees.pipeline;
-  // A microbatch's fixed seconds are kernel launches, which every rank of a tensor group does.
-  module.microbatch_s = microbatch_s;
+  module.microbatch_s = beside.fixed_s;
+  module.launches_s = beside.launches_s;
   const auto tensor = static_cast<double>(degrees.tensor);
   module.activation_bytes_per_unit = activation_bytes_per_unit / tensor;
   module.output_bytes_per_unit = kBf16 * static_cast<double>(shape.width) / tensor;
@@ -212,19 +230,17 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
     encoder.pipeline = 1;  // cut in the shares of the first encoder
     ISOCOST_TRY(check_module(*job.second_encoder, encoder, 1, "encoder"));
   }
-  const auto fixed = [&job](CostModule module) {
-    return job.profile.modules.at(static_cast<std::size_t>(module)).coefficients.per_microbatch;
-  };
   PipelineModel model;
   model.schedule = layout.schedule;
   model.microbatches = layout.microbatches;
   model.encoder_ahead = layout.encoder_ahead;
-  model.encoder = spread_module(job, job.encoder, job.encoder_parameters(), layout.encoder,
-                                std::max(fixed(CostModule::kVision), fixed(CostModule::kAudio)),
-                                job.encoder_activation_bytes_per_unit());
+  model.encoder = spread_module(
+      job, job.encoder, job.encoder_parameters(), layout.encoder,
+      larger(beside_samples(job, CostModule::kVision), beside_samples(job, CostModule::kAudio)),
+      job.encoder_activation_bytes_per_unit());
   const auto& llm = job.profile.modules.at(static_cast<std::size_t>(CostModule::kLlm));
-  model.llm = spread_module(job, job.llm, job.llm.parameters(), layout.llm, fixed(CostModule::kLlm),
-                            activation_bytes_per_unit(llm));
+  model.llm = spread_module(job, job.llm, job.llm.parameters(), layout.llm,
+                            beside_samples(job, CostModule::kLlm), activation_bytes_per_unit(llm));
   model.llm.chunks = layout.chunks;
   model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
   if (layout.ranks() <= job.cluster.gpus_per_node) {

@@ -66,12 +66,16 @@ Status check_slowdowns(const ModuleStages& module, const char* name) {
   return {};
 }
 
+double seconds_of(const ModuleStages& module, double samples_s) {
+  return std::max(module.launches_s, samples_s + module.microbatch_s);
+}
+
 double encoder_seconds(const PipelineModel& model, const SampleCost& load) {
-  return load.encoder_units > 0 ? load.encoder_s + model.encoder.microbatch_s : 0.0;
+  return load.encoder_units > 0 ? seconds_of(model.encoder, load.encoder_s) : 0.0;
 }
 
 double llm_seconds(const PipelineModel& model, const SampleCost& load) {
-  return load.llm_units > 0 ? load.llm_s + model.llm.microbatch_s : 0.0;
+  return load.llm_units > 0 ? seconds_of(model.llm, load.llm_s) : 0.0;
 }
 
 }  // namespace

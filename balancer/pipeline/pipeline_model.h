@@ -20,6 +20,7 @@ struct ModuleStages {
   /// activations. The shares add up to one.
   std::vector<double> shares;
   double microbatch_s = 0;               ///< Fixed seconds of a microbatch, whole module.
+  double launches_s = 0;                 ///< A microbatch takes at least these, whole module.
   double activation_bytes_per_unit = 0;  ///< Whole module, on one tensor rank.
   double output_bytes_per_unit = 0;      ///< Sent from chunk to chunk.
   double reduce_s = 0;                   ///< Gradient reduction of a stage.

@@ -38,20 +38,18 @@ cd "$root"
 
 device=()
 tiny=()
-linear_ways=isocost,padded
 if [ -n "$cpu" ]; then
-  linear_ways=padded # its packed rows need kernels of a GPU
   device=(--device cpu)
   tiny=(--tiny --seconds 2)
 fi
 # Of each item: the most seconds that it lasts on a GPU, and its command without the file of its results.
-declare -A seconds=([works]=60 [packed]=60 [waiting]=150 [own_work]=60 [linear]=90 [memory]=60 [profile]=240)
+declare -A seconds=([works]=60 [packed]=180 [waiting]=150 [own_work]=60 [linear]=150 [memory]=90 [profile]=240)
 declare -A command=(
   [works]="device_loader.py ${device[*]} --only tensors,copies,registrations,no_synchronisation"
   [packed]="packed_rows.py ${device[*]}"
   [waiting]="train_mllm.py ${device[*]} ${tiny[*]} --parts isocost,kept,processor"
   [own_work]="device_loader.py ${device[*]} --only seconds"
-  [linear]="train_mllm.py ${device[*]} --family qwen3_5 --samples 400 --seconds 15 ${tiny[*]} --parts $linear_ways"
+  [linear]="train_mllm.py ${device[*]} --family qwen3_5 --samples 400 --seconds 15 ${tiny[*]} --parts LINEAR_WAYS"
   [memory]="train_mllm.py ${device[*]} ${tiny[*]} --parts memory"
   [profile]="profile_mllm.py ${device[*]} ${tiny[0]:-} --budget $([ -n "$cpu" ] && echo 20s || echo 220s) --svg $results/profile.svg"
 )
@@ -83,6 +81,11 @@ known = {found.metadata["Name"].lower().replace("_", "-"): found.version for fou
 print(*(f"{name} {known[name]}" for name in names if name in known), f"Python {platform.python_version()}",
       " ".join(platform.libc_ver()), torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU", sep=", ")
 PY
+
+# Packed rows need the kernels of these packages, and a GPU.
+linear_ways=padded
+[ -n "$cpu" ] || ! "$python" -c 'import causal_conv1d, fla' >/dev/null 2>&1 || linear_ways=isocost,padded
+command[linear]=${command[linear]/LINEAR_WAYS/$linear_ways}
 
 begun=$SECONDS
 failed=()

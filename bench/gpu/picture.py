@@ -70,6 +70,9 @@ def seconds_text(seconds):
     return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
+KINDS_OF_MICROBATCHES = {"held_out": "of 1-4 samples", "filled": "filled", "replayed": "in plans"}
+
+
 def comparisons_of(model):
     """[(module, measured, predicted)] of all microbatches that were not profiled."""
     return [(module, own["measured_s"], own["predicted_s"]) for key in model["comparisons"]
@@ -95,12 +98,11 @@ def draw_errors(picture, model, top):
         picture.dot(f"{module} dot", left + x, bottom - y)
     picture.text("faint", left, top - 12, "predicted (up) against measured (right); a dot is a microbatch")
     for i, (module, title) in enumerate(KINDS.items()):
-        few, filled, own = (model[key][module] for key in ("held_out", "filled", "replayed"))
-        picture.text("small", MARGIN, bottom + 40 + 17 * i,
-                     f"{title}: MAPE {100 * few['prediction']['mape']:.1f} % of 1-4 samples, "
-                     f"{100 * filled['prediction']['mape']:.1f} % filled, {100 * own['prediction']['mape']:.1f} % in "
-                     f"plans; one throughput {100 * few['one_throughput']['mape']:.0f}, "
-                     f"{100 * filled['one_throughput']['mape']:.0f}, {100 * own['one_throughput']['mape']:.0f} %")
+        mape = {key: model[key][module] for key in KINDS_OF_MICROBATCHES if key in model}
+        ours = ", ".join(f"{100 * own['prediction']['mape']:.1f} % {KINDS_OF_MICROBATCHES[key]}"
+                         for key, own in mape.items())
+        theirs = ", ".join(f"{100 * own['one_throughput']['mape']:.0f}" for own in mape.values())
+        picture.text("small", MARGIN, bottom + 40 + 17 * i, f"{title}: MAPE {ours}; one throughput {theirs} %")
 
 
 DRAWN = (plans.BASELINE, "cost")

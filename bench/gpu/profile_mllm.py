@@ -262,10 +262,10 @@ class Session:
 
 
 def commit():
-    """The commit of the checkout; None without git or its history."""
+    """The commit of the checkout, with "-dirty" behind it if files differ; None without git or its history."""
     try:
-        done = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "HEAD"],
-                              capture_output=True, text=True, timeout=10)
+        done = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty",
+                               "--abbrev=40", "--exclude=*"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None

@@ -71,8 +71,9 @@ def table(result):
 
 def pages_rows(result):
     """The rows of the table in docs/benchmarks, a column for each model."""
-    models = result["models"].values()
-    yield "", *(written(name) for name in result["models"])
+    measured = {name: model for name, model in result["models"].items() if "skipped" not in model}
+    models = measured.values()
+    yield "", *(written(name) for name in measured)
     for key, microbatches in (("held_out", "unseen microbatches of 1 to 4 samples: MAPE; one throughput, as published"),
                               ("filled", "unseen microbatches filled up to 16,384 tokens"),
                               ("replayed", f"microbatches of the {plans.POLICIES[plans.BASELINE]} plan")):

@@ -17,11 +17,11 @@ constexpr double kNearlyUsual = 0.03;
 
 }  // namespace
 
-Correction::Correction(const std::array<ModuleProfile, kModules>& profile,
+Correction::Correction(const std::array<ModuleCoefficients, kModules>& profile,
                        const CorrectionOptions& options)
     : options_(options), pause_control_(options.least_gain) {
-  for (const ModuleProfile& module : profile) {
-    modules_.emplace_back(module.coefficients, options.half_life);
+  for (const ModuleCoefficients& module : profile) {
+    modules_.emplace_back(module, options.half_life);
   }
 }
 

@@ -27,7 +27,8 @@ struct MeasuredStep {
 /// correction is paused. Takes steps in their order; see CostModel for the guarantees.
 class Correction {
  public:
-  Correction(const std::array<ModuleProfile, kModules>& profile, const CorrectionOptions& options);
+  Correction(const std::array<ModuleCoefficients, kModules>& profile,
+             const CorrectionOptions& options);
 
   /// Learns from one step. `own_seconds` is the time that collecting its measurements took.
   void take(const MeasuredStep& step, double own_seconds);

@@ -20,7 +20,7 @@ TermVector fit_terms(const Rows& rows, const TermVector& profile, double scale, 
   TermVector b{};
   double count = 0;
   for (const Row& row : rows.rows) {
-    if (row.ratio > far * scale || row.ratio * far < scale) continue;
+    if (row.ratio > far * scale || row.ratio * far < scale || rows.took_launches(row)) continue;
     const TermVector terms = terms_of(row.load);
     const double seconds = row.ratio * row.profile_s;
     for (std::size_t i = 0; i < kTermCount; ++i) {
@@ -66,7 +66,10 @@ FactorVector fit_form_factors(const Rows& rows, const ModuleCoefficients& profil
   const auto ratio = [scale](double new_s, double old_s) {
     return old_s > 0 ? std::max(new_s / old_s, kSmallestFormFactor * scale) : scale;
   };
-  factors[kFixed] = ratio(after[0], before[0]);
+  // What launches take says nothing of the other fixed seconds, and has the same factor.
+  const bool launches = std::any_of(rows.rows.begin(), rows.rows.end(),
+                                    [&](const Row& row) { return rows.took_launches(row); });
+  if (!launches) factors[kFixed] = ratio(after[0], before[0]);
   for (std::size_t b = 0; b < kShapeBuckets; ++b) {
     const double length = bucket_start(b) * std::exp2(0.25);
     factors[factor_of_bucket(b)] = ratio(rate(after, length), rate(before, length));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,11 +12,13 @@
 namespace isocost {
 namespace {
 
-constexpr std::size_t kFewest = 3;     // points for the form, and two for the floor
-constexpr double kAbove = 1.15;        // of the floor: a point that the device gates
-constexpr double kFlatOver = 4;        // factor between the units of the points on the floor
-constexpr double kMostOfError = 0.75;  // that a floor may leave, else there is none
-constexpr double kMostMiss = 0.25;     // a relative error counts as no more
+constexpr std::size_t kFewest = 3;       // points for the form
+constexpr double kAbove = 1.15;          // of the floor: a point that the device gates
+constexpr double kFlatOver = 4;          // factor between the units of the points on the floor
+constexpr std::size_t kFewestBelow = 4;  // points for the floor
+constexpr double kFlat = 1.2;  // factor between seconds of the larger and the smaller loads on it
+constexpr double kMostOfError = 0.5;  // that a floor may leave, else there is none
+constexpr double kMostMiss = 0.25;    // a relative error counts as no more
 // A device needs next to nothing for an empty load. Without this the fixed seconds of the form
 // would take what the points leave open, and loads beyond them would be predicted too cheap.
 constexpr double kAgainstFixed = 0.2;
@@ -35,6 +37,29 @@ double error_of(const std::vector<ProfilePoint>& points, double launches_s,
   return sum / weights;
 }
 
+// Returns the weighted mean of the points' seconds.
+double mean_seconds(std::span<const ProfilePoint> points) {
+  double seconds = 0;
+  double weights = 0;
+  for (const ProfilePoint& point : points) {
+    seconds += weight_of(point) * point.seconds();
+    weights += weight_of(point);
+  }
+  return seconds / weights;
+}
+
+bool by_units(const ProfilePoint& a, const ProfilePoint& b) { return a.load.units < b.load.units; }
+
+// Returns whether the points' loads differ, and their seconds hardly.
+bool is_flat(std::vector<ProfilePoint> points) {
+  std::stable_sort(points.begin(), points.end(), by_units);
+  const auto fewest = static_cast<double>(points.front().load.units);
+  const auto most = static_cast<double>(points.back().load.units);
+  const auto [smaller, larger] = std::pair(std::span(points).first(points.size() / 2),
+                                           std::span(points).subspan(points.size() / 2));
+  return most >= kFlatOver * fewest && mean_seconds(larger) <= kFlat * mean_seconds(smaller);
+}
+
 bool by_seconds(const ProfilePoint& a, const ProfilePoint& b) { return a.seconds() < b.seconds(); }
 
 }  // namespace
@@ -44,18 +69,10 @@ LaunchFit fit_launches(const std::vector<ProfilePoint>& points, const ModuleCoef
   double least = kMostOfError * error_of(points, 0, form);
   std::vector<ProfilePoint> sorted = points;
   std::stable_sort(sorted.begin(), sorted.end(), by_seconds);
-  double seconds = 0;
-  double weights = 0;
-  std::int64_t fewest_units = 0;
-  std::int64_t most_units = 0;
-  for (std::size_t below = 1; below + kFewest <= sorted.size(); ++below) {
-    const ProfilePoint& last = sorted[below - 1];
-    seconds += weight_of(last) * last.seconds();
-    weights += weight_of(last);
-    fewest_units = below == 1 ? last.load.units : std::min(fewest_units, last.load.units);
-    most_units = std::max(most_units, last.load.units);
-    if (static_cast<double>(most_units) < kFlatOver * static_cast<double>(fewest_units)) continue;
-    const double launches_s = seconds / weights;
+  for (std::size_t below = kFewestBelow; below + kFewest <= sorted.size(); ++below) {
+    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(below);
+    if (!is_flat({sorted.begin(), end})) continue;
+    const double launches_s = mean_seconds(std::span(sorted).first(below));
     std::vector<ProfilePoint> above;
     for (const ProfilePoint& point : points) {
       if (point.seconds() > kAbove * launches_s) above.push_back(point);

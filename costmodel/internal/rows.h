@@ -40,6 +40,10 @@ struct Rows {
   std::vector<Share> shares;
 
   std::span<const Share> of(const Row& row) const { return {shares.data() + row.first, row.count}; }
+  /// Returns whether a row took its launches, whatever its load. Its only factor is kFixed.
+  bool took_launches(const Row& row) const {
+    return row.count == 1 && shares[row.first].factor == kFixed;
+  }
   void clear() {
     rows.clear();
     shares.clear();

@@ -100,6 +100,7 @@ class Collector {
     // The bound is evaluated for one sample below, where a microbatch's fixed seconds would count
     // once per sample.
     model->encoder.microbatch_s = model->llm.microbatch_s = 0;
+    model->encoder.launches_s = model->llm.launches_s = 0;
     const SampleCost mean = spread_load(job_, layout, batch_.mean);
     const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
     for (const std::size_t m :

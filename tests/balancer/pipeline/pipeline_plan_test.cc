@@ -288,6 +288,17 @@ TEST(Plan, TheBoundIncludesFixedSecondsOfMicrobatches) {
   EXPECT_GE(plan->step_s, plan->lower_bound_s);
 }
 
+TEST(Plan, AMicrobatchTakesAtLeastItsLaunches) {
+  PipelineModel model;
+  model.microbatches = 2;
+  model.llm = {.shares = {1.0}, .microbatch_s = 0.25, .launches_s = 1};
+  model.llm.stages = 1;
+  const std::vector<SampleCost> samples{{.llm_s = 0.5, .llm_units = 1},
+                                        {.llm_s = 3, .llm_units = 1}};
+  EXPECT_NEAR(step_seconds(model, samples, {{0}, {1}}), 1 + 3.25, 1e-9);
+  EXPECT_NEAR(pipeline_bound(model, samples), 0.75 + 3.25, 1e-6) << "a bound, which ignores them";
+}
+
 TEST(Plan, RefusesInconsistentInput) {
   Random random(1);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);

@@ -97,20 +97,20 @@ class ModelInputs:
     With batching "packed" the samples are one row: `position_ids` begin anew at each of them, which is what keeps their
     attention apart in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
     an `attention_mask`. Attention kernels for variable lengths find the samples in them, too. `cu_seq_lens_q` and its
-    companions would say it faster and are left out: the models of transformers 5 hand them on to their encoders of
+    companions would say it faster and are left out: before transformers 5.19 models hand them on to their encoders of
     pictures, whose sequences are others. With "padded" each sample is a row, and there is an `attention_mask`.
 
     For a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
     The arguments are media and `labels`, from which transformers makes the decoder's input.
 
-    A model with linear attention (Qwen3.5) carries a state along the row, past the samples' ends. Its packed rows have
-    `cu_seq_lens_q` and `seq_idx`, too, with which the kernels of a GPU end it; without these kernels each sample is a
-    row.
+    A model with linear attention (Qwen3.5) carries a state along the row, past the samples' ends. So each sample is a
+    row, unless "packed" is asked for: then the row has `cu_seq_lens_q` and `seq_idx`, with which the kernels of a GPU
+    end the states.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
         batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model that takes
-            no packed samples: with a decoder of its own, or with linear attention and without its kernels.
+            no packed samples: with a decoder of its own, or with linear attention, which takes them on a GPU alone.
         loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
             of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits. Those of
             a decoder are there in any case, since it reads them.
@@ -119,8 +119,7 @@ class ModelInputs:
     Attributes:
         padded: the Padded; None where samples are packed.
         has_decoder: whether the model has a decoder of its own, whose logits are those of the labels beside them.
-        obstacle: why the samples of a model with linear attention cannot be packed here, with the remedy; "" where they
-            can, or need not.
+        linear_attention: whether layers of the model have linear attention.
 
     Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
@@ -133,20 +132,18 @@ class ModelInputs:
         description = json.loads(_isocost.recipe_description(directory))
         self._most_positions: Optional[int] = description.get("max_target_positions")
         self.has_decoder = self._most_positions is not None
-        self._carries_states = bool(description.get("linear_attention", False))
-        may_pack = batching is None or batching == "packed"
-        self.obstacle = packed_states.obstacle(device) if self._carries_states and may_pack else ""
+        self.linear_attention = bool(description.get("linear_attention", False))
         if batching is None:
-            batching = "padded" if self.has_decoder or self.obstacle else "packed"
+            batching = "padded" if self.has_decoder or self.linear_attention else "packed"
         self.padded: Optional[Padded] = None
         if batching != "packed":
             self.padded = batching if isinstance(batching, Padded) else Padded()
         if self.has_decoder and (self.padded is None or self.padded.side != "right"):
             raise ValueError(f"batching = {batching!r}: the decoder of {description['family']} attends to one sound "
                              "in each row, and its labels are padded on the right: leave it out, or give 'padded'")
-        if self.obstacle and self.padded is None:
+        if self.linear_attention and self.padded is None and (obstacle := packed_states.obstacle(device)):
             raise ValueError(f"batching = {batching!r}: {directory} is a model with linear attention, which carries a "
-                             f"state along the row, past the samples' ends; {self.obstacle}, or give 'padded'")
+                             f"state along the row, past the samples' ends; {obstacle}, or give 'padded'")
         self.directory = directory
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
@@ -196,7 +193,7 @@ class ModelInputs:
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
         if self.padded is not None:
             return {**arguments, **_padded(arguments, row.padded_lengths(), self.padded)}
-        if self._carries_states:
+        if self.linear_attention:
             arguments.update(packed_states.ends(tensors[LENGTHS], sum(row.lengths)))
         return arguments
 

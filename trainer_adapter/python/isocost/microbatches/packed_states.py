@@ -2,11 +2,12 @@
 
 import importlib
 import importlib.metadata
+import re
 from typing import Any, Dict, Optional
 
 # The modules whose kernels end a state at the end of a sample, and the packages that have them. transformers takes them
 # where it finds them, and raises where it has to keep samples apart without.
-_KERNELS = {"fla": "flash-linear-attention", "causal_conv1d": "causal-conv1d"}
+_KERNELS = {"fla.ops.gated_delta_rule": "flash-linear-attention", "causal_conv1d": "causal-conv1d"}
 # Since then an LLM's cu_seq_lens_q does not reach the encoder of pictures, whose sequences are others.
 _TRANSFORMERS = (5, 19)
 
@@ -16,7 +17,7 @@ def obstacle(device: Optional[Any]) -> str:
 
     device: torch.device of the microbatches; None: the CPU."""
     if device is None or device.type != "cuda":
-        return "the kernels that keep packed samples apart need a GPU, and device is not 'cuda'"
+        return "the kernels that keep packed samples apart need a GPU: give device='cuda'"
     missing = []
     for module, package in _KERNELS.items():
         try:
@@ -32,7 +33,7 @@ def obstacle(device: Optional[Any]) -> str:
         installed = importlib.metadata.version("transformers")
     except importlib.metadata.PackageNotFoundError:
         return ""  # The model is somebody else's.
-    if tuple(int(number) for number in installed.split(".")[:2] if number.isdigit()) >= _TRANSFORMERS:
+    if tuple(int(number) for number in re.findall(r"\d+", installed)[:2]) >= _TRANSFORMERS:
         return ""
     needed = ".".join(map(str, _TRANSFORMERS))
     return (f"transformers {installed} hands the ends of packed samples on to the encoder: upgrade it to {needed} or "

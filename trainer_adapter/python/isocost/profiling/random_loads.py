@@ -75,8 +75,8 @@ class Tokens:
 
 
 class RowsOfTokens(Tokens):
-    """Samples for a language model with linear attention, which keeps no packed samples apart: each is a row, padded to
-    the longest."""
+    """Samples for a language model with linear attention: each is a row, padded to the longest, as a loader hands them
+    out unless it is asked to pack."""
 
     def arguments(self, lengths: List[int], device: Any) -> Dict[str, Any]:
         import torch
