@@ -340,7 +340,7 @@ std::uint64_t CostProfile::fingerprint() const {
   bare.modules = modules;
   Fingerprint hash;
   hash.add(bare.to_json());
-  // What was learned before launches were a floor belongs to another form.
+  // Factors that were learned before launches were a floor belong to another form.
   for (const ModuleProfile& module : modules) {
     const double launches = ModulePredictor(module).launches();
     if (launches > 0) hash.add(std::to_string(launches));

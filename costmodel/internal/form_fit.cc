@@ -66,7 +66,7 @@ FactorVector fit_form_factors(const Rows& rows, const ModuleCoefficients& profil
   const auto ratio = [scale](double new_s, double old_s) {
     return old_s > 0 ? std::max(new_s / old_s, kSmallestFormFactor * scale) : scale;
   };
-  // What launches take says nothing of the other fixed seconds, and has the same factor.
+  // Launches have the same factor as the other fixed seconds, and say nothing of them.
   const bool launches = std::any_of(rows.rows.begin(), rows.rows.end(),
                                     [&](const Row& row) { return rows.took_launches(row); });
   if (!launches) factors[kFixed] = ratio(after[0], before[0]);
