@@ -197,55 +197,61 @@ TEST_F(HostRegistrationTest, WithoutSharedMemoryThereIsNothingToRegister) {
   EXPECT_FALSE(connect(node)->next({}).value()->pin);
 }
 
+// A microbatch in shared memory, of a trainer whose CUDA runtime refuses memory with `error`.
+class Refused {
+ public:
+  explicit Refused(int error) : node_(loopback_server(&budget_), 1, kSampleBytes) {
+    {
+      const MutexLock lock(runtime().mutex);
+      runtime().refusal = error;
+    }
+    ClientOptions options = loopback_client(node_.endpoint());
+    options.log = [this](LogLevel, std::string_view text) { told_.set_value(std::string(text)); };
+    client_ = Client::connect(options).value();
+    microbatch = client_->next({}).value().value();
+  }
+  // Returns the line of the log, of which there may be one.
+  std::string line() {
+    std::future<std::string> line = told_.get_future();
+    if (line.wait_for(std::chrono::seconds(10)) != std::future_status::ready) return {};
+    return line.get();
+  }
+
+ private:
+  MemoryBudget budget_{64 * kMiB};
+  ScriptedNode node_;
+  std::promise<std::string> told_;
+  std::unique_ptr<Client> client_;
+
+ public:
+  std::optional<Microbatch> microbatch;
+};
+
 // And the log says why, once.
 TEST_F(HostRegistrationTest, ARuntimeThatRefusesIsNotAskedAgain) {
-  {
-    const MutexLock lock(runtime().mutex);
-    runtime().refusal = 1;
-  }
-  MemoryBudget budget(64 * kMiB);
-  ScriptedNode node(loopback_server(&budget), 1, kSampleBytes);
-  std::promise<std::string> told;
-  ClientOptions options = loopback_client(node.endpoint());
-  options.log = [&](LogLevel, std::string_view text) { told.set_value(std::string(text)); };
-  const auto client = Client::connect(options).value();
-  const Microbatch microbatch = client->next({}).value().value();
+  Refused refused(1);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   const rlimit low{std::min<rlim_t>(before.rlim_cur, 4096), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
-  EXPECT_FALSE(microbatch.pin());
+  EXPECT_FALSE(refused.microbatch->pin());
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
-  std::future<std::string> line = told.get_future();
-  ASSERT_EQ(line.wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  EXPECT_THAT(line.get(),
+  EXPECT_THAT(refused.line(),
               AllOf(HasSubstr("cudaHostRegister failed with error 1 (invalid argument) for"),
                     HasSubstr("ulimit -l unlimited"), HasSubstr("--ulimit memlock=-1")));
   {
     const MutexLock lock(runtime().mutex);
     runtime().refusal = 0;
   }
-  EXPECT_FALSE(microbatch.pin());
+  EXPECT_FALSE(refused.microbatch->pin());
 }
 
 // A container that has the driver's libraries, but was given no device.
 TEST_F(HostRegistrationTest, ADriverWithoutADeviceIsNamedAndTheMicrobatchIsUsable) {
-  {
-    const MutexLock lock(runtime().mutex);
-    runtime().refusal = 100;
-  }
-  MemoryBudget budget(64 * kMiB);
-  ScriptedNode node(loopback_server(&budget), 1, kSampleBytes);
-  std::promise<std::string> told;
-  ClientOptions options = loopback_client(node.endpoint());
-  options.log = [&](LogLevel, std::string_view text) { told.set_value(std::string(text)); };
-  const auto client = Client::connect(options).value();
-  const Microbatch microbatch = client->next({}).value().value();
-  EXPECT_FALSE(microbatch.pin());
-  std::future<std::string> line = told.get_future();
-  ASSERT_EQ(line.wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  EXPECT_THAT(line.get(), HasSubstr("error 100 (no CUDA-capable device is detected)"));
-  EXPECT_FALSE(microbatch.tensors.empty());
+  Refused refused(100);
+  EXPECT_FALSE(refused.microbatch->pin());
+  EXPECT_THAT(refused.line(), HasSubstr("error 100 (no CUDA-capable device is detected)"));
+  EXPECT_FALSE(refused.microbatch->tensors.empty());
 }
 
 }  // namespace
