@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Formatting, include rules, names that files of a target share, openings of comments, links of the pages, ruff and mypy
-# over every tracked file; subjects of the commits that changed something; clang-tidy and include-cleaner (no include
-# without a use) over what changed and what includes it.
+# Formatting, include rules, names that files of a target share, openings of comments, links of the pages, tests that no
+# CMakeLists.txt has, ruff and mypy over every tracked file; subjects of the commits that changed something; clang-tidy
+# and include-cleaner (no include without a use) over what changed and what includes it.
 #   --all          over everything, and clang-tidy with the static analyzer's checks, which take most of the time
 #   --since COMMIT what changed since then (default: where the branch left origin/main, else the last ten commits)
 #   --fix          format in place
@@ -55,6 +55,7 @@ else
 fi
 python3 setup/check_includes.py
 python3 setup/check_links.py
+python3 setup/check_tests.py
 python3 setup/check_names.py build/lint/commands
 setup/python_lint.sh || [ $? = 77 ] # skipped, and said so
 
