@@ -326,6 +326,9 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
     welcome.first_weighted =
         sample_name(parts_.dataset->shard(weighted.first), parts_.dataset->key(weighted.first));
   }
+  const NodeOptions& options = parts_.options;
+  if (options.cost_model.padded.at(static_cast<std::size_t>(CostModule::kLlm)))
+    welcome.padded_multiple = static_cast<std::uint32_t>(options.plan.padded_multiple);
   return welcome;
 }
 

@@ -66,9 +66,10 @@ class OfOneMicrobatch(ShardTest):
 
     def first_step(self, shards, directory, dummy_media, **options):
         """Both ranks' microbatches of the first step."""
+        pads = "batching" in options or directory.name in model_directories.LINEAR_ATTENTION
         _node, endpoint = self.serve("--model", directory, "--ranks", "2", "--global-batch-size", "8",
                                      "--microbatches", "1", "--shuffle", "off", "--balance", "in-order",
-                                     "--dummy-media", dummy_media, data=shards)
+                                     "--dummy-media", dummy_media, *(["--padded", "llm"] if pads else []), data=shards)
         found = []
         for rank in (0, 1):
             with isocost.DataLoader(endpoint, rank=rank, world_size=2, model=directory, **options) as loader:

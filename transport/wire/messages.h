@@ -17,7 +17,7 @@ namespace isocost {
 
 /// Version of the wire format. A peer of another version is refused with a message that names both
 /// versions. See docs/wire_format.md.
-inline constexpr std::uint16_t kProtocolVersion = 6;
+inline constexpr std::uint16_t kProtocolVersion = 7;
 
 /// Position of a microbatch in a rank's sequence. Positions are ordered as microbatches are
 /// delivered.
@@ -105,6 +105,8 @@ struct Welcome {
   /// longer than kMaxSampleKeyBytes.
   std::string first_weighted;
   float first_weight = 1.0F;  ///< Its weight; 1: a turn of it has another one.
+  /// The multiple that plans take the LLM's sequences to be padded to; 0: to be packed.
+  std::uint32_t padded_multiple = 0;
 };
 
 /// Limits of a microbatch header's descriptions of samples. A key (kMaxSampleKeyBytes), a JSON text

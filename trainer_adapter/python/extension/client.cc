@@ -217,6 +217,7 @@ py::dict welcome(PyClient& self) {
   result["weighted_samples"] = welcome.weighted_samples;
   result["first_weighted"] = welcome.first_weighted;
   result["first_weight"] = welcome.first_weight;
+  result["padded_multiple"] = welcome.padded_multiple;
   return result;
 }
 

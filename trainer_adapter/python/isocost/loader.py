@@ -109,9 +109,10 @@ class DataLoader:
             time). With an endpoint: the directory that `isocost serve --model` was given. Excludes recipe.
         batching: with model, "packed": samples are one row, without padding. "padded", or an isocost.Padded that says
             where and to which multiple: a row for each sample, with an `attention_mask`; an embedded node then plans
-            by the cost of padded rows (`isocost serve` with `--padded llm`). Default: "packed"; "padded" for Whisper,
-            whose decoder attends to one sound in each row, and for Qwen3.5, whose linear attention keeps packed
-            samples apart only on a GPU, with kernels of the packages flash-linear-attention and causal-conv1d.
+            by the cost of padded rows. With an endpoint: as its node does (`isocost serve --padded llm`). Default:
+            "packed"; "padded" for Whisper, whose decoder attends to one sound in each row, and for Qwen3.5, whose
+            linear attention keeps packed samples apart only on a GPU, with kernels of the packages
+            flash-linear-attention and causal-conv1d.
         loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
             "token_loss": the microbatch has no labels (but for Whisper's, which its decoder also reads), and
             isocost.token_loss takes the logits; for models whose loss knows no `num_items_in_batch`, and for samples
@@ -201,7 +202,7 @@ class DataLoader:
         self._model = model_inputs = self._model_inputs(model, batching, loss, {"transform": transform,
                                                                                 "count_tokens": count_tokens})
         if model_inputs is not None and model_inputs.linear_attention and batching is None:
-            self._note_padding(is_endpoint)
+            self._note_padding()
         if is_endpoint:
             asked.refuse(self._data, torch_options)
         used = self._take_keywords(torch_options, shuffle)
@@ -528,13 +529,11 @@ class DataLoader:
                              f"{self._in_layout.layout.file}: leave layout= out")
         return model_inputs
 
-    def _note_padding(self, is_endpoint: bool) -> None:
+    def _note_padding(self) -> None:
         """Logs, in the first process, that samples are padded although nobody asked for it."""
-        if not self._is_first_process():
-            return
-        advice = "; its node should count padding: isocost serve --padded llm" if is_endpoint else ""
-        _LOG.warning("batching='padded': the model's linear attention does not keep packed samples apart, so each "
-                     "sample is a row%s", advice)
+        if self._is_first_process():
+            _LOG.warning("batching='padded': the model's linear attention does not keep packed samples apart, so each "
+                         "sample is a row")
 
     def _take_keywords(self, torch_options: Mapping[str, Any], shuffle: Optional[bool]) -> Dict[str, Any]:
         """The keywords of torch that are used; the first process warns of what they do."""

@@ -81,6 +81,7 @@ MessageType put(ByteWriter& out, const Welcome& welcome) {
   const bool fits = welcome.first_weighted.size() <= kMaxSampleKeyBytes;
   out.put_text<std::uint16_t>(fits ? welcome.first_weighted : std::string());
   out.put(welcome.first_weight);
+  out.put(welcome.padded_multiple);
   return MessageType::kWelcome;
 }
 
@@ -105,6 +106,7 @@ Welcome get_welcome(ByteReader& in) {
   welcome.weighted_samples = in.get<std::uint64_t>();
   welcome.first_weighted = printable_utf8(in.get_text<std::uint16_t>(kMaxSampleKeyBytes));
   welcome.first_weight = in.get<float>();
+  welcome.padded_multiple = in.get<std::uint32_t>();
   if (!(welcome.first_weight >= 0 && welcome.first_weight <= 3e38F)) in.fail();
   if (!welcome.shared_memory.socket.empty() && !is_name(welcome.shared_memory.socket)) in.fail();
   if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.heartbeat_timeout_ms == 0)

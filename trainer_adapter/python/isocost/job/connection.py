@@ -109,6 +109,7 @@ class Connection:
         try:
             self._check_recipe(model, welcome["recipe_fingerprint"])
             model.check_weights(welcome)
+            model.check_batching(welcome)
         except ValueError:
             client.close()
             raise

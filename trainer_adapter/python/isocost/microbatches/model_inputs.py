@@ -164,6 +164,20 @@ class ModelInputs:
                          f"{counted(count, 'sample')} of the data set {have} one (the first is {first}: {whose}). "
                          f"Give loss='token_loss', and take the loss from isocost.token_loss.{advice}")
 
+    def check_batching(self, welcome: Mapping[str, Any]) -> None:
+        """Raises ValueError if the node's plans take rows for packed that are padded here, or the other way round, or
+        take them to be padded to another multiple: their limits and costs would be those of other microbatches."""
+        here = 0 if self.padded is None else self.padded.multiple
+        there: int = welcome["padded_multiple"]
+        if here == there:
+            return
+        batching = "'packed'" if here == 0 else f"'padded' (to a multiple of {here})"
+        plans = "packed rows" if there == 0 else f"rows that are padded to a multiple of {there}"
+        remedy = ("start it without `--padded llm`" if here == 0 else
+                  f"start it as `isocost serve --padded llm --padded-multiple {here}`")
+        raise ValueError(f"batching = {batching}: the node plans {plans}: give all ranks the batching that the node "
+                         f"has, or {remedy} (in Python the options padded and padded_multiple)")
+
     def row(self, tensors: Mapping[str, Any], images: List[int], weighted: bool, dummies: int = 0) -> Row:
         """Returns the row of tensors on the CPU. `images`: the number of each sample's images; `weighted`: whether
         there are weights other than 1; `dummies`: how many of the samples are dummies."""
