@@ -1,6 +1,9 @@
-"""A job of model_layout_test.py: a Qwen2.5-VL cut in two stages, whose losses over an epoch's first step are printed.
-Arguments: data, the model's directory, the layout."""
+"""A job of model_layout_test.py: a model cut in two stages, each of which has half the layers of its text. Writes every
+stage's gradients of an epoch's first step to OUT/RANK.pt, and prints the rank, its share of the loss, and the names of
+the arguments that it was given. Arguments: data, the model's directory, the layout, how to balance, OUT."""
 
+import dataclasses
+import pathlib
 import sys
 
 import torch
@@ -8,62 +11,73 @@ import torch.distributed as distributed
 import transformers
 
 import isocost
+from model_test import IN_ORDER
 
-data, directory, layout = sys.argv[1:]
-
-
-def first_layers(model, given):
-    """Embeds tokens and media, and runs the first half of the layers: [1, tokens, width]."""
-    core = model.model
-    hidden = core.get_input_embeddings()(given["input_ids"])
-    if "pixel_values" in given:
-        features = core.get_image_features(given["pixel_values"], given["image_grid_thw"])
-        vectors = torch.cat(list(getattr(features, "pooler_output", features)))
-        is_image = (given["input_ids"] == model.config.image_token_id)[..., None].expand_as(hidden)
-        hidden = hidden.masked_scatter(is_image, vectors.to(hidden.dtype))
-    layers = core.language_model.layers
-    return run(core.language_model, layers[:len(layers) // 2], hidden, given)
+data, directory, layout, balance, out = sys.argv[1:]
 
 
-def last_layers(model, hidden, given):
-    """Runs the other half and the head: the loss, as the model's own forward returns it."""
-    text = model.model.language_model
-    hidden = run(text, text.layers[len(text.layers) // 2:], hidden, given)
-    return model.loss_function(logits=model.lm_head(text.norm(hidden)), labels=given["labels"],
-                               vocab_size=model.config.text_config.vocab_size,
-                               num_items_in_batch=given["num_items_in_batch"])
+class Stage:
+    """Runs forward and backward passes of one stage; vectors are those between the layers of the text."""
+
+    def __init__(self, is_first):
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(directory).double().train()
+        self.names = {parameter: name for name, parameter in self.model.named_parameters()}
+        self.text = self.model.model.language_model
+        half = len(self.text.layers) // 2
+        own = slice(half) if is_first else slice(half, None)
+        config = self.text.config
+        self.text.layers, config.layer_types = self.text.layers[own], config.layer_types[own]
+        config.num_hidden_layers = len(self.text.layers)
+        if is_first:
+            self.text.norm = torch.nn.Identity()
+
+    def first(self, given):
+        """Embeds tokens and media, and runs the first layers. Returns the vectors, [rows, tokens, width]."""
+        return self.model.model(**given).last_hidden_state
+
+    def last(self, vectors, given):
+        """Runs the other layers and the head. Returns the loss, as the model's own forward does."""
+        labels, count = given.pop("labels"), given.pop("num_items_in_batch")
+        logits = self.model.lm_head(self.text(inputs_embeds=vectors, **given).last_hidden_state)
+        return self.model.loss_function(logits=logits, labels=labels, num_items_in_batch=count,
+                                        vocab_size=self.model.config.text_config.vocab_size)
+
+    def gradients(self):
+        return {name: parameter.grad for parameter, name in self.names.items() if parameter.grad is not None}
 
 
-def run(text, layers, hidden, given):
-    positions = given["position_ids"]
-    sample = (positions[0] == 0).cumsum(-1)[0]
-    seen = (sample[:, None] == sample) & torch.ones(len(sample), len(sample), dtype=torch.bool).tril()
-    rotary = text.rotary_emb(hidden, positions[1:])
-    for layer in layers:
-        out = layer(hidden, attention_mask=seen[None, None], position_ids=positions[0], position_embeddings=rotary,
-                    use_cache=False)
-        hidden = out[0] if isinstance(out, tuple) else out
-    return hidden
+def run_first(stage, given):
+    vectors = stage.first(given)
+    distributed.send(vectors.detach(), 1)
+    gradient = torch.empty_like(vectors)
+    distributed.recv(gradient, 1)
+    vectors.backward(gradient)
+    return 0.0
+
+
+def run_last(stage, given):
+    vectors = torch.empty(*given["labels"].shape, stage.text.config.hidden_size, dtype=torch.float64)
+    distributed.recv(vectors, 0)
+    loss = stage.last(vectors.requires_grad_(), given)
+    loss.backward()
+    distributed.send(vectors.grad, 0)
+    return loss.item()
 
 
 def main():
     distributed.init_process_group("gloo")
-    model = transformers.AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32,
-                                                                     attn_implementation="sdpa").eval()
-    loss, names = 0.0, set()
-    with torch.no_grad(), isocost.DataLoader(data, model=directory, layout=layout, global_batch_size=16) as loader:
+    rank, loss, names = distributed.get_rank(), 0.0, set()
+    node = dataclasses.replace(IN_ORDER, balance=balance)
+    with isocost.DataLoader(data, model=directory, layout=layout, global_batch_size=8, node=node) as loader:
+        stage = Stage(loader.place.stage == 0)
         for microbatch in loader:
-            given = microbatch.tensors
+            given = dict(microbatch.tensors)
             names |= set(given)
-            if loader.place.stage == 0:
-                distributed.send(first_layers(model, given), 1)
-            else:
-                hidden = torch.empty(1, microbatch.tokens, model.config.text_config.hidden_size)
-                distributed.recv(hidden, 0)
-                loss += last_layers(model, hidden, given).item()
+            loss += (run_first if loader.place.stage == 0 else run_last)(stage, given)
             if microbatch.last_of_step:
                 break
-    print(distributed.get_rank(), loss, ",".join(sorted(names)), flush=True)
+    torch.save(stage.gradients(), pathlib.Path(out) / f"{rank}.pt")
+    print(rank, loss, ",".join(sorted(names)), flush=True)
     distributed.barrier()
 
 
