@@ -19,7 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 PROGRAM = os.environ.get("ISOCOST_PROGRAM", str(BUILD / "isocost"))
 TRAINERS = pathlib.Path(os.environ.get("ISOCOST_TRAINERS", BUILD / "bench" / "peers"))  # in C++
-FAMILIES = {"square": "llava_siglip", "qwen2_vl": "qwen2_vl", "frames": "llava_onevision", "log_mel": "whisper"}
+FAMILIES = {"square": "llava_siglip", "qwen2_vl": "qwen2_vl", "qwen3_5": "qwen3_5",
+            "frames": "llava_onevision", "log_mel": "whisper"}
 
 
 @dataclasses.dataclass(frozen=True)

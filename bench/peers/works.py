@@ -72,7 +72,7 @@ FRAMES_OF = {"isocost": ROUNDED, "torchcodec": Tolerance(2, 255), "pyav": EXACT,
 
 # Why a contender has no row, unless the work says otherwise below.
 NO_PICTURES = {"torchcodec": "is for video and sound: pictures are torchvision's row", "pyav": "is for video",
-               "transformers": "see Qwen2-VL tensors", "transformers pillow": "see Qwen2-VL tensors",
+               "transformers": "see Qwen's tensors", "transformers pillow": "see Qwen's tensors",
                "isocost fast": "only JPEG can be scaled down while it is decoded",
                "pillow draft": "only JPEG can be scaled down while it is decoded",
                "dali": "no operator cuts pictures of different sizes into patches",
@@ -125,6 +125,9 @@ WORKS = (
     work("qwen2_vl", "photographs to Qwen2-VL tensors", "photographs", "qwen2_vl", 48, 4, "transformers pillow",
          {"isocost": ROUNDED, "isocost fast": OTHER_FILTER, "transformers": ROUNDED, "transformers pillow": EXACT},
          NO_QWEN, scale=255 * 0.27),
+    work("qwen3_5", "photographs to Qwen3.5 tensors", "photographs", "qwen3_5", 48, 4, "transformers pillow",
+         {"isocost": ROUNDED, "isocost fast": OTHER_FILTER, "transformers": ROUNDED, "transformers pillow": EXACT},
+         NO_QWEN),
     work("short_clips", "short clips, 8 frames of 384×384", "short_clips", "frames", 16, 2, "pyav", FRAMES_OF,
          NO_VIDEO),
     work("long_clips", "long clips, 8 frames of 384×384", "long_clips", "frames", 4, 1, "pyav", FRAMES_OF, NO_VIDEO),

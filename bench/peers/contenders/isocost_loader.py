@@ -4,8 +4,8 @@ import isocost
 from contenders.settings import SETTINGS
 
 SET = SETTINGS["isocost_loader"]
-OUTPUT = {"square": "pixel_values", "qwen2_vl": "pixel_values", "frames": "pixel_values_videos",
-          "log_mel": "input_features", "native": "vision_patches"}
+OUTPUT = {"square": "pixel_values", "qwen2_vl": "pixel_values", "qwen3_5": "pixel_values",
+          "frames": "pixel_values_videos", "log_mel": "input_features", "native": "vision_patches"}
 
 
 def batches(work, data, variant, ordered):

@@ -1,4 +1,5 @@
-"""torch's DataLoader around a model's own processor: Qwen2-VL's of images over torchvision or Pillow, Whisper's."""
+"""torch's DataLoader around a model's own processor: of images over torchvision or Pillow (Qwen2-VL's class, which
+is Qwen3.5's, too), Whisper's."""
 
 import torch
 import transformers
