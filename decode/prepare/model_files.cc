@@ -1,5 +1,6 @@
 #include "decode/prepare/model_files.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -14,6 +15,19 @@ using nlohmann::json;
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20;
 constexpr int kMostDepth = 64;
 constexpr std::size_t kLongestValue = 80;  // characters in a message
+
+// Returns what to do where a directory that does not exist looks like the name of a model on the
+// hub, OWNER/NAME; "" elsewhere.
+std::string advice_for_name(const fs::path& directory) {
+  std::error_code ignored;
+  const std::string name = directory.string();
+  const bool two_parts =
+      std::ranges::count(name, '/') == 1 && directory.has_parent_path() && directory.has_filename();
+  if (!two_parts || directory.is_absolute() || name.front() == '.') return "";
+  if (fs::exists(directory, ignored)) return "";
+  return ". Names of models on the hub are for isocost.DataLoader alone; `hf download " + name +
+         " --include '*.j*' --local-dir DIR` makes a directory";
+}
 
 Result<Settings> read_object(const fs::path& path) {
   std::error_code failed;
@@ -227,7 +241,8 @@ Result<ModelFiles> read_model_files(const fs::path& directory) {
     return Error(ErrorCode::kNotFound,
                  config.string() +
                      ": no such file; give a model's directory, as transformers' from_pretrained "
-                     "takes it");
+                     "takes it" +
+                     advice_for_name(directory));
   }
   ModelFiles files;
   files.directory = directory;

@@ -28,6 +28,7 @@ using test::values;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Sample = test::ModelSample;
 
 constexpr std::uint32_t kImage = 900;
@@ -276,6 +277,18 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_TRUE(directory_.read().has_value());
   const ModelRecipeOptions none{.directory = directory_.path() / "none"};
   EXPECT_THAT(Recipe::create(none).error().message(), HasSubstr("config.json: no such file"));
+  EXPECT_THAT(Recipe::create(none).error().message(), Not(HasSubstr("hf download")));
+}
+
+TEST_F(Qwen2Vl, ANameOfTheHubIsToldHowToBecomeADirectory) {
+  const ModelRecipeOptions name{.directory = "Qwen/Qwen3.5-4B"};
+  EXPECT_THAT(Recipe::create(name).error().message(),
+              HasSubstr("`hf download Qwen/Qwen3.5-4B --include '*.j*' --local-dir DIR` makes a "
+                        "directory"));
+  for (const char* path : {"/Qwen/Qwen3.5-4B", "/4B", "./4B", "../4B", "a/b/c", "a/", "a"}) {
+    const ModelRecipeOptions other{.directory = path};
+    EXPECT_THAT(Recipe::create(other).error().message(), Not(HasSubstr("hf download"))) << path;
+  }
 }
 
 // One token, whatever the processor's least size is.
