@@ -84,7 +84,7 @@ FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_
 # The Python package: room -> rooms whose modules it may import, besides its own. A module of the package's root that is
 # not a row of its own belongs to the row "isocost". Imports in functions and under TYPE_CHECKING count.
 PACKAGE = pathlib.Path("trainer_adapter/python/isocost")
-COMMON = {f"isocost.{name}" for name in ("_isocost", "counted", "errors", "hardware", "logs", "modules",
+COMMON = {f"isocost.{name}" for name in ("_isocost", "counted", "errors", "hardware", "hub_names", "logs", "modules",
                                          "tensor_names")}
 PYTHON_ROOMS = {
     "isocost._isocost": set(),

@@ -10,7 +10,7 @@ import torch
 def parse_arguments(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="directory of shards, with tokens of `isocost tokenize`")
-    parser.add_argument("--model", required=True, help="directory of the model, as from_pretrained takes it")
+    parser.add_argument("--model", required=True, help="directory of the model, or its name on the hub")
     parser.add_argument("--checkpoints", required=True, help="folder of checkpoints; a run goes on from the last one")
     parser.add_argument("--global-batch-size", type=int, default=16, help="samples of a step, over all ranks")
     parser.add_argument("--max-tokens", type=int, default=16384, help="of a microbatch")

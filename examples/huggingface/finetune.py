@@ -59,7 +59,7 @@ def print_step(step, loss):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="directory of shards")
-    parser.add_argument("--model", required=True, help="directory of the model, as from_pretrained takes it")
+    parser.add_argument("--model", required=True, help="directory of the model, or its name on the hub")
     parser.add_argument("--output", help="directory for the trained model")
     parser.add_argument("--global-batch-size", type=int, default=16, help="samples of a step, over all ranks")
     parser.add_argument("--microbatches", type=int, default=2, help="per rank and step")

@@ -12,7 +12,7 @@ import transformers
 import isocost
 from isocost.integrations.transformers import Trainer, last_checkpoint
 
-MODEL = "Qwen3.5-4B"
+MODEL = "Qwen3.5-4B"  # a directory, or a name on the hub such as "Qwen/Qwen3.5-4B"
 
 settings, = transformers.HfArgumentParser(transformers.TrainingArguments).parse_args_into_dataclasses()
 model = transformers.AutoModelForImageTextToText.from_pretrained(MODEL, dtype=torch.float32)  # see --bf16

@@ -3,6 +3,7 @@
     python examples/huggingface/show_sample.py data/shards Qwen3.5-4B
     python examples/huggingface/show_sample.py data/shards Qwen3.5-4B 3     # of the first three
 
+The model is a directory, or a name on the hub such as Qwen/Qwen3.5-4B.
 A picture's or frame's placeholders are printed as one, with "..." behind it.
 """
 

@@ -16,7 +16,7 @@ sys.path.append(str(ROOT / "tests/python"))
 from support import png, write_tone  # noqa: E402
 
 SAMPLES = 64
-MODELS = ("Qwen2-VL-2B-Instruct", "Qwen2.5-VL-3B-Instruct", "Qwen2.5-VL-7B-Instruct",
+MODELS = ("Qwen2-VL-2B-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct", "Qwen2.5-VL-7B-Instruct",
           "path/to/Qwen2.5-VL-7B-Instruct")
 LAYOUT = {"version": 1, "encoder_place": "own", "encoder": {"tensor": 1, "pipeline": 1, "data": 2},
           "llm": {"tensor": 1, "pipeline": 2, "data": 2}, "microbatches": 4, "chunks": 1, "schedule": "1f1b"}

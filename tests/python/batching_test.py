@@ -1,4 +1,4 @@
-"""Loaders and their node agree before the first microbatch on whether rows are padded, since plans count the padding."""
+"""Loaders and their node agree before the first microbatch on whether rows are padded: plans count the padding."""
 
 import importlib.util
 import subprocess

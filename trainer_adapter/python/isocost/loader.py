@@ -21,6 +21,7 @@ from isocost.logs import log
 from isocost.microbatches.microbatch import Microbatch
 from isocost.microbatches.model_inputs import ModelInputs, Padded
 from isocost.microbatches.transform import Transform
+from isocost.model_directory import model_directory
 from isocost.options import arguments, keywords
 from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
@@ -99,14 +100,19 @@ class DataLoader:
         endless: one iteration runs through all epochs, and len() raises TypeError.
         prefetch: microbatches that wait ready for this rank. Default: 2.
         device: where the tensors are to be, e.g. "cuda". Default: the CPU.
-        connect_timeout: seconds to wait for the node, and for the other ranks to leave a job before this one.
+        connect_timeout: seconds to wait for the node, for another rank that downloads the model's files, and for the
+            other ranks to leave a job before this one.
         heartbeat_timeout: seconds without a heartbeat before the node considers a rank lost, and a rank the node. Ranks
             that wait for a lost one fail after a second time-out of the same length. Default: 30.
 
-        model: a model's directory, as transformers' from_pretrained takes it. Its files say how media are prepared, its
-            own tokenizer makes tokens of the text, and a microbatch is the arguments of its `forward`:
-            `model(**microbatch).loss`. Text that has no tokens yet gets them first (`isocost tokenize` does it ahead of
-            time). With an endpoint: the directory that `isocost serve --model` was given. Excludes recipe.
+        model: a model's directory or its name on the hub ("Qwen/Qwen3.5-4B"), as transformers' from_pretrained takes
+            them. Its files say how media are prepared, its own tokenizer makes tokens of the text, and a microbatch is
+            the arguments of its `forward`: `model(**microbatch).loss`. Text that has no tokens yet gets them first
+            (`isocost tokenize` does it ahead of time). The files of a name, without weights, are taken from the hub's
+            cache, or downloaded by one rank of each host; text that names an existing directory is that directory.
+            With an endpoint: the directory that `isocost serve --model` was given, or the name of the same model.
+            Excludes recipe.
+        revision: with a name on the hub, the branch, tag or commit. Default: main.
         batching: with model, "packed": samples are one row, without padding. "padded", or an isocost.Padded that says
             where and to which multiple: a row for each sample, with an `attention_mask`; an embedded node then plans
             by the cost of padded rows. With an endpoint: as its node does (`isocost serve --padded llm`). Default:
@@ -150,11 +156,14 @@ class DataLoader:
     forked while a loader node ran in it cannot host another one: start such processes with 'spawn'.
 
     Raises: ValueError for an invalid argument, arguments that contradict each other, a memory limit that cannot be
-        kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
-        keyword; ImportError without PyTorch; FileNotFoundError where there are no shards; ShardError for damaged shards
-        or too many bad samples; ProtocolError for a node of another version; NodeUnavailableError where the node has
-        gone or failed; TimeoutError where no node answers; MemoryError where this machine has no memory for a
-        microbatch; ClosedError after `close`.
+        kept, a state of other data, a revision that the hub does not have, and ranks that disagree; TypeError for an
+        argument of a wrong type or an unknown keyword; ImportError without PyTorch, and for a name on the hub without
+        huggingface_hub; FileNotFoundError where there are no shards, or no model of that directory or name, also in
+        the hub's cache where HF_HUB_OFFLINE is set; PermissionError for a gated model, ConnectionError where the hub
+        cannot be reached, and OSError where files cannot be downloaded; ShardError for damaged shards or too many bad
+        samples; ProtocolError for a node of another version; NodeUnavailableError where the node has gone or failed;
+        TimeoutError where no node answers, or the download takes too long; MemoryError where this machine has no
+        memory for a microbatch; ClosedError after `close`.
     """
 
     # Libraries read these of torch's loader, and assign `_iterator`.
@@ -177,6 +186,7 @@ class DataLoader:
                  dummy_media: Optional[str] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
                  profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
+                 revision: Optional[str] = None,
                  batching: Union[str, Padded, None] = None, loss: str = "model",
                  recipe: Optional[Union[str, RecipeOptions]] = None,
                  node: Optional[NodeOptions] = None, transform: Optional[Transform] = None,
@@ -199,15 +209,17 @@ class DataLoader:
                                      "dummy_media": dummy_media, "workers": workers, "memory": memory,
                                      "profile": profile, "recipe": recipe})
         self._device = arguments.device(device)
-        self._model = model_inputs = self._model_inputs(model, batching, loss, {"transform": transform,
-                                                                                "count_tokens": count_tokens})
-        if model_inputs is not None and model_inputs.linear_attention and batching is None:
-            self._note_padding()
         if is_endpoint:
             asked.refuse(self._data, torch_options)
+        if model is not None:
+            arguments.refuse_with_model({"transform": transform, "count_tokens": count_tokens})
+        connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
+        directory = model_directory(model, revision, self._process, connect_timeout)
+        self._model = model_inputs = self._model_inputs(directory, batching, loss)
+        if model_inputs is not None and model_inputs.linear_attention and batching is None:
+            self._note_padding()
         used = self._take_keywords(torch_options, shuffle)
         ahead = _prefetch_factor(used, prefetch)
-        connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
         self._endless = arguments.flag("endless", endless)
         self._count_tokens = arguments.function("count_tokens", count_tokens)
         self._reprofile = arguments.function("reprofile", reprofile)
@@ -215,7 +227,7 @@ class DataLoader:
         self._resources = Resources()
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
         endpoint = self._data if is_endpoint else self._embed(
-            self._node_settings(asked, used, model, model_inputs), connect_timeout)
+            self._node_settings(asked, used, model_inputs), connect_timeout)
         address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
         self._connect(address, preparation)
 
@@ -241,7 +253,8 @@ class DataLoader:
 
     @property
     def model(self) -> Optional[str]:
-        """The directory of the model whose arguments the microbatches are; None: there is none."""
+        """The directory of the model whose arguments the microbatches are, of a name that of its files in the hub's
+        cache; None: there is none."""
         return None if self._model is None else self._model.directory
 
     @property
@@ -516,13 +529,12 @@ class DataLoader:
             raise ValueError("reprofile= measures the whole model, and no rank of layout "
                              f"{self._in_layout.layout.file} has all stages: leave it out")
 
-    def _model_inputs(self, model: Optional[PathLike], batching: Union[str, Padded, None], loss: str,
-                      functions: Mapping[str, Any]) -> Optional[ModelInputs]:
-        """What makes a model's arguments. `functions`: those that cannot be used with a model."""
-        if model is None:
+    def _model_inputs(self, directory: Optional[str], batching: Union[str, Padded, None],
+                      loss: str) -> Optional[ModelInputs]:
+        """What makes a model's arguments."""
+        if directory is None:
             return None
-        arguments.refuse_with_model(functions)
-        model_inputs = ModelInputs(os.fspath(model), batching, loss, self._device)
+        model_inputs = ModelInputs(directory, batching, loss, self._device)
         if model_inputs.has_decoder and self._in_layout is not None and not self._in_layout.layout.whole:
             raise ValueError("the decoder of this model attends to the encoder's vectors in every layer, so it "
                              "cannot be cut into the stages of layout "
@@ -565,10 +577,10 @@ class DataLoader:
 
         return bool(torch.cuda.is_available())
 
-    def _node_settings(self, asked: NodeArguments, used: Mapping[str, Any], model: Optional[PathLike],
+    def _node_settings(self, asked: NodeArguments, used: Mapping[str, Any],
                        model_inputs: Optional[ModelInputs]) -> NodeSettings:
         padded = None if model_inputs is None else model_inputs.padded
-        return asked.settings(used, self._data_ranks(), model=model,
+        return asked.settings(used, self._data_ranks(), model=self.model,
                               padded_multiple=None if padded is None else padded.multiple,
                               reprofile=self._reprofile is not None)
 

@@ -6,6 +6,7 @@
     >>> trainer = Trainer(model, args, train_dataset=train, eval_dataset=held_out)
     >>> trainer.train(resume_from_checkpoint=True)  # the second run, on any number of ranks
 
+DIR is the model's directory, or its name on the hub.
 A batch of the Trainer is an optimizer step: the microbatches that the plan has for this rank. Losses and gradients are
 those of the global batch's mean, whatever the plan and the number of ranks. Checkpoints have the loader's state in a
 file of their own, isocost.json. Tested with transformers 5.24 and, as `trainer_class(trl.SFTTrainer)`, trl 1.16.
@@ -477,7 +478,7 @@ def _check_arguments(options: Mapping[str, Any]) -> None:
 def _check_loader(loader: DataLoader, model: Any, processes: int) -> None:
     if loader.model is None:
         raise ValueError(f"{loader!r} has no model=, so that its microbatches are no arguments of a model: give it the "
-                         "model's directory")
+                         "model's directory or name")
     if loader.layout is not None:
         raise ValueError(f"{loader!r} has layout {loader.layout.file}, whose stages the Trainer does not know: leave "
                          "layout= out")
@@ -524,7 +525,7 @@ def _check_model(directory: str, model: Any) -> None:
     trained = getattr(getattr(model, "config", None), "model_type", None)
     if trained is not None and told is not None and trained != told:
         raise ValueError(f"model is of type {trained}, and the loader prepares samples for {directory}, of type "
-                         f"{told}: give both the same directory")
+                         f"{told}: give both the same directory or name")
 
 
 def _check_epochs(loader: DataLoader, args: Any) -> None:

@@ -118,7 +118,7 @@ class Connection:
     def _check_recipe(model: Any, fingerprint: int) -> None:
         if fingerprint not in model.fingerprints:
             raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: "
-                             "give it the same directory, as `isocost serve --model`")
+                             "give it the same model as `isocost serve --model`, at the same revision")
 
     def welcome(self) -> Dict[str, Any]:
         """Returns the node's welcome message. Blocks until the node has answered. Before anything is received, it is

@@ -96,6 +96,18 @@ class EndpointExchange:
                 from error
         return _checked_endpoint(store.get(key).decode(), here)
 
+    def store(self, here: Process, timeout_s: float) -> Any:
+        """Returns the store of the processes that train together. Returns None where there is one process, and where
+        several have neither a process group nor MASTER_ADDR. Blocks for up to `timeout_s` seconds. Raises RuntimeError
+        where the store at MASTER_ADDR does not answer."""
+        distributed = torch_distributed()
+        if distributed is None:
+            return None
+        if distributed.is_initialized():
+            return self._open_store(here, timeout_s) if distributed.get_world_size() > 1 else None
+        has_address = "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ
+        return self._open_store(here, timeout_s) if has_address and here.world_size > 1 else None
+
     def _open_store(self, here: Process, timeout_s: float) -> Any:
         distributed = torch_distributed()
         if distributed is None:

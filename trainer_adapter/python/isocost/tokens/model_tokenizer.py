@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from isocost import _isocost
 from isocost.counted import counted
+from isocost.hub_names import download_command
 from isocost.tokens.chat_template import ChatTemplate, Rendering, Span, TemplateFile, find_template, read_json
 from isocost.tokens.conversation import (
     MEDIA,
@@ -339,8 +340,9 @@ def _tokens_within(span: Span, encoding: Any, count: int) -> Tuple[int, int]:
 def _check_files(directory: str) -> None:
     """Raises OSError that says what is missing, and where to get it."""
     if not os.path.isdir(directory):
-        raise FileNotFoundError(f"{directory}: there is no such directory. A model directory is what "
-                                "save_pretrained writes, or what `hf download MODEL --local-dir DIR` fetches")
+        raise FileNotFoundError(f"{directory}: there is no such directory. A model directory is what save_pretrained "
+                                f"writes, or what {download_command(directory, ' --local-dir DIR')} fetches. Names of "
+                                "models on the hub are for isocost.DataLoader alone")
     if not os.path.exists(os.path.join(directory, "tokenizer.json")):
         others = [name for name in ("vocab.json", "merges.txt", "tokenizer.model", "spiece.model", "vocab.txt")
                   if os.path.exists(os.path.join(directory, name))]
