@@ -650,6 +650,16 @@ class Directories(DirectoryTest):
                                "tokenizer.json it has none",
                    self.changed(tokenizer_config={"added_tokens_decoder": {"5": {"content": "<extra>"}}}))
 
+    def test_a_template_that_writes_tokens_which_the_tokenizer_lacks(self):
+        """Files of an older version, from which one token of the template is gone in silence."""
+        document = json.loads((self.make("qwen3_5") / "tokenizer.json").read_text())
+        for token in ("<|image_pad|>", "<|vision_start|>", "<|im_end|>", "<think>", "</think>"):
+            others = [each for each in document["added_tokens"] if each["content"] != token]
+            directory = self.changed("qwen3_5", tokenizer_config={"added_tokens_decoder": ...},
+                                     tokenizer={**document, "added_tokens": others})
+            self.check(ValueError, f"the template writes the token {re.escape(token)}, which tokenizer.json does not "
+                                   "have", directory)
+
     def test_a_placeholder_that_is_a_piece_of_text_is_refused(self):
         with open(self.make() / "tokenizer.json", encoding="utf-8") as lines:
             number = json.load(lines)["model"]["vocab"]["&"]

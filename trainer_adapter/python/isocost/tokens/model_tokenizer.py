@@ -20,13 +20,12 @@ from isocost.tokens.conversation import (
     check_options,
     conversation,
 )
+from isocost.tokens.special_tokens import HOW_TO_SAVE, check_written_tokens, special_variables
 from isocost.tokens.video_text import find_video_text, with_frames
 
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
 # Tokens around a sound's placeholder in Qwen2-Audio's template.
 _AROUND_AUDIO = {"audio_bos_token": "<|audio_bos|>", "audio_eos_token": "<|audio_eos|>"}
-_SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
-         "model of text alone")
 
 
 class Tokens(NamedTuple):
@@ -86,15 +85,16 @@ class ModelTokenizer:
         self._tokenizer, content = read_tokenizer(self.directory)
         self._largest_id = largest_id(self._tokenizer)
         config = read_json(os.path.join(self.directory, "config.json"))
+        template = find_template(self.directory)
         variables = special_variables(self.directory, self._tokenizer)
         self._video_text = find_video_text(config)
         self.placeholders = self._checked_config(config, variables)
         _check_named_tokens(self.directory, self.placeholders)
         self.options = ConversationOptions(labels, caption_template,
                                            {name: found.token for name, found in self.placeholders.items()})
-        template = find_template(self.directory)
         added = self._tokenizer.get_added_tokens_decoder().values()
         self.template = ChatTemplate(template, variables, [token.content for token in added if token.special])
+        check_written_tokens(self.template, self.placeholders, self._tokenizer)
         self.fingerprint = _fingerprint(content, template, variables, self.options, self.placeholders)
         self.about = (f"{os.path.basename(os.path.abspath(self.directory))}: "
                       f"{counted(self._tokenizer.get_vocab_size(), 'token')}, labels {labels}")
@@ -230,11 +230,11 @@ class ModelTokenizer:
                 token = self._tokenizer.id_to_token(number) if type(number) is int and 0 <= number < 2**32 else None
                 if token is None:
                     raise ValueError(f"{file}: {key} is {number!r}, and tokenizer.json has no token of that id; its "
-                                     f"largest id is {self._largest_id}. The files are not of one model: {_SAVE}")
+                                     f"largest id is {self._largest_id}. The files are not of one model: {HOW_TO_SAVE}")
                 if number not in added:
                     raise ValueError(f"{file}: {key} is {number}, which tokenizer.json has as {token!r}, a piece of "
                                      f"text: placeholders are among its added tokens. Give the id of the model's "
-                                     f"{modality} token, or take the files of one model: {_SAVE}")
+                                     f"{modality} token, or take the files of one model: {HOW_TO_SAVE}")
                 placeholders[modality] = Placeholder(number, token)
         named = None if self._video_text is None else variables.get(self._video_text.token or "")
         if named is not None and self._tokenizer.token_to_id(named) is not None:
@@ -297,7 +297,7 @@ def _check_named_tokens(directory: str, placeholders: Mapping[str, Placeholder])
         for modality, placeholder in placeholders.items():
             _check_named(file, settings, f"{modality}_token", placeholder.token,
                          f"the model's placeholder of config.json has the id {placeholder.id}, which in tokenizer.json "
-                         f"is {placeholder.token!r}. The files are not of one model: {_SAVE}")
+                         f"is {placeholder.token!r}. The files are not of one model: {HOW_TO_SAVE}")
         for key, token in _AROUND_AUDIO.items() if "audio" in placeholders else ():
             _check_named(file, settings, key, token, f"only {token!r} is supported")
 
@@ -347,31 +347,10 @@ def _check_files(directory: str) -> None:
         others = [name for name in ("vocab.json", "merges.txt", "tokenizer.model", "spiece.model", "vocab.txt")
                   if os.path.exists(os.path.join(directory, name))]
         found = f", only {' and '.join(others)}" if others else ""
-        raise FileNotFoundError(f"{directory}: there is no tokenizer.json{found}. {_SAVE}")
+        raise FileNotFoundError(f"{directory}: there is no tokenizer.json{found}. {HOW_TO_SAVE}")
     if not os.path.exists(os.path.join(directory, "config.json")):
         raise FileNotFoundError(f"{directory}: there is no config.json, which names the model's media placeholders: "
                                 "copy it from where the model is from")
-
-
-def special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
-    """Returns the special tokens by the names that templates have for them. Raises ValueError where the configuration
-    adds tokens that the tokenizer does not have."""
-    variables: Dict[str, Any] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        file = os.path.join(directory, name)
-        if not os.path.exists(file):
-            continue
-        config = read_json(file)
-        named = config.get("extra_special_tokens")
-        for key, value in {**config, **(named if isinstance(named, dict) else {})}.items():
-            text = value.get("content") if isinstance(value, dict) else value
-            if key.endswith("_token") and isinstance(text, str):
-                variables[key] = text
-        for number, token in (config.get("added_tokens_decoder") or {}).items():
-            if tokenizer.token_to_id(token["content"]) != int(number):
-                raise ValueError(f"{file}: added_tokens_decoder gives {token['content']} the id {number}, and in "
-                                 f"tokenizer.json it has {tokenizer.token_to_id(token['content']) or 'none'}: {_SAVE}")
-    return variables
 
 
 def _fingerprint(tokenizer: bytes, template: TemplateFile, variables: Mapping[str, Any], options: ConversationOptions,

@@ -10,7 +10,8 @@ from isocost import _isocost
 from isocost.counted import counted
 from isocost.tokens.chat_template import read_json
 from isocost.tokens.conversation import MEDIA_MARK, read_document
-from isocost.tokens.model_tokenizer import Tokens, check_vocabulary, largest_id, read_tokenizer, special_variables
+from isocost.tokens.model_tokenizer import Tokens, check_vocabulary, largest_id, read_tokenizer
+from isocost.tokens.special_tokens import special_variables
 from isocost.tokens.whisper_languages import language_code
 
 _START, _END, _NO_TIMES = "<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"
