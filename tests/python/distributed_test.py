@@ -104,12 +104,32 @@ print("notes of", rank, [str(note.message).partition("=")[0] for note in notes],
 from isocost.job import rendezvous
 here = rendezvous.this_process(None, None, None)
 try:
-    rendezvous.EndpointExchange().share("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node")
+    rendezvous.EndpointExchange().share("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node", {})
 except RuntimeError as error:
     print(rank, error, flush=True)
 """)
         self.assertIn("which rank 1 does not see", run.stdout)
         self.assertNotIn("which rank 0", run.stdout)
+
+    def test_ranks_that_give_the_node_other_settings_are_refused(self):
+        for first, second, said in (
+                ("seed=1", "seed=2", "seed= makes seed '2' at rank 1, and rank 0, .* has '1': give all ranks the same"),
+                ("dummy_media='off'", "dummy_media='always'", "dummy_media 'always' at rank 1, .* has 'off'"),
+                ("", "workers=1", "workers '1' at rank 1, .* leaves it out"),
+                ("seed=1, workers=1", "seed=1", "rank 1 has 7")):
+            with self.subTest(said=said):
+                run = self.job(f"""
+options = (dict({first}), dict({second}))[rank]
+try:
+    loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, **options)
+    print(f"rank {{rank}} has {{len(loader)}}", flush=True)
+except ValueError as error:
+    print(error, flush=True)
+tell(f"rank {{rank}} is done")
+wait_for(f"rank {{1 - rank}} is done")
+""")
+                self.assertIn("rank 0 has 7", run.stdout)
+                self.assertRegex(run.stdout, said)
 
     def test_a_slow_rank_holds_only_itself_up(self):
         run = self.job("""

@@ -591,10 +591,15 @@ class DataLoader:
     def _embed(self, settings: NodeSettings, connect_timeout: float) -> str:
         """Starts the node in the first process. Returns its endpoint; "" at members of a replica group that do not
         connect."""
+        settings.add("data", self._data, "data=")
         key = rendezvous.endpoints.next_key(self._data_group)
         if not rendezvous.is_first(self._replica_group):
             return ""
-        return rendezvous.endpoints.share(key, self._process, connect_timeout, lambda: self._host(settings))
+        node = rendezvous.endpoints.share(key, self._process, connect_timeout, lambda: self._host(settings),
+                                          dict(settings.pairs()))
+        if self._process.rank != 0:
+            settings.check_same(self._process.rank, node.settings)
+        return node.endpoint
 
     def _host(self, settings: NodeSettings) -> str:
         if int(os.environ.get("LOCAL_WORLD_SIZE", self._process.world_size)) < self._process.world_size:
@@ -605,7 +610,6 @@ class DataLoader:
                                "not come along: start processes with 'spawn', close the loader before the fork, or run "
                                "`isocost serve`")
         self._resources.directory = SocketDirectory()
-        settings.add("data", self._data, "data=")
         settings.add("bind", f"ipc://{self._resources.directory.path}/node", "data=")
         layout = self.layout
         if layout is None:

@@ -3,8 +3,9 @@ group, so that nothing needs to be configured."""
 
 import collections
 import datetime
+import json
 import os
-from typing import Any, Callable, Counter, NamedTuple, Optional
+from typing import Any, Callable, Counter, Dict, Mapping, NamedTuple, Optional
 
 
 class Process(NamedTuple):
@@ -12,6 +13,17 @@ class Process(NamedTuple):
 
     rank: int
     world_size: int
+
+
+class Node(NamedTuple):
+    """The node that rank 0 has started.
+
+    Attributes:
+        settings: of the node, as rank 0 gave them, by their names.
+    """
+
+    endpoint: str
+    settings: Dict[str, str]
 
 
 def this_process(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Process:
@@ -71,30 +83,31 @@ class EndpointExchange:
         self._made[members] += 1
         return f"isocost/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{members}/{self._made[members]}"
 
-    def share(self, key: str, here: Process, timeout_s: float, host: Callable[[], str]) -> str:
-        """Returns the endpoint of the job's node. Rank 0 calls `host`, which starts a node and returns its endpoint.
-        The others block until they learn it through the process group's store, or a store at MASTER_ADDR.
+    def share(self, key: str, here: Process, timeout_s: float, host: Callable[[], str],
+              settings: Mapping[str, str]) -> Node:
+        """Returns the job's node. Rank 0 calls `host`, which starts a node with rank 0's settings and returns its
+        endpoint. The others block until they learn both through the process group's store, or a store at MASTER_ADDR.
 
         Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
         `timeout_s` seconds, and RuntimeError where no store can be found or a rank is on another host than the node.
         """
         if here.world_size == 1:
-            return host()
+            return Node(host(), dict(settings))
         store = self._open_store(here, timeout_s)
         if here.rank == 0:
             try:
                 endpoint = host()
             except Exception as error:
-                store.set(key, f"0 {error}")
+                store.set(key, json.dumps({"error": str(error)}))
                 raise
-            store.set(key, f"{here.world_size} {endpoint}")
-            return endpoint
+            store.set(key, json.dumps({"ranks": here.world_size, "endpoint": endpoint, "settings": dict(settings)}))
+            return Node(endpoint, dict(settings))
         try:
             store.wait([key], datetime.timedelta(seconds=timeout_s))
         except RuntimeError as error:
             raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?") \
                 from error
-        return _checked_endpoint(store.get(key).decode(), here)
+        return _checked_node(json.loads(store.get(key)), here)
 
     def store(self, here: Process, timeout_s: float) -> Any:
         """Returns the store of the processes that train together. Returns None where there is one process, and where
@@ -130,19 +143,19 @@ class EndpointExchange:
         return self._own_store
 
 
-def _checked_endpoint(told: str, here: Process) -> str:
-    """Returns the endpoint from the value that rank 0 has stored."""
-    world_size, _, endpoint = told.partition(" ")
-    if world_size == "0":
-        raise RuntimeError(f"rank 0 could not start the loader node: {endpoint}")
-    if int(world_size) != here.world_size:
-        raise ValueError(f"world_size = {here.world_size} at rank {here.rank}, but {world_size} at rank 0: "
+def _checked_node(told: Mapping[str, Any], here: Process) -> Node:
+    """Returns the node of which rank 0 has told."""
+    if "error" in told:
+        raise RuntimeError(f"rank 0 could not start the loader node: {told['error']}")
+    if told["ranks"] != here.world_size:
+        raise ValueError(f"world_size = {here.world_size} at rank {here.rank}, but {told['ranks']} at rank 0: "
                          "all ranks must give the same")
+    endpoint: str = told["endpoint"]
     if endpoint.startswith("ipc://") and not os.path.exists(endpoint[len("ipc://"):]):
         raise RuntimeError(f"rank 0's loader node listens on {endpoint}, which rank {here.rank} does not see: an "
                            "embedded node serves the ranks of one host; for several hosts run `isocost serve` and give "
                            "its endpoint instead of a directory")
-    return endpoint
+    return Node(endpoint, told["settings"])
 
 
 endpoints = EndpointExchange()  # One for the process.

@@ -1,7 +1,10 @@
 """The settings that were given to an embedded node."""
 
 import os
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
+
+# A setting that is rank 0's alone: whether it measures a new model profile when the node asks for one.
+_OF_RANK_0 = ("reprofile",)
 
 
 class NodeSettings:
@@ -29,6 +32,15 @@ class NodeSettings:
     def value(self, name: str, otherwise: str = "") -> str:
         """Returns the value that was given, or `otherwise`."""
         return self._given[name][0] if name in self._given else otherwise
+
+    def check_same(self, rank: int, of_rank_0: Mapping[str, str]) -> None:
+        """Raises ValueError where a rank gives a setting that rank 0, whose node serves all ranks, does not have."""
+        for name, (value, source) in self._given.items():
+            theirs = of_rank_0.get(name)
+            if theirs != value and name not in _OF_RANK_0:
+                has = "leaves it out" if theirs is None else f"has {theirs!r}"
+                raise ValueError(f"{source} makes {name} {value!r} at rank {rank}, and rank 0, whose node serves all "
+                                 f"ranks, {has}: give all ranks the same")
 
     def pairs(self) -> List[Tuple[str, str]]:
         """Returns names and values, for the extension module."""
