@@ -36,9 +36,11 @@ constexpr std::array kQwen2VlTypes = {
     ModelType{"qwen2_vl", kQwen2Vl, kQwen2VlVideos},
     ModelType{"qwen2_5_vl", kQwen2Vl, kQwen2VlVideos},
     ModelType{"qwen3_vl", kQwen2Vl, kQwen3VlVideos},
-    ModelType{"qwen3_vl_moe", kQwen2Vl, kQwen3VlVideos},
+    ModelType{"qwen3_vl_moe", kQwen2Vl, kQwen3VlVideos, /*linear_attention=*/false,
+              /*experts=*/true},
     ModelType{"qwen3_5", kQwen2Vl, kQwen3VlVideos, /*linear_attention=*/true},
-    ModelType{"qwen3_5_moe", kQwen2Vl, kQwen3VlVideos, /*linear_attention=*/true},
+    ModelType{"qwen3_5_moe", kQwen2Vl, kQwen3VlVideos, /*linear_attention=*/true,
+              /*experts=*/true},
 };
 constexpr std::array kWhisperTypes = {ModelType{"whisper", kWhisper}};
 

@@ -17,6 +17,7 @@ struct ModelType {
   std::span<const std::string_view> processors;
   std::string_view video_processor = {};  ///< Class; empty where the recipe takes no videos.
   bool linear_attention = false;  ///< Layers carry a state from each token to all that follow.
+  bool experts = false;           ///< Layers of its LLM are mixtures of experts.
 };
 
 /// A family that can be chosen.

@@ -371,6 +371,17 @@ Status read_encoder(ModelFiles& files, const ModelType& type, QwenVlOptions& opt
   return vision.only("temporal_patch_size", kTemporalPatch);
 }
 
+// Refuses a mixture that does not say how many experts it has: transformers would build it with the
+// numbers of another model.
+Status check_experts(ModelFiles& files) {
+  constexpr std::int64_t kMost = 1 << 16;
+  ISOCOST_ASSIGN(Settings text, files.config.object("text_config"));
+  const std::string_view key = text.has("num_local_experts") ? "num_local_experts" : "num_experts";
+  ISOCOST_ASSIGN(const std::int64_t experts, text.integer(key, 1, kMost));
+  ISOCOST_TRY(text.integer("num_experts_per_tok", 1, experts));
+  return {};
+}
+
 }  // namespace
 
 Result<Family> read_qwen2_vl(ModelFiles& files, const ModelType& type) {
@@ -381,6 +392,7 @@ Result<Family> read_qwen2_vl(ModelFiles& files, const ModelType& type) {
   ISOCOST_ASSIGN(options.video_token_id,
                  files.config.integer("video_token_id", -1, kMostTokenId, -1));
   ISOCOST_TRY(read_encoder(files, type, options));
+  if (type.experts) ISOCOST_TRY(check_experts(files));
   ISOCOST_TRY(read_images(files.image_processor, options));
   ISOCOST_TRY(read_videos(files.video_processor, type, options));
   options.images.take_options(files);

@@ -42,11 +42,13 @@ constexpr std::uint32_t kVideo = 901;
 /// Whether the type has Qwen3-VL's processors.
 bool is_third(const std::string& type) { return type.starts_with("qwen3"); }
 
-std::string config(const std::string& type) {
+std::string config(const std::string& type,
+                   const std::string& experts = R"("num_experts": 4, "num_experts_per_tok": 2)") {
   const std::string patch = is_third(type) ? "16" : "14";
   return R"({"model_type": ")" + type +
          R"(", "image_token_id": 900, "video_token_id": 901, "vision_config": {"patch_size": )" +
-         patch + R"(, "spatial_merge_size": 2, "temporal_patch_size": 2, "tokens_per_second": 2}})";
+         patch + R"(, "spatial_merge_size": 2, "temporal_patch_size": 2, "tokens_per_second": 2})" +
+         (type.ends_with("_moe") ? R"(, "text_config": {)" + experts + "}}" : "}");
 }
 
 std::string processor(const std::string& type) {
@@ -337,6 +339,21 @@ TEST_F(QwenVideo, TheTypeDecidesWhichProcessorItIs) {
     const bool linear = std::string(type).starts_with("qwen3_5");
     EXPECT_THAT(recipe(type).description(),
                 HasSubstr(linear ? R"("linear_attention":true)" : R"("linear_attention":false)"));
+  }
+}
+
+// transformers would build such a mixture with the numbers of another model.
+TEST_F(QwenVideo, AMixtureWithoutCountsOfItsExpertsIsRefused) {
+  for (const char* type : {"qwen3_vl_moe", "qwen3_5_moe"}) {
+    const auto refused = [&](const std::string& experts) {
+      return directory_.refusal(config(type, experts), processor(type));
+    };
+    EXPECT_THAT(refused(""), HasSubstr("config.json: text_config: num_experts is missing"));
+    EXPECT_THAT(refused(R"("num_experts": 0)"), HasSubstr("num_experts is 0; it must be 1 to "));
+    EXPECT_THAT(refused(R"("num_experts": 4)"), HasSubstr("num_experts_per_tok is missing"));
+    EXPECT_THAT(refused(R"("num_local_experts": 4, "num_experts_per_tok": 5)"),
+                HasSubstr("num_experts_per_tok is 5; it must be 1 to 4"));
+    EXPECT_EQ(refused(R"("num_local_experts": 4, "num_experts_per_tok": 4)"), "");
   }
 }
 
