@@ -16,7 +16,7 @@ if [ "${1:-}" = --newest ]; then
   venv=build/torch2/newest
   tree=build/torch2/newest-release
   targets=(isocost_python isocost isocost-lab)
-  set -- -R '^python_(audio_model|dummy_media|finetune|frameworks|huggingface|model|model_images|model_profile|trainer)_test$' "$@"
+  set -- -R '^python_(audio_model|batching|dummy_media|finetune|frameworks|hub_names|huggingface|model|model_images|model_layout|model_profile|model_video|packed_rows|tokenize|trainer|trainer_processor|trainer_trl|whisper_model)_test$' "$@"
 fi
 torch=$(setup/torch2_venv.sh ${newest:+--newest} /usr/bin/python3 "$venv") || exit
 cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF -DISOCOST_WERROR=OFF \

@@ -132,6 +132,7 @@ try_portable() {
   rm -rf "$root/etc/ssl" "$root/dev/shm"
   try "the self-contained wheel for CPython $version"
   try_tensors "$version"
+  try_training "$version"
   rm -rf "$root"
 }
 
@@ -150,6 +151,23 @@ try_tensors() {
     --sounds-within 1e-6 ||
     fail "the self-contained wheel for CPython $1 makes other tensors in a root of its own"
 }
+# try_training VERSION: with that torch, in the root, conversations get tokens, reach a loader from a node of its own, in
+# isolation and over TCP, and from an embedded one, and train a model by a plain loop and in the Trainer.
+try_training() {
+  local venv=$PWD/build/portable/torch2-$1 program
+  [ -e "$venv/complete" ] || return 0 # try_tensors has said so
+  mkdir -p "$root/checkout/tests" "$root/checkout/examples"
+  cp -r tests/python "$root/checkout/tests/"
+  cp -r examples/huggingface "$root/checkout/examples/"
+  shared=$venv
+  for program in batching_test finetune_test; do
+    inside env "ISOCOST_PROGRAM=$venv/bin/isocost" OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo HF_HUB_OFFLINE=1 \
+      "$venv/bin/python" -B "/checkout/tests/python/$program.py" >"$roots/$program.log" 2>&1 ||
+      { tail -40 "$roots/$program.log" >&2; fail "the self-contained wheel for CPython $1 fails $program in a root"; }
+  done
+  shared=
+}
+
 portable=("$packages"/portable/*.whl)
 if [ -e "${portable[0]}" ]; then
   for wheel in "${portable[@]}"; do

@@ -503,7 +503,9 @@ class Model(Directories):
                 continue
             with self.assertLogs("isocost", "INFO") as logged:
                 isocost.logs.log(1, "a line at least")
-                self.loader(self.made(family), batching=batching)
+                model = self.made(family)
+                for _ in range(2):
+                    self.loader(model, batching=batching)
             noted = [line for line in logged.output if "linear attention" in line]
             self.assertEqual(len(noted), lines, logged.output)
             self.assertTrue(all("batching='padded'" in line for line in noted))

@@ -128,12 +128,12 @@ def with_path(folder):
 
 @unittest.skipIf(MISSING, f"needs {', '.join(MISSING)}")
 class Obstacles(unittest.TestCase):
-    def obstacle(self, device, packages=(), transformers="5.24.0", breaks=None):
+    def obstacle(self, device, packages=(), transformers="5.24.0", breaks=None, how=None):
         def imported(name):
             if name == breaks:
-                raise ImportError(f"{name}.so: undefined symbol: c10")
+                raise how or ImportError(f"{name}.so: undefined symbol: c10")
             if name not in packages:
-                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+                raise ModuleNotFoundError(f"No module named '{name}'", name=name.partition(".")[0])
 
         with unittest.mock.patch.object(packed_states.importlib, "import_module", imported), \
                 unittest.mock.patch.object(packed_states.importlib.metadata, "version", return_value=transformers):
@@ -149,6 +149,9 @@ class Obstacles(unittest.TestCase):
                       "later", self.obstacle("cuda:0", both, "5.18.1"))
         self.assertIn("causal-conv1d is installed and does not load (causal_conv1d.so: undefined symbol: c10): install "
                       "one that fits this torch", self.obstacle("cuda:0", both, breaks="causal_conv1d"))
+        self.assertIn("flash-linear-attention is installed and does not load (No module named 'triton')",
+                      self.obstacle("cuda:0", both, breaks=both[0],
+                                    how=ModuleNotFoundError("No module named 'triton'", name="triton")))
         for version in ("5.19.0", "5.19rc1", "5.24.0.dev0", "6.0"):
             self.assertEqual(self.obstacle("cuda:0", both, version), "")
 

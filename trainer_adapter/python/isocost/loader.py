@@ -5,7 +5,7 @@ import logging
 import math
 import os
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Union
 
 from isocost import _isocost
 from isocost.dataset import Dataset
@@ -33,6 +33,7 @@ from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 
 _LOG = logging.getLogger("isocost")
 _GRACE_S = 10.0  # Seconds in which a closing host lets the other ranks finish.
+_noted_padding: Set[str] = set()  # Directories of models.
 
 PathLike = Union[str, os.PathLike[str]]
 
@@ -217,7 +218,7 @@ class DataLoader:
         directory = model_directory(model, revision, self._process, connect_timeout)
         self._model = model_inputs = self._model_inputs(directory, batching, loss)
         if model_inputs is not None and model_inputs.linear_attention and batching is None:
-            self._note_padding()
+            self._note_padding(model_inputs.directory)
         used = self._take_keywords(torch_options, shuffle)
         ahead = _prefetch_factor(used, prefetch)
         self._endless = arguments.flag("endless", endless)
@@ -541,9 +542,10 @@ class DataLoader:
                              f"{self._in_layout.layout.file}: leave layout= out")
         return model_inputs
 
-    def _note_padding(self) -> None:
-        """Logs, in the first process, that samples are padded although nobody asked for it."""
-        if self._is_first_process():
+    def _note_padding(self, directory: str) -> None:
+        """Logs, in the first process and once for a model, that samples are padded although nobody asked for it."""
+        if self._is_first_process() and directory not in _noted_padding:
+            _noted_padding.add(directory)
             _LOG.warning("batching='padded': the model's linear attention does not keep packed samples apart, so each "
                          "sample is a row")
 

@@ -22,10 +22,11 @@ def obstacle(device: Optional[Any]) -> str:
     for module, package in _KERNELS.items():
         try:
             importlib.import_module(module)
-        except ModuleNotFoundError:
+        except Exception as error:
+            if not (isinstance(error, ModuleNotFoundError) and module.partition(".")[0] == error.name):
+                # It was built for another torch, say, or lacks Triton; transformers goes on without it, in silence.
+                return f"{package} is installed and does not load ({error}): install one that fits this torch"
             missing.append(package)
-        except Exception as error:  # built for another torch, say; transformers goes on without it, in silence
-            return f"{package} is installed and does not load ({error}): install one that fits this torch"
     if missing:
         which = "them" if len(missing) > 1 else "it"
         return f"to keep packed samples apart it needs {' and '.join(missing)}: install {which}"
