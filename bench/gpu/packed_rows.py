@@ -33,12 +33,16 @@ WAYS = {"packed": "packed", "padded": "padded", "padded left": ("left", 64)}
 LINEAR = {"linear_key_head_dim": 128, "linear_value_head_dim": 128}
 
 
+# A family of sounds; the others are of pictures.
+SOUNDS = ("qwen2_audio",)
+
+
 def families():
-    """Those that take pictures; {name: whether its layers carry states}."""
+    """Those whose rows may be packed; {name: whether its layers carry states}."""
     import model_directories
 
-    names = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl", "llava", "llava_onevision", "qwen3_5",
-             "qwen3_5_moe")  # the kernels of the last two are compiled for minutes, when they are first used
+    names = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl", "llava", "llava_onevision",
+             "qwen2_audio", "qwen3_5", "qwen3_5_moe")  # the last two's kernels are compiled for minutes, at first use
     return {name: name in model_directories.LINEAR_ATTENTION for name in names if model_directories.is_known(name)}
 
 
@@ -48,6 +52,14 @@ def parse():
     parser.add_argument("--families", type=lambda text: text.split(","), metavar="NAME[,NAME]", help="default: all")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the results are written, too")
     return parser.parse_args()
+
+
+def shards_of(name, folder, **options):
+    """The folder of samples that the family takes, made where it is not there yet."""
+    from device_loader import make_shard
+
+    directory = folder / ("sounds" if name in SOUNDS else "pictures")
+    return directory if directory.exists() else make_shard(directory, sounds=name in SOUNDS, **options)
 
 
 class Family:
@@ -67,8 +79,9 @@ class Family:
             config["text_config"].update(LINEAR)
             file.write_text(json.dumps(config), encoding="utf-8")
         torch.manual_seed(0)
-        self.model = transformers.AutoModelForImageTextToText.from_config(
-            transformers.AutoConfig.from_pretrained(self.directory)).to(device).train()
+        config = transformers.AutoConfig.from_pretrained(self.directory)
+        (architecture,) = config.architectures
+        self.model = getattr(transformers, architecture)(config).to(device).train()
 
     def step(self, batching, alone=False, forget=()):
         """Returns {sample: its logits} of the first step, and the gradient of its loss, both in float64 on the host.
@@ -135,7 +148,6 @@ def holds(found, most):
 def main():
     settings = parse()
     import torch
-    from device_loader import make_shard
 
     from isocost.microbatches import packed_states
 
@@ -151,7 +163,6 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory(prefix="isocost-bench-") as scratch:
         folder = pathlib.Path(scratch)
-        shards = make_shard(folder / "shards")
         for name, carries_states in families().items():
             if settings.families and name not in settings.families:
                 continue
@@ -160,7 +171,7 @@ def main():
                 document["families"][name] = {"left_out": obstacle}
                 continue
             try:
-                found = Family(name, shards, folder, settings.device).compare()
+                found = Family(name, shards_of(name, folder), folder, settings.device).compare()
                 ok = holds(found, MOST_OF_KERNELS if carries_states else MOST)
             except Exception:  # a family that breaks has failed; the others go on
                 found, ok = {"failed": traceback.format_exc()}, False

@@ -262,8 +262,9 @@ class BadInput(ShardTest):
             self.assertEqual(loader.state_dict(), good)
         with self.loader(seed=1) as other:
             other.load_state_dict(good)
-            with self.assertRaisesRegex(ValueError, "state of other data or another order"):
-                next(iter(other))
+            for use, who in ((len, "a client"), (lambda loader: next(iter(loader)), "rank 0")):
+                with self.assertRaisesRegex(ValueError, f"{who} resumes a state of other data or another order"):
+                    use(other)
 
     def test_a_killed_node_is_reported(self):
         node, endpoint = self.serve("--ranks", 1, "--heartbeat-timeout", 1)

@@ -66,12 +66,13 @@ STAND_INS = {
 COMPARED = """
 import json, logging, pathlib, sys, tempfile, unittest.mock
 sys.path.insert(0, sys.argv[1])
-import packed_rows, device_loader
+import packed_rows
 from isocost.microbatches import packed_states
 logging.getLogger("isocost").setLevel(logging.ERROR)
 with unittest.mock.patch.object(packed_states, "obstacle", return_value=""), tempfile.TemporaryDirectory() as scratch:
     folder = pathlib.Path(scratch)
-    family = packed_rows.Family(sys.argv[2], device_loader.make_shard(folder / "shards", samples=24), folder, "cpu")
+    shards = packed_rows.shards_of(sys.argv[2], folder, samples=24)
+    family = packed_rows.Family(sys.argv[2], shards, folder, "cpu")
     found = family.compare()
 print(json.dumps({"found": found, "holds": packed_rows.holds(found, 1e-5)}))
 """
@@ -91,15 +92,14 @@ class Rows(unittest.TestCase):
         self.addCleanup(sys.path.remove, str(BENCH))
 
     def test_a_sample_is_the_same_alone_packed_and_padded(self):
-        import device_loader
         import packed_rows
 
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
-            shards = device_loader.make_shard(folder / "shards", samples=24)
             for name, carries_states in packed_rows.families().items():
                 if carries_states:
                     continue
+                shards = packed_rows.shards_of(name, folder, samples=24)
                 found = packed_rows.Family(name, shards, folder, "cpu").compare()
                 self.assertEqual(set(found), {"packed", "padded", "padded left"})
                 for way, own in found.items():

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/counted.h"
+#include "transport/zmq/server.h"
 
 namespace isocost {
 
@@ -12,7 +13,7 @@ std::optional<Refusal> check_saved_order(const Hello& hello, std::uint64_t curso
     return std::nullopt;
   }
   std::string reason =
-      "rank " + std::to_string(hello.rank) +
+      client_name(hello) +
       " resumes a state of other data or another order of samples: give the node the data, "
       "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail and lookahead with which "
       "the state was saved, and the version of Isocost, if its index is another one, as that "
