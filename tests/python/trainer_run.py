@@ -1,5 +1,5 @@
-"""A training run for trainer_test.py, in a process of its own: with the Trainer, or with a loop over steps. Prints a
-line of JSON for each log and each step's samples."""
+"""A training run for the tests of trainers, in a process of its own: with the Trainer, or with a loop over steps.
+Prints a line of JSON for each log and each step's samples."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ def say(**line):
 
 
 class Watch(transformers.TrainerCallback):
-    def __init__(self, dies_after):
+    def __init__(self, dies_after=None):
         self.dies_after = dies_after
 
     def on_log(self, args, state, control, logs=None, **rest):
@@ -28,6 +28,12 @@ class Watch(transformers.TrainerCallback):
     def on_step_end(self, args, state, control, **rest):
         if state.global_step == self.dies_after:
             os._exit(9)
+
+
+def settings_of(output, settings_class=transformers.TrainingArguments, **more):
+    """Those of the loop in `plain`, and more."""
+    return settings_class(output, optim="sgd", learning_rate=RATE, lr_scheduler_type="constant", max_grad_norm=CLIP,
+                          logging_steps=1, report_to=[], disable_tqdm=True, use_cpu=True, seed=0, bf16=False, **more)
 
 
 def trainer_of(arguments, model, train, held_out):
@@ -45,24 +51,22 @@ def trainer_of(arguments, model, train, held_out):
             say(at=self.state.global_step, ids=[sample for each in inputs for sample in each.sample_ids])
             return super().training_step(model, inputs, *rest)
 
-    settings = settings_class(
-        arguments.output, num_train_epochs=arguments.epochs, optim="sgd", learning_rate=RATE,
-        lr_scheduler_type="constant", max_grad_norm=CLIP, logging_steps=1, report_to=[], disable_tqdm=True,
-        use_cpu=True, save_strategy="steps", save_steps=2, eval_strategy="steps" if held_out else "no", eval_steps=3,
-        seed=0, activation_checkpointing=arguments.checkpointing, include_num_input_tokens_seen="all",
-        save_only_model=arguments.sharded, bf16=False)
+    settings = settings_of(
+        arguments.output, settings_class, num_train_epochs=arguments.epochs, save_strategy="steps", save_steps=2,
+        eval_strategy="steps" if held_out else "no", eval_steps=3, activation_checkpointing=arguments.checkpointing,
+        include_num_input_tokens_seen="all", save_only_model=arguments.sharded)
     trainer = Watched(model, settings, train_dataset=train, eval_dataset=held_out,
                       callbacks=[Watch(arguments.dies_after)], **more)
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 
 
-def plain(arguments, model, train, held_out):
+def plain(model, train, held_out=None, epochs=2):
     """Trains as the Trainer does, in a loop over steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     model.train()
     done = tokens = 0
-    for _ in range(arguments.epochs):
+    for _ in range(epochs):
         for step in isocost.steps(train):
             loss = 0.0
             for microbatch in step:
@@ -123,7 +127,7 @@ def main():
             held_out = isocost.DataLoader(arguments.held_out, model=arguments.model, global_batch_size=4,
                                           microbatches=1, shuffle=False, loss=loss)
         if arguments.plain:
-            plain(arguments, model, train, held_out)
+            plain(model, train, held_out, arguments.epochs)
         else:
             trainer_of(arguments, model, train, held_out).train(resume_from_checkpoint=arguments.resume)
         if held_out:
