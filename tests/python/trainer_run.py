@@ -36,6 +36,12 @@ def settings_of(output, settings_class=transformers.TrainingArguments, **more):
                           logging_steps=1, report_to=[], disable_tqdm=True, use_cpu=True, seed=0, bf16=False, **more)
 
 
+def adapters():
+    import peft
+
+    return peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"])
+
+
 def trainer_of(arguments, model, train, held_out):
     from isocost.integrations.transformers import Trainer, trainer_class
 
@@ -45,6 +51,8 @@ def trainer_of(arguments, model, train, held_out):
 
         base, settings_class = trainer_class(trl.SFTTrainer), trl.SFTConfig
         more["processing_class"] = transformers.AutoTokenizer.from_pretrained(arguments.model)
+        if arguments.lora:
+            more["peft_config"] = adapters()
 
     class Watched(base):
         def training_step(self, model, inputs, *rest):
@@ -114,11 +122,11 @@ def main():
         sharding["distributed_config"] = DistributedConfig(fsdp_size=int(os.environ["WORLD_SIZE"]),
                                                            fsdp_plan=dict.fromkeys(layers, "free_full_weight"))
     model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model, **sharding)
-    if arguments.lora:
+    torch.manual_seed(0)  # as the adapters begin with
+    if arguments.lora and (arguments.plain or not arguments.trl):
         import peft
 
-        torch.manual_seed(0)
-        model = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+        model = peft.get_peft_model(model, adapters())
     limits = {"max_tokens": arguments.max_tokens} if arguments.max_tokens else {"microbatches": 2}
     loss = "token_loss" if arguments.token_loss else "model"
     with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=8, loss=loss, **limits) as train:

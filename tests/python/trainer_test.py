@@ -1,19 +1,14 @@
 """transformers' Trainer on a loader: losses, gradients, evaluation and resumed runs are those of a loop over steps."""
 
-import importlib.util
 import json
 import os
-import shutil
-import unittest
 
 import isocost
 from support import main
-from training_runs import MISSING, SAMPLES, Runs
+from training_runs import MISSING, STEPS, Runs
 
 if not MISSING:
     import transformers
-
-STEPS, DIES_AFTER, SAVED = 12, 5, 4  # of two epochs; the run that dies has saved two checkpoints
 
 
 class Training(Runs):
@@ -25,10 +20,7 @@ class Training(Runs):
             found = self.run_with(family, *more, ranks=ranks, output=f"{family}-{ranks}")
             self.assert_equal(found, plain)
             self.assertEqual(found.tokens, plain.tokens)
-            for epoch in (1, 2):
-                ids = [sample for step, of_step in found.samples.items() if (step - 1) * 2 // STEPS == epoch - 1
-                       for sample in of_step]
-                self.assertEqual(sorted(set(ids)), list(range(SAMPLES)))
+            self.assert_all_samples(found)
         return plain
 
     def test_qwen2_5_vl_with_a_limit_of_tokens(self):
@@ -39,24 +31,6 @@ class Training(Runs):
     def test_qwen2_5_vl_sharded_over_the_ranks(self):
         more = "qwen2_5_vl", "--max-tokens", "600"
         self.assert_equal(self.run_with(*more, "--sharded", ranks=2, output="sharded"), self.run_with(*more, "--plain"))
-
-    @unittest.skipUnless(importlib.util.find_spec("peft"), "peft is not installed: ./run test --torch2 has it")
-    def test_low_rank_adapters(self):
-        plain = self.run_with("qwen2_5_vl", "--lora", "--plain")
-        for ranks in (1, 2):
-            found = self.run_with("qwen2_5_vl", "--lora", ranks=ranks, output=f"lora-{ranks}")
-            self.assert_equal(found, plain)
-        self.assertTrue((self.directory / "lora-1" / f"checkpoint-{STEPS}" / "adapter_model.safetensors").exists())
-
-    @unittest.skipUnless(importlib.util.find_spec("trl"), "trl is not installed: ./run test --torch2 has it")
-    def test_trl(self):
-        more = "qwen2_5_vl", "--max-tokens", "600"
-        plain = self.run_with(*more, "--plain")
-        for ranks, checkpointing in ((1, []), (2, ["--checkpointing"])):
-            found = self.run_with(*more, "--trl", *checkpointing, ranks=ranks, output=f"trl-{ranks}")
-            self.assert_equal(found, plain)
-            self.assertEqual(found.tokens, plain.tokens)
-            self.assertEqual(found.trl_tokens, plain.tokens)
 
     def test_token_loss(self):
         plain = self.run_with("qwen2_5_vl", "--plain")
@@ -97,19 +71,7 @@ class Training(Runs):
         self.check("qwen3_5")
 
     def test_a_killed_run_goes_on_with_other_numbers_of_ranks(self):
-        family, more = "qwen2_5_vl", ("--max-tokens", "600")
-        whole = self.run_with(family, *more, output="whole")
-        self.run_with(family, *more, "--dies-after", DIES_AFTER, ranks=2, output="killed", expect=9)
-        unfinished = self.directory / "killed" / f"checkpoint-{SAVED + 2}"
-        unfinished.mkdir()  # A run that ends while it saves leaves this.
-        (unfinished / "isocost.json").write_text("{}")
-        for ranks in (1, 3):
-            shutil.copytree(self.directory / "killed", self.directory / f"resumed-{ranks}")
-            found = self.run_with(family, *more, "--resume", ranks=ranks, output=f"resumed-{ranks}")
-            self.assert_equal(found, whole, first=SAVED + 1)
-            for step, ids in found.samples.items():
-                self.assertEqual(set(ids), set(whole.samples[step]), step)
-            self.assertAlmostEqual(found.epochs[SAVED + 1], (SAVED + 1) * 2 / STEPS)
+        self.check_killed("qwen2_5_vl", "--max-tokens", "600", ranks=(1, 3))
 
     def test_what_the_trainer_cannot_have_is_refused_before_the_first_step(self):
         from isocost.integrations.transformers import Trainer

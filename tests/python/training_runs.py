@@ -20,6 +20,7 @@ if not MISSING:
 HERE = pathlib.Path(__file__).parent
 RELATIVE = 1e-5
 SAMPLES, HELD_OUT = 46, 13
+STEPS, DIES_AFTER, SAVED = 12, 5, 4  # of two epochs; a run that dies has saved two checkpoints
 
 
 class Lines:
@@ -78,3 +79,28 @@ class Runs(unittest.TestCase):
             self.assertEqual(sorted(ours), [step for step in sorted(theirs) if step >= first], name)
             for step, value in ours.items():
                 self.assertAlmostEqual(value / theirs[step], 1, delta=within, msg=f"{name} of step {step}")
+
+    def assert_all_samples(self, run):
+        """Asserts that each of the two epochs had every sample once."""
+        for epoch in (1, 2):
+            ids = [sample for step, of_step in run.samples.items() if (step - 1) * 2 // STEPS == epoch - 1
+                   for sample in of_step]
+            self.assertEqual(sorted(ids), list(range(SAMPLES)))
+
+    def check_killed(self, *run, ranks):
+        """Kills a run of two ranks, which goes on with each of these numbers of ranks as if it had not been killed."""
+        outputs = self.id().split(".")[-1]
+        whole = self.run_with(*run, output=f"{outputs}/whole")
+        self.assert_all_samples(whole)
+        killed = self.run_with(*run, "--dies-after", DIES_AFTER, ranks=2, output=f"{outputs}/killed", expect=9)
+        folder = self.directory / outputs / "killed"
+        unfinished = folder / f"checkpoint-{SAVED + 2}"
+        unfinished.mkdir()  # A run that ends while it saves leaves this.
+        (unfinished / "isocost.json").write_text("{}")
+        for number in ranks:
+            shutil.copytree(folder, self.directory / outputs / str(number))
+            found = self.run_with(*run, "--resume", ranks=number, output=f"{outputs}/{number}")
+            self.assert_equal(found, whole, first=SAVED + 1)
+            for step, ids in {**killed.samples, **found.samples}.items():
+                self.assertEqual(sorted(ids), sorted(whole.samples[step]), step)
+            self.assertAlmostEqual(found.epochs[SAVED + 1], (SAVED + 1) * 2 / STEPS)

@@ -1,0 +1,45 @@
+"""trl's SFTTrainer and peft's adapters on a loader: losses and gradients are those of a loop over steps, also of a run
+that was killed."""
+
+import importlib.util
+import unittest
+
+from support import main
+from training_runs import STEPS, Runs
+
+MISSING = [name for name in ("peft", "trl") if importlib.util.find_spec(name) is None]
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Adapted(Runs):
+    def test_low_rank_adapters(self):
+        plain = self.run_with("qwen2_5_vl", "--lora", "--plain")
+        for ranks in (1, 2):
+            found = self.run_with("qwen2_5_vl", "--lora", ranks=ranks, output=f"lora-{ranks}")
+            self.assert_equal(found, plain)
+        self.assertTrue((self.directory / "lora-1" / f"checkpoint-{STEPS}" / "adapter_model.safetensors").exists())
+
+    def test_trl(self):
+        more = "qwen2_5_vl", "--max-tokens", "600"
+        plain = self.run_with(*more, "--plain")
+        for ranks, checkpointing in ((1, []), (2, ["--checkpointing"])):
+            found = self.run_with(*more, "--trl", *checkpointing, ranks=ranks, output=f"trl-{ranks}")
+            self.assert_equal(found, plain)
+            self.assertEqual(found.tokens, plain.tokens)
+            self.assertEqual(found.trl_tokens, plain.tokens)
+
+    def test_low_rank_adapters_of_trl(self):
+        plain = self.run_with("qwen2_5_vl", "--lora", "--plain")
+        for ranks in (1, 2):
+            found = self.run_with("qwen2_5_vl", "--lora", "--trl", ranks=ranks, output=f"both-{ranks}")
+            self.assert_equal(found, plain)
+
+    def test_a_killed_run_of_trl_goes_on(self):
+        self.check_killed("qwen2_5_vl", "--max-tokens", "600", "--trl", ranks=(1,))
+
+    def test_a_killed_run_of_trl_with_adapters_goes_on(self):
+        self.check_killed("qwen3_5", "--lora", "--trl", ranks=(1,))
+
+
+if __name__ == "__main__":
+    main()
