@@ -20,7 +20,7 @@ import logging
 import os
 import pathlib
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 import safetensors
 import torch
@@ -209,29 +209,22 @@ class _StepTraining:
         loader = self._loader
         if loader is None:
             return super().training_step(model, inputs, *rest)  # type: ignore[misc]
-        total = None
+        losses = []
         for microbatch in inputs:
             self._microbatch = microbatch
             sync = contextlib.nullcontext() if microbatch.last_of_step else self._without_sync(model)
             with sync, loader.timed(microbatch):  # this rank's own seconds correct the cost model
-                loss = super().training_step(model, self._on_device(microbatch), None)  # type: ignore[misc]
-            total = loss if total is None else total + loss
+                losses.append(super().training_step(model, self._on_device(microbatch), None))  # type: ignore[misc]
         self._microbatch = None
-        return total
+        return torch.stack(losses).sum()
 
-    @contextlib.contextmanager
-    def _without_sync(self, model: Any) -> Iterator[None]:
+    def _without_sync(self, model: Any) -> ContextManager[None]:
         """Leaves the sum of gradients over the ranks to a later microbatch."""
-        if not hasattr(model, "set_requires_gradient_sync"):
-            with self.accelerator.no_sync(model):
-                yield
-            return
-        # A model with fully_shard, which accelerate does not know where `from_pretrained` has sharded it.
-        model.set_requires_gradient_sync(False)
-        try:
-            yield
-        finally:
-            model.set_requires_gradient_sync(True)
+        if hasattr(model, "set_requires_gradient_sync"):
+            # It has fully_shard, which accelerate does not know where `from_pretrained` has sharded the model.
+            return _without_sync_of_shards(model)
+        without: ContextManager[None] = self.accelerator.no_sync(model)
+        return without
 
     def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, *rest: Any, **options: Any) -> Any:
         if self._microbatch is None:
@@ -370,6 +363,15 @@ class _StepTraining:
             raise ValueError("predict: the order of an isocost.DataLoader's samples follows from their costs: give a "
                              "torch data set, or iterate over the loader, whose microbatches have sample_keys")
         return super().predict(test_dataset, *rest, **options)  # type: ignore[misc]
+
+
+@contextlib.contextmanager
+def _without_sync_of_shards(model: Any) -> Iterator[None]:
+    model.set_requires_gradient_sync(False)
+    try:
+        yield
+    finally:
+        model.set_requires_gradient_sync(True)
 
 
 class _TrainSteps(Steps):
