@@ -36,20 +36,38 @@ def settings_of(output, settings_class=transformers.TrainingArguments, **more):
                           logging_steps=1, report_to=[], disable_tqdm=True, use_cpu=True, seed=0, bf16=False, **more)
 
 
+def zero(stage):
+    return {"zero_optimization": {"stage": stage}, "gradient_clipping": "auto", "train_batch_size": "auto",
+            "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto"}
+
+
 def adapters():
     import peft
 
     return peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"])
 
 
-def trainer_of(arguments, model, train, held_out):
-    from isocost.integrations.transformers import Trainer, trainer_class
-
-    base, settings_class, more = Trainer, transformers.TrainingArguments, {}
+def settings_of_trainer(arguments):
+    settings_class = transformers.TrainingArguments
     if arguments.trl:
         import trl
 
-        base, settings_class = trainer_class(trl.SFTTrainer), trl.SFTConfig
+        settings_class = trl.SFTConfig
+    return settings_of(
+        arguments.output, settings_class, num_train_epochs=arguments.epochs, save_strategy="steps", save_steps=2,
+        eval_strategy="steps" if arguments.held_out else "no", eval_steps=3,
+        activation_checkpointing=arguments.checkpointing, include_num_input_tokens_seen="all",
+        save_only_model=arguments.sharded, deepspeed=zero(arguments.zero) if arguments.zero else None)
+
+
+def trainer_of(arguments, settings, model, train, held_out):
+    from isocost.integrations.transformers import Trainer, trainer_class
+
+    base, more = Trainer, {}
+    if arguments.trl:
+        import trl
+
+        base = trainer_class(trl.SFTTrainer)
         more["processing_class"] = transformers.AutoTokenizer.from_pretrained(arguments.model)
         if arguments.lora:
             more["peft_config"] = adapters()
@@ -59,10 +77,6 @@ def trainer_of(arguments, model, train, held_out):
             say(at=self.state.global_step, ids=[sample for each in inputs for sample in each.sample_ids])
             return super().training_step(model, inputs, *rest)
 
-    settings = settings_of(
-        arguments.output, settings_class, num_train_epochs=arguments.epochs, save_strategy="steps", save_steps=2,
-        eval_strategy="steps" if held_out else "no", eval_steps=3, activation_checkpointing=arguments.checkpointing,
-        include_num_input_tokens_seen="all", save_only_model=arguments.sharded)
     trainer = Watched(model, settings, train_dataset=train, eval_dataset=held_out,
                       callbacks=[Watch(arguments.dies_after)], **more)
     trainer.remove_callback(transformers.PrinterCallback)
@@ -95,6 +109,15 @@ def plain(model, train, held_out=None, epochs=2):
                 say(step=done, eval_loss=found.loss, samples=found.samples)
 
 
+def init_group(arguments):
+    if arguments.zero:
+        import deepspeed
+
+        deepspeed.init_distributed("gloo")  # The settings leave it out on CPUs.
+    else:
+        torch.distributed.init_process_group("gloo")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data")
@@ -110,10 +133,13 @@ def main():
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--lora", action="store_true")
     parser.add_argument("--trl", action="store_true", help="its SFTTrainer")
+    parser.add_argument("--zero", type=int, help="stage of DeepSpeed")
     parser.add_argument("--sharded", action="store_true", help="the model's layers, over all ranks")
     arguments = parser.parse_args()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        torch.distributed.init_process_group("gloo")
+        init_group(arguments)
+    # Before the model, whose weights from_pretrained makes sharded where the settings ask for ZeRO 3.
+    settings = None if arguments.plain else settings_of_trainer(arguments)
     sharding = {}
     if arguments.sharded:
         from transformers.distributed import DistributedConfig
@@ -137,7 +163,7 @@ def main():
         if arguments.plain:
             plain(model, train, held_out, arguments.epochs)
         else:
-            trainer_of(arguments, model, train, held_out).train(resume_from_checkpoint=arguments.resume)
+            trainer_of(arguments, settings, model, train, held_out).train(resume_from_checkpoint=arguments.resume)
         if held_out:
             held_out.close()
 

@@ -87,10 +87,11 @@ class Runs(unittest.TestCase):
                    for sample in of_step]
             self.assertEqual(sorted(ids), list(range(SAMPLES)))
 
-    def check_killed(self, *run, ranks):
-        """Kills a run of two ranks, which goes on with each of these numbers of ranks as if it had not been killed."""
+    def check_killed(self, *run, ranks, undisturbed=1):
+        """Kills a run of two ranks, which goes on with each of these numbers of ranks as one that was not killed, of
+        `undisturbed` ranks."""
         outputs = self.id().split(".")[-1]
-        whole = self.run_with(*run, output=f"{outputs}/whole")
+        whole = self.run_with(*run, ranks=undisturbed, output=f"{outputs}/whole")
         self.assert_all_samples(whole)
         killed = self.run_with(*run, "--dies-after", DIES_AFTER, ranks=2, output=f"{outputs}/killed", expect=9)
         folder = self.directory / outputs / "killed"

@@ -9,7 +9,8 @@
 DIR is the model's directory, or its name on the hub.
 A batch of the Trainer is an optimizer step: the microbatches that the plan has for this rank. Losses and gradients are
 those of the global batch's mean, whatever the plan and the number of ranks. Checkpoints have the loader's state in a
-file of their own, isocost.json. Tested with transformers 5.24 and, as `trainer_class(trl.SFTTrainer)`, trl 1.16.
+file of their own, isocost.json. Tested with transformers 5.24 and, as `trainer_class(trl.SFTTrainer)`, trl 1.16; with
+the setting `deepspeed`, DeepSpeed 0.19.
 """
 
 import contextlib
@@ -128,10 +129,9 @@ class _StepTraining:
     def _check_engine(self) -> None:
         """Raises ValueError where what trains, by the settings or by what `accelerate launch` has set, does not know
         steps of several microbatches."""
-        if self.is_deepspeed_enabled:
-            raise ValueError("deepspeed: its engine steps after each microbatch, which is not supported: train with "
-                             "DistributedDataParallel, the default under torchrun, or with FSDP")
-        for name in _model_parallel(self.model, self.accelerator):
+        tensor_parallel = self.get_tp_size() if self.is_deepspeed_enabled else 1  # type: ignore[attr-defined]
+        more = [f"autotp_size = {tensor_parallel}"] if tensor_parallel > 1 else []
+        for name in [*_model_parallel(self.model, self.accelerator), *more]:
             raise ValueError(f"{name}: its ranks compute on one batch together, and each process would take one of its "
                              "own: shard over the data-parallel ranks alone (fsdp_size), or leave it out")
         if self.args.n_gpu > 1:
@@ -213,18 +213,32 @@ class _StepTraining:
         for microbatch in inputs:
             self._microbatch = microbatch
             sync = contextlib.nullcontext() if microbatch.last_of_step else self._without_sync(model)
-            with sync, loader.timed(microbatch):  # this rank's own seconds correct the cost model
+            # This rank's own seconds correct the cost model. DeepSpeed's optimizer steps within the last backward pass.
+            own = contextlib.nullcontext() if microbatch.last_of_step and self.is_deepspeed_enabled \
+                else loader.timed(microbatch)
+            with sync, own:
                 losses.append(super().training_step(model, self._on_device(microbatch), None))  # type: ignore[misc]
         self._microbatch = None
         return torch.stack(losses).sum()
 
     def _without_sync(self, model: Any) -> ContextManager[None]:
         """Leaves the sum of gradients over the ranks to a later microbatch."""
+        if self.is_deepspeed_enabled:
+            return self._without_step()
         if hasattr(model, "set_requires_gradient_sync"):
             # It has fully_shard, which accelerate does not know where `from_pretrained` has sharded the model.
             return _without_sync_of_shards(model)
         without: ContextManager[None] = self.accelerator.no_sync(model)
         return without
+
+    @contextlib.contextmanager
+    def _without_step(self) -> Iterator[None]:
+        """Makes accelerate tell DeepSpeed's engine that a later microbatch ends the step, and not step it."""
+        self.accelerator.sync_gradients = False
+        try:
+            yield
+        finally:
+            self.accelerator.sync_gradients = True
 
     def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, *rest: Any, **options: Any) -> Any:
         if self._microbatch is None:
@@ -304,7 +318,7 @@ class _StepTraining:
 
     def _load_best_model(self) -> None:
         super()._load_best_model()  # type: ignore[misc]
-        if not self.is_fsdp_enabled:
+        if not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
             _load_renamed_weights(self.model, pathlib.Path(self.state.best_model_checkpoint))
 
     # Evaluation
@@ -346,6 +360,9 @@ class _StepTraining:
         """Does what the Trainer's own evaluation does to a model that was not trained before: it computes in the
         settings' precision, on their device."""
         if not self.accelerator._models:  # noqa: SLF001 (as the Trainer asks)
+            if self.is_deepspeed_enabled:
+                raise ValueError("evaluate: train() makes DeepSpeed's engine, which has the model's weights: evaluate "
+                                 "after it, or set eval_on_start=True")
             self.accelerator.prepare_model(self.model, evaluation_mode=True)
         if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
             half = torch.float16 if self.args.fp16_full_eval else torch.bfloat16
