@@ -4,6 +4,7 @@
 #   unity    programs, trainers and the Python package, compiled as for users: files of a target together
 #   torch2   the tests that meet torch, with a current PyTorch wheel
 #   newest   those of them that meet transformers, accelerate, peft and trl, with the newest versions of these
+#   deepspeed  the one that meets DeepSpeed, in an environment of its own
 #   cells    C++ trainers in trees of their own, by several compilers, libtorches and standards
 #   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     tests of concurrent code under ThreadSanitizer
@@ -66,6 +67,7 @@ declare -A command=(
   [unity]='unity'
   [torch2]='./run test --torch2'
   [newest]='./run test --torch2 --newest'
+  [deepspeed]='./run test --torch2 --deepspeed'
   [cells]='./run test --cells'
   [asan]='./run test --preset asan'
   [tsan]='./run test --preset tsan'
@@ -75,7 +77,7 @@ declare -A command=(
   [package]='package'
 )
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 newest cells asan tsan fuzz figures soak package)
+[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 newest deepspeed cells asan tsan fuzz figures soak package)
 for part in "${parts[@]}"; do
   [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
 done

@@ -1,15 +1,24 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with a current PyTorch wheel, once, and prints the folder `torch` of the wheel:
-# torch2_venv.sh [--newest] [PYTHON VENV], by default of Debian's Python in build/torch2/venv. What trains models has the
-# versions that the documentation names, after --newest the newest ones. Status 77 where no package index answers.
+# torch2_venv.sh [--newest | --deepspeed] [PYTHON VENV], by default of Debian's Python in build/torch2/venv. What trains models has the
+# versions that the documentation names, after --newest the newest ones; after --deepspeed there is DeepSpeed, too, which
+# the other environments are without, since transformers loads it wherever it is. Status 77 where no package index
+# answers.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 trainers=('transformers==5.24.*' 'accelerate==1.15.*' 'peft==0.21.*' 'trl==1.16.*')
-if [ "${1:-}" = --newest ]; then
-  shift
-  trainers=(transformers accelerate peft trl)
-fi
+deepspeed=
+case "${1:-}" in
+  --newest)
+    shift
+    trainers=(transformers accelerate peft trl)
+    ;;
+  --deepspeed)
+    shift
+    deepspeed='deepspeed==0.19.*'
+    ;;
+esac
 python=${1:-/usr/bin/python3}
 venv=${2:-build/torch2/venv}
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
@@ -19,7 +28,7 @@ needed=(numpy "${trainers[@]}" tokenizers jinja2 pillow dashscope av)
 . setup/functions.sh
 
 mkdir -p "$(dirname "$venv")"
-if [ "$(cat "$venv/complete" 2>/dev/null)" != "${wheels[*]} ${needed[*]}" ]; then
+if [ "$(cat "$venv/complete" 2>/dev/null)" != "${wheels[*]} ${needed[*]}$deepspeed" ]; then
   "$python" -m venv "$venv"
   if ! index_answers "$venv" torch; then
     say "skipped: no package index answers, so there is no torch 2.x to test with"
@@ -33,7 +42,12 @@ if [ "$(cat "$venv/complete" 2>/dev/null)" != "${wheels[*]} ${needed[*]}" ]; the
   say "installing torch, torchvision, ${needed[*]} in $venv"
   "$venv/bin/pip" install --quiet --no-input "${torch_from[@]}" "${wheels[@]}"
   "$venv/bin/pip" install --quiet --no-input "${needed[@]}"
-  echo "${wheels[*]} ${needed[*]}" >"$venv/complete"
+  # It has no wheel, and its set-up asks the torch beside it what to compile: nothing here.
+  [ -z "$deepspeed" ] || {
+    "$venv/bin/pip" install --quiet --no-input setuptools wheel
+    DS_BUILD_OPS=0 "$venv/bin/pip" install --quiet --no-input --no-build-isolation "$deepspeed"
+  }
+  echo "${wheels[*]} ${needed[*]}$deepspeed" >"$venv/complete"
 fi
 
 "$venv/bin/python" -c 'import torch; print(torch.__path__[0])'

@@ -1,13 +1,16 @@
 """transformers' Trainer on a loader: losses, gradients, evaluation and resumed runs are those of a loop over steps."""
 
+import importlib.util
 import json
 import os
+import unittest.mock
 
 import isocost
 from support import main
 from training_runs import MISSING, STEPS, Runs
 
 if not MISSING:
+    import torch
     import transformers
 
 
@@ -94,7 +97,9 @@ class Training(Runs):
         for wrong, message in (
                 ({"gradient_accumulation_steps": 2}, "gradient_accumulation_steps = 2: a batch is a whole step"),
                 ({"label_smoothing_factor": 0.1}, "label_smoothing_factor = 0.1"),
-                ({"auto_find_batch_size": True}, "auto_find_batch_size = True: .*max_memory=")):
+                ({"auto_find_batch_size": True}, "auto_find_batch_size = True: .*max_memory="),
+                ({"accelerator_config": {"gradient_accumulation_kwargs": {"num_steps": 2}}},
+                 "gradient_accumulation_steps = 2: a batch is a whole step")):
             with self.assertRaisesRegex(ValueError, f"^{message}"):
                 trainer(plain, wrong)
         for wrong in ("data_collator", "compute_loss_func", "compute_metrics", "preprocess_logits_for_metrics"):
@@ -112,8 +117,12 @@ class Training(Runs):
             trainer(isocost.DataLoader("tcp://127.0.0.1:1"))
         with self.assertRaisesRegex(ValueError, "leave endless= out"):
             trainer(loader(endless=True))
-        with self.assertRaisesRegex(ValueError, "of type qwen2_5_vl, and the loader prepares .* of type qwen2_vl"):
+        with self.assertRaisesRegex(ValueError, "model_type is qwen2_5_vl, and the loader prepares .* is qwen2_vl"):
             trainer(loader(model=self.model("qwen2_vl")))
+        model.config.image_token_id += 1
+        with self.assertRaisesRegex(ValueError, r"^the model's image_token_id is \d+, and the loader .* is \d+: "):
+            trainer(plain)
+        model.config.image_token_id -= 1
         others = isocost.DataLoader("tcp://127.0.0.1:1", model=directory, rank=0, world_size=2)
         self.addCleanup(others.close)
         with self.assertRaisesRegex(ValueError, "^the loader is for 2 ranks, and the Trainer has 1 process"):
@@ -124,9 +133,83 @@ class Training(Runs):
             trainer(loader(epochs=2), {"max_steps": 20}).train()
         with self.assertRaisesRegex(ValueError, "^predict: "):
             trainer(plain).predict(plain)
-        with self.assertLogs("isocost", "WARNING") as logs:
-            trainer(plain, {"per_device_train_batch_size": 3})
-        self.assertIn("per_device_train_batch_size = 3 has no effect", logs.output[0])
+        for wrong, train, held_out in (("per_device_train_batch_size", plain, None),
+                                       ("per_device_eval_batch_size", None, plain)):
+            with self.assertLogs("isocost", "WARNING") as logs:
+                trainer(train, {wrong: 3}, eval_dataset=held_out)
+            self.assertIn(f"{wrong} = 3 has no effect", logs.output[-1])
+
+    def test_settings_are_those_of_the_frameworks(self):
+        from isocost.integrations import trainer_checks
+
+        kinds = [transformers.TrainingArguments]
+        if importlib.util.find_spec("trl"):
+            import trl
+
+            kinds.append(trl.SFTConfig)
+        ignored = {**trainer_checks.IGNORED, **trainer_checks.IGNORED_OF_EVALUATION}
+        for name in [*trainer_checks.REFUSED, *ignored]:
+            having = [kind for kind in kinds if name in kind.__dataclass_fields__]
+            if not having and len(kinds) == 1:
+                continue  # a setting of trl
+            self.assertTrue(having, f"{name} is a setting of no framework")
+            settings = having[0](self.directory / "settings", report_to=[], use_cpu=True, bf16=False)
+            setattr(settings, name, "another")
+            if name in trainer_checks.REFUSED:
+                with self.assertRaisesRegex(ValueError, f"^{name} = 'another': "):
+                    trainer_checks.check_refused(settings)
+                continue
+            with self.assertLogs("isocost", "WARNING") as logs:
+                trainer_checks.note_ignored(settings, ignored)
+            self.assertEqual(len([line for line in logs.output if f"{name} = 'another' has no effect" in line]), 1)
+
+    def test_a_base_of_another_version_is_an_import_error(self):
+        from isocost.integrations.transformers import trainer_class
+
+        class Renamed(transformers.Trainer):
+            def training_step(self, module, inputs, num_items_in_batch=None):
+                """Takes the model by another name."""
+
+        with self.assertRaisesRegex(ImportError, r"overrides training_step\(model, inputs.*has training_step\(module, "
+                                                 "inputs, .*: install the versions with which it is tested, "):
+            trainer_class(Renamed)
+
+        class Without(transformers.Trainer):
+            _save_checkpoint = None
+
+        with self.assertRaisesRegex(ImportError, r"overrides _save_checkpoint\(model, trial.*has no such method"):
+            trainer_class(Without)
+
+    def test_an_untested_version_is_told_once(self):
+        from isocost.integrations import versions
+
+        versions.note_version.cache_clear()
+        self.addCleanup(versions.note_version.cache_clear)
+        with unittest.mock.patch.dict(versions.TESTED, transformers="0.1"), \
+                self.assertLogs("isocost", "WARNING") as logs:
+            for _ in range(2):
+                versions.note_version("transformers")
+        self.assertEqual(len(logs.output), 1)
+        self.assertIn("is tested with transformers 0.1, and this is ", logs.output[0])
+
+    def test_the_best_model_is_loaded_by_whatever_names_it_was_saved(self):
+        from isocost.integrations.transformers import Trainer
+
+        directory = self.model("qwen2_5_vl")
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+        best = {name: value.clone() for name, value in model.state_dict().items()}
+        settings = transformers.TrainingArguments(self.directory / "best", report_to=[], use_cpu=True)
+        with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8,
+                                microbatches=2) as loader:
+            trainer = Trainer(model, settings, train_dataset=loader)
+            trainer.save_model(self.directory / "best" / "checkpoint-2")
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.add_(1)
+            trainer.state.best_model_checkpoint = os.fspath(self.directory / "best" / "checkpoint-2")
+            trainer._load_best_model()  # noqa: SLF001 (the Trainer calls it at the end of a run)
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, best[name]), name)
 
     def test_a_checkpoint_without_the_loaders_state_is_refused(self):
         from isocost.integrations.transformers import Trainer
@@ -144,6 +227,13 @@ class Training(Runs):
                 trainer.train(resume_from_checkpoint=True)
             (checkpoint / "isocost.json").write_text(json.dumps({"global_step": 3, "loader": loader.state_dict()}))
             with self.assertRaisesRegex(ValueError, "is of step 4, and its isocost.json of step 3"):
+                trainer.train(resume_from_checkpoint=os.fspath(checkpoint))
+            with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8, microbatches=2,
+                                    seed=1) as other:
+                len(other)  # It learns from the node what its state belongs to.
+                state = {"global_step": 4, "loader": other.state_dict()}
+            (checkpoint / "isocost.json").write_text(json.dumps(state))
+            with self.assertRaisesRegex(ValueError, "resumes a state of other data or another order"):
                 trainer.train(resume_from_checkpoint=os.fspath(checkpoint))
             (checkpoint / "isocost.json").write_text("{")
             with self.assertRaisesRegex(ValueError, "isocost.json is damaged"):

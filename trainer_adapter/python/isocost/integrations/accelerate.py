@@ -9,13 +9,11 @@ examples/frameworks/accelerated.py has a whole loop. The loader is not given to 
 ranks' samples and moves them to the device itself. Tested with accelerate 1.15.
 """
 
-import logging
 import os
 
 import accelerate
 
-_LOG = logging.getLogger("isocost")
-_TESTED = "1.15"
+from isocost.integrations.versions import note_version
 
 _REFUSED = {
     "DEEPSPEED": "DeepSpeed's engine steps its optimizer by its own count of microbatches",
@@ -29,9 +27,7 @@ def check(accelerator: accelerate.Accelerator) -> None:
 
     They are if it divides them by nothing but the number of ranks, which
     `accelerator.backward(loss * accelerator.num_processes)` undoes, and if each rank trains on samples of its own."""
-    if not accelerate.__version__.startswith(f"{_TESTED}."):
-        _LOG.warning("isocost.integrations.accelerate is tested with accelerate %s, and this is %s", _TESTED,
-                     accelerate.__version__)
+    note_version("accelerate")
     steps = accelerator.gradient_accumulation_steps
     if steps != 1:
         raise ValueError(

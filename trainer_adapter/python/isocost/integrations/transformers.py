@@ -15,13 +15,13 @@ the setting `deepspeed`, DeepSpeed 0.19.
 
 import contextlib
 import copy
-import functools
+import inspect
 import json
 import logging
 import os
 import pathlib
 import time
-from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Optional, Set, Tuple
 
 import safetensors
 import torch
@@ -29,8 +29,19 @@ import transformers
 from transformers.trainer_utils import get_last_checkpoint, speed_metrics
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from isocost.counted import counted
 from isocost.evaluation import evaluate
+from isocost.integrations.trainer_checks import (
+    IGNORED,
+    IGNORED_OF_EVALUATION,
+    check_arguments,
+    check_endless_epochs,
+    check_epochs,
+    check_loader,
+    check_refused,
+    model_parallel,
+    note_ignored,
+)
+from isocost.integrations.versions import TESTED, check_overridden, note_version
 from isocost.iteration import Iteration
 from isocost.loader import DataLoader
 from isocost.microbatches.loss import token_loss
@@ -39,40 +50,8 @@ from isocost.optimizer_steps import Steps
 
 _LOG = logging.getLogger("isocost")
 _STATE_FILE, _TRAINER_FILE = "isocost.json", "trainer_state.json"
-_TESTED = "5.24"
-
-# Settings of TrainingArguments that contradict the loader: the value that they must have, and what to do instead.
-_REFUSED = {
-    "gradient_accumulation_steps": (1, "a batch is a whole step already, and the Trainer would divide its gradient: "
-                                       "give microbatches= or max_tokens= to the loader"),
-    "label_smoothing_factor": (0, "the model's own loss is used, which knows none"),
-    "auto_find_batch_size": (False, "the loader's max_memory= keeps microbatches within the device's memory"),
-    "packing": (False, "the loader packs samples already: batching= of the loader says how"),
-    "padding_free": (False, "the loader packs samples already: batching= of the loader says how"),
-    "assistant_only_loss": (False, "labels are made with the tokens: isocost tokenize --labels says which count"),
-    "enable_jit_checkpoint": (False, "it saves before the optimizer steps, and the loader's state names the next step"),
-}
-# Settings that the loader takes the place of: where they differ from their defaults, a warning says what counts.
-_IGNORED = {
-    "per_device_train_batch_size": "global_batch_size=",
-    "dataloader_drop_last": 'node=isocost.NodeOptions(tail="drop")',
-    "dataloader_num_workers": "workers=",
-    "dataloader_prefetch_factor": "prefetch=",
-    "dataloader_persistent_workers": "nothing: the node's workers stay",
-    "dataloader_multiprocessing_context": "nothing: the node has threads",
-    "dataloader_in_order": "nothing: the order is that of the plan",
-    "train_sampling_strategy": "shuffle=",
-    "completion_only_loss": "isocost tokenize --labels",
-    "max_length": 'max_tokens=, with on_long="truncate"',
-    "dataset_num_proc": "workers=",
-}
-_REFUSED_ARGUMENTS = {
-    "data_collator": "the loader's microbatches are the model's arguments already",
-    "compute_loss_func": 'the loss is the model\'s own, or isocost.token_loss with loss="token_loss" of the loader',
-    "compute_metrics": "evaluation computes the mean loss; its predictions are not kept",
-    "preprocess_logits_for_metrics": "evaluation computes the mean loss; its predictions are not kept",
-}
-
+# Methods of the Trainer that are not public, and that are overridden.
+_NOT_PUBLIC = ("_load_best_model", "_load_from_checkpoint", "_save_checkpoint", "_track_num_input_tokens")
 
 def trainer_class(base: type) -> type:
     """Returns a subclass of a Trainer, transformers.Trainer or a class derived from it, whose `train_dataset` is an
@@ -85,7 +64,10 @@ def trainer_class(base: type) -> type:
     where a setting or argument contradicts a loader, for a loader that is endless or has a layout, of another model
     than the one to train, or made for another number of ranks, and an evaluation's whose epochs end; and from `train`
     for a checkpoint without the loader's state or of another step, and where `max_steps` or `num_train_epochs` exceed
-    the node's epochs."""
+    the node's epochs. Raises ImportError where the base, of another version than the tested one, lacks a method that is
+    overridden, or gives it other arguments."""
+    check_overridden(base, {name: each for name, each in vars(_StepTraining).items()
+                            if inspect.isfunction(each) and (not name.startswith("_") or name in _NOT_PUBLIC)})
     return type(base.__name__, (_StepTraining, base), {"__module__": __name__, "__doc__": base.__doc__})
 
 
@@ -99,9 +81,9 @@ class _StepTraining:
                             "transformers.Trainer itself")
         evaluated = _loaders(options.get("eval_dataset"))
         if loader is not None or evaluated:
-            _check_arguments(options)
+            check_arguments(options)
         if loader is not None and args is not None:
-            _check_settings(args)
+            check_refused(args)
         self._is_trl = any(each.__module__.startswith("trl.") for each in type(self).__mro__)
         eval_dataset = options.get("eval_dataset")
         if self._is_trl:  # whose constructors prepare their data sets, and refuse to go without
@@ -115,23 +97,38 @@ class _StepTraining:
                 self.eval_dataset = eval_dataset
         self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
         for each in [*evaluated, *([] if loader is None else [loader])]:
-            _check_loader(each, self.model, self.accelerator.num_processes)
+            check_loader(each, self.model, self.accelerator.num_processes)
         for each in evaluated:
-            _check_endless_epochs(each)
+            check_endless_epochs(each)
+        if loader is not None or evaluated:
+            self._note_versions()
+        if evaluated:
+            note_ignored(self.args, IGNORED_OF_EVALUATION)
         if loader is None:
             return
         self.train_dataset = _TrainSteps(loader)
+        check_refused(self.args)  # again, since accelerator_config= sets some of them, too
+        note_ignored(self.args, IGNORED)
         self._check_engine()
-        _note_version()
         # The first, so that others see the epoch that it corrects.
         self.callback_handler.callbacks.insert(0, _Epoch(loader))
+
+    def _note_versions(self) -> None:
+        """Warns of versions that are not tested. Raises ImportError where trl's trainer counts tokens otherwise."""
+        for package, is_used in (("transformers", True), ("accelerate", True), ("trl", self._is_trl),
+                                 ("deepspeed", self.is_deepspeed_enabled)):
+            if is_used:
+                note_version(package)
+        if self._is_trl and not (hasattr(self, "_total_train_tokens") and hasattr(self, "_metrics")):
+            raise ImportError("trl's trainer has no _total_train_tokens and _metrics, whose count of tokens isocost "
+                              f"corrects: install trl {TESTED['trl']}, with which it is tested")
 
     def _check_engine(self) -> None:
         """Raises ValueError where what trains, by the settings or by what `accelerate launch` has set, does not know
         steps of several microbatches."""
         tensor_parallel = self.get_tp_size() if self.is_deepspeed_enabled else 1  # type: ignore[attr-defined]
         more = [f"autotp_size = {tensor_parallel}"] if tensor_parallel > 1 else []
-        for name in [*_model_parallel(self.model, self.accelerator), *more]:
+        for name in [*model_parallel(self.model, self.accelerator), *more]:
             raise ValueError(f"{name}: its ranks compute on one batch together, and each process would take one of its "
                              "own: shard over the data-parallel ranks alone (fsdp_size), or leave it out")
         if self.args.n_gpu > 1:
@@ -165,7 +162,7 @@ class _StepTraining:
         loader = self._loader
         if loader is None:
             return super().get_train_dataloader()  # type: ignore[misc]
-        _check_epochs(loader, self.args)
+        check_epochs(loader, self.args)
         return self.train_dataset
 
     def num_examples(self, dataloader: Any) -> int:
@@ -188,6 +185,7 @@ class _StepTraining:
         if isinstance(resume_from_checkpoint, (str, os.PathLike)):
             resume_from_checkpoint = os.fspath(resume_from_checkpoint)
             loader.load_state_dict(_saved_state(pathlib.Path(resume_from_checkpoint)))
+            len(loader)  # The node refuses a state of other data.
         else:
             loader.load_state_dict({**loader.state_dict(), "epoch": 0, "step": 0})
         skips = self.args.ignore_data_skip
@@ -462,6 +460,8 @@ def _load_renamed_weights(model: Any, checkpoint: pathlib.Path) -> None:
     options = {} if sharding is None else {"distributed_config": sharding}
     loaded = type(model).from_pretrained(checkpoint, dtype=model.dtype, **options)
     model.load_state_dict(loaded.state_dict())
+    _LOG.info("%s has weights by other names than the model's, which the Trainer calls missing: they are loaded now",
+              checkpoint)
 
 
 def _saved_names(checkpoint: pathlib.Path) -> Set[str]:
@@ -486,82 +486,6 @@ def _loaders(data: Any) -> List[DataLoader]:
     """Returns the loaders among an evaluation's data sets."""
     found = data.values() if isinstance(data, dict) else [data]
     return [each for each in found if isinstance(each, DataLoader)]
-
-
-def _check_arguments(options: Mapping[str, Any]) -> None:
-    for name, why in _REFUSED_ARGUMENTS.items():
-        if options.get(name) is not None:
-            raise ValueError(f"{name}= cannot be used with an isocost.DataLoader: {why}: leave it out")
-
-
-def _check_loader(loader: DataLoader, model: Any, processes: int) -> None:
-    if loader.model is None:
-        raise ValueError(f"{loader!r} has no model=, so that its microbatches are no arguments of a model: give it the "
-                         "model's directory or name")
-    if loader.layout is not None:
-        raise ValueError(f"{loader!r} has layout {loader.layout.file}, whose stages the Trainer does not know: leave "
-                         "layout= out")
-    if loader.endless:
-        raise ValueError(f"{loader!r}: the Trainer counts epochs, and an endless loader has none: leave endless= out")
-    _check_model(loader.model, model)
-    if loader.world_size != processes:
-        raise ValueError(f"the loader is for {loader.world_size} ranks, and the Trainer has {processes} processes: "
-                         "make the loader after torch.distributed.init_process_group or "
-                         "transformers.TrainingArguments, without rank= and world_size=")
-
-
-def _model_parallel(model: Any, accelerator: Any) -> Iterator[str]:
-    """Yields the settings by which several ranks compute on one batch together: tensor, pipeline, expert, context or
-    sequence parallelism."""
-    for of in (getattr(getattr(model, "config", None), "distributed_config", None),
-               getattr(accelerator, "parallelism_config", None)):
-        for name in ("tp_size", "pp_size", "ep_size", "cp_size", "sp_size"):
-            if (getattr(of, name, None) or 1) > 1:
-                yield f"{name} = {getattr(of, name)}"
-
-
-def _check_endless_epochs(loader: DataLoader) -> None:
-    if loader.epochs > 0:
-        epochs = counted(loader.epochs, "epoch")
-        raise ValueError(f"eval_dataset: {loader!r} ends after {epochs}, and each evaluation takes one: leave epochs= "
-                         "out")
-
-
-def _check_settings(args: Any) -> None:
-    for name, (needed, why) in _REFUSED.items():
-        value = getattr(args, name, needed)
-        if value != needed:
-            raise ValueError(f"{name} = {value!r}: {why}")
-    defaults = {field.name: field.default for field in type(args).__dataclass_fields__.values()}
-    for name, instead in _IGNORED.items():
-        if name in defaults and getattr(args, name) != defaults[name]:
-            _LOG.warning("%s = %r has no effect with an isocost.DataLoader; in its place: %s", name,
-                         getattr(args, name), instead)
-
-
-def _check_model(directory: str, model: Any) -> None:
-    told = json.loads((pathlib.Path(directory) / "config.json").read_text(encoding="utf-8")).get("model_type")
-    trained = getattr(getattr(model, "config", None), "model_type", None)
-    if trained is not None and told is not None and trained != told:
-        raise ValueError(f"model is of type {trained}, and the loader prepares samples for {directory}, of type "
-                         f"{told}: give both the same directory or name")
-
-
-def _check_epochs(loader: DataLoader, args: Any) -> None:
-    if loader.epochs == 0:
-        return
-    wanted = args.max_steps / loader.steps_per_epoch if args.max_steps > 0 else args.num_train_epochs
-    if wanted > loader.epochs:
-        asked = f"max_steps = {args.max_steps}" if args.max_steps > 0 else f"num_train_epochs = {args.num_train_epochs}"
-        raise ValueError(f"{asked} needs {wanted:.4g} epochs of {loader.steps_per_epoch} steps, and the node has "
-                         f"{loader.epochs}: give the loader epochs=0, or more of them")
-
-
-@functools.lru_cache(maxsize=None)
-def _note_version() -> None:
-    if not transformers.__version__.startswith(_TESTED + "."):
-        _LOG.warning("isocost.integrations.transformers is tested with transformers %s, and this is %s", _TESTED,
-                     transformers.__version__)
 
 
 Trainer = trainer_class(transformers.Trainer)

@@ -1,0 +1,140 @@
+"""What the Trainer's settings, model and loader have to agree on, and the settings that a loader takes the place of."""
+
+import json
+import logging
+import pathlib
+from typing import Any, Iterator, Mapping, Tuple
+
+from isocost.counted import counted
+from isocost.loader import DataLoader
+
+_LOG = logging.getLogger("isocost")
+
+# Settings of TrainingArguments that contradict the loader: the value that they must have, and what to do instead.
+REFUSED = {
+    "gradient_accumulation_steps": (1, "a batch is a whole step already, and the Trainer would divide its gradient: "
+                                       "give microbatches= or max_tokens= to the loader"),
+    "label_smoothing_factor": (0, "the model's own loss is used, which knows none"),
+    "auto_find_batch_size": (False, "the loader's max_memory= keeps microbatches within the device's memory"),
+    "packing": (False, "the loader packs samples already: batching= of the loader says how"),
+    "padding_free": (False, "the loader packs samples already: batching= of the loader says how"),
+    "assistant_only_loss": (False, "labels are made with the tokens: isocost tokenize --labels says which count"),
+    "enable_jit_checkpoint": (False, "it saves before the optimizer steps, and the loader's state names the next step"),
+}
+# Settings that the loader takes the place of: where they differ from their defaults, a warning says what counts.
+IGNORED = {
+    "per_device_train_batch_size": "global_batch_size=",
+    "dataloader_drop_last": 'node=isocost.NodeOptions(tail="drop")',
+    "dataloader_num_workers": "workers=",
+    "dataloader_prefetch_factor": "prefetch=",
+    "dataloader_persistent_workers": "nothing: the node's workers stay",
+    "dataloader_multiprocessing_context": "nothing: the node has threads",
+    "dataloader_in_order": "nothing: the order is that of the plan",
+    "train_sampling_strategy": "shuffle=",
+    "completion_only_loss": "isocost tokenize --labels",
+    "max_length": 'max_tokens=, with on_long="truncate"',
+    "dataset_num_proc": "workers=",
+}
+# Those of an evaluation whose data set is a loader.
+IGNORED_OF_EVALUATION = {
+    "per_device_eval_batch_size": "global_batch_size= of the evaluation's loader",
+    "eval_accumulation_steps": "nothing: predictions are not kept",
+}
+REFUSED_ARGUMENTS = {
+    "data_collator": "the loader's microbatches are the model's arguments already",
+    "compute_loss_func": 'the loss is the model\'s own, or isocost.token_loss with loss="token_loss" of the loader',
+    "compute_metrics": "evaluation computes the mean loss; its predictions are not kept",
+    "preprocess_logits_for_metrics": "evaluation computes the mean loss; its predictions are not kept",
+}
+
+
+def check_arguments(options: Mapping[str, Any]) -> None:
+    for name, why in REFUSED_ARGUMENTS.items():
+        if options.get(name) is not None:
+            raise ValueError(f"{name}= cannot be used with an isocost.DataLoader: {why}: leave it out")
+
+
+def check_loader(loader: DataLoader, model: Any, processes: int) -> None:
+    if loader.model is None:
+        raise ValueError(f"{loader!r} has no model=, so that its microbatches are no arguments of a model: give it the "
+                         "model's directory or name")
+    if loader.layout is not None:
+        raise ValueError(f"{loader!r} has layout {loader.layout.file}, whose stages the Trainer does not know: leave "
+                         "layout= out")
+    if loader.endless:
+        raise ValueError(f"{loader!r}: the Trainer counts epochs, and an endless loader has none: leave endless= out")
+    _check_model(loader.model, model)
+    if loader.world_size != processes:
+        raise ValueError(f"the loader is for {loader.world_size} ranks, and the Trainer has {processes} processes: "
+                         "make the loader after torch.distributed.init_process_group or "
+                         "transformers.TrainingArguments, without rank= and world_size=")
+
+
+def model_parallel(model: Any, accelerator: Any) -> Iterator[str]:
+    """Yields the settings by which several ranks compute on one batch together: tensor, pipeline, expert, context or
+    sequence parallelism."""
+    for of in (getattr(getattr(model, "config", None), "distributed_config", None),
+               getattr(accelerator, "parallelism_config", None)):
+        for name in ("tp_size", "pp_size", "ep_size", "cp_size", "sp_size"):
+            if (getattr(of, name, None) or 1) > 1:
+                yield f"{name} = {getattr(of, name)}"
+
+
+def check_endless_epochs(loader: DataLoader) -> None:
+    if loader.epochs > 0:
+        epochs = counted(loader.epochs, "epoch")
+        raise ValueError(f"eval_dataset: {loader!r} ends after {epochs}, and each evaluation takes one: leave epochs= "
+                         "out")
+
+
+def check_refused(args: Any) -> None:
+    """Raises ValueError for a setting that contradicts a loader."""
+    for name, (needed, why) in REFUSED.items():
+        value = getattr(args, name, needed)
+        if value != needed:
+            raise ValueError(f"{name} = {value!r}: {why}")
+
+
+def note_ignored(args: Any, settings: Mapping[str, str]) -> None:
+    """Warns of settings that a loader takes the place of."""
+    defaults = {field.name: field.default for field in type(args).__dataclass_fields__.values()}
+    for name, instead in settings.items():
+        if name in defaults and getattr(args, name) != defaults[name]:
+            _LOG.warning("%s = %r has no effect with an isocost.DataLoader; in its place: %s", name,
+                         getattr(args, name), instead)
+
+
+def _check_model(directory: str, model: Any) -> None:
+    """Raises ValueError where the loader prepares samples for a model of another type, with other placeholders or with
+    other patches than the one to train."""
+    config = getattr(model, "config", None)
+    if config is None:
+        return
+    prepared = json.loads((pathlib.Path(directory) / "config.json").read_text(encoding="utf-8"))
+    trained = config.to_dict()
+    for key, theirs, ours in _told_by_both(trained, prepared):
+        if theirs != ours:
+            raise ValueError(f"the model's {key} is {theirs}, and the loader prepares samples for {directory}, whose "
+                             f"{key} is {ours}: give both the same directory or name")
+
+
+def _told_by_both(trained: Mapping[str, Any], prepared: Mapping[str, Any]) -> Iterator[Tuple[str, Any, Any]]:
+    """Yields the keys that decide what a microbatch holds and that both configurations have, with their values."""
+    for key in ("model_type", "image_token_id", "video_token_id", "audio_token_id", "image_token_index",
+                "audio_token_index", "vision_start_token_id"):
+        if trained.get(key) is not None and prepared.get(key) is not None:
+            yield key, trained[key], prepared[key]
+    for key in ("patch_size", "spatial_merge_size", "temporal_patch_size"):
+        theirs, ours = ((config.get("vision_config") or {}).get(key) for config in (trained, prepared))
+        if theirs is not None and ours is not None:
+            yield f"vision_config.{key}", theirs, ours
+
+
+def check_epochs(loader: DataLoader, args: Any) -> None:
+    if loader.epochs == 0:
+        return
+    wanted = args.max_steps / loader.steps_per_epoch if args.max_steps > 0 else args.num_train_epochs
+    if wanted > loader.epochs:
+        asked = f"max_steps = {args.max_steps}" if args.max_steps > 0 else f"num_train_epochs = {args.num_train_epochs}"
+        raise ValueError(f"{asked} needs {wanted:.4g} epochs of {loader.steps_per_epoch} steps, and the node has "
+                         f"{loader.epochs}: give the loader epochs=0, or more of them")
