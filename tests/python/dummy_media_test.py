@@ -151,6 +151,19 @@ class OfOneMicrobatch(ShardTest):
         self.check("qwen2_audio", shards, lambda name: "audio_tower" in name or "multi_modal_projector" in name,
                    "input_features", loss="token_loss")
 
+    def test_the_log_says_once_how_large_a_dummy_is(self):
+        text = write_shards(self.directory / "text", 8, lambda i: False)
+        for family, told in (("qwen2_vl", ("image gets a dummy of 1 token,", "video gets a dummy of 1 token,")),
+                             ("llava", ("image gets a dummy of 64 tokens,",))):
+            directory = model_directories.make(self.directory / f"told_{family}", family)
+            with self.assertLogs("isocost", "INFO") as logs, isocost.DataLoader(
+                    text, model=directory, global_batch_size=4, microbatches=1, dummy_media="always") as loader:
+                self.assertEqual([len(microbatch.sample_ids) for microbatch in loader], [4, 4])
+            lines = [line for line in logs.output if "dummy_media: a microbatch that lacks the modality" in line]
+            self.assertEqual(len(lines), len(told), lines)
+            for line, expected in zip(sorted(lines), told):
+                self.assertIn(expected, line)
+
     def test_always_needs_a_model(self):
         done = subprocess.run([PROGRAM, "serve", "--data", self.pictures, "--dummy-media", "always"],
                               capture_output=True, text=True, timeout=TIMEOUT, check=False)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "loader/node/internal/correction_file.h"
 #include "loader/plan/planner.h"
 
@@ -56,6 +57,20 @@ void StepSource::make_dummies() {
   for (const Modality modality : {Modality::kImage, Modality::kVideo, Modality::kAudio}) {
     std::optional<DummySample> dummy = parts_.recipe.dummy(modality, pool);
     if (dummy) dummies_.push_back(step_sample(*std::move(dummy)));
+  }
+}
+
+// Says once of each modality what stands in for it.
+void StepSource::note_dummies(const SealedStep& sealed) {
+  for (const StepSample& dummy : sealed.dummies) {
+    const Modality modality = dummy.parts.front().modality;
+    if ((noted_dummies_ & bit_of(modality)) != 0) continue;
+    noted_dummies_ |= bit_of(modality);
+    const std::int64_t tokens = dummy.load[CostModule::kLlm].units;
+    log(parts_.log, LogLevel::kInfo,
+        "dummy_media: a microbatch that lacks the modality " +
+            std::string(modality_name(modality)) + " gets a dummy of " + counted(tokens, "token") +
+            ", so that every rank runs the encoder");
   }
 }
 
@@ -131,6 +146,7 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
     return plan_step(input, model, plan_options_, parts_.layout.get());
   }));
   sealed->take_dummies(dummies_);
+  note_dummies(*sealed);
   sealed->count_readers();
   sealed->plan_seconds = seconds_between(started, parts_.clock());
   sealed->profile_wanted = reprofiling_.should_ask();

@@ -63,6 +63,7 @@ class StepSource {
  private:
   void restore_received() ISOCOST_EXCLUDES(mutex_);
   void make_dummies();
+  void note_dummies(const SealedStep& sealed);
   PlanInput plan_input(const SealedStep& step) const;
 
   const NodeParts& parts_;
@@ -74,6 +75,7 @@ class StepSource {
   Reprofiling reprofiling_;
   std::uint64_t steps_sealed_ = 0;
   std::vector<StepSample> dummies_;  // see Recipe::dummy; none where no plan needs them
+  ModalitySet noted_dummies_ = 0;    // modalities of which the log has said so
   std::string restored_;             // the last state that was received and tried
   Mutex mutex_;
   std::string received_ ISOCOST_GUARDED_BY(mutex_);

@@ -239,22 +239,25 @@ def _check_own_loss(since: Optional[Tuple[int, int]], family: str) -> None:
 
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
     """Returns the arguments that have a value for each token as rows of equal length, with the mask of these values."""
-    import torch
-
     longest = -(-max(lengths, default=0) // how.multiple) * how.multiple
     # The first row of M-RoPE counts within samples, which the mask separates already.
     positions = _without_text_row(arguments[POSITION_IDS])
-    at = torch.arange(longest, device=positions.device)
-    own = torch.tensor(lengths, device=positions.device)[:, None]
-    mask = at < own if how.side == "right" else at >= longest - own
 
     def rows(packed: Any, value: int) -> Any:
-        """Turns [..., 1, tokens] into [..., samples, longest]."""
-        padded = packed.new_full((*packed.shape[:-2], *mask.shape), value)
-        padded[..., mask] = packed[..., 0, :]
+        """Turns [..., 1, tokens] into [..., samples, longest]. Sample by sample: an operation on all of them would wake
+        torch's threads beside those that decode, and one by a mask would wait for the device."""
+        padded = packed.new_empty((*packed.shape[:-2], len(lengths), longest))
+        begin = 0
+        for i, length in enumerate(lengths):
+            filled = 0 if how.side == "right" else longest - length
+            padded[..., i, :filled] = value
+            padded[..., i, filled:filled + length] = packed[..., 0, begin:begin + length]
+            padded[..., i, filled + length:] = value
+            begin += length
         return padded
 
-    result = {POSITION_IDS: rows(positions, 0), "attention_mask": mask.long()}
+    tokens = sum(lengths)
+    result = {POSITION_IDS: rows(positions, 0), "attention_mask": rows(positions.new_ones((1, tokens)), 0)}
     for name, filling in ((INPUT_IDS, 0), (LABELS, IGNORED_LABEL)):
         if name in arguments:
             result[name] = rows(arguments[name], filling)
