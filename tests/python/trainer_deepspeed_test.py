@@ -15,8 +15,8 @@ if not MISSING:
 FAMILY = "qwen2_5_vl"  # two microbatches a rank and step
 
 
-@unittest.skipUnless(importlib.util.find_spec("deepspeed"), "deepspeed is not installed: DS_BUILD_OPS=0 pip install "
-                                                            "--no-build-isolation deepspeed, beside torch 2")
+@unittest.skipUnless(importlib.util.find_spec("deepspeed"),
+                     "deepspeed is not installed: ./run test --torch2 --deepspeed has it")
 class Zero(Runs):
     @classmethod
     def setUpClass(cls):
