@@ -185,7 +185,7 @@ class _StepTraining:
         if isinstance(resume_from_checkpoint, (str, os.PathLike)):
             resume_from_checkpoint = os.fspath(resume_from_checkpoint)
             loader.load_state_dict(_saved_state(pathlib.Path(resume_from_checkpoint)))
-            len(loader)  # The node refuses a state of other data.
+            _ = loader.steps_per_epoch  # The node is asked, which refuses a state of other data.
         else:
             loader.load_state_dict({**loader.state_dict(), "epoch": 0, "step": 0})
         skips = self.args.ignore_data_skip
