@@ -32,8 +32,9 @@ class Watch(transformers.TrainerCallback):
 
 def settings_of(output, settings_class=transformers.TrainingArguments, **more):
     """Those of the loop in `plain`, and more."""
-    return settings_class(output, optim="sgd", learning_rate=RATE, lr_scheduler_type="constant", max_grad_norm=CLIP,
-                          logging_steps=1, report_to=[], disable_tqdm=True, use_cpu=True, seed=0, bf16=False, **more)
+    return settings_class(output, **{"optim": "sgd", "learning_rate": RATE, "lr_scheduler_type": "constant",
+                                     "max_grad_norm": CLIP, "logging_steps": 1, "report_to": [], "disable_tqdm": True,
+                                     "use_cpu": True, "seed": 0, "bf16": False, **more})
 
 
 def zero(stage):
@@ -53,11 +54,13 @@ def settings_of_trainer(arguments):
         import trl
 
         settings_class = trl.SFTConfig
+    adam = {"optim": "adamw_torch", "learning_rate": RATE / 50} if arguments.adam else {}
     return settings_of(
         arguments.output, settings_class, num_train_epochs=arguments.epochs, save_strategy="steps", save_steps=2,
         eval_strategy="steps" if arguments.held_out else "no", eval_steps=3,
         activation_checkpointing=arguments.checkpointing, include_num_input_tokens_seen="all",
-        save_only_model=arguments.sharded, deepspeed=zero(arguments.zero) if arguments.zero else None)
+        save_only_model=arguments.sharded, fsdp=arguments.fsdp,
+        deepspeed=zero(arguments.zero) if arguments.zero else None, **adam)
 
 
 def trainer_of(arguments, settings, model, train, held_out):
@@ -109,6 +112,17 @@ def plain(model, train, held_out=None, epochs=2):
                 say(step=done, eval_loss=found.loss, samples=found.samples)
 
 
+def shard_on_cpus(settings):
+    """Makes accelerate follow the settings `fsdp` on CPUs, where it passes over them: its code is the one that runs on
+    several GPUs, the device and the process group stay."""
+    import accelerate
+
+    assert settings.device.type == "cpu"
+    state = accelerate.PartialState()
+    assert state.distributed_type == accelerate.DistributedType.MULTI_CPU
+    state.distributed_type = accelerate.DistributedType.MULTI_GPU
+
+
 def init_group(arguments):
     if arguments.zero:
         import deepspeed
@@ -130,16 +144,21 @@ def main():
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--token-loss", action="store_true")
+    parser.add_argument("--evaluates", action="store_true", help="the model in float64, instead of training")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--lora", action="store_true")
     parser.add_argument("--trl", action="store_true", help="its SFTTrainer")
     parser.add_argument("--zero", type=int, help="stage of DeepSpeed")
     parser.add_argument("--sharded", action="store_true", help="the model's layers, over all ranks")
+    parser.add_argument("--adam", action="store_true", help="in the Trainer")
+    parser.add_argument("--fsdp", action="store_true", help="the Trainer's own setting")
     arguments = parser.parse_args()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         init_group(arguments)
     # Before the model, whose weights from_pretrained makes sharded where the settings ask for ZeRO 3.
     settings = None if arguments.plain else settings_of_trainer(arguments)
+    if arguments.fsdp:
+        shard_on_cpus(settings)
     sharding = {}
     if arguments.sharded:
         from transformers.distributed import DistributedConfig
@@ -160,7 +179,9 @@ def main():
         if arguments.held_out:
             held_out = isocost.DataLoader(arguments.held_out, model=arguments.model, global_batch_size=4,
                                           microbatches=1, shuffle=False, loss=loss)
-        if arguments.plain:
+        if arguments.evaluates:
+            trainer_of(arguments, settings, model.double(), train, held_out).evaluate()
+        elif arguments.plain:
             plain(model, train, held_out, arguments.epochs)
         else:
             trainer_of(arguments, settings, model, train, held_out).train(resume_from_checkpoint=arguments.resume)

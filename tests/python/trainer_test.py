@@ -39,6 +39,13 @@ class Training(Runs):
         plain = self.run_with("qwen2_5_vl", "--plain")
         self.assert_equal(self.run_with("qwen2_5_vl", "--token-loss", output="token_loss"), plain)
 
+    def test_a_float64_model_has_one_evaluation_on_any_number_of_ranks(self):
+        # The loss of transformers' models themselves is computed in float32.
+        [one, two, three] = (self.run_with("qwen2_5_vl", "--evaluates", "--token-loss", ranks=ranks).evaluated[0]
+                             for ranks in (1, 2, 3))
+        self.assertAlmostEqual(two / one, 1, delta=1e-9)
+        self.assertAlmostEqual(three / one, 1, delta=1e-9)
+
     def test_an_epoch_that_is_left_early_is_told_and_the_next_one_follows(self):
         from isocost.integrations.transformers import Trainer
 
