@@ -132,7 +132,8 @@ struct Buffer::Shelf {
   }
 
   std::int64_t most_kept() const ISOCOST_REQUIRES(mutex) {
-    return fit == BlockFit::kLoose ? std::min(keep_bytes, largest) : keep_bytes;
+    if (fit == BlockFit::kClose) return keep_bytes;
+    return std::min(keep_bytes, std::max<std::int64_t>(2 * largest - in_use, 0));
   }
 
   // Takes out blocks of the classes that were not requested for the longest time, until `bytes`
@@ -153,7 +154,7 @@ struct Buffer::Shelf {
 
   // Returns the smallest kept block that fits, marked as used.
   std::optional<Block> take_kept(std::int64_t capacity) {
-    const std::int64_t most = fit == BlockFit::kLoose ? 2 * capacity : capacity;
+    const std::int64_t most = fit == BlockFit::kLoose ? 4 * capacity : capacity;
     const MutexLock lock(mutex);
     ++asks;
     largest = std::max(largest, capacity);

@@ -42,8 +42,9 @@ class Buffer {
 /// Rules for the kept block that a BufferPool may return for a size.
 enum class BlockFit : std::uint8_t {
   kClose,  ///< At most an eighth of a block is unused.
-  kLoose,  ///< At most half of a block is unused, and no more is kept than the largest block that
-           ///< was requested: where sizes vary, two or three blocks serve them all.
+  kLoose,  ///< At most three quarters of a block are unused, and what is kept and in use is no more
+           ///< than two of the largest block that was requested, or what is in use alone: where
+           ///< sizes vary, two or three blocks serve them all.
 };
 
 /// Recycles buffers and counts the bytes in use. It limits the bytes kept for reuse (`keep_bytes`):

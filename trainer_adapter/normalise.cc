@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer_adapter/internal/pixel_arithmetic.h"
+#include "trainer_adapter/internal/written_once.h"
 
 namespace isocost {
 namespace {
@@ -94,6 +95,17 @@ void normalise_picture(const std::uint8_t* patches, const PictureLayout& layout,
   }
 }
 
+// Copies each run of `length` values `copies` times.
+void repeat_runs(const std::vector<float>& values, std::size_t length, std::size_t copies,
+                 std::vector<float>& into) {
+  float* to = into.data();
+  for (std::size_t first = 0; first < values.size(); first += length) {
+    for (std::size_t copy = 0; copy < copies; ++copy) {
+      to = std::copy_n(values.data() + first, length, to);
+    }
+  }
+}
+
 }  // namespace
 
 PixelValues::PixelValues(PixelTable table, const std::optional<PixelArithmetic>& arithmetic)
@@ -135,6 +147,10 @@ void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
   check_sizes(rows.size(), patch_bytes, into.size(), kChannels * channel * frames.copies);
   if (rows.empty()) return;
   std::vector<float> patch(kChannels * channel);
+  const bool repeats = frames.copies != 1;
+  std::vector<float> repeated(repeats ? patch.size() * frames.copies : 0);
+  const std::vector<float>& whole = repeats ? repeated : patch;
+  const WrittenOnce result(WrittenOnce::pays_past_caches(into.size_bytes()));
   float* to = into.data();
   for (std::size_t at = 0; at + patch_bytes <= rows.size() && patch_bytes > 0; at += patch_bytes) {
     for (std::size_t frame = 0; frame < frames.given; ++frame) {
@@ -142,11 +158,9 @@ void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
       values.of(rows.data() + at + frame * frame_bytes, pixels,
                 {red, red + channel, red + 2 * channel});
     }
-    for (std::size_t first = 0; first < patch.size(); first += pixels) {
-      for (std::size_t copy = 0; copy < frames.copies; ++copy) {
-        to = std::copy_n(patch.data() + first, pixels, to);
-      }
-    }
+    if (repeats) repeat_runs(patch, pixels, frames.copies, repeated);
+    result.write(whole.data(), whole.size(), to);
+    to += whole.size();
   }
 }
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import unittest.mock
 
@@ -287,6 +288,22 @@ class Once(unittest.TestCase):
         self.store.add("a/asked", 1)  # by a process that was killed
         with self.assertRaisesRegex(TimeoutError, "within 0.2 s"):
             once(self.store, "a", 0.2, self.fail)
+
+    def test_a_lost_store_is_no_late_process(self):
+        from torch import distributed
+
+        serving = subprocess.Popen([sys.executable, "-c", """
+from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+print(store.port, flush=True)
+input()
+"""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(serving.communicate)
+        store = distributed.TCPStore("127.0.0.1", int(serving.stdout.readline()), is_master=False)
+        store.add("a/asked", 1)
+        threading.Timer(1, serving.kill).start()
+        with self.assertRaisesRegex(ConnectionError, "^the store of torch.distributed was lost: "):
+            once(store, "a", 60, self.fail)
 
     def test_hosts_take_the_commit_of_the_first(self):
         def found_on(host, commits):

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +18,7 @@
 #include "base/output_file.h"
 #include "base/random.h"
 #include "base/scratch_directory.h"
+#include "trainer_adapter/internal/written_once.h"
 
 namespace isocost {
 namespace {
@@ -93,6 +96,25 @@ TEST_P(EachTarget, GivesTheTableToTheBitForAnyNumberOfPixels) {
   }
 }
 
+TEST_P(EachTarget, WritesAnyNumberOfValuesToAnyPlacePastTheCaches) {
+  constexpr std::size_t kMost = 40;
+  std::vector<float> from(kMost);
+  for (std::size_t i = 0; i < kMost; ++i) from[i] = static_cast<float>(i + 1);
+  for (std::size_t first = 1; first <= 16; ++first) {
+    for (std::size_t values = 0; values <= kMost; ++values) {
+      std::vector<float> to(first + values + 1, -1);
+      {
+        const WrittenOnce result(/*past_caches=*/true);
+        result.write(from.data(), values, to.data() + first);
+      }
+      ASSERT_TRUE(std::equal(to.begin() + static_cast<std::ptrdiff_t>(first), to.end() - 1,
+                             from.begin(), from.begin() + static_cast<std::ptrdiff_t>(values)));
+      ASSERT_EQ(to[first - 1], -1);
+      ASSERT_EQ(to.back(), -1);
+    }
+  }
+}
+
 TEST(PixelValues, AreComputedForKnownProcessorsWhereMultiplicationAndAdditionAreFused) {
   if (!has_fused_multiplication()) GTEST_SKIP() << "this processor does not fuse them";
   for (const PixelArithmetic& arithmetic : kProcessors) {
@@ -134,6 +156,28 @@ TEST(NormalisePixels, PutsChannelsApartAndRepeatsThem) {
       into, testing::ElementsAre(0, 5, 0, 5, 128.5, 133.5, 128.5, 133.5, 257, 262, 257, 262, 127.5,
                                  1.5, 127.5, 1.5, 255, 130, 255, 130, 382.5, 258.5, 382.5, 258.5));
   normalise_pixels({}, 2, PixelValues(table), {.copies = 2}, {});
+}
+
+TEST(NormalisePixels, GivesALargeResultAsManySmallOnes) {
+  constexpr std::size_t kPixels = 196;
+  constexpr std::size_t kPatches = 1200;  // 5.6 MB, which may go past the caches
+  Random random(1);
+  std::vector<std::uint8_t> rows(kPatches * 3 * kPixels);
+  for (std::uint8_t& byte : rows) byte = static_cast<std::uint8_t>(random.next() >> 56);
+  const PixelValues values(table_of(kProcessors[0]), kProcessors[0]);
+  for (const std::size_t copies : {1U, 2U}) {
+    const std::size_t patch = 3 * kPixels * copies;
+    std::vector<float> whole(kPatches * patch);
+    normalise_pixels(rows, kPixels, values, {.given = 1, .copies = copies}, whole);
+    std::vector<float> one(patch);
+    for (std::size_t i = 0; i < kPatches; ++i) {
+      normalise_pixels(std::span(rows).subspan(i * 3 * kPixels, 3 * kPixels), kPixels, values,
+                       {.given = 1, .copies = copies}, one);
+      ASSERT_TRUE(std::equal(one.begin(), one.end(),
+                             whole.begin() + static_cast<std::ptrdiff_t>(i * patch)))
+          << i;
+    }
+  }
 }
 
 TEST(NormalisePixels, PutsTheFramesOfAPatchOneAfterAnother) {

@@ -1,10 +1,11 @@
 """Work that one of the processes that train together does for the others."""
 
-import datetime
 import json
 import pathlib
 import socket
 from typing import Any, Callable
+
+from isocost.job.store_wait import came
 
 _BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
 # Errors that the other processes raise as the first one does. In place of others they raise RuntimeError.
@@ -19,14 +20,13 @@ def once(store: Any, key: str, timeout_s: float, work: Callable[[], str]) -> str
     Args:
         store: of torch.distributed, which all these processes have.
         key: a name for the work that all of them give, and that nothing else in the store has.
-    Raises: what `work` raises, at every process; TimeoutError where the first process does not end it in time.
+    Raises: what `work` raises, at every process; TimeoutError where the first process does not end it in time;
+        ConnectionError where the store is lost meanwhile, as when the process that has it ends.
     """
     if store.add(f"{key}/asked", 1) == 1:
         return _told_to_others(store, key, work)
-    try:
-        store.wait([key], datetime.timedelta(seconds=timeout_s))
-    except RuntimeError as error:
-        raise TimeoutError(f"another process did not end it within {timeout_s:g} s") from error
+    if not came(store, key, timeout_s):
+        raise TimeoutError(f"another process did not end it within {timeout_s:g} s")
     told = json.loads(store.get(key))
     if "error" not in told:
         return str(told["result"])

@@ -7,6 +7,8 @@ import json
 import os
 from typing import Any, Callable, Counter, Dict, Mapping, NamedTuple, Optional
 
+from isocost.job.store_wait import came
+
 
 class Process(NamedTuple):
     """This process among those that train together."""
@@ -89,7 +91,8 @@ class EndpointExchange:
         endpoint. The others block until they learn both through the process group's store, or a store at MASTER_ADDR.
 
         Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
-        `timeout_s` seconds, and RuntimeError where no store can be found or a rank is on another host than the node.
+        `timeout_s` seconds, ConnectionError where the store is lost meanwhile, and RuntimeError where no store can be
+        found or a rank is on another host than the node.
         """
         if here.world_size == 1:
             return Node(host(), dict(settings))
@@ -102,11 +105,8 @@ class EndpointExchange:
                 raise
             store.set(key, json.dumps({"ranks": here.world_size, "endpoint": endpoint, "settings": dict(settings)}))
             return Node(endpoint, dict(settings))
-        try:
-            store.wait([key], datetime.timedelta(seconds=timeout_s))
-        except RuntimeError as error:
-            raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?") \
-                from error
+        if not came(store, key, timeout_s):
+            raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?")
         return _checked_node(json.loads(store.get(key)), here)
 
     def store(self, here: Process, timeout_s: float) -> Any:
