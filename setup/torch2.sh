@@ -13,7 +13,7 @@ targets=(torch_tests isocost_python isocost isocost-lab)
 kind=
 case "${1:-}" in
   --newest)
-    set -- -R '^python_(audio_model|batching|dummy_media|finetune|frameworks|hub_names|huggingface|model|model_images|model_layout|model_profile|model_video|packed_rows|tokenize|trainer|trainer_fsdp|trainer_processor|trainer_trl|whisper_model)_test$' "${@:2}"
+    set -- -R '^python_(audio_model|batching|dummy_media|finetune|frameworks|hub_names|huggingface|model|model_images|model_layout|model_profile|model_video|packed_rows|tokenize|trainer|trainer_fsdp|trainer_loss|trainer_mixtures|trainer_processor|trainer_trl|whisper_model)_test$' "${@:2}"
     kind=newest
     ;;
   --deepspeed)

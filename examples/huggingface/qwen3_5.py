@@ -17,7 +17,7 @@ MODEL = "Qwen3.5-4B"  # a directory, or a name on the hub such as "Qwen/Qwen3.5-
 settings, = transformers.HfArgumentParser(transformers.TrainingArguments).parse_args_into_dataclasses()
 model = transformers.AutoModelForImageTextToText.from_pretrained(MODEL, dtype=torch.float32)  # see --bf16
 train = isocost.DataLoader("data/train", model=MODEL, global_batch_size=16, max_tokens=16384)
-held_out = isocost.DataLoader("data/eval", model=MODEL, global_batch_size=16, shuffle=False)
+held_out = isocost.DataLoader("data/eval", model=MODEL, global_batch_size=16, max_tokens=16384, shuffle=False)
 trainer = Trainer(model, settings, train_dataset=train, eval_dataset=held_out,
                   processing_class=transformers.AutoProcessor.from_pretrained(MODEL))
 trainer.train(resume_from_checkpoint=last_checkpoint(settings.output_dir))

@@ -40,7 +40,8 @@ Status validate_counts(const PlanOptions& options) {
   if (options.global_batch_size < least) {
     return Error(ErrorCode::kInvalidArgument, field + counted(options.ranks, "rank") + " × " +
                                                   counted(microbatches, "microbatch") +
-                                                  " need at least " + std::to_string(least));
+                                                  " need at least " + std::to_string(least) +
+                                                  ": give a larger one, or fewer microbatches");
   }
   const bool chosen = options.fixed_microbatches() == 0;
   if (!chosen && options.global_batch_size > kMostMeanSamples * least) {

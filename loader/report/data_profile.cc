@@ -283,7 +283,8 @@ Status DataProfileOptions::validate() const {
     return Error(ErrorCode::kInvalidArgument,
                  "global_batch_size = " + std::to_string(global_batch_size) + ": " +
                      counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
-                     " need at least " + std::to_string(ranks * microbatches));
+                     " need at least " + std::to_string(ranks * microbatches) +
+                     ": give a larger one, or fewer microbatches");
   }
   return validate_recipe(recipe);
 }

@@ -17,6 +17,20 @@ def say(**line):
     print(json.dumps(line), flush=True)
 
 
+class OwnLoss(transformers.Trainer):
+    """As transformers documents a loss of one's own: a mean, or a sum over the items of the batch."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        labels = inputs.pop("labels")
+        outputs = model(**inputs)
+        logits, targets = outputs.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+        loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+        loss = loss / ((targets >= 0).sum() if num_items_in_batch is None else num_items_in_batch)
+        if self.args.average_tokens_across_devices:
+            loss = loss * self.accelerator.num_processes
+        return (loss, outputs) if return_outputs else loss
+
+
 class Watch(transformers.TrainerCallback):
     def __init__(self, dies_after=None):
         self.dies_after = dies_after
@@ -74,6 +88,9 @@ def trainer_of(arguments, settings, model, train, held_out):
         more["processing_class"] = transformers.AutoTokenizer.from_pretrained(arguments.model)
         if arguments.lora:
             more["peft_config"] = adapters()
+
+    if arguments.own_loss:
+        base = trainer_class(OwnLoss)
 
     class Watched(base):
         def training_step(self, model, inputs, *rest):
@@ -145,6 +162,7 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--token-loss", action="store_true")
     parser.add_argument("--evaluates", action="store_true", help="the model in float64, instead of training")
+    parser.add_argument("--own-loss", action="store_true", help="a compute_loss of the trainer")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--lora", action="store_true")
     parser.add_argument("--trl", action="store_true", help="its SFTTrainer")

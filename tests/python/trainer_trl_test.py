@@ -27,6 +27,9 @@ class Adapted(Runs):
             self.assert_equal(found, plain)
             self.assertEqual(found.tokens, plain.tokens)
             self.assertEqual(found.trl_tokens, plain.tokens)
+            for logged in found.evaluations:  # has what trl measures of an evaluation, and nothing of training
+                self.assertIn("eval_mean_token_accuracy", logged)
+                self.assertNotIn("mean_token_accuracy", logged)
 
     def test_low_rank_adapters_of_trl(self):
         plain = self.run_with("qwen2_5_vl", "--lora", "--plain")

@@ -24,13 +24,15 @@ STEPS, DIES_AFTER, SAVED = 12, 5, 4  # of two epochs; a run that dies has saved 
 
 
 class Lines:
-    """What a run printed: losses, norms of gradients, losses of evaluations, and samples, each by its step."""
+    """What a run printed: losses, norms of gradients, losses of evaluations, and samples, each by its step; and what it
+    logged of evaluations."""
 
     def __init__(self, text):
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-        self.losses, self.norms, self.evaluated, self.epochs, self.tokens, self.trl_tokens = (
+        self.losses, self.norms, self.evaluated, self.epochs, self.tokens, self.trl_tokens, self.auxiliary = (
             {line["step"]: line[name] for line in lines if name in line}
-            for name in ("loss", "grad_norm", "eval_loss", "epoch", "num_input_tokens_seen", "num_tokens"))
+            for name in ("loss", "grad_norm", "eval_loss", "epoch", "num_input_tokens_seen", "num_tokens", "aux_loss"))
+        self.evaluations = [line for line in lines if "eval_loss" in line]
         self.samples = {}
         for line in lines:
             if "ids" in line:

@@ -303,7 +303,8 @@ TEST(NodeOptions, NamesFieldValueAndRange) {
   EXPECT_EQ(options.validate().error().message(), "ranks = -1: allowed are 0 to 100000");
   options.plan.ranks = 32;
   EXPECT_EQ(options.validate().error().message(),
-            "global_batch_size = 64: 32 ranks × 4 microbatches need at least 128");
+            "global_batch_size = 64: 32 ranks × 4 microbatches need at least 128: give a larger "
+            "one, or fewer microbatches");
   options.plan.ranks = 2;
   options.plan.global_batch_size = 1'000'000;
   EXPECT_EQ(

@@ -199,7 +199,10 @@ TEST_F(DataProfileTest, GpuHours) {
 
 TEST_F(DataProfileTest, RefusesWhatCannotBeDone) {
   options_.ranks = 9;
-  EXPECT_EQ(refusal(), "global_batch_size = 16: 9 ranks × 2 microbatches need at least 18");
+  EXPECT_EQ(
+      refusal(),
+      "global_batch_size = 16: 9 ranks × 2 microbatches need at least 18: give a larger one, or "
+      "fewer microbatches");
   options_.ranks = 0;
   EXPECT_EQ(refusal(), "ranks = 0: allowed are 1 to 100000");
   options_.ranks = 2;

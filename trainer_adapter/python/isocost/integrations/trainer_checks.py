@@ -1,5 +1,6 @@
 """What the Trainer's settings, model and loader have to agree on, and the settings that a loader takes the place of."""
 
+import inspect
 import json
 import logging
 import pathlib
@@ -34,6 +35,15 @@ IGNORED = {
     "completion_only_loss": "isocost tokenize --labels",
     "max_length": 'max_tokens=, with on_long="truncate"',
     "dataset_num_proc": "workers=",
+    "truncation_mode": 'on_long="truncate", which keeps the beginning',
+    "pad_to_multiple_of": "batching=isocost.Padded(multiple=)",
+    "chat_template_path": "the template of the directory that isocost tokenize took",
+    "eos_token": "the tokens of the directory that isocost tokenize took",
+    "pad_token": "the tokens of the directory that isocost tokenize took",
+    "dataset_text_field": "the records that isocost make-shards took",
+    "data_seed": "seed=",
+    "label_names": "nothing: microbatches have the model's names",
+    "length_column_name": "nothing: the plan knows costs",
 }
 # Those of an evaluation whose data set is a loader.
 IGNORED_OF_EVALUATION = {
@@ -45,6 +55,7 @@ REFUSED_ARGUMENTS = {
     "compute_loss_func": 'the loss is the model\'s own, or isocost.token_loss with loss="token_loss" of the loader',
     "compute_metrics": "evaluation computes the mean loss; its predictions are not kept",
     "preprocess_logits_for_metrics": "evaluation computes the mean loss; its predictions are not kept",
+    "formatting_func": "samples were made of records when they were written: isocost tokenize says how",
 }
 
 
@@ -52,6 +63,39 @@ def check_arguments(options: Mapping[str, Any]) -> None:
     for name, why in REFUSED_ARGUMENTS.items():
         if options.get(name) is not None:
             raise ValueError(f"{name}= cannot be used with an isocost.DataLoader: {why}: leave it out")
+
+
+def check_base(trainer: type, mixin: type) -> None:
+    """Raises ValueError for a trainer whose batches or losses are not a loader's.
+
+    Args:
+        mixin: the class that calls the compute_loss of the classes after it."""
+    of_trl = [each for each in trainer.__mro__ if each.__module__.startswith("trl.")]
+    if of_trl and not any(each.__name__ == "SFTTrainer" for each in of_trl):
+        raise ValueError(f"{of_trl[0].__name__}: of trl's trainers SFTTrainer alone can have an isocost.DataLoader: "
+                         "others need samples of several answers, or make their own")
+    if not has_own_loss(trainer):
+        return
+    owner = _owner_of_loss(trainer)
+    if trainer.__mro__.index(owner) < trainer.__mro__.index(mixin):
+        raise ValueError(f"compute_loss of {owner.__name__} would take the place of the one that knows steps of "
+                         "several microbatches: derive a class that has it from transformers.Trainer, and let "
+                         "trainer_class() make the trainer of that")
+    if "num_items_in_batch" not in inspect.signature(owner.compute_loss).parameters:
+        raise ValueError(f"compute_loss of {owner.__name__} has no num_items_in_batch: a microbatch's loss is the sum "
+                         "over its label tokens divided by those of the global batch, which num_items_in_batch is: "
+                         "give it that parameter, and divide by it")
+
+
+def _owner_of_loss(trainer: type) -> Any:
+    """Returns the class whose compute_loss a loader's trainer calls."""
+    return next(each for each in trainer.__mro__
+                if "compute_loss" in vars(each) and not each.__module__.startswith("isocost."))
+
+
+def has_own_loss(trainer: type) -> bool:
+    """Returns whether that is neither transformers' Trainer nor one of trl's."""
+    return _owner_of_loss(trainer).__module__.split(".")[0] not in ("transformers", "trl")
 
 
 def check_loader(loader: DataLoader, model: Any, processes: int) -> None:
@@ -112,6 +156,9 @@ def _check_model(directory: str, model: Any) -> None:
         return
     prepared = json.loads((pathlib.Path(directory) / "config.json").read_text(encoding="utf-8"))
     trained = config.to_dict()
+    if trained.get("model_type") == f"{prepared.get('model_type')}_text":
+        raise ValueError(f"the model is a {type(model).__name__}, the language model of {directory} alone, which takes "
+                         "no media: load it with transformers.AutoModelForImageTextToText")
     for key, theirs, ours in _told_by_both(trained, prepared):
         if theirs != ours:
             raise ValueError(f"the model's {key} is {theirs}, and the loader prepares samples for {directory}, whose "

@@ -34,10 +34,12 @@ from isocost.integrations.trainer_checks import (
     IGNORED,
     IGNORED_OF_EVALUATION,
     check_arguments,
+    check_base,
     check_endless_epochs,
     check_epochs,
     check_loader,
     check_refused,
+    has_own_loss,
     model_parallel,
     note_ignored,
 )
@@ -59,13 +61,16 @@ def trainer_class(base: type) -> type:
 
     What it overrides is public, but for the counter of tokens and the files of a checkpoint. Its constructor takes the
     base's arguments by name, after `model` and `args`. `train` without a checkpoint begins at the loader's first step.
+    A `compute_loss` of the base's own is called for each microbatch, with the label tokens of the global batch as
+    `num_items_in_batch`: it returns the sum of its tokens' losses divided by these, and knows nothing of ranks.
 
     Raises, from the constructor, before the first step: TypeError where train_dataset is another object; ValueError
     where a setting or argument contradicts a loader, for a loader that is endless or has a layout, of another model
-    than the one to train, or made for another number of ranks, and an evaluation's whose epochs end; and from `train`
-    for a checkpoint without the loader's state or of another step, and where `max_steps` or `num_train_epochs` exceed
-    the node's epochs. Raises ImportError where the base, of another version than the tested one, lacks a method that is
-    overridden, or gives it other arguments."""
+    than the one to train, or made for another number of ranks, an evaluation's whose epochs end, and a base that is of
+    trl and no SFTTrainer, or whose `compute_loss` has no `num_items_in_batch`; and from `train` for a checkpoint
+    without the loader's state or of another step, and where `max_steps` or `num_train_epochs` exceed the node's epochs.
+    Raises ImportError where the base, of another version than the tested one, lacks a method that is overridden, or
+    gives it other arguments."""
     check_overridden(base, {name: each for name, each in vars(_StepTraining).items()
                             if inspect.isfunction(each) and (not name.startswith("_") or name in _NOT_PUBLIC)})
     return type(base.__name__, (_StepTraining, base), {"__module__": __name__, "__doc__": base.__doc__})
@@ -82,9 +87,11 @@ class _StepTraining:
         evaluated = _loaders(options.get("eval_dataset"))
         if loader is not None or evaluated:
             check_arguments(options)
+            check_base(type(self), _StepTraining)
         if loader is not None and args is not None:
             check_refused(args)
         self._is_trl = any(each.__module__.startswith("trl.") for each in type(self).__mro__)
+        self._has_own_loss = has_own_loss(type(self))
         eval_dataset = options.get("eval_dataset")
         if self._is_trl:  # whose constructors prepare their data sets, and refuse to go without
             options["train_dataset"] = _stand_in()
@@ -96,6 +103,7 @@ class _StepTraining:
             if evaluated:
                 self.eval_dataset = eval_dataset
         self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
+        self._microbatches = 1  # of the step that is trained
         for each in [*evaluated, *([] if loader is None else [loader])]:
             check_loader(each, self.model, self.accelerator.num_processes)
         for each in evaluated:
@@ -146,6 +154,7 @@ class _StepTraining:
     eval_dataset: Any
     optimizer: Any
     is_in_train: bool
+    current_gradient_accumulation_steps: int
     # Attributes of SFTTrainer in trl.
     _total_train_tokens: int
     _metrics: Dict[str, Dict[str, List[Any]]]
@@ -208,6 +217,7 @@ class _StepTraining:
         if loader is None:
             return super().training_step(model, inputs, *rest)  # type: ignore[misc]
         losses = []
+        self._microbatches = len(inputs)
         for microbatch in inputs:
             self._microbatch = microbatch
             sync = contextlib.nullcontext() if microbatch.last_of_step else self._without_sync(model)
@@ -253,8 +263,13 @@ class _StepTraining:
     def _share(self, model: Any, inputs: Any) -> Tuple[Any, Any]:
         """Returns the microbatch's share of the global batch's mean, and the model's outputs; None for those of trl,
         which does not keep its logits."""
+        if (self._is_trl or self._has_own_loss) and "num_items_in_batch" not in inputs:
+            raise ValueError('loss="token_loss" of the loader: the trainer has a compute_loss of its own, which takes '
+                             'labels: give loss="model"')
         if self._is_trl:
             return self._share_of_trl(model, inputs), None
+        if self._has_own_loss:
+            return self._own_share(model, inputs)
         if "num_items_in_batch" in inputs:  # loss="model" of the loader
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True)  # type: ignore[misc]
             return loss, outputs
@@ -262,15 +277,30 @@ class _StepTraining:
         outputs = model(**inputs)
         return token_loss(outputs.logits, self._microbatch), outputs
 
+    def _own_share(self, model: Any, inputs: Any) -> Tuple[Any, Any]:
+        """Returns the loss and outputs of a base's own compute_loss."""
+        averages = self.args.average_tokens_across_devices
+        self.args.average_tokens_across_devices = False  # A loss would multiply by the ranks, as compute_loss does.
+        try:
+            arguments = dict(inputs)
+            loss, outputs = super().compute_loss(  # type: ignore[misc]
+                model, arguments, return_outputs=True, num_items_in_batch=arguments["num_items_in_batch"])
+        finally:
+            self.args.average_tokens_across_devices = averages
+        return loss, outputs
+
     def _share_of_trl(self, model: Any, inputs: Any) -> Any:
         """Returns the loss of trl's SFTTrainer, which computes it without the logits of all tokens at once. It
-        multiplies by the ranks where it divides by the label tokens of all of them."""
+        multiplies by the ranks where it divides by the label tokens of all of them. The auxiliary loss of a mixture, a
+        mean of its own, is divided by the microbatches of the step."""
         arguments = dict(inputs)
-        if "num_items_in_batch" not in arguments:
-            raise ValueError('loss="token_loss" of the loader: trl computes the loss from labels: give loss="model"')
         label_tokens = arguments.pop("num_items_in_batch")
         trained = self._total_train_tokens
-        loss = super().compute_loss(model, arguments, num_items_in_batch=label_tokens)  # type: ignore[misc]
+        self.current_gradient_accumulation_steps = self._microbatches
+        try:
+            loss = super().compute_loss(model, arguments, num_items_in_batch=label_tokens)  # type: ignore[misc]
+        finally:
+            self.current_gradient_accumulation_steps = 1
         if self.model.training:
             # It counts by shapes, which with M-RoPE and padding are not those of the tokens.
             assert self._microbatch is not None
@@ -338,6 +368,8 @@ class _StepTraining:
         return found
 
     def _evaluate_loader(self, loader: DataLoader, prefix: str) -> Dict[str, float]:
+        check_loader(loader, self.model, self.accelerator.num_processes)
+        check_endless_epochs(loader)
         trained, started = self.model.training, time.time()
         self._prepare_to_evaluate()
         self.model.eval()
@@ -345,12 +377,14 @@ class _StepTraining:
             self.optimizer.eval()
         try:
             found = evaluate(loader, self._loss_and_weight)
+            metrics: Dict[str, float] = {f"{prefix}_loss": found.loss}
+            metrics.update(speed_metrics(prefix, started, num_samples=found.samples, num_steps=loader.steps_per_epoch))
+            self.log(metrics)  # type: ignore[attr-defined]  # trl's adds what it has of this mode of the model
+            if self._is_trl:
+                self._metrics["eval"].clear()
         finally:
             self.model.train(trained)
             self._microbatch = None
-        metrics: Dict[str, float] = {f"{prefix}_loss": found.loss}
-        metrics.update(speed_metrics(prefix, started, num_samples=found.samples, num_steps=loader.steps_per_epoch))
-        self.log(metrics)  # type: ignore[attr-defined]
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
@@ -458,7 +492,10 @@ def _load_renamed_weights(model: Any, checkpoint: pathlib.Path) -> None:
         return
     sharding = getattr(model.config, "distributed_config", None)
     options = {} if sharding is None else {"distributed_config": sharding}
-    loaded = type(model).from_pretrained(checkpoint, dtype=model.dtype, **options)
+    # A single dtype would round the weights of the others.
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    loaded = type(model).from_pretrained(checkpoint, dtype=dtypes.pop() if len(dtypes) == 1 else torch.float32,
+                                         **options)
     model.load_state_dict(loaded.state_dict())
     _LOG.info("%s has weights by other names than the model's, which the Trainer calls missing: they are loaded now",
               checkpoint)

@@ -12,7 +12,7 @@ def came(store: Any, key: str, timeout_s: float) -> bool:
     try:
         store.wait([key], datetime.timedelta(seconds=timeout_s))
     except RuntimeError as error:  # of either kind, by names that differ between versions of torch
-        if time.monotonic() - began < timeout_s:
+        if time.monotonic() - began < timeout_s - 0.001:  # It waits for whole milliseconds.
             raise ConnectionError(f"the store of torch.distributed was lost: {error}") from error
         return False
     return True

@@ -1,0 +1,36 @@
+"""Mixtures of experts in the Trainer and in trl's SFTTrainer on two ranks: losses and norms of gradients are those of a
+plain loop, to which trl adds the auxiliary loss that balances experts."""
+
+import importlib.util
+import unittest
+
+from support import main
+from training_runs import Runs
+
+AUXILIARY_WEIGHT = 0.001  # router_aux_loss_coef, as the configurations leave it
+
+
+class Mixtures(Runs):
+    def test_qwen3_5_in_padded_rows(self):
+        self.check("qwen3_5_moe")
+
+    def test_qwen3_vl_in_packed_rows(self):
+        self.check("qwen3_vl_moe")
+
+    def check(self, family):
+        plain = self.run_with(family, "--plain")
+        found = self.run_with(family, ranks=2, output=family)
+        self.assert_equal(found, plain)
+        self.assert_all_samples(found)
+
+    @unittest.skipUnless(importlib.util.find_spec("trl"), "trl is not installed: ./run test --torch2 has it")
+    def test_the_auxiliary_loss_of_trl_is_a_mean_over_microbatches_and_ranks(self):
+        plain = self.run_with("qwen3_vl_moe", "--plain", "--epochs", 1)
+        for ranks in (1, 2):
+            found = self.run_with("qwen3_vl_moe", "--trl", "--epochs", 1, ranks=ranks, output=f"trl-{ranks}")
+            added = found.losses[1] - plain.losses[1]
+            self.assertAlmostEqual(added / (AUXILIARY_WEIGHT * found.auxiliary[1]), 1, delta=1e-3)
+
+
+if __name__ == "__main__":
+    main()
