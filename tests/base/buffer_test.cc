@@ -122,7 +122,7 @@ TEST(BufferPool, HoldsTwoOfTheLargestBlockWhereItFitsLoosely) {
 TEST(BufferPool, MakesNoBlocksOfItsOwnForSizesThatVary) {
   BufferPool pool(/*keep_bytes=*/1 << 20, BlockFit::kLoose);
   std::set<const std::byte*> blocks;
-  Buffer last;  // As a loop has the last microbatch's while the next one's is made.
+  Buffer last;  // A loop has the last microbatch's while the next one's is made.
   for (int i = 0; i < 60; ++i) {
     Buffer next = pool.allocate(i < 2 ? 16000 : 4500 + i * 7919 % 11500);
     blocks.insert(next.data());

@@ -30,6 +30,9 @@ class Mixtures(Runs):
             found = self.run_with("qwen3_vl_moe", "--trl", "--epochs", 1, ranks=ranks, output=f"trl-{ranks}")
             added = found.losses[1] - plain.losses[1]
             self.assertAlmostEqual(added / (AUXILIARY_WEIGHT * found.auxiliary[1]), 1, delta=1e-3)
+            [first, *_rest] = found.evaluations  # Weights are no longer those of the plain loop, but nearly.
+            added = first["eval_loss"] - plain.evaluated[first["step"]]
+            self.assertAlmostEqual(added / (AUXILIARY_WEIGHT * first["eval_aux_loss"]), 1, delta=0.1)
 
 
 if __name__ == "__main__":

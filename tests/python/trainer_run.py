@@ -18,7 +18,7 @@ def say(**line):
 
 
 class OwnLoss(transformers.Trainer):
-    """As transformers documents a loss of one's own: a mean, or a sum over the items of the batch."""
+    """A loss of one's own in the form that transformers documents: a mean, or a sum over the items of the batch."""
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         labels = inputs.pop("labels")

@@ -18,6 +18,7 @@ import copy
 import inspect
 import json
 import logging
+import math
 import os
 import pathlib
 import time
@@ -154,7 +155,7 @@ class _StepTraining:
     eval_dataset: Any
     optimizer: Any
     is_in_train: bool
-    current_gradient_accumulation_steps: int
+    current_gradient_accumulation_steps: float
     # Attributes of SFTTrainer in trl.
     _total_train_tokens: int
     _metrics: Dict[str, Dict[str, List[Any]]]
@@ -291,12 +292,13 @@ class _StepTraining:
 
     def _share_of_trl(self, model: Any, inputs: Any) -> Any:
         """Returns the loss of trl's SFTTrainer, which computes it without the logits of all tokens at once. It
-        multiplies by the ranks where it divides by the label tokens of all of them. The auxiliary loss of a mixture, a
-        mean of its own, is divided by the microbatches of the step."""
+        multiplies by the ranks where it divides by the label tokens of all of them."""
         arguments = dict(inputs)
         label_tokens = arguments.pop("num_items_in_batch")
         trained = self._total_train_tokens
-        self.current_gradient_accumulation_steps = self._microbatches
+        averages = self.args.average_tokens_across_devices
+        self.current_gradient_accumulation_steps = self._auxiliary_parts() / (
+            self.accelerator.num_processes if averages else 1)
         try:
             loss = super().compute_loss(model, arguments, num_items_in_batch=label_tokens)  # type: ignore[misc]
         finally:
@@ -307,7 +309,16 @@ class _StepTraining:
             tokens = torch.tensor(self._microbatch.tokens, device=loss.device)
             self._total_train_tokens = trained + int(self.accelerator.gather_for_metrics(tokens).sum())
             self._metrics["train"]["num_tokens"] = [self._total_train_tokens]
-        return loss / self.accelerator.num_processes if self.args.average_tokens_across_devices else loss
+        return loss / self.accelerator.num_processes if averages else loss
+
+    def _auxiliary_parts(self) -> float:
+        """Returns by what to divide the auxiliary loss of a mixture, a mean of the microbatch's own tokens: in training
+        by the step's microbatches of all ranks, in evaluation by the global batch's label tokens over its own."""
+        assert self._microbatch is not None
+        if self.model.training:
+            return self._microbatches * int(self.accelerator.num_processes)
+        own = self._microbatch.label_tokens
+        return self._microbatch.global_label_tokens / own if own else math.inf
 
     # The next two count tokens, without padding: to ask a microbatch for `input_ids` would make all arguments of the
     # model again, on the CPU.
