@@ -77,7 +77,7 @@ class Losses(Runs):
             self.trainer(trl.SFTTrainer, self.loader(), formatting_func=str)
 
     def test_weights_of_several_dtypes_are_loaded_as_they_were_saved(self):
-        from isocost.integrations.transformers import _load_renamed_weights
+        from isocost.integrations.trainer_checkpoints import load_renamed_weights
 
         model = self.loaded("qwen2_5_vl")
         model.model.visual.bfloat16()
@@ -86,7 +86,7 @@ class Losses(Runs):
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(1)
-        _load_renamed_weights(model, self.directory / "mixed")
+        load_renamed_weights(model, self.directory / "mixed")
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, saved[name]), name)
 

@@ -22,15 +22,14 @@ import math
 import os
 import pathlib
 import time
-from typing import Any, ContextManager, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Optional, Tuple
 
-import safetensors
 import torch
 import transformers
-from transformers.trainer_utils import get_last_checkpoint, speed_metrics
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+from transformers.trainer_utils import speed_metrics
 
 from isocost.evaluation import evaluate
+from isocost.integrations.trainer_checkpoints import STATE_FILE, last_checkpoint, load_renamed_weights, saved_state
 from isocost.integrations.trainer_checks import (
     IGNORED,
     IGNORED_OF_EVALUATION,
@@ -52,9 +51,9 @@ from isocost.microbatches.microbatch import Microbatch
 from isocost.optimizer_steps import Steps
 
 _LOG = logging.getLogger("isocost")
-_STATE_FILE, _TRAINER_FILE = "isocost.json", "trainer_state.json"
 # Methods of the Trainer that are not public, and that are overridden.
 _NOT_PUBLIC = ("_load_best_model", "_load_from_checkpoint", "_save_checkpoint", "_track_num_input_tokens")
+
 
 def trainer_class(base: type) -> type:
     """Returns a subclass of a Trainer, transformers.Trainer or a class derived from it, whose `train_dataset` is an
@@ -194,7 +193,7 @@ class _StepTraining:
             resume_from_checkpoint = last_checkpoint(self.args.output_dir) or True  # Without one the Trainer says so.
         if isinstance(resume_from_checkpoint, (str, os.PathLike)):
             resume_from_checkpoint = os.fspath(resume_from_checkpoint)
-            loader.load_state_dict(_saved_state(pathlib.Path(resume_from_checkpoint)))
+            loader.load_state_dict(saved_state(pathlib.Path(resume_from_checkpoint)))
             _ = loader.steps_per_epoch  # The node is asked, which refuses a state of other data.
         else:
             loader.load_state_dict({**loader.state_dict(), "epoch": 0, "step": 0})
@@ -347,18 +346,18 @@ class _StepTraining:
             directory = directory / f"checkpoint-{self.state.global_step}"
             directory.mkdir(parents=True, exist_ok=True)
             saved = {"global_step": self.state.global_step, "loader": loader.state_dict()}
-            (directory / _STATE_FILE).write_text(json.dumps(saved), encoding="utf-8")
+            (directory / STATE_FILE).write_text(json.dumps(saved), encoding="utf-8")
         super()._save_checkpoint(model, trial, *rest)  # type: ignore[misc]
 
     def _load_from_checkpoint(self, resume_from_checkpoint: Any, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
         if not self.is_fsdp_enabled:  # its checkpoints have the model's own names
-            _load_renamed_weights(self.model, pathlib.Path(resume_from_checkpoint))
+            load_renamed_weights(self.model, pathlib.Path(resume_from_checkpoint))
 
     def _load_best_model(self) -> None:
         super()._load_best_model()  # type: ignore[misc]
         if not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            _load_renamed_weights(self.model, pathlib.Path(self.state.best_model_checkpoint))
+            load_renamed_weights(self.model, pathlib.Path(self.state.best_model_checkpoint))
 
     # Evaluation
 
@@ -462,65 +461,6 @@ class _Epoch(transformers.TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, _args: Any, state: Any, _control: Any, **_rest: Any) -> None:
         state.epoch = state.global_step / self._loader.steps_per_epoch
-
-
-def last_checkpoint(output_dir: str) -> Optional[str]:
-    """Returns the path of the last checkpoint in a Trainer's output directory that was saved to its end; where there is
-    none, that of the last one, of which `train` says what it lacks; None where there are no checkpoints."""
-    folders = [folder for folder in pathlib.Path(output_dir).glob("checkpoint-*") if folder.name[11:].isdigit()]
-    whole = [folder for folder in folders if (folder / _TRAINER_FILE).exists() and (folder / _STATE_FILE).exists()]
-    if whole:
-        return str(max(whole, key=lambda folder: int(folder.name[11:])))
-    last: Optional[str] = get_last_checkpoint(output_dir) if folders else None
-    return last
-
-
-def _saved_state(checkpoint: pathlib.Path) -> Dict[str, Any]:
-    """Returns the loader's state of a checkpoint. Raises ValueError where there is none, or it is of another step."""
-    file = checkpoint / _STATE_FILE
-    try:
-        saved = json.loads(file.read_text(encoding="utf-8"))
-        state: Dict[str, Any] = saved["loader"]
-        step = saved["global_step"]
-        trained = json.loads((checkpoint / _TRAINER_FILE).read_text(encoding="utf-8"))["global_step"]
-    except FileNotFoundError as error:
-        raise ValueError(f"resume_from_checkpoint: {checkpoint} has no {os.path.basename(error.filename)}: it was "
-                         "not saved by isocost.integrations.transformers, or a run ended while it saved it: give an "
-                         "earlier one, or True for the last whole one") from None
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"resume_from_checkpoint: {file} is damaged: {error}") from None
-    if step != trained:
-        raise ValueError(f"resume_from_checkpoint: {checkpoint} is of step {trained}, and its {file.name} of step "
-                         f"{step}: files of two checkpoints are mixed there")
-    return state
-
-
-def _load_renamed_weights(model: Any, checkpoint: pathlib.Path) -> None:
-    """Loads a checkpoint's weights where `save_pretrained` has written them by other names than the model's own, as
-    transformers 5 does for the vision-language models of Qwen. The Trainer passes over them."""
-    names = _saved_names(checkpoint)
-    if not isinstance(model, transformers.PreTrainedModel) or names <= set(model.state_dict()):
-        return
-    sharding = getattr(model.config, "distributed_config", None)
-    options = {} if sharding is None else {"distributed_config": sharding}
-    # A single dtype would round the weights of the others.
-    dtypes = {parameter.dtype for parameter in model.parameters()}
-    loaded = type(model).from_pretrained(checkpoint, dtype=dtypes.pop() if len(dtypes) == 1 else torch.float32,
-                                         **options)
-    model.load_state_dict(loaded.state_dict())
-    _LOG.info("%s has weights by other names than the model's, which the Trainer calls missing: they are loaded now",
-              checkpoint)
-
-
-def _saved_names(checkpoint: pathlib.Path) -> Set[str]:
-    """Returns the names of the weights in a checkpoint of one or several files; empty where it has adapters alone."""
-    index, file = checkpoint / SAFE_WEIGHTS_INDEX_NAME, checkpoint / SAFE_WEIGHTS_NAME
-    if index.exists():
-        return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
-    if not file.exists():
-        return set()
-    with safetensors.safe_open(file, "pt") as saved:
-        return set(saved.keys())
 
 
 def _stand_in() -> Any:
