@@ -11,6 +11,7 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
+#include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace isocost::HWY_NAMESPACE {
