@@ -43,6 +43,10 @@ sound float.wav -c:a pcm_f32le
 sound mp3.wav -c:a libmp3lame
 sound rf64.wav -rf64 always
 sound adpcm.wav -c:a adpcm_ms
+sound ima.wav -c:a adpcm_ima_wav
+sound alaw.wav -c:a pcm_alaw
+sound mulaw.wav -c:a pcm_mulaw
+sound gsm.wav -c:a libgsm_ms -ar 8000
 sound flac.flac
 sound vorbis.ogg -c:a libvorbis
 sound opus.opus -c:a libopus
@@ -50,6 +54,8 @@ sound flac.oga -c:a flac
 sound speex.spx -c:a libspeex -ar 16000
 sound mp3.mp3 -c:a libmp3lame
 sound aac.m4a -c:a aac
+# With sound it is a video still.
+ffmpeg -nostdin -loglevel error -i "$folder/h264.mp4" -i "$folder/aac.m4a" -c copy "$folder/h264_aac.mp4"
 sound alac.m4a -c:a alac
 sound aac.aac -c:a aac
 sound wma.wma -c:a wmav2

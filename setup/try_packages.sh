@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `./run package` made, each into a Debian 12 root of its own that has nothing else, and runs it there on
-# media of every kind. Needs root (debootstrap, chroot) and Debian's archive.
+# media of every kind; self-contained wheels in roots of Debian 13 and Ubuntu, too. Needs root (debootstrap, chroot) and
+# Debian's archive, and for Ubuntu the mirror that UBUNTU_MIRROR names.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -18,16 +19,30 @@ fail() {
   exit 1
 }
 
-# base_of VERSION SUITE: makes a tar of this Debian by debootstrap, once, and leaves its path in $base.
+# base_of NAME SUITE [MIRROR SCRIPT OPTIONS...]: makes a tar of this Debian or Ubuntu by debootstrap, once, and leaves its path
+# in $base.
 base_of() {
-  base=$PWD/build/package/debian$1.tar
+  base=$PWD/build/package/$1.tar
   [ ! -e "$base" ] || return 0
-  say "a fresh Debian $1 by debootstrap"
-  debootstrap --variant=minbase --include=ca-certificates,python3-venv "$2" "$roots/base" "$mirror" \
-    >build/package/debootstrap.log || { tail build/package/debootstrap.log >&2; exit 1; }
+  say "a fresh $1 by debootstrap"
+  debootstrap --variant=minbase --include=ca-certificates,python3-venv "${@:5}" "$2" "$roots/base" "${3:-$mirror}" \
+    ${4:+"$4"} >build/package/debootstrap.log || { tail build/package/debootstrap.log >&2; exit 1; }
   tar -C "$roots/base" -cf "$base.new" .
   rm -rf "$roots/base"
   mv "$base.new" "$base"
+}
+
+# ubuntu_keys: the keys of Ubuntu's archive, which no package of Debian 12 has, in $keys.
+ubuntu_keys() {
+  local package=$roots/ubuntu-keyring.deb
+  keys=$roots/ubuntu-keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg
+  [ ! -e "$keys" ] || return 0
+  wget --quiet --timeout=30 --tries=2 -O "$package" \
+    "$UBUNTU_MIRROR/pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb" ||
+    fail "UBUNTU_MIRROR does not answer, or lacks ubuntu-keyring 2021.03.26"
+  echo "0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f  $package" | sha256sum --check --quiet ||
+    fail "the keys of Ubuntu's archive are not those that are expected"
+  dpkg-deb -x "$package" "$roots/ubuntu-keyring"
 }
 
 say "media of every kind"
@@ -86,7 +101,7 @@ debian_packages() {
   rm -rf "$root"
 }
 
-base_of 12 bookworm
+base_of debian12 bookworm
 debs=("$packages"/*.deb)
 [ ! -e "${debs[0]}" ] || debian_packages
 
@@ -109,17 +124,17 @@ if [ -e "${wheels[0]}" ]; then
   rm -rf "$root"
 fi
 
-# try_portable WHEEL: in a root of $base, with the Python that the wheel is for.
+# try_portable WHEEL: in a root of $base, with the root's own Python where the wheel is for that, and otherwise with the
+# building host's.
 try_portable() {
   local version python prefix components
   version=$(sed 's/.*-cp3\([0-9]*\)-cp3.*/3.\1/' <<<"$1")
-  python=$(find_python "$version") || { say "CPython $version: skipped, there is none"; return; }
   new_root portable "$1"
-  prefix=$("$python" -c 'import sys; print(sys.base_prefix)')
-  # The root has its Debian's own Python. Another one comes along.
-  if [ "$prefix" = /usr ]; then
-    python=/usr/bin/python3
-  else
+  python=/usr/bin/python3
+  if [ "$(inside "$python" -c 'import sys; print("3.%d" % sys.version_info[1])')" != "$version" ]; then
+    python=$(find_python "$version")
+    prefix=$("$python" -c 'import sys; print(sys.base_prefix)')
+    [ "$prefix" != /usr ] || fail "the system's CPython $version cannot come along into another system's root"
     mkdir -p "$root$prefix"
     cp -a "$prefix/." "$root$prefix/"
   fi
@@ -131,60 +146,79 @@ try_portable() {
   # None of these is needed.
   rm -rf "$root/etc/ssl" "$root/dev/shm"
   try "the self-contained wheel for CPython $version"
-  try_tensors "$version"
-  try_training "$version"
+  try_with_torch "$version"
   rm -rf "$root"
 }
 
-# try_tensors VERSION: where test_wheel.sh has installed the wheel beside a torch, that makes the same tensors in the root.
-# The logarithms of glibc 2.41 round in their own way.
-try_tensors() {
-  local venv=$PWD/build/portable/torch2-$1
+# try_with_torch VERSION: where test_wheel.sh has installed a torch beside the wheel, the root's Python takes that torch
+# and all that lies beside it. The tensors of every format have to be those of the building host; conversations get
+# tokens, reach a loader from a node of its own, in isolation and over TCP, and from an embedded one, and train a model by
+# a plain loop and in the Trainer.
+try_with_torch() {
+  local venv=$PWD/build/portable/torch2-$1 site program
   [ -e "$venv/complete" ] && [ -e "build/portable/tensors$1.npz" ] ||
-    { say "skipped: tensors in a root, since no torch was installed for CPython $1"; return; }
-  mkdir -p "$root$venv"
-  cp setup/portable/media_tensors.py "$root/tmp/"
-  shared=$venv
-  inside "$venv/bin/python" -B /tmp/media_tensors.py save /media /tmp/tensors.npz
-  shared=
+    { say "skipped: tensors and training in a root, since no torch was installed for CPython $1"; return; }
+  site=$venv/lib/python$1/site-packages
+  mkdir -p "$root$site" "$root/checkout/tests" "$root/checkout/examples"
+  cp -r tests/python "$root/checkout/tests/"
+  cp -r examples/huggingface "$root/checkout/examples/"
+  cp setup/portable/media_tensors.py "$root/checkout/"
+  shared=$site
+  local in_root=(inside env "PYTHONPATH=/opt/isocost/lib/python$1/site-packages:$site"
+    ISOCOST_PROGRAM=/opt/isocost/bin/isocost OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo HF_HUB_OFFLINE=1 python3 -B)
+  "${in_root[@]}" /checkout/media_tensors.py save /media /tmp/tensors.npz
+  # The logarithms of other versions of glibc round in their own way.
   "$venv/bin/python" -B setup/portable/media_tensors.py compare "build/portable/tensors$1.npz" "$root/tmp/tensors.npz" \
     --sounds-within 1e-6 ||
     fail "the self-contained wheel for CPython $1 makes other tensors in a root of its own"
-}
-# try_training VERSION: with that torch, in the root, conversations get tokens, reach a loader from a node of its own, in
-# isolation and over TCP, and from an embedded one, and train a model by a plain loop and in the Trainer.
-try_training() {
-  local venv=$PWD/build/portable/torch2-$1 program
-  [ -e "$venv/complete" ] || return 0 # try_tensors has said so
-  mkdir -p "$root/checkout/tests" "$root/checkout/examples"
-  cp -r tests/python "$root/checkout/tests/"
-  cp -r examples/huggingface "$root/checkout/examples/"
-  shared=$venv
   for program in batching_test finetune_test; do
-    inside env "ISOCOST_PROGRAM=$venv/bin/isocost" OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo HF_HUB_OFFLINE=1 \
-      "$venv/bin/python" -B "/checkout/tests/python/$program.py" >"$roots/$program.log" 2>&1 ||
+    "${in_root[@]}" "/checkout/tests/python/$program.py" >"$roots/$program.log" 2>&1 ||
       { tail -40 "$roots/$program.log" >&2; fail "the self-contained wheel for CPython $1 fails $program in a root"; }
   done
   shared=
+}
+
+# wheel_of VERSION: the path of the self-contained wheel for this CPython. Status 1 where there is none.
+wheel_of() {
+  local found
+  for found in "$packages"/portable/*-cp3"${1#3.}"-*.whl; do
+    [ ! -e "$found" ] || { echo "$found"; return; }
+  done
+  return 1
+}
+
+# try_ubuntu VERSION SUITE PYTHON: the wheel for the Python of this Ubuntu.
+try_ubuntu() {
+  local wheel
+  wheel=$(wheel_of "$3") || { say "skipped: Ubuntu $1, for whose CPython $3 there is no wheel"; return 0; }
+  [ -n "${UBUNTU_MIRROR:-}" ] || { say "skipped: Ubuntu $1, whose mirror UBUNTU_MIRROR has to name"; return 0; }
+  ubuntu_keys
+  say "$(basename "$wheel") on Ubuntu $1"
+  # debootstrap has one script for all of Ubuntu's suites, and knows not each by name.
+  base_of "ubuntu$1" "$2" "$UBUNTU_MIRROR" /usr/share/debootstrap/scripts/gutsy --components=main,universe \
+    --keyring="$keys"
+  try_portable "$wheel"
 }
 
 portable=("$packages"/portable/*.whl)
 if [ -e "${portable[0]}" ]; then
   for wheel in "${portable[@]}"; do
     say "$(basename "$wheel") on Debian 12"
-    base_of 12 bookworm
+    base_of debian12 bookworm
     try_portable "$wheel"
   done
-  # A glibc that is newer than the one of the build may make other system calls. The system's Python cannot come along.
-  system=cp$(/usr/bin/python3 -c 'import sys; print("%d%d" % sys.version_info[:2])')
+  # A glibc that is newer than the one of the build may make other system calls, and an older one lack some.
+  system=$(/usr/bin/python3 -c 'import sys; print("3.%d" % sys.version_info[1])')
   others=()
-  for wheel in "${portable[@]}"; do [[ $wheel = *-$system-* ]] || others+=("$wheel"); done
+  for wheel in "${portable[@]}"; do [ "$wheel" = "$(wheel_of "$system")" ] || others+=("$wheel"); done
   if [ ${#others[@]} -gt 0 ]; then
     say "$(basename "${others[-1]}") on Debian 13"
-    base_of 13 trixie
+    base_of debian13 trixie
     try_portable "${others[-1]}"
   else
     say "skipped: Debian 13, for whose root there is no other CPython than the system's"
   fi
+  try_ubuntu 22.04 jammy 3.10
+  try_ubuntu 24.04 noble 3.12
 fi
 say "all of them work in a root of their own"

@@ -30,6 +30,8 @@ else
 fi
 "$venv/bin/pip" install --quiet --no-index --no-deps --force-reinstall "$wheel"
 
+python3 -B "$here/check_wheel.py" "$wheel" "$venv/bin/isocost"
+
 say "tensors of every format by the wheel for CPython $version"
 tensors=$(mktemp -d "$PWD/build/portable/tensors.XXXXXX")
 trap 'rm -rf "$tensors"' EXIT

@@ -4,9 +4,12 @@ import copy
 import json
 import pathlib
 import pickle
+import re
 import subprocess
 import tarfile
+import types
 from collections.abc import MutableMapping
+from unittest import mock
 
 import torch
 
@@ -184,6 +187,20 @@ class AsMapping(ShardTest):
         self.assertGreater(client.bytes_in_use(), 0)  # The first tensor's.
         taken.clear()
         self.assertEqual(client.bytes_in_use(), 0)
+
+    def test_a_torch_without_our_dlpack_is_named(self):
+        def refuse(capsule):
+            raise RuntimeError("from_dlpack received an invalid capsule")
+
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        self.addCleanup(loader.close)
+        raw = loader._connection.client().next()  # noqa: SLF001
+        for found in (refuse, None):  # The second torch has neither function.
+            with mock.patch.object(torch._C, "_from_dlpack", found), \
+                    mock.patch.object(torch.utils, "dlpack", types.SimpleNamespace()), \
+                    self.assertRaisesRegex(ImportError, rf"torch {re.escape(torch.__version__)} does not take.*DLPack"):
+                torch_tensors(raw)
+        self.assertTrue(torch_tensors(raw))
 
     def test_counts_have_their_noun(self):
         self.assertEqual(counted(1, "label token"), "1 label token")

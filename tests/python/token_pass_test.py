@@ -28,8 +28,9 @@ if HAS_NEEDED:
 
 SHARDS = 3
 PICTURE = png(28, 28, 0)
-# A template that does not end within the time of a test.
-ENDLESS = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"
+# A template that does not end within the time of a test for long answers, as those of the data set.
+ENDLESS = ("{% if messages[-1].content | string | length > 100 %}{% for a in range(90000) %}{% for b in range(90000) %}"
+           "{% endfor %}{% endfor %}{% endif %}")
 BLOCKED_S = 30.0
 
 

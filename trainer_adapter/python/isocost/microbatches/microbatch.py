@@ -305,10 +305,15 @@ def moved(item: Any, device: Any) -> Any:
 
 
 def torch_tensors(raw: Any) -> Dict[str, Any]:
-    """Returns the raw microbatch's tensors as torch tensors over the same memory."""
+    """Returns the raw microbatch's tensors as torch tensors over the same memory. Raises ImportError for a torch that
+    does not take them by DLPack."""
     import torch
 
-    # The public function first looks for a protocol that capsules do not have, which takes a third of its time.
-    public = torch.utils.dlpack.from_dlpack
-    tensors: Dict[str, Any] = raw.convert(getattr(torch._C, "_from_dlpack", public))  # noqa: SLF001
+    try:
+        # The public function first looks for a protocol that capsules do not have, which takes a third of its time.
+        take = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack  # noqa: SLF001
+        tensors: Dict[str, Any] = raw.convert(take)
+    except (AttributeError, BufferError, RuntimeError) as error:
+        raise ImportError(f"torch {torch.__version__} does not take a microbatch's tensors by DLPack ({error}): isocost "
+                          "is tested with torch 1.13 and 2.15: install one between these") from error
     return tensors

@@ -1,0 +1,67 @@
+"""Shows that a self-contained wheel says truly what it consists of.
+
+    python3 setup/portable/check_wheel.py WHEEL PROGRAM
+
+Its list of components (CycloneDX) has to name every shared library within it, and each version that PROGRAM, the
+installed `isocost`, reports with --version --components; its metadata has to state the
+licences, and the files that it speaks of have to be there. Needs the Debian packages whose libraries the wheel holds.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+
+from add_components import LICENCES, of_package, owner
+
+# Debian's source packages of components that call themselves otherwise.
+SOURCES = {"libtiff": "tiff", "oneTBB": "onetbb", "ZeroMQ": "zeromq3", "zstd": "libzstd"}
+
+
+def upstream(version):
+    """The version that a library reports, of a Debian version: 1:1.2.13.dfsg-1 is 1.2.13."""
+    return re.match(r"(?:\d+:)?([\d.]*\d)", version)[1]
+
+
+def faults(wheel, program):
+    (info,) = {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    listed = json.loads(wheel.read(f"{info}/sboms/isocost.cdx.json"))
+    if (listed["bomFormat"], listed["specVersion"]) != ("CycloneDX", "1.6"):
+        yield "its list of components is no CycloneDX 1.6"
+    versions = {component["name"]: component["version"] for component in listed["components"]}
+    without_address = [component["name"] for component in listed["components"] if not component["purl"].startswith("pkg:")]
+    if without_address or len(versions) != len(listed["components"]):
+        yield f"components without a package URL ({without_address}), or one that is listed twice"
+    libraries = [name.split("/")[1] for name in wheel.namelist() if re.match(r"isocost\.libs/.*\.so", name)]
+    if not libraries:
+        yield "it holds no library"
+    for library in libraries:
+        package = owner(library)
+        source = package and of_package(package)["name"]
+        if source not in versions:
+            yield f"{library} (source package {source}) is no component"
+    output = subprocess.run([program, "--version", "--components"], capture_output=True, text=True, check=True).stdout
+    for name, version in (line.split() for line in output.splitlines()[1:]):
+        stated = versions.get(SOURCES.get(name, name.lower()))
+        if stated is None or upstream(stated) != upstream(version):
+            yield f"its program has {name} {version}, its list of components {stated}"
+    metadata = wheel.read(f"{info}/METADATA").decode()
+    if f"\nLicense: {LICENCES}\n" not in metadata:
+        yield "its metadata does not state the licences of what it holds"
+    for name in ("LICENSE", "NOTICE"):
+        if not any(file.startswith(f"{info}/") and file.endswith(f"/{name}") for file in wheel.namelist()):
+            yield f"it holds no {name}"
+
+
+def main():
+    file, program = sys.argv[1:]
+    with zipfile.ZipFile(file) as wheel:
+        found = list(faults(wheel, program))
+    for fault in found:
+        print(f"{file}: {fault}", file=sys.stderr)
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
