@@ -90,6 +90,8 @@ def main():
             train(model, loader, arguments)
         if arguments.output and loader.rank == 0:
             model.save_pretrained(arguments.output)
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -139,6 +139,8 @@ def main():
     train(model, loader, sampler, device, arguments)
     if arguments.output and rank == 0:
         model.save_pretrained(arguments.output)
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -36,3 +36,5 @@ for step, batch in enumerate(loader):
     optimizer.zero_grad()
     if dist.get_rank() == 0:
         print(json.dumps({"step": step, "loss": total.item(), "gradient_norm": norm.item()}))
+
+dist.destroy_process_group()

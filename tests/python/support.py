@@ -17,6 +17,7 @@ import zlib
 
 SKIPPED = 77  # the exit status that ctest counts as skipped
 PROGRAM = os.environ["ISOCOST_PROGRAM"]
+RANK_PROGRAM = pathlib.Path(__file__).with_name("rank.py")
 SAMPLES = 50
 TIMEOUT = 60
 
@@ -107,7 +108,7 @@ def start_ranks(arguments, ranks, **streams):
 
     store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     return store, [subprocess.Popen(
-        [sys.executable, "-B", "-X", "faulthandler", *map(str, arguments)], text=True, **streams,
+        [sys.executable, "-B", "-X", "faulthandler", RANK_PROGRAM, *map(str, arguments)], text=True, **streams,
         env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
              "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port),
              "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}) for rank in range(ranks)]

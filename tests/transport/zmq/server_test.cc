@@ -262,6 +262,47 @@ TEST(Server, AskingWhetherAClientHasLeftTakesWhatItSentBefore) {
   EXPECT_EQ(seen, (std::vector<std::string>{"step 7", "left", "admitted"}));
 }
 
+// A hello may overtake what another connection brought before: a client goes on after the last
+// acknowledgement of the one that has left.
+TEST(Server, AdmitsTheNextClientOfARankAfterWhatTheLastOneSaid) {
+  std::latch begun(1);
+  std::latch left(1);
+  std::vector<std::string> seen;
+  const Admission admit = admit_ranks(two_ranks());
+  const auto server = Server::create(
+      quick(),
+      [&](const JoinRequest& request) {
+        if (request.hello.rank == 0) seen.emplace_back("admitted");
+        return admit(request);
+      },
+      [&](const ServerEvent& event) {
+        if (std::holds_alternative<CreditGranted>(event)) {
+          begun.count_down();
+          left.wait();
+        }
+        if (std::holds_alternative<Acknowledged>(event)) seen.emplace_back("acknowledged");
+      },
+      {});
+  ASSERT_TRUE(server.has_value());
+  RawPeer next((*server)->endpoint());
+  ASSERT_TRUE(next.join(1, 2));
+  {
+    RawPeer last((*server)->endpoint(), milliseconds(1000));
+    ASSERT_TRUE(last.join(0, 1));
+    next.send(Credit{1, next.session()});
+    begun.wait();  // so that both lie unread
+    last.send(Acknowledgement{{0, 7, 0}});
+    Hello hello;
+    hello.rank = 0;
+    hello.client_id.fill(2);
+    next.send(hello);
+  }
+  std::this_thread::sleep_for(milliseconds(200));  // until the end of the connection has come
+  left.count_down();
+  ASSERT_TRUE(next.receive_as<Welcome>().has_value());
+  EXPECT_EQ(seen, (std::vector<std::string>{"admitted", "acknowledged", "admitted"}));
+}
+
 TEST(Server, ATakenRankIsRefusedOnceItsClientIsAlive) {
   Recorded server(quick());
   RawPeer holder(server->endpoint());
