@@ -18,7 +18,6 @@ import torch.distributed as dist
 import transformers
 
 import isocost
-from isocost.integrations.transformers import Trainer
 
 
 class PrintSteps(transformers.TrainerCallback):
@@ -79,6 +78,8 @@ def main():
                             endless=not arguments.trainer, device=device,
                             node=isocost.NodeOptions(tail="drop")) as loader:
         if arguments.trainer:
+            from isocost.integrations.transformers import Trainer
+
             settings = transformers.TrainingArguments(
                 arguments.output, max_steps=arguments.steps, learning_rate=arguments.lr,
                 lr_scheduler_type="constant", max_grad_norm=0, logging_steps=1, save_strategy="no", report_to=[],

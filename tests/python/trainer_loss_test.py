@@ -1,10 +1,12 @@
 """A Trainer's own compute_loss, and what of a trainer or model cannot be a loader's, in plain words."""
 
+import contextlib
 import importlib.util
 import unittest
+from unittest import mock
 
 import isocost
-from support import main
+from support import learned, main
 from training_runs import MISSING, Runs
 
 if not MISSING:
@@ -66,6 +68,49 @@ class Losses(Runs):
             trainer.evaluate(self.loader("qwen3_5"))
         with self.assertRaisesRegex(ValueError, "ends after 1 epoch, and each evaluation takes one"):
             trainer.evaluate(self.loader(epochs=1))
+
+    def test_a_trainer_without_a_loader_refuses_one_to_evaluate_as_with_one(self):
+        from isocost.integrations.transformers import trainer_class
+        from trainer_run import OwnLoss
+
+        class Mean(OwnLoss):
+            def compute_loss(self, model, inputs, return_outputs=False):
+                """Knows no items of a batch."""
+
+        for base, setting, argument, message in (
+                (transformers.Trainer, {"label_smoothing_factor": 0.1}, {}, "^label_smoothing_factor = 0.1: "),
+                (transformers.Trainer, {}, {"compute_loss_func": lambda *_: None}, "^compute_loss_func= cannot be"),
+                (transformers.Trainer, {}, {"compute_metrics": lambda _: {}}, "^compute_metrics= cannot be"),
+                (Mean, {}, {}, "^compute_loss of Mean has no num_items_in_batch")):
+            settings = transformers.TrainingArguments(self.directory / "refused", report_to=[], use_cpu=True, **setting)
+            trainer = trainer_class(base)(self.loaded("qwen2_5_vl"), settings, **argument)
+            with self.assertRaisesRegex(ValueError, message):
+                trainer.evaluate(self.loader())
+            if setting:
+                with self.assertRaisesRegex(ValueError, message):
+                    trainer_class(base)(self.loaded("qwen2_5_vl"), settings, eval_dataset=self.loader())
+
+    def test_all_microbatches_of_a_step_but_the_last_leave_the_sum_over_ranks_to_it_and_are_timed(self):
+        from isocost.integrations.transformers import Trainer
+
+        loader = self.loader()
+        settings = transformers.TrainingArguments(self.directory / "timed", report_to=[], use_cpu=True, max_steps=3,
+                                                  save_strategy="no", disable_tqdm=True)
+        synchronised = []
+        trainer = Trainer(self.loaded("qwen2_5_vl"), settings, train_dataset=loader)
+        inside = []
+
+        @contextlib.contextmanager
+        def no_sync(_model):
+            inside.append(True)
+            yield
+            inside.pop()
+
+        trainer.model.register_forward_pre_hook(lambda *_: synchronised.append(not inside))
+        with mock.patch.object(trainer.accelerator, "no_sync", no_sync):
+            trainer.train()
+        self.assertEqual(synchronised, [False, True] * 3)
+        self.assertEqual(learned(loader)[0], 4)  # The last step's are sent when another one is asked for.
 
     @unittest.skipUnless(importlib.util.find_spec("trl"), "trl is not installed: ./run test --torch2 has it")
     def test_other_trainers_of_trl_are_refused(self):

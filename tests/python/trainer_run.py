@@ -165,6 +165,7 @@ def main():
     parser.add_argument("--own-loss", action="store_true", help="a compute_loss of the trainer")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--lora", action="store_true")
+    parser.add_argument("--router-logits", action="store_true", help="in the model's configuration")
     parser.add_argument("--trl", action="store_true", help="its SFTTrainer")
     parser.add_argument("--zero", type=int, help="stage of DeepSpeed")
     parser.add_argument("--sharded", action="store_true", help="the model's layers, over all ranks")
@@ -185,6 +186,8 @@ def main():
         sharding["distributed_config"] = DistributedConfig(fsdp_size=int(os.environ["WORLD_SIZE"]),
                                                            fsdp_plan=dict.fromkeys(layers, "free_full_weight"))
     model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model, **sharding)
+    if arguments.router_logits:
+        model.config.text_config.output_router_logits = True
     torch.manual_seed(0)  # as the adapters begin with
     if arguments.lora and (arguments.plain or not arguments.trl):
         import peft

@@ -155,6 +155,9 @@ class Training(Runs):
 
             kinds.append(trl.SFTConfig)
         ignored = {**trainer_checks.IGNORED, **trainer_checks.IGNORED_OF_EVALUATION}
+        known = {*trainer_checks.REFUSED, *ignored, "dataloader_pin_memory"}  # The settings turn that off on CPUs.
+        self.assertEqual([name for name in kinds[0].__dataclass_fields__
+                          if name.startswith("dataloader_") and name not in known], [])
         for name in [*trainer_checks.REFUSED, *ignored]:
             having = [kind for kind in kinds if name in kind.__dataclass_fields__]
             if not having and len(kinds) == 1:
@@ -242,6 +245,13 @@ class Training(Runs):
             (checkpoint / "isocost.json").write_text(json.dumps(state))
             with self.assertRaisesRegex(ValueError, "resumes a state of other data or another order"):
                 trainer.train(resume_from_checkpoint=os.fspath(checkpoint))
+            trainer.state.global_step = 4
+            with unittest.mock.patch.object(transformers.Trainer, "_save_checkpoint", side_effect=KeyboardInterrupt), \
+                    self.assertRaises(KeyboardInterrupt):
+                trainer._save_checkpoint(model, None)  # over one that was whole
+            with self.assertRaisesRegex(ValueError, "checkpoint-4 has no trainer_state.json: .* or delete it"):
+                trainer.train(resume_from_checkpoint=True)
+            (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": 4}))
             (checkpoint / "isocost.json").write_text("{")
             with self.assertRaisesRegex(ValueError, "isocost.json is damaged"):
                 trainer.train(resume_from_checkpoint=True)

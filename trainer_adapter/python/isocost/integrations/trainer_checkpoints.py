@@ -27,6 +27,11 @@ def last_checkpoint(output_dir: str) -> Optional[str]:
     return last
 
 
+def mark_as_begun(checkpoint: pathlib.Path) -> None:
+    """Makes a checkpoint that is written over one that is not whole, until the Trainer has written its last file."""
+    (checkpoint / _TRAINER_FILE).unlink(missing_ok=True)
+
+
 def saved_state(checkpoint: pathlib.Path) -> Dict[str, Any]:
     """Returns the loader's state of a checkpoint. Raises ValueError where there is none, or it is of another step."""
     file = checkpoint / STATE_FILE
@@ -38,7 +43,7 @@ def saved_state(checkpoint: pathlib.Path) -> Dict[str, Any]:
     except FileNotFoundError as error:
         raise ValueError(f"resume_from_checkpoint: {checkpoint} has no {os.path.basename(error.filename)}: it was "
                          "not saved by isocost.integrations.transformers, or a run ended while it saved it: give an "
-                         "earlier one, or True for the last whole one") from None
+                         "earlier one, or delete it, so that True takes the last whole one or begins anew") from None
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"resume_from_checkpoint: {file} is damaged: {error}") from None
     if step != trained:

@@ -4,7 +4,7 @@ import inspect
 import json
 import logging
 import pathlib
-from typing import Any, Iterator, Mapping, Tuple
+from typing import Any, Iterable, Iterator, Mapping, Tuple
 
 from isocost.counted import counted
 from isocost.loader import DataLoader
@@ -19,9 +19,12 @@ REFUSED = {
     "auto_find_batch_size": (False, "the loader's max_memory= keeps microbatches within the device's memory"),
     "packing": (False, "the loader packs samples already: batching= of the loader says how"),
     "padding_free": (False, "the loader packs samples already: batching= of the loader says how"),
+    "eval_packing": (False, "the loader packs samples already: batching= of the loader says how"),
     "assistant_only_loss": (False, "labels are made with the tokens: isocost tokenize --labels says which count"),
     "enable_jit_checkpoint": (False, "it saves before the optimizer steps, and the loader's state names the next step"),
 }
+# Those of them that an evaluation's loader contradicts.
+REFUSED_OF_EVALUATION = ("label_smoothing_factor",)
 # Settings that the loader takes the place of: where they differ from their defaults, a warning says what counts.
 IGNORED = {
     "per_device_train_batch_size": "global_batch_size=",
@@ -35,6 +38,9 @@ IGNORED = {
     "completion_only_loss": "isocost tokenize --labels",
     "max_length": 'max_tokens=, with on_long="truncate"',
     "dataset_num_proc": "workers=",
+    "packing_strategy": "nothing: the plan says which samples a row has",
+    "shuffle_dataset": "shuffle=",
+    "dataset_kwargs": "the records that isocost make-shards took",
     "truncation_mode": 'on_long="truncate", which keeps the beginning',
     "pad_to_multiple_of": "batching=isocost.Padded(multiple=)",
     "chat_template_path": "the template of the directory that isocost tokenize took",
@@ -131,11 +137,12 @@ def check_endless_epochs(loader: DataLoader) -> None:
                          "out")
 
 
-def check_refused(args: Any) -> None:
+def check_refused(args: Any, names: Iterable[str] = REFUSED) -> None:
     """Raises ValueError for a setting that contradicts a loader."""
-    for name, (needed, why) in REFUSED.items():
+    for name in names:
+        needed, why = REFUSED[name]
         value = getattr(args, name, needed)
-        if value != needed:
+        if (value or needed) != needed:
             raise ValueError(f"{name} = {value!r}: {why}")
 
 

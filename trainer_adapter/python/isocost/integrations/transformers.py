@@ -29,10 +29,17 @@ import transformers
 from transformers.trainer_utils import speed_metrics
 
 from isocost.evaluation import evaluate
-from isocost.integrations.trainer_checkpoints import STATE_FILE, last_checkpoint, load_renamed_weights, saved_state
+from isocost.integrations.trainer_checkpoints import (
+    STATE_FILE,
+    last_checkpoint,
+    load_renamed_weights,
+    mark_as_begun,
+    saved_state,
+)
 from isocost.integrations.trainer_checks import (
     IGNORED,
     IGNORED_OF_EVALUATION,
+    REFUSED_OF_EVALUATION,
     check_arguments,
     check_base,
     check_endless_epochs,
@@ -85,6 +92,7 @@ class _StepTraining:
             raise TypeError(f"train_dataset is a {type(loader).__name__}: give an isocost.DataLoader, or use "
                             "transformers.Trainer itself")
         evaluated = _loaders(options.get("eval_dataset"))
+        self._given = options.copy()
         if loader is not None or evaluated:
             check_arguments(options)
             check_base(type(self), _StepTraining)
@@ -104,10 +112,10 @@ class _StepTraining:
                 self.eval_dataset = eval_dataset
         self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
         self._microbatches = 1  # of the step that is trained
-        for each in [*evaluated, *([] if loader is None else [loader])]:
-            check_loader(each, self.model, self.accelerator.num_processes)
+        if loader is not None:
+            check_loader(loader, self.model, self.accelerator.num_processes)
         for each in evaluated:
-            check_endless_epochs(each)
+            self._check_to_evaluate(each)
         if loader is not None or evaluated:
             self._note_versions()
         if evaluated:
@@ -272,7 +280,7 @@ class _StepTraining:
             return self._own_share(model, inputs)
         if "num_items_in_batch" in inputs:  # loss="model" of the loader
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True)  # type: ignore[misc]
-            return loss, outputs
+            return loss - self._auxiliary_excess(outputs), outputs
         assert self._microbatch is not None
         outputs = model(**inputs)
         return token_loss(outputs.logits, self._microbatch), outputs
@@ -310,6 +318,14 @@ class _StepTraining:
             self._metrics["train"]["num_tokens"] = [self._total_train_tokens]
         return loss / self.accelerator.num_processes if averages else loss
 
+    def _auxiliary_excess(self, outputs: Any) -> Any:
+        """Returns what a mixture's loss has of its auxiliary loss beyond its part of the step's."""
+        auxiliary = getattr(outputs, "aux_loss", None)
+        if auxiliary is None:
+            return 0.0
+        weight = self.model.config.get_text_config().router_aux_loss_coef
+        return weight * auxiliary * (1 - 1 / self._auxiliary_parts())
+
     def _auxiliary_parts(self) -> float:
         """Returns by what to divide the auxiliary loss of a mixture, a mean of the microbatch's own tokens: in training
         by the step's microbatches of all ranks, in evaluation by the global batch's label tokens over its own."""
@@ -345,6 +361,7 @@ class _StepTraining:
             directory = pathlib.Path(self._get_output_dir(trial=trial))  # type: ignore[attr-defined]
             directory = directory / f"checkpoint-{self.state.global_step}"
             directory.mkdir(parents=True, exist_ok=True)
+            mark_as_begun(directory)
             saved = {"global_step": self.state.global_step, "loader": loader.state_dict()}
             (directory / STATE_FILE).write_text(json.dumps(saved), encoding="utf-8")
         super()._save_checkpoint(model, trial, *rest)  # type: ignore[misc]
@@ -378,8 +395,7 @@ class _StepTraining:
         return found
 
     def _evaluate_loader(self, loader: DataLoader, prefix: str) -> Dict[str, float]:
-        check_loader(loader, self.model, self.accelerator.num_processes)
-        check_endless_epochs(loader)
+        self._check_to_evaluate(loader)
         trained, started = self.model.training, time.time()
         self._prepare_to_evaluate()
         self.model.eval()
@@ -397,6 +413,14 @@ class _StepTraining:
             self._microbatch = None
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _check_to_evaluate(self, loader: DataLoader) -> None:
+        check_loader(loader, self.model, self.accelerator.num_processes)
+        check_endless_epochs(loader)
+        # Once more for a loader that comes with a call, of a Trainer that was made without one.
+        check_arguments(self._given)
+        check_base(type(self), _StepTraining)
+        check_refused(self.args, REFUSED_OF_EVALUATION)
 
     def _prepare_to_evaluate(self) -> None:
         """Does what the Trainer's own evaluation does to a model that was not trained before: it computes in the

@@ -314,6 +314,8 @@ def torch_tensors(raw: Any) -> Dict[str, Any]:
         take = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack  # noqa: SLF001
         tensors: Dict[str, Any] = raw.convert(take)
     except (AttributeError, BufferError, RuntimeError) as error:
-        raise ImportError(f"torch {torch.__version__} does not take a microbatch's tensors by DLPack ({error}): isocost "
-                          "is tested with torch 1.13 and 2.15: install one between these") from error
+        if isinstance(error, AttributeError) or "capsule" in str(error):
+            raise ImportError(f"torch {torch.__version__} does not take a microbatch's tensors by DLPack ({error}): "
+                              "isocost is tested with torch 1.13 and 2.15: install one between these") from error
+        raise
     return tensors
