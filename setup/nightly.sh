@@ -4,6 +4,7 @@
 #   unity    programs, trainers and the Python package, compiled as for users: files of a target together
 #   torch2   the tests that meet torch, with a current PyTorch wheel
 #   newest   those of them that meet transformers, accelerate, peft and trl, with the newest versions of these
+#   oldest   those that prepare samples for transformers' models, with transformers 4.57
 #   deepspeed  the one that meets DeepSpeed, in an environment of its own
 #   cells    C++ trainers in trees of their own, by several compilers, libtorches and standards
 #   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -56,9 +57,13 @@ unity() {
 }
 
 package() {
-  local status=0
-  ./run package --image || status=$?
-  ./run package --portable || return
+  local status=0 part
+  for part in --image --portable; do
+    ./run package "$part" || case $? in
+      77) [ "$status" != 0 ] || status=77 ;;
+      *) status=1 ;;
+    esac
+  done
   return "$status"
 }
 
@@ -67,6 +72,7 @@ declare -A command=(
   [unity]='unity'
   [torch2]='./run test --torch2'
   [newest]='./run test --torch2 --newest'
+  [oldest]='./run test --torch2 --oldest'
   [deepspeed]='./run test --torch2 --deepspeed'
   [cells]='./run test --cells'
   [asan]='./run test --preset asan'
@@ -77,7 +83,7 @@ declare -A command=(
   [package]='package'
 )
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 newest deepspeed cells asan tsan fuzz figures soak package)
+[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 newest oldest deepspeed cells asan tsan fuzz figures soak package)
 for part in "${parts[@]}"; do
   [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
 done

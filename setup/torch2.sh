@@ -2,7 +2,8 @@
 # Every test that meets torch, with a current PyTorch wheel instead of Debian's 1.13: the C++ ones built against the
 # wheel, the Python ones run by a virtual environment in build/torch2. Arguments go to ctest. After --newest these are the
 # Python ones that meet transformers, accelerate, peft and trl, with the newest versions of these, which are printed;
-# after --deepspeed the one that meets DeepSpeed.
+# after --oldest those that prepare samples for transformers' models, with transformers 4.57; after --deepspeed the one that
+# meets DeepSpeed.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -15,6 +16,10 @@ case "${1:-}" in
   --newest)
     set -- -R '^python_(audio_model|batching|dummy_media|finetune|frameworks|hub_names|huggingface|model|model_images|model_layout|model_profile|model_video|packed_rows|tokenize|trainer|trainer_fsdp|trainer_loss|trainer_mixtures|trainer_processor|trainer_trl|whisper_model)_test$' "${@:2}"
     kind=newest
+    ;;
+  --oldest)
+    set -- -R '^python_(audio_model|batching|model|model_images|model_video|tokenize|whisper_model)_test$' "${@:2}"
+    kind=oldest
     ;;
   --deepspeed)
     set -- -R '^python_trainer_deepspeed_test$' "${@:2}"
