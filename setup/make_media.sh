@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fills a folder with files of the formats of docs/formats.md, from tests/decode/golden and, where it has an encoder, by
+# Fills an empty folder with files of the formats of docs/formats.md, from tests/decode/golden and, where it has an encoder, by
 # ffmpeg: make_media.sh FOLDER.
 set -euo pipefail
 golden=$(dirname "$(readlink -f "$0")")/../tests/decode/golden
@@ -29,6 +29,7 @@ video ffv1.mkv -c:v ffv1
 video flv1.flv -c:v flv1
 video h264.flv -c:v libx264
 video h264.ts -c:v libx264
+video wmv1.wmv -c:v wmv1
 video wmv2.wmv -c:v wmv2
 video msmpeg4.avi -c:v msmpeg4
 video theora.ogv -c:v libtheora

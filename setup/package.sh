@@ -5,6 +5,7 @@
 #                wheel beside build/release; needs a package index
 #   --image      also carry out deploy/Dockerfile, in Debian 12 roots instead of containers (compiles without a cache)
 #   --no-trial   only make them
+# Those of an earlier call are removed, self-contained wheels and the others apart.
 # Exit status: 77 if a part was skipped, which is said.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -15,11 +16,11 @@ trial=1
 for argument in "$@"; do
   case "$argument" in
     --portable) portable=all ;;
-    --portable=3.*) portable=${argument#*=} ;;
+    --portable=3.1[0-4]) portable=${argument#*=} ;;
     --image) image=1 ;;
     --no-trial) trial= ;;
     *)
-      echo "package: unknown argument '$argument' (--portable, --image, --no-trial)" >&2
+      echo "package: unknown argument '$argument' (--portable, --portable=3.10 to 3.14, --image, --no-trial)" >&2
       exit 2
       ;;
   esac
@@ -34,6 +35,7 @@ skipped=
 size() { du --apparent-size -h "$@" | sed 's/^/  /' >&2; }
 
 debian_packages() {
+  rm -f "$packages"/*.deb
   say "building in $tree"
   cmake --preset release -B "$tree" -DISOCOST_UNITY=ON -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF \
     >"$tree/configure.log"
@@ -58,6 +60,7 @@ wheel() {
       ;;
     *) exit "$status" ;;
   esac
+  rm -f "$packages"/*.whl
   CC=cc CXX=c++ "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$packages"
   size "$packages"/*.whl
 }
@@ -65,6 +68,7 @@ wheel() {
 portable_wheels() {
   local versions=()
   [ "$portable" = all ] || versions=("$portable")
+  rm -f "$packages"/portable/*.whl # All that are there are tested.
   setup/portable/build_wheels.sh "$packages/portable" "${versions[@]}"
   size "$packages"/portable/*.whl
 }
@@ -83,7 +87,6 @@ test_portable_wheels() {
   done
 }
 
-rm -rf "$packages"
 mkdir -p "$tree" "$packages"
 if [ -n "$portable" ]; then
   portable_wheels

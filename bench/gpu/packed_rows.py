@@ -1,4 +1,4 @@
-"""Packed, padded and single rows of every family with pictures, on a CUDA device: do models make the same of them?
+"""Packed, padded and single rows of every family that may be packed, on a CUDA device: do models make the same of them?
 
     python3 bench/gpu/packed_rows.py                              # about a minute
     python3 bench/gpu/packed_rows.py --families qwen3_5 --json build/packed_rows.json

@@ -1,22 +1,29 @@
 """Says in a self-contained wheel what it consists of: a CycloneDX list of the libraries within it, where PEP 770 wants
 it, and their licences in its metadata.
 
-    python3 setup/portable/add_components.py WHEEL SOURCES PYBIND11 FOLDER
+    python3 setup/portable/add_components.py WHEEL PREFIX PYBIND11 FOLDER
 
-SOURCES has a line `package version SHA-256` for each source package that was built for the wheel; the other libraries
-are those of Debian packages of this system, but for pybind11, whose version is PYBIND11. The wheel that says so is
-written to FOLDER. Needs the package `wheel`.
+PREFIX is what build_libraries.sh prints: its file `sources` has a line `package version SHA-256` for each source package
+that was built for the wheel, and its folder `copyright` their licences. The other libraries are those of Debian packages
+of this system, but for pybind11, whose version is PYBIND11. The wheel that says so is written to FOLDER, with the
+licences of all of them. Needs the package `wheel`.
 """
 
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 LICENCES = "Apache-2.0; it contains libraries under the LGPL, version 2.1 or later, and others (see NOTICE)"
-HEADERS = ("libcli11-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev", "nlohmann-json3-dev")
+# What is compiled in from headers alone.
+HEADERS = ("cppzmq-dev", "libcli11-dev", "libdlpack-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev",
+           "nlohmann-json3-dev")
+# The texts that Debian's files with licences name.
+COMMON_LICENCES = [pathlib.Path("/usr/share/common-licenses", name) for name in
+                   ("Apache-2.0", "GPL-3", "LGPL-2", "LGPL-2.1", "LGPL-3")]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
@@ -50,18 +57,24 @@ def owner(library):
     return None
 
 
-def components(unpacked, sources, pybind11):
-    from_sources = {component["name"]: component for component in built(sources)}
-    from_sources["pybind11"] = {"type": "library", "name": "pybind11", "version": pybind11,
-                                "purl": f"pkg:pypi/pybind11@{pybind11}"}
+def components(unpacked, prefix, pybind11):
+    """Returns the components by name, and of each that is a package of Debian the file with its licences."""
+    found = {component["name"]: component for component in built(prefix / "sources")}
+    licences = {name: prefix / "copyright" / name for name in found}
+    found["pybind11"] = {"type": "library", "name": "pybind11", "version": pybind11,
+                         "purl": f"pkg:pypi/pybind11@{pybind11}"}
+    licences["pybind11"] = pathlib.Path("/usr/share/doc/pybind11-dev/copyright")
     copied = {owner(file.name) for file in unpacked.glob("isocost.libs/*.so*")} - {None}
-    found = [of_package(package) for package in (*HEADERS, *copied)]
-    others = {component["name"]: component for component in found if component["name"] not in from_sources}
-    return [component for _, component in sorted({**others, **from_sources}.items())]
+    for package in (*HEADERS, *sorted(copied)):
+        component = of_package(package)
+        if component["name"] not in found:
+            found[component["name"]] = component
+            licences[component["name"]] = pathlib.Path(f"/usr/share/doc/{package}/copyright")
+    return dict(sorted(found.items())), licences
 
 
 def main():
-    wheel, sources, pybind11, folder = sys.argv[1:]
+    wheel, prefix, pybind11, folder = sys.argv[1:]
     with tempfile.TemporaryDirectory() as temporary:
         run(sys.executable, "-m", "wheel", "unpack", "-d", temporary, wheel)
         (unpacked,) = pathlib.Path(temporary).iterdir()
@@ -72,9 +85,15 @@ def main():
             sys.exit(f"{wheel}: its metadata names no licence")
         metadata.write_text(text)
         version = re.search(r"(?m)^Version: (.*)$", text)[1]
+        found, licences = components(unpacked, pathlib.Path(prefix), pybind11)
+        for name, file in licences.items():
+            (info / "licenses").mkdir(exist_ok=True)
+            shutil.copyfile(file, info / "licenses" / f"{name}.txt")
+        for file in COMMON_LICENCES:
+            shutil.copyfile(file, info / "licenses" / f"{file.name}.txt")
         listed = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
                   "metadata": {"component": {"type": "library", "name": "isocost", "version": version}},
-                  "components": components(unpacked, sources, pybind11)}
+                  "components": list(found.values())}
         (info / "sboms").mkdir(exist_ok=True)
         (info / "sboms/isocost.cdx.json").write_text(json.dumps(listed, indent=1) + "\n")
         run(sys.executable, "-m", "wheel", "pack", "-d", folder, str(unpacked))

