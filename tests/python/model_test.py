@@ -437,6 +437,7 @@ class Model(Directories):
     def test_padded_rows_give_the_loss_of_packed_ones(self):
         samples = write_shards(self.shards)
         ways = ("padded", isocost.Padded("left", 64))
+        version = tuple(map(int, transformers.__version__.split(".")[:2]))
         for family in ORACLES:
             if family in LINEAR_ATTENTION:
                 continue
@@ -454,6 +455,8 @@ class Model(Directories):
                         self.assertEqual(microbatch["attention_mask"].sum(1).tolist(),
                                          packed.cu_seqlens["llm"].diff().tolist())
                         self.assertAlmostEqual(oracle.model(**microbatch).loss.item() / wanted, 1, delta=1e-5)
+                        if family.startswith("qwen3_vl") and version < (5, 17):
+                            continue  # Its own loss is none of the global batch's.
                         logits = oracle.model(**{**microbatch, "labels": None}).logits
                         self.assertAlmostEqual(isocost.token_loss(logits, microbatch).item() / wanted, 1, delta=1e-5)
                     if packed.last_of_step:

@@ -248,7 +248,7 @@ class Training(Runs):
             trainer.state.global_step = 4
             with unittest.mock.patch.object(transformers.Trainer, "_save_checkpoint", side_effect=KeyboardInterrupt), \
                     self.assertRaises(KeyboardInterrupt):
-                trainer._save_checkpoint(model, None)  # over one that was whole
+                trainer._save_checkpoint(model, None)  # noqa: SLF001 (over one that was whole)
             with self.assertRaisesRegex(ValueError, "checkpoint-4 has no trainer_state.json: .* or delete it"):
                 trainer.train(resume_from_checkpoint=True)
             (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": 4}))

@@ -725,6 +725,27 @@ TEST(DummyMedia, StandInWhereTheSameMicrobatchOfAnotherRankHasMedia) {
   EXPECT_EQ(plan.global_label_tokens, 0U);
 }
 
+TEST(DummyMedia, StandInForPicturesAndVideosApart) {
+  // In order, sample i is microbatch i / 2 of rank i % 2: a picture beside a video, then two texts.
+  PlanInput input = pictures_at({0, 1}, 4);
+  input.media[1] = bit_of(Modality::kVideo);
+  input.dummies.push_back(dummy_image());
+  input.dummies[1].modality = Modality::kVideo;
+  const StepPlan plan = plan_step(input, default_model(), in_order(2, 2)).value();
+  const auto modalities = [&](std::size_t rank, std::uint32_t microbatch) {
+    std::vector<Modality> found;
+    for (const std::uint32_t dummy : plan.bin(rank, microbatch).dummies) {
+      found.push_back(plan.dummies[dummy].modality);
+    }
+    return found;
+  };
+  EXPECT_EQ(modalities(0, 0), std::vector{Modality::kVideo});
+  EXPECT_EQ(modalities(1, 0), std::vector{Modality::kImage});
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_EQ(modalities(rank, 1), (std::vector{Modality::kImage, Modality::kVideo}));
+  }
+}
+
 TEST(DummyMedia, ArePlacedInEveryMicrobatchIfAlwaysWanted) {
   PlanOptions options = in_order(3, 2);
   options.dummy_media = DummyMediaPolicy::kAlways;

@@ -261,7 +261,8 @@ class _StepTraining:
             return super().compute_loss(model, inputs, return_outputs, *rest, **options)  # type: ignore[misc]
         loss, outputs = self._share(model, inputs)
         # Wrappers average gradients over the ranks, and the Trainer the losses that it logs: both are sums here.
-        loss = loss * self.accelerator.num_processes
+        if self.accelerator.num_processes > 1:
+            loss = loss * self.accelerator.num_processes
         return (loss, outputs) if return_outputs else loss
 
     def _on_device(self, microbatch: Microbatch) -> Microbatch:
@@ -280,7 +281,7 @@ class _StepTraining:
             return self._own_share(model, inputs)
         if "num_items_in_batch" in inputs:  # loss="model" of the loader
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True)  # type: ignore[misc]
-            return loss - self._auxiliary_excess(outputs), outputs
+            return self._with_auxiliary_part(loss, outputs), outputs
         assert self._microbatch is not None
         outputs = model(**inputs)
         return token_loss(outputs.logits, self._microbatch), outputs
@@ -318,13 +319,13 @@ class _StepTraining:
             self._metrics["train"]["num_tokens"] = [self._total_train_tokens]
         return loss / self.accelerator.num_processes if averages else loss
 
-    def _auxiliary_excess(self, outputs: Any) -> Any:
-        """Returns what a mixture's loss has of its auxiliary loss beyond its part of the step's."""
+    def _with_auxiliary_part(self, loss: Any, outputs: Any) -> Any:
+        """Returns the loss of a mixture that has added its whole auxiliary loss, with this microbatch's part of it."""
         auxiliary = getattr(outputs, "aux_loss", None)
         if auxiliary is None:
-            return 0.0
+            return loss
         weight = self.model.config.get_text_config().router_aux_loss_coef
-        return weight * auxiliary * (1 - 1 / self._auxiliary_parts())
+        return loss - weight * auxiliary * (1 - 1 / self._auxiliary_parts())
 
     def _auxiliary_parts(self) -> float:
         """Returns by what to divide the auxiliary loss of a mixture, a mean of the microbatch's own tokens: in training
