@@ -3,10 +3,10 @@ it, and their licences in its metadata.
 
     python3 setup/portable/add_components.py WHEEL PREFIX PYBIND11 FOLDER
 
-PREFIX is what build_libraries.sh prints: its file `sources` has a line `package version SHA-256` for each source package
-that was built for the wheel, and its folder `copyright` their licences. The other libraries are those of Debian packages
-of this system, but for pybind11, whose version is PYBIND11. The wheel that says so is written to FOLDER, with the
-licences of all of them. Needs the package `wheel`.
+PREFIX is what build_libraries.sh prints: its file `sources` has a line `package version SHA-256` for each source
+package that was built for the wheel, and its folder `copyright` their licences. The other libraries are those of Debian
+packages of this system, but for pybind11, whose version is PYBIND11. The wheel that says so is written to FOLDER, with
+the licences of all of them. Needs the package `wheel`.
 """
 
 import json
@@ -18,6 +18,26 @@ import sys
 import tempfile
 
 LICENCES = "Apache-2.0; it contains libraries under the LGPL, version 2.1 or later, and others (see NOTICE)"
+# What each component is under, as SPDX writes it, read in its own files. One that is not here ends the build: under the
+# GPL it would put the whole wheel under it.
+LICENCE_OF = {
+    **dict.fromkeys("dlpack highway onetbb".split(), "Apache-2.0"),
+    **dict.fromkeys("dav1d libarchive libavif libspng".split(), "BSD-2-Clause"),
+    **dict.fromkeys("cli11 flac kissfft libogg libvorbis libwebp libyuv libzstd opus pybind11".split(), "BSD-3-Clause"),
+    "tl-expected": "CC0-1.0",
+    "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib",
+    "libsodium": "ISC",
+    "lame": "LGPL-2.0-or-later",
+    **dict.fromkeys("libseccomp mpg123".split(), "LGPL-2.1-only"),
+    **dict.fromkeys("ffmpeg libmicrohttpd libsndfile".split(), "LGPL-2.1-or-later"),
+    **dict.fromkeys("libde265 libheif".split(), "LGPL-3.0-or-later"),
+    "zeromq3": "LGPL-3.0-or-later WITH LGPL-3.0-linking-exception",
+    **dict.fromkeys("cppzmq fmtlib libdeflate nlohmann-json3 prometheus-cpp spdlog tomlplusplus utf8proc".split(),
+                    "MIT"),
+    "bzip2": "bzip2-1.0.6",
+    "curl": "curl",
+    "tiff": "libtiff",
+}
 # What is compiled in from headers alone.
 HEADERS = ("cppzmq-dev", "libcli11-dev", "libdlpack-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev",
            "nlohmann-json3-dev")
@@ -70,6 +90,10 @@ def components(unpacked, prefix, pybind11):
         if component["name"] not in found:
             found[component["name"]] = component
             licences[component["name"]] = pathlib.Path(f"/usr/share/doc/{package}/copyright")
+    for name, component in found.items():
+        if name not in LICENCE_OF:
+            sys.exit(f"{component['purl']}: the wheel holds it, and LICENCE_OF does not say what it is under")
+        component["licenses"] = [{"expression": LICENCE_OF[name]}]
     return dict(sorted(found.items())), licences
 
 

@@ -77,7 +77,7 @@ build_libarchive() {
 }
 
 build_libavif() {
-  with_cmake -DBUILD_SHARED_LIBS=OFF -DAVIF_CODEC_DAV1D=ON -DAVIF_ENABLE_WERROR=OFF
+  with_cmake -DBUILD_SHARED_LIBS=ON -DAVIF_CODEC_DAV1D=ON -DAVIF_ENABLE_WERROR=OFF
 }
 
 build_libheif() {
