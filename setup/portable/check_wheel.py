@@ -30,11 +30,12 @@ def faults(wheel, program):
     if (listed["bomFormat"], listed["specVersion"]) != ("CycloneDX", "1.6"):
         yield "its list of components is no CycloneDX 1.6"
     versions = {component["name"]: component["version"] for component in listed["components"]}
-    without_address = [component["name"] for component in listed["components"] if not component["purl"].startswith("pkg:")]
-    if without_address or len(versions) != len(listed["components"]):
-        yield f"components without a package URL ({without_address}), or one that is listed twice"
+    if len(versions) != len(listed["components"]):
+        yield "a component is listed twice"
     for component in listed["components"]:
         name, licences = component["name"], [each["expression"] for each in component.get("licenses", [])]
+        if not component["purl"].startswith("pkg:"):
+            yield f"{name} has no package URL"
         if not licences or re.search(r"(?<!L)GPL", " ".join(licences)):
             yield f"{name} is under {licences or 'no licence'}"
         if f"{info}/licenses/{name}.txt" not in wheel.namelist():

@@ -196,7 +196,7 @@ class AsMapping(ShardTest):
         self.addCleanup(loader.close)
         raw = loader._connection.client().next()  # noqa: SLF001
         for found in (refuse, None):  # The second torch has neither function.
-            with mock.patch.object(torch._C, "_from_dlpack", found), \
+            with mock.patch("torch._C._from_dlpack", found), \
                     mock.patch.object(torch.utils, "dlpack", types.SimpleNamespace()), \
                     self.assertRaisesRegex(ImportError, rf"torch {re.escape(torch.__version__)} does not take.*DLPack"):
                 torch_tensors(raw)

@@ -283,8 +283,8 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
     if (hello.rank != kNoRank) on_event_(ClientLeft{hello.rank, false});
     return;
   }
-  // The welcome says where the rank goes on, for which the last acknowledgement of a client that has
-  // left counts, though the new client's hello may have overtaken it.
+  // The welcome says where the rank goes on, for which the last acknowledgement of a client that
+  // has left counts, though the new client's hello may have overtaken it.
   if (holders_.is_held_by_another(hello)) has_left(hello.rank);
   auto welcome =
       admit_({hello, holders_.is_same_client(hello), [&] { return check_rank_is_free(hello); },
