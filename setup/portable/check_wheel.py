@@ -3,8 +3,8 @@
     python3 setup/portable/check_wheel.py WHEEL PROGRAM
 
 Its list of components (CycloneDX) has to name every shared library within it, and each version that PROGRAM, the
-installed `isocost`, reports with --version --components. None may be under the GPL, and the text of each licence has to be
-there; its metadata has to state them. Needs the Debian packages whose libraries the wheel holds.
+installed `isocost`, reports with --version --components. None may be under the GPL, and the text of each licence has to
+be there; its metadata has to state them. Needs the Debian packages whose libraries the wheel holds.
 """
 
 import json
