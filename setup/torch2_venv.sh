@@ -25,6 +25,10 @@ case "${1:-}" in
 esac
 python=${1:-/usr/bin/python3}
 venv=${2:-build/torch2/venv}
+# These versions need CPython 3.11: before it, the newest that there are for it.
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' && [[ ${trainers[0]} = *==5.* ]]; then
+  trainers=(transformers accelerate peft trl)
+fi
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
 # Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
 needed=(numpy "${trainers[@]}" tokenizers jinja2 pillow dashscope av)

@@ -163,7 +163,7 @@ try_with_torch() {
   mkdir -p "$root$site" "$root/checkout/tests" "$root/checkout/examples"
   cp -r tests/python "$root/checkout/tests/"
   cp -r examples/huggingface "$root/checkout/examples/"
-  cp setup/portable/media_tensors.py "$root/checkout/"
+  cp -r README.md docs setup/portable/media_tensors.py "$root/checkout/" # A tokenizer is trained on the documents.
   shared=$site
   local in_root=(inside env "PYTHONPATH=/opt/isocost/lib/python$1/site-packages:$site"
     ISOCOST_PROGRAM=/opt/isocost/bin/isocost OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo HF_HUB_OFFLINE=1 python3 -B)
@@ -173,6 +173,8 @@ try_with_torch() {
     --sounds-within 1e-6 ||
     fail "the self-contained wheel for CPython $1 makes other tensors in a root of its own"
   for program in batching_test finetune_test; do
+    # The second one also runs torch's DataLoader, whose workers need it.
+    [ $program != finetune_test ] || mkdir "$root/dev/shm"
     "${in_root[@]}" "/checkout/tests/python/$program.py" >"$roots/$program.log" 2>&1 ||
       { tail -40 "$roots/$program.log" >&2; fail "the self-contained wheel for CPython $1 fails $program in a root"; }
   done
