@@ -69,7 +69,13 @@ cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF "-DISOCOST_TEST_INST
   { cat "$tree.log" >&2; exit 1; }
 status=0
 # Left out are tests of what a wheel is not: a module made with Debian's pybind11, and a checkout without the package.
-ctest --test-dir "$tree" -R "$tests" -E '^python_(generated|gpu_bench)_test$' --no-tests=error --output-on-failure --parallel "${JOBS:-$(nproc)}" \
+without='generated|gpu_bench'
+if [ "$version" = 3.10 ]; then
+  say "skipped: the Trainer and sweeps of pictures, whose tests need transformers 5.24 and Pillow 13, which CPython 3.10 lacks"
+  without+='|model_images|trainer.*'
+fi
+ctest --test-dir "$tree" -R "$tests" -E "^python_($without)_test\$" --no-tests=error \
+  --output-on-failure --parallel "${JOBS:-$(nproc)}" \
   --output-junit "$PWD/$tree/junit.xml" || status=$?
 python3 setup/test_summary.py "$tree/junit.xml"
 exit "$status"
