@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fills an empty folder with files of the formats of docs/formats.md, from tests/decode/golden and, where it has an encoder, by
-# ffmpeg: make_media.sh FOLDER.
+# Fills an empty folder with files of the formats of docs/formats.md, from tests/decode/golden and, where it has an
+# encoder, by ffmpeg: make_media.sh FOLDER.
 set -euo pipefail
 golden=$(dirname "$(readlink -f "$0")")/../tests/decode/golden
 folder=$1

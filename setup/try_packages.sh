@@ -20,8 +20,8 @@ fail() {
   exit 1
 }
 
-# base_of NAME SUITE [MIRROR SCRIPT OPTIONS...]: makes a tar of this Debian or Ubuntu by debootstrap, once, and leaves its path
-# in $base.
+# base_of NAME SUITE [MIRROR SCRIPT OPTIONS...]: makes a tar of this Debian or Ubuntu by debootstrap, once, and leaves its
+# path in $base.
 base_of() {
   base=$PWD/build/package/$1.tar
   [ ! -e "$base" ] || return 0
@@ -76,7 +76,8 @@ shared=
 inside() {
   env -i PATH=/opt/isocost/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     SHARED="$shared" unshare --mount sh -c 'mount -t proc proc "$1/proc" &&
-      { [ -z "$SHARED" ] || { mount --bind "$SHARED" "$1$SHARED" && mount -o remount,bind,ro "$1$SHARED"; }; } && exec chroot "$@"' sh "$root" "$@"
+      { [ -z "$SHARED" ] || { mount --bind "$SHARED" "$1$SHARED" && mount -o remount,bind,ro "$1$SHARED"; }; } &&
+      exec chroot "$@"' sh "$root" "$@"
 }
 install_in() {
   inside sh -c "apt-get update -qq && apt-get install --no-install-recommends -y -qq $*" >"$roots/apt.log" 2>&1 ||

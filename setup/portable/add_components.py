@@ -18,8 +18,8 @@ import sys
 import tempfile
 
 LICENCES = "Apache-2.0; it contains libraries under the LGPL, version 2.1 or later, and others (see NOTICE)"
-# What each component is under, as SPDX writes it, read in its own files. One that is not here ends the build: under the
-# GPL it would put the whole wheel under it.
+# The licence of each component, as SPDX writes it and its own files say. A component that is not here ends the build:
+# under the GPL it would put the whole wheel under it.
 LICENCE_OF = {
     **dict.fromkeys("dlpack highway onetbb".split(), "Apache-2.0"),
     **dict.fromkeys("dav1d libarchive libavif libspng".split(), "BSD-2-Clause"),
@@ -38,7 +38,7 @@ LICENCE_OF = {
     "curl": "curl",
     "tiff": "libtiff",
 }
-# What is compiled in from headers alone.
+# Packages of libraries that are headers alone, and compiled in.
 HEADERS = ("cppzmq-dev", "libcli11-dev", "libdlpack-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev",
            "nlohmann-json3-dev")
 # The texts that Debian's files with licences name.
@@ -110,8 +110,8 @@ def main():
         metadata.write_text(text)
         version = re.search(r"(?m)^Version: (.*)$", text)[1]
         found, licences = components(unpacked, pathlib.Path(prefix), pybind11)
+        (info / "licenses").mkdir(exist_ok=True)
         for name, file in licences.items():
-            (info / "licenses").mkdir(exist_ok=True)
             shutil.copyfile(file, info / "licenses" / f"{name}.txt")
         for file in COMMON_LICENCES:
             shutil.copyfile(file, info / "licenses" / f"{file.name}.txt")

@@ -31,7 +31,10 @@ options=(-C build-dir="$tree/tree" -C cmake.define.ISOCOST_WITH_GLPK=OFF)
 mkdir -p "$folder"
 for version in "${wanted[@]}"; do
   python=$(find_python "$version") || {
-    [ $asked = 0 ] || { echo "portable: there is no CPython $version on PATH or of pyenv (pyenv install $version)" >&2; exit 1; }
+    [ $asked = 0 ] || {
+      echo "portable: there is no CPython $version on PATH or of pyenv (pyenv install $version)" >&2
+      exit 1
+    }
     say "CPython $version: skipped, there is none on PATH or of pyenv"
     continue
   }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests a self-contained wheel beside build/release: test_wheel.sh [--torch2] WHEEL. The tensors of every format have to be
-# those of build/release, also as a processor without AVX decodes them. With --torch2 the programs of tests/python run with
-# the wheel and a current PyTorch wheel; otherwise, as for every change, the shortest of them that deliver microbatches,
-# with Debian's torch.
+# Tests a self-contained wheel beside build/release: test_wheel.sh [--torch2] WHEEL. Its list of components has to be true
+# (check_wheel.py). The tensors of every format have to be those of build/release, also as a processor without AVX decodes
+# them. With --torch2 the programs of tests/python run with the wheel and a current PyTorch wheel; otherwise, as for every
+# change, the shortest of them that deliver microbatches, with Debian's torch.
 # Exit status: 77 where there is no such Python, no torch for it, or no package index that answers.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -71,7 +71,7 @@ status=0
 # Left out are tests of what a wheel is not: a module made with Debian's pybind11, and a checkout without the package.
 without='generated|gpu_bench'
 if [ "$version" = 3.10 ]; then
-  say "skipped: the Trainer and sweeps of pictures, whose tests need transformers 5.24 and Pillow 13, which CPython 3.10 lacks"
+  say "skipped: the Trainer and sweeps of pictures, whose tests need transformers 5.24 and Pillow 13: not for CPython 3.10"
   without+='|model_images|trainer.*'
 fi
 ctest --test-dir "$tree" -R "$tests" -E "^python_($without)_test\$" --no-tests=error \
