@@ -1,10 +1,13 @@
 """A rank reports its own seconds with what torch 2 adds: FullyShardedDataParallel on the CPU, fully_shard and
 torch.compile. ddp_test.py has what Debian's torch has, too."""
 
+import types
 import unittest
+import unittest.mock
 
 import torch
 
+from isocost.timing import own_work, stopwatch
 from own_work import OwnWorkTest
 from support import ShardTest, main, torchrun
 
@@ -37,6 +40,54 @@ print(loader.stats()["reports"], flush=True)
 distributed.barrier()
 loader.close()
 """
+
+
+class Cuda:
+    """Stands in for torch.cuda, with two streams, and counts the events that are recorded."""
+
+    def __init__(self):
+        self.current, self.recorded = "compute", 0
+
+    def current_stream(self):
+        return self.current
+
+    def Event(self, enable_timing):  # noqa: N802: PyTorch's name
+        assert enable_timing
+        return self
+
+    def record(self):
+        self.recorded += 1
+
+
+class Streams(unittest.TestCase):
+    def setUp(self):
+        self.cuda = Cuda()
+        for module in (own_work, stopwatch):
+            patched = unittest.mock.patch.object(module, "cuda", lambda: self.cuda)
+            patched.start()
+            self.addCleanup(patched.stop)
+        self.waits = own_work._left_out("stream", lambda stream, event: (stream, event))
+        self.work = own_work.OwnWork()
+        self.addCleanup(self.work.stop)
+
+    def recorded_while(self, stream, asker):
+        """The events that are recorded while the stream waits because the module `asker` wants it."""
+        of_asker = types.FunctionType((lambda waits, stream: waits(stream, "event")).__code__, {"__name__": asker})
+        before = self.cuda.recorded
+        self.assertEqual(of_asker(self.waits, stream), (stream, "event"))
+        return self.cuda.recorded - before
+
+    def test_where_the_work_is_done_are_left_out_by_two_events(self):
+        self.assertEqual(self.recorded_while("compute", "torch.distributed.fsdp.collectives"), 2)
+
+    def test_that_communicate_wait_without_events(self):
+        self.assertEqual(self.recorded_while("gather", "torch.distributed.fsdp.collectives"), 0)
+        self.cuda.current = "gather"
+        for stream in ("gather", "compute"):
+            self.assertEqual(self.recorded_while(stream, "torch.distributed.fsdp.collectives"), 0)
+
+    def test_that_the_training_loop_has_wait_are_its_own_work(self):
+        self.assertEqual(self.recorded_while("compute", "train"), 0)
 
 
 @torch_2

@@ -62,10 +62,12 @@ class OwnWork:
     def is_of(self, thread: int) -> bool:
         return self._thread == thread
 
+    def is_on(self, stream: Any) -> bool:
+        """Returns whether this work is done on the stream, and so stops while that waits."""
+        return not self._is_waiting and self._stream == stream
+
     def leaves_out(self, wait: Wait, asker: str) -> bool:
         """Returns whether a wait that the named module asks for is not the rank's own work."""
-        if self._is_waiting or self._stream != _current_stream():  # Work goes on during another stream's wait.
-            return False
         return (asker.startswith("torch.distributed.fsdp") or wait == "buffers"
                 or (wait == "collective" and not self._shared))
 
@@ -139,11 +141,18 @@ def _install() -> None:
 
 
 def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that waits as `original` does, and leaves the wait out of the stretches around it."""
+    """Returns a function that waits as `original` does, and leaves the wait out of the stretches around it. Of kind
+    `stream`, the first argument is the stream that waits, for others it is the current one."""
 
     @functools.wraps(original)
     def wait(*arguments: Any, **keywords: Any) -> Any:
-        stretches = list(_stretches_here()) if _open else []
+        stretches = []
+        if _open:
+            # Where a model is sharded, most waits are those of streams that communicate: no work stops for them, and
+            # none pays for the events of a stopwatch, which are recorded on the current stream.
+            current = _current_stream()
+            if kind != "stream" or arguments[0] == current:
+                stretches = [stretch for stretch in _stretches_here() if stretch.is_on(current)]
         if stretches:
             asker = _asker()
             stretches = [stretch for stretch in stretches if stretch.leaves_out(kind, asker)]
