@@ -23,10 +23,14 @@ constexpr double kTargetSpread = 0.03;  // half of the median's 95 % interval
 constexpr std::size_t kLeastRuns = 7;   // with fewer, the interval of a median is the whole range
 constexpr std::size_t kFewestRuns = 3;  // after the load's part of the budget is spent
 constexpr std::size_t kMostRuns = 200;
-constexpr int kMostUnusable = 3;     // for one load; with more, the clock is broken
-constexpr double kGridShare = 0.5;   // factor on a load's even part of what is left of the budget
-constexpr double kBendShare = 0.25;  // share of what is left of the budget, for each load
-constexpr double kLeastBend = 0.01;  // interpolation error that is not worth another point
+constexpr int kMostUnusable = 3;    // for one load; with more, the clock is broken
+constexpr double kGridShare = 0.5;  // factor on a load's even part of what is left of the budget
+// A device that waits for its host takes this much longer at most for a load that is this much
+// larger; one that does not wait takes longer by far.
+constexpr double kHardlyLonger = 2;
+constexpr std::int64_t kFarMoreUnits = 4;
+constexpr double kBendShare = 0.25;        // share of what is left of the budget, for each load
+constexpr double kLeastBend = 0.01;        // interpolation error that is not worth another point
 constexpr double kClosest = 0.1823215568;  // log 1.2: lengths nearer than this are the same
 constexpr double kCutShare = 0.1;          // share of the budget, for each cut
 constexpr double kMostForCuts = 0.5;       // share of the budget
@@ -283,6 +287,10 @@ void ProfilingMethod::advance() {
 void ProfilingMethod::next_stage() {
   switch (stage_) {
     case Stage::kGrid:
+      stage_ = Stage::kHalves;
+      queue_halves();
+      return;
+    case Stage::kHalves:
     case Stage::kBends:
       stage_ = Stage::kBends;
       if (queue_bend()) return;
@@ -343,9 +351,28 @@ void ProfilingMethod::next_cut() {
   cut_load_share_s_ = for_cuts_s_ / static_cast<double>(options_.cuts.size()) / loads;
 }
 
+// Queues half of a length's largest load where the device waits for its host in the load before:
+// else nothing would say how its seconds grow between its launches and the largest load.
+void ProfilingMethod::queue_halves() {
+  if (left_s() <= 0) return;
+  std::set<std::int64_t> lengths;
+  for (const Microbatch& microbatch : first_grid()) lengths.insert(microbatch.length);
+  for (const std::int64_t length : lengths) {
+    const std::vector<ProfilePoint> points = points_of(length);
+    if (points.size() < 3) continue;
+    const ProfilePoint& single = points.front();
+    const ProfilePoint& before = points[points.size() - 2];
+    const std::int64_t half = points.back().load.sequences / 2;
+    if (before.load.units >= kFarMoreUnits * single.load.units &&
+        before.seconds() < kHardlyLonger * single.seconds() && half > before.load.sequences) {
+      waiting_.push_back({.length = length, .sequences = half});
+    }
+  }
+}
+
 bool ProfilingMethod::queue_bend() {
   if (left_s() <= 0) return false;
-  if (bend_length_ && !has_length(*bend_length_)) return false;  // the load ran out of memory
+  if (bend_length_ && points_of(*bend_length_).empty()) return false;  // the load ran out of memory
   bend_length_ = sharpest_bend();
   if (!bend_length_) return false;
   const std::int64_t most = std::max<std::int64_t>(1, options_.most_units / *bend_length_);
@@ -418,10 +445,14 @@ bool ProfilingMethod::has(const ModuleLoad& load) const {
                      [&load](const ProfilePoint& point) { return point.load == load; });
 }
 
-bool ProfilingMethod::has_length(std::int64_t length) const {
-  return std::any_of(points_.begin(), points_.end(), [length](const ProfilePoint& point) {
-    return length_of(point.load) == length;
-  });
+// Returns the measured points of a length, ordered by sequences.
+std::vector<ProfilePoint> ProfilingMethod::points_of(std::int64_t length) const {
+  std::vector<ProfilePoint> points;
+  for (const ProfilePoint& point : points_) {
+    if (length_of(point.load) == length) points.push_back(point);
+  }
+  sort(points);
+  return points;
 }
 
 double ProfilingMethod::left_s() const {
@@ -432,6 +463,7 @@ double ProfilingMethod::left_s() const {
 double ProfilingMethod::share_s() const {
   switch (stage_) {
     case Stage::kGrid:
+    case Stage::kHalves:
       return left_s() * kGridShare / static_cast<double>(waiting_.size());
     case Stage::kBends:
       return left_s() * kBendShare;

@@ -124,7 +124,7 @@ class ProfilingMethod {
     std::vector<double> backward_s;
     std::vector<double> total_s;
   };
-  enum class Stage : std::uint8_t { kGrid, kBends, kContradictions, kCuts, kDone };
+  enum class Stage : std::uint8_t { kGrid, kHalves, kBends, kContradictions, kCuts, kDone };
 
   explicit ProfilingMethod(ProfilingOptions options);
   std::vector<Microbatch> first_grid() const;
@@ -132,12 +132,13 @@ class ProfilingMethod {
   void advance();
   void next_stage();
   void next_cut();
+  void queue_halves();
   bool queue_bend();
   void queue_contradicted();
   std::optional<std::int64_t> sharpest_bend() const;
   bool is_beyond_memory(const Microbatch& microbatch) const;
   bool has(const ModuleLoad& load) const;
-  bool has_length(std::int64_t length) const;
+  std::vector<ProfilePoint> points_of(std::int64_t length) const;
   double left_s() const;
   double share_s() const;
   Status record_seconds(Measurement& measured, const ProfilingResult& result);

@@ -13,7 +13,7 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kFewest = 3;       // points for the form
-constexpr double kAbove = 1.15;          // of the floor: a point that the device gates
+constexpr double kAbove = 1.3;           // of the floor: a point that the device gates
 constexpr double kFlatOver = 4;          // factor between the units of the points on the floor
 constexpr std::size_t kFewestBelow = 4;  // points for the floor
 constexpr double kFlat = 1.2;  // factor between seconds of the larger and the smaller loads on it

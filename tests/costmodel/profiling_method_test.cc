@@ -24,6 +24,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 double smooth(const ProfilingRun& run) {
   const auto length = static_cast<double>(run.length);
@@ -257,6 +258,32 @@ TEST(ProfilingMethod, MoreIsMeasuredWhereTheCurveBends) {
   EXPECT_GE(
       std::count_if(lengths.begin(), lengths.end(), [](auto n) { return n > 300 && n < 1200; }), 3);
   EXPECT_LE(std::count_if(lengths.begin(), lengths.end(), [](auto n) { return n < 100; }), 3);
+}
+
+// A device whose host needs 80 ms to launch its kernels.
+double gated(const ProfilingRun& run) {
+  return std::max(0.08, 1e-5 * static_cast<double>(run.length * run.sequences));
+}
+
+TEST(ProfilingMethod, HalfOfTheLargestLoadIsMeasuredWhereADeviceWaitsForItsHost) {
+  Machine machine{.seconds = gated};
+  auto expected = kGrid;
+  expected.merge(
+      std::set<std::pair<std::int64_t, std::int64_t>>{{16, 512}, {64, 128}, {256, 32}, {1024, 8}});
+  const auto loads = loads_of(measured(machine, options(1000)).points());
+  EXPECT_TRUE(std::includes(loads.begin(), loads.end(), expected.begin(), expected.end()));
+}
+
+TEST(ProfilingMethod, WithoutTimeNoHalfIsMeasured) {
+  Machine machine{.seconds = gated};
+  EXPECT_EQ(loads_of(measured(machine, options(1)).points()), kGrid);
+}
+
+TEST(ProfilingMethod, AHalfIsThatOfTheLargestLoadWithRoom) {
+  Machine machine{.seconds = gated, .room = 9000};
+  const auto loads = loads_of(measured(machine, options(1000)).points());
+  EXPECT_THAT(loads, Contains(std::pair(std::int64_t{4096}, std::int64_t{2})));
+  EXPECT_THAT(loads, Not(Contains(std::pair(std::int64_t{16}, std::int64_t{512}))));
 }
 
 TEST(ProfilingMethod, NothingIsAddedToACurveThatInterpolates) {
