@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -53,6 +54,7 @@ struct ModuleExplanation {
   PriceOrigin origin = PriceOrigin::kStated;
   double uncertainty = 0;
   ModuleMemory memory;
+  std::int64_t limited = 0;  // activations as `max_memory` counts them, by their dearest unit
   bool frozen = false;
   bool beyond_memory = false;
   ModuleLoad out_of_memory;
@@ -151,6 +153,12 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   return explain_sample(recipe, *dataset, id);
 }
 
+// Returns the bytes of a microbatch's activations that count for `max_memory`.
+std::int64_t limited_bytes(const ModuleProfile& profile, const ModuleLoad& load) {
+  const double bytes = activation_bytes_per_unit(profile) * static_cast<double>(load.units);
+  return std::llround(std::min(bytes, static_cast<double>(ModuleMemory::kMost)));
+}
+
 // Explains a load. The terms are those of the fitted form, scaled so that they add up to the
 // predicted seconds; what does not grow with the samples is the fixed one, launches included.
 ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
@@ -163,6 +171,7 @@ ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
                                 .origin = predictor.origin(load),
                                 .uncertainty = predictor.uncertainty(load),
                                 .memory = predict_memory(profile, load, in_flight),
+                                .limited = limited_bytes(profile, load),
                                 .frozen = is_frozen(profile),
                                 .beyond_memory = beyond_memory(profile, load, in_flight),
                                 .out_of_memory = profile.out_of_memory};
@@ -206,10 +215,13 @@ nlohmann::ordered_json to_json(const ModuleExplanation& module) {
   json["origin"] = price_origin_name(module.origin);
   json["uncertainty"] = module.uncertainty;
   json["frozen"] = module.frozen;
-  json["bytes"] = {
-      {"activations", memory.activations}, {"activations_per_layer", memory.activations_per_layer},
-      {"weights", memory.weights},         {"gradients", memory.gradients},
-      {"optimizer", memory.optimizer},     {"total", memory.total()}};
+  json["bytes"] = {{"activations", memory.activations},
+                   {"activations_of_max_memory", module.limited},
+                   {"activations_per_layer", memory.activations_per_layer},
+                   {"weights", memory.weights},
+                   {"gradients", memory.gradients},
+                   {"optimizer", memory.optimizer},
+                   {"total", memory.total()}};
   // null means that memory did not run out while the profile was measured.
   json["out_of_memory_at"] = nullptr;
   if (module.out_of_memory.units > 0) json["out_of_memory_at"] = to_json(module.out_of_memory);
@@ -226,11 +238,13 @@ void print_row(std::string_view name, const ModuleExplanation& module) {
               100 * module.uncertainty);
 }
 
-void print_memory(std::string_view name, const ModuleMemory& memory) {
+void print_memory(std::string_view name, const ModuleExplanation& module) {
+  const ModuleMemory& memory = module.memory;
   constexpr double kMebibyte = 1 << 20;
   std::printf("%-7s", std::string(name).c_str());
-  for (const std::int64_t bytes : {memory.activations, memory.activations_per_layer, memory.weights,
-                                   memory.gradients, memory.optimizer, memory.total()}) {
+  for (const std::int64_t bytes :
+       {memory.activations, module.limited, memory.activations_per_layer, memory.weights,
+        memory.gradients, memory.optimizer, memory.total()}) {
     std::printf(" %11.1f", static_cast<double>(bytes) / kMebibyte);
   }
   std::printf("\n");
@@ -258,9 +272,9 @@ void print_tables(const std::string& source,
   for (const auto& [name, module] : modules) print_row(name, module);
   std::printf("total %32.4g ms, forward and backward, as the only sample of a microbatch\n",
               1e3 * total_s);
-  std::printf("\n%-7s %11s %11s %11s %11s %11s %11s\n", "MiB", "activations", "per layer",
-              "weights", "gradients", "optimizer", "total");
-  for (const auto& [name, module] : modules) print_memory(name, module.memory);
+  std::printf("\n%-7s %11s %11s %11s %11s %11s %11s %11s\n", "MiB", "activations", "max_memory",
+              "per layer", "weights", "gradients", "optimizer", "total");
+  for (const auto& [name, module] : modules) print_memory(name, module);
   for (const auto& [name, module] : modules) print_notes(name, module);
 }
 
@@ -352,11 +366,11 @@ constexpr const char* kPredictFooter =
     "Examples:\n  isocost predict --data data/shards --sample cat/0042\n"
     "  isocost predict --data data/shards --model DIR --profile profile.json --sample cat/0042\n"
     "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
-    "Seconds are those of the model profile, without correction by measured steps. Memory is "
-    "that\n"
-    "of one rank that trains with Adam in mixed precision and shards nothing. A note names "
-    "modules\n"
-    "whose load is at or above the one that ran out of memory while profiling.";
+    "Seconds are those of the model profile, without correction by measured steps. Memory is that\n"
+    "of one rank that trains with Adam in mixed precision and shards nothing; max_memory has the\n"
+    "activations of one microbatch as that limit counts them, each unit like the dearest measured\n"
+    "one. A note names modules whose load is at or above the one that ran out of memory while\n"
+    "profiling.";
 
 }  // namespace
 

@@ -296,6 +296,7 @@ class Predict(WithShards):
         self.assertEqual((vision["bytes"]["gradients"], vision["bytes"]["optimizer"]), (0, 0))
         self.assertEqual(vision["bytes"]["weights"], llm["bytes"]["weights"])
         self.assertGreater(llm["bytes"]["optimizer"], 0)
+        self.assertEqual(llm["bytes"]["activations_of_max_memory"], 100 * 3072)
         self.assertEqual(llm["out_of_memory_at"], full)
         self.assertFalse(llm["beyond_memory"])
         self.assertIn("vision is frozen", table)
