@@ -3,16 +3,17 @@
 #   bench/gpu/all.sh WHEEL [--budget SECONDS] [--items NAME,...] [--results FOLDER] [--wheels FOLDER] [--cpu]
 # WHEEL is a self-contained one, made by `./run package --portable` for that machine's Python.
 #   --budget    begins no item that would last longer (default 360); another call goes on with the items that are left
-#   --items     some of works, packed, waiting, own_work, linear, memory, profile, in their order (default: all)
+#   --items     some of works, packed, waiting, own_work, linear, memory, profile, documents, in their order
+#               (default: all)
 #   --results   where each item leaves a JSON (default build/gpu/results); an item that has one there is not repeated
 #   --wheels    a folder of wheels that are installed, too, such as flash-linear-attention's
 #   --cpu       rehearses with tiny shapes, without a GPU
 # $PYTHON (python3) is the interpreter that has torch. Ends with 1 if an item failed, and with 3 if some are left.
 set -euo pipefail
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
 
 budget=360
-items=works,packed,waiting,own_work,linear,memory,profile
+items=works,packed,waiting,own_work,linear,memory,profile,documents
 root=$(dirname "$(readlink -f "$0")")/../..
 results=$root/build/gpu/results
 wheel=
@@ -43,7 +44,9 @@ if [ -n "$cpu" ]; then
   tiny=(--tiny --seconds 2)
 fi
 # Of each item: the most seconds that it lasts on a GPU, and its command without the file of its results.
-declare -A seconds=([works]=60 [packed]=180 [waiting]=150 [own_work]=60 [linear]=150 [memory]=90 [profile]=240)
+declare -A seconds=([works]=60 [packed]=180 [waiting]=150 [own_work]=60 [linear]=150 [memory]=90 [profile]=240
+  [documents]=110)
+profile="profile_mllm.py ${device[*]} ${tiny[0]:-}"
 declare -A command=(
   [works]="device_loader.py ${device[*]} --only tensors,copies,registrations,no_synchronisation"
   [packed]="packed_rows.py ${device[*]}"
@@ -51,7 +54,9 @@ declare -A command=(
   [own_work]="device_loader.py ${device[*]} --only seconds"
   [linear]="train_mllm.py ${device[*]} --family qwen3_5 --samples 400 --seconds 15 ${tiny[*]} --parts LINEAR_WAYS"
   [memory]="train_mllm.py ${device[*]} ${tiny[*]} --parts memory"
-  [profile]="profile_mllm.py ${device[*]} ${tiny[0]:-} --budget $([ -n "$cpu" ] && echo 20s || echo 220s) --svg $results/profile.svg"
+  [profile]="$profile --svg build/gpu/profile.svg --budget $([ -n "$cpu" ] && echo 20s || echo 220s)"
+  [documents]="$profile --svg build/gpu/documents.svg --budget $([ -n "$cpu" ] && echo 20s || echo 90s)
+    --trace documents --profiles $results/profile.json"
 )
 for item in ${items//,/ }; do
   [ -n "${command[$item]:-}" ] || { echo "all.sh: no item '$item'; there are: ${!command[*]}" >&2; exit 2; }

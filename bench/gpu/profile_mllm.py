@@ -4,6 +4,7 @@ microbatches from real traces, and replays global batches under each policy, one
     python3 bench/gpu/profile_mllm.py                            # 7 minutes, both decoders
     python3 bench/gpu/profile_mllm.py --models qwen2.5-0.5b --budget 4m
     python3 bench/gpu/profile_mllm.py --budget 30m --global-batch-size 256 --json result.json --svg result.svg
+    python3 bench/gpu/profile_mllm.py --trace documents --profiles build/profile_mllm.json   # replays another trace
     python3 bench/gpu/profile_mllm.py --device cpu --tiny        # the whole path with tiny shapes, no GPU
 
 Needs torch 2.x, and the package isocost or a C++20 compiler. `isocost predict` and `isocost-lab balance` predict and
@@ -24,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import traces
 
 SEEDS = {"weights": 1, "held_out": 2, "global_batches": 3}
 # Weights by which the remaining time is shared among the phases still to come.
@@ -68,11 +71,15 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=seconds_of, metavar="TIME",
                         help="time for everything but loading torch (default 7m; 20s with --tiny)")
-    parser.add_argument("--models", type=decoders, default=list(PHASES), metavar="NAME[,NAME]",
-                        help=f"decoders, each beside the encoder (default {','.join(PHASES)})")
+    parser.add_argument("--models", type=decoders, metavar="NAME[,NAME]",
+                        help=f"decoders, each beside the encoder (default {','.join(PHASES)}, or those of --profiles)")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="default cuda")
     parser.add_argument("--tiny", action="store_true",
                         help="a test of the path: a few small layers in float32, sequences a 64th as long")
+    parser.add_argument("--trace", choices=(traces.MIXED, *traces.WEIGHTS), default=traces.MIXED,
+                        help="samples of held-out microbatches and global batches (default %(default)s)")
+    parser.add_argument("--profiles", metavar="FILE",
+                        help="an earlier result of this machine, whose model profiles are taken instead of measured")
     parser.add_argument("--ranks", type=positive, default=8, help="virtual ranks (default 8)")
     parser.add_argument("--microbatches", type=positive, default=4, help="microbatches per rank and step (default 4)")
     parser.add_argument("--global-batch-size", type=positive, metavar="SAMPLES",
@@ -91,7 +98,25 @@ def parse():
     if arguments.global_batch_size < arguments.ranks * arguments.microbatches:
         parser.error(f"--global-batch-size {arguments.global_batch_size} is less than a sample for each of --ranks "
                      f"{arguments.ranks} x --microbatches {arguments.microbatches}")
+    arguments.profiles = arguments.profiles and profiles_of(parser, arguments)
+    arguments.models = arguments.models or list(arguments.profiles or PHASES)
     return arguments
+
+
+def profiles_of(parser, arguments):
+    """{decoder: model profile} of an earlier result with the same shapes."""
+    try:
+        earlier = json.loads(pathlib.Path(arguments.profiles).read_text(encoding="utf-8"))
+        found = {name: model["profile"] for name, model in earlier["models"].items() if "profile" in model}
+        tiny = earlier["tiny"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        parser.error(f"--profiles {arguments.profiles}: not a result of this program: {error!r}")
+    if tiny != arguments.tiny:
+        parser.error(f"--profiles {arguments.profiles}: has {'tiny' if tiny else 'full'} shapes, unlike this run")
+    lacking = [name for name in arguments.models or [] if name not in found]
+    if lacking or not found:
+        parser.error(f"--profiles {arguments.profiles}: has no profile of {', '.join(lacking) or 'a decoder'}")
+    return found
 
 
 def load_torch(device):
@@ -109,10 +134,12 @@ def load_torch(device):
 class Schedule:
     """Shares the rest of the budget among the phases that are still to come."""
 
-    def __init__(self, seconds, models):
+    def __init__(self, seconds, models, is_profiled):
         self.end = time.monotonic() + seconds
         self._weights = {("encoder", "profile"): ENCODER_PROFILE}
         self._weights.update({(model, phase): weight for model in models for phase, weight in PHASES[model].items()})
+        if is_profiled:
+            self._weights = {key: weight for key, weight in self._weights.items() if key[1] != "profile"}
 
     def begin(self, model, phase):
         """Returns the seconds for this phase."""
@@ -131,11 +158,10 @@ class Session:
         import models
         import pricing
         import profiling
-        import traces
 
         self.arguments, self.torch = arguments, torch
-        self.models, self.pricing, self.profiling, self.traces = models, pricing, profiling, traces
-        self.schedule = Schedule(arguments.budget, arguments.models)
+        self.models, self.pricing, self.profiling = models, pricing, profiling
+        self.schedule = Schedule(arguments.budget, arguments.models, bool(arguments.profiles))
         self.kind = {"device": arguments.device, "dtype": torch.float32 if arguments.tiny else torch.bfloat16}
         self.dtype = str(self.kind["dtype"]).partition(".")[2]
         if arguments.device == "cuda":
@@ -160,7 +186,7 @@ class Session:
         return kind(shape, attend, **self.kind)
 
     def profile(self, model, module, prepare):
-        lengths = self.traces.extent(self.samples, module)[:2]
+        lengths = traces.extent(self.samples, module)[:2]
         return self.profiling.profile(self.isocost_profile, self.clock, module, prepare, lengths,
                                       self.schedule.begin(model, "profile"), self.kind)
 
@@ -169,7 +195,8 @@ class Session:
         self.encoder_shape = models.TINY_ENCODER if self.arguments.tiny else models.ENCODER
         encoder = self.build("encoder", models.Encoder, self.encoder_shape, self.encoder_shape.heads, False)
         self.encoder_inputs = models.encoder_inputs(encoder)
-        self.encoder_profile = self.profile("encoder", "vision", self.encoder_inputs)
+        if not self.arguments.profiles:
+            self.encoder_profile = self.profile("encoder", "vision", self.encoder_inputs)
 
     def measure(self, name):
         """Measures one decoder beside the encoder: model profile, held-out microbatches, replay."""
@@ -177,7 +204,10 @@ class Session:
         shape = (models.TINY_DECODERS if self.arguments.tiny else models.DECODERS)[name]
         decoder = self.build(name, models.Decoder, shape, shape.key_heads, True)
         inputs = models.decoder_inputs(decoder)
-        profile = self.profiling.merged({"vision": self.encoder_profile, "llm": self.profile(name, "llm", inputs)})
+        if self.arguments.profiles:
+            profile = self.arguments.profiles[name]
+        else:
+            profile = self.profiling.merged({"vision": self.encoder_profile, "llm": self.profile(name, "llm", inputs)})
         with tempfile.TemporaryDirectory(prefix="isocost-bench-") as directory:
             file = pathlib.Path(directory) / "profile.json"
             self.isocost_profile.write(profile, str(file))
@@ -188,7 +218,7 @@ class Session:
 
         shapes = {"vision": self.encoder_shape, "llm": shape}
         throughputs = {module: self.pricing.OneThroughput(profile["modules"][module]["points"], own.flop,
-                                                          self.traces.extent(self.samples, module)[2])
+                                                          traces.extent(self.samples, module)[2])
                        for module, own in shapes.items()}
         prices = self.pricing.ProgramPrices(self.program, file) if self.program else self.pricing.FormPrices(profile)
         return replay.Bench(self.isocost_profile, self.clock, {"vision": self.encoder_inputs, "llm": inputs}, prices,
@@ -198,12 +228,12 @@ class Session:
         import replay
 
         bench = self.bench(shape, inputs, profile, file)
-        mixture = self.traces.Mixture(self.samples, SEEDS["held_out"])
-        tokens = FILLED_TOKENS // self.traces.TINY if self.arguments.tiny else FILLED_TOKENS
+        mixture = traces.Mixture(self.samples, SEEDS["held_out"], self.arguments.trace)
+        tokens = FILLED_TOKENS // traces.TINY if self.arguments.tiny else FILLED_TOKENS
         held_out, filled = replay.held_out(bench, mixture, tokens,
                                            time.monotonic() + self.schedule.begin(name, "held_out"))
         say(f"{name}: {len(held_out['llm'])} held-out microbatches of few samples, {len(filled['llm'])} filled ones")
-        mixture = self.traces.Mixture(self.samples, SEEDS["global_batches"])
+        mixture = traces.Mixture(self.samples, SEEDS["global_batches"], self.arguments.trace)
         mean_s = statistics.fmean(replay.sample_costs(bench, mixture.draw(64)))
         seconds = self.schedule.begin(name, "replay")
         end = time.monotonic() + seconds
@@ -258,7 +288,7 @@ class Session:
                 "pricing": (self.pricing.ProgramPrices if self.program else self.pricing.FormPrices).name,
                 "balancing": plans.method(self.lab), "no_program": self.no_program, "attention": self.attention,
                 "activation_checkpointing": "every layer, and the loss",
-                "ranks": arguments.ranks, "microbatches": arguments.microbatches}
+                "trace": arguments.trace, "ranks": arguments.ranks, "microbatches": arguments.microbatches}
 
 
 def commit():

@@ -21,7 +21,8 @@ def header(result):
     attention = ", ".join(f"{name} {own['path']}" for name, own in result["attention"].items())
     lines = [f"{result['hardware']}, {result['dtype']}, torch {result['versions'].get('torch')}, {result['date']}, "
              f"{result['wall_s']:.0f} s",
-             f"attention: {attention}", f"predicted by {result['pricing']}, balanced by {result['balancing']}"]
+             f"attention: {attention}", f"predicted by {result['pricing']}, balanced by {result['balancing']}, "
+             f"trace: {result['trace']}"]
     if result["no_program"]:
         lines.append(f"(no isocost program: {result['no_program']})")
     if result["tiny"]:

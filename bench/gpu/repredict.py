@@ -3,7 +3,9 @@ that were measured then.
 
     python3 bench/gpu/repredict.py docs/benchmarks/h200_profile_mllm.json docs/benchmarks/h200_profile_short.json
 
-Prints the MAPE of each kind of microbatches: as recorded, and now. The seeds give the same microbatches again.
+Prints the MAPE of each kind of microbatches: as recorded, and now. The seeds give the same microbatches again. Then, of
+all kinds together, that of those which the host gates, and of those which the device gates: they are predicted to take
+at least twice as long as the smallest load.
 """
 
 import json
@@ -24,13 +26,14 @@ KINDS = {"held_out": "1-4 samples", "filled": "filled", "replayed": "in plans"}
 def microbatches(result, model):
     """{kind: [{module: lengths}]}, as the run drew them."""
     own = model["comparisons"]
-    mixture = traces.Mixture(traces.read(result["tiny"]), SEEDS["held_out"])
+    trace = result.get("trace", traces.MIXED)  # the only one before 2026-11-28
+    mixture = traces.Mixture(traces.read(result["tiny"]), SEEDS["held_out"], trace)
     drawn = {kind: [] for kind in own}
     for _ in own["held_out"]["llm"]:
         drawn["held_out"].append(traces.lengths_of(mixture.draw(mixture.some(replay.SIZES))))
         if "filled" in own:
             drawn["filled"].append(traces.lengths_of(replay.fill(mixture, FILLED_TOKENS)))
-    mixture = traces.Mixture(traces.read(result["tiny"]), SEEDS["global_batches"])
+    mixture = traces.Mixture(traces.read(result["tiny"]), SEEDS["global_batches"], trace)
     mixture.draw(64)  # whose mean cost said how many samples fit
     for _ in model["steps"]:
         samples = mixture.draw(model["global_batch_size"])
@@ -40,8 +43,9 @@ def microbatches(result, model):
     return drawn
 
 
-def mape(predicted, comparisons):
-    return statistics.fmean(abs(seconds / own["measured_s"] - 1) for seconds, own in zip(predicted, comparisons))
+def mape(pairs):
+    """In percent; pairs of predicted and measured seconds."""
+    return 100 * statistics.fmean(abs(predicted / measured - 1) for predicted, measured in pairs)
 
 
 def compare(result, name, model, program):
@@ -49,6 +53,8 @@ def compare(result, name, model, program):
         file = pathlib.Path(directory) / "profile.json"
         file.write_text(json.dumps(model["profile"]), encoding="utf-8")
         prices = pricing.ProgramPrices(program, file)
+        smallest = prices.price([{module: [1] for module in pricing.MODULES}])[0]
+        gated_by = {module: {"host": [], "device": []} for module in pricing.MODULES}
         for kind, lengths in microbatches(result, model).items():
             priced = prices.price(lengths)
             for module in pricing.MODULES:
@@ -56,10 +62,20 @@ def compare(result, name, model, program):
                 predicted = [price[module].seconds for price, own in zip(priced, lengths) if own[module]]
                 if [sum(own[module]) for own in lengths if own[module]] != [own["units"] for own in comparisons]:
                     raise RuntimeError(f"{name}, {kind}: the seeds give other microbatches than the recorded ones")
-                then, now = (100 * mape(seconds, comparisons) for seconds in (
-                    [own["predicted_s"] for own in comparisons], predicted))
-                print(f"{result['hardware']:24} {name:14} {module:7} {KINDS[kind]:12} {len(comparisons):4} "
-                      f"microbatches: {then:5.1f} % then, {now:5.1f} % now")
+                then = mape((own["predicted_s"], own["measured_s"]) for own in comparisons)
+                pairs = [(seconds, own["measured_s"]) for seconds, own in zip(predicted, comparisons)]
+                say(result, name, module, KINDS[kind], len(pairs), f"{then:5.1f} % then, {mape(pairs):5.1f} % now")
+                for pair in pairs:
+                    is_of_device = pair[0] >= 2 * smallest[module].seconds
+                    gated_by[module]["device" if is_of_device else "host"].append(pair)
+    for module, gated in gated_by.items():
+        for gate, pairs in gated.items():
+            if pairs:
+                say(result, name, module, f"{gate}-gated", len(pairs), f"{mape(pairs):5.1f} % now")
+
+
+def say(result, name, module, kind, count, errors):
+    print(f"{result['hardware']:24} {name:14} {module:7} {kind:12} {count:4} microbatches: {errors}")
 
 
 def main():

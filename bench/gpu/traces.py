@@ -37,12 +37,17 @@ def read(tiny=False):
     return traces
 
 
-class Mixture:
-    """Draws samples: a trace by its weight, then any of its rows. The same seed gives the same samples."""
+MIXED = "mixed"
 
-    def __init__(self, traces, seed):
-        self._names = list(traces)
-        self._weights = [WEIGHTS[name] for name in self._names]
+
+class Mixture:
+    """Draws samples: a trace by its weight, or the named one, then any of its rows. The same seed gives the same
+    samples."""
+
+    def __init__(self, traces, seed, trace=MIXED):
+        weights = WEIGHTS if trace == MIXED else {trace: 1}
+        self._names = [name for name in traces if name in weights]
+        self._weights = [weights[name] for name in self._names]
         self._traces, self._random = traces, random.Random(seed)
 
     def draw(self, count):

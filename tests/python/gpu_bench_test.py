@@ -227,7 +227,11 @@ class WholePath(unittest.TestCase):
                 self.assertAlmostEqual(step[policy]["idle_fraction"], 1 - sum(ranks) / (8 * max(ranks)))
 
     def test_with_the_program_and_the_package(self):
-        result, table = self.result()
+        with tempfile.TemporaryDirectory() as directory:
+            earlier = pathlib.Path(directory) / "earlier.json"
+            result, table = self.result()
+            earlier.write_text(json.dumps(result))
+            documents, _ = self.result("--trace", "documents", "--profiles", earlier)
         self.assertEqual((result["pricing"], result["balancing"], result["profiler"]),
                          ("isocost predict", "isocost-lab balance", "package"))
         self.assertEqual(list(result["models"]), ["qwen2.5-0.5b", "qwen2.5-7b"])
@@ -236,6 +240,19 @@ class WholePath(unittest.TestCase):
             self.assertIn(name, table)
             self.assertIn(model["comparisons"]["replayed"]["llm"][0]["origin"],
                           ("measured", "interpolated", "extrapolated"))
+            self.check_model(documents["models"][name])
+            self.assertEqual(documents["models"][name]["profile"], model["profile"])
+        self.assertEqual((result["trace"], documents["trace"]), ("mixed", "documents"))
+
+    def test_profiles_that_cannot_be_taken_are_refused(self):
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "earlier.json"
+            for text, what in (("{", "not a result"), ('{"models": {}, "tiny": false}', "full shapes"),
+                               ('{"models": {"qwen2.5-7b": {"skipped": ""}}, "tiny": true}', "no profile of")):
+                file.write_text(text)
+                said = run("--device", "cpu", "--tiny", "--profiles", file)
+                self.assertEqual(said.returncode, 2)
+                self.assertIn(what, said.stderr)
 
     def test_without_the_package(self):
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

@@ -66,7 +66,7 @@ class Streams(unittest.TestCase):
             patched = unittest.mock.patch.object(module, "cuda", lambda: self.cuda)
             patched.start()
             self.addCleanup(patched.stop)
-        self.waits = own_work._left_out("stream", lambda stream, event: (stream, event))
+        self.waits = own_work._left_out("stream", lambda stream, event: (stream, event))  # noqa: SLF001
         self.work = own_work.OwnWork()
         self.addCleanup(self.work.stop)
 
