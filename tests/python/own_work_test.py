@@ -51,7 +51,7 @@ class Cuda:
     def current_stream(self):
         return self.current
 
-    def Event(self, enable_timing):  # noqa: N802: PyTorch's name
+    def Event(self, enable_timing):  # noqa: N802 (PyTorch's name)
         assert enable_timing
         return self
 
