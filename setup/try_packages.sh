@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what `./run package` made, each into a Debian 12 root of its own that has nothing else, and runs it there on
 # media of every kind; self-contained wheels in roots of Debian 13 and Ubuntu, too. Needs root (debootstrap, chroot) and
-# Debian's archive, and for Ubuntu the mirror that UBUNTU_MIRROR names.
+# Debian's archive, and for Ubuntu the mirror that UBUNTU_MIRROR names. OTHER_ROOT names the tar of another system's root,
+# such as `podman export` makes of a container, in which wheels for the CPythons of its PATH are tried.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -126,20 +127,22 @@ if [ -e "${wheels[0]}" ]; then
   rm -rf "$root"
 fi
 
+# python_inside VERSION: the path of the root's own CPython of this version. Status 1 where it has none.
+python_inside() { inside sh -c "command -v python$1"; }
+
 # try_portable WHEEL: in a root of $base, with the root's own Python where the wheel is for that, and otherwise with the
 # building host's.
 try_portable() {
   local version python prefix components
-  version=$(sed 's/.*-cp3\([0-9]*\)-cp3.*/3.\1/' <<<"$1")
+  version=$(version_of "$1")
   new_root portable "$1"
-  python=/usr/bin/python3
-  if [ "$(inside "$python" -c 'import sys; print("3.%d" % sys.version_info[1])')" != "$version" ]; then
+  python=$(python_inside "$version") || {
     python=$(find_python "$version")
     prefix=$("$python" -c 'import sys; print(sys.base_prefix)')
     [ "$prefix" != /usr ] || fail "the system's CPython $version cannot come along into another system's root"
     mkdir -p "$root$prefix"
     cp -a "$prefix/." "$root$prefix/"
-  fi
+  }
   inside "$python" -m venv /opt/isocost
   inside pip install --quiet --no-index "/packages/$(basename "$1")"
   inside python3 -c 'import isocost'
@@ -182,6 +185,9 @@ try_with_torch() {
   shared=
 }
 
+# version_of WHEEL: that of the CPython which it is for.
+version_of() { sed 's/.*-cp3\([0-9]*\)-cp3.*/3.\1/' <<<"$1"; }
+
 # wheel_of VERSION: the path of the self-contained wheel for this CPython. Status 1 where there is none.
 wheel_of() {
   local found
@@ -204,6 +210,24 @@ try_ubuntu() {
   try_portable "$wheel"
 }
 
+# try_other: the wheels for the CPythons that are in $OTHER_ROOT.
+try_other() {
+  local wheel name wheels=()
+  [ -n "${OTHER_ROOT:-}" ] || { say "skipped: another system's root, which OTHER_ROOT has to name"; return 0; }
+  base=$(readlink -f "$OTHER_ROOT")
+  new_root other
+  name=$(inside sh -c '. /etc/os-release; echo "$PRETTY_NAME, $(getconf GNU_LIBC_VERSION)"')
+  for wheel in "$packages"/portable/*.whl; do
+    if python_inside "$(version_of "$wheel")" >/dev/null; then wheels+=("$wheel"); fi
+  done
+  rm -rf "$root"
+  [ ${#wheels[@]} -gt 0 ] || fail "$OTHER_ROOT, $name, has none of the CPythons that wheels are for"
+  for wheel in "${wheels[@]}"; do
+    say "$(basename "$wheel") in $OTHER_ROOT, $name"
+    try_portable "$wheel"
+  done
+}
+
 portable=("$packages"/portable/*.whl)
 if [ -e "${portable[0]}" ]; then
   for wheel in "${portable[@]}"; do
@@ -224,5 +248,6 @@ if [ -e "${portable[0]}" ]; then
   fi
   try_ubuntu 22.04 jammy 3.10
   try_ubuntu 24.04 noble 3.12
+  try_other
 fi
 say "all that was not skipped works in a root of its own"
