@@ -308,8 +308,10 @@ class Checks:
         demand(len(pairs) >= MEASURED - warm - 1, f"{len(reported)} reports of {len(by_hand)}")
         off = [ours / theirs - 1 for ours, theirs in pairs]
         costs = statistics.median(whole[True][warm:]) / statistics.median(whole[False][warm:]) - 1
+        # By how much two halves of equal runs differ: a cost below it is not told from none.
+        noise = abs(statistics.median(whole[False][warm::2]) / statistics.median(whole[False][warm + 1::2]) - 1)
         result = {"ms": 1e3 * statistics.median(theirs for _, theirs in pairs), "error": statistics.median(off),
-                  "largest_error": max(off, key=abs), "cost_of_measuring": costs}
+                  "largest_error": max(off, key=abs), "cost_of_measuring": costs, "noise_of_cost": noise}
         demand(abs(result["error"]) <= 0.03, f"off by more than 3 %: {result}")
         return result
 

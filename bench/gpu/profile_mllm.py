@@ -98,13 +98,13 @@ def parse():
     if arguments.global_batch_size < arguments.ranks * arguments.microbatches:
         parser.error(f"--global-batch-size {arguments.global_batch_size} is less than a sample for each of --ranks "
                      f"{arguments.ranks} x --microbatches {arguments.microbatches}")
-    arguments.profiles = arguments.profiles and profiles_of(parser, arguments)
+    arguments.earlier, arguments.profiles = profiles_of(parser, arguments) if arguments.profiles else (None, {})
     arguments.models = arguments.models or list(arguments.profiles or PHASES)
     return arguments
 
 
 def profiles_of(parser, arguments):
-    """{decoder: model profile} of an earlier result with the same shapes."""
+    """(result, {decoder: model profile}) of an earlier run with the same shapes."""
     try:
         earlier = json.loads(pathlib.Path(arguments.profiles).read_text(encoding="utf-8"))
         found = {name: model["profile"] for name, model in earlier["models"].items() if "profile" in model}
@@ -116,7 +116,7 @@ def profiles_of(parser, arguments):
     lacking = [name for name in arguments.models or [] if name not in found]
     if lacking or not found:
         parser.error(f"--profiles {arguments.profiles}: has no profile of {', '.join(lacking) or 'a decoder'}")
-    return found
+    return earlier, found
 
 
 def load_torch(device):
@@ -161,7 +161,7 @@ class Session:
 
         self.arguments, self.torch = arguments, torch
         self.models, self.pricing, self.profiling = models, pricing, profiling
-        self.schedule = Schedule(arguments.budget, arguments.models, bool(arguments.profiles))
+        self.schedule = Schedule(arguments.budget, arguments.models, bool(arguments.earlier))
         self.kind = {"device": arguments.device, "dtype": torch.float32 if arguments.tiny else torch.bfloat16}
         self.dtype = str(self.kind["dtype"]).partition(".")[2]
         if arguments.device == "cuda":
@@ -169,11 +169,19 @@ class Session:
         torch.manual_seed(SEEDS["weights"])
         self.isocost_profile, self.profiler = profiling.profiler()
         self.clock = profiling.clock_for(self.isocost_profile, arguments.device)
+        self.check_earlier(arguments.earlier)
         self.samples = traces.read(arguments.tiny)
         self.program, self.no_program = pricing.find_program(arguments.program)
         self.lab = self.program and pricing.lab_beside(self.program)
         self.attention = {}
         self.encoder_profile = self.encoder_inputs = None
+
+    def check_earlier(self, earlier):
+        """Profiles of another machine would be taken for this one's."""
+        for what, here in (("hardware", self.isocost_profile.hardware()), ("dtype", self.dtype),
+                           ("versions", self.isocost_profile.versions())):
+            if earlier and earlier.get(what) != here:
+                fail(f"--profiles: {what} was {earlier.get(what)}, and is {here}")
 
     def build(self, name, kind, shape, key_heads, causal):
         """Returns a module of this kind and shape, with an attention that works here."""
@@ -288,7 +296,8 @@ class Session:
                 "pricing": (self.pricing.ProgramPrices if self.program else self.pricing.FormPrices).name,
                 "balancing": plans.method(self.lab), "no_program": self.no_program, "attention": self.attention,
                 "activation_checkpointing": "every layer, and the loss",
-                "trace": arguments.trace, "ranks": arguments.ranks, "microbatches": arguments.microbatches}
+                "trace": arguments.trace, "profiles_of": arguments.earlier and arguments.earlier["date"],
+                "ranks": arguments.ranks, "microbatches": arguments.microbatches}
 
 
 def commit():

@@ -15,6 +15,7 @@ import argparse
 import collections
 import contextlib
 import gc
+import importlib.util
 import itertools
 import json
 import os
@@ -428,7 +429,8 @@ def main():
     device_name = torch.cuda.get_device_name() if settings.device == "cuda" else "cpu"
     result = {"hardware": device_name, "date": time.strftime("%Y-%m-%d"), "tiny": settings.tiny,
               "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-              "family": settings.family, "max_tokens": settings.max_tokens, "global_batch_size": GLOBAL_BATCH}
+              "family": settings.family, "clips": importlib.util.find_spec("cv2") is not None,
+              "max_tokens": settings.max_tokens, "global_batch_size": GLOBAL_BATCH}
     failed = False
     varlen.register()
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,6 +1,8 @@
 """bench/gpu: its parts, and the whole path on the host with tiny shapes."""
 
+import contextlib
 import importlib.util
+import io
 import json
 import math
 import os
@@ -11,6 +13,7 @@ import tempfile
 import types
 import unittest
 import xml.etree.ElementTree
+import zipfile
 
 import torch
 
@@ -20,12 +23,14 @@ from support import PROGRAM, TIMEOUT, main
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"
 sys.path.insert(0, str(BENCH))
 import device_loader  # noqa: E402
+import limits  # noqa: E402
 import models  # noqa: E402
 import packed_attention  # noqa: E402
 import plans  # noqa: E402
 import pricing  # noqa: E402
 import profiling  # noqa: E402
 import replay  # noqa: E402
+import run_items  # noqa: E402
 import traces  # noqa: E402
 import train_mllm  # noqa: E402
 
@@ -194,6 +199,101 @@ class Traces(unittest.TestCase):
         read = traces.read()
         self.assertEqual(traces.Mixture(read, 3).draw(50), traces.Mixture(read, 3).draw(50))
         self.assertNotEqual(traces.Mixture(read, 3).draw(50), traces.Mixture(read, 4).draw(50))
+
+    def test_one_trace_alone(self):
+        read = traces.read()
+        documents = set(read["documents"])
+        self.assertLessEqual(set(traces.Mixture(read, 3, "documents").draw(50)), documents)
+        self.assertFalse(set(traces.Mixture(read, 3).draw(50)) <= documents)
+
+
+class RunItems(unittest.TestCase):
+    """bench/gpu/all.sh, with items that are short scripts."""
+
+    IDENTITY = {"wheel": "a.whl", "hardware": "a GPU"}
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.results = self.folder / "results"
+        self.results.mkdir()
+
+    def item(self, name, body, seconds=20, needs=None):
+        """An item that appends its name to the file `ran`, and then does what `body` says."""
+        script = self.folder / f"{name}.py"
+        script.write_text(f"import pathlib, sys, time\nunfinished = pathlib.Path(sys.argv[-1])\n"
+                          f"with open({str(self.folder / 'ran')!r}, 'a') as file: file.write('{name} ')\n{body}\n")
+        return run_items.Item(name, seconds, [str(script)], needs)
+
+    def run_all(self, items, budget=100.0, identity=None):
+        (self.folder / "ran").write_text("")
+        runner = run_items.Runner(sys.executable, self.results, identity or self.IDENTITY, dict(os.environ))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            runner.run(items, budget)
+        return runner, (self.folder / "ran").read_text().split(), said.getvalue()
+
+    WORKS = "unfinished.write_text('{\"a\": 1}')"
+
+    def test_a_result_is_kept_and_says_what_it_is_of(self):
+        items = [self.item("works", self.WORKS), self.item("packed", self.WORKS)]
+        runner, ran, _ = self.run_all(items)
+        self.assertEqual((runner.failed, runner.left, ran), ([], [], ["works", "packed"]))
+        result = json.loads((self.results / "works.json").read_text())
+        self.assertEqual(result["a"], 1)
+        self.assertLessEqual(self.IDENTITY.items(), result["run"].items())
+        _, ran, said = self.run_all(items)
+        self.assertEqual(ran, [])
+        self.assertIn("works: kept", said)
+
+    def test_results_of_another_wheel_are_not_taken(self):
+        items = [self.item("works", self.WORKS)]
+        self.run_all(items)
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+            self.run_all(items, identity={**self.IDENTITY, "wheel": "b.whl"})
+        self.assertIn("another run", said.getvalue())
+
+    def test_what_failed_before_comes_last_and_what_does_not_fit_is_left(self):
+        items = [self.item("works", "sys.exit(5)"), self.item("packed", self.WORKS),
+                 self.item("long", self.WORKS, seconds=200), self.item("linear", self.WORKS)]
+        runner, ran, _ = self.run_all(items)
+        self.assertEqual((runner.failed, runner.left), (["works (status 5)"], ["long"]))
+        self.assertEqual(ran, ["works", "packed", "linear"])
+        _, ran, _ = self.run_all(items, budget=1000.0)
+        self.assertEqual(ran, ["long", "works"])
+
+    def test_what_needs_a_result_that_is_not_there_is_left(self):
+        runner, ran, _ = self.run_all([self.item("documents", self.WORKS, needs="profile")])
+        self.assertEqual((runner.left, ran), (["documents"], []))
+
+    def test_what_hangs_is_cut_off_with_all_that_it_started(self):
+        child = self.folder / "child"
+        body = (f"import subprocess\nchild = subprocess.Popen(['sleep', '100'])\n"
+                f"pathlib.Path({str(child)!r}).write_text(str(child.pid))\ntime.sleep(100)")
+        runner, _, _ = self.run_all([self.item("packed", body, seconds=1)])
+        self.assertEqual(runner.failed, ["packed (cut off after 2 s)"])
+        stat = pathlib.Path("/proc") / child.read_text() / "stat"
+        self.assertTrue(not stat.exists() or stat.read_text().split()[2] == "Z")
+
+    def test_limits_are_judged(self):
+        recorded = json.loads((BENCH.parents[1] / "docs/benchmarks/h200_own_work.json").read_text())
+        missed = [limit.name for limit in limits.of("own_work", recorded) if not limit.holds]
+        self.assertEqual(missed, ["fully_shard, cost of measuring"])
+        waiting = json.loads((BENCH.parents[1] / "docs/benchmarks/h200_waiting.json").read_text())
+        self.assertEqual([limit.holds for limit in limits.of("waiting", waiting)], [True, True])
+        short = json.loads((BENCH.parents[1] / "docs/benchmarks/h200_profile_short.json").read_text())
+        self.assertTrue(any("filled" in limit.name and not limit.holds for limit in limits.of("profile", short)))
+
+    def test_a_wheel_of_another_commit_is_refused(self):
+        wheel = self.folder / "isocost-0.1.0.whl"
+        with zipfile.ZipFile(wheel, "w") as packed:
+            packed.write(run_items.PACKAGE / "isocost/logs.py", "isocost/logs.py")
+        run_items.check_wheel(wheel)
+        with zipfile.ZipFile(wheel, "a") as packed:
+            packed.writestr("isocost/modules.py", "MODULES = ()")
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+            run_items.check_wheel(wheel)
+        self.assertIn("isocost/modules.py differs", said.getvalue())
 
 
 class WholePath(unittest.TestCase):
