@@ -358,6 +358,13 @@ class Check(WithShards):
         self.assertEqual(checked.returncode, 0, checked.stderr)
         self.assertEqual(json.loads(checked.stdout)["bad"], [])
 
+    @unittest.skipIf(os.geteuid() != 0, "only root can hide /dev from a process")
+    def test_a_root_without_dev_null_is_named(self):
+        checked = run("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev && exec "$@"', "sh", PROGRAM, "check",
+                      "--isolate", "on", self.shards)
+        self.assertNotEqual(checked.returncode, 0)
+        self.assertIn("cannot start a decode worker: /dev/null: No such file", checked.stderr)
+
     def test_a_cut_shard_is_status_1_and_named(self):
         self.assertEqual(isocost("index", self.shards).returncode, 0)
         shard = self.shards / "shard-000001.tar"

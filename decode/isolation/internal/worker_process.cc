@@ -28,6 +28,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kPoll{200};
+constexpr const char* kNothing = "/dev/null";
 // Most bytes of a worker's arena that are kept between samples.
 constexpr std::int64_t kKeptArena = 16 << 20;
 
@@ -56,10 +57,11 @@ class Spawning {
   Spawning(const Spawning&) = delete;
   Spawning& operator=(const Spawning&) = delete;
 
-  // Starts the program. Returns errno's number.
-  int start(const std::filesystem::path& program, int socket, int memory, pid_t& process) {
-    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  // Starts the program, with `nothing` as standard input and output. Returns errno's number.
+  int start(const std::filesystem::path& program, int nothing, int socket, int memory,
+            pid_t& process) {
+    posix_spawn_file_actions_adddup2(&actions_, nothing, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, nothing, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions_, socket, kWorkerSocket);
     posix_spawn_file_actions_adddup2(&actions_, memory, kWorkerMemory);
     posix_spawn_file_actions_addclosefrom_np(&actions_, kWorkerMemory + 1);
@@ -97,10 +99,17 @@ Result<Spawned> spawn(const std::filesystem::path& program, const WorkerMemory& 
   }
   Spawned spawned{0, FileDescriptor(pair[0])};
   const FileDescriptor theirs(pair[1]);
+  const FileDescriptor nothing(open(kNothing, O_RDWR | O_CLOEXEC));
+  // Roots of containers have an empty /dev until a runtime fills it.
+  if (!nothing.is_open()) return unavailable(kNothing, errno);
+  const FileDescriptor nothing_up = moved_up(nothing.get());
   const FileDescriptor socket_up = moved_up(theirs.get());
   const FileDescriptor memory_up = moved_up(memory.descriptor());
-  if (!socket_up.is_open() || !memory_up.is_open()) return unavailable("descriptors", errno);
-  const int refused = Spawning().start(program, socket_up.get(), memory_up.get(), spawned.process);
+  if (!nothing_up.is_open() || !socket_up.is_open() || !memory_up.is_open()) {
+    return unavailable("descriptors", errno);
+  }
+  const int refused = Spawning().start(program, nothing_up.get(), socket_up.get(), memory_up.get(),
+                                       spawned.process);
   if (refused == 0) return spawned;
   if (refused != ENOENT && refused != EACCES && refused != ENOEXEC) {
     return unavailable(program.string(), refused);
