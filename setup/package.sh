@@ -101,7 +101,13 @@ if [ "$(id -u)" != 0 ]; then
   say "trial: skipped, debootstrap needs root"
   exit 77
 fi
-setup/try_packages.sh
+status=0
+setup/try_packages.sh || status=$?
+case $status in
+  0) ;;
+  77) skipped=1 ;;
+  *) exit "$status" ;;
+esac
 if [ -n "$image" ]; then
   say "deploy/Dockerfile"
   setup/try_dockerfile.py deploy/Dockerfile "$tree/debian12.tar"
