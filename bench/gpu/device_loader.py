@@ -39,7 +39,11 @@ OWN_ROWS = ("whisper", "qwen3_5")  # families whose samples are rows of their ow
 
 
 class Failed(Exception):
-    """A check that did not hold."""
+    """A check that did not hold; with what it saw."""
+
+    def __init__(self, what, seen=()):
+        super().__init__(what)
+        self.seen = dict(seen)
 
 
 def demand(holds, what):
@@ -265,7 +269,16 @@ class Checks:
         ways = {"plain": lambda model: model, "checkpoint": checkpointed, "compile": self.torch.compile}
         if self.is_cuda and self.torch.distributed.is_nccl_available():
             ways["fully_shard"] = self.fully_sharded
-        return {name: self.measured(wrap) for name, wrap in ways.items()}
+        found, failed = {}, []
+        for name, wrap in ways.items():
+            try:
+                found[name] = self.measured(wrap)
+            except Exception as error:  # noqa: BLE001: the other ways go on
+                failed.append(name)
+                found[name] = {"failed": f"{type(error).__name__}: {error}"}
+        if failed:
+            raise Failed(f"could not be measured: {', '.join(failed)}", found)
+        return found
 
     def fully_sharded(self, model):
         from torch.distributed.fsdp import fully_shard
@@ -312,7 +325,6 @@ class Checks:
         noise = abs(statistics.median(whole[False][warm::2]) / statistics.median(whole[False][warm + 1::2]) - 1)
         result = {"ms": 1e3 * statistics.median(theirs for _, theirs in pairs), "error": statistics.median(off),
                   "largest_error": max(off, key=abs), "cost_of_measuring": costs, "noise_of_cost": noise}
-        demand(abs(result["error"]) <= 0.03, f"off by more than 3 %: {result}")
         return result
 
     def mark(self):
@@ -427,7 +439,7 @@ def run(check):
     try:
         result, holds = check(), True
     except Failed as failure:
-        result, holds = {"failed": str(failure)}, False
+        result, holds = {**failure.seen, "failed": str(failure)}, False
     except Exception:  # noqa: BLE001: a check that breaks has failed; the others go on
         result, holds = {"failed": traceback.format_exc()}, False
     print(f"{'ok' if holds else 'FAILED':6} {check.__name__}, {time.monotonic() - begun:.1f} s: {json.dumps(result)}",

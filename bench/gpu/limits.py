@@ -31,13 +31,15 @@ class Limit(NamedTuple):
 
 def of_own_work(result):
     for way, own in result["checks"]["seconds"].items():
-        if isinstance(own, dict):
+        if isinstance(own, dict) and "failed" not in own:
             yield Limit(f"{way}, error of measured seconds", own["error"], ERROR_OF_SECONDS, -ERROR_OF_SECONDS)
             yield Limit(f"{way}, cost of measuring", own["cost_of_measuring"], COST_OF_MEASURING, -1)
 
 
 def of_waiting(result):
     own = result["ways"]["isocost"]
+    if "failed" in own:
+        return
     yield Limit("share of the time that the loop is blocked for data", own["blocked_share"], BLOCKED)
     yield Limit("seconds to the first microbatch", own["first_microbatch_s"], FIRST_S)
 
@@ -50,7 +52,7 @@ def of_memory(result):
 
 
 def of_profile(result):
-    for name, model in result["models"].items():
+    for name, model in result["models"].items():  # without results, where a model was left out
         for kind in ("held_out", "filled"):
             for module, own in model.get(kind, {}).items():
                 yield Limit(f"{name}, {module}, {kind}: MAPE", own["prediction"]["mape"], MAPE)

@@ -5,6 +5,8 @@ run.
 """
 
 import argparse
+import collections
+import ctypes
 import datetime
 import hashlib
 import json
@@ -14,7 +16,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import traceback
 import zipfile
 from typing import List, NamedTuple, Optional
 
@@ -22,27 +26,35 @@ import limits
 
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parents[1]
+FOLDER = ROOT / "build" / "gpu"
 PACKAGE = ROOT / "trainer_adapter" / "python"
 ITEMS = ("works", "waiting", "own_work", "memory", "profile", "documents", "packed", "linear")
 REHEARSAL_S = 3600  # of one item: how long a CPU takes, nobody knows
 KILL_S = 10
+LINES = 100  # of what a failed item said
 REHEARSAL = "CPU"  # in place of a GPU's name: limits mean nothing there
 
-# What a machine has, as JSON; the names that it lacks.
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+
+# What a machine has, as JSON; the names that it lacks. The version of a package is that of the one which is imported.
 SURVEY = """
 import importlib.metadata, importlib.util, json, platform
-named = ("torch", "transformers", "tokenizers", "numpy", "PIL", "cv2")
-lacks = [name for name in named if importlib.util.find_spec(name) is None]
-known = {own.metadata["Name"].lower().replace("_", "-"): own.version for own in importlib.metadata.distributions()}
-wanted = ("isocost", "torch", "transformers", "triton", "flash-linear-attention", "causal-conv1d", "flash-attn")
+lacks = [name for name in ("torch", "transformers", "tokenizers", "numpy", "PIL", "cv2")
+         if importlib.util.find_spec(name) is None]
+versions = {"python": platform.python_version(), "libc": " ".join(platform.libc_ver())}
+for name in ("isocost", "torch", "transformers", "triton", "flash-linear-attention", "causal-conv1d", "flash-attn"):
+    try:
+        versions[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
 hardware = None
+obstacle = "torch is missing"
 if "torch" not in lacks:
     import torch
     hardware = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-kernels = all(importlib.util.find_spec(name) for name in ("causal_conv1d", "fla"))
-print(json.dumps({"lacks": lacks, "hardware": hardware, "kernels": kernels,
-                  "versions": {"python": platform.python_version(), "libc": " ".join(platform.libc_ver()),
-                               **{name: known[name] for name in wanted if name in known}}}))
+    from isocost.microbatches import packed_states
+    obstacle = packed_states.obstacle(torch.device("cuda" if hardware else "cpu"))
+print(json.dumps({"lacks": lacks, "hardware": hardware, "no_packed_states": obstacle, "versions": versions}))
 """
 
 
@@ -65,21 +77,20 @@ def say(line):
     print(line, flush=True)
 
 
-def items(cpu, results, kernels):
+def items(cpu, results, packs_states):
     device, tiny = (["--device", "cpu"], ["--tiny"]) if cpu else ([], [])
     short = [*tiny, "--seconds", "2"] if cpu else []
     profile = ["profile_mllm.py", *device, *tiny]
-    # Packed rows need the kernels of linear attention, and a GPU.
-    linear_ways = "isocost,padded" if kernels and not cpu else "padded"
+    linear_ways = "isocost,padded" if packs_states else "padded"
     return {item.name: item for item in (
         Item("works", 60, ["device_loader.py", *device, "--only", "tensors,copies,registrations,no_synchronisation"]),
         Item("waiting", 150, ["train_mllm.py", *device, *short, "--parts", "isocost,kept,processor"]),
         Item("own_work", 60, ["device_loader.py", *device, "--only", "seconds"]),
         Item("memory", 90, ["train_mllm.py", *device, *short, "--parts", "memory"]),
-        Item("profile", 240, [*profile, "--svg", str(results.parent / "profile.svg"),
+        Item("profile", 240, [*profile, "--svg", str(FOLDER / "profile.svg"),
                               "--budget", "20s" if cpu else "220s"]),
-        Item("documents", 110, [*profile, "--svg", str(results.parent / "documents.svg"),
-                                "--budget", "20s" if cpu else "90s", "--trace", "documents",
+        Item("documents", 100, [*profile, "--svg", str(FOLDER / "documents.svg"),
+                                "--budget", "20s" if cpu else "80s", "--trace", "documents",
                                 "--profiles", str(results / "profile.json")], needs="profile"),
         Item("packed", 180, ["packed_rows.py", *device]),
         Item("linear", 150, ["train_mllm.py", *device, "--family", "qwen3_5", "--samples", "400",
@@ -87,14 +98,19 @@ def items(cpu, results, kernels):
 
 
 def check_wheel(wheel):
-    """The wheel has to be of this checkout: their Python sources are compared."""
+    """The wheel has to be of this checkout: their Python sources are compared. Returns the commit of which it says that
+    it is; None: it says nothing."""
     with zipfile.ZipFile(wheel) as packed:
-        for name in packed.namelist():
-            file = PACKAGE / name
-            if name.startswith("isocost/") and name.endswith(".py") and (
-                    not file.is_file() or file.read_bytes() != packed.read(name)):
-                fail(f"{wheel.name} is of another commit than this checkout: {name} differs; build it again by "
-                     "./run package --portable")
+        found = {name: packed.read(name) for name in packed.namelist()}
+    sources = {str(file.relative_to(PACKAGE)): file.read_bytes() for file in (PACKAGE / "isocost").rglob("*.py")}
+    other = {name for name in found if name.startswith("isocost/") and name.endswith(".py")} ^ set(sources)
+    other |= {name for name, source in sources.items() if found.get(name, source) != source}
+    if other:
+        fail(f"{wheel.name} is of another commit than this checkout, {min(other)} differs: build it again by ./run "
+             "package --portable")
+    listed = next((text for name, text in found.items() if name.endswith("sboms/isocost.cdx.json")), b"{}")
+    properties = json.loads(listed).get("metadata", {}).get("component", {}).get("properties", [])
+    return next((own["value"] for own in properties if own["name"] == "isocost:commit"), None)
 
 
 def environment(folder, wheel, more):
@@ -125,7 +141,8 @@ def surveyed(python, cpu):
     """What the environment has; ends where something is lacking."""
     done = subprocess.run([python, "-c", SURVEY], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        fail(f"torch cannot be loaded: {done.stderr.strip().splitlines()[-1]}")
+        last = (done.stderr.splitlines() or [f"status {done.returncode}"])[-1]
+        fail(f"{python} cannot load torch and isocost: {last}")
     found = json.loads(done.stdout)
     lacks = [name for name in found["lacks"] if name != "cv2"]
     if lacks:
@@ -135,6 +152,8 @@ def surveyed(python, cpu):
     if not cpu and not found["hardware"]:
         fail("torch finds no CUDA GPU; --cpu rehearses without one")
     found["hardware"] = REHEARSAL if cpu else found["hardware"]
+    if found["no_packed_states"]:
+        say(f"linear attention with padded rows alone: {found['no_packed_states']}")
     say(", ".join([*(f"{name} {version}" for name, version in found["versions"].items()), found["hardware"]]))
     return found
 
@@ -149,85 +168,134 @@ def commit():
 
 
 class Runner:
-    """identity: what all results in the folder have in common, written into each as `run`."""
+    """identity: what all results in the folder have to share. described: what else each says as its `run`."""
 
-    def __init__(self, python, results, identity, environ):
-        self.python, self.results, self.identity, self.environ = python, results, identity, environ
-        self.is_rehearsal = identity["hardware"] == REHEARSAL
+    def __init__(self, python, results, identity, described, environ):
+        self.python, self.results, self.environ = python, results, environ
+        self.identity, self.described = identity, described
         self.failed, self.left = [], []
 
-    def done(self, name):
-        """Returns whether the item has a result. Ends where it is one of another machine or wheel."""
+    def file(self, name, kind=""):
+        return self.results / f"{name}{kind}.json"
+
+    def has(self, name):
+        """Returns whether the item has a result. Ends where that is one of another machine or wheel."""
         file = self.file(name)
-        if not file.exists():
+        try:
+            run = json.loads(file.read_text(encoding="utf-8")).get("run", {})
+        except FileNotFoundError:
             return False
-        run = json.loads(file.read_text(encoding="utf-8")).get("run", {})
+        except ValueError as error:
+            fail(f"{file} is no result ({error}): remove it")
         if any(run.get(key) != value for key, value in self.identity.items()):
             fail(f"{file} is of another run, {run}: give another folder as --results, or remove it")
-        say(f"== {name}: kept from an earlier call")
         return True
 
-    def file(self, name):
-        return self.results / f"{name}.json"
-
-    def unfinished(self, name):
-        return self.results / f"{name}.failed.json"
-
-    def run(self, wanted, budget):
-        """Runs the items that fit in `budget` seconds. What failed before comes last, so that it starves no other."""
-        begun = time.monotonic()
-        for item in sorted(wanted, key=lambda item: self.unfinished(item.name).exists()):
-            left = budget - (time.monotonic() - begun)
-            if self.done(item.name):
-                continue
-            if item.seconds > left or (item.needs and not self.file(item.needs).exists()):
+    def run(self, wanted, end):
+        """Runs the items that fit before `end`, of time.monotonic(). What failed before comes last, with what needs it,
+        so that it starves no other."""
+        done = {name for name in {item.name for item in wanted} | {item.needs for item in wanted} - {None}
+                if self.has(name)}
+        failed = {item.name for item in wanted if self.file(item.name, ".failed").exists()}
+        for item in sorted(wanted, key=lambda item: bool({item.name, item.needs} & failed)):
+            left = end - time.monotonic()
+            if item.name in done:
+                say(f"== {item.name}: kept from an earlier call")
+            elif item.seconds > left or not {item.needs} <= done | {None}:
                 self.left.append(item.name)
-                continue
-            say(f"== {item.name}")
-            why = self.measure(item, min(2 * item.seconds, left))
-            if why:
-                self.failed.append(f"{item.name} ({why})")
-        say(f"results in {self.results}, after {time.monotonic() - begun:.0f} s")
+            else:
+                say(f"== {item.name}")
+                why = self.measure(item, min(2 * item.seconds, left))
+                if why:
+                    self.failed.append(f"{item.name} ({why})")
+                else:
+                    done.add(item.name)
 
     def measure(self, item, limit):
-        """Runs one item; returns why it failed."""
-        unfinished = self.unfinished(item.name)
-        unfinished.write_text("{}", encoding="utf-8")
+        """Runs one item; returns why it failed. What it had measured until then is kept, too."""
+        partial = self.file(item.name, ".partial")
+        partial.unlink(missing_ok=True)
         date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         program, *arguments = item.command
-        command = [self.python, "-B", BENCH / program, *arguments, "--json", unfinished]
-        # A group of its own, since items have nodes and trainers.
-        running = subprocess.Popen([str(part) for part in command], cwd=ROOT, env=self.environ, start_new_session=True)
+        why, said = self.started([self.python, "-B", BENCH / program, *arguments, "--json", partial], limit)
+        try:
+            result = json.loads(partial.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            result = {}
+        result["run"] = {**self.identity, **self.described, "date": date, "command": [program, *arguments]}
+        if why:
+            result.update(failed=why, said=said)
+        else:
+            result["limits"] = self.judged(item.name, result)
+        if result.keys() - {"run", "failed", "said"} or not self.file(item.name, ".failed").exists():
+            partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            partial.replace(self.file(item.name, ".failed" if why else ""))
+        partial.unlink(missing_ok=True)
+        if not why:
+            self.file(item.name, ".failed").unlink(missing_ok=True)
+        return why
+
+    def started(self, command, limit):
+        """Runs a command in a process group of its own, since items have nodes and trainers. Returns why it failed, and
+        the end of what it said."""
+        said = collections.deque(maxlen=LINES)
+        running = subprocess.Popen([str(part) for part in command], cwd=ROOT, env=self.environ, preexec_fn=bound,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        reader = threading.Thread(target=self.pass_on, args=(running.stdout, said), daemon=True)
+        reader.start()
         try:
             status = running.wait(limit)
+            why = f"status {status}" if status else None
         except subprocess.TimeoutExpired:
-            return f"cut off after {limit:.0f} s"
+            why = f"cut off after {limit:.0f} s"
         finally:
-            end(running)
-        if status != 0:
-            return f"status {status}"
-        result = json.loads(unfinished.read_text(encoding="utf-8"))
-        result["run"] = {**self.identity, "date": date, "commit": commit(), "command": [program, *arguments]}
-        judged = [] if self.is_rehearsal else limits.of(item.name, result)
-        for limit in judged:
+            end_group(running)
+        reader.join(KILL_S)
+        running.stdout.close()
+        return why, list(said)
+
+    @staticmethod
+    def pass_on(lines, said):
+        for line in lines:
+            print(line, end="", flush=True)
+            said.append(line.rstrip("\n"))
+
+    def judged(self, name, result):
+        """Returns the limits of a result, as documents, and says which it misses. A rehearsal has none."""
+        if self.identity["hardware"] == REHEARSAL:
+            return []
+        try:
+            found = limits.of(name, result)
+        except (KeyError, TypeError, AttributeError):
+            say(f"{name}: its limits cannot be judged: {traceback.format_exc()}")
+            return []
+        for limit in found:
             say(str(limit))
-        result["limits"] = [limit.document() for limit in judged]
-        self.file(item.name).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        unfinished.unlink()
-        return None
+        return [limit.document() for limit in found]
 
 
-def end(process):
-    """Ends what is left of the process and its group."""
-    for number, wait_s in ((signal.SIGTERM, KILL_S), (signal.SIGKILL, None)):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            process.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            continue
+def bound():
+    """Called in an item's process: a group of its own, which ends with this process, however that ends."""
+    os.setpgrp()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_group(process):
+    """Ends what is left of the process and its group, and waits until it is gone."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        end = time.monotonic() + KILL_S
+        while time.monotonic() < end:
+            process.poll()
+            try:
+                os.killpg(process.pid, number)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)
+
+
+def raise_exit(number, _frame):
+    """So that `finally` ends an item when this process is told to end."""
+    sys.exit(128 + number)
 
 
 def parse(arguments):
@@ -236,8 +304,8 @@ def parse(arguments):
                                      "call. $PYTHON (python3) is the interpreter that has torch.")
     parser.add_argument("wheel", type=pathlib.Path, metavar="WHEEL", help="a self-contained one, made by ./run package "
                         "--portable for this machine's Python from this checkout")
-    parser.add_argument("--budget", type=float, default=360, metavar="SECONDS", help="begins no item that would last "
-                        "longer (default 360); another call goes on with the items that are left")
+    parser.add_argument("--budget", type=float, default=350, metavar="SECONDS", help="begins no item that would last "
+                        "longer (default 350); another call goes on with the items that are left")
     parser.add_argument("--items", default=",".join(ITEMS), metavar="NAME,...", help=f"some of {', '.join(ITEMS)} "
                         "(default: all)")
     parser.add_argument("--results", type=pathlib.Path, metavar="FOLDER", help="where each item leaves a JSON (default "
@@ -256,23 +324,29 @@ def parse(arguments):
 
 
 def main():
+    begun = time.monotonic()
     settings = parse(sys.argv[1:])
-    folder = ROOT / "build" / "gpu"
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, raise_exit)
     wheel = settings.wheel.resolve()
-    results = (settings.results or folder / ("results-cpu" if settings.cpu else "results")).resolve()
-    results.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    check_wheel(wheel)
-    python = environment(folder, wheel, settings.wheels and settings.wheels.resolve())
+    results = (settings.results or FOLDER / ("results-cpu" if settings.cpu else "results")).resolve()
+    for folder in (results, FOLDER):
+        folder.mkdir(parents=True, exist_ok=True)
+    wheel_commit = check_wheel(wheel)
+    python = environment(FOLDER, wheel, settings.wheels and settings.wheels.resolve())
     machine = surveyed(python, settings.cpu)
     identity = {"wheel": wheel.name, "wheel_sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
-                "hardware": machine["hardware"], "versions": machine["versions"]}
+                "hardware": machine["hardware"], "torch": machine["versions"]["torch"]}
+    described = {"versions": machine["versions"], "wheel_commit": wheel_commit, "commit": commit()}
     environ = {**os.environ, "ISOCOST_PROGRAM": str(python.parent / "isocost")}
-    runner = Runner(python, results, identity, environ)
-    every = items(settings.cpu, results, machine["kernels"])
+    runner = Runner(python, results, identity, described, environ)
+    every = items(settings.cpu, results, not machine["no_packed_states"])
     wanted = [every[name] for name in ITEMS if name in settings.items.split(",")]
-    runner.run([item._replace(seconds=REHEARSAL_S) if settings.cpu else item for item in wanted],
-               float("inf") if settings.cpu else settings.budget)
+    if settings.cpu:
+        runner.run([item._replace(seconds=REHEARSAL_S) for item in wanted], float("inf"))
+    else:
+        runner.run(wanted, begun + settings.budget)
+    say(f"results in {results}, after {time.monotonic() - begun:.0f} s")
     if runner.failed:
         say(f"failed: {', '.join(runner.failed)}")
     if runner.left:

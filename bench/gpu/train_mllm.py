@@ -251,24 +251,40 @@ def ways(settings, made, folder):
         f"{model.attention}")
     found = {"parameters": model.parameters, "attention": model.attention}
     kept = []
-    if "isocost" in settings.parts:
-        found["isocost"], kept = by_isocost(settings, model, optimizer, made, clock, "packed")
-        say_way("isocost.DataLoader", found["isocost"])
-    if "kept" in settings.parts and kept:
+
+    def way(name, title, measure):
+        """Others go on where one fails."""
+        if name not in settings.parts:
+            return
+        try:
+            found[name] = measure()
+            say_way(title, found[name])
+        except Exception:
+            found[name] = {"failed": traceback.format_exc()}
+            say(traceback.format_exc())
+
+    def packed():
+        own, microbatches = by_isocost(settings, model, optimizer, made, clock, "packed")
+        kept.extend(microbatches)
+        return own
+
+    def repeated():
         steps = train(model, optimizer, itertools.cycle(kept), clock, settings.seconds)
-        found["kept"] = {**summary(steps), "microbatches": len(kept)}
-        say_way("the same microbatches, kept on the device", found["kept"])
-    samples = found.get("isocost", {}).get("samples_a_microbatch", 3)
+        return {**summary(steps), "microbatches": len(kept)}
+
+    def padded():
+        model.pads()
+        return by_isocost(settings, model, optimizer, made, clock, "padded")[0]
+
+    way("isocost", "isocost.DataLoader", packed)
+    if kept:
+        way("kept", "the same microbatches, kept on the device", repeated)
     kept.clear()
     gc.collect()
-    if "padded" in settings.parts:
-        model.pads()
-        found["padded"], kept = by_isocost(settings, model, optimizer, made, clock, "padded")
-        kept.clear()
-        say_way("isocost.DataLoader, padded rows", found["padded"])
-    if "processor" in settings.parts:
-        found["processor"] = by_processor(settings, model, optimizer, made, samples, clock)
-        say_way("torch's DataLoader with the model's own processor", found["processor"])
+    way("padded", "isocost.DataLoader, padded rows", padded)
+    samples = found.get("isocost", {}).get("samples_a_microbatch", 3)
+    way("processor", "torch's DataLoader with the model's own processor",
+        lambda: by_processor(settings, model, optimizer, made, samples, clock))
     return found
 
 
@@ -443,6 +459,7 @@ def main():
                 continue
             try:
                 result[part.__name__] = part(settings, made, folder)
+                failed |= any("failed" in own for own in result[part.__name__].values() if isinstance(own, dict))
             except Exception:
                 failed = True
                 result[part.__name__] = {"failed": traceback.format_exc()}

@@ -97,6 +97,15 @@ def components(unpacked, prefix, pybind11):
     return dict(sorted(found.items())), licences
 
 
+def commit():
+    """The commit of the checkout, with "-dirty" behind it where files differ; "unknown" outside of git."""
+    if not shutil.which("git"):
+        return "unknown"
+    done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], capture_output=True,
+                          text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def main():
     wheel, prefix, pybind11, folder = sys.argv[1:]
     with tempfile.TemporaryDirectory() as temporary:
@@ -116,7 +125,8 @@ def main():
         for file in COMMON_LICENCES:
             shutil.copyfile(file, info / "licenses" / f"{file.name}.txt")
         listed = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
-                  "metadata": {"component": {"type": "library", "name": "isocost", "version": version}},
+                  "metadata": {"component": {"type": "library", "name": "isocost", "version": version,
+                                             "properties": [{"name": "isocost:commit", "value": commit()}]}},
                   "components": list(found.values())}
         (info / "sboms").mkdir(exist_ok=True)
         (info / "sboms/isocost.cdx.json").write_text(json.dumps(listed, indent=1) + "\n")

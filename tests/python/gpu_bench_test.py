@@ -7,9 +7,11 @@ import json
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 import xml.etree.ElementTree
@@ -228,9 +230,9 @@ class RunItems(unittest.TestCase):
 
     def run_all(self, items, budget=100.0, identity=None):
         (self.folder / "ran").write_text("")
-        runner = run_items.Runner(sys.executable, self.results, identity or self.IDENTITY, dict(os.environ))
+        runner = run_items.Runner(sys.executable, self.results, identity or self.IDENTITY, {"commit": "c"}, os.environ)
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            runner.run(items, budget)
+            runner.run(items, time.monotonic() + budget)
         return runner, (self.folder / "ran").read_text().split(), said.getvalue()
 
     WORKS = "unfinished.write_text('{\"a\": 1}')"
@@ -262,18 +264,77 @@ class RunItems(unittest.TestCase):
         _, ran, _ = self.run_all(items, budget=1000.0)
         self.assertEqual(ran, ["long", "works"])
 
-    def test_what_needs_a_result_that_is_not_there_is_left(self):
-        runner, ran, _ = self.run_all([self.item("documents", self.WORKS, needs="profile")])
+    def test_what_needs_a_result_comes_behind_it(self):
+        documents = self.item("documents", self.WORKS, needs="long")
+        runner, ran, _ = self.run_all([documents])
         self.assertEqual((runner.left, ran), (["documents"], []))
+        self.run_all([self.item("long", "sys.exit(1)"), documents])
+        runner, ran, _ = self.run_all([self.item("long", self.WORKS), documents, self.item("packed", self.WORKS)])
+        self.assertEqual((runner.left, ran), ([], ["packed", "long", "documents"]))
+
+    def test_all_results_are_looked_at_before_anything_runs(self):
+        self.run_all([self.item("long", self.WORKS)])
+        for text, what in (("{", "is no result"), ('{"run": {}}', "another run")):
+            (self.results / "long.json").write_text(text)
+            with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+                self.run_all([self.item("works", self.WORKS), self.item("packed", self.WORKS, needs="long")])
+            self.assertIn(what, said.getvalue())
+            self.assertEqual((self.folder / "ran").read_text(), "")
+
+    def test_what_a_failed_item_had_measured_is_kept(self):
+        self.run_all([self.item("works", f"{self.WORKS}; print('so far'); sys.exit(5)")])
+        self.run_all([self.item("works", "sys.exit(6)")])
+        kept = json.loads((self.results / "works.failed.json").read_text())
+        self.assertEqual((kept["a"], kept["failed"], kept["said"], kept["run"]["commit"]),
+                         (1, "status 5", ["so far"], "c"))
+        self.run_all([self.item("works", self.WORKS)])
+        self.assertEqual([file.name for file in self.results.iterdir()], ["works.json"])
+
+    HANGS = """
+import subprocess
+child = subprocess.Popen(["sleep", "100"])
+pathlib.Path({child!r}).write_text(str(child.pid))
+time.sleep(100)"""
+
+    def assert_ends(self, process):
+        """Waits until a process is gone, or waits for its parent alone."""
+        stat = pathlib.Path("/proc") / str(process) / "stat"
+        end = time.monotonic() + TIMEOUT
+        with contextlib.suppress(OSError):  # It is gone.
+            while stat.read_text().split()[2] != "Z":
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.05)
 
     def test_what_hangs_is_cut_off_with_all_that_it_started(self):
         child = self.folder / "child"
-        body = (f"import subprocess\nchild = subprocess.Popen(['sleep', '100'])\n"
-                f"pathlib.Path({str(child)!r}).write_text(str(child.pid))\ntime.sleep(100)")
-        runner, _, _ = self.run_all([self.item("packed", body, seconds=1)])
-        self.assertEqual(runner.failed, ["packed (cut off after 2 s)"])
-        stat = pathlib.Path("/proc") / child.read_text() / "stat"
-        self.assertTrue(not stat.exists() or stat.read_text().split()[2] == "Z")
+        runner, _, _ = self.run_all([self.item("packed", self.HANGS.format(child=str(child)), seconds=5)])
+        self.assertEqual(runner.failed, ["packed (cut off after 10 s)"])
+        self.assert_ends(child.read_text())
+
+    def test_an_item_ends_with_the_call(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            child, item = self.folder / f"child{number}", self.folder / f"item{number}"
+            self.item("packed", f"import os\npathlib.Path({str(item)!r}).write_text(str(os.getpid()))"
+                      + self.HANGS.format(child=str(child)))
+            call = subprocess.Popen([sys.executable, "-B", "-c", f"""
+import pathlib, signal, sys, time
+sys.path.insert(0, {str(BENCH)!r})
+import run_items
+signal.signal(signal.SIGTERM, run_items.raise_exit)
+runner = run_items.Runner(sys.executable, pathlib.Path({str(self.results)!r}), {{"hardware": ""}}, {{}}, None)
+runner.run([run_items.Item("packed", 50, [{str(self.folder / "packed.py")!r}])], time.monotonic() + 100)
+"""])
+            end = time.monotonic() + TIMEOUT
+            while not child.exists() or not child.read_text():
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.05)
+            call.send_signal(number)
+            call.wait(TIMEOUT)
+            self.assert_ends(item.read_text())
+            if number == signal.SIGTERM:
+                self.assert_ends(child.read_text())
+            else:  # Nobody is left who would end what the item started.
+                os.kill(int(child.read_text()), signal.SIGKILL)
 
     def test_limits_are_judged(self):
         recorded = json.loads((BENCH.parents[1] / "docs/benchmarks/h200_own_work.json").read_text())
@@ -283,17 +344,29 @@ class RunItems(unittest.TestCase):
         self.assertEqual([limit.holds for limit in limits.of("waiting", waiting)], [True, True])
         short = json.loads((BENCH.parents[1] / "docs/benchmarks/h200_profile_short.json").read_text())
         self.assertTrue(any("filled" in limit.name and not limit.holds for limit in limits.of("profile", short)))
+        for least, most, holds in ((0.0, 0.1, [True, True]), (-0.01, 0.11, [False, False])):
+            counted = {"memory": {"error_of_limited_bytes": {"least": least, "most": most}}}
+            self.assertEqual([limit.holds for limit in limits.of("memory", counted)], holds)
 
-    def test_a_wheel_of_another_commit_is_refused(self):
+    def wheel(self, change=None, without=None):
+        """A wheel with the checkout's Python sources, of which one is changed or left out."""
         wheel = self.folder / "isocost-0.1.0.whl"
         with zipfile.ZipFile(wheel, "w") as packed:
-            packed.write(run_items.PACKAGE / "isocost/logs.py", "isocost/logs.py")
-        run_items.check_wheel(wheel)
-        with zipfile.ZipFile(wheel, "a") as packed:
-            packed.writestr("isocost/modules.py", "MODULES = ()")
-        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
-            run_items.check_wheel(wheel)
-        self.assertIn("isocost/modules.py differs", said.getvalue())
+            for file in (run_items.PACKAGE / "isocost").rglob("*.py"):
+                name = str(file.relative_to(run_items.PACKAGE))
+                if name != without:
+                    packed.writestr(name, "MODULES = ()" if name == change else file.read_bytes())
+            packed.writestr("isocost-0.1.0.dist-info/sboms/isocost.cdx.json", json.dumps(
+                {"metadata": {"component": {"properties": [{"name": "isocost:commit", "value": "c"}]}}}))
+        return wheel
+
+    def test_a_wheel_of_another_commit_is_refused(self):
+        self.assertEqual(run_items.check_wheel(self.wheel()), "c")
+        for other in ({"change": "isocost/modules.py"}, {"without": "isocost/modules.py"}):
+            wheel = self.wheel(**other)
+            with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+                run_items.check_wheel(wheel)
+            self.assertIn("isocost/modules.py differs", said.getvalue())
 
 
 class WholePath(unittest.TestCase):
@@ -347,7 +420,9 @@ class WholePath(unittest.TestCase):
     def test_profiles_that_cannot_be_taken_are_refused(self):
         with tempfile.TemporaryDirectory() as directory:
             file = pathlib.Path(directory) / "earlier.json"
-            for text, what in (("{", "not a result"), ('{"models": {}, "tiny": false}', "full shapes"),
+            elsewhere = {"models": {"qwen2.5-7b": {"profile": {}}}, "tiny": True, "hardware": "another", "date": ""}
+            for text, what in (("{", "not a result"), (json.dumps(elsewhere), "hardware was another"),
+                               ('{"models": {}, "tiny": false}', "full shapes"),
                                ('{"models": {"qwen2.5-7b": {"skipped": ""}}, "tiny": true}', "no profile of")):
                 file.write_text(text)
                 said = run("--device", "cpu", "--tiny", "--profiles", file)
