@@ -102,9 +102,9 @@ TEST(Launches, OfAnEncoderOnAnH200LeaveLargerMicrobatchesRight) {
   EXPECT_NEAR(predictor.microbatch({70, 57'623, 49'717'975}) / 0.5208, 1, 0.08);
 }
 
-// The same encoder two days before, with loads of twice the size, and the halves of those from the
-// points above, since none was measured then: unseen microbatches below the largest load. Without
-// the halves they were predicted 5 to 7 % too long.
+// That encoder had been measured with loads of twice the size, two days before. The halves of those
+// are the points above, since none was measured then. Without them, unseen microbatches below the
+// largest load were predicted 5 to 7 % too long.
 TEST(Launches, OfAnEncoderOnAnH200LeaveSmallerMicrobatchesRight) {
   constexpr std::array kMeasured{
       Measured{151, 1, 0.0669, 0.088},   Measured{151, 15, 0.0963, 0.090},
