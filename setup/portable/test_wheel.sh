@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests a self-contained wheel beside build/release: test_wheel.sh [--torch2] WHEEL. Its list of components has to be true
 # (check_wheel.py). The tensors of every format have to be those of build/release, also as a processor without AVX decodes
-# them. With --torch2 the programs of tests/python run with the wheel and a current PyTorch wheel; otherwise, as for every
+# them, and as one without AVX2 runs the trainer. With --torch2 the programs of tests/python run with the wheel and a current PyTorch wheel; otherwise, as for every
 # change, the shortest of them that deliver microbatches, with Debian's torch.
 # Exit status: 77 where there is no such Python, no torch for it, or no package index that answers.
 set -euo pipefail
@@ -59,6 +59,12 @@ if command -v qemu-x86_64 >/dev/null; then
   chmod +x "$old"
   tensors without_avx "$venv/bin/python" "$old"
   compare wheel without_avx --sounds-within 1e-4
+  # The trainer's process with the extension module, as a processor with AVX and without AVX2 runs it: PyTorch needs AVX.
+  trainer=$tensors/python
+  printf '#!/bin/sh\nexec qemu-x86_64 -cpu SandyBridge %q "$@"\n' "$venv/bin/python" >"$trainer"
+  chmod +x "$trainer"
+  tensors without_avx2 "$trainer" "$venv/bin/isocost"
+  compare wheel without_avx2
 else
   say "skipped: a processor without AVX, for which qemu-x86_64 is not installed"
 fi
