@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tests a self-contained wheel beside build/release: test_wheel.sh [--torch2] WHEEL. Its list of components has to be true
 # (check_wheel.py). The tensors of every format have to be those of build/release, also as a processor without AVX decodes
-# them, and as one without AVX2 runs the trainer. With --torch2 the programs of tests/python run with the wheel and a current PyTorch wheel; otherwise, as for every
-# change, the shortest of them that deliver microbatches, with Debian's torch.
+# them, and as one without AVX2 runs the trainer. With --torch2 the programs of tests/python run with the wheel and a
+# current PyTorch wheel; otherwise, as for every change, the shortest of them that deliver microbatches, with Debian's
+# torch.
 # Exit status: 77 where there is no such Python, no torch for it, or no package index that answers.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
