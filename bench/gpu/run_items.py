@@ -143,7 +143,7 @@ def surveyed(python, cpu):
     if done.returncode != 0:
         last = (done.stderr.splitlines() or [f"status {done.returncode}"])[-1]
         fail(f"{python} cannot load torch and isocost: {last}")
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout.splitlines()[-1])  # What is imported may talk before.
     lacks = [name for name in found["lacks"] if name != "cv2"]
     if lacks:
         fail(f"{sys.executable} lacks {', '.join(lacks)}")
