@@ -32,6 +32,16 @@ packages=build/packages
 skipped=
 
 . setup/functions.sh
+# part COMMAND...: a part of the trial, which ends with 77 where it was skipped.
+part() {
+  local status=0
+  "$@" || status=$?
+  case $status in
+    0) ;;
+    77) skipped=1 ;;
+    *) exit "$status" ;;
+  esac
+}
 size() { du --apparent-size -h "$@" | sed 's/^/  /' >&2; }
 
 debian_packages() {
@@ -74,17 +84,9 @@ portable_wheels() {
 }
 
 test_portable_wheels() {
-  local wheel status
+  local wheel
   ./run build
-  for wheel in "$packages"/portable/*.whl; do
-    status=0
-    setup/portable/test_wheel.sh --torch2 "$wheel" || status=$?
-    case $status in
-      0) ;;
-      77) skipped=1 ;;
-      *) exit "$status" ;;
-    esac
-  done
+  for wheel in "$packages"/portable/*.whl; do part setup/portable/test_wheel.sh --torch2 "$wheel"; done
 }
 
 mkdir -p "$tree" "$packages"
@@ -101,13 +103,7 @@ if [ "$(id -u)" != 0 ]; then
   say "trial: skipped, debootstrap needs root"
   exit 77
 fi
-status=0
-setup/try_packages.sh || status=$?
-case $status in
-  0) ;;
-  77) skipped=1 ;;
-  *) exit "$status" ;;
-esac
+part setup/try_packages.sh
 if [ -n "$image" ]; then
   say "deploy/Dockerfile"
   setup/try_dockerfile.py deploy/Dockerfile "$tree/debian12.tar"

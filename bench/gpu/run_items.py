@@ -23,6 +23,7 @@ import zipfile
 from typing import List, NamedTuple, Optional
 
 import limits
+from profile_mllm import commit
 
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parents[1]
@@ -36,7 +37,7 @@ REHEARSAL = "CPU"  # in place of a GPU's name: limits mean nothing there
 
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 
-# What a machine has, as JSON; the names that it lacks. The version of a package is that of the one which is imported.
+# This program prints what a machine has and lacks, as JSON. A package's version is that of the one which is imported.
 SURVEY = """
 import importlib.metadata, importlib.util, json, platform
 lacks = [name for name in ("torch", "transformers", "tokenizers", "numpy", "PIL", "cv2")
@@ -156,15 +157,6 @@ def surveyed(python, cpu):
         say(f"linear attention with padded rows alone: {found['no_packed_states']}")
     say(", ".join([*(f"{name} {version}" for name, version in found["versions"].items()), found["hardware"]]))
     return found
-
-
-def commit():
-    try:
-        done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-                              capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
 
 
 class Runner:

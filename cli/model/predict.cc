@@ -54,7 +54,7 @@ struct ModuleExplanation {
   PriceOrigin origin = PriceOrigin::kStated;
   double uncertainty = 0;
   ModuleMemory memory;
-  std::int64_t limited = 0;  // activations as `max_memory` counts them, by their dearest unit
+  std::int64_t limited = 0;  // activations as `max_memory` counts them
   bool frozen = false;
   bool beyond_memory = false;
   ModuleLoad out_of_memory;
@@ -368,9 +368,8 @@ constexpr const char* kPredictFooter =
     "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
     "Seconds are those of the model profile, without correction by measured steps. Memory is that\n"
     "of one rank that trains with Adam in mixed precision and shards nothing; max_memory has the\n"
-    "activations of one microbatch as that limit counts them, each unit like the dearest measured\n"
-    "one. A note names modules whose load is at or above the one that ran out of memory while\n"
-    "profiling.";
+    "activations of one microbatch as that limit counts them, by the most expensive unit. A note\n"
+    "names modules whose load is at or above the one that ran out of memory while profiling.";
 
 }  // namespace
 

@@ -148,8 +148,8 @@ def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(*arguments: Any, **keywords: Any) -> Any:
         stretches = []
         if _open:
-            # Where a model is sharded, most waits are those of streams that communicate: no work stops for them, and
-            # none pays for the events of a stopwatch, which are recorded on the current stream.
+            # Most waits of a sharded model are those of streams that communicate. No work stops for them, so none pays
+            # for the events of a stopwatch, which are recorded on the current stream.
             current = _current_stream()
             if kind != "stream" or arguments[0] == current:
                 stretches = [stretch for stretch in _stretches_here() if stretch.is_on(current)]
