@@ -1,5 +1,6 @@
 """Checks the Markdown pages: that relative links and their headings exist, that every page of docs/ can be reached from
-docs/README.md, and that README.md has at most 10,000 bytes."""
+docs/README.md, that its list of decisions has each file of docs/decisions/ by its title, and that README.md has at most
+10,000 bytes."""
 
 import pathlib
 import re
@@ -45,6 +46,23 @@ def problem(file: pathlib.Path, heading: str) -> str | None:
     return None
 
 
+def wrong_decisions(listing: str, files: dict[str, str]) -> list[str]:
+    """What is wrong with the list of decisions on a page, given the text of each file by its name."""
+    found, rows = [], []
+    for name, text in sorted(files.items()):
+        number = name[:4]
+        title = re.match(rf"# {int(number)}\. (\S.*)\n", text)
+        if title is None:
+            found.append(f"docs/decisions/{name}: begins with '{text.splitlines()[0]}', not with '# {int(number)}. TITLE'")
+        else:
+            rows.append(f"| [{number}](decisions/{name}) | {title[1]} |")
+    listed = re.findall(r"^\| \[\d+\]\(decisions/.*$", listing, re.MULTILINE)
+    found += [f"docs/README.md: the list of decisions lacks '{row}'" for row in rows if row not in listed]
+    if not found and listed != rows:
+        found.append("docs/README.md: the list of decisions is not\n" + "\n".join(rows))
+    return found
+
+
 def main() -> int:
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=ROOT,
                             capture_output=True, text=True, check=True).stdout.split("\n")
@@ -56,10 +74,14 @@ def main() -> int:
     while pending:
         if (page := pending.pop()) not in reached and page.suffix == ".md" and page.exists():
             reached.add(page)
-            if page.parent == ROOT / "docs":  # a page that only a decision or a component's README names is not found
+            # A page that only a decision or a component's README names is not found.
+            if page.parent in (ROOT / "docs", ROOT / "docs/models"):
                 pending += [file for _, file, _ in links(page)]
     found += [f"{page.relative_to(ROOT)}: no link from docs/README.md leads here" for page in pages
               if ROOT / "docs" in page.parents and page not in reached]
+    found += wrong_decisions((ROOT / "docs/README.md").read_text(encoding="utf-8"),
+                             {file.name: file.read_text(encoding="utf-8")
+                              for file in (ROOT / "docs/decisions").glob("*.md")})
     if (size := (ROOT / "README.md").stat().st_size) > MOST_BYTES:
         found.append(f"README.md: {size} bytes, more than {MOST_BYTES}")
     print("".join(f"check_links: {line}\n" for line in found), file=sys.stderr, end="")
