@@ -82,6 +82,8 @@ class ClientImpl final : public Client {
     hand_out_.use(position, waited);
   }
   void acknowledge() override { hand_out_.acknowledge(); }
+  Status trained(const Position& position) override { return hand_out_.trained(position); }
+  void revoke(const Position& position) override { hand_out_.revoke(position); }
   const std::optional<EpochEnd>& epoch_end() const override { return hand_out_.epoch_end(); }
   std::optional<Position> resume_point() const override { return hand_out_.resume_point(); }
   Status report(const Report& report) override;

@@ -31,9 +31,9 @@ struct ClientOptions {
   std::uint64_t layout = 0;
   std::uint32_t prefetch = 2;  ///< Microbatches to receive ahead of the one in use.
   /// Whether the caller takes microbatches ahead of the training loop, to prepare them, and calls
-  /// `use` and `acknowledge` to say where the loop is. `next` and `wait` then neither acknowledge
-  /// nor count the time that they block. A microbatch that was prepared and never trained on is
-  /// delivered again.
+  /// `use`, `acknowledge` and `trained` to say where the loop is. `next` and `wait` then neither
+  /// acknowledge nor count the time that they block, and a report says nothing of what is trained.
+  /// A microbatch that was prepared and never trained on is delivered again.
   bool prepares_ahead = false;
   /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
   /// the rank continues where its last client stopped, and a new run, which finds no other rank
@@ -101,33 +101,42 @@ class Client {
   /// protocol version); kCancelled if `stop` ended the wait.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options,
                                                  const std::stop_token& stop = {});
-  /// Leaves without acknowledging the microbatch in use, which the next client of this rank
-  /// receives again.
+  /// Leaves without acknowledging anything more: the next client of this rank receives it again.
   virtual ~Client() = default;
 
   virtual const Welcome& welcome() const = 0;
 
-  /// Acknowledges the previous microbatch and returns the next one of this rank. Returns nothing at
-  /// the end of an epoch: `epoch_end` then describes it, and the next call continues with the next
-  /// epoch or, after the last one, returns nothing again. Blocks until one of them has arrived, and
-  /// returns kCancelled, even if one has, once `stop` was requested.
-  /// Reconnects when the connection drops; every microbatch is still returned exactly once. Errors:
+  /// Acknowledges what is trained (`trained`) and returns the next microbatch of this rank. Returns
+  /// nothing at the end of an epoch: `epoch_end` then describes it, and the next call continues
+  /// with the next epoch or, after the last one, returns nothing again. Blocks until one of them
+  /// has arrived, and returns kCancelled, even if one has, once `stop` was requested. Reconnects
+  /// when the connection drops; every microbatch is still returned exactly once. Errors:
   /// kCancelled; kUnavailable if the node sent nothing for the heartbeat time-out or was restarted;
   /// kDraining if the node was asked to stop, after all that it has delivered: this is no end of an
   /// epoch, and `resume_point` says where training resumes; kInvalidArgument while another thread
   /// is in `next` or `wait`; the node's failure.
   virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop = {}) = 0;
-  /// Acknowledges the microbatch in use, and blocks until `next` would not block or `limit` has
-  /// passed. Returns whether `next` would not block, which is so while another thread is in `next`.
-  /// For callers with other work meanwhile.
+  /// Acknowledges what is trained, and blocks until `next` would not block or `limit` has passed.
+  /// Returns whether `next` would not block, which is so while another thread is in `next`. For
+  /// callers with other work meanwhile.
   virtual bool wait(std::chrono::milliseconds limit) = 0;
 
+  /// Records that this microbatch and all before it are trained, as `report` does. The node learns
+  /// it once the loop goes on. Where the loop says it of none, or has not said it for eight steps,
+  /// a microbatch counts as trained for the node when the loop asks for the next one; a saved state
+  /// never rests on that. Errors: kInvalidArgument for a microbatch that
+  /// `next` has not returned.
+  virtual Status trained(const Position& position) = 0;
+  /// Records that this microbatch is not trained, although it was reported last or is in use: an
+  /// exception left its body. It is acknowledged with a later one that is trained, and else comes
+  /// again to the rank's next client.
+  virtual void revoke(const Position& position) = 0;
+
   /// Begins the microbatch at this position, for which the loop was blocked for `waited`, and
-  /// acknowledges the one before. For a caller that prepares microbatches ahead
+  /// acknowledges what is trained. For a caller that prepares microbatches ahead
   /// (ClientOptions::prepares_ahead).
   virtual void use(const Position& position, std::chrono::nanoseconds waited) = 0;
-  /// Acknowledges the microbatch in use, because the loop asks for another one. For the same
-  /// caller.
+  /// Acknowledges what is trained, because the loop asks for another one. For the same caller.
   virtual void acknowledge() = 0;
 
   /// Returns the last end of epoch that `next` reached, if any.
@@ -138,10 +147,10 @@ class Client {
   virtual std::optional<Position> resume_point() const = 0;
 
   /// Sends measured seconds to the node, with the time that the loop was blocked for data since the
-  /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are neither kNotMeasured
-  /// nor 0 nor between 1 ns and a day, for a forward_s beyond their sum, for a microbatch that
-  /// `next` has not returned yet, and for one with work of which nothing was measured; kCancelled
-  /// after `close`.
+  /// last report as data_wait_s. The microbatch and all before it are then trained. Errors:
+  /// kInvalidArgument for seconds that are neither kNotMeasured nor 0 nor between 1 ns and a day,
+  /// for a forward_s beyond their sum, for a microbatch that `next` has not returned yet, and for
+  /// one with work of which nothing was measured; kCancelled after `close`.
   virtual Status report(const Report& report) = 0;
 
   /// Sends a new model profile (JSON, see docs/model_profile.md). Call it for a microbatch with
@@ -150,11 +159,10 @@ class Client {
   /// kMaxProfileBytes; kCancelled after `close`.
   virtual Status send_profile(const std::string& profile) = 0;
 
-  /// Acknowledges the microbatch in use, tells the node that this client leaves, and joins the
-  /// thread. Blocks for up to a second. Idempotent.
+  /// Acknowledges what is trained, tells the node that this client leaves, and joins the thread.
+  /// Blocks for up to a second. Idempotent.
   virtual void close() = 0;
-  /// Does what `close` does, but does not acknowledge the microbatch in use: the rank's next client
-  /// receives it again.
+  /// Does what `close` does, but acknowledges nothing: the rank's next client receives it again.
   virtual void leave() = 0;
 
   /// Returns the bytes copied from socket buffers into tensors so far; bytes in shared memory are

@@ -49,6 +49,12 @@ class ReplicaClient final : public Client {
   void acknowledge() override {
     if (first_) first_->acknowledge();
   }
+  Status trained(const Position& position) override {
+    return first_ ? first_->trained(position) : Status();
+  }
+  void revoke(const Position& position) override {
+    if (first_) first_->revoke(position);
+  }
   Status report(const Report& report) override {
     return first_ ? first_->report(report) : Status();
   }

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,7 +45,7 @@ std::string thrown(ErrorCode code, const std::function<void()>& act) {
 class TorchTrainer : public LoopTest {
  protected:
   void serve(std::int64_t epochs, std::int64_t microbatches = 2) {
-    make_dataset(40);
+    if (!std::exchange(has_data_, true)) make_dataset(40);
     NodeOptions of_node = this->options(1);
     of_node.plan.epochs = epochs;
     of_node.plan.microbatches = microbatches;
@@ -58,6 +60,12 @@ class TorchTrainer : public LoopTest {
     return ids;
   }
 
+  /// Reports seconds for each module that may have work.
+  static void report(TorchLoader& loader, const TorchMicrobatch& microbatch) {
+    loader.report(microbatch, {0.01, 0.01, 0.01});
+  }
+
+  bool has_data_ = false;
   std::optional<NodeThread> serving_;
   LoaderOptions options_;
 };
@@ -73,6 +81,7 @@ TEST_F(TorchTrainer, TrainsEveryEpochAndEndsWithItsLastMicrobatch) {
       EXPECT_FALSE(ended) << "the last microbatch was not the last";
       ended = microbatch.last_of_epoch();
       EXPECT_EQ(microbatch.header.position.epoch, epoch.number());
+      report(loader, microbatch);
       if (microbatch.last_of_step()) steps[epoch.number()] += 1;
     }
     EXPECT_TRUE(ended);
@@ -95,10 +104,12 @@ TEST_F(TorchTrainer, GoesOnAfterABreakAtTheNextMicrobatch) {
   serve(1);
   TorchLoader loader(options_);
   std::vector<Position> seen;
-  for (int loops = 0; loops < 100 && loader.state().epoch == 0; ++loops) {
+  State state;
+  for (int loops = 0; loops < 100 && state.epoch == 0; ++loops) {
     for (auto& epoch : loader.epochs()) {
       for (const auto& microbatch : epoch) {
         seen.push_back(microbatch.header.position);
+        state = loader.state(microbatch);
         break;
       }
       break;
@@ -129,6 +140,7 @@ TEST_F(TorchTrainer, ResumesWhereTheStateStands) {
     for (auto& epoch : loader.epochs()) {
       for (const auto& microbatch : epoch) {
         all[microbatch.header.position] = ids_of(microbatch);
+        report(loader, microbatch);
         const State state = loader.state();
         EXPECT_EQ(state.cursor, loader.welcome().start.cursor);
         EXPECT_EQ(state.step,
@@ -146,6 +158,88 @@ TEST_F(TorchTrainer, ResumesWhereTheStateStands) {
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(next->header.position, (Position{0, 1, 0}));
   EXPECT_EQ(ids_of(*next), all.at({0, 1, 0}));
+}
+
+// A loop that prepares its next microbatches while it trains on one: what it holds ready is not
+// trained, and comes again to the run that resumes.
+TEST_F(TorchTrainer, AStateNamesNoStepThatTheLoopOnlyHoldsReady) {
+  for (const std::size_t ahead : {1U, 2U}) {
+    for (const std::uint32_t of_step : {1U, 2U}) {
+      serve(2, of_step);
+      TorchLoader loader(options_);
+      std::deque<TorchMicrobatch> ready;
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        while (ready.size() <= ahead) {
+          if (auto next = loader.next())
+            ready.push_back(*std::move(next));  // nothing: an epoch's end
+        }
+        report(loader, ready.front());
+        ready.pop_front();
+        const std::uint32_t whole = (i + 1) / of_step;
+        const State state = loader.state();
+        EXPECT_EQ(state.epoch, whole / kSteps) << i;
+        EXPECT_EQ(state.step, whole % kSteps) << i;
+      }
+      const State saved = loader.state();
+      const Position next = ready.front().header.position;
+      EXPECT_EQ(saved.step, next.step);
+      LoaderOptions again = options_;
+      again.start = saved;
+      loader.client().leave();
+      EXPECT_EQ(TorchLoader(again).next().value().header.position,
+                (Position{next.epoch, next.step, 0}));
+    }
+  }
+}
+
+TEST_F(TorchTrainer, ALoopThatReportsNothingNamesWhatItTrained) {
+  serve(1, 1);
+  TorchLoader loader(options_);
+  const TorchMicrobatch first = loader.next().value();
+  const TorchMicrobatch second = loader.next().value();
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { static_cast<void>(loader.state()); }),
+              HasSubstr("Report each microbatch after its work (TorchLoader::report), or name"));
+  EXPECT_EQ(loader.state(first).step, 1U);
+  EXPECT_EQ(loader.state().step, 1U);
+  TorchMicrobatch ahead = second;
+  ahead.header.position.step += 1;
+  EXPECT_THAT(thrown(ErrorCode::kInvalidArgument, [&] { static_cast<void>(loader.state(ahead)); }),
+              HasSubstr("was not handed out"));
+}
+
+// Where the body of a microbatch throws, before or after its report, its step is not finished: the
+// state in the handler says so, and a loop that goes on does not acknowledge it.
+TEST_F(TorchTrainer, AMicrobatchWhoseBodyThrowsIsNotTrained) {
+  serve(1, 1);
+  constexpr std::uint32_t kThrows = 1;
+  for (const bool reported : {false, true}) {
+    LoaderOptions options = options_;
+    options.start = StartPoint{};
+    TorchLoader loader(options);
+    try {
+      for (auto& epoch : loader.epochs()) {
+        for (const auto& microbatch : epoch) {
+          const bool throws = microbatch.header.position.step == kThrows;
+          if (!throws || reported) report(loader, microbatch);
+          if (throws) throw std::runtime_error("the optimizer failed");
+        }
+      }
+      FAIL() << "the body throws";
+    } catch (const std::runtime_error&) {
+      EXPECT_EQ(loader.state().step, kThrows) << "reported: " << reported;
+    }
+    for (auto& epoch : loader.epochs()) {
+      for (const auto& microbatch : epoch) {
+        EXPECT_EQ(microbatch.header.position.step, kThrows + 1) << "a loop goes on with the next";
+        EXPECT_EQ(loader.state().step, kThrows);
+        break;
+      }
+      break;
+    }
+    loader.close();
+    LoaderOptions successor = options_;  // without a start it goes on where the node stands
+    EXPECT_EQ(TorchLoader(successor).next().value().header.position.step, kThrows);
+  }
 }
 
 TEST_F(TorchTrainer, AStateOfOtherDataIsRefusedUnlessItMayBe) {
@@ -295,6 +389,7 @@ TEST_F(TorchTrainer, ADrainedNodeIsNoEndOfAnEpoch) {
   const std::string why = thrown(ErrorCode::kDraining, [&] {
     for (auto& epoch : loader.epochs()) {
       for (const auto& microbatch : epoch) {
+        report(loader, microbatch);
         if (!microbatch.last_of_step()) continue;
         if (++trained == 1) drain.request_stop();
       }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/trainer_adapter/fake_connection.h"
+#include "trainer_adapter/trained_steps.h"
 
 namespace isocost {
 namespace {
@@ -148,6 +149,66 @@ TEST_F(HandOutTest, ACallerThatPreparesAheadSaysWhereTheLoopIs) {
   ASSERT_EQ(reports.size(), 2U);
   EXPECT_EQ(reports[0].data_wait_s, 3);
   EXPECT_EQ(reports[1].data_wait_s, 0) << "it counts once";
+}
+
+// What the loop reports is acknowledged once it goes on, and nothing that it only holds ready.
+TEST_F(HandOutTest, AcknowledgesWhatIsTrainedAndNotWhatIsAskedPast) {
+  for (std::uint32_t step = 0; step < 5; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
+  EXPECT_EQ(acknowledged(), Steps()) << "the loop has not gone on";
+  EXPECT_EQ(next_step(), 1U);
+  EXPECT_EQ(acknowledged(), Steps{0});
+  EXPECT_EQ(next_step(), 2U);
+  EXPECT_EQ(next_step(), 3U);
+  EXPECT_EQ(acknowledged(), Steps()) << "it looks two ahead";
+  EXPECT_TRUE(hand_out_.trained({0, 1, 0}));
+  EXPECT_EQ(next_step(), 4U);
+  EXPECT_EQ(acknowledged(), Steps{1});
+  EXPECT_EQ(hand_out_.trained({0, 5, 0}).error().code(), ErrorCode::kInvalidArgument);
+  hand_out_.close(/*acknowledge_last=*/true);
+  EXPECT_EQ(acknowledged(), Steps());
+}
+
+TEST_F(HandOutTest, WhatAnExceptionLeftIsNotAcknowledged) {
+  for (std::uint32_t step = 0; step < 4; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  EXPECT_EQ(next_step(), 0U);
+  hand_out_.revoke({0, 0, 0});
+  EXPECT_EQ(next_step(), 1U);
+  EXPECT_EQ(acknowledged(), Steps()) << "it was in use";
+  EXPECT_TRUE(hand_out_.send(Report{{0, 1, 0}}));
+  hand_out_.revoke({0, 1, 0});
+  EXPECT_EQ(next_step(), 2U);
+  EXPECT_EQ(acknowledged(), Steps()) << "it was reported";
+  EXPECT_TRUE(hand_out_.send(Report{{0, 2, 0}}));
+  EXPECT_EQ(next_step(), 3U);
+  EXPECT_EQ(acknowledged(), Steps{2}) << "and those before with it";
+}
+
+// The node lets go of steps when they are acknowledged.
+TEST_F(HandOutTest, ALoopThatStopsToReportIsTakenToTrainWhatItAsksPast) {
+  const std::uint32_t most = TrainedSteps::kMostAhead;
+  for (std::uint32_t step = 0; step < most + 3; ++step) {
+    EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  }
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
+  for (std::uint32_t step = 1; step < most + 2; ++step) EXPECT_EQ(next_step(), step);
+  EXPECT_EQ(acknowledged(), Steps{0});
+  EXPECT_EQ(next_step(), most + 2);
+  EXPECT_EQ(acknowledged(), Steps{most + 1});
+}
+
+TEST_F(HandOutTest, ALoopAtTheEndOfTheJobIsDoneWithAllOfIt) {
+  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  EXPECT_TRUE(hand_out_.add(EpochEnd{.epoch = 0, .last_epoch = true}));
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
+  EXPECT_EQ(next_step(), 1U);
+  EXPECT_EQ(next_step(), std::nullopt);
+  EXPECT_EQ(acknowledged(), Steps{0});
+  hand_out_.close(/*acknowledge_last=*/true);
+  EXPECT_EQ(acknowledged(), Steps{1});
 }
 
 TEST_F(HandOutTest, AReportOfWhatHasNotComeIsAnError) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "trainer_adapter/trained_steps.h"
 #include "transport/wire/wire.h"
 #include "transport/zmq/connection.h"
 
@@ -137,7 +138,7 @@ Result<std::optional<Microbatch>> HandOut::next(const std::stop_token& stop) {
   if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "next was asked to stop");
   if (!ready_.empty()) {
     auto microbatch = take_first(asked);
-    if (microbatch && !prepares_ahead_) in_use_ = microbatch->header.position;
+    if (microbatch && !prepares_ahead_) begin_use(microbatch->header.position);
     return microbatch;
   }
   if (failure_) return *failure_;
@@ -160,7 +161,7 @@ bool HandOut::wait(std::chrono::milliseconds limit) {
 void HandOut::use(const Position& position, std::chrono::nanoseconds waited) {
   const MutexLock lock(mutex_);
   if (!closed_) end_use();
-  in_use_ = position;
+  begin_use(position);
   data_wait_ += waited;
 }
 
@@ -169,22 +170,39 @@ void HandOut::acknowledge() {
   if (!closed_) end_use();
 }
 
+Status HandOut::trained(const Position& position) {
+  const MutexLock lock(mutex_);
+  ISOCOST_TRY(check_taken("trained", position));
+  note_trained(position);
+  return {};
+}
+
+void HandOut::revoke(const Position& position) {
+  const MutexLock lock(mutex_);
+  if (in_use_ == position) in_use_.reset();
+  if (trained_ == position) trained_ = trained_before_;
+}
+
 Status HandOut::send(Report report) {
   const MutexLock lock(mutex_);
   if (closed_) {
     return Error(ErrorCode::kCancelled, "report: the client is closed. Report before close()");
   }
-  if (!taken_ || report.position > *taken_) {
-    return Error(ErrorCode::kInvalidArgument, "report: " + text_of(report.position) +
-                                                  " was not received yet; the last is " +
-                                                  (taken_ ? text_of(*taken_) : "none") +
-                                                  ". Report a microbatch that next() returned");
-  }
+  ISOCOST_TRY(check_taken("report", report.position));
   ISOCOST_TRY(check_measured(report));
   report.data_wait_s = std::chrono::duration<double>(data_wait_).count();
   data_wait_ = {};
   connection_.send(report);
+  if (!prepares_ahead_) note_trained(report.position);
   return {};
+}
+
+Status HandOut::check_taken(const char* what, const Position& position) const {
+  if (taken_ && position <= *taken_) return {};
+  return Error(ErrorCode::kInvalidArgument, std::string(what) + ": " + text_of(position) +
+                                                " was not received yet; the last is " +
+                                                (taken_ ? text_of(*taken_) : "none") +
+                                                ". Report a microbatch that next() returned");
 }
 
 Status HandOut::check_measured(const Report& report) const {
@@ -211,7 +229,7 @@ Status HandOut::send(const ProfileUpdate& profile) {
 void HandOut::close(bool acknowledge_last) {
   const MutexLock lock(mutex_);
   if (std::exchange(closed_, true)) return;
-  if (acknowledge_last) end_use();
+  if (acknowledge_last) end_last_use();
   changed_.notify_all();
 }
 
@@ -234,15 +252,45 @@ void HandOut::spend_credit() {
   top_up();
 }
 
-// Acknowledges the microbatch in use.
-void HandOut::end_use() {
-  const std::optional<Position> done = std::exchange(in_use_, std::nullopt);
-  if (!done) return;
-  acknowledged_ = done;
-  connection_.send(Acknowledgement{*done});
+void HandOut::begin_use(const Position& position) {
+  const bool same_step = used_ && used_->epoch == position.epoch && used_->step == position.step;
+  if (!same_step) ++steps_since_told_;
+  in_use_ = used_ = position;
 }
 
-// Acknowledges the microbatch in use, unless the caller says itself where the loop is.
+// Ends the use of a microbatch, because the loop goes on, and acknowledges what is trained.
+void HandOut::end_use() {
+  std::optional<Position> done = std::exchange(in_use_, std::nullopt);
+  if (says_what_is_trained()) done = trained_;
+  if (done) acknowledge_up_to(*done);
+}
+
+// Ends the last use. A loop that has come to the end of the job is done with all of it, even if it
+// said so of a part only: the node waits for the last acknowledgement.
+void HandOut::end_last_use() {
+  end_use();
+  if (took_last_end_ && used_ && used_ == taken_) acknowledge_up_to(*used_);
+}
+
+void HandOut::acknowledge_up_to(const Position& position) {
+  if (acknowledged_ && position <= *acknowledged_) return;
+  acknowledged_ = position;
+  connection_.send(Acknowledgement{position});
+}
+
+void HandOut::note_trained(const Position& position) {
+  steps_since_told_ = 0;
+  if (trained_ && position <= *trained_) return;
+  trained_before_ = std::exchange(trained_, position);
+}
+
+// Returns whether the loop says which microbatches are trained. One that has stopped to say it is
+// as one that never did, so that the node can let go of steps.
+bool HandOut::says_what_is_trained() const {
+  return trained_ && steps_since_told_ <= TrainedSteps::kMostAhead;
+}
+
+// Ends the use of a microbatch, unless the caller says itself where the loop is.
 void HandOut::begin_wait() {
   if (!closed_ && !prepares_ahead_) end_use();
 }
@@ -256,6 +304,7 @@ std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
   ready_.pop_front();
   if (const auto* end = std::get_if<EpochEnd>(&ready)) {
     epoch_end_ = *end;
+    took_last_end_ = end->last_epoch;
     return std::nullopt;
   }
   microbatches_ready_ -= 1;

@@ -18,7 +18,9 @@ namespace isocost {
 class Connection;
 
 /// Hands microbatches to the training loop in the order in which they were added, grants credit for
-/// further ones, and acknowledges those that were trained on. Internally synchronised.
+/// further ones, and acknowledges those that are trained once the loop goes on. A loop that does
+/// not say which are has trained, for the node, the one in use when it asks for the next one.
+/// Internally synchronised.
 class HandOut {
  public:
   /// `connection` receives credit, acknowledgements and what the trainer sends.
@@ -55,17 +57,20 @@ class HandOut {
   bool wait(std::chrono::milliseconds limit);
   void use(const Position& position, std::chrono::nanoseconds waited);
   void acknowledge();
+  Status trained(const Position& position);
+  void revoke(const Position& position);
   const std::optional<EpochEnd>& epoch_end() const { return epoch_end_; }
   std::optional<Position> resume_point() const;
 
-  /// Sends a report with the time that the loop was blocked since the last one. Errors:
+  /// Sends a report with the time that the loop was blocked since the last one, and records that
+  /// its microbatch is trained unless the caller says so itself (prepares_ahead). Errors:
   /// kInvalidArgument for a microbatch that was not handed out yet, or with work of which nothing
   /// was measured; kCancelled after `close`.
   Status send(Report report);
   Status send(const ProfileUpdate& profile);
 
-  /// Ends waits, and sends nothing more for the trainer. Acknowledges the microbatch in use first
-  /// if `acknowledge_last`.
+  /// Ends waits, and sends nothing more for the trainer. Acknowledges what is trained first if
+  /// `acknowledge_last`.
   void close(bool acknowledge_last);
 
  private:
@@ -73,10 +78,16 @@ class HandOut {
   using Ready = std::variant<Microbatch, EpochEnd>;
 
   bool is_ready() const ISOCOST_REQUIRES(mutex_);
+  Status check_taken(const char* what, const Position& position) const ISOCOST_REQUIRES(mutex_);
   Status check_measured(const Report& report) const ISOCOST_REQUIRES(mutex_);
   void top_up() ISOCOST_REQUIRES(mutex_);
   void spend_credit() ISOCOST_REQUIRES(mutex_);
+  void begin_use(const Position& position) ISOCOST_REQUIRES(mutex_);
   void end_use() ISOCOST_REQUIRES(mutex_);
+  void end_last_use() ISOCOST_REQUIRES(mutex_);
+  void acknowledge_up_to(const Position& position) ISOCOST_REQUIRES(mutex_);
+  void note_trained(const Position& position) ISOCOST_REQUIRES(mutex_);
+  bool says_what_is_trained() const ISOCOST_REQUIRES(mutex_);
   void begin_wait() ISOCOST_REQUIRES(mutex_);
   void end_wait(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
   std::optional<Microbatch> take_first(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
@@ -95,12 +106,19 @@ class HandOut {
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> resume_point_ ISOCOST_GUARDED_BY(mutex_);  // said with the failure
   bool last_epoch_ended_ ISOCOST_GUARDED_BY(mutex_) = false;
+  bool took_last_end_ ISOCOST_GUARDED_BY(mutex_) = false;  // whether `next` returned that end
   bool closed_ ISOCOST_GUARDED_BY(mutex_) = false;
   // The session that credit is granted in; empty: the node would ignore credit.
   std::optional<std::uint64_t> session_ ISOCOST_GUARDED_BY(mutex_);
   // Credit that was granted in this session and is not spent yet.
   std::uint32_t credit_out_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Position> used_ ISOCOST_GUARDED_BY(mutex_);     // the last one that was in use
+  std::optional<Position> trained_ ISOCOST_GUARDED_BY(mutex_);  // the last one by the loop's word
+  std::optional<Position> trained_before_
+      ISOCOST_GUARDED_BY(mutex_);  // `trained_` before that word
+  // Steps that were in use since the loop's last word.
+  std::uint32_t steps_since_told_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> taken_ ISOCOST_GUARDED_BY(mutex_);  // the last one that `next` returned
   // The last kRemembered that `next` returned and that have no work.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trainer_adapter/torch/internal/device_copies.h"
+#include "trainer_adapter/trained_steps.h"
 
 namespace isocost {
 
@@ -17,30 +18,43 @@ namespace internal {
 /// A connected client, and where its loop is. It stays in place while its loader is moved.
 class LoaderSession {
  public:
-  LoaderSession(std::unique_ptr<Client> joined, std::unique_ptr<DeviceCopies> to_device)
-      : client(std::move(joined)), copies_(std::move(to_device)) {
-    next_.cursor = client->welcome().start.cursor;
-    next_.epoch = client->welcome().start.epoch;
-    next_.step = client->welcome().start.step;
-  }
+  LoaderSession(std::unique_ptr<Client> joined, std::unique_ptr<DeviceCopies> to_device,
+                std::string cost_model_state = {})
+      : client(std::move(joined)),
+        copies_(std::move(to_device)),
+        next_(start_of(*client, std::move(cost_model_state))),
+        trained_(next_) {}
 
   std::optional<TorchMicrobatch> next(const std::stop_token& stop);
   void close();
-  /// Acknowledges the microbatch in use without waiting for the next one.
+  /// Acknowledges what is trained without waiting for the next one.
   void acknowledge() { client->wait(std::chrono::milliseconds(0)); }
+  void report(const MicrobatchHeader& header, const Report& report);
+  /// Records that the microbatch is not trained, because an exception left its body.
+  void revoke(const Position& position) {
+    trained_.revoke(position);
+    client->revoke(position);
+  }
 
-  const State& state() const { return next_; }
+  State state() const;
+  State state_after(const MicrobatchHeader& header);
+  /// Returns the epoch of the microbatch that comes next.
+  std::uint32_t epoch() const { return next_.epoch; }
   bool has_handed_out() const { return has_handed_out_; }
-  void set_cost_model_state(std::string state) { next_.cost_model_state = std::move(state); }
 
   const std::unique_ptr<Client> client;
 
  private:
+  static StartPoint start_of(const Client& client, std::string cost_model_state) {
+    const StartPoint& start = client.welcome().start;
+    return {start.cursor, start.epoch, start.step, std::move(cost_model_state)};
+  }
   void follow(const MicrobatchHeader& header);
 
   const std::unique_ptr<DeviceCopies> copies_;  // null for the CPU
   std::optional<Microbatch> taken_;             // received from the client, and not returned yet
-  State next_;
+  StartPoint next_;                             // the step of the microbatch that comes next
+  TrainedSteps trained_;
   bool has_handed_out_ = false;
   std::atomic<bool> copy_failed_ = false;  // whether `taken_` could not be copied to the device
   std::atomic<bool> closed_ = false;
@@ -65,10 +79,9 @@ std::unique_ptr<DeviceCopies> copies_to(at::Device device) {
 // The copies are made before a rank is taken, because that may throw.
 std::unique_ptr<LoaderSession> connect(const LoaderOptions& options, const std::stop_token& stop) {
   auto copies = copies_to(options.device);
-  auto session =
-      std::make_unique<LoaderSession>(Client::connect(options, stop).value(), std::move(copies));
-  if (options.start) session->set_cost_model_state(options.start->cost_model_state);
-  return session;
+  std::string cost_model_state = options.start ? options.start->cost_model_state : std::string();
+  return std::make_unique<LoaderSession>(Client::connect(options, stop).value(), std::move(copies),
+                                         std::move(cost_model_state));
 }
 
 void move_to_device(TorchMicrobatch& microbatch, DeviceCopies& copies,
@@ -91,6 +104,7 @@ std::optional<TorchMicrobatch> LoaderSession::next(const std::stop_token& stop) 
     if (const auto& end = client->epoch_end(); end && end->epoch >= next_.epoch) {
       next_.epoch = end->epoch + 1;
       next_.step = 0;
+      trained_.end_epoch(end->epoch);
     }
     return std::nullopt;
   }
@@ -117,25 +131,56 @@ void LoaderSession::close() {
 
 void LoaderSession::follow(const MicrobatchHeader& header) {
   has_handed_out_ = true;
-  if (!header.cost_model_state.empty()) next_.cost_model_state = header.cost_model_state;
+  trained_.hand_out(OrderedMicrobatch::of(header), header.cost_model_state);
   next_.epoch = header.position.epoch + (header.last_of_epoch() ? 1 : 0);
   next_.step = header.position.step + (header.last_of_step() ? 1 : 0);
   if (header.last_of_epoch()) next_.step = 0;
 }
 
+void LoaderSession::report(const MicrobatchHeader& header, const Report& report) {
+  client->report(report).value();
+  trained_.train(OrderedMicrobatch::of(header)).value();
+}
+
+State LoaderSession::state() const {
+  auto state = trained_.state();
+  if (state) return State(*std::move(state));
+  throw_exception(
+      Error(state.error().code(),
+            "state: " + state.error().message() +
+                ". Report each microbatch after its work (TorchLoader::report), or name "
+                "the last one that is trained: state(microbatch)"));
+}
+
+State LoaderSession::state_after(const MicrobatchHeader& header) {
+  const auto after = OrderedMicrobatch::of(header);
+  StartPoint state = trained_.state_after(after).value();
+  trained_.train(after).value();
+  client->trained(header.position).value();
+  return State(std::move(state));
+}
+
 Epoch::Epoch(LoaderSession& session, std::stop_token stop)
-    : session_(&session), stop_(std::move(stop)), number_(session.state().epoch) {}
+    : session_(&session), stop_(std::move(stop)), number_(session.epoch()) {}
 
 Epoch::Iterator Epoch::begin() {
   begun_ = true;
+  exceptions_ = std::uncaught_exceptions();
   advance();
   return Iterator(this);
+}
+
+// Called where a loop ends.
+void Epoch::note_exception() noexcept {
+  if (microbatch_ && std::uncaught_exceptions() > exceptions_) {
+    session_->revoke(microbatch_->header.position);
+  }
 }
 
 void Epoch::advance() {
   const bool ended = microbatch_ && microbatch_->last_of_epoch();
   microbatch_.reset();
-  if (ended || session_->state().epoch > number_) {
+  if (ended || session_->epoch() > number_) {
     session_->acknowledge();
     return;
   }
@@ -178,7 +223,7 @@ void Epochs::advance() {
   show();
 }
 
-bool Epochs::is_over() const { return count_ != 0 && session_->state().epoch >= count_; }
+bool Epochs::is_over() const { return count_ != 0 && session_->epoch() >= count_; }
 
 // Makes the epoch where the state stands the one in use.
 void Epochs::show() {
@@ -245,10 +290,14 @@ void TorchLoader::report(const TorchMicrobatch& microbatch,
                          const std::array<double, kModules>& seconds, double forward_s) {
   Report report{microbatch.header.position, seconds};
   report.forward_s = forward_s;
-  client().report(report).value();
+  session().report(microbatch.header, report);
 }
 
 State TorchLoader::state() const { return session().state(); }
+
+State TorchLoader::state(const TorchMicrobatch& after) {
+  return session().state_after(after.header);
+}
 
 const Welcome& TorchLoader::welcome() const { return session().client->welcome(); }
 

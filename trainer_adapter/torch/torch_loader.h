@@ -34,7 +34,8 @@ class LoaderSession;
 
 /// One epoch of a loader, for a range-based `for` over its microbatches. It ends with the epoch's
 /// last microbatch and nowhere else: anything that comes in between is an exception. After a
-/// `break` another loop goes on at the next microbatch. Valid as long as the loader, which may be
+/// `break` another loop goes on at the next microbatch. A microbatch whose body an exception leaves
+/// is not trained, even if it was reported. Valid as long as the loader, which may be
 /// moved, but not assigned to. Move-only: a loop takes it by reference.
 class Epoch {
  public:
@@ -45,6 +46,10 @@ class Epoch {
    public:
     using value_type = TorchMicrobatch;
     using difference_type = std::ptrdiff_t;
+
+    Iterator(const Iterator&) = default;
+    Iterator& operator=(const Iterator&) = default;
+    ~Iterator() { epoch_->note_exception(); }
 
     const TorchMicrobatch& operator*() const { return *epoch_->microbatch_; }
     const TorchMicrobatch* operator->() const { return &*epoch_->microbatch_; }
@@ -74,11 +79,13 @@ class Epoch {
   Epoch(internal::LoaderSession& session, std::stop_token stop);
 
   void advance();
+  void note_exception() noexcept;
 
   internal::LoaderSession* session_;
   std::stop_token stop_;
   std::uint32_t number_;
   bool begun_ = false;
+  int exceptions_ = 0;                         // that unwound when its loop began
   std::optional<TorchMicrobatch> microbatch_;  // the one in use; empty at the end
 };
 
@@ -143,8 +150,8 @@ class Epochs {
 ///
 /// Errors are thrown as isocost::Exception, with the codes of Client's functions; `code()` of a
 /// node that was asked to stop is kDraining. Blocking and threads as for Client. The destructor
-/// closes, and so acknowledges the microbatch in use, except while an exception unwinds: the next
-/// client of the rank then receives that microbatch again; so does assignment to a loader.
+/// closes, and so acknowledges what is trained, except while an exception unwinds: the next client
+/// of the rank then receives the microbatch in use again; so does assignment to a loader.
 /// Move-only; a loader that was moved from throws kInvalidArgument.
 class TorchLoader {
  public:
@@ -170,8 +177,9 @@ class TorchLoader {
   /// memory; the next call then tries the same microbatch again.
   std::optional<TorchMicrobatch> next(const std::stop_token& stop = {});
 
-  /// Sends the measured seconds of each module. Throws kInvalidArgument for a microbatch with work
-  /// of which nothing was measured, and the errors of Client::report.
+  /// Sends the measured seconds of each module. The microbatch, and all before it, are then
+  /// trained: report it after its work. Throws kInvalidArgument for a microbatch with work of which
+  /// nothing was measured, and the errors of Client::report.
   void report(const TorchMicrobatch& microbatch, const OwnWork& work);
   /// Does the same with seconds of each module, forward and backward, and the forward seconds among
   /// them over all modules; kNotMeasured where there are none. They must not contain waiting for
@@ -179,17 +187,23 @@ class TorchLoader {
   void report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
               double forward_s = kNotMeasured);
 
-  /// Returns the first step that is not trained on yet, the same on all ranks. In the middle of a
-  /// step it names that step, since its gradient was not applied. From the step's last microbatch
-  /// on it names the next one: save it after the optimizer's step.
+  /// Returns the first step that is not trained yet, the same on all ranks: that of the last
+  /// microbatch that was reported, since the step's gradient was not applied, or the next one if it
+  /// was the step's last. Save it after the optimizer's step. Microbatches that were only handed
+  /// out do not count, so the loop may ask for them ahead. Throws kInvalidArgument where steps were
+  /// handed out and none, or none of the last eight, was reported.
   State state() const;
+  /// Records that `after` and all before it are trained, and returns the state that follows: for
+  /// loops that do not report every microbatch. Throws kInvalidArgument if `after` was not handed
+  /// out.
+  State state(const TorchMicrobatch& after);
   const Welcome& welcome() const;
   /// Returns the last end of an epoch that was received, if any: it comes after the epoch's last
   /// microbatch, with the call that asks for the next one.
   const std::optional<EpochEnd>& epoch_end() const;
 
-  /// Acknowledges the microbatch in use, unless it could not be copied to the device, and leaves
-  /// the node. Idempotent. Blocks for up to a second. May be called from any thread.
+  /// Acknowledges what is trained, unless a microbatch could not be copied to the device, and
+  /// leaves the node. Idempotent. Blocks for up to a second. May be called from any thread.
   void close();
 
   Client& client();

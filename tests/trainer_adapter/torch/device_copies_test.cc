@@ -225,6 +225,8 @@ class HandMadeClient final : public Client {
   bool wait(std::chrono::milliseconds /*limit*/) override { return true; }
   void use(const Position& /*position*/, std::chrono::nanoseconds /*waited*/) override {}
   void acknowledge() override {}
+  Status trained(const Position& /*position*/) override { return {}; }
+  void revoke(const Position& /*position*/) override {}
   std::optional<Position> resume_point() const override { return {}; }
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& /*report*/) override { return {}; }
