@@ -53,7 +53,8 @@ def wrong_decisions(listing: str, files: dict[str, str]) -> list[str]:
         number = name[:4]
         title = re.match(rf"# {int(number)}\. (\S.*)\n", text)
         if title is None:
-            found.append(f"docs/decisions/{name}: begins with '{text.splitlines()[0]}', not with '# {int(number)}. TITLE'")
+            found.append(f"docs/decisions/{name}: begins with '{text.splitlines()[0]}', "
+                         f"not with '# {int(number)}. TITLE'")
         else:
             rows.append(f"| [{number}](decisions/{name}) | {title[1]} |")
     listed = re.findall(r"^\| \[\d+\]\(decisions/.*$", listing, re.MULTILINE)
