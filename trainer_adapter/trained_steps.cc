@@ -2,16 +2,13 @@
 
 #include <cstddef>
 
+#include "trainer_adapter/internal/position_text.h"
+
 namespace isocost {
 namespace {
 
 // States of the cost model that are kept while nothing is trained; one comes every eighth step.
 constexpr std::size_t kMostCostModelStates = 8;
-
-std::string text_of(const Position& position) {
-  return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
-         ", microbatch " + std::to_string(position.microbatch);
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "trainer_adapter/internal/position_text.h"
 #include "trainer_adapter/trained_steps.h"
 #include "transport/wire/wire.h"
 #include "transport/zmq/connection.h"
@@ -38,11 +39,6 @@ constexpr std::size_t kRemembered = 64;
 // have a load.
 bool has_work(const MicrobatchHeader& header) {
   return std::ranges::any_of(header.predicted_seconds, [](double s) { return s > 0; });
-}
-
-std::string text_of(const Position& position) {
-  return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
-         ", microbatch " + std::to_string(position.microbatch);
 }
 
 }  // namespace
