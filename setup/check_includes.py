@@ -84,18 +84,20 @@ FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_
 # The Python package: room -> rooms whose modules it may import, besides its own. A module of the package's root that is
 # not a row of its own belongs to the row "isocost". Imports in functions and under TYPE_CHECKING count.
 PACKAGE = pathlib.Path("trainer_adapter/python/isocost")
-COMMON = {f"isocost.{name}" for name in ("_isocost", "counted", "errors", "hardware", "hub_names", "logs", "modules",
-                                         "tensor_names")}
+COMMON = {"isocost._isocost", "isocost.errors", "isocost.base"}
 PYTHON_ROOMS = {
     "isocost._isocost": set(),
-    **{name: {"isocost._isocost"} for name in sorted(COMMON - {"isocost._isocost"})},
+    "isocost.errors": {"isocost._isocost"},
+    "isocost.base": {"isocost._isocost", "isocost.errors"},
+    "isocost.rendezvous": COMMON,
     "isocost.microbatches": COMMON,
-    "isocost.job": COMMON | {"isocost.microbatches"},
+    "isocost.connection": COMMON | {"isocost.microbatches", "isocost.rendezvous"},
     "isocost.timing": COMMON | {"isocost.microbatches"},
-    "isocost.profiling": COMMON | {"isocost.microbatches", "isocost.job"},
+    "isocost.profiling": COMMON | {"isocost.microbatches", "isocost.rendezvous"},
     "isocost.tokens": COMMON,
-    "isocost.layout": COMMON | {"isocost.job"},
-    "isocost.options": COMMON | {"isocost.job", "isocost.layout"},
+    "isocost.layout": COMMON | {"isocost.rendezvous"},
+    "isocost.options": COMMON | {"isocost.rendezvous", "isocost.layout"},
+    "isocost.loop": COMMON | {"isocost.microbatches", "isocost.connection", "isocost.timing"},
 }
 PYTHON_ROOMS["isocost"] = set(PYTHON_ROOMS)
 PYTHON_ROOMS["isocost.integrations"] = set(PYTHON_ROOMS)  # which nothing else imports

@@ -362,11 +362,11 @@ runner.run([run_items.Item("packed", 50, [{str(self.folder / "packed.py")!r}])],
 
     def test_a_wheel_of_another_commit_is_refused(self):
         self.assertEqual(run_items.check_wheel(self.wheel()), "c")
-        for other in ({"change": "isocost/modules.py"}, {"without": "isocost/modules.py"}):
+        for other in ({"change": "isocost/base/modules.py"}, {"without": "isocost/base/modules.py"}):
             wheel = self.wheel(**other)
             with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
                 run_items.check_wheel(wheel)
-            self.assertIn("isocost/modules.py differs", said.getvalue())
+            self.assertIn("isocost/base/modules.py differs", said.getvalue())
 
 
 class WholePath(unittest.TestCase):

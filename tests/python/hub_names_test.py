@@ -21,8 +21,8 @@ unittest.addModuleCleanup(shutil.rmtree, HOME, ignore_errors=True)
 
 import isocost  # noqa: E402
 from isocost import model_directory  # noqa: E402
-from isocost.job.once import once  # noqa: E402
-from isocost.job.rendezvous import Process, endpoints  # noqa: E402
+from isocost.rendezvous.once import once  # noqa: E402
+from isocost.rendezvous.rendezvous import Process, endpoints  # noqa: E402
 from support import PROGRAM, TIMEOUT, ShardTest, main, torchrun  # noqa: E402
 
 NEEDED = ("huggingface_hub", "transformers", "tokenizers", "jinja2", "PIL", "torchvision", "accelerate")

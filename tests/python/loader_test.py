@@ -118,9 +118,10 @@ class Iterating(ShardTest):
         self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[2])
 
     def test_a_microbatch_that_could_not_be_handed_out_is_tried_again(self):
-        for failing, options in (("isocost.job.connection.moved", {"device": "meta"}),
-                                 ("isocost.job.connection.finished", {}),
-                                 ("isocost.job.connection.moved", {"device": "meta", "collate": lambda made: made})):
+        for failing, options in (("isocost.connection.connection.moved", {"device": "meta"}),
+                                 ("isocost.connection.connection.finished", {}),
+                                 ("isocost.connection.connection.moved",
+                                  {"device": "meta", "collate": lambda made: made})):
             for at in (0, 1):
                 loader = self.loader(**options)
                 len(loader)  # Connects, from when on the state has a cursor.

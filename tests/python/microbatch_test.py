@@ -15,7 +15,7 @@ import torch
 
 import isocost
 from isocost import _isocost, tensor_names
-from isocost.counted import counted
+from isocost.base.counted import counted
 from isocost.microbatches.microbatch import torch_tensors
 from support import PROGRAM, TIMEOUT, ShardTest, main, png
 

@@ -13,8 +13,8 @@ import unittest.mock
 
 os.environ.update(HF_HUB_OFFLINE="1", KINETO_LOG_LEVEL="99")
 
+from isocost.base.modules import tensors_of  # noqa: E402
 from isocost.model_profile import Settings, profile_directory  # noqa: E402
-from isocost.modules import tensors_of  # noqa: E402
 from isocost.profiling.architecture import architecture, layer_parameters  # noqa: E402
 from isocost.profiling.fewer_layers import extrapolate, layers_that_fit  # noqa: E402
 from isocost.profiling.largest_load import Trial, largest_load  # noqa: E402

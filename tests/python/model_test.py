@@ -505,7 +505,7 @@ class Model(Directories):
             if family not in ORACLES:
                 continue
             with self.assertLogs("isocost", "INFO") as logged:
-                isocost.logs.log(1, "a line at least")
+                isocost.base.logs.log(1, "a line at least")
                 model = self.made(family)
                 for _ in range(2):
                     self.loader(model, batching=batching)

@@ -13,7 +13,7 @@ import weakref
 import torch
 
 import isocost
-from isocost.hardware import hardware
+from isocost.base.hardware import hardware
 from isocost.profiling.profiler import ModuleProfiler
 from support import PROGRAM, TIMEOUT, ShardTest, main, torchrun
 

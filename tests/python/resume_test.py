@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import isocost
-from isocost.job.state import State
+from isocost.connection.state import State
 from support import SAMPLES, TIMEOUT, ShardTest, main, start_ranks
 
 COMPATIBILITY = pathlib.Path(__file__).parents[1] / "compatibility/0.1"  # see docs/compatibility.md

@@ -5,8 +5,8 @@ import types
 import unittest
 
 import isocost
-from isocost.job.rendezvous import Process
 from isocost.options.topology import resolve
+from isocost.rendezvous.rendezvous import Process
 from support import ShardTest, main, torchrun
 
 FORMS = "DeviceMesh .*process group .*isocost.Place, or the pair"

@@ -8,7 +8,7 @@
 namespace isocost {
 
 // These functions check the point at which a client asks to start, which comes from a saved state.
-// The text of a state is checked where it is parsed (Python's isocost/job/state.py), the cost
+// The text of a state is checked where it is parsed (Python's isocost/connection/state.py), the cost
 // model's part of it by costmodel/internal/state_codec.h.
 
 /// Refuses a client whose saved state belongs to other data or another order of samples than those

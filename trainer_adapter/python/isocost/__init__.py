@@ -15,7 +15,7 @@
 
 from typing import List
 
-from isocost.shared_libraries import explained
+from isocost.base.shared_libraries import explained
 
 try:
     from isocost import _isocost
@@ -35,10 +35,9 @@ from isocost.microbatches.transform import Part, Sample
 from isocost.optimizer_steps import steps
 from isocost.options.keywords import KeywordNote
 from isocost.options.node_options import NodeOptions, RecipeOptions
-from isocost.pipelines import stage_iterators
 from isocost.profiling.descriptions import Architecture, Cut, ProfiledModule
 from isocost.profiling.profile_model import profile_model
-from isocost.schedules import ScheduleStep, packed_stage, schedule_steps
+from isocost.schedules import ScheduleStep, packed_stage, schedule_steps, stage_iterators
 
 __version__ = _isocost.version
 

@@ -4,8 +4,8 @@ import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from isocost import _isocost
-from isocost.counted import counted
-from isocost.job import rendezvous
+from isocost.base.counted import counted
+from isocost.rendezvous import rendezvous
 
 
 class Place(NamedTuple):

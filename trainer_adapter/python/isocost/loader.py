@@ -1,41 +1,26 @@
 """The loader: isocost.DataLoader, in place of torch.utils.data.DataLoader."""
 
-import json
-import logging
 import math
-import os
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Union
 
-from isocost import _isocost
+from isocost.connection.state import State
 from isocost.dataset import Dataset
-from isocost.iteration import Iteration, Progress
-from isocost.job import rendezvous
-from isocost.job.connection import Address, Connection, Preparation
-from isocost.job.rank_sums import sum_over_ranks
-from isocost.job.resources import Resources
-from isocost.job.socket_directory import SocketDirectory
-from isocost.job.state import State
-from isocost.layout import Layout, Place, resolve_place
-from isocost.logs import log
+from isocost.layout import Layout, Place
+from isocost.loop.iteration import Iteration
+from isocost.loop.training_loop import TrainingLoop
 from isocost.microbatches.microbatch import Microbatch
-from isocost.microbatches.model_inputs import ModelInputs, Padded
+from isocost.microbatches.model_inputs import Padded
 from isocost.microbatches.transform import Transform
-from isocost.model_directory import model_directory
-from isocost.options import arguments, keywords
+from isocost.opening import LoaderArguments, PathLike, open_loader
+from isocost.options import arguments
 from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
-from isocost.options.node_settings import NodeSettings
-from isocost.options.topology import resolve
+from isocost.rendezvous.rank_sums import sum_over_ranks
 from isocost.timing.recorder import Pass, Recorder, Timed, module_timers
 from isocost.timing.timers import ModuleTimers
-from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 
-_LOG = logging.getLogger("isocost")
 _GRACE_S = 10.0  # Seconds in which a closing host lets the other ranks finish.
-_noted_padding: Set[str] = set()  # Directories of models.
-
-PathLike = Union[str, os.PathLike[str]]
 
 
 class DataLoader:
@@ -171,11 +156,6 @@ class DataLoader:
     sampler = None
     batch_sampler = None
 
-    _iteration: Optional["weakref.ref[Iteration]"]  # The iteration that was begun last.
-    _is_iterating: bool  # An iteration has handed out a microbatch, and not its last one.
-    _microbatches: int
-    _waited_s: float
-
     def __init__(self, data: PathLike = "", *, rank: Optional[int] = None, world_size: Optional[int] = None,
                  topology: Any = None, layout: Optional[PathLike] = None,
                  global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
@@ -195,68 +175,44 @@ class DataLoader:
                  count_tokens: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
                  reprofile: Optional[Callable[[], Mapping[str, Any]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **torch_options: Any):
-        arguments.require_torch()
-        keywords.check(torch_options)
-        self._data = arguments.data(data)
-        is_endpoint = "://" in self._data
-        self._process, self._data_group, replica_group, place = resolve(topology, rank, world_size, layout is not None)
-        self._in_layout = None if layout is None else resolve_place(layout, place, self._process, is_endpoint,
-                                                                    replica_group)
-        self._check_whole(reprofile)
-        self._replica_group = replica_group if self._in_layout is None else self._in_layout.tensor_group
+        direct = {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens, "max_memory": max_memory,
+                  "on_long": on_long, "dummy_media": dummy_media, "workers": workers, "memory": memory,
+                  "profile": profile, "recipe": recipe}
         asked = NodeArguments(global_batch_size, microbatches, shuffle, seed, epochs, heartbeat_timeout, count_tokens,
-                              node, {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens,
-                                     "max_memory": max_memory, "on_long": on_long,
-                                     "dummy_media": dummy_media, "workers": workers, "memory": memory,
-                                     "profile": profile, "recipe": recipe})
-        self._device = arguments.device(device)
-        if is_endpoint:
-            asked.refuse(self._data, torch_options)
-        if model is not None:
-            arguments.refuse_with_model({"transform": transform, "count_tokens": count_tokens})
-        connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
-        directory = model_directory(model, revision, self._process, connect_timeout)
-        self._model = model_inputs = self._model_inputs(directory, batching, loss)
-        if model_inputs is not None and model_inputs.linear_attention and batching is None:
-            self._note_padding(model_inputs.directory)
-        used = self._take_keywords(torch_options, shuffle)
-        ahead = _prefetch_factor(used, prefetch)
-        self._endless = arguments.flag("endless", endless)
-        self._count_tokens = arguments.function("count_tokens", count_tokens)
-        self._reprofile = arguments.function("reprofile", reprofile)
-        preparation = self._preparation(transform, collate, used, prefetch, ahead, model_inputs)
-        self._resources = Resources()
-        self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
-        endpoint = self._data if is_endpoint else self._embed(
-            self._node_settings(asked, used, model_inputs), connect_timeout)
-        address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
-        self._connect(address, preparation)
+                              node, direct)
+        self._opened = opened = open_loader(LoaderArguments(
+            data, rank, world_size, topology, layout, endless, prefetch, device, connect_timeout, model, revision,
+            batching, loss, transform, collate, reprofile, curve_server_key, curve_secret_key, asked, torch_options))
+        self._closer = weakref.finalize(self, opened.resources.close, _GRACE_S if self.world_size > 1 else 0.0)
+        self._connection = opened.connection
+        self._recorder = Recorder(self.chunks, opened.connection.send_report, shared=opened.replica_group is not None)
+        self._loop = TrainingLoop(opened.connection, self._recorder, opened.endless, opened.reprofile)
 
     def __reduce__(self) -> Any:
         raise TypeError("an isocost.DataLoader cannot be pickled or copied: make it in the process that uses it; its "
                         "state_dict() can be")
 
     def __repr__(self) -> str:
-        process, next_step = self._process, self._next
-        where = f"rank {process.rank} of {process.world_size}" if self.place is None else f"{self.place}"
-        return (f"<isocost.DataLoader {self._data!r}: {where}, next epoch {next_step.epoch}, step {next_step.step}, "
-                f"{self._connection.state}>")
+        next_step = self._loop.state
+        where = f"rank {self.rank} of {self.world_size}" if self.place is None else f"{self.place}"
+        return (f"<isocost.DataLoader {self._opened.data!r}: {where}, next epoch {next_step.epoch}, step "
+                f"{next_step.step}, {self._connection.state}>")
 
     @property
     def rank(self) -> int:
         """The rank of this process: the data-parallel rank, or with a layout the rank among all its processes."""
-        return self._process.rank
+        return self._opened.topology.process.rank
 
     @property
     def world_size(self) -> int:
         """Number of data-parallel ranks, or with a layout of all its processes."""
-        return self._process.world_size
+        return self._opened.topology.process.world_size
 
     @property
     def model(self) -> Optional[str]:
         """The directory of the model whose arguments the microbatches are, of a name that of its files in the hub's
         cache; None: there is none."""
-        return None if self._model is None else self._model.directory
+        return None if self._opened.model is None else self._opened.model.directory
 
     @property
     def epochs(self) -> int:
@@ -272,28 +228,28 @@ class DataLoader:
     @property
     def endless(self) -> bool:
         """Whether one iteration runs through all epochs."""
-        return self._endless
+        return self._opened.endless
 
     @property
     def layout(self) -> Optional[Layout]:
         """The layout that was given; None: there is none."""
-        return None if self._in_layout is None else self._in_layout.layout
+        return None if self._opened.in_layout is None else self._opened.in_layout.layout
 
     @property
     def place(self) -> Optional[Place]:
         """This process's place in the layout; None where there is none."""
-        return None if self._in_layout is None else self._in_layout.place
+        return None if self._opened.in_layout is None else self._opened.in_layout.place
 
     @property
     def chunks(self) -> int:
         """Number of chunks of the model that this process holds: that of the layout's LLM stages, else 1."""
-        return 1 if self._in_layout is None else self._in_layout.chunks
+        return 1 if self._opened.in_layout is None else self._opened.in_layout.chunks
 
     @property
     def dataset(self) -> Dataset:
         """The data: an object with `len()`, `data`, `samples` and `fingerprint`. Blocks until the node has answered."""
         welcome = self._connection.welcome()
-        return Dataset(self._data, welcome["samples_per_epoch"], welcome["dataset_fingerprint"])
+        return Dataset(self._opened.data, welcome["samples_per_epoch"], welcome["dataset_fingerprint"])
 
     @property
     def batch_size(self) -> Optional[int]:
@@ -305,7 +261,7 @@ class DataLoader:
         welcome = self._connection.welcome()
         if welcome["microbatches"] == 0:
             return None
-        samples, rest = divmod(welcome["global_batch_size"], self._data_ranks() * welcome["microbatches"])
+        samples, rest = divmod(welcome["global_batch_size"], self._opened.data_ranks * welcome["microbatches"])
         return samples if rest == 0 else None
 
     @property
@@ -317,27 +273,11 @@ class DataLoader:
     # Iteration
 
     def __iter__(self) -> Iterator[Any]:
-        return self._begin(Iteration(self._take))
+        return self._loop.begin()
 
     def begin_steps(self) -> Iteration:
         """Begins an iteration over steps. For isocost.steps."""
-        if self._recorder.attached:
-            raise ValueError("isocost.steps: the timers of attach measure one microbatch at a time, and a step has "
-                             "several: take them off with remove(), and measure each by loader.timed(microbatch)")
-        return self._begin(Iteration(self._take_step))
-
-    def _begin(self, iteration: Iteration) -> Iteration:
-        self._connection.check_open()
-        active = self._active_iteration()
-        if active is not None:
-            if active.is_under_way:
-                raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
-                                   "loader")
-            active.end("another iteration has begun: go on with that one")
-        if self._is_iterating:  # The last iteration was left by break.
-            self._restart(self._state()._replace(step=0))
-        self._iteration = weakref.ref(iteration)
-        return iteration
+        return self._loop.begin_steps()
 
     def __len__(self) -> int:
         """Returns the number of this rank's microbatches in a whole epoch. Blocks until the node has answered.
@@ -346,7 +286,7 @@ class DataLoader:
         with tail "carry" later epochs have a step more or less than the first. Raises TypeError where the loader is
         endless, and where each step chooses its number of microbatches: with a limit and without microbatches=, and
         for an encoder with ranks of its own."""
-        if self._endless:
+        if self.endless:
             raise TypeError("an endless isocost.DataLoader has no length")
         if self.place is not None and self.place.module == "encoder":
             raise TypeError("an encoder with ranks of its own has no length: each step decides how many microbatches "
@@ -356,7 +296,7 @@ class DataLoader:
         if full == 0:
             raise TypeError("a loader with a limit of a microbatch and without microbatches= has no length: each step "
                             "decides how many microbatches it has")
-        ranks = welcome["ranks"] if self._in_layout is None else self._data_ranks()
+        ranks = welcome["ranks"] if self.layout is None else self._opened.data_ranks
         rest = welcome["samples_per_epoch"] - max(0, steps - 1) * batch
         if steps == 0 or rest >= batch:
             return int(steps * full)
@@ -376,8 +316,7 @@ class DataLoader:
         that was loaded keeps its step; from the beginning otherwise.
         Raises ValueError if epoch is not a whole number of at least 0."""
         arguments.whole("epoch", epoch, 0)
-        if self._next.epoch != epoch or self._is_iterating:
-            self._restart(self._state()._replace(epoch=epoch, step=0))
+        self._loop.go_to_epoch(epoch)
 
     # State
 
@@ -389,16 +328,14 @@ class DataLoader:
         on it names the next one, after an epoch's last step the next epoch's first: take it after `optimizer.step()`.
         It also keeps the state of the cost model as of the last eight steps, kilobytes of text, from which a node that
         has measured nothing itself goes on."""
-        return self._state().to_dict()
+        return self._loop.state.to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration begin at a state. All ranks must do the same.
 
         Raises ValueError if the state is malformed. A state of other data is refused, with ValueError, when the node is
         asked."""
-        loaded = State.from_dict(state)
-        if loaded != self._state() or self._is_iterating:
-            self._restart(loaded)
+        self._loop.load(State.from_dict(state))
 
     # Measurement
 
@@ -433,7 +370,7 @@ class DataLoader:
             raise TypeError("timed: this microbatch was made of a mapping: give the one that the loader handed out")
         if part not in (None, "forward", "backward"):
             raise ValueError(f"timed: part = {part!r}: must be \"forward\" or \"backward\", or left out")
-        self._check_stages(part)
+        _check_stages(self.layout, part)
         if part is not None:
             self._recorder.check_pass(part, microbatch)
         return Timed(self._recorder, microbatch, part)
@@ -502,13 +439,15 @@ class DataLoader:
         socket into tensors, which those in shared memory are not; bytes_in_use by tensors; where this process hosts the
         node, its summary as node. Its samples are planned, and delivered when their rank has acknowledged them; its
         rank_slowdown holds the learned factor on each rank's seconds, 1 where it has learned none."""
-        return {"microbatches": self._microbatches, "waited_s": self._waited_s, "reports": self._recorder.sent,
-                "communication_s": self._recorder.communication_s, **self._connection.counts()}
+        return {"microbatches": self._loop.microbatches, "waited_s": self._loop.waited_s,
+                "reports": self._recorder.sent, "communication_s": self._recorder.communication_s,
+                **self._connection.counts()}
 
     def sum_over_ranks(self, tensor: Any) -> Any:
         """Returns a torch tensor's sum over the data-parallel ranks. For isocost.evaluate, which says what it
         raises."""
-        return sum_over_ranks(tensor, self._process, self._data_group, self._replica_group)
+        return sum_over_ranks(tensor, self._opened.topology.process, self._opened.topology.data_group,
+                              self._opened.replica_group)
 
     # Closing
 
@@ -523,220 +462,15 @@ class DataLoader:
     def __exit__(self, *_exception: Any) -> None:
         self.close()
 
-    # The steps of __init__, in their order.
 
-    def _check_whole(self, reprofile: Any) -> None:
-        if reprofile is not None and self._in_layout is not None and not self._in_layout.layout.whole:
-            raise ValueError("reprofile= measures the whole model, and no rank of layout "
-                             f"{self._in_layout.layout.file} has all stages: leave it out")
-
-    def _model_inputs(self, directory: Optional[str], batching: Union[str, Padded, None],
-                      loss: str) -> Optional[ModelInputs]:
-        """What makes a model's arguments."""
-        if directory is None:
-            return None
-        model_inputs = ModelInputs(directory, batching, loss, self._device)
-        if model_inputs.has_decoder and self._in_layout is not None and not self._in_layout.layout.whole:
-            raise ValueError("the decoder of this model attends to the encoder's vectors in every layer, so it "
-                             "cannot be cut into the stages of layout "
-                             f"{self._in_layout.layout.file}: leave layout= out")
-        return model_inputs
-
-    def _note_padding(self, directory: str) -> None:
-        """Logs, in the first process and once for a model, that samples are padded although nobody asked for it."""
-        if self._is_first_process() and directory not in _noted_padding:
-            _noted_padding.add(directory)
-            _LOG.warning("batching='padded': the model's linear attention does not keep packed samples apart, so each "
-                         "sample is a row")
-
-    def _take_keywords(self, torch_options: Mapping[str, Any], shuffle: Optional[bool]) -> Dict[str, Any]:
-        """The keywords of torch that are used; the first process warns of what they do."""
-        notes = self._is_first_process()
-        used = keywords.take(torch_options, note=notes)
-        if notes and shuffle is None and "batch_size" in used:
-            keywords.note_shuffling()
-        return used
-
-    def _is_first_process(self) -> bool:
-        """Returns whether this is the first of the processes that make the loader."""
-        if self._in_layout is not None:
-            return self._in_layout.layout.rank_of(self._in_layout.place) == 0
-        return self._process.rank == 0 and rendezvous.is_first(self._replica_group)
-
-    def _preparation(self, transform: Optional[Transform], collate: Optional[Callable[[Microbatch], Any]],
-                     used: Mapping[str, Any], prefetch: Optional[int], ahead: int,
-                     model_inputs: Optional[ModelInputs]) -> Preparation:
-        return Preparation(
-            arguments.function("transform", transform), arguments.function("collate", collate),
-            self._in_layout is None or self._in_layout.layout.whole,
-            self._pins(arguments.flag("pin_memory", used.get("pin_memory", False))),
-            ahead if prefetch is None else arguments.whole("prefetch", prefetch, 1), self._device, model_inputs)
-
-    def _pins(self, wanted: bool) -> bool:
-        if not wanted or (self._device is not None and self._device.type != "cuda"):
-            return False
-        import torch
-
-        return bool(torch.cuda.is_available())
-
-    def _node_settings(self, asked: NodeArguments, used: Mapping[str, Any],
-                       model_inputs: Optional[ModelInputs]) -> NodeSettings:
-        padded = None if model_inputs is None else model_inputs.padded
-        return asked.settings(used, self._data_ranks(), model=self.model,
-                              padded_multiple=None if padded is None else padded.multiple,
-                              reprofile=self._reprofile is not None)
-
-    def _data_ranks(self) -> int:
-        """Number of ranks that samples are divided over."""
-        return self._process.world_size if self._in_layout is None else int(self._in_layout.layout.llm["data"])
-
-    def _embed(self, settings: NodeSettings, connect_timeout: float) -> str:
-        """Starts the node in the first process. Returns its endpoint; "" at members of a replica group that do not
-        connect."""
-        settings.add("data", self._data, "data=")
-        key = rendezvous.endpoints.next_key(self._data_group)
-        if not rendezvous.is_first(self._replica_group):
-            return ""
-        node = rendezvous.endpoints.share(key, self._process, connect_timeout, lambda: self._host(settings),
-                                          dict(settings.pairs()))
-        if self._process.rank != 0:
-            settings.check_same(self._process.rank, node.settings)
-        return node.endpoint
-
-    def _host(self, settings: NodeSettings) -> str:
-        if int(os.environ.get("LOCAL_WORLD_SIZE", self._process.world_size)) < self._process.world_size:
-            raise RuntimeError("an embedded node serves the ranks of one host: for several hosts run `isocost serve` "
-                               "and give its endpoint instead of a directory")
-        if Resources.forked_beside_a_node:
-            raise RuntimeError("this process was forked while a loader node ran in it, and its decoding threads did "
-                               "not come along: start processes with 'spawn', close the loader before the fork, or run "
-                               "`isocost serve`")
-        self._resources.directory = SocketDirectory()
-        settings.add("bind", f"ipc://{self._resources.directory.path}/node", "data=")
-        layout = self.layout
-        if layout is None:
-            settings.add("ranks", self._process.world_size, "world_size=")
-        arguments.add_program(settings)
-        # Made before the token pass, which takes long and may replace tokens.
-        options = _isocost.NodeOptions(settings.pairs(), layout, "" if layout is None else layout.file)
-        model = settings.value("model")
-        if model:
-            # Imported here, since only a model needs these modules.
-            from isocost.tokens.token_pass import make_missing
-            from isocost.tokens.workers import Settings
-
-            make_missing(Settings(self._data, settings.value("index_dir"), model, DEFAULT_LABELS, MEDIA_MARK,
-                                  settings.value("ignore_parts"), settings.value("weight_key", "weight")),
-                         int(settings.value("workers", "0")) or len(os.sched_getaffinity(0)))
-        node = self._resources.node = _isocost.Node(options, log, self._count_tokens)
-        return node.endpoint
-
-    def _address(self, endpoint: str, connect_timeout: float, server_key: str, secret_key: str) -> Address:
-        (rank, world_size), fingerprint = self._process, 0
-        if self._in_layout is not None:
-            layout = self._in_layout.layout
-            rank, world_size, fingerprint = self._in_layout.receiver, layout.receivers, layout.fingerprint
-        return Address(endpoint, rank, world_size, fingerprint, connect_timeout, server_key, secret_key)
-
-    def _connect(self, address: Address, preparation: Preparation) -> None:
-        self._connection = Connection(self._resources, address, self._replica_group, preparation)
-        self._recorder = Recorder(self.chunks, self._connection.send_report, shared=self._replica_group is not None)
-        self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
-        self._iteration = None
-        self._is_iterating = False
-        self._microbatches, self._waited_s = 0, 0.0
-
-    # Inside.
-
-    def _check_stages(self, part: Optional[Pass]) -> None:
-        layout = self.layout
-        if layout is None or layout.whole:
-            return
-        if part is None:
-            raise ValueError(f"timed: layout {layout.file} has several stages, where passes of other microbatches come "
-                             "between one's own: measure each in a block of its own, with part=\"forward\" and "
-                             "part=\"backward\"")
-        if layout.schedule == "zb-h1":
-            raise ValueError("timed: zb-h1 has two backward passes, of inputs and of weights: measure both, and tell "
-                             "the sum with loader.report(microbatch, seconds, forward=...)")
-
-    def _state(self) -> State:
-        return self._next._replace(cursor=self._connection.start.cursor)
-
-    def _restart(self, start: State) -> None:
-        """Makes the next connection begin at `start`."""
-        self._connection.restart(start)
-        self._next = start
-        self._is_iterating = False
-        iteration = self._active_iteration()
-        if iteration is not None:
-            iteration.end("set_epoch or load_state_dict has ended this iteration: begin another one")
-        self._recorder.clear()
-
-    def _active_iteration(self) -> Optional[Iteration]:
-        return None if self._iteration is None else self._iteration()
-
-    def _take(self, iteration: Iteration) -> Any:
-        """Returns the next microbatch or the result of `collate` for it. Raises StopIteration at the end."""
-        return self._receive(iteration)[1]
-
-    def _take_step(self, iteration: Iteration) -> List[Any]:
-        """Returns what `_take` does of each microbatch of the next step. Raises StopIteration at the end."""
-        while True:
-            microbatch, item = self._receive(iteration, whole_step=True)
-            iteration.of_step.append(item)  # They stay there if an interrupt ends the wait for the next one.
-            if microbatch.last_of_step:
-                step, iteration.of_step = iteration.of_step, []
-                return step
-
-    def _receive(self, iteration: Iteration, whole_step: bool = False) -> Tuple[Microbatch, Any]:
-        self._recorder.advance()
-        while True:
-            microbatch, item = self._connection.receive(whole_step)
-            if microbatch is not None:
-                break
-            # The message that an epoch has ended comes after its last microbatch, where the iteration may have been
-            # left, so that the next one receives it first.
-            is_of_an_earlier_iteration = item["epoch"] < self._next.epoch and not iteration.has_begun
-            self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
-            if item["last_epoch"] or not (self._endless or is_of_an_earlier_iteration):
-                self._is_iterating = False
-                raise StopIteration
-        cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
-        self._next = State(self._next.cursor, *_following(microbatch), cost_model_state)
-        ends = microbatch.last_of_epoch and not self._endless
-        self._is_iterating = not ends
-        iteration.progress = Progress.AT_END if ends else Progress.UNDER_WAY
-        if microbatch.profile_wanted:
-            self._profile_again()
-        self._recorder.begin(microbatch)
-        self._microbatches += 1
-        self._waited_s += microbatch.waited_s
-        return microbatch, item
-
-    def _profile_again(self) -> None:
-        if self._reprofile is None:
-            _LOG.warning("model drift detected, and the node asks for a new model profile: give reprofile= to measure "
-                         "one")
-            return
-        try:
-            profile = json.dumps(self._reprofile())
-        except Exception as error:  # Correction goes on without a new profile.
-            _LOG.warning("reprofile= failed, the old profile stays: %s: %s", type(error).__name__, error)
-            return
-        self._connection.client().send_profile(profile)
-
-
-def _prefetch_factor(used: Mapping[str, Any], prefetch: Optional[int]) -> int:
-    """How many microbatches wait ready, unless prefetch= says it."""
-    ahead = arguments.whole("prefetch_factor", used.get("prefetch_factor", 2), 1)
-    if prefetch is not None and "prefetch_factor" in used:
-        raise ValueError("prefetch= and prefetch_factor= are the same setting: give one of them")
-    return ahead
-
-
-def _following(microbatch: Microbatch) -> Tuple[int, int]:
-    """Epoch and step that a state names once the microbatch was handed out."""
-    if microbatch.last_of_epoch:
-        return microbatch.epoch + 1, 0
-    return microbatch.epoch, microbatch.step + 1 if microbatch.last_of_step else microbatch.step
+def _check_stages(layout: Optional[Layout], part: Optional[Pass]) -> None:
+    """Raises ValueError where a layout's schedule keeps `timed` from telling whose seconds a block measures."""
+    if layout is None or layout.whole:
+        return
+    if part is None:
+        raise ValueError(f"timed: layout {layout.file} has several stages, where passes of other microbatches come "
+                         "between one's own: measure each in a block of its own, with part=\"forward\" and "
+                         "part=\"backward\"")
+    if layout.schedule == "zb-h1":
+        raise ValueError("timed: zb-h1 has two backward passes, of inputs and of weights: measure both, and tell "
+                         "the sum with loader.report(microbatch, seconds, forward=...)")

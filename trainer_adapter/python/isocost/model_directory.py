@@ -4,9 +4,9 @@ import collections
 import os
 from typing import Any, Counter, Optional, Tuple, Union
 
-from isocost.hub_names import download_command, is_hub_name
-from isocost.job import rendezvous
-from isocost.job.once import host, once
+from isocost.base.hub_names import download_command, is_hub_name
+from isocost.rendezvous import rendezvous
+from isocost.rendezvous.once import host, once
 
 # All files of a model that are read. Weights and code are not among them.
 FILES = ("config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",

@@ -1,16 +1,39 @@
-"""Training steps in the form that the schedules of torch.distributed.pipelining take."""
+"""A loader in the forms that pipeline schedules take: Megatron-style iterators, and the steps of
+torch.distributed.pipelining."""
 
 import functools
 import inspect
+import itertools
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Union
 
+from isocost.base.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 from isocost.loader import DataLoader
 from isocost.microbatches.microbatch import Microbatch
 from isocost.optimizer_steps import steps
-from isocost.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 from isocost.timing.timers import StageTimers
 
 _LOSS_TENSORS = (LABELS, LOSS_WEIGHTS)
+
+
+def stage_iterators(loader: DataLoader) -> Union[Iterator[Any], List[Iterator[Any]]]:
+    """Returns what Megatron-style schedules take as `data_iterator`: an iterator over this stage's microbatches, one
+    for each `next(data_iterator)` of forward_step. Where the layout's LLM stages hold several chunks of the model,
+    returns a list of iterators, one for each chunk, each of which sees every microbatch.
+
+    Every stage has an iterator, since packed attention needs cu_seqlens everywhere. It ends with the epoch; that of an
+    endless loader never does. `microbatch.last_of_step` is True for the last microbatch of a step; an encoder with
+    ranks of its own has another number of microbatches in a step than the LLM. Measure passes by
+    `loader.timed(microbatch, part=...)` (docs/layout.md).
+
+    Example:
+        >>> loader = isocost.DataLoader("data/shards", layout="layout.json", global_batch_size=512, endless=True)
+        >>> data_iterator = isocost.stage_iterators(loader)
+        >>> def forward_step(data_iterator, model):
+        ...     microbatch = next(data_iterator)
+        ...     return model(**microbatch), functools.partial(loss, microbatch)
+    """
+    iterator: Iterator[Microbatch] = iter(loader)
+    return iterator if loader.chunks == 1 else list(itertools.tee(iterator, loader.chunks))
 
 
 class ScheduleStep:

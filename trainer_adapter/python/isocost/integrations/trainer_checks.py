@@ -6,7 +6,7 @@ import logging
 import pathlib
 from typing import Any, Iterable, Iterator, Mapping, Tuple
 
-from isocost.counted import counted
+from isocost.base.counted import counted
 from isocost.loader import DataLoader
 
 _LOG = logging.getLogger("isocost")

@@ -51,8 +51,8 @@ from isocost.integrations.trainer_checks import (
     note_ignored,
 )
 from isocost.integrations.versions import TESTED, check_overridden, note_version
-from isocost.iteration import Iteration
 from isocost.loader import DataLoader
+from isocost.loop.iteration import Iteration
 from isocost.microbatches.loss import token_loss
 from isocost.microbatches.microbatch import Microbatch
 from isocost.optimizer_steps import Steps

@@ -2,8 +2,8 @@
 
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
+from isocost.base.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 from isocost.microbatches.microbatch import Microbatch
-from isocost.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 
 SPLITS = ("zigzag", "contiguous")
 _OF_TOKENS = {INPUT_IDS: 0, POSITION_IDS: 0, LABELS: IGNORED_LABEL, LOSS_WEIGHTS: 0}

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from isocost.counted import counted
+from isocost.base.counted import counted
+from isocost.base.tensor_names import IGNORED_LABEL, LABELS, LENGTHS, LOSS_WEIGHTS
 from isocost.microbatches.decoder_rows import decoder_rows
 from isocost.microbatches.microbatch import Microbatch
-from isocost.tensor_names import IGNORED_LABEL, LABELS, LENGTHS, LOSS_WEIGHTS
 
 
 def token_loss(logits: Any, microbatch: Microbatch) -> Any:

@@ -3,10 +3,10 @@
 from collections.abc import MutableMapping
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
-from isocost.counted import counted
+from isocost.base.counted import counted
+from isocost.base.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, MODULE_CU_SEQLENS
 from isocost.microbatches.device_copies import moved_tensors
 from isocost.microbatches.model_inputs import ModelInputs, Row
-from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, MODULE_CU_SEQLENS
 
 
 class Route(NamedTuple):

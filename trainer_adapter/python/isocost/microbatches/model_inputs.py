@@ -6,10 +6,8 @@ import json
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from isocost import _isocost
-from isocost.counted import counted
-from isocost.microbatches import packed_states
-from isocost.microbatches.decoder_rows import decoder_rows
-from isocost.tensor_names import (
+from isocost.base.counted import counted
+from isocost.base.tensor_names import (
     CU_SEQLENS,
     IGNORED_LABEL,
     INPUT_IDS,
@@ -20,6 +18,8 @@ from isocost.tensor_names import (
     POSITION_IDS,
     ROPE_POSITIONS,
 )
+from isocost.microbatches import packed_states
+from isocost.microbatches.decoder_rows import decoder_rows
 
 LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"

@@ -6,11 +6,9 @@ import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from isocost import _isocost
-from isocost.counted import counted
-from isocost.microbatches.microbatch import torch_tensors
-from isocost.microbatches.transform_threads import Result, Workers
-from isocost.modules import MODULES
-from isocost.tensor_names import (
+from isocost.base.counted import counted
+from isocost.base.modules import MODULES
+from isocost.base.tensor_names import (
     DERIVED,
     IGNORED_LABEL,
     INPUT_IDS,
@@ -22,6 +20,8 @@ from isocost.tensor_names import (
     POSITION_IDS,
     RECIPE,
 )
+from isocost.microbatches.microbatch import torch_tensors
+from isocost.microbatches.transform_threads import Result, Workers
 
 
 class Part(NamedTuple):

@@ -9,7 +9,7 @@ import sysconfig
 import typing
 from typing import Any, Mapping, Optional, Union
 
-from isocost.counted import counted
+from isocost.base.counted import counted
 from isocost.options.given_fields import given_fields
 from isocost.options.node_options import NodeOptions, RecipeOptions
 from isocost.options.node_settings import NodeSettings

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple, Optional, Tuple
 
-from isocost.job import rendezvous
 from isocost.layout import Place, checked_place
+from isocost.rendezvous import rendezvous
 
 # Dimensions of a device mesh along which ranks train on different samples. Along all others they share them.
 DATA_DIMENSIONS = ("dp", "ddp", "fsdp", "data", "dp_replicate", "dp_shard")

@@ -4,7 +4,7 @@ import math
 import numbers
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from isocost.modules import MODULES
+from isocost.base.modules import MODULES
 
 Forward = Callable[[], Any]
 

@@ -9,8 +9,8 @@ import time
 from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
-from isocost.counted import counted
-from isocost.hardware import versions
+from isocost.base.counted import counted
+from isocost.base.hardware import versions
 from isocost.profiling.built_modules import How, Measured, measure
 from isocost.profiling.profile_model import check_writable, document_of, write
 from isocost.profiling.random_loads import module_loads

@@ -5,11 +5,11 @@ import os
 import sys
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from isocost.hardware import hardware, versions
-from isocost.job import rendezvous
-from isocost.modules import MODULES
+from isocost.base.hardware import hardware, versions
+from isocost.base.modules import MODULES
 from isocost.profiling.descriptions import ProfiledModule, check
 from isocost.profiling.profiler import ModuleProfiler
+from isocost.rendezvous import rendezvous
 
 
 def first_of(group: Any) -> Callable[[Any], Any]:

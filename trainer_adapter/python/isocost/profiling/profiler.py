@@ -5,7 +5,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from isocost import _isocost
-from isocost.modules import tensors_of
+from isocost.base.modules import tensors_of
 from isocost.profiling.clock import Clock, clock_of_device, is_out_of_memory
 from isocost.profiling.descriptions import Forward, ProfiledModule
 

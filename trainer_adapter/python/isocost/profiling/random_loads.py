@@ -3,9 +3,9 @@
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Protocol, Tuple
 
+from isocost.base.tensor_names import IGNORED_LABEL
 from isocost.microbatches.loss import weighted_cross_entropy, weighted_sum
 from isocost.profiling.skeleton import Skeleton
-from isocost.tensor_names import IGNORED_LABEL
 
 _GROUP = 28  # pixels along a side
 _QWEN_VALUES = 6  # values of a pixel in a patch: 3 colours, 2 times

@@ -3,8 +3,8 @@
 from typing import Dict, List, Mapping, Sequence, Union
 
 from isocost import _isocost
+from isocost.base.modules import MODULES
 from isocost.microbatches.microbatch import Microbatch
-from isocost.modules import MODULES
 
 NOT_MEASURED = _isocost.not_measured
 

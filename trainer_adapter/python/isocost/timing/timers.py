@@ -2,8 +2,8 @@
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from isocost.modules import tensors_of
-from isocost.tensor_names import CU_SEQLENS
+from isocost.base.modules import tensors_of
+from isocost.base.tensor_names import CU_SEQLENS
 from isocost.timing.own_work import OwnWork
 from isocost.timing.stopwatch import Stretch
 

@@ -9,7 +9,7 @@ import re
 import struct
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from isocost.counted import counted
+from isocost.base.counted import counted
 
 Message = Dict[str, Any]
 

@@ -9,8 +9,8 @@ from array import array
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from isocost import _isocost
-from isocost.counted import counted
-from isocost.hub_names import download_command
+from isocost.base.counted import counted
+from isocost.base.hub_names import download_command
 from isocost.tokens.chat_template import ChatTemplate, Rendering, Span, TemplateFile, find_template, read_json
 from isocost.tokens.conversation import (
     MEDIA,

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
 
 from isocost import _isocost
-from isocost.counted import counted
+from isocost.base.counted import counted
 from isocost.tokens.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
 from isocost.tokens.directory_lock import DirectoryLock
 from isocost.tokens.workers import Counts, Settings, TokenWorkers

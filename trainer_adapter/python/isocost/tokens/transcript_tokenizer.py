@@ -7,7 +7,7 @@ from array import array
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from isocost import _isocost
-from isocost.counted import counted
+from isocost.base.counted import counted
 from isocost.tokens.chat_template import read_json
 from isocost.tokens.conversation import MEDIA_MARK, read_document
 from isocost.tokens.model_tokenizer import Tokens, check_vocabulary, largest_id, read_tokenizer

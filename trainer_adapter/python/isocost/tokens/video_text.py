@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from isocost.counted import counted
+from isocost.base.counted import counted
 from isocost.tokens.chat_template import Rendering, Span
 
 _PAIR = 2  # Frames that a patch spans.

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 from isocost import _isocost
-from isocost.logs import log
+from isocost.base.logs import log
 from isocost.tokens.chat_template import read_json
 from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 from isocost.tokens.model_tokenizer import ModelTokenizer, Tokens

@@ -5,7 +5,7 @@ import pathlib
 import socket
 from typing import Any, Callable
 
-from isocost.job.store_wait import came
+from isocost.rendezvous.store_wait import came
 
 _BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
 # Errors that the other processes raise as the first one does. In place of others they raise RuntimeError.

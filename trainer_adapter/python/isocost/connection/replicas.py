@@ -5,7 +5,7 @@ import pickle
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from isocost.job import rendezvous
+from isocost.rendezvous import rendezvous
 
 
 class Replicas:

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, Callable, Counter, Dict, Mapping, NamedTuple, Optional
 
-from isocost.job.store_wait import came
+from isocost.rendezvous.store_wait import came
 
 
 class Process(NamedTuple):

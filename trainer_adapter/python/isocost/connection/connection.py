@@ -7,12 +7,12 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from isocost import _isocost
+from isocost.base.hardware import hardware
+from isocost.base.logs import log
+from isocost.connection.replicas import Replicas
+from isocost.connection.resources import Resources
+from isocost.connection.state import State
 from isocost.errors import ClosedError
-from isocost.hardware import hardware
-from isocost.job.replicas import Replicas
-from isocost.job.resources import Resources
-from isocost.job.state import State
-from isocost.logs import log
 from isocost.microbatches.microbatch import Microbatch, moved, torch_tensors
 from isocost.microbatches.model_inputs import ModelInputs
 from isocost.microbatches.transform import Transform, TransformQueue

@@ -2,7 +2,7 @@
 
 from typing import Any, Optional
 
-from isocost.job import rendezvous
+from isocost.rendezvous import rendezvous
 
 
 def sum_over_ranks(tensor: Any, process: rendezvous.Process, data_group: Optional[Any],

@@ -6,7 +6,7 @@ import re
 
 def debian_packages() -> "list[str]":
     """Returns the Debian packages that hold the shared libraries which this package and the program `isocost` load."""
-    lines = pathlib.Path(__file__).with_name("debian_packages.txt").read_text().splitlines()
+    lines = (pathlib.Path(__file__).parents[1] / "debian_packages.txt").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 

@@ -4,7 +4,7 @@ import os
 import weakref
 from typing import Any, Optional
 
-from isocost.job.socket_directory import SocketDirectory
+from isocost.connection.socket_directory import SocketDirectory
 from isocost.microbatches.transform import TransformQueue
 
 

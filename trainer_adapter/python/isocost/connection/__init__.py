@@ -1,0 +1,1 @@
+"""A loader's connection to its node, what lives until the loader is closed, and the state of the job."""

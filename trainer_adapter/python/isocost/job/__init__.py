@@ -1,2 +1,0 @@
-"""A process among those that train together: its rank, its node, its connection to the node, and the state of the
-job."""

@@ -1,0 +1,1 @@
+"""The iterations over a loader, and which step of the job is next."""

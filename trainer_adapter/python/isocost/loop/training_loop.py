@@ -1,0 +1,145 @@
+"""The loop's side of a loader: iterations, the microbatches that they hand out, and the state of the job."""
+
+import json
+import logging
+import weakref
+from typing import Any, Callable, List, Mapping, Optional, Tuple
+
+from isocost.connection.connection import Connection
+from isocost.connection.state import State
+from isocost.loop.iteration import Iteration, Progress
+from isocost.microbatches.microbatch import Microbatch
+from isocost.timing.recorder import Recorder
+
+_LOG = logging.getLogger("isocost")
+
+Reprofile = Callable[[], Mapping[str, Any]]
+
+
+class TrainingLoop:
+    """Hands out the microbatches of one loader. Only the thread that uses the loader calls it.
+
+    Attributes:
+        microbatches: number of microbatches that were handed out.
+        waited_s: seconds that the loop was blocked.
+    """
+
+    def __init__(self, connection: Connection, recorder: Recorder, endless: bool, reprofile: Optional[Reprofile]):
+        self.microbatches = 0
+        self.waited_s = 0.0
+        self._connection = connection
+        self._recorder = recorder
+        self._endless = endless
+        self._reprofile = reprofile
+        self._next = State(0, 0, 0)  # What `state` returns; the cursor is the connection's.
+        self._iteration: Optional["weakref.ref[Iteration]"] = None  # The iteration that was begun last.
+        self._is_iterating = False  # An iteration has handed out a microbatch, and not its last one.
+
+    @property
+    def state(self) -> State:
+        """The first step that is not trained yet."""
+        return self._next._replace(cursor=self._connection.start.cursor)
+
+    def begin(self) -> Iteration:
+        """Begins an iteration over microbatches."""
+        return self._begin(Iteration(self._take))
+
+    def begin_steps(self) -> Iteration:
+        """Begins an iteration over steps."""
+        if self._recorder.attached:
+            raise ValueError("isocost.steps: the timers of attach measure one microbatch at a time, and a step has "
+                             "several: take them off with remove(), and measure each by loader.timed(microbatch)")
+        return self._begin(Iteration(self._take_step))
+
+    def go_to_epoch(self, epoch: int) -> None:
+        """Makes the next iteration this epoch's. A state within this epoch that was loaded keeps its step."""
+        if self._next.epoch != epoch or self._is_iterating:
+            self._restart(self.state._replace(epoch=epoch, step=0))
+
+    def load(self, loaded: State) -> None:
+        """Makes the next iteration begin at a state."""
+        if loaded != self.state or self._is_iterating:
+            self._restart(loaded)
+
+    def _begin(self, iteration: Iteration) -> Iteration:
+        self._connection.check_open()
+        active = self._active_iteration()
+        if active is not None:
+            if active.is_under_way:
+                raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
+                                   "loader")
+            active.end("another iteration has begun: go on with that one")
+        if self._is_iterating:  # The last iteration was left by break.
+            self._restart(self.state._replace(step=0))
+        self._iteration = weakref.ref(iteration)
+        return iteration
+
+    def _restart(self, start: State) -> None:
+        """Makes the next connection begin at `start`."""
+        self._connection.restart(start)
+        self._next = start
+        self._is_iterating = False
+        iteration = self._active_iteration()
+        if iteration is not None:
+            iteration.end("set_epoch or load_state_dict has ended this iteration: begin another one")
+        self._recorder.clear()
+
+    def _active_iteration(self) -> Optional[Iteration]:
+        return None if self._iteration is None else self._iteration()
+
+    def _take(self, iteration: Iteration) -> Any:
+        """Returns the next microbatch or the result of `collate` for it. Raises StopIteration at the end."""
+        return self._receive(iteration)[1]
+
+    def _take_step(self, iteration: Iteration) -> List[Any]:
+        """Returns what `_take` does of each microbatch of the next step. Raises StopIteration at the end."""
+        while True:
+            microbatch, item = self._receive(iteration, whole_step=True)
+            iteration.of_step.append(item)  # They stay there if an interrupt ends the wait for the next one.
+            if microbatch.last_of_step:
+                step, iteration.of_step = iteration.of_step, []
+                return step
+
+    def _receive(self, iteration: Iteration, whole_step: bool = False) -> Tuple[Microbatch, Any]:
+        self._recorder.advance()
+        while True:
+            microbatch, item = self._connection.receive(whole_step)
+            if microbatch is not None:
+                break
+            # The message that an epoch has ended comes after its last microbatch, where the iteration may have been
+            # left, so that the next one receives it first.
+            is_of_an_earlier_iteration = item["epoch"] < self._next.epoch and not iteration.has_begun
+            self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
+            if item["last_epoch"] or not (self._endless or is_of_an_earlier_iteration):
+                self._is_iterating = False
+                raise StopIteration
+        cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
+        self._next = State(self._next.cursor, *_following(microbatch), cost_model_state)
+        ends = microbatch.last_of_epoch and not self._endless
+        self._is_iterating = not ends
+        iteration.progress = Progress.AT_END if ends else Progress.UNDER_WAY
+        if microbatch.profile_wanted:
+            self._profile_again()
+        self._recorder.begin(microbatch)
+        self.microbatches += 1
+        self.waited_s += microbatch.waited_s
+        return microbatch, item
+
+    def _profile_again(self) -> None:
+        if self._reprofile is None:
+            _LOG.warning("model drift detected, and the node asks for a new model profile: give reprofile= to measure "
+                         "one")
+            return
+        try:
+            profile = json.dumps(self._reprofile())
+        except Exception as error:  # Correction goes on without a new profile.
+            _LOG.warning("reprofile= failed, the old profile stays: %s: %s", type(error).__name__, error)
+            return
+        self._connection.client().send_profile(profile)
+
+
+def _following(microbatch: Microbatch) -> Tuple[int, int]:
+    """Returns epoch and step that a state names once the microbatch was handed out."""
+    if microbatch.last_of_epoch:
+        return microbatch.epoch + 1, 0
+    return microbatch.epoch, microbatch.step + 1 if microbatch.last_of_step else microbatch.step
