@@ -266,7 +266,7 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     return welcome(evaluation->job);
   }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
-  if (auto refusal = check_saved_position(hello, epochs, parts_.steps(hello.start.epoch)))
+  if (auto refusal = check_saved_position(hello, epochs, parts_.cursor.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
   if (evaluation->decision == JoinDecision::kBeginAgain) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
@@ -315,7 +315,7 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   welcome.dataset_fingerprint = parts_.dataset->fingerprint();
   welcome.recipe_fingerprint = parts_.recipe.fingerprint();
   welcome.samples_per_epoch = parts_.dataset->size();
-  welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.steps(0));
+  welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.cursor.steps(0));
   welcome.epochs = static_cast<std::uint32_t>(parts_.options.plan.epochs);
   welcome.global_batch_size = static_cast<std::uint32_t>(parts_.options.plan.global_batch_size);
   welcome.microbatches = static_cast<std::uint32_t>(parts_.options.plan.fixed_microbatches());
@@ -353,7 +353,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
 PlanningInput NodeImpl::planning_input() {
   return {.begin_job = [this](const JobTerms& job) { steps_.begin_job(job.ranks); },
           .end_job = [this] { decoder_.drop_begun(); },
-          .steps = [this](std::uint32_t epoch) { return parts_.steps(epoch); },
+          .steps = [this](std::uint32_t epoch) { return parts_.cursor.steps(epoch); },
           .dropped = [this](std::uint32_t epoch) { return parts_.cursor.dropped(epoch); },
           .seal =
               [this](std::uint32_t epoch, std::uint32_t step, const std::stop_token& stop) {

@@ -141,9 +141,8 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
 Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
                                                      std::uint64_t first) const {
   Window window{epoch, first, {}};
-  std::uint64_t end = context_.cursor->steps(epoch);
-  if (options_.steps > 0) end = std::min(end, static_cast<std::uint64_t>(options_.steps));
-  end = std::min(end, first + static_cast<std::uint64_t>(options_.lookahead));
+  const std::uint64_t end = std::min(context_.cursor->steps(epoch),
+                                     first + static_cast<std::uint64_t>(options_.lookahead));
 
   std::vector<SampleId> ids;
   std::vector<std::size_t> sizes;

@@ -39,7 +39,8 @@ std::uint64_t Cursor::steps(std::uint64_t epoch) const {
   if (options_.size == 0) return 0;
   const std::uint64_t full = available(epoch) / options_.global_batch_size;
   const std::uint64_t rest = available(epoch) % options_.global_batch_size;
-  return full + (rest > 0 && delivers_rest(epoch) ? 1 : 0);
+  const std::uint64_t all = full + (rest > 0 && delivers_rest(epoch) ? 1 : 0);
+  return options_.max_steps == 0 ? all : std::min(all, options_.max_steps);
 }
 
 std::uint64_t Cursor::dropped(std::uint64_t epoch) const {

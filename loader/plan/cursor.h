@@ -26,7 +26,8 @@ struct CursorOptions {
   std::uint64_t global_batch_size = 1;  ///< Samples; 0 counts as 1.
   TailPolicy tail = TailPolicy::kDeliver;
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
-  std::uint64_t epochs = 1;  ///< kCarry needs to know the last epoch; 0: without end.
+  std::uint64_t epochs = 1;     ///< kCarry needs to know the last epoch; 0: without end.
+  std::uint64_t max_steps = 0;  ///< Steps of an epoch at most; the others are left out. 0: all.
 };
 
 /// Draws the samples of each global batch. The order of an epoch depends on (seed, epoch, size)
@@ -36,7 +37,7 @@ class Cursor {
  public:
   explicit Cursor(const CursorOptions& options);
 
-  /// Returns the number of global batches in the epoch.
+  /// Returns the number of global batches in the epoch, `max_steps` at most.
   std::uint64_t steps(std::uint64_t epoch) const;
   /// Returns the samples of a global batch; empty at and beyond `steps(epoch)`.
   std::vector<SampleId> batch(std::uint64_t epoch, std::uint64_t step) const;

@@ -27,6 +27,7 @@
 #include "transport/zmq/internal/key_gate.h"
 #include "transport/zmq/internal/lost_peers.h"
 #include "transport/zmq/internal/polling.h"
+#include "transport/zmq/internal/rank_handover.h"
 #include "transport/zmq/internal/rank_holders.h"
 #include "transport/zmq/internal/server_security.h"
 #include "transport/zmq/internal/stranger_answers.h"
@@ -45,8 +46,6 @@ constexpr std::chrono::milliseconds kLinger{1000};
 // Time within which a peer must authenticate; otherwise it is disconnected.
 constexpr std::chrono::milliseconds kHandshake{5000};
 constexpr std::int32_t kEveryRank = -1;
-// Messages that are read at once to find those of a client that is gone. A flood of others ends it.
-constexpr std::size_t kMostReadAhead = 100'000;
 constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill the log
 
 using Messages = std::vector<std::vector<zmq::message_t>>;
@@ -98,15 +97,11 @@ class ServerImpl final : public Server {
   void loop(const std::stop_token& stop);
   void send_queued();
   void receive_all();
-  std::vector<zmq::message_t> next_frames();
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
   void let_in(const std::string& address, const Hello& hello, Welcome welcome);
   void send_welcome(const std::string& address, std::uint64_t session, Welcome welcome);
-  std::optional<Refusal> check_rank_is_free(const Hello& hello);
-  bool has_left(std::int32_t rank);
-  void take_unread(const std::string& address);
-  bool is_only_client(const Hello& hello);
+  RankHandover::Context handover_context();
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
   bool send_to(const std::string& address, const Message& message);
@@ -139,8 +134,8 @@ class ServerImpl final : public Server {
   zmq::socket_t router_;
   // Used by the thread only:
   RankHolders holders_{options_.heartbeat + std::chrono::milliseconds(100)};
+  RankHandover handover_{holders_, handover_context()};
   StrangerAnswers answers_;
-  std::deque<std::vector<zmq::message_t>> unread_;  // received, and not handled yet
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
   std::jthread thread_;  // declared last, so it is joined first
@@ -227,8 +222,8 @@ void ServerImpl::loop(const std::stop_token& stop) {
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
     // Messages that were read ahead no longer make the socket readable.
-    poll_items(items, unread_.empty() ? wait + std::chrono::milliseconds(1)
-                                      : std::chrono::milliseconds(0));
+    poll_items(items, handover_.has_unread() ? std::chrono::milliseconds(0)
+                                             : wait + std::chrono::milliseconds(1));
     if (gate_ && (items.back().revents & ZMQ_POLLIN) != 0) {
       if (const auto refused = gate_->answer()) warn(*refused);
     }
@@ -247,18 +242,11 @@ void ServerImpl::loop(const std::stop_token& stop) {
 void ServerImpl::receive_all() {
   // The number is bounded so that a flood of requests cannot delay microbatches without end.
   for (int i = 0; i < 1000; ++i) {
-    const std::vector<zmq::message_t> frames = next_frames();
+    const std::vector<zmq::message_t> frames = handover_.next_frames();
     if (frames.empty()) return;
     if (frames.size() != 2) continue;  // clients send one frame per message
     handle(frames[0].to_string(), bytes_of(frames[1]));
   }
-}
-
-std::vector<zmq::message_t> ServerImpl::next_frames() {
-  if (unread_.empty()) return receive_frames(router_);
-  std::vector<zmq::message_t> frames = std::move(unread_.front());
-  unread_.pop_front();
-  return frames;
 }
 
 void ServerImpl::handle(const std::string& address, std::span<const std::byte> frame) {
@@ -283,18 +271,18 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
     if (hello.rank != kNoRank) on_event_(ClientLeft{hello.rank, false});
     return;
   }
-  // The welcome says where the rank goes on, for which the last acknowledgement of a client that
-  // has left counts, though the new client's hello may have overtaken it.
-  if (holders_.is_held_by_another(hello)) has_left(hello.rank);
-  auto welcome =
-      admit_({hello, holders_.is_same_client(hello), [&] { return check_rank_is_free(hello); },
-              [&] { return is_only_client(hello); }});
+  // The welcome says where the rank goes on, so what an earlier client sent last comes first.
+  if (holders_.is_held_by_another(hello)) handover_.has_left(hello.rank);
+  auto welcome = admit_({hello, holders_.is_same_client(hello),
+                         [&] { return handover_.check_rank_is_free(hello); },
+                         [&] { return handover_.is_only_client(hello); }});
   if (welcome && hello.rank == kNoRank) {
     send_welcome(address, 0, *std::move(welcome));
     return;
   }
   if (welcome) {
-    if (auto refusal = check_rank_is_free(hello)) welcome = tl::unexpected(*std::move(refusal));
+    if (auto refusal = handover_.check_rank_is_free(hello))
+      welcome = tl::unexpected(*std::move(refusal));
   }
   if (welcome) {
     let_in(address, hello, *std::move(welcome));
@@ -324,60 +312,13 @@ void ServerImpl::send_welcome(const std::string& address, std::uint64_t session,
   send_to(address, welcome);
 }
 
-// Refuses while another client holds the rank. That client may have stopped, or its machine may be
-// gone with the connection left open, so it is known to be alive only if it sends something after
-// another client asked for the rank.
-std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
-  if (!holders_.is_held_by_another(hello) || has_left(hello.rank)) return std::nullopt;
-  const std::string rank = name_of(hello.rank);
-  if (holders_.challenge(hello.rank)) {
-    return Refusal{
-        ErrorCode::kAlreadyExists,
-        rank + " is taken by another client, which is alive: give each process its own rank"};
-  }
-  return Refusal{ErrorCode::kUnavailable,
-                 rank +
-                     " is held by another client: it is free when that client is gone, or has sent "
-                     "nothing for the heartbeat time-out"};
-}
-
-// Returns whether the client's connection is gone: the rank of a killed trainer is then free at
-// once, without waiting for the time-out.
-bool ServerImpl::has_left(std::int32_t rank) {
-  const std::string* held = holders_.address_of(rank);
-  if (held == nullptr) return true;
-  const std::string address = *held;
-  if (send_to(address, Heartbeat{})) return false;
-  take_unread(address);  // its last acknowledgement, and that it leaves
-  if (holders_.rank_of(address)) leave(rank, false);
-  return true;
-}
-
-// Takes what the client at an address has sent that was not handled yet. Its connection is gone: it
-// sends nothing more, and gets no answer.
-void ServerImpl::take_unread(const std::string& address) {
-  for (std::size_t i = 0; i < kMostReadAhead; ++i) {
-    std::vector<zmq::message_t> frames = receive_frames(router_);
-    if (frames.empty()) break;
-    unread_.push_back(std::move(frames));
-  }
-  for (std::vector<zmq::message_t>& frames : std::exchange(unread_, {})) {
-    if (frames.size() != 2 || frames[0].to_string_view() != address) {
-      unread_.push_back(std::move(frames));
-      continue;
-    }
-    const auto message = decode(bytes_of(frames[1]));
-    const auto rank = holders_.heard(address);
-    if (message && rank) take(*rank, *message);
-  }
-}
-
-bool ServerImpl::is_only_client(const Hello& hello) {
-  const auto holders = holders_.all();
-  return std::all_of(holders.begin(), holders.end(), [&](const auto& holder) {
-    const bool itself = holder.first == hello.rank && holders_.is_same_client(hello);
-    return itself || has_left(holder.first);
-  });
+RankHandover::Context ServerImpl::handover_context() {
+  return {
+      .receive = [this] { return receive_frames(router_); },
+      .is_connected = [this](const std::string& address) { return send_to(address, Heartbeat{}); },
+      .take = [this](std::int32_t rank, const Message& message) { take(rank, message); },
+      .lost = [this](std::int32_t rank) { leave(rank, false); },
+      .rank_name = [this](std::int32_t rank) { return name_of(rank); }};
 }
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {

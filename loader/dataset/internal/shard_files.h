@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "loader/dataset/catalogue/shard.h"
+#include "loader/dataset/stores/shard_cache.h"
 #include "loader/dataset/stores/shard_file.h"
 
 namespace isocost {

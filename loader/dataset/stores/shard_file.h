@@ -3,17 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <list>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
 #include "base/byte_source.h"
 #include "base/file_descriptor.h"
-#include "base/mutex.h"
 #include "base/result.h"
 
 namespace isocost {
@@ -108,52 +104,6 @@ class MemberSource final : public ByteSource {
   std::shared_ptr<const ByteSource> shard_;
   std::int64_t offset_;
   std::int64_t bytes_;
-};
-
-/// Returns how many shards may be open at once: 256, or a quarter of the files that this process
-/// may open, if that is less.
-std::size_t default_max_open();
-
-/// Keeps recently used shards open: at most `max_open` files, and at most `max_inflated_bytes` of
-/// inflated ones. A source that still reads a shard keeps it open beyond that. Internally
-/// synchronised; opening (and inflating) one shard does not block access to others.
-class ShardCache {
- public:
-  explicit ShardCache(std::size_t max_open = default_max_open(),
-                      std::int64_t max_inflated_bytes = std::int64_t{16} << 30);
-  std::size_t max_open() const { return max_open_; }
-
-  /// Returns the shard, which has the bytes that were indexed: size and times are compared at each
-  /// call, the content when the file is opened for the first time and when anything else about it
-  /// has changed. Errors: those of ShardFile::open; kUnavailable if the file is not the one that
-  /// was indexed.
-  Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
-                                               const ShardIdentity& identity)
-      ISOCOST_EXCLUDES(mutex_);
-
-  /// Opens the shard, and asks the operating system to read these ranges of a plain tar ahead.
-  /// Blocks like `get`; failures are left to it.
-  void read_ahead(const std::filesystem::path& path, const ShardIdentity& identity,
-                  std::span<const ByteRange> ranges) ISOCOST_EXCLUDES(mutex_);
-
- private:
-  using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
-  std::shared_ptr<const ShardFile> find(const std::string& name) ISOCOST_EXCLUDES(mutex_);
-  Status compare(const std::string& name, const ShardFile& file, const ShardIdentity& identity)
-      ISOCOST_EXCLUDES(mutex_);
-  void insert(const std::string& name, std::shared_ptr<const ShardFile> file)
-      ISOCOST_EXCLUDES(mutex_);
-  Files take(Files::iterator file) ISOCOST_REQUIRES(mutex_);
-
-  const std::size_t max_open_;
-  const std::int64_t max_inflated_bytes_;
-  std::vector<Mutex> opening_;  // by hash of the name: the holder of one may open
-  Mutex mutex_;
-  Files files_ ISOCOST_GUARDED_BY(mutex_);  // the most recently used one is first
-  std::unordered_map<std::string, Files::iterator> by_name_ ISOCOST_GUARDED_BY(mutex_);
-  std::int64_t inflated_bytes_ ISOCOST_GUARDED_BY(mutex_) = 0;
-  // Files whose content was compared, as they were then.
-  std::unordered_map<std::string, FileState> compared_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

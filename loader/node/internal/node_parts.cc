@@ -21,6 +21,7 @@ CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
   cursor.tail = options.plan.tail;
   cursor.shuffle = options.plan.shuffle;
   cursor.epochs = static_cast<std::uint64_t>(options.plan.epochs);
+  cursor.max_steps = static_cast<std::uint64_t>(options.plan.steps);
   return cursor;
 }
 
@@ -81,12 +82,6 @@ std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& datas
 }
 
 }  // namespace
-
-std::uint64_t NodeParts::steps(std::uint64_t epoch) const {
-  const std::uint64_t all = cursor.steps(epoch);
-  if (options.plan.steps == 0) return all;
-  return std::min(all, static_cast<std::uint64_t>(options.plan.steps));
-}
 
 Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, const LogSink& log,
                                   LoadHook load_hook, const std::stop_token& stop,

@@ -41,8 +41,6 @@ struct NodeParts {
   std::int64_t receivers() const {
     return layout ? static_cast<std::int64_t>(layout->receivers().size()) : options.plan.ranks;
   }
-  /// Returns the number of steps of an epoch, with the limit of the option `steps` applied.
-  std::uint64_t steps(std::uint64_t epoch) const;
 };
 
 /// Checks the options, reads the files that they name and indexes the data set, in this order, so

@@ -38,7 +38,7 @@ StepSource::StepSource(const NodeParts& parts)
           parts.options.plan, *parts.options.cost_model.profile),
       batches_(
           {[this](std::uint64_t epoch, std::uint64_t step) { return composer_.batch(epoch, step); },
-           [&parts](std::uint64_t epoch) { return parts.steps(epoch); },
+           [&parts](std::uint64_t epoch) { return parts.cursor.steps(epoch); },
            static_cast<std::uint64_t>(parts.options.plan.epochs),
            static_cast<std::size_t>(parts.options.service.plan_ahead)}),
       fingerprint_(composer_.fingerprint()),

@@ -202,8 +202,9 @@ TEST_F(BatchComposerTest, DominantSamplesComeTogether) {
 }
 
 TEST_F(BatchComposerTest, AnEpochCutShortKeepsItsSamples) {
-  options_.steps = 5;  // a window of three steps and one of two
+  cursor_options_.max_steps = 5;  // a window of three steps and one of two
   const Cursor drawn = cursor();
+  EXPECT_EQ(drawn.steps(0), 5U);
   BatchComposer composer = this->composer(drawn);
   std::multiset<SampleId> expected;
   std::multiset<SampleId> composed;

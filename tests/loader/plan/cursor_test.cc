@@ -162,6 +162,19 @@ TEST(Cursor, CarryDeliversEverySampleOncePerEpoch) {
   }
 }
 
+TEST(Cursor, ALimitOfStepsCutsTheEpochAndKeepsItsSamples) {
+  CursorOptions limited = options(25, 4);
+  limited.max_steps = 3;
+  const Cursor all(options(25, 4));
+  const Cursor cut(limited);
+  EXPECT_EQ(cut.steps(0), 3U);
+  for (std::uint64_t step = 0; step < 3; ++step) EXPECT_EQ(cut.batch(0, step), all.batch(0, step));
+  EXPECT_TRUE(cut.batch(0, 3).empty());
+  EXPECT_EQ(cut.fingerprint(1), all.fingerprint(1));  // a state also fits without the limit
+  limited.max_steps = 100;
+  EXPECT_EQ(Cursor(limited).steps(0), all.steps(0));
+}
+
 TEST(Cursor, AnEmptyDataSetHasNoSteps) {
   for (const TailPolicy tail : {TailPolicy::kDeliver, TailPolicy::kDrop, TailPolicy::kCarry}) {
     const Cursor cursor(options(0, 4, tail));

@@ -20,6 +20,7 @@
 #include "decode/bytes/sniff.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/tar_listing.h"
+#include "loader/dataset/index/internal/shard_condition.h"
 #include "loader/dataset/stores/read_windows.h"
 #include "loader/dataset/stores/watched_source.h"
 
@@ -278,21 +279,10 @@ void Builder::end(const TarEnd& end) {
   const bool is_cut = !end.problem.empty() || (!damage.empty() && !end.has_mark);
   if (is_cut) current_.reset();  // it may lack members
   close_sample();
-  ArchiveState& archive = contents_.archive;
-  archive.has_end_mark = end.has_mark;
-  archive.unread = unread_behind(end);
-  const std::uint64_t samples = contents_.samples.size() + contents_.bad.size();
-  archive.problem = damage;
-  if (damage.empty() && samples == 0)
-    archive.problem = "no samples; members are named key.extension";
-  if (damage.empty() && !end.has_mark && samples < archive.samples_when_whole) {
-    archive.problem = "cut off, without the mark that ends a tar file; copy the shard again";
-  }
-  if (archive.problem.empty()) {
-    archive.samples_when_whole = samples;
-  } else {
-    archive.condition = samples == 0 ? ShardCondition::kLost : ShardCondition::kDamaged;
-  }
+  contents_.archive.unread = unread_behind(end);
+  judge(contents_.archive, {.damage = damage,
+                            .has_end_mark = end.has_mark,
+                            .samples = contents_.samples.size() + contents_.bad.size()});
 }
 
 std::string Builder::unread_behind(const TarEnd& end) const {
