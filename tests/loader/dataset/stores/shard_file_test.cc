@@ -1,3 +1,4 @@
+#include "loader/dataset/stores/shard_cache.h"
 #include "loader/dataset/stores/shard_file.h"
 
 #include <gmock/gmock.h>
