@@ -143,7 +143,7 @@ class Trainers(ShardTest):
                     seen.append((microbatch.epoch, microbatch.step, sorted(ids)))
                     if microbatch.last_of_step and len(seen) == steps:
                         break
-                state.write_text(json.dumps(loader.state_dict()))
+                state.write_text(json.dumps(loader.state_dict(after=microbatch)))
             return seen
 
         _, endpoint = self.node("--ranks", 1, "--epochs", 0, microbatches=1)

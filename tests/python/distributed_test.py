@@ -102,7 +102,7 @@ print("notes of", rank, [str(note.message).partition("=")[0] for note in notes],
     def test_a_rank_that_does_not_see_the_nodes_socket_is_told(self):
         run = self.job("""
 from isocost.rendezvous import rendezvous
-here = rendezvous.this_process(None, None, None)
+here, _source = rendezvous.this_process(None, None, None)
 try:
     rendezvous.EndpointExchange().share("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node", {})
 except RuntimeError as error:

@@ -20,7 +20,7 @@ with open(file, "w") as seen:
             weighty = [s for s, w in zip(microbatch.sample_ids, microbatch.sample_weights) if w > 0]
             print(microbatch.epoch, microbatch.step, *weighty, file=seen, flush=True)
             time.sleep(3600 if microbatch.step == hold else 0.05)
-        if loader.state_dict()["epoch"] == int(sys.argv[5]):
+        if microbatch.epoch + 1 == int(sys.argv[5]):
             break
 """
 STEPS = 13  # of 4 samples

@@ -72,7 +72,7 @@ class Iterating(ShardTest):
             if microbatch.last_of_step and microbatch.step == 1:
                 break
         rest = self.loader(**options)
-        rest.load_state_dict(loader.state_dict())
+        rest.load_state_dict(loader.state_dict(after=microbatch))
         self.assertEqual(taken + [list(microbatch.sample_ids) for microbatch in rest], whole)
 
     def test_a_sample_above_a_limit_is_bad_before_training(self):
@@ -108,6 +108,14 @@ class Iterating(ShardTest):
         self.assertNotEqual(epochs[0], epochs[1])
         self.assertEqual(epochs, [order(second), order(second)])
         self.assertNotEqual(order(self.loader(seed=1, node=self.STILL)), epochs[0])
+
+    def test_a_loop_over_a_loader_that_nobody_keeps(self):
+        options = {"global_batch_size": 16, "microbatches": 2}
+        ids = [id_ for each in isocost.DataLoader(self.shards, **options) for id_ in each.sample_ids]
+        self.assertEqual(sorted(ids), list(range(SAMPLES)))
+        steps = iter(isocost.steps(isocost.DataLoader(self.shards, **options)))
+        gc.collect()
+        self.assertEqual(sum(1 for _ in steps), 4)
 
     def test_set_epoch_chooses_the_epoch(self):
         loader = self.loader(node=self.STILL)
@@ -154,7 +162,8 @@ class Iterating(ShardTest):
             taken = [next(iteration) for _ in range(len(loader))]
             self.assertEqual({microbatch.epoch for microbatch in taken}, {epoch})
             self.assertEqual([microbatch.last_of_epoch for microbatch in taken], [False] * (len(taken) - 1) + [True])
-            self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (epoch + 1, 0))
+            state = loader.state_dict(after=taken[-1])
+            self.assertEqual((state["epoch"], state["step"]), (epoch + 1, 0))
             self.assertEqual([microbatch.sample_ids for microbatch in taken],
                              [microbatch.sample_ids for microbatch in plain])
         first = next(iter(loader))

@@ -14,7 +14,8 @@ from unittest import mock
 import torch
 
 import isocost
-from isocost import _isocost, tensor_names
+from isocost import _isocost
+from isocost.base import tensor_names
 from isocost.base.counted import counted
 from isocost.microbatches.microbatch import torch_tensors
 from support import PROGRAM, TIMEOUT, ShardTest, main, png

@@ -65,15 +65,18 @@ class Steps(ShardTest):
         next(iteration)
         self.assertEqual(self.settled(loader, len(first.sample_ids)), len(first.sample_ids))
 
-    def test_a_state_names_the_next_step_once_a_step_is_handed_out(self):
-        loader = self.loader()
-        whole = [[each.sample_ids for each in step] for step in isocost.steps(loader)]
+    def test_a_state_names_the_next_step_once_a_step_is_trained(self):
+        loader, whole = self.loader(), []
+        for step in isocost.steps(loader):
+            whole.append([each.sample_ids for each in step])
+            for microbatch in step:
+                with loader.timed(microbatch):
+                    pass
         self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (1, 0))
         for taken in range(1, len(whole)):
             before, after = isocost.steps(self.loader()), isocost.steps(self.loader())
-            for _ in zip(range(taken), before):
-                pass
-            state = before.state_dict()
+            handed_out = [step for _, step in zip(range(taken), before)]
+            state = before.state_dict(after=handed_out[-1][-1])
             self.assertEqual((state["epoch"], state["step"]), (0, taken))
             after.load_state_dict(state)
             after.set_epoch(0)  # It is that epoch already, and keeps the step.

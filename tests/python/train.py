@@ -49,7 +49,7 @@ with isocost.DataLoader(data, global_batch_size=8, microbatches=2, epochs=epochs
             ids += [sample for sample, weight in zip(microbatch.sample_ids, microbatch.sample_weights) if weight > 0]
             if microbatch.last_of_step:
                 saved["steps"].append([microbatch.epoch, microbatch.step, all_ids(ids)])
-                saved["loader"] = loader.state_dict()
+                saved["loader"] = loader.state_dict(after=microbatch)
                 save(saved)
                 ids = []
         saved["loader"] = loader.state_dict()

@@ -187,10 +187,11 @@ class Transform(ShardTest):
                                                   "0.*ZeroDivisionError"):
             list(self.loader(collate=lambda microbatch: 1 // 0))
 
-    def test_state_counts_what_was_handed_out(self):
+    def test_state_counts_what_is_trained(self):
         loader = self.loader(transform=lambda sample: None, prefetch=8)
         iterator = iter(loader)
-        next(iterator), next(iterator)
+        next(iterator)
+        loader.state_dict(after=next(iterator))
         self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (0, 1))
         again = self.loader(transform=lambda sample: None)
         again.load_state_dict(loader.state_dict())

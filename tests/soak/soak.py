@@ -56,7 +56,7 @@ with open(directory / f"seen-{rank}.jsonl", "a") as seen:
                 steps += 1
                 wait_for_all(steps)
                 if rank == 0:
-                    write(state, json.dumps(loader.state_dict()))
+                    write(state, json.dumps(loader.state_dict(after=microbatch)))
 """
 
 

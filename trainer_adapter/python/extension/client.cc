@@ -106,6 +106,10 @@ class PyClient {
                std::chrono::nanoseconds(static_cast<std::int64_t>(waited_s * 1e9)));
   }
 
+  void trained(std::uint32_t epoch, std::uint32_t step, std::uint32_t microbatch) {
+    value(client().trained({epoch, step, microbatch}));
+  }
+
   void close() {
     const py::gil_scoped_release released;
     if (client_ != nullptr) client_->close();
@@ -447,6 +451,7 @@ void bind_client(py::module_& module) {
       .def("acknowledge", &PyClient::acknowledge)
       .def("use", &PyClient::use, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),
            py::arg("waited_s"))
+      .def("trained", &PyClient::trained, py::arg("epoch"), py::arg("step"), py::arg("microbatch"))
       .def("welcome", &welcome)
       .def("epoch_end", &epoch_end)
       .def("send_profile", &send_profile, py::arg("profile"))

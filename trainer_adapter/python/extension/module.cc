@@ -10,6 +10,7 @@
 #include "trainer_adapter/python/extension/profiling.h"
 #include "trainer_adapter/python/extension/tensor.h"
 #include "trainer_adapter/python/extension/tokens.h"
+#include "trainer_adapter/python/extension/trained_steps.h"
 
 PYBIND11_MODULE(_isocost, module) {
   module.attr("version") = ISOCOST_VERSION;
@@ -20,4 +21,5 @@ PYBIND11_MODULE(_isocost, module) {
   isocost::python::bind_pixels(module);
   isocost::python::bind_profiling(module);
   isocost::python::bind_tokens(module);
+  isocost::python::bind_trained_steps(module);
 }

@@ -63,6 +63,7 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
             device = getattr(losses, "device", sums.device)
             sums = sums.to(device) + torch.stack([torch.as_tensor(each, dtype=torch.float64, device=device)
                                                   for each in (losses, weights, samples)])
+            loader.note_trained(microbatch)
     losses, weights, samples = loader.sum_over_ranks(sums).tolist()
     if weights == 0:
         raise ValueError("evaluate: no sample with weight was delivered: the node has no epoch left (epochs=), or no "

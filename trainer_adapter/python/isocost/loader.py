@@ -8,6 +8,7 @@ from isocost.connection.state import State
 from isocost.dataset import Dataset
 from isocost.layout import Layout, Place
 from isocost.loop.iteration import Iteration
+from isocost.loop.trained import Trained
 from isocost.loop.training_loop import TrainingLoop
 from isocost.microbatches.microbatch import Microbatch
 from isocost.microbatches.model_inputs import Padded
@@ -185,15 +186,17 @@ class DataLoader:
             batching, loss, transform, collate, reprofile, curve_server_key, curve_secret_key, asked, torch_options))
         self._closer = weakref.finalize(self, opened.resources.close, _GRACE_S if self.world_size > 1 else 0.0)
         self._connection = opened.connection
-        self._recorder = Recorder(self.chunks, opened.connection.send_report, shared=opened.replica_group is not None)
-        self._loop = TrainingLoop(opened.connection, self._recorder, opened.endless, opened.reprofile)
+        trained = Trained(opened.connection)
+        self._recorder = Recorder(self.chunks, opened.connection.send_report, trained.note_measured,
+                                  shared=opened.replica_group is not None)
+        self._loop = TrainingLoop(opened.connection, trained, self._recorder, opened.endless, opened.reprofile)
 
     def __reduce__(self) -> Any:
         raise TypeError("an isocost.DataLoader cannot be pickled or copied: make it in the process that uses it; its "
                         "state_dict() can be")
 
     def __repr__(self) -> str:
-        next_step = self._loop.state
+        next_step = self._loop.next_step
         where = f"rank {self.rank} of {self.world_size}" if self.place is None else f"{self.place}"
         return (f"<isocost.DataLoader {self._opened.data!r}: {where}, next epoch {next_step.epoch}, step "
                 f"{next_step.step}, {self._connection.state}>")
@@ -273,11 +276,11 @@ class DataLoader:
     # Iteration
 
     def __iter__(self) -> Iterator[Any]:
-        return self._loop.begin()
+        return self._loop.begin(self)
 
     def begin_steps(self) -> Iteration:
         """Begins an iteration over steps. For isocost.steps."""
-        return self._loop.begin_steps()
+        return self._loop.begin_steps(self)
 
     def __len__(self) -> int:
         """Returns the number of this rank's microbatches in a whole epoch. Blocks until the node has answered.
@@ -320,15 +323,35 @@ class DataLoader:
 
     # State
 
-    def state_dict(self) -> Dict[str, Any]:
+    def state_dict(self, after: Optional[Microbatch] = None) -> Dict[str, Any]:
         """Returns the first step that is not trained yet: a small dict, equal at every rank and for any number of
-        ranks, that JSON can hold.
+        ranks, that JSON can hold. Take it after `optimizer.step()`.
 
-        In the middle of a step it names that step, since its gradient was not applied. From the step's last microbatch
-        on it names the next one, after an epoch's last step the next epoch's first: take it after `optimizer.step()`.
-        It also keeps the state of the cost model as of the last eight steps, kilobytes of text, from which a node that
-        has measured nothing itself goes on."""
-        return self._loop.state.to_dict()
+        A microbatch is trained when its `timed` block has ended without an exception, when `report` was called for it,
+        or when it is given here, and all before it are then trained, too. Those that were only handed out are not, so
+        a loop may look ahead. In the middle of a step the state names that step, since its gradient was not applied;
+        after its last microbatch it names the next one, after an epoch's last step the next epoch's first. The state
+        also keeps the state of the cost model as of the last eight steps, kilobytes of text, from which a node that
+        has measured nothing itself goes on.
+
+        Args:
+            after: the last microbatch that is trained, for loops that do not measure every one. None: the last one that
+                was measured.
+        Raises: TypeError if `after` is no isocost.Microbatch; ValueError where whole steps were handed out and the loop
+            has measured none, or none of the last eight, and for an `after` that was not handed out.
+        """
+        if after is not None:
+            _check_handed_out("state_dict: after =", after)
+        return self._loop.trained.state(after).to_dict()
+
+    def note_trained(self, microbatch: Microbatch) -> None:
+        """Records that a microbatch and all before it are trained. For loops of this package; a loop of yours measures
+        them by `timed`, or gives `state_dict(after=microbatch)`."""
+        self._loop.trained.note(microbatch)
+
+    def begin_again(self) -> None:
+        """Makes the next iteration begin at the job's first step. For integrations."""
+        self._loop.begin_again()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration begin at a state. All ranks must do the same.
@@ -342,8 +365,8 @@ class DataLoader:
     def timed(self, microbatch: Microbatch, part: Optional[Pass] = None) -> Timed:
         """Returns a context manager that measures its block, and reports the seconds for the microbatch, spread over
         its modules as predicted. On a CUDA device it uses events of the current device, which has to be the
-        rank's (torch.cuda.set_device), and never waits for the stream. A block that an exception leaves is not
-        measured.
+        rank's (torch.cuda.set_device), and never waits for the stream. The microbatch is then trained, as far as
+        `state_dict` knows. A block that an exception leaves is not measured, and its microbatch not trained.
 
         Only the rank's own work counts. Waits for the communication of DistributedDataParallel,
         FullyShardedDataParallel and `fully_shard` are left out, and so are other waits for a collective's result,
@@ -363,11 +386,7 @@ class DataLoader:
             without a forward pass, and with a layout of several stages where `part` is None or the schedule has two
             backward passes (zb-h1).
         """
-        if not isinstance(microbatch, Microbatch):
-            raise TypeError(f"timed: {type(microbatch).__name__} is no isocost.Microbatch; collate= may keep the one "
-                            "it was called with")
-        if not hasattr(microbatch, "predicted"):
-            raise TypeError("timed: this microbatch was made of a mapping: give the one that the loader handed out")
+        _check_handed_out("timed:", microbatch)
         if part not in (None, "forward", "backward"):
             raise ValueError(f"timed: part = {part!r}: must be \"forward\" or \"backward\", or left out")
         _check_stages(self.layout, part)
@@ -420,7 +439,8 @@ class DataLoader:
 
     def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]], *,
                forward: Optional[float] = None) -> None:
-        """Reports measured seconds of forward and backward passes, from which the cost model learns.
+        """Reports measured seconds of forward and backward passes, from which the cost model learns. The microbatch is
+        then trained, as far as `state_dict` knows.
 
         Args:
             microbatch: one of the current or the previous step.
@@ -432,6 +452,7 @@ class DataLoader:
         """
         self._connection.check_open()
         self._recorder.send_seconds(microbatch, seconds, forward)
+        self._loop.trained.note_measured(microbatch)
 
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
@@ -461,6 +482,15 @@ class DataLoader:
 
     def __exit__(self, *_exception: Any) -> None:
         self.close()
+
+
+def _check_handed_out(where: str, microbatch: Any) -> None:
+    """Raises TypeError for an object that no loader has handed out."""
+    if not isinstance(microbatch, Microbatch):
+        raise TypeError(f"{where} {type(microbatch).__name__} is no isocost.Microbatch; collate= may keep the one "
+                        "it was called with")
+    if not hasattr(microbatch, "predicted"):
+        raise TypeError(f"{where} this microbatch was made of a mapping: give the one that the loader handed out")
 
 
 def _check_stages(layout: Optional[Layout], part: Optional[Pass]) -> None:

@@ -1,4 +1,4 @@
-"""Opens a loader: checks and resolves its arguments, starts an embedded node, and prepares the connection to the node."""
+"""Opens a loader: resolves its arguments, starts an embedded node, and prepares the connection to the node."""
 
 import dataclasses
 import logging
@@ -23,7 +23,7 @@ from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 _LOG = logging.getLogger("isocost")
 _noted_padding: Set[str] = set()  # Directories of models.
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, os.PathLike[str]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """The microbatches of a step at once, for loops and frameworks whose batch is an optimizer step."""
 
-from typing import Any, Dict, Iterator, List, Mapping
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from isocost.loader import DataLoader
+from isocost.microbatches.microbatch import Microbatch
 
 
 class Steps:
@@ -21,10 +22,9 @@ class Steps:
         """See DataLoader.set_epoch."""
         self.loader.set_epoch(epoch)
 
-    def state_dict(self) -> Dict[str, Any]:
-        """Returns the loader's state, which names the next step from when a step is handed out: take it after
-        `optimizer.step()`."""
-        return self.loader.state_dict()
+    def state_dict(self, after: Optional[Microbatch] = None) -> Dict[str, Any]:
+        """See DataLoader.state_dict; take it after `optimizer.step()`. `after` is the last microbatch of the step."""
+        return self.loader.state_dict(after)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See DataLoader.load_state_dict."""

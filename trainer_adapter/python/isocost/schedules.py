@@ -4,7 +4,7 @@ torch.distributed.pipelining."""
 import functools
 import inspect
 import itertools
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Union
 
 from isocost.base.tensor_names import CU_SEQLENS, IGNORED_LABEL, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 from isocost.loader import DataLoader
@@ -51,14 +51,17 @@ class ScheduleStep:
             target_mbs: on the last stage what isocost.pipeline_loss takes; else None.
     """
 
-    def __init__(self, microbatches: List[Microbatch], rows: List[int], inputs: Dict[str, Any]):
+    def __init__(self, microbatches: List[Microbatch], rows: List[int], inputs: Dict[str, Any],
+                 note_trained: Optional[Callable[[Microbatch], None]] = None):
         self.microbatches = microbatches
         self.rows = rows
         self.inputs = inputs
+        self._note_trained = note_trained
 
     def run(self, schedule: Any, losses: Optional[List[Any]] = None) -> None:
         """Calls `schedule.step(**inputs)`, after it has told the stages how many rows to receive. On the last stage
-        `losses` is filled with one loss for each microbatch of the schedule.
+        `losses` is filled with one loss for each microbatch of the schedule. The step is then trained, as far as
+        `state_dict` knows; a loop that calls the schedule itself gives `state_dict(after=step.microbatches[-1])`.
 
         Raises ValueError for a schedule that divides gradients by the number of microbatches, and for
         microbatches of several shapes where a stage was not made by isocost.packed_stage."""
@@ -72,6 +75,11 @@ class ScheduleStep:
             elif stage.num_stages > 1 and len(set(self.rows)) > 1:
                 raise ValueError("stages of torch.distributed.pipelining exchange tensors of one shape: make them with "
                                  "isocost.packed_stage, or give isocost.schedule_steps max_tokens")
+        self._run(schedule, stages, losses)
+        if self._note_trained is not None:
+            self._note_trained(self.microbatches[-1])
+
+    def _run(self, schedule: Any, stages: List[Any], losses: Optional[List[Any]]) -> None:
         if _takes_lists(schedule):
             schedule.step(**self.inputs, losses=losses, return_outputs=False)
             return
@@ -203,7 +211,8 @@ def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
         for microbatches in steps(loader):
             for microbatch in microbatches:
                 _check(microbatch, loader.place.stage, max_tokens)
-            step = _step(microbatches, loader.layout.microbatches, loader.place.stage, max_tokens, pad_token)
+            step = _step(microbatches, loader.layout.microbatches, loader.place.stage, max_tokens, pad_token,
+                         loader.note_trained)
             if timers is not None:
                 timers.begin([kwargs[CU_SEQLENS] for kwargs in step.inputs["kwarg_mbs"]])
             yield step
@@ -216,14 +225,15 @@ def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
             timers.remove()
 
 
-def _step(microbatches: List[Microbatch], count: int, stage: int, max_tokens: Optional[int],
-          pad_token: int) -> ScheduleStep:
+def _step(microbatches: List[Microbatch], count: int, stage: int, max_tokens: Optional[int], pad_token: int,
+          note_trained: Callable[[Microbatch], None]) -> ScheduleStep:
     tokens = [microbatch.tokens for microbatch in microbatches] + [0] * (count - len(microbatches))
     rows = [max_tokens or max(1, own) for own in tokens]
     tensors = [microbatch.tensors for microbatch in microbatches]
     tensors += [_emptied(tensors[0])] * (count - len(tensors))
     padded = [_padded(*each, pad_token) for each in zip(tensors, tokens, rows)]
-    return ScheduleStep(microbatches, rows, _inputs(padded, stage, microbatches[0].global_label_tokens))
+    return ScheduleStep(microbatches, rows, _inputs(padded, stage, microbatches[0].global_label_tokens),
+                        note_trained)
 
 
 def _check(microbatch: Any, stage: int, max_tokens: Optional[int]) -> None:

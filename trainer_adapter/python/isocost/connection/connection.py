@@ -165,7 +165,7 @@ class Connection:
 
     def receive(self, whole_step: bool = False) -> Tuple[Optional[Microbatch], Any]:
         """Returns a microbatch and the item to hand out for it, or None and the end of an epoch. Blocks until it is
-        there. Acknowledges what was received before; with `whole_step` nothing between two ends of steps."""
+        there. Acknowledges what is trained; with `whole_step` nothing between two ends of steps."""
         client = self.client()
         asked = time.perf_counter()
         if self._taken is None:
@@ -192,6 +192,13 @@ class Connection:
             result: Tuple[Any, Any] = client.next(lambda: _next(client.client) if pipeline is None else pipeline.next())
             return result
         return _next(client) if pipeline is None else pipeline.next()
+
+    def send_trained(self, microbatch: Microbatch) -> None:
+        """Tells the node, with the next microbatch that the loop asks for, that it is trained on this one and all
+        before it."""
+        client = self._resources.client
+        if client is not None:  # It is None once the loader is closed.
+            client.trained(microbatch.epoch, microbatch.step, microbatch.index)
 
     def send_report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         """Sends measured seconds, in the order of MODULES."""

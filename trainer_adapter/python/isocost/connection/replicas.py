@@ -69,6 +69,10 @@ class Replicas:
         if self.client is not None:
             self.client.use(epoch, step, microbatch, waited_s)
 
+    def trained(self, epoch: int, step: int, microbatch: int) -> None:
+        if self.client is not None:
+            self.client.trained(epoch, step, microbatch)
+
     def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float], forward: float) -> None:
         if self.client is not None:
             self.client.report(epoch, step, microbatch, seconds, forward)

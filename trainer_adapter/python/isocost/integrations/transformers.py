@@ -204,7 +204,7 @@ class _StepTraining:
             loader.load_state_dict(saved_state(pathlib.Path(resume_from_checkpoint)))
             _ = loader.steps_per_epoch  # The node is asked, which refuses a state of other data.
         else:
-            loader.load_state_dict({**loader.state_dict(), "epoch": 0, "step": 0})
+            loader.begin_again()
         skips = self.args.ignore_data_skip
         self.args.ignore_data_skip = True  # The loader is at the step that comes next.
         try:
@@ -234,6 +234,7 @@ class _StepTraining:
                 else loader.timed(microbatch)
             with sync, own:
                 losses.append(super().training_step(model, self._on_device(microbatch), None))  # type: ignore[misc]
+            loader.note_trained(microbatch)  # as `timed` does, which DeepSpeed's last one has not
         self._microbatch = None
         return torch.stack(losses).sum()
 

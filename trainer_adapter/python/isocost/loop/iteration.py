@@ -18,10 +18,12 @@ class Iteration:
         of_step: where the iteration is one over steps, what was received of the step that is not complete yet.
     """
 
-    def __init__(self, take: Callable[["Iteration"], Any]):
+    def __init__(self, take: Callable[["Iteration"], Any], loader: Any):
+        """`loader` is kept as long as the iteration, and would close otherwise: a loop may be all that has it."""
         self.progress = Progress.NEW
         self.of_step: List[Any] = []
         self._take = take
+        self._loader = loader
         self._reason: Optional[str] = None  # The reason why it ended before its last microbatch.
 
     @property

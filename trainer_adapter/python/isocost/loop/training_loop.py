@@ -8,6 +8,7 @@ from typing import Any, Callable, List, Mapping, Optional, Tuple
 from isocost.connection.connection import Connection
 from isocost.connection.state import State
 from isocost.loop.iteration import Iteration, Progress
+from isocost.loop.trained import Trained
 from isocost.microbatches.microbatch import Microbatch
 from isocost.timing.recorder import Recorder
 
@@ -20,48 +21,57 @@ class TrainingLoop:
     """Hands out the microbatches of one loader. Only the thread that uses the loader calls it.
 
     Attributes:
+        trained: which of them are trained.
         microbatches: number of microbatches that were handed out.
         waited_s: seconds that the loop was blocked.
     """
 
-    def __init__(self, connection: Connection, recorder: Recorder, endless: bool, reprofile: Optional[Reprofile]):
+    def __init__(self, connection: Connection, trained: Trained, recorder: Recorder, endless: bool,
+                 reprofile: Optional[Reprofile]):
+        self.trained = trained
         self.microbatches = 0
         self.waited_s = 0.0
         self._connection = connection
         self._recorder = recorder
         self._endless = endless
         self._reprofile = reprofile
-        self._next = State(0, 0, 0)  # What `state` returns; the cursor is the connection's.
+        self._next = State(0, 0, 0)  # The step that is handed out next; the cursor is the connection's.
         self._iteration: Optional["weakref.ref[Iteration]"] = None  # The iteration that was begun last.
         self._is_iterating = False  # An iteration has handed out a microbatch, and not its last one.
 
     @property
-    def state(self) -> State:
-        """The first step that is not trained yet."""
+    def next_step(self) -> State:
+        """The step of the microbatch that is handed out next."""
         return self._next._replace(cursor=self._connection.start.cursor)
 
-    def begin(self) -> Iteration:
+    def begin(self, loader: Any) -> Iteration:
         """Begins an iteration over microbatches."""
-        return self._begin(Iteration(self._take))
+        return self._begin(Iteration(self._take, loader))
 
-    def begin_steps(self) -> Iteration:
+    def begin_steps(self, loader: Any) -> Iteration:
         """Begins an iteration over steps."""
         if self._recorder.attached:
             raise ValueError("isocost.steps: the timers of attach measure one microbatch at a time, and a step has "
                              "several: take them off with remove(), and measure each by loader.timed(microbatch)")
-        return self._begin(Iteration(self._take_step))
+        return self._begin(Iteration(self._take_step, loader), whole_steps=True)
 
     def go_to_epoch(self, epoch: int) -> None:
         """Makes the next iteration this epoch's. A state within this epoch that was loaded keeps its step."""
         if self._next.epoch != epoch or self._is_iterating:
-            self._restart(self.state._replace(epoch=epoch, step=0))
+            self._restart(self.next_step._replace(epoch=epoch, step=0))
+
+    def begin_again(self) -> None:
+        """Makes the next iteration begin at the job's first step."""
+        self.load(self.next_step._replace(epoch=0, step=0))
 
     def load(self, loaded: State) -> None:
         """Makes the next iteration begin at a state."""
-        if loaded != self.state or self._is_iterating:
+        if loaded != self.next_step or self._is_iterating:
             self._restart(loaded)
+        else:
+            self.trained.restart(loaded)
 
-    def _begin(self, iteration: Iteration) -> Iteration:
+    def _begin(self, iteration: Iteration, whole_steps: bool = False) -> Iteration:
         self._connection.check_open()
         active = self._active_iteration()
         if active is not None:
@@ -70,14 +80,16 @@ class TrainingLoop:
                                    "loader")
             active.end("another iteration has begun: go on with that one")
         if self._is_iterating:  # The last iteration was left by break.
-            self._restart(self.state._replace(step=0))
+            self._restart(self.next_step._replace(step=0))
         self._iteration = weakref.ref(iteration)
+        self.trained.whole_steps = whole_steps
         return iteration
 
     def _restart(self, start: State) -> None:
         """Makes the next connection begin at `start`."""
         self._connection.restart(start)
         self._next = start
+        self.trained.restart(start)
         self._is_iterating = False
         iteration = self._active_iteration()
         if iteration is not None:
@@ -110,11 +122,13 @@ class TrainingLoop:
             # left, so that the next one receives it first.
             is_of_an_earlier_iteration = item["epoch"] < self._next.epoch and not iteration.has_begun
             self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
+            self.trained.end_epoch(item["epoch"])
             if item["last_epoch"] or not (self._endless or is_of_an_earlier_iteration):
                 self._is_iterating = False
                 raise StopIteration
         cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
         self._next = State(self._next.cursor, *_following(microbatch), cost_model_state)
+        self.trained.hand_out(microbatch)
         ends = microbatch.last_of_epoch and not self._endless
         self._is_iterating = not ends
         iteration.progress = Progress.AT_END if ends else Progress.UNDER_WAY
@@ -139,7 +153,7 @@ class TrainingLoop:
 
 
 def _following(microbatch: Microbatch) -> Tuple[int, int]:
-    """Returns epoch and step that a state names once the microbatch was handed out."""
+    """Returns epoch and step of the microbatch that is handed out after this one."""
     if microbatch.last_of_epoch:
         return microbatch.epoch + 1, 0
     return microbatch.epoch, microbatch.step + 1 if microbatch.last_of_step else microbatch.step

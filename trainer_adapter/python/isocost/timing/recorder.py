@@ -16,6 +16,8 @@ Pass = Literal["forward", "backward"]
 # Sends one report: the microbatch, its seconds in the order of MODULES, and the seconds of its forward passes.
 # -1 stands for seconds that were not measured.
 Send = Callable[[Microbatch, List[float], float], None]
+# Records that a microbatch is trained.
+NoteTrained = Callable[[Microbatch], None]
 
 
 # The names under which wrappers of torch keep the module that they wrap.
@@ -32,13 +34,14 @@ class Recorder:
         shared: whether other processes train on the same microbatches.
     """
 
-    def __init__(self, chunks: int, send: Send, shared: bool = False):
+    def __init__(self, chunks: int, send: Send, note_trained: NoteTrained, shared: bool = False):
         self.current: Optional[Microbatch] = None
         self.sent = 0
         self.communication_s = 0.0
         self.shared = shared
         self._chunks = chunks  # Chunks of the model on this stage, each with a backward pass of its own.
         self._send = send
+        self._note_trained = note_trained
         self._timers: Optional[ModuleTimers] = None
         self._waiting: List[Tuple[Microbatch, Stretches]] = []
         self._step: Optional[Tuple[int, int]] = None  # The step of the passes below.
@@ -50,9 +53,11 @@ class Recorder:
             self._waiting.append((microbatch, stretches))
 
     def add_work(self, microbatch: Microbatch, works: Sequence[OwnWork], forward: Sequence[OwnWork] = ()) -> None:
-        """Reports the sum of these, as `add` does, unless they cannot be separated from waiting for other ranks."""
+        """Reports the sum of these, as `add` does, unless they cannot be separated from waiting for other ranks. The
+        microbatch is then trained."""
         unclear = any(work.unclear for work in works) and several_ranks()
         self._add(microbatch, unclear, Stretches(whole=works, forward=forward, communication=_communication(works)))
+        self._note_trained(microbatch)
 
     def check_pass(self, part: Pass, microbatch: Microbatch) -> None:
         """Raises ValueError for a backward pass without a forward pass."""

@@ -1,0 +1,70 @@
+"""Which of a loader's microbatches are trained. The rule is the extension's (trainer_adapter/trained_steps.h)."""
+
+from typing import Optional, Tuple
+
+from isocost import _isocost
+from isocost.connection.connection import Connection
+from isocost.connection.state import State
+from isocost.microbatches.microbatch import Microbatch
+
+_REMEDY = ("measure each microbatch's work (`with loader.timed(microbatch):`), or name the last one that is trained: "
+           "state_dict(after=microbatch)")
+
+
+class Trained:
+    """What the loop has said that it trained, and the state of the job that follows. Tells the node, too.
+
+    Attributes:
+        whole_steps: whether the iteration hands out steps, which are acknowledged as a whole.
+    """
+
+    def __init__(self, connection: Connection):
+        self.whole_steps = False
+        self._connection = connection
+        self.restart(State(0, 0, 0))
+
+    def restart(self, start: State) -> None:
+        """Forgets what was handed out: `start` is the first step that is not trained."""
+        self._steps = _isocost.TrainedSteps(start.epoch, start.step, start.cost_model_state)
+
+    def hand_out(self, microbatch: Microbatch) -> None:
+        """Records that the loop was given a microbatch."""
+        self._steps.hand_out(_place(microbatch), microbatch.cost_model_state)
+
+    def end_epoch(self, epoch: int) -> None:
+        """Records that the loop was told the end of an epoch."""
+        self._steps.end_epoch(epoch)
+
+    def note(self, microbatch: Microbatch) -> None:
+        """Records that a microbatch and all before it are trained. Raises ValueError for one that was not handed out
+        since the iterations began anew."""
+        self._steps.train(_place(microbatch))
+        if microbatch.last_of_step or not self.whole_steps:
+            self._connection.send_trained(microbatch)
+
+    def note_measured(self, microbatch: Microbatch) -> None:
+        """Does what `note` does for one whose work was measured. One of an iteration that was left says nothing of the
+        one under way."""
+        try:
+            self.note(microbatch)
+        except ValueError:
+            return
+
+    def state(self, after: Optional[Microbatch]) -> State:
+        """Returns the first step that is not trained, or that follows `after`, which is then trained. Raises ValueError
+        where the loop has not said what it trained, and for an `after` that was not handed out."""
+        try:
+            if after is None:
+                found = self._steps.state()
+            else:
+                found = self._steps.state_after(_place(after))
+                self.note(after)
+        except ValueError as error:
+            remedy = f". Remedy: {_REMEDY}" if after is None else ""
+            raise ValueError(f"state_dict: {error}{remedy}") from None
+        epoch, step, cost_model_state = found
+        return State(self._connection.start.cursor, epoch, step, cost_model_state)
+
+
+def _place(microbatch: Microbatch) -> Tuple[int, int, int, bool, bool]:
+    return (microbatch.epoch, microbatch.step, microbatch.index, microbatch.last_of_step, microbatch.last_of_epoch)
