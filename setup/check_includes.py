@@ -97,7 +97,8 @@ PYTHON_ROOMS = {
     "isocost.tokens": COMMON,
     "isocost.layout": COMMON | {"isocost.rendezvous"},
     "isocost.options": COMMON | {"isocost.rendezvous", "isocost.layout"},
-    "isocost.loop": COMMON | {"isocost.microbatches", "isocost.connection", "isocost.timing"},
+    "isocost.loop": COMMON | {"isocost.microbatches", "isocost.rendezvous", "isocost.connection",
+                             "isocost.timing"},
 }
 PYTHON_ROOMS["isocost"] = set(PYTHON_ROOMS)
 PYTHON_ROOMS["isocost.integrations"] = set(PYTHON_ROOMS)  # which nothing else imports

@@ -17,6 +17,7 @@ from isocost.opening import LoaderArguments, PathLike, open_loader
 from isocost.options import arguments
 from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
+from isocost.rendezvous.rank_check import RankCheck
 from isocost.rendezvous.rank_sums import sum_over_ranks
 from isocost.timing.recorder import Pass, Recorder, Timed, module_timers
 from isocost.timing.timers import ModuleTimers
@@ -51,7 +52,9 @@ class DataLoader:
             "ipc://PATH".
 
         rank, world_size: data-parallel rank and number of ranks. Default: those of the initialised process group, else
-            torchrun's environment, else one process.
+            of torchrun (RANK, WORLD_SIZE), of a step of srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS), or of Open MPI
+            (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE), else one process. If a process group is initialised later,
+            the first microbatch after that is ValueError where its numbers differ.
         topology: which ranks receive different microbatches, in one of four forms. The first two give rank and
             world_size themselves.
             - A torch DeviceMesh with named dimensions. Ranks that differ along dp, ddp, fsdp, data, dp_replicate or
@@ -189,7 +192,8 @@ class DataLoader:
         trained = Trained(opened.connection)
         self._recorder = Recorder(self.chunks, opened.connection.send_report, trained.note_measured,
                                   shared=opened.replica_group is not None)
-        self._loop = TrainingLoop(opened.connection, trained, self._recorder, opened.endless, opened.reprofile)
+        ranks = RankCheck(opened.topology.process, opened.topology.source)
+        self._loop = TrainingLoop(opened.connection, trained, self._recorder, ranks, opened.endless, opened.reprofile)
 
     def __reduce__(self) -> Any:
         raise TypeError("an isocost.DataLoader cannot be pickled or copied: make it in the process that uses it; its "

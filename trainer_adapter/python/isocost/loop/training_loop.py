@@ -10,6 +10,7 @@ from isocost.connection.state import State
 from isocost.loop.iteration import Iteration, Progress
 from isocost.loop.trained import Trained
 from isocost.microbatches.microbatch import Microbatch
+from isocost.rendezvous.rank_check import RankCheck
 from isocost.timing.recorder import Recorder
 
 _LOG = logging.getLogger("isocost")
@@ -26,13 +27,14 @@ class TrainingLoop:
         waited_s: seconds that the loop was blocked.
     """
 
-    def __init__(self, connection: Connection, trained: Trained, recorder: Recorder, endless: bool,
+    def __init__(self, connection: Connection, trained: Trained, recorder: Recorder, ranks: RankCheck, endless: bool,
                  reprofile: Optional[Reprofile]):
         self.trained = trained
         self.microbatches = 0
         self.waited_s = 0.0
         self._connection = connection
         self._recorder = recorder
+        self._ranks = ranks
         self._endless = endless
         self._reprofile = reprofile
         self._next = State(0, 0, 0)  # The step that is handed out next; the cursor is the connection's.
@@ -113,6 +115,7 @@ class TrainingLoop:
                 return step
 
     def _receive(self, iteration: Iteration, whole_step: bool = False) -> Tuple[Microbatch, Any]:
+        self._ranks.check()
         self._recorder.advance()
         while True:
             microbatch, item = self._connection.receive(whole_step)

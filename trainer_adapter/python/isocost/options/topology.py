@@ -19,12 +19,14 @@ class ResolvedTopology(NamedTuple):
         data_group: the process group whose members make the loader together; None: all processes.
         replica_group: the process group whose members receive the same microbatches; None: this process alone.
         place: the place in the layout; None: that of the rank.
+        source: what has said rank and number, where a process group may yet say otherwise; else "".
     """
 
     process: rendezvous.Process
     data_group: Optional[Any]
     replica_group: Optional[Any]
     place: Optional[Place]
+    source: str = ""
 
 
 def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_layout: bool) -> ResolvedTopology:
@@ -47,7 +49,8 @@ def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_l
     data_group = None if place is not None else first
     if data_group is not None:
         _refuse_numbers("a data group", rank, world_size)
-    return ResolvedTopology(rendezvous.this_process(rank, world_size, data_group), data_group, replica_group, place)
+    process, source = rendezvous.this_process(rank, world_size, data_group)
+    return ResolvedTopology(process, data_group, replica_group, place, source if place is None else "")
 
 
 def _parts(topology: Any) -> Tuple[Any, Any]:

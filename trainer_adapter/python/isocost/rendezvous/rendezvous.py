@@ -1,12 +1,13 @@
-"""Finds this process's rank, and the endpoint of the job's node, from torchrun's environment or the initialised process
-group, so that nothing needs to be configured."""
+"""Finds this process's rank, and the endpoint of the job's node, from the initialised process group or a launcher's
+environment, so that nothing needs to be configured."""
 
 import collections
 import datetime
 import json
 import os
-from typing import Any, Callable, Counter, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Counter, Dict, Mapping, NamedTuple, Optional, Tuple
 
+from isocost.rendezvous.launcher import launched
 from isocost.rendezvous.store_wait import came
 
 
@@ -28,13 +29,15 @@ class Node(NamedTuple):
     settings: Dict[str, str]
 
 
-def this_process(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Process:
+def this_process(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Tuple[Process, str]:
     """Returns the given numbers, else those of the process group (the default group where it is initialised), else
-    torchrun's RANK and WORLD_SIZE, else a single process. Raises ValueError for invalid numbers."""
+    those of the launcher, else a single process; and what has said so, where a process group may yet say otherwise,
+    else "". Raises ValueError for invalid numbers."""
     if (rank is None) != (world_size is None):
         raise ValueError("rank and world_size belong together: give both or neither")
+    source = ""
     if rank is None or world_size is None:
-        rank, world_size = _found(group)
+        rank, world_size, source = _found(group)
     for name, number in (("rank", rank), ("world_size", world_size)):
         if isinstance(number, bool) or not hasattr(number, "__index__"):
             raise ValueError(f"{name} = {number!r}: must be a whole number")
@@ -42,14 +45,15 @@ def this_process(rank: Optional[int], world_size: Optional[int], group: Any = No
         raise ValueError(f"world_size = {world_size}: must be at least 1")
     if not 0 <= rank < world_size:
         raise ValueError(f"rank = {rank}: must be from 0 to world_size - 1 = {world_size - 1}")
-    return Process(int(rank), int(world_size))
+    return Process(int(rank), int(world_size)), source
 
 
-def _found(group: Any) -> Process:
+def _found(group: Any) -> Tuple[int, int, str]:
     distributed = torch_distributed()
     if distributed is not None and distributed.is_initialized():
-        return Process(distributed.get_rank(group), distributed.get_world_size(group))
-    return Process(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+        return distributed.get_rank(group), distributed.get_world_size(group), ""
+    found = launched()
+    return (0, 1, "no launcher had said otherwise") if found is None else found
 
 
 def torch_distributed() -> Any:
@@ -130,7 +134,8 @@ class EndpointExchange:
             return distributed.distributed_c10d._get_default_store()  # noqa: SLF001 (torch has no public way)
         if "MASTER_ADDR" not in os.environ or "MASTER_PORT" not in os.environ:
             raise RuntimeError("several ranks without a process group: start them with torchrun, call "
-                               "torch.distributed.init_process_group first, or set MASTER_ADDR and MASTER_PORT")
+                               "torch.distributed.init_process_group first, or set MASTER_ADDR and MASTER_PORT, as "
+                               "under srun and mpirun; or run `isocost serve` and give its endpoint")
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         # torchrun's agent runs the store at MASTER_PORT; without one that port is left to
         # init_process_group.
