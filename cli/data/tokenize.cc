@@ -19,6 +19,7 @@ struct TokenizeArguments {
   std::optional<std::string> ignore_parts;
   std::optional<std::string> weight_key;
   std::optional<int> workers;
+  bool force = false;
   bool json = false;
 
   void add_to(CLI::App& command);
@@ -38,6 +39,7 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   add("--ignore-parts", arguments.ignore_parts);
   add("--weight-key", arguments.weight_key);
   if (arguments.workers) add("--workers", std::to_string(*arguments.workers));
+  if (arguments.force) words.emplace_back("--force");
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", arguments.data});
   return run_python({"isocost tokenize", "isocost.tokenize", "tokenizers jinja2"}, words);
@@ -51,13 +53,16 @@ void TokenizeArguments::add_to(CLI::App& command) {
       ->type_name("DIR")
       ->required();
   command
-      .add_option("--labels", labels,
-                  "What the model learns to write: the assistant's turns, its last turn, or all "
-                  "[assistant]")
+      .add_option(
+          "--labels", labels,
+          "What the model learns to write: the assistant's turns, its last turn, or all [as "
+          "the tokens that there are, else assistant]")
       ->check(CLI::IsMember({"assistant", "last", "all"}));
   command
-      .add_option("--caption-template", caption_template,
-                  "The user's turn before a caption; <media> stands for the media [<media>]")
+      .add_option(
+          "--caption-template", caption_template,
+          "The user's turn before a caption; <media> stands for the media [as the tokens that "
+          "there are, else <media>]")
       ->type_name("TEXT");
   command
       .add_option("--index-dir", index_dir,
@@ -75,6 +80,9 @@ void TokenizeArguments::add_to(CLI::App& command) {
       ->type_name("KEY");
   command.add_option("--workers", workers, "Number of processes [one for each core]")
       ->check(number_range(1, 1024));
+  command.add_flag("--force", force,
+                   "Make current tokens anew that were made with other --labels or "
+                   "--caption-template");
   command.add_flag("--json", json, "Print the summary as JSON");
 }
 

@@ -57,6 +57,10 @@ class IndexedTokenPass final : public TokenPass {
   }
   std::uint64_t tokenized(std::size_t shard) const override;
   std::string why_stale(std::size_t shard) const override;
+  std::optional<std::string> recorded_options(std::size_t shard) const override {
+    const auto file = TokenFile::map(file_of(shard));
+    return file ? std::optional((*file)->identity().tokenizer.options) : std::nullopt;
+  }
   const std::string& unread() const override { return unread_; }
   const fs::path& directory() const override { return directory_; }
   Result<std::vector<SampleText>> texts(std::size_t shard) const override;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,9 @@ class TokenPass {
   /// Returns why the tokens that the shard has are not usable, as a phrase that follows "its tokens
   /// ...", with the options that they were made with. Empty: they are usable, or there are none.
   virtual std::string why_stale(std::size_t shard) const = 0;
+  /// Returns the options (TokenizerIdentity) that the tokens it has were made with, of this model
+  /// or another, current or not; nothing where it has none that can be read.
+  virtual std::optional<std::string> recorded_options(std::size_t shard) const = 0;
   /// Returns a sentence on what no model sees of the data set; empty: it sees everything.
   virtual const std::string& unread() const = 0;
   /// Returns the directory of the files.

@@ -40,6 +40,9 @@ def error_of(case):
     kinds = [part["type"] for content in contents if isinstance(content, list) for part in content]
     if "roles" in case:
         assert [message["role"] for message in found.messages] == case["roles"], found.messages
+    if "weights" in case:
+        weights = found.weights or [1.0] * sum(message["role"] == "assistant" for message in found.messages)
+        assert weights == case["weights"], weights
     assert [kind for kind in kinds if kind in MEDIA] == [modality for modality, _file in case.get("media", [])], kinds
     return None
 
@@ -108,6 +111,12 @@ class WrittenRecords(unittest.TestCase):
         self.assertEqual([each.messages for each in found],
                          [[*self.ROUND, {"role": "user", "content": "a\nx"}, self.ROUND[1]],
                           [{"role": "system", "content": "s"}, *self.ROUND], self.ROUND, self.ROUND, self.ROUND])
+
+    def test_a_prompt_that_weighs_its_turns_keeps_its_weights(self):
+        for weight in ({"loss": True}, {"train": 1}, {"loss_weight": 1.0}, {"weight": 1}):
+            turns = {"prompt": [self.ROUND[0], {**self.ROUND[1], **weight}, self.ROUND[0]], "completion": [self.ROUND[1]]}
+            found, = self.read_back(turns)
+            self.assertEqual(found.weights, [], weight)
 
     def test_the_completion_alone_is_learnt(self):
         turns = {"prompt": [*self.ROUND, self.ROUND[0]], "completion": [self.ROUND[1]]}
@@ -263,6 +272,54 @@ class Forms(unittest.TestCase):
                                          {"type": "text", "text": " What is it?"}]},
             {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])
         self.assertEqual(read(None, [], ["text"]).messages[0], {"role": "user", "content": ""})
+
+    def test_parts_keep_what_a_template_may_read(self):
+        found = read(openai([{"type": "image_url", "image_url": {"url": "a"}, "text": None, "max_pixels": 784}], "c"),
+                     ["image"])
+        self.assertEqual(found.messages[0]["content"], [{"type": "image", "url": "a", "max_pixels": 784}])
+
+    def test_thoughts_in_parts_have_one_form(self):
+        answer = {"type": "text", "text": "b"}
+        for part in ({"type": "thinking", "thinking": "hm"}, {"type": "thinking", "text": "hm", "thinking": None},
+                     {"type": "thinking", "thinking": [{"type": "text", "text": "h"}, {"type": "text", "text": "m"}]}):
+            found = read(openai("a", [part, answer]))
+            self.assertEqual(found.messages[1]["content"], [{"type": "thinking", "thinking": "hm"}, answer])
+
+    def test_arguments_of_calls_are_objects(self):
+        def arguments(given, **more):
+            call = {"id": None, "type": "function", "function": {"name": "f", "arguments": given, **more}}
+            found = read({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [call]}]})
+            (read_call,) = found.messages[1]["tool_calls"]
+            self.assertNotIn("id", read_call)
+            return read_call["function"]["arguments"]
+
+        for given, wanted in (('{"a": {"b": null}, "c": [1]}', {"a": {"b": None}, "c": [1]}), ("", {}),
+                              ({"a": 1, "b": None, "c": {"d": None, "e": [None]}}, {"a": 1, "c": {"e": [None]}}),
+                              # What is no object stays as it is.
+                              ("print(1)", "print(1)"), ("[1]", "[1]"), ([1], [1])):
+            self.assertEqual(arguments(given), wanted)
+        shared = {"name": "f", "arguments": {"a": None}}
+        document = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [shared]}]}
+        self.assertEqual(read(document).messages[1]["tool_calls"], [{"name": "f", "arguments": {}}])
+        text = json.dumps({"name": "f", "arguments": json.dumps({"a": 1})})
+        found = read(llava(("human", "a"), ("function_call", text), ("observation", "7"), ("gpt", "b")))
+        self.assertEqual(found.messages[1]["tool_calls"][0]["function"]["arguments"], {"a": 1})
+
+    def test_deep_calls_are_an_error(self):
+        deep = '[' * 400 + ']' * 400
+        text = ('{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": '
+                '[{"name": "f", "arguments": {"a": ' + '{"a":' * 600 + deep + '}' * 600 + '}}]}]}')
+        with self.assertRaisesRegex(ValueError, "nested too deeply"):
+            conversation("key", text.encode(), [], [], OPTIONS)
+
+    def test_a_switch_of_another_turn_has_no_effect_and_is_told(self):
+        turns = [{"role": "user", "content": "a", "train": True}, {**ANSWER, "train": True}]
+        self.assertEqual((read({"messages": turns}).weights, read({"messages": turns}).without_effect),
+                         ([], [("user", "train")]))
+        everything = read({"messages": turns}, options=OPTIONS._replace(labels="all"))
+        self.assertEqual(everything.without_effect, [])
+        turns[0]["train"] = False
+        self.assertEqual(read({"messages": turns}).without_effect, [])
 
     def test_weights_of_turns(self):
         turns = [{"role": "user", "content": "a", "weight": 0}, {**ANSWER, "weight": 0.1}, {**ANSWER, "weight": None},

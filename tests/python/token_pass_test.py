@@ -23,6 +23,7 @@ HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
 if HAS_NEEDED:
     import model_directories as models
     from isocost.tokens.model_tokenizer import ModelTokenizer
+    from isocost.tokens.recorded_options import TokenOptions, read_options
     from isocost.tokens.token_pass import make_missing
     from isocost.tokens.workers import Settings
 
@@ -89,8 +90,8 @@ class TokenPass(unittest.TestCase):
 
     def opened(self, **options):
         tokenizer = ModelTokenizer(self.model, **options)
-        settings = Settings(str(self.data), str(self.index), str(self.model), tokenizer.options.labels,
-                            tokenizer.options.caption_template)
+        settings = Settings(str(self.data), str(self.index), str(self.model),
+                            TokenOptions(tokenizer.options.labels, tokenizer.options.caption_template))
         return settings.open()
 
     def test_each_shard_is_tokenized_once(self):
@@ -100,7 +101,7 @@ class TokenPass(unittest.TestCase):
         self.assertEqual(sorted(found["reasons"]), [
             f"{shard}.tar/d: the conversation has 0 image placeholders, and the sample has 1 image part"
             for shard in range(SHARDS)])
-        self.assertEqual([shard[1:] for shard in self.opened().shards], [(4, True, True, "")] * SHARDS)
+        self.assertEqual([shard[1:] for shard in self.opened().shards], [(4, True, True, "", "")] * SHARDS)
         again = self.tokenize("--json")
         self.assertEqual((again["shards"], again["tokenized_shards"], again["samples"]), (SHARDS, 0, 0))
         write_shard(self.data / "1.tar", {"new": {"json": turns("a", "b")}})
@@ -123,13 +124,18 @@ class TokenPass(unittest.TestCase):
 
     def test_other_options_make_other_tokens(self):
         first = self.tokenize("--json")
-        other = self.tokenize("--json", "--labels", "all", "--caption-template", "<media>What?")
+        options = ("--json", "--labels", "all", "--caption-template", "<media>What?")
+        self.assertIn("the tokens of 0.tar were made with the default options, and now --labels all --caption-template "
+                      "'<media>What?' would be used", self.tokenize(*options, status=1))
+        other = self.tokenize(*options, "--force")
         self.assertEqual(other["tokenized_shards"], SHARDS)
+        for again in (options, options[:3], ("--json",)):
+            self.assertEqual(self.tokenize(*again)["fingerprint"], other["fingerprint"])
         self.assertNotEqual(first["fingerprint"], other["fingerprint"])
         self.assertGreater(other["label_tokens"], first["label_tokens"])
 
     def settings(self, model):
-        return Settings(str(self.data), str(self.index), str(model), "assistant", "<media>")
+        return Settings(str(self.data), str(self.index), str(model))
 
     def changed_model(self, **values):
         """A model of its own, whose config.json has these values."""
@@ -153,7 +159,7 @@ class TokenPass(unittest.TestCase):
             f"WARNING:isocost:{self.data}: the tokens of {SHARDS} of {SHARDS} shards were made with other placeholders "
             f"of media or another model_type in config.json; they are made anew for {other}, with the default options"])
         shards = self.settings(other).open().shards
-        self.assertEqual([shard[2:] for shard in shards], [(True, True, "")] * SHARDS)
+        self.assertEqual([shard[2:] for shard in shards], [(True, True, "", "")] * SHARDS)
         stale = self.settings(model).open().shards
         self.assertEqual({shard[2:4] for shard in stale}, {(False, False)})
 
@@ -171,8 +177,12 @@ class TokenPass(unittest.TestCase):
         with self.assertLogs("isocost", "WARNING") as logged:
             make_missing(self.settings(model), 1)
         self.assertEqual(len(logged.output), 1)
-        self.assertIn("were made with another chat template, and with --labels last; they are made anew",
-                      logged.output[0])
+        self.assertIn("were made with another chat template, and with --labels last; they are made anew for "
+                      f"{model}, with --labels last", logged.output[0])
+        self.assertEqual({shard[2:] for shard in self.opened(labels="last").shards}, {(False, False, "were made with "
+                         "another chat template, and with --labels last", "--labels last")})
+        settings = self.settings(model)._replace(options=TokenOptions("last"))
+        self.assertEqual({shard[2:] for shard in settings.open().shards}, {(True, True, "", "--labels last")})
         (file,) = self.index.glob("*/0.tar.tokens")
         file.write_bytes(file.read_bytes()[:8] + b"\3" + file.read_bytes()[9:])
         with self.assertLogs("isocost", "WARNING") as logged:
@@ -180,6 +190,49 @@ class TokenPass(unittest.TestCase):
         self.assertIn(f"the tokens of 1 of {SHARDS} shards cannot be read: of version 3", logged.output[0])
         with silent(self):
             make_missing(self.settings(model), 1)
+
+    def test_options_stay_for_new_shards_and_other_models(self):
+        self.tokenize("--labels", "last")
+        write_shard(self.data / "new.tar", samples_of(7))
+        with silent(self):
+            make_missing(self.settings(self.model), 1)
+        self.assertEqual({shard[2:] for shard in self.opened(labels="last").shards}, {(True, True, "", "--labels last")})
+        model = self.changed_model(vocab_size=7000)
+        with open(model / "chat_template.jinja", "a", encoding="utf-8") as template:
+            template.write("{# changed #}")
+        self.tokenize(model=model)
+        self.assertEqual([shard[5] for shard in self.settings(model).open().shards], ["--labels last"] * (SHARDS + 1))
+
+    def test_tokens_of_several_options_are_refused_until_one_is_chosen(self):
+        self.tokenize("--labels", "last")
+        (kept,) = self.index.glob("*/0.tar.tokens")
+        content = kept.read_bytes()
+        self.tokenize("--labels", "all", "--force")
+        kept.write_bytes(content)
+        both = "the tokens of 0.tar were made with --labels last, and those of 1.tar with --labels all: choose with"
+        self.assertIn(both, self.tokenize(status=1))
+        with self.assertRaisesRegex(ValueError, both):
+            make_missing(self.settings(self.model), 1)
+        self.assertEqual(self.tokenize("--json", "--labels", "all", "--force")["tokenized_shards"], 1)
+
+    def test_keys_of_turns_that_no_model_sees_are_named_once(self):
+        given = json.loads(turns("a", "b"))
+        given["messages"][0]["train"] = True
+        given["messages"][1]["thought"] = "hm"
+        for shard in range(SHARDS):
+            write_shard(self.data / f"{shard}.tar", {"a": {"json": json.dumps(given).encode()}})
+        wanted = (f"{self.data}: no model sees 'thought' in turns of the assistant of 3 samples, 'train' in turns of the "
+                  "user of 3 samples; docs/models.md says what is read")
+        run = subprocess.run(self.command("--json", "--workers", "2"), capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(run.stderr, f"python3 -m isocost.tokenize: {wanted}\n")
+        self.assertEqual(json.loads(run.stdout)["unread_keys"], [
+            {"key": "thought", "in": "assistant", "samples": 3}, {"key": "train", "in": "user", "samples": 3}])
+        with silent(self):
+            make_missing(self.settings(self.model), 1)
+        shutil.rmtree(self.index)
+        with self.assertLogs("isocost", "WARNING") as logged:
+            make_missing(self.settings(self.model), 1)
+        self.assertEqual(logged.output, [f"WARNING:isocost:{wanted}"])
 
     def test_a_directory_that_no_loader_could_use_is_refused_before_anything_is_read(self):
         without = self.changed_model()
@@ -206,10 +259,15 @@ class TokenPass(unittest.TestCase):
         write_shard(self.data / "0.tar", samples_of(0))
         self.assertEqual(self.tokenize("--json")["bad_samples"], 1)
 
-    def test_chosen_options_are_readable(self):
-        chosen = self.settings(self.model)._replace(labels="last", caption_template="<media>\nWas für\x7f?").chosen()
-        self.assertEqual(chosen, r"--labels last --caption-template '<media>\nWas für\x7f?'")
-        self.assertEqual(self.settings(self.model).chosen(), "")
+    def test_options_are_written_as_on_a_command_line(self):
+        given = TokenOptions("last", "<media>\nWas für\x7f?")
+        self.assertEqual(given.written(), r"--labels last --caption-template '<media>\nWas für\x7f?'")
+        self.assertEqual(TokenOptions().written(), "")
+        for each in (given, TokenOptions("all", "<media>"), TokenOptions("assistant", "--labels last<media>'\""),
+                     TokenOptions("assistant", "<media>")):
+            self.assertEqual(read_options(each.written()), each)
+        with self.assertRaisesRegex(ValueError, "made with '--other 1', which this version"):
+            read_options("--other 1")
 
     def test_the_summary_for_people(self):
         lines = self.tokenize().splitlines()

@@ -50,6 +50,11 @@ PARTS_ALONE = ("{% for m in messages %}{{ m.role.upper() + ': ' }}"
                "{% for p in m.content | selectattr('type', 'equalto', 'image') %}<|image_pad|>\n{% endfor %}"
                "{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text + ' ' }}{% endfor %}"
                "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}")
+# Writes thoughts that are parts of the content.
+THINKING_PARTS = ("{% for m in messages %}<|im_start|>{{ m.role + '\n' }}{% if m.content is string %}{{ m.content }}"
+                  "{% else %}{% for p in m.content %}{{ '[' ~ p.thinking ~ ']' if p.type == 'thinking' else p.text }}"
+                  "{% endfor %}{% endif %}<|im_end|>{{ '\n' }}{% endfor %}{% if add_generation_prompt %}"
+                  "{{ '<|im_start|>assistant\n' }}{% endif %}")
 # Writes thoughts for the last turn alone, as reasoning models do, and no part of them in the generation prompt.
 THINKING = ("{% for m in messages %}<|im_start|>{{ m.role + '\n' }}{% if loop.last and m.role == 'assistant' %}<think>"
             "\n\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -423,6 +428,14 @@ class Labels(DirectoryTest):
             tokenizer = ModelTokenizer(self.make())
             tokenizer.encode([self.conversation(tokenizer, silent)])
 
+    def test_switches_of_turns_are_weights(self):
+        tokenizer = ModelTokenizer(self.make())
+        for off, on in (({"loss": False}, {"loss": True}), ({"train": False}, {"train": True}),
+                        ({"loss_weight": 0}, {"loss_weight": 1.0}), ({"weight": 0}, {})):
+            messages = [user("a"), {**assistant("b"), **off}, user("c"), {**assistant("d"), **on}]
+            self.assertEqual(self.labelled(tokenizer, messages), ["d<|im_end|>"])
+            self.assertEqual(tokenizer.take_seen_keys().unread(), {})
+
     def test_weights_need_turns_that_can_be_told(self):
         tokenizer = ModelTokenizer(self.make("qwen2", NUMBERED), labels="all")
         messages = [user("a"), assistant("b"), user("c"), {**assistant("d"), "weight": 2}]
@@ -485,6 +498,70 @@ class Labels(DirectoryTest):
         for messages, wanted in (([user("a"), assistant("b")], ["<think>\n\n</think>\n\nb<|im_end|>"]),
                                  (two, ["b<|im_end|>", "<think>\n\n</think>\n\nd<|im_end|>"])):
             self.assertEqual(self.labelled(tokenizer, messages), wanted)
+
+    def test_thoughts_in_parts(self):
+        thought = {"type": "thinking", "thinking": "hm"}
+        answer = {"type": "text", "text": "b"}
+        beside = [user("a"), assistant("b", reasoning_content="hm")]
+        in_parts = [user("a"), assistant([thought, answer])]
+
+        def text_of(tokenizer, messages):
+            (tokens,) = tokenizer.encode([tokenizer.conversation("key", encode({"messages": messages}), [], [])])
+            return tokens.ids.tolist(), tokens.labels
+
+        reasoning = ModelTokenizer(self.make("qwen3_vl", models.reasoning_chatml()))
+        self.assertEqual(text_of(reasoning, in_parts), text_of(reasoning, beside))
+        self.assertEqual(reasoning.take_seen_keys().unread(), {})
+        call = [user("a"), assistant([thought], tool_calls=[CALL])]
+        self.assertEqual(text_of(reasoning, call),
+                         text_of(reasoning, [user("a"), {**assistant(None, tool_calls=[CALL]), "thinking": "hm"}]))
+        for bad, why in ((assistant([answer, thought]), "behind other parts"),
+                         (assistant([thought, answer], reasoning_content="no"), "keep one of them")):
+            (found,) = reasoning.encode_each([reasoning.conversation(
+                "key", encode({"messages": [user("a"), bad]}), [], [])])
+            self.assertRegex(str(found), why)
+        # A template that writes such parts gets them, wherever they stand.
+        taking = ModelTokenizer(self.make("qwen2_vl", THINKING_PARTS))
+        self.assertEqual(self.labelled_text(taking, [user("a"), assistant([answer, thought, answer])]),
+                         ["b[hm]b<|im_end|>"])
+        self.assertEqual(taking.take_seen_keys().unread(), {})
+        # One that has no thoughts leaves them out, and they are named.
+        plain = ModelTokenizer(self.make())
+        self.assertEqual(self.labelled_text(plain, in_parts), ["b<|im_end|>"])
+        self.assertEqual(text_of(plain, beside), text_of(plain, in_parts))
+        self.assertEqual(plain.take_seen_keys().unread(), {("assistant", "reasoning_content"): 3})
+
+    def labelled_text(self, tokenizer, messages):
+        given = tokenizer.conversation("key", encode({"messages": messages}), [], [])
+        tokenizer.conversation, before = (lambda *_rest: given), tokenizer.conversation
+        try:
+            return self.labelled(tokenizer, messages)
+        finally:
+            tokenizer.conversation = before
+
+    def test_keys_that_no_model_sees_are_named(self):
+        named = ("{% for m in messages %}<|im_start|>{{ m.role ~ (' ' ~ m.name if m.role == 'user' and m.name else '') "
+                 "~ '\n' }}{{ m.content if m.content is string else m.content | map(attribute='text') | join }}"
+                 "<|im_end|>{{ '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+                 "{% endif %}")
+        part = {"type": "text", "text": "b", "cache_control": 1}
+        messages = [{**user("a"), "name": "Ann", "id": 7, "empty": ""}, {**assistant([part]), "name": "Bob",
+                                                                        "thought": "hm"}]
+        tokenizer = ModelTokenizer(self.make("qwen2_vl", named))
+        for _time in range(2):
+            tokenizer.encode([self.conversation(tokenizer, messages), self.conversation(tokenizer, [
+                user("a"), {**assistant("b"), "thought": "x"}])])
+        found = tokenizer.take_seen_keys()
+        self.assertEqual(found.unread(), {("assistant", "name"): 2, ("assistant", "thought"): 4, ("user", "id"): 2,
+                                          ("text part", "cache_control"): 2})
+        self.assertEqual(str(found), "no model sees 'name' in turns of the assistant of 2 samples, 'thought' in turns of "
+                                     "the assistant of 4 samples, 'cache_control' in text parts of 2 samples, 'id' in "
+                                     "turns of the user of 2 samples; docs/models.md says what is read")
+        self.assertEqual(str(tokenizer.take_seen_keys()), "")
+        whole = named.replace("m.content if", "m | tojson if m.id else m.content if")
+        tokenizer = ModelTokenizer(self.make("qwen2_vl", whole))
+        tokenizer.encode([self.conversation(tokenizer, [{**user("a"), "id": 7, "x": 1}, assistant("b")])])
+        self.assertEqual(tokenizer.take_seen_keys().unread(), {})
 
     def test_turns_that_cannot_be_told_are_an_error(self):
         tokenizer = ModelTokenizer(self.make("qwen2", NUMBERED))

@@ -13,6 +13,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import isocost  # noqa: E402
 from audio_model_test import IN_FLOAT32, IN_FLOAT64, IN_ORDER, MISSING, RATE, sound, wav  # noqa: E402
+from isocost.tokens.recorded_options import TokenOptions
 from isocost.tokens.workers import Settings  # noqa: E402
 from support import main  # noqa: E402
 
@@ -304,7 +305,7 @@ class WhisperModel(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, message):
                 self.loader(model, **options)
         with self.assertRaisesRegex(ValueError, "labels = 'all': a transcript is no conversation"):
-            Settings(str(self.shards), "", str(model), "all", "<media>").tokenizer()
+            Settings(str(self.shards), "", str(model), TokenOptions("all")).tokenizer()
         microbatch = next(iter(self.loader(model, global_batch_size=1, microbatches=1)))
         rows, length = microbatch["labels"].shape
         for shape in ((rows, length + 1, 9), (length, 9), (length + 1, 9)):

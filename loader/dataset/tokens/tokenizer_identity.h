@@ -10,7 +10,7 @@ namespace isocost {
 
 /// Version of the rules by which text becomes tokens: a change of ids, labels or turns raises it,
 /// and tokens of other versions are stale.
-inline constexpr std::uint64_t kTokensVersion = 3;
+inline constexpr std::uint64_t kTokensVersion = 4;
 
 /// The inputs that determine the tokens of a text. All but `options` follow from a model's
 /// directory and this version of Isocost.

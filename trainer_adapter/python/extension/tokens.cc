@@ -48,16 +48,17 @@ std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string&
 }
 
 // A shard: name, number of samples, whether it has the tokens that a pass would write, whether it
-// has tokens of the model, and why the tokens that it has are not the model's (empty: they are, or
-// there are none).
-using ShardRow = std::tuple<std::string, std::uint64_t, bool, bool, std::string>;
+// has tokens of the model, why the tokens that it has are not the model's (empty: they are, or
+// there are none), and the options that these were made with (None: there are none).
+using ShardRow =
+    std::tuple<std::string, std::uint64_t, bool, bool, std::string, std::optional<std::string>>;
 
 std::vector<ShardRow> shards_of(const TokenPass& pass) {
   std::vector<ShardRow> shards;
   shards.reserve(pass.shards());
   for (std::size_t i = 0; i < pass.shards(); ++i) {
     shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i), pass.is_usable(i),
-                        pass.why_stale(i));
+                        pass.why_stale(i), pass.recorded_options(i));
   }
   return shards;
 }

@@ -18,7 +18,7 @@ from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_settings import NodeSettings
 from isocost.options.topology import ResolvedTopology, resolve
 from isocost.rendezvous import rendezvous
-from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
+from isocost.tokens.recorded_options import TokenOptions
 
 _LOG = logging.getLogger("isocost")
 _noted_padding: Set[str] = set()  # Directories of models.
@@ -264,6 +264,6 @@ def _make_missing_tokens(data: str, settings: NodeSettings) -> None:
     from isocost.tokens.token_pass import make_missing
     from isocost.tokens.workers import Settings
 
-    make_missing(Settings(data, settings.value("index_dir"), settings.value("model"), DEFAULT_LABELS, MEDIA_MARK,
+    make_missing(Settings(data, settings.value("index_dir"), settings.value("model"), TokenOptions(),
                           settings.value("ignore_parts"), settings.value("weight_key", "weight")),
                  int(settings.value("workers", "0")) or len(os.sched_getaffinity(0)))

@@ -106,6 +106,7 @@ std::optional<Modality> modality_of_type(std::string_view type) {
 Error unknown_type(std::string_view type) {
   std::string known = "text";
   for (const PartType& each : kPartTypes) known.append(", ").append(each.name);
+  known.append(", thinking");
   return corrupt_record("a content part has the type " + std::string(type) + ", which is none of " +
                         known);
 }
@@ -291,7 +292,7 @@ Status Conversation::add_turn(Json& turn) {
   }
   by_assistant_ = role->name == "assistant";
   result_.has_assistant = result_.has_assistant || by_assistant_;
-  ISOCOST_TRY(check_weight(turn));
+  ISOCOST_TRY(check_weights(turn));
   ISOCOST_ASSIGN(const bool has_calls, check_calls(turn));
   Json* content = json_member(turn, "value");
   if (content == nullptr) content = json_member(turn, "content");
@@ -336,6 +337,12 @@ Status Conversation::add_part(Json& part) {
     if (type.empty()) return corrupt_record(R"(a content part without "type")");
   }
   if (const auto modality = modality_of_type(type)) return add_medium(part, type, *modality);
+  if (type == "thinking") {
+    if (by_assistant_) return check_thoughts(part);
+    return corrupt_record(
+        "a content part of the type 'thinking' in a turn that is not the assistant's: only the "
+        "assistant's thoughts are read");
+  }
   if (type != "text" && type != "input_text" && type != "output_text") {
     return unknown_type(in_quotes(type));
   }

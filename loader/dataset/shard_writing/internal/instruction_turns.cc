@@ -207,7 +207,7 @@ Status Turns::add_question() {
                           ? turn_role(speaker->get_ref<const std::string&>())
                           : std::nullopt;
     const bool is_answer = role && role->name == "assistant";
-    if (is_answer && json_member(turn, "weight") == nullptr) turn["weight"] = 0;
+    if (is_answer && !has_weight(turn)) turn["weight"] = 0;
     turns_.push_back(std::move(turn));
   }
   return {};

@@ -3,6 +3,7 @@
 #include "loader/dataset/shard_writing/internal/turn_members.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -35,6 +36,44 @@ bool names_function(const Json& call) {
   if (!function->is_object()) return false;
   const Json* name = json_member(*function, "name");
   return name != nullptr && name->is_string();
+}
+
+// A member that weighs the loss of its turn, in the order of the tokenizer's table.
+struct WeightKey {
+  std::string_view name;
+  bool is_switch = false;  // true or false, and no number
+};
+
+constexpr std::array kWeights = {WeightKey{"weight"}, WeightKey{"loss_weight"},
+                                 WeightKey{"loss", true}, WeightKey{"train", true}};
+
+std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+
+Result<float> number_weight(std::string_view key, const Json& given) {
+  if (!given.is_number()) {
+    return corrupt_record(quoted(key) + " is " + std::string(json_kind(given)) + ", and no number");
+  }
+  const auto value = static_cast<float>(given.get<double>());
+  if (std::isfinite(value) && value >= 0) return value;
+  return corrupt_record(quoted(key) + " is " + json_text(given) +
+                        ": it must be a finite number of at least 0");
+}
+
+Result<float> switch_weight(std::string_view key, const Json& given) {
+  if (given.is_boolean()) return given.get<bool>() ? 1.0F : 0.0F;
+  // Another number may be a loss that somebody measured.
+  if (given.is_number() && (given == 0 || given == 1)) return given == 1 ? 1.0F : 0.0F;
+  return corrupt_record(quoted(key) + " is " + std::string(json_kind(given)) +
+                        ", and neither true nor false");
+}
+
+// Returns whether a value is a list of {"text": "..."}, as Mistral's thinking parts hold.
+bool is_list_of_texts(const Json& value) {
+  return value.is_array() && std::ranges::all_of(value, [](const Json& each) {
+           if (!each.is_object()) return false;
+           const Json* text = json_member(each, "text");
+           return text != nullptr && text->is_string();
+         });
 }
 
 // Returns whether a value is one that Python counts as absent.
@@ -85,16 +124,39 @@ Result<bool> check_calls(const Json& turn) {
   return true;
 }
 
-Status check_weight(const Json& turn) {
-  const Json* weight = json_member(turn, "weight");
-  if (weight == nullptr) return {};
-  if (!weight->is_number()) {
-    return corrupt_record("'weight' is " + std::string(json_kind(*weight)) + ", and no number");
+bool has_weight(const Json& turn) {
+  return std::ranges::any_of(
+      kWeights, [&](const WeightKey& key) { return json_member(turn, key.name) != nullptr; });
+}
+
+Status check_weights(const Json& turn) {
+  const WeightKey* first = nullptr;
+  float weight = 1;
+  for (const WeightKey& key : kWeights) {
+    const Json* given = json_member(turn, key.name);
+    if (given == nullptr) continue;
+    ISOCOST_ASSIGN(const float found, key.is_switch ? switch_weight(key.name, *given)
+                                                    : number_weight(key.name, *given));
+    if (first != nullptr && found != weight) {
+      return corrupt_record(quoted(first->name) + " is " +
+                            json_text(*json_member(turn, first->name)) + " and " +
+                            quoted(key.name) + " is " + json_text(*given) +
+                            ", which are two weights: keep one of them");
+    }
+    if (first == nullptr) first = &key;
+    weight = found;
   }
-  const auto value = static_cast<float>(weight->get<double>());
-  if (std::isfinite(value) && value >= 0) return {};
-  return corrupt_record("'weight' is " + json_text(*weight) +
-                        ": it must be a finite number of at least 0");
+  return {};
+}
+
+Status check_thoughts(const Json& part) {
+  const Json* text = json_member(part, "thinking");
+  const std::string_view name = text == nullptr && json_member(part, "text") ? "text" : "thinking";
+  if (text == nullptr) text = json_member(part, "text");
+  if (text != nullptr && (text->is_string() || is_list_of_texts(*text))) return {};
+  return corrupt_record("a thinking part whose " + quoted(name) + " is " +
+                        std::string(text == nullptr ? "nothing" : json_kind(*text)) +
+                        ", and neither a string nor a list of text parts");
 }
 
 Status check_system(const Json& object, const Json& first_turn) {

@@ -22,8 +22,15 @@ bool holds_calls(const nlohmann::ordered_json& text);
 /// Checks the "tool_calls" of a turn. Returns whether it has any. Errors: kCorrupt for a value that
 /// is no list, and for a call that names no function.
 Result<bool> check_calls(const nlohmann::ordered_json& turn);
-/// Checks the "weight" of a turn. Errors: kCorrupt unless it is a finite number of at least 0.
-Status check_weight(const nlohmann::ordered_json& turn);
+/// Returns whether a turn has one of the members that weigh its loss: "weight", "loss_weight",
+/// "loss" or "train".
+bool has_weight(const nlohmann::ordered_json& turn);
+/// Checks these members. Errors: kCorrupt unless the first two are finite numbers of at least 0,
+/// the others true or false, and all that there are say the same.
+Status check_weights(const nlohmann::ordered_json& turn);
+/// Checks a part of the type "thinking". Errors: kCorrupt unless "thinking", or else "text", is a
+/// string or a list of text parts.
+Status check_thoughts(const nlohmann::ordered_json& part);
 /// Checks the "system" beside a list of turns. Errors: kCorrupt for a value that is no string, and
 /// where the first turn is another one of the system.
 Status check_system(const nlohmann::ordered_json& object, const nlohmann::ordered_json& first_turn);

@@ -4,9 +4,10 @@ import bisect
 import json
 import os
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from isocost.tokens.conversation import Conversation, Message, strings
+from isocost.tokens.unread_keys import Place, watched
 
 Span = Tuple[int, int]  # first character, and the one after the last
 
@@ -115,6 +116,10 @@ class ChatTemplate:
         variables: what the template may use beside the conversation: `bos_token`, `eos_token` and so on.
         special_tokens: the tokenizer's special tokens.
 
+    Attributes:
+        file: str, the template's file.
+        read: set of (place, key) of the keys of turns and parts that the template has read, as SeenKeys has them.
+
     Raises: ImportError without jinja2, and ValueError where the text is no template.
     """
 
@@ -129,7 +134,9 @@ class ChatTemplate:
         self._has_blocks = bool(_GENERATION.search(template.text))
         self._variables = dict(variables)
         self._special_tokens = tuple(sorted(special_tokens, key=len, reverse=True))
+        self.read: Set[Place] = set()
         self._forms: Dict[str, Tuple[bool, bool]] = {}
+        self._thinking_parts: Optional[bool] = None
         self._markers: Dict[Any, Optional[_Markers]] = {}
         self._prompt: Optional[str] = None
         self._past_prompt: Optional[str] = None
@@ -201,7 +208,7 @@ class ChatTemplate:
         return [bisect.bisect_right(ends, block) for block in range(len(spans))]
 
     def _arguments(self, messages: List[Message], tools: Optional[List[Any]], prompt: bool) -> Dict[str, Any]:
-        return {**self._variables, "messages": messages, "tools": tools, "documents": None,
+        return {**self._variables, "messages": watched(messages, self.read), "tools": tools, "documents": None,
                 "add_generation_prompt": prompt}
 
     def _error(self, error: Exception) -> ValueError:
@@ -221,6 +228,9 @@ class ChatTemplate:
         if message.get("tool_calls") and not self._writes_calls:
             raise ValueError(f"{self.file}: the template does not write calls of tools (tool_calls), so the model "
                              "would learn an empty turn: add them to the template, or write the call as content")
+        if isinstance(content, list) and any(part["type"] == "thinking" for part in content):
+            message = self._with_thoughts(message, content)
+            content = message.get("content")
         if content is None:
             return message
         if role not in self._forms:
@@ -230,10 +240,31 @@ class ChatTemplate:
             return message if strings_ or not lists else {**message, "content": [{"type": "text", "text": content}]}
         if lists or not strings_:
             return message
-        if any(part["type"] != "text" for part in content):
+        if any(part["type"] not in ("text", "thinking") for part in content):
             raise ValueError(f"{self.file}: the template takes turns of role '{role}' as text alone, and this one has "
                              "media: it is no template of a model that takes media there")
         return {**message, "content": "".join(part["text"] for part in content)}
+
+    def _with_thoughts(self, message: Message, content: List[Message]) -> Message:
+        """Returns a message with its thoughts where the template reads them: in parts, or beside the content."""
+        if self._thinking_parts is None:
+            thought = {"type": "thinking", "thinking": _PROBE}
+            self._thinking_parts = self._takes("assistant", [thought, {"type": "text", "text": "x"}])
+        if self._thinking_parts:
+            self.read.add(("assistant", "thinking"))
+            return message
+        first = next((i for i, part in enumerate(content) if part["type"] != "thinking"), len(content))
+        thoughts, rest = "".join(part["thinking"] for part in content[:first]), content[first:]
+        if any(part["type"] == "thinking" for part in rest):
+            raise ValueError(f"{self.file}: the template writes thoughts before the content alone, and a turn of the "
+                             "sample has some (parts of the type 'thinking') behind other parts: put them first")
+        if message.get("reasoning_content", thoughts) != thoughts:
+            raise ValueError("a turn has thoughts in parts of the type 'thinking', and others beside its content: keep "
+                             "one of them")
+        message = {**message, "content": rest or "", "thinking": thoughts, "reasoning_content": thoughts}
+        if not rest and message.get("tool_calls"):
+            del message["content"]
+        return message
 
     def _takes(self, role: str, content: Any) -> bool:
         """Returns whether the template writes content of this form, as text."""

@@ -35,8 +35,12 @@ _TEXT_TYPES = ("text", "input_text", "output_text")
 _UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that tell the type of a part without "type"
 # Members of a part that name a medium.
 _MEDIA_MEMBERS = (*_PART_TYPES, "path", "url", "data", "bytes", "source")
+_THINKING = "thinking"  # the type of a part that holds thoughts
 # Hugging Face's names of the assistant's reasoning before an answer; templates read the first or the second.
-_REASONING = ("reasoning_content", "thinking", "reasoning")
+REASONING = ("reasoning_content", "thinking", "reasoning")
+# Keys of a turn that weigh its loss: numbers (OpenAI's and ours, LLaMA-Factory's), and switches (ms-swift's, axolotl's).
+_WEIGHTS = ("weight", "loss_weight", "loss", "train")
+_SWITCHES = ("loss", "train")
 
 
 class ConversationOptions(NamedTuple):
@@ -65,6 +69,7 @@ class Conversation(NamedTuple):
         media: {modality: number}, for each of "image", "video" and "audio".
         videos: seconds of the sampled frames of each video, for models whose text depends on them.
         weights: weight in the loss of each of the assistant's messages, as float32 has it; empty where all are 1.
+        without_effect: (role, key) of the keys that would have a turn learned which has no labels.
     """
 
     key: str
@@ -73,6 +78,7 @@ class Conversation(NamedTuple):
     media: Dict[str, int]
     videos: Sequence[Sequence[float]] = ()
     weights: Sequence[float] = ()
+    without_effect: Sequence[Tuple[str, str]] = ()
 
 
 def check_options(options: ConversationOptions) -> None:
@@ -93,13 +99,14 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     holds the media, and an assistant turn that holds the texts. A turn has a role (`role` or `from`) and a content
     (`content` or `value`), in either list. Where no content has a typed media part, `<image>`, `<video>` and `<audio>`
     in texts stand for the sample's media, but not in `messages` of a sample without media; nothing around them is
-    removed, so a line break after `<image>` stays. Beside typed media parts they are text. `weight` in a message of the
-    assistant, a number of at least 0, scales its loss; templates do not see it.
+    removed, so a line break after `<image>` stays. Beside typed media parts they are text. `weight` or `loss_weight` in a
+    message of the assistant, a number of at least 0, scales its loss, and `loss` or `train`, true or false, is a weight
+    of 1 or 0; templates do not see these. Parts of the type `thinking` are the assistant's thoughts.
 
     Roles of other data sets are read too, with capitals or without: a `model` is the assistant, and so is a
     `function_call`, with `tool_calls` if its text is one call or a list of calls in JSON; an `observation` is a turn of
-    the tool. `system` beside the list is the text of a
-    system's turn before all others, and `tools` may be a list, or a string that holds one in JSON.
+    the tool. Arguments of a call that are a JSON object in a string become that object. `system` beside the list is the
+    text of a system's turn before all others, and `tools` may be a list, or a string that holds one in JSON.
 
     Args:
         key: the sample's key.
@@ -113,12 +120,16 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     """
     document = {} if json is None else read_document(json)
     weights: List[float] = []
+    without_effect: List[Tuple[str, str]] = []
     system = None
     # In a table with records of both forms, the other column is null.
     name = next((name for name in ("messages", "conversations") if document.get(name) is not None), None)
     if name is not None:
-        messages = _messages(document[name], name, any(modality in MEDIA for modality in media))
-        weights = _weights(document[name], messages, options.labels)
+        try:
+            messages = _messages(document[name], name, any(modality in MEDIA for modality in media))
+        except RecursionError:
+            raise ValueError("the JSON part is nested too deeply") from None
+        weights, without_effect = _weights(document[name], messages, options.labels)
         system = _system(document.get("system"), messages)
     elif "" in texts:
         raise ValueError("a text of the sample is empty: there is nothing to learn from it")
@@ -135,7 +146,8 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
         raise ValueError("the conversation has no assistant turn, so it has no labels")
     if system is not None:
         messages = [{"role": "system", "content": system}, *messages]
-    return Conversation(key, messages, tools, {modality: media.count(modality) for modality in MEDIA}, videos, weights)
+    return Conversation(key, messages, tools, {modality: media.count(modality) for modality in MEDIA}, videos, weights,
+                        without_effect)
 
 
 def read_document(json: bytes) -> Dict[str, Any]:
@@ -167,7 +179,7 @@ def _messages(given: Any, name: str, has_media: bool) -> List[Message]:
 
 
 def _message(entry: Message, turn: int) -> Message:
-    entry = {name: value for name, value in entry.items() if value is not None and name != "weight"}
+    entry = {name: value for name, value in entry.items() if value is not None and name not in _WEIGHTS}
     given, content = _either(entry, "from", "role"), _either(entry, "value", "content")
     speaker = given.lower().replace("-", "_") if isinstance(given, str) else None
     if speaker not in _SPEAKERS:
@@ -177,11 +189,14 @@ def _message(entry: Message, turn: int) -> Message:
     if calls is not None:
         message["tool_calls"] = calls
     elif content is not None:
-        message["content"] = _content(content, turn)
+        message["content"] = _content(content, message["role"], turn)
     elif not entry.get("tool_calls"):
         raise ValueError(f"turn {turn} has no content")
     _check_calls(entry.get("tool_calls"), turn)
-    return _with_reasoning({**message, **entry})
+    message = {**message, **entry}
+    if message.get("tool_calls"):
+        message["tool_calls"] = [_with_read_arguments(call) for call in message["tool_calls"]]
+    return _with_reasoning(message)
 
 
 def _either(entry: Message, name: str, other: str) -> Any:
@@ -215,6 +230,31 @@ def _check_calls(calls: Any, turn: int) -> None:
             raise ValueError(f"turn {turn}: call {number} of 'tool_calls' names no function")
 
 
+def _with_read_arguments(call: Message) -> Message:
+    """Returns a call without members that are null, whose arguments are an object where they are one in JSON.
+
+    Templates write arguments as JSON, so a string would become JSON within JSON. A table's column of arguments has
+    those of all functions, with null for those that a function lacks."""
+    call = _without_nulls(call)
+    holder = call.get("function") or call
+    arguments = holder.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            read = json_module.loads(arguments) if arguments else {}
+        except (ValueError, RecursionError):
+            return call
+        if isinstance(read, dict):
+            holder["arguments"] = read
+    return call
+
+
+def _without_nulls(value: Any) -> Any:
+    """Returns a copy of a JSON value in which no object has a member that is null."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
 def _system(given: Any, messages: List[Message]) -> Optional[str]:
     """Returns the text of the turn before all others; None where there is none."""
     if given is None or given == "":
@@ -229,32 +269,55 @@ def _system(given: Any, messages: List[Message]) -> Optional[str]:
     return None
 
 
-def _weights(given: List[Message], messages: List[Message], labels: str) -> List[float]:
-    """Returns the weights of the assistant's messages; none where all are 1."""
+def _weights(given: List[Message], messages: List[Message], labels: str) -> Tuple[List[float], List[Tuple[str, str]]]:
+    """Returns the weights of the assistant's messages, none where all are 1; and the keys that have no effect, as
+    Conversation.without_effect has them."""
     weights = []
+    without_effect = []
     for turn, (entry, message) in enumerate(zip(given, messages), 1):
-        weight = _weight(entry.get("weight"), turn)
+        key, weight = _weight(entry, turn)
         if message["role"] == "assistant":
             weights.append(weight)
         elif labels == "all" and weight != 1:
-            raise ValueError(f"turn {turn}: 'weight' is {weight:g} in a turn of the {message['role']}, and with "
-                             "--labels all only turns of the assistant can have another than 1")
-    return weights if any(weight != 1 for weight in weights) else []
+            raise ValueError(f"turn {turn}: {key!r} is {_written(entry[key])} in a turn of the {message['role']}, and "
+                             "with --labels all only turns of the assistant can have another weight than 1")
+        elif labels != "all" and key in _SWITCHES and weight:
+            without_effect.append((message["role"], key))
+    return weights if any(weight != 1 for weight in weights) else [], without_effect
 
 
-def _weight(given: Any, turn: int) -> float:
-    """Returns the weight as float32 has it; 1 where none is given."""
-    if given is None:
-        return 1.0
+def _weight(entry: Message, turn: int) -> Tuple[str, float]:
+    """Returns the weight of a turn as float32 has it, and the key that gives it; 1 where none does."""
+    found = [(key, _switch(key, entry[key], turn) if key in _SWITCHES else _number(key, entry[key], turn))
+             for key in _WEIGHTS if entry.get(key) is not None]
+    for key, weight in found[1:]:
+        if weight != found[0][1]:
+            raise ValueError(f"turn {turn}: {found[0][0]!r} is {_written(entry[found[0][0]])} and {key!r} is "
+                             f"{_written(entry[key])}, which are two weights: keep one of them")
+    return found[0] if found else ("", 1.0)
+
+
+def _number(key: str, given: Any, turn: int) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float)):
-        raise ValueError(f"turn {turn}: 'weight' is {_kind(given)}, and no number")
+        raise ValueError(f"turn {turn}: {key!r} is {_kind(given)}, and no number")
     try:
         weight = float(struct.unpack("<f", struct.pack("<f", given))[0])
     except (OverflowError, struct.error):
         weight = float("inf")
     if not 0 <= weight < float("inf"):
-        raise ValueError(f"turn {turn}: 'weight' is {given}: it must be a finite number of at least 0")
+        raise ValueError(f"turn {turn}: {key!r} is {given}: it must be a finite number of at least 0")
     return weight
+
+
+def _switch(key: str, given: Any, turn: int) -> float:
+    # A number may be a loss that somebody measured.
+    if not isinstance(given, (bool, int, float)) or given not in (0, 1):
+        raise ValueError(f"turn {turn}: {key!r} is {_kind(given)}, and neither true nor false")
+    return float(given)
+
+
+def _written(value: Any) -> str:
+    return json_module.dumps(value)
 
 
 def _caption_messages(texts: Sequence[str], media: Sequence[str], template: str) -> List[Message]:
@@ -279,12 +342,12 @@ def _turns(given: Any, name: str) -> List[Tuple[int, Message]]:
     return list(enumerate(given, 1))
 
 
-def _content(given: Any, turn: int) -> Union[str, List[Message]]:
+def _content(given: Any, role: str, turn: int) -> Union[str, List[Message]]:
     if isinstance(given, str):
         return given
     if not isinstance(given, list):
         raise ValueError(f"turn {turn}: content is {_kind(given)}, and neither a string nor a list of parts")
-    return [_part(part, turn, number) for number, part in enumerate(given, 1) if part is not None]
+    return [_part(part, role, turn, number) for number, part in enumerate(given, 1) if part is not None]
 
 
 def _names_no_medium(value: Any) -> bool:
@@ -294,7 +357,7 @@ def _names_no_medium(value: Any) -> bool:
     return value is None or value == ""
 
 
-def _part(given: Any, turn: int, number: int) -> Message:
+def _part(given: Any, role: str, turn: int, number: int) -> Message:
     """Returns the part in Hugging Face's form."""
     if isinstance(given, str):
         return _text(given)
@@ -310,18 +373,37 @@ def _part(given: Any, turn: int, number: int) -> Message:
         if not isinstance(part.get("text"), str):
             raise ValueError(f"turn {turn}, part {number}: 'text' is {_kind(part.get('text'))}, and no string")
         return {**part, "type": "text"}
+    if kind == _THINKING:
+        return _thinking_part(part, role, turn, number)
     if not isinstance(kind, str) or kind not in _PART_TYPES:
-        raise ValueError(f"turn {turn}, part {number}: type {kind!r} is none of text, {', '.join(_PART_TYPES)}")
+        raise ValueError(f"turn {turn}, part {number}: type {kind!r} is none of text, {', '.join(_PART_TYPES)}, "
+                         f"{_THINKING}")
     modality, holder = _PART_TYPES[kind]
     if not holder:
         return part
     held = part.get(holder)
-    return {"type": modality, "url": held.get("url", "") if isinstance(held, dict) else held}
+    others = {name: value for name, value in part.items() if name not in _MEDIA_MEMBERS}
+    return {**others, "type": modality, "url": held.get("url", "") if isinstance(held, dict) else held}
+
+
+def _thinking_part(part: Message, role: str, turn: int, number: int) -> Message:
+    """Returns a part that holds thoughts, with their text as "thinking"."""
+    if role != "assistant":
+        raise ValueError(f"turn {turn}, part {number}: type 'thinking' in a turn that is not the assistant's: only the "
+                         "assistant's thoughts are read")
+    name = next((name for name in (_THINKING, "text") if name in part), _THINKING)
+    text = part.pop(name, None)
+    if isinstance(text, list) and all(isinstance(each, dict) and isinstance(each.get("text"), str) for each in text):
+        text = "".join(each["text"] for each in text)  # Mistral's form
+    if not isinstance(text, str):
+        raise ValueError(f"turn {turn}, part {number}: {name!r} is {_kind(text)}, and neither a string nor a list of "
+                         "text parts")
+    return {**part, _THINKING: text}
 
 
 def _with_reasoning(message: Message) -> Message:
     """Returns the message with its reasoning under both names that templates read, as transformers 5 does."""
-    reasoning = next((message[name] for name in _REASONING if name in message), None)
+    reasoning = next((message[name] for name in REASONING if name in message), None)
     return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 

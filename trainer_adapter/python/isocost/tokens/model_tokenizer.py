@@ -21,6 +21,7 @@ from isocost.tokens.conversation import (
     conversation,
 )
 from isocost.tokens.special_tokens import HOW_TO_SAVE, check_written_tokens, special_variables
+from isocost.tokens.unread_keys import SeenKeys, keys_of
 from isocost.tokens.video_text import find_video_text, with_frames
 
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
@@ -93,6 +94,7 @@ class ModelTokenizer:
         self.options = ConversationOptions(labels, caption_template,
                                            {name: found.token for name, found in self.placeholders.items()})
         added = self._tokenizer.get_added_tokens_decoder().values()
+        self._seen = SeenKeys()
         self.template = ChatTemplate(template, variables, [token.content for token in added if token.special])
         check_written_tokens(self.template, self.placeholders, self._tokenizer)
         self.fingerprint = _fingerprint(content, template, variables, self.options, self.placeholders)
@@ -103,6 +105,11 @@ class ModelTokenizer:
                      videos: Sequence[Sequence[float]] = ()) -> Conversation:
         """Returns a sample's conversation, as tokens.conversation.conversation does with this model's options."""
         return conversation(key, json, texts, media, self.options, videos)
+
+    def take_seen_keys(self) -> SeenKeys:
+        """Returns the keys of the conversations that were encoded since the last call."""
+        seen, self._seen = self._seen, SeenKeys()
+        return seen._replace(read=frozenset(self.template.read))
 
     def encode(self, conversations: Sequence[Conversation]) -> List[Tokens]:
         """Returns the tokens of each conversation. Raises ValueError that names the key of the first bad one."""
@@ -136,6 +143,9 @@ class ModelTokenizer:
             result = self._render_all(given)
         else:
             result = self.template.render_with_spans(given, self.options.labels == "last")
+        keys = keys_of(given)
+        if keys:
+            self._seen = self._seen.plus(SeenKeys(dict.fromkeys(keys, 1)))
         if not result.text:
             raise ValueError(f"{self.template.file}: the template writes nothing for this conversation")
         if self._video_text is not None and given.media.get("video") and "video" in self.placeholders:

@@ -10,12 +10,13 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from isocost import _isocost
 from isocost.base.counted import counted
 from isocost.tokens.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
 from isocost.tokens.directory_lock import DirectoryLock
+from isocost.tokens.recorded_options import ShardOptions, TokenOptions, chosen_options, named
 from isocost.tokens.workers import Counts, Settings, TokenWorkers
 
 _LOG = logging.getLogger("isocost")
@@ -67,10 +68,13 @@ class Outcome(NamedTuple):
 
     def to_json(self) -> Dict[str, Any]:
         counts = self.counts._asdict()
+        del counts["keys"]
         counts["reasons"] = list(self.counts.reasons[:_SHOWN_REASONS])
         return {"shards": self.shards, "tokenized_shards": self.tokenized_shards, **counts,
                 "directory": self.directory, "fingerprint": f"{self.fingerprint:016x}", "about": self.about,
-                "seconds": round(self.seconds, 3), "unread": self.unread}
+                "seconds": round(self.seconds, 3), "unread": self.unread,
+                "unread_keys": [{"key": key, "in": place, "samples": samples}
+                                for (place, key), samples in self.counts.keys.unread().items()]}
 
     def __str__(self) -> str:
         counts = self.counts
@@ -110,21 +114,24 @@ class _Bar:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def tokenize(settings: Settings, workers: int) -> Outcome:
+def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outcome:
     """Tokenizes the shards whose tokens are not current.
 
+    replace: whether current tokens that were made with other options are made anew.
     Raises: BlockingIOError where another process tokenizes the same data set, OSError, ValueError and ImportError where
-        the data set or the model directory cannot be used, RuntimeError where a tokenizing process fails.
+        the data set or the model directory cannot be used, ValueError for other options than the tokens were made with,
+        RuntimeError where a tokenizing process fails.
     """
     begin = time.monotonic()
-    tokenizer = settings.tokenizer()
+    settings.tokenizer()
     _isocost.recipe_description(settings.model)  # Refuses a directory that no loader could use.
-    directory = settings.open().directory
+    directory = _with_recorded_options(settings, replace)[1].directory
     with DirectoryLock(directory, LOCK):
         # Opened again, because another process may have written until now.
-        opened = settings.open()
+        settings, opened = _with_recorded_options(settings, replace)
+        tokenizer = settings.tokenizer()
         shards = opened.shards
-        pending = [i for i, (_name, _samples, current, _usable, _stale) in enumerate(shards) if not current]
+        pending = [i for i, (_name, _samples, current, *_rest) in enumerate(shards) if not current]
         pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end at about the same
                                                         # time.
         counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
@@ -134,22 +141,33 @@ def tokenize(settings: Settings, workers: int) -> Outcome:
 
 
 def make_missing(settings: Settings, workers: int) -> None:
-    """Tokenizes the shards that have no tokens of the model, and logs why shards with other tokens are tokenized anew.
-    Raises the errors of `tokenize`, and ValueError where some shards have tokens that were made with other options: a
-    loader must not choose between them."""
+    """Tokenizes the shards that have no tokens of the model, with the options of the tokens that there are, and logs why
+    shards with other tokens are tokenized anew. Raises the errors of `tokenize`."""
     settings.tokenizer()  # Its files may contradict each other.
-    shards = settings.open().shards
-    missing = [name for name, _samples, _current, usable, _stale in shards if not usable]
-    others = [name for name, _samples, current, usable, _stale in shards if usable and not current]
-    if missing and others:
-        raise ValueError(f"{settings.data}: {missing[0]} has no tokens of {settings.model}, and those of {others[0]} "
-                         "were made with options of their own: isocost tokenize makes the missing ones with the same")
-    stale = collections.Counter(why for _name, _samples, _current, _usable, why in shards if why)
+    settings, opened = _with_recorded_options(settings, False)
+    shards = opened.shards
+    stale = collections.Counter(why for _name, _samples, _current, _usable, why, _options in shards if why)
     for why, count in stale.items():
-        _LOG.warning("%s: the tokens of %d of %s %s; they are made anew for %s, with the default options",
-                     settings.data, count, counted(len(shards), "shard"), why, settings.model)
-    if missing:
-        tokenize(settings, workers)
+        _LOG.warning("%s: the tokens of %d of %s %s; they are made anew for %s, with %s", settings.data, count,
+                     counted(len(shards), "shard"), why, settings.model, named(settings.options.written()))
+    if not all(usable for _name, _samples, _current, usable, *_rest in shards):
+        unread = str(tokenize(settings, workers).counts.keys)
+        if unread:
+            _LOG.warning("%s: %s", settings.data, unread)
+
+
+def _with_recorded_options(settings: Settings, replace: bool) -> Tuple[Settings, Any]:
+    """Returns the settings with all options, and the pass that they open."""
+    opened = settings.open()
+    shards = [ShardOptions(name, options, usable) for name, _samples, _current, usable, _why, options in opened.shards]
+    try:
+        chosen = settings._replace(options=chosen_options(settings.options, shards, replace=replace))
+        if chosen.options.written() == settings.options.written():
+            return chosen, opened
+        chosen.tokenizer()  # One of a model that takes no such options refuses them.
+    except ValueError as error:
+        raise ValueError(f"{settings.data}: {error}") from None
+    return chosen, chosen.open()
 
 
 def _run(settings: Settings, workers: int, shards: List[int], samples: int) -> Counts:
@@ -176,12 +194,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("data", metavar="DATA", help="directory of shards")
     parser.add_argument("--model", metavar="DIR", required=True,
                         help="the model's directory: config.json, tokenizer.json, chat_template.jinja")
-    parser.add_argument("--labels", choices=LABELS, default=DEFAULT_LABELS,
+    parser.add_argument("--labels", choices=LABELS,
                         help="what the model learns to write: the assistant's turns, its last turn, or all "
-                             "(default: %(default)s)")
-    parser.add_argument("--caption-template", metavar="TEXT", default=MEDIA_MARK,
+                             f"(default: as the tokens that there are, else {DEFAULT_LABELS})")
+    parser.add_argument("--caption-template", metavar="TEXT",
                         help=f"the user's turn before a caption; {MEDIA_MARK} stands for the media "
-                             "(default: %(default)s)")
+                             f"(default: as the tokens that there are, else {MEDIA_MARK})")
+    parser.add_argument("--force", action="store_true",
+                        help="make current tokens anew that were made with other --labels or --caption-template")
     parser.add_argument("--index-dir", metavar="DIR", default="",
                         help="where indexes and tokens are kept (default: .isocost beside the shards)")
     parser.add_argument("--ignore-parts", metavar="EXTENSIONS", default="",
@@ -201,23 +221,25 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
     parser = _parser(program)
     given = parser.parse_args(argv)
     try:
-        check_options(ConversationOptions(given.labels, given.caption_template))
+        options = TokenOptions(given.labels, given.caption_template)
+        check_options(ConversationOptions(given.labels or DEFAULT_LABELS,
+                                          MEDIA_MARK if given.caption_template is None else given.caption_template))
     except ValueError as error:
         parser.error(str(error))
     if given.workers < 1:
         parser.error(f"--workers {given.workers}: must be 1 or more")
     signal.signal(signal.SIGTERM, _end)
     try:
-        outcome = tokenize(Settings(given.data, given.index_dir, given.model, given.labels, given.caption_template,
-                                    given.ignore_parts, given.weight_key), given.workers)
+        outcome = tokenize(Settings(given.data, given.index_dir, given.model, options, given.ignore_parts,
+                                    given.weight_key), given.workers, replace=given.force)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)
         return 128 + signal.SIGINT
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1
-    if outcome.unread:
-        print(f"{program}: {given.data}: {outcome.unread}", file=sys.stderr)
+    for unread in filter(None, (outcome.unread, str(outcome.counts.keys))):
+        print(f"{program}: {given.data}: {unread}", file=sys.stderr)
     print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
     if outcome.usable_samples == 0:
         print(f"{program}: {given.data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)

@@ -12,6 +12,7 @@ from isocost.tokens.chat_template import read_json
 from isocost.tokens.conversation import MEDIA_MARK, read_document
 from isocost.tokens.model_tokenizer import Tokens, check_vocabulary, largest_id, read_tokenizer
 from isocost.tokens.special_tokens import special_variables
+from isocost.tokens.unread_keys import SeenKeys
 from isocost.tokens.whisper_languages import language_code
 
 _START, _END, _NO_TIMES = "<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"
@@ -118,6 +119,10 @@ class TranscriptTokenizer:
             raise ValueError(f"the sample has {counted(len(texts), 'text')}, and Whisper takes exactly one, the "
                              "sound's transcript: a text part, or the 'text' of its JSON")
         return Transcript(key, texts[0], _named(document, "language"), _named(document, "task"))
+
+    def take_seen_keys(self) -> SeenKeys:
+        """Returns nothing: a transcript has no turns."""
+        return SeenKeys()
 
     def encode_each(self, transcripts: Sequence[Transcript]) -> List[Union[Tokens, ValueError]]:
         """Returns the tokens of each transcript, or the error that says why it has none."""

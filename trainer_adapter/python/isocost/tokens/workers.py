@@ -18,9 +18,10 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from isocost import _isocost
 from isocost.base.logs import log
 from isocost.tokens.chat_template import read_json
-from isocost.tokens.conversation import DEFAULT_LABELS, MEDIA_MARK
 from isocost.tokens.model_tokenizer import ModelTokenizer, Tokens
+from isocost.tokens.recorded_options import TokenOptions
 from isocost.tokens.transcript_tokenizer import TranscriptTokenizer
+from isocost.tokens.unread_keys import SeenKeys
 
 _BATCH = 256  # conversations that are in memory as text at once
 _SHOWN_REASONS = 10  # reasons for each shard
@@ -40,7 +41,7 @@ class Settings(NamedTuple):
     Attributes:
         data, index_dir: what is tokenized, and where its index is kept; "" for the usual place.
         model: the model directory.
-        labels, caption_template: as for ModelTokenizer.
+        options: as for ModelTokenizer; what is not given is as recorded with the tokens that there are, or the default.
         ignore_parts: extensions of parts that the index leaves out, with commas between.
         weight_key: the member of a sample's JSON that scales its loss; "" for none.
     """
@@ -48,8 +49,7 @@ class Settings(NamedTuple):
     data: str
     index_dir: str
     model: str
-    labels: str
-    caption_template: str
+    options: TokenOptions = TokenOptions()
     ignore_parts: str = ""
     weight_key: str = "weight"
 
@@ -57,19 +57,13 @@ class Settings(NamedTuple):
         """Raises what ModelTokenizer and TranscriptTokenizer raise."""
         config = os.path.join(self.model, "config.json")
         is_whisper = os.path.exists(config) and read_json(config).get("model_type") == "whisper"
-        return (TranscriptTokenizer if is_whisper else ModelTokenizer)(self.model, self.labels, self.caption_template)
+        given = {name: value for name, value in self.options._asdict().items() if value is not None}
+        return (TranscriptTokenizer if is_whisper else ModelTokenizer)(self.model, **given)
 
     def open(self) -> Any:
         """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
-        return _isocost.TokenPass(self.data, self.model, self.chosen(), self.index_dir, self.ignore_parts,
+        return _isocost.TokenPass(self.data, self.model, self.options.written(), self.index_dir, self.ignore_parts,
                                   self.weight_key, log)
-
-    def chosen(self) -> str:
-        """Returns the options that are not the defaults, as on a command line; "" where all are."""
-        options = [] if self.labels == DEFAULT_LABELS else [f"--labels {self.labels}"]
-        if self.caption_template != MEDIA_MARK:  # In quotes, and on one line.
-            options.append(f"--caption-template {self.caption_template!r}")
-        return " ".join(options)
 
 
 class Counts(NamedTuple):
@@ -80,6 +74,7 @@ class Counts(NamedTuple):
         tokens, label_tokens: int, of good samples.
         bad_samples: int.
         reasons: list of str, "SHARD/KEY: what is wrong", for the first bad samples of each shard.
+        keys: of the conversations' turns.
     """
 
     samples: int = 0
@@ -87,11 +82,12 @@ class Counts(NamedTuple):
     label_tokens: int = 0
     bad_samples: int = 0
     reasons: Tuple[str, ...] = ()
+    keys: SeenKeys = SeenKeys()
 
     def plus(self, other: "Counts") -> "Counts":
         return Counts(self.samples + other.samples, self.tokens + other.tokens,
                       self.label_tokens + other.label_tokens, self.bad_samples + other.bad_samples,
-                      self.reasons + other.reasons)
+                      self.reasons + other.reasons, self.keys.plus(other.keys))
 
 
 def tokenize_shard(opened: Any, shard: int, tokenizer: Tokenizer, progress: Callable[[int], None]) -> Counts:
@@ -119,7 +115,7 @@ def tokenize_shard(opened: Any, shard: int, tokenizer: Tokenizer, progress: Call
                 counts = counts.plus(Counts(1, 0, 0, 1, shown))
         progress(len(batch))
     opened.write(shard, results)
-    return counts
+    return counts._replace(keys=tokenizer.take_seen_keys())
 
 
 def _tokens(samples: Sequence[Any], tokenizer: Tokenizer) -> List[Union[Tokens, ValueError]]:
