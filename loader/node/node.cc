@@ -37,6 +37,7 @@
 #include "loader/node/internal/stall_watch.h"
 #include "loader/node/internal/step_source.h"
 #include "loader/node/internal/training_meter.h"
+#include "loader/node/internal/unasked_start.h"
 #include "loader/plan/served_layout.h"
 #include "loader/report/timeline.h"
 #include "transport/zmq/server.h"
@@ -129,7 +130,9 @@ class NodeImpl final : public Node {
 
   Status serve(const std::stop_token& stop, const std::stop_token& drain);
   tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
-  tl::expected<Welcome, Refusal> repeat_step(const Hello& hello);
+  tl::expected<Welcome, Refusal> repeat_step(const Hello& hello, UnaskedStart start);
+  void warn_joining(const Hello& hello, std::optional<std::string> warning);
+  void pass_warning(const ClientJoined& joined);
   void compare_hardware(const Hello& hello);
   Welcome welcome(const JobTerms& job) const;
   void on_event(const ServerEvent& event);
@@ -157,7 +160,9 @@ class NodeImpl final : public Node {
   StepDecoder decoder_;
   BlockBudget block_budget_;
   PlanningLoop planning_;
-  bool hardware_compared_ = false;  // used on the socket's thread only
+  // Used on the socket's thread only:
+  bool hardware_compared_ = false;
+  std::pair<std::int32_t, std::optional<std::string>> for_joining_;  // a rank, and its warning
 
   // Made by `start`.
   std::unique_ptr<Server> server_;
@@ -242,6 +247,7 @@ Status NodeImpl::open_metrics() {
 
 tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   Hello hello = request.hello;
+  for_joining_ = {};
   compare_hardware(hello);
   if (steps_.continues(hello.start.cursor, hello.start.step)) {
     hello.start.cursor = steps_.fingerprint();
@@ -262,7 +268,11 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     }
     steps_.receive_state(hello.start.cost_model_state);
     const bool repeats = evaluation->decision == JoinDecision::kJoinOrRepeatStep;
-    if (repeats && alone) return repeat_step(hello);
+    if (repeats && alone) return repeat_step(hello, evaluation->unasked);
+    const bool reconnects = hello.job != 0 || request.same_client;
+    if (!reconnects && !hello.has_start) {
+      warn_joining(hello, warning_of(name_of(hello.rank), evaluation->unasked));
+    }
     return welcome(evaluation->job);
   }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
@@ -283,14 +293,24 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
 }
 
 // Begins the step again inside which the last run ended: its gradients are lost with it.
-tl::expected<Welcome, Refusal> NodeImpl::repeat_step(const Hello& hello) {
+tl::expected<Welcome, Refusal> NodeImpl::repeat_step(const Hello& hello, UnaskedStart start) {
   const auto job = job_.repeat_step();
   if (!job) return tl::unexpected(job.error());
-  log(parts_.log, LogLevel::kInfo,
-      fmt::format("{} joins without a saved state, and the run before it ended inside a step: "
-                  "epoch {}, step {} is delivered again from its first microbatch",
-                  name_of(hello.rank), job->start.epoch, job->start.step));
+  start.next = {job->start.epoch, job->start.step, 0};
+  warn_joining(hello, warning_of_repeated_step(name_of(hello.rank), start));
   return welcome(*job);
+}
+
+// Logs a warning, and keeps it for the client, to which it is sent when it has joined.
+void NodeImpl::warn_joining(const Hello& hello, std::optional<std::string> warning) {
+  if (warning) log(parts_.log, LogLevel::kWarning, *warning);
+  for_joining_ = {hello.rank, std::move(warning)};
+}
+
+// Sends the client that has joined what it is to be warned of.
+void NodeImpl::pass_warning(const ClientJoined& joined) {
+  const auto [rank, warning] = std::exchange(for_joining_, {});
+  if (warning && rank == joined.rank) server_->notify(rank, {*warning}, joined.session);
 }
 
 // Logs one warning if the model profile is of other hardware: it is then a poor start, which
@@ -339,6 +359,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
     steps_.receive_profile(*received);
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     job_.join(*joined);
+    pass_warning(*joined);
     block_budget_.give_up();  // the request may have been for the client that had the rank
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
     job_.leave(left->rank, !left->finished);

@@ -28,6 +28,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 using Step = std::pair<std::uint32_t, std::uint32_t>;  // epoch, step
 using Batches = std::map<Step, std::multiset<SampleId>>;
@@ -393,6 +394,59 @@ TEST_F(Resume, ANewRunWithoutAStateRepeatsTheStepThatTheLastOneLeft) {
   }
   EXPECT_THAT(log.lines(), Contains(HasSubstr("epoch 0, step 1 is delivered again from its first "
                                               "microbatch")));
+}
+
+// The weights of a client without a start may be fresh, whatever the node has delivered before.
+TEST_F(Resume, AClientWithoutAStartIsToldWhereItGoesOn) {
+  make_dataset(70);  // 5 steps
+  LogLines node_lines;
+  node_log = node_lines.sink();
+  serve(options(0));
+  LogLines first;
+  LogLines second;
+  LogLines third;
+  const auto connect = [&](LogLines& told, std::optional<StartPoint> start) {
+    ClientOptions options = client(0, 1, std::move(start));
+    options.log = told.sink();
+    return Client::connect(options).value();
+  };
+  const auto take = [](Client& client, int microbatches) {
+    for (int i = 0; i < microbatches; ++i) ASSERT_TRUE(client.next().value().has_value());
+    client.close();
+  };
+  take(*connect(first, {}), 2);
+  EXPECT_THAT(first.lines(), Not(Contains(HasSubstr("joins")))) << "it began at the first step";
+  take(*connect(second, {}), 1);
+  const std::string place = "rank 0 joins without a start and goes on at epoch 0, step 1";
+  EXPECT_THAT(second.lines(), Contains(HasSubstr("the node: " + place)));
+  EXPECT_THAT(node_lines.lines(), Contains(HasSubstr(place)));
+  const auto anew = connect(third, StartPoint{});
+  EXPECT_EQ(anew->next().value()->header.position, (Position{0, 0, 0}));
+  anew->close();
+  EXPECT_THAT(third.lines(), Not(Contains(HasSubstr("joins")))) << "it said where it begins";
+}
+
+// Its rank goes on, since the others wait for it, but the step's gradient is not whole.
+TEST_F(Resume, ARankThatComesBackInsideAStepIsToldThatGradientsAreLost) {
+  make_dataset(40);
+  NodeOptions several = options(2);
+  several.plan.microbatches = 2;
+  serve(several);
+  const auto stays = Client::connect(client(0, 2, {})).value();
+  {
+    const auto leaves = Client::connect(client(1, 2, {})).value();
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(leaves->next().value().has_value());
+    leaves->leave();
+  }
+  LogLines told;
+  ClientOptions options = client(1, 2, {});
+  options.log = told.sink();
+  const auto again = Client::connect(options).value();
+  EXPECT_EQ(again->next().value()->header.position, (Position{0, 0, 1}));
+  EXPECT_THAT(told.lines(), Contains(HasSubstr("rank 1 joins inside epoch 0, step 0, of which its "
+                                               "last client trained 1 microbatch: ")));
+  again->close();
+  stays->close();
 }
 
 TEST_F(Resume, ARestartWaitsUntilTheOldJobHasLeft) {

@@ -85,6 +85,9 @@ class ServerImpl final : public Server {
                 std::uint64_t session) override;
   void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) override;
   void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) override;
+  void notify(std::int32_t rank, const Notice& notice, std::uint64_t session) override {
+    queue(rank, session, one_message(notice));
+  }
   void notify_all(const Notice& notice) override { queue(kEveryRank, 0, one_message(notice)); }
   void fail(const Error& error, const std::optional<Position>& resume_point) override;
   std::uint64_t microbatches_shared() const override {
@@ -471,7 +474,10 @@ std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
   if (hello.rank < kNoRank || hello.rank >= ranks) {
     return Refusal{
         ErrorCode::kInvalidArgument,
-        client + " is out of range: this node serves ranks 0 to " + std::to_string(ranks - 1)};
+        client + " is out of range: this node serves " +
+            (ranks == 1 ? "rank 0 alone" : "ranks 0 to " + std::to_string(ranks - 1)) +
+            ". Set world_size to the number of ranks on every rank, and the node's --ranks, where "
+            "given, to the same"};
   }
   if (hello.world_size != 0 && hello.world_size != ranks) {
     return Refusal{ErrorCode::kInvalidArgument, client + " expects a world size of " +

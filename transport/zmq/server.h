@@ -127,6 +127,8 @@ class Server {
   virtual void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session = 0) = 0;
   /// Tells a client that nothing more will be sent, and why. It keeps the rank until it leaves.
   virtual void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session = 0) = 0;
+  /// Passes a message on to the rank's client.
+  virtual void notify(std::int32_t rank, const Notice& notice, std::uint64_t session = 0) = 0;
   /// Passes a message on to every client.
   virtual void notify_all(const Notice& notice) = 0;
   /// Tells every client, including those that join later, why the node stops, and where training

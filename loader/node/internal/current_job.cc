@@ -25,7 +25,8 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
   const MutexLock lock(mutex_);
   const auto decision = evaluate_join(hello, same_client, job_.get(), options_.requirements);
   if (!decision) return tl::unexpected(decision.error());
-  Evaluation evaluation{*decision, {}};
+  Evaluation evaluation;
+  evaluation.decision = *decision;
   if (*decision == JoinDecision::kAnswer) {
     evaluation.job.ranks = requested_ranks(hello, options_.requirements, job_.get());
   }
@@ -34,6 +35,7 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
     const Position next = job_->queue().next_of(hello.rank);
     evaluation.job.start.epoch = next.epoch;
     evaluation.job.start.step = next.step;
+    evaluation.unasked = {.next = next, .asked = job_->asked_start()};
   }
   return evaluation;
 }
@@ -51,7 +53,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   if (job_ && !alone) {
     return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
   }
-  auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements, now);
+  auto job = new_job(hello, job_.get(), options_.requirements, now);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
   return replace(*std::move(job));
 }
@@ -60,7 +62,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::repeat_step() {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (draining_) return tl::unexpected(begins_no_other());
-  return replace(isocost::repeat_step(*job_, now));
+  return replace(job_->repeat_step(now));
 }
 
 JobTerms CurrentJob::replace(Job job) {

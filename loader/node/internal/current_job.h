@@ -18,6 +18,7 @@
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/internal/stall_watch.h"
+#include "loader/node/internal/unasked_start.h"
 #include "transport/wire/messages.h"
 #include "transport/zmq/server.h"
 
@@ -50,6 +51,7 @@ class CurrentJob {
     /// Valid where the decision is kJoin or kJoinOrRepeatStep, where its start is the step at which
     /// the rank goes on; where it is kAnswer, the number of ranks alone.
     JobTerms job;
+    UnaskedStart unasked;  ///< Valid where the decision is kJoin or kJoinOrRepeatStep.
 
     bool joins() const {
       return decision == JoinDecision::kJoin || decision == JoinDecision::kJoinOrRepeatStep;

@@ -247,7 +247,7 @@ Position DeliveryQueue::next_of(std::int32_t rank) const {
     if (entry.step == nullptr) {
       if (!done || entry.end.epoch >= done->epoch) return {entry.end.epoch + 1, 0, 0};
     } else if (!done || *done < entry.step->last_position(receiver)) {
-      return {entry.step->epoch, entry.step->step, 0};
+      return {entry.step->epoch, entry.step->step, acknowledged_of(receiver, *entry.step)};
     }
   }
   return next_step_;

@@ -70,8 +70,8 @@ class DeliveryQueue {
   }
   /// Returns whether any rank has trained on a microbatch.
   bool acknowledged_any() const;
-  /// Returns the step of the first microbatch that the rank has not acknowledged, held or not; of
-  /// the next epoch where the epoch has ended.
+  /// Returns the position of the first microbatch that the rank has not acknowledged, held or not;
+  /// the start of the next epoch where the epoch has ended.
   Position next_of(std::int32_t rank) const;
   /// Returns whether any rank was sent a microbatch that it has not acknowledged.
   bool any_unacknowledged() const;

@@ -8,8 +8,16 @@ Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, Monotoni
     : id_(id),
       ranks_(ranks),
       start_(start),
+      asked_start_(start),
       queue_(ranks, {start.epoch, start.step, 0}),
       ranks_state_(static_cast<std::size_t>(ranks), Rank{.absent_since = now}) {}
+
+Job Job::repeat_step(MonotonicTime now) const {
+  const Position step = queue_.inside_step().value_or(Position{});
+  Job again(id_ + 1, ranks_, StartPoint{0, step.epoch, step.step, {}}, now);
+  again.asked_start_ = asked_start_;
+  return again;
+}
 
 void Job::join(const ClientJoined& joined) {
   if (joined.rank < 0 || joined.rank >= ranks_) return;

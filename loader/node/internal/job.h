@@ -18,10 +18,16 @@ namespace isocost {
 class Job {
  public:
   Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now);
+  /// Returns the job that goes on after a run that ended inside a step: from that step's first
+  /// microbatch, with as many ranks.
+  Job repeat_step(MonotonicTime now) const;
 
   std::uint64_t id() const { return id_; }
   std::int32_t ranks() const { return ranks_; }
   const StartPoint& start() const { return start_; }
+  /// Returns the start that a client asked for, or the data's first step: `start`, unless this job
+  /// repeats a step.
+  const StartPoint& asked_start() const { return asked_start_; }
 
   DeliveryQueue& queue() { return queue_; }
   const DeliveryQueue& queue() const { return queue_; }
@@ -67,6 +73,7 @@ class Job {
   std::uint64_t id_;
   std::int32_t ranks_;
   StartPoint start_;
+  StartPoint asked_start_;
   DeliveryQueue queue_;
   std::vector<Rank> ranks_state_;
   std::optional<MonotonicTime> disputed_since_;

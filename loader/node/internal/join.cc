@@ -41,6 +41,19 @@ std::optional<Refusal> check_layout(const Hello& hello, const JoinRequirements& 
                      "): start both with this file"};
 }
 
+// Refuses a client that leaves the number of ranks to a node that does not know it. If it were
+// taken for the only rank, it would train on everything alone, beside others that are refused.
+std::optional<Refusal> check_world_size(const Hello& hello, const JoinRequirements& requirements,
+                                        const Job* job) {
+  const bool known = requirements.receivers > 0 || hello.world_size > 0 || job != nullptr;
+  if (known || hello.rank == kNoRank) return std::nullopt;
+  return Refusal{ErrorCode::kInvalidArgument,
+                 client_name(hello) +
+                     " gives no world_size, and the node was started without --ranks: set "
+                     "world_size to the number of ranks on every rank (1 for a single one), or "
+                     "give the node --ranks"};
+}
+
 // Returns whether a run may have ended that the new client of `rank` did not belong to. Where all
 // ranks that have left were done with everything, a rank that never came before is merely late.
 bool has_ended(const Job& job, std::int32_t rank) {
@@ -64,6 +77,9 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
                                                   const Job* job,
                                                   const JoinRequirements& requirements) {
   if (auto refusal = check_layout(hello, requirements)) return tl::unexpected(*std::move(refusal));
+  if (auto refusal = check_world_size(hello, requirements, job)) {
+    return tl::unexpected(*std::move(refusal));
+  }
   const std::int32_t ranks = requested_ranks(hello, requirements, job);
   if (auto refusal = check_rank(hello, ranks)) return tl::unexpected(*std::move(refusal));
   if (auto refusal =
@@ -103,14 +119,10 @@ Refusal retry_later(const Hello& hello, const Job& job,
                                        " are still connected: the new job begins after they leave"};
 }
 
-Job repeat_step(const Job& job, MonotonicTime now) {
-  const Position step = job.queue().inside_step().value_or(Position{});
-  return {job.id() + 1, job.ranks(), StartPoint{0, step.epoch, step.step, {}}, now};
-}
-
-Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements,
+Result<Job> new_job(const Hello& hello, const Job* previous, const JoinRequirements& requirements,
                     MonotonicTime now) {
-  const std::int32_t ranks = requested_ranks(hello, requirements, nullptr);
+  const std::uint64_t id = previous == nullptr ? 1 : previous->id() + 1;
+  const std::int32_t ranks = requested_ranks(hello, requirements, previous);
   if (requirements.layout == 0) {
     NodeOptions asked = requirements.options;
     asked.plan.ranks = ranks;

@@ -38,7 +38,8 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
                                                   const JoinRequirements& requirements);
 
 /// Returns the number of ranks that the client asks for. A client that names none accepts those of
-/// `job`; without a job (null) it is the only rank.
+/// `job`; without a job (null) it is the only rank, which evaluate_join lets no client be that has
+/// not said so.
 std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& requirements,
                              const Job* job);
 
@@ -48,13 +49,9 @@ std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& require
 /// refusal is final.
 Refusal retry_later(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
 
-/// Returns the job that goes on after a run that ended inside a step: from that step's first
-/// microbatch, with as many ranks.
-Job repeat_step(const Job& job, MonotonicTime now);
-
-/// Returns the job that a client asks for. Errors: those of NodeOptions::validate for that many
-/// ranks.
-Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements,
+/// Returns the job that a client asks for, after `previous` (null: it is the first). Errors: those
+/// of NodeOptions::validate for that many ranks.
+Result<Job> new_job(const Hello& hello, const Job* previous, const JoinRequirements& requirements,
                     MonotonicTime now);
 
 }  // namespace isocost

@@ -100,7 +100,7 @@ TEST(DeliveryQueue, KnowsTheStepAtWhichARankGoesOn) {
   }
   EXPECT_EQ(queue.next_of(0), (Position{3, 5, 0}));
   queue.acknowledge(0, {3, 5, 0});
-  EXPECT_EQ(queue.next_of(0), (Position{3, 5, 0})) << "inside the step";
+  EXPECT_EQ(queue.next_of(0), (Position{3, 5, 1})) << "inside the step";
   queue.acknowledge(0, {3, 5, 1});
   EXPECT_EQ(queue.next_of(0), (Position{3, 6, 0}));
   EXPECT_EQ(queue.next_of(1), (Position{3, 5, 0}));

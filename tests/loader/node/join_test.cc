@@ -52,9 +52,9 @@ class JoinTest : public testing::Test {
 
 TEST_F(JoinTest, TheFirstClientBeginsAJob) {
   EXPECT_EQ(evaluate(hello_of(0, 2), nullptr), JoinDecision::kNewJob);
-  const auto job = new_job(hello_from(0, 2, 1, 5), 7, requirements_, {});
+  const auto job = new_job(hello_from(0, 2, 1, 5), nullptr, requirements_, {});
   ASSERT_TRUE(job.has_value());
-  EXPECT_EQ(job->id(), 7U);
+  EXPECT_EQ(job->id(), 1U);
   EXPECT_EQ(job->ranks(), 2);
   EXPECT_EQ(job->start().epoch, 1U);
   EXPECT_EQ(job->start().step, 5U);
@@ -71,6 +71,39 @@ TEST_F(JoinTest, AClientWithoutARankIsAnsweredWhateverTheJob) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("a client expects a world size of 2"));
   EXPECT_FALSE(evaluate(hello_of(kNoRank - 1, 3), &job).has_value());
+}
+
+// Taken for the only rank, it would train on everything alone.
+TEST_F(JoinTest, AClientWithoutAWorldSizeIsNotTakenForTheOnlyRank) {
+  for (const std::int32_t rank : {0, 1}) {
+    const auto refused = evaluate(hello_of(rank), nullptr);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr("rank " + std::to_string(rank) + " gives no world_size, and the node"));
+  }
+  EXPECT_EQ(evaluate(hello_of(kNoRank), nullptr), JoinDecision::kAnswer);
+  EXPECT_EQ(evaluate(hello_of(0, 1), nullptr), JoinDecision::kNewJob);
+  requirements_.receivers = 2;
+  EXPECT_EQ(evaluate(hello_of(1), nullptr), JoinDecision::kNewJob);
+}
+
+TEST_F(JoinTest, AClientWithoutAWorldSizeAcceptsThatOfTheJobBefore) {
+  const Job before(4, 3, {}, {});
+  const Hello another = hello_from(0, 0, 2, 0);
+  EXPECT_EQ(evaluate(another, &before), JoinDecision::kNewJob);
+  const auto job = new_job(another, &before, requirements_, {});
+  ASSERT_TRUE(job.has_value());
+  EXPECT_EQ(job->id(), 5U);
+  EXPECT_EQ(job->ranks(), 3);
+}
+
+TEST_F(JoinTest, ARankOutOfRangeIsToldOfTheWorldSize) {
+  const Job job(1, 1, {}, {});
+  const auto refused = evaluate(hello_of(1), &job);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("rank 1 is out of range: this node serves rank 0 "
+                                                 "alone. Set world_size to the number of ranks"));
 }
 
 TEST_F(JoinTest, ClientsOfTheSameStartAndSizeJoin) {
@@ -115,7 +148,9 @@ TEST_F(JoinTest, ANewRunInsideAStepRepeatsTheStep) {
   EXPECT_EQ(evaluate(hello_of(0), &job), JoinDecision::kJoinOrRepeatStep);
   EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoinOrRepeatStep) << "rank 0 is ahead";
   EXPECT_EQ(evaluate(hello_of(1), &job, true), JoinDecision::kJoin) << "it reconnects";
-  const Job again = repeat_step(job, {});
+  const Job again = job.repeat_step({});
+  EXPECT_EQ(again.asked_start(), job.start());
+  EXPECT_EQ(again.repeat_step({}).asked_start(), job.start());
   EXPECT_EQ(again.id(), 4U);
   EXPECT_EQ(again.ranks(), 2);
   EXPECT_EQ(again.start(), (StartPoint{0, 4, 2, {}}));
@@ -222,7 +257,7 @@ TEST_F(JoinTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {
 }
 
 TEST_F(JoinTest, ANumberOfRanksThatTheOptionsDoNotAllowIsAnError) {
-  EXPECT_FALSE(new_job(hello_of(0, 1 << 30), 1, requirements_, {}).has_value());
+  EXPECT_FALSE(new_job(hello_of(0, 1 << 30), nullptr, requirements_, {}).has_value());
 }
 
 TEST(Job, KnowsWhoJoinedAndLeft) {

@@ -37,6 +37,9 @@ class RecordingServer final : public Server {
     note("refuse " + std::to_string(rank) + ": " + refusal.message, session);
     if (on_refuse) on_refuse();
   }
+  void notify(std::int32_t rank, const Notice& notice, std::uint64_t session) override {
+    note("notice " + std::to_string(rank) + ": " + notice.text, session);
+  }
   void notify_all(const Notice& notice) override { note("notice " + notice.text, 0); }
   void fail(const Error& error, const std::optional<Position>& /*resume_point*/) override {
     note("fail " + error.message(), 0);
