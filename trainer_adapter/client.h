@@ -38,19 +38,19 @@ struct ClientOptions {
   /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
   /// the rank continues where its last client stopped, and a new run, which finds no other rank
   /// connected, at the first microbatch of the step inside which the last run ended.
-  std::optional<StartPoint> start;
+  std::optional<StartPoint> start = {};
   /// Whether `start` may be of other data than the node's: another data set, seed, batch size or
   /// tail. Otherwise the node compares its cursor.
   bool accept_other_data = false;
   /// The device that the trainer computes on, as a model profile names it. The node warns if its
   /// model profile is of another device. Empty: unknown.
-  std::string hardware;
+  std::string hardware = {};
   std::chrono::milliseconds connect_timeout{30000};
   /// Receives messages, of the node, too, such as why no data comes. Called on the client's thread,
   /// without a lock. Empty: none.
   LogSink log = print_warnings;
-  std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
-  std::string curve_secret_key_file;  ///< This client's key pair; empty: a fresh one.
+  std::string curve_server_key_file = {};  ///< The node's public key; empty: no CURVE.
+  std::string curve_secret_key_file = {};  ///< This client's key pair; empty: a fresh one.
   /// Limit of a microbatch's size. A node that announces a larger one is an error of `next`
   /// (kResourceExhausted).
   std::int64_t max_microbatch_bytes = std::int64_t{16} << 30;

@@ -12,8 +12,13 @@ void OwnWork::add(CostModule module) {
 
 void OwnWork::leave_out() { communication_s_ += since_last(); }
 
+MonotonicTime OwnWork::now() const {
+  if (wait_) wait_();
+  return clock_();
+}
+
 double OwnWork::since_last() {
-  const MonotonicTime now = clock_();
+  const MonotonicTime now = this->now();
   const double seconds = seconds_between(last_, now);
   last_ = now;
   return seconds;

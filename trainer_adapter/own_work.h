@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <functional>
 #include <utility>
 
 #include "base/clock.h"
@@ -21,11 +23,14 @@ namespace isocost {
 ///   work.leave_out();
 ///   loader.report(microbatch, work);
 ///
-/// The clock is the host's: on a device, wait for it before each call. Single-thread.
+/// The clock is the host's. On a device the work is done later than it is queued: give a function
+/// that waits for it, as TorchLoader::own_work does. Single-thread.
 class OwnWork {
  public:
-  explicit OwnWork(MonotonicClock clock = steady_clock())
-      : clock_(std::move(clock)), last_(clock_()) {}
+  /// `wait` blocks until the device has done what was queued. It is called here and by `add` and
+  /// `leave_out`, before they take the time. Null: there is no device.
+  explicit OwnWork(MonotonicClock clock = steady_clock(), std::function<void()> wait = nullptr)
+      : clock_(std::move(clock)), wait_(std::move(wait)), last_(now()) {}
 
   /// Adds the time since the last call, or since the start, to the module's seconds.
   void add(CostModule module);
@@ -34,13 +39,17 @@ class OwnWork {
 
   /// Returns the seconds of each module, kNotMeasured where nothing was added.
   const std::array<double, kModules>& seconds() const { return seconds_; }
+  /// Returns the seconds of one module, kNotMeasured where nothing was added.
+  double seconds(CostModule module) const { return seconds_.at(static_cast<std::size_t>(module)); }
   /// Returns the seconds that were left out.
   double communication_s() const { return communication_s_; }
 
  private:
+  MonotonicTime now() const;
   double since_last();
 
   MonotonicClock clock_;
+  std::function<void()> wait_;
   MonotonicTime last_;
   std::array<double, kModules> seconds_{kNotMeasured, kNotMeasured, kNotMeasured};
   double communication_s_ = 0;

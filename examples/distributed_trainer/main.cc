@@ -126,7 +126,7 @@ double evaluate(const Options& options, TextModel& model, Ranks& ranks) {
   isocost::TorchLoader loader(of_loader);
   torch::Tensor sum = torch::zeros({1}, torch::kDouble);
   double label_tokens = 0;
-  for (auto& epoch : loader.epochs(1)) {
+  for (const auto& epoch : loader.epochs(1)) {
     for (const auto& microbatch : epoch) {
       const auto of_batch = static_cast<double>(microbatch.header.global_label_tokens);
       sum += isocost::token_loss(model.forward(microbatch["input_ids"]), microbatch) * of_batch;
@@ -148,9 +148,9 @@ void train(const Options& options, const Signals& signals) {
   const bool speaks = options.loader.rank == 0;
   // Loss, and whether a rank was asked to stop: all of them stop after the same step.
   torch::Tensor news = torch::zeros({2}, torch::kDouble);
-  for (auto& epoch : loader.epochs(options.epochs)) {
+  for (const auto& epoch : loader.epochs(options.epochs)) {
     for (const auto& microbatch : epoch) {
-      isocost::OwnWork work;
+      isocost::OwnWork work = loader.own_work();
       const auto loss = isocost::token_loss(model.forward(microbatch["input_ids"]), microbatch);
       loss.backward();  // gradients add up over the microbatches of a step
       work.add(isocost::CostModule::kLlm);

@@ -45,9 +45,9 @@ void train(const Options& options) {
   torch::optim::Adam optimizer(model.parameters(), options.learning_rate);
   std::uint32_t steps = 0;
   double step_loss = 0;
-  for (auto& epoch : loader.epochs()) {
+  for (const auto& epoch : loader.epochs()) {
     for (const auto& microbatch : epoch) {
-      isocost::OwnWork work;
+      isocost::OwnWork work = loader.own_work();
       const torch::Tensor logits =
           model.forward(microbatch["input_ids"], microbatch["position_ids"]);
       const torch::Tensor loss = isocost::token_loss(logits, microbatch);
@@ -87,6 +87,7 @@ int main(int argc, char** argv) try {
       "  minimal_trainer --endpoint tcp://127.0.0.1:5800 --steps 100");
   CLI11_PARSE(app, argc, argv);
   options.loader.world_size = 1;
+  options.loader.start = isocost::State();  // the weights are fresh
   train(options);
   return 0;
 } catch (const std::exception& error) {  // what the loader and libtorch throw

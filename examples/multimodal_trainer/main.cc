@@ -134,6 +134,7 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   options.peers.rank = options.client.rank;
   options.peers.world_size = options.client.world_size;
+  options.client.start = StartPoint();  // the weights are fresh
   keep_all_freed_memory();
   at::set_num_threads(options.threads);
   options.client.hardware = example_hardware();

@@ -90,7 +90,8 @@ TEST_F(TorchTrainer, TrainsEveryEpochAndEndsWithItsLastMicrobatch) {
   }
   EXPECT_EQ(steps, (std::map<std::uint32_t, std::uint32_t>{{0, kSteps}, {1, kSteps}}));
   EXPECT_THAT(thrown(ErrorCode::kNotFound, [&] { static_cast<void>(loader.epochs(2).begin()); }),
-              HasSubstr("epoch 1 was the last"));
+              HasSubstr("epochs(2) are those with numbers below 2, and this loader stands at epoch "
+                        "2: the node delivers no further"));
   EXPECT_THAT(thrown(ErrorCode::kNotFound,
                      [&] {
                        for (auto& epoch : loader.epochs(3)) static_cast<void>(epoch.begin());
@@ -98,6 +99,75 @@ TEST_F(TorchTrainer, TrainsEveryEpochAndEndsWithItsLastMicrobatch) {
               HasSubstr("the node delivers 2"));
   loader.close();
   EXPECT_TRUE(serving_->wait(std::chrono::minutes(1)).value().has_value());
+}
+
+// It comes after the epoch's last microbatch, and no further call follows the last epoch.
+TEST_F(TorchTrainer, AnEpochHasItsEndWhenItsLoopHasEnded) {
+  serve(2);
+  TorchLoader loader(options_);
+  std::vector<EpochEnd> ends;
+  for (const auto& epoch : loader.epochs()) {
+    for (const auto& microbatch : epoch) {
+      report(loader, microbatch);
+      EXPECT_FALSE(epoch.epoch_end().has_value());
+    }
+    ASSERT_TRUE(epoch.epoch_end().has_value());
+    ends.push_back(*epoch.epoch_end());
+    ASSERT_TRUE(loader.epoch_end().has_value());
+    EXPECT_EQ(loader.epoch_end()->epoch, epoch.number());
+    for (const auto& again : epoch) ADD_FAILURE() << again.header.position.step;
+    EXPECT_TRUE(epoch.epoch_end().has_value());
+  }
+  ASSERT_EQ(ends.size(), 2U);
+  for (std::uint32_t number : {0U, 1U}) {
+    EXPECT_EQ(ends[number].epoch, number);
+    EXPECT_EQ(ends[number].steps, kSteps);
+    EXPECT_EQ(ends[number].last_epoch, number == 1);
+  }
+}
+
+TEST_F(TorchTrainer, ASecondRangeOverTheSameEpochsSaysWhatToAskFor) {
+  serve(0);
+  TorchLoader loader(options_);
+  const auto train = [&](std::uint32_t epochs) {
+    for (const auto& epoch : loader.epochs(epochs)) {
+      for (const auto& microbatch : epoch) report(loader, microbatch);
+    }
+  };
+  train(1);
+  EXPECT_THAT(thrown(ErrorCode::kNotFound, [&] { train(1); }),
+              HasSubstr("epochs(1) are those with numbers below 1, and this loader stands at epoch "
+                        "1. Ask for epochs(2)"));
+  train(2);
+  EXPECT_EQ(loader.state().epoch, 2U);
+}
+
+// What was trained stays so if a stop is requested at an epoch's last microbatch.
+TEST_F(TorchTrainer, AStopEndsTheWaitForAnEpochsEnd) {
+  serve(2);
+  TorchLoader loader(options_);
+  std::stop_source stop;
+  std::uint32_t epochs = 0;
+  EXPECT_THAT(thrown(ErrorCode::kCancelled,
+                     [&] {
+                       for (const auto& epoch : loader.epochs(0, stop.get_token())) {
+                         for (const auto& microbatch : epoch) {
+                           report(loader, microbatch);
+                           if (microbatch.last_of_epoch()) stop.request_stop();
+                         }
+                         ++epochs;
+                         EXPECT_FALSE(epoch.epoch_end().has_value());
+                       }
+                     }),
+              HasSubstr("stop"));
+  EXPECT_EQ(epochs, 1U);
+  EXPECT_EQ(loader.state().epoch, 1U);
+}
+
+TEST_F(TorchTrainer, OptionsAreNamedWhereTheyAreGiven) {
+  serve(1);
+  TorchLoader loader({.endpoint = options_.endpoint, .world_size = 1, .start = State()});
+  EXPECT_EQ(loader.next().value().header.position, (Position{0, 0, 0}));
 }
 
 TEST_F(TorchTrainer, GoesOnAfterABreakAtTheNextMicrobatch) {

@@ -39,6 +39,24 @@ TEST_F(OwnWorkTest, LeavesCommunicationOut) {
   EXPECT_EQ(work_.communication_s(), 12);
 }
 
+TEST_F(OwnWorkTest, WaitsForTheDeviceBeforeItTakesTheTime) {
+  int waits = 0;
+  OwnWork work([this] { return now_; },
+               [&] {
+                 ++waits;
+                 now_ += 10s;  // what was queued before
+               });
+  EXPECT_EQ(waits, 1);
+  now_ += 1s;
+  work.add(CostModule::kLlm);
+  EXPECT_EQ(work.seconds(CostModule::kLlm), 11);
+  now_ += 1s;
+  work.leave_out();
+  EXPECT_EQ(work.communication_s(), 11);
+  EXPECT_EQ(work.seconds(CostModule::kVision), kNotMeasured);
+  EXPECT_EQ(waits, 3);
+}
+
 TEST_F(OwnWorkTest, WithoutWorkNothingIsMeasured) {
   now_ += 1s;
   EXPECT_EQ(work_.seconds(),

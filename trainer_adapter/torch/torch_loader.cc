@@ -27,8 +27,10 @@ class LoaderSession {
 
   std::optional<TorchMicrobatch> next(const std::stop_token& stop);
   void close();
-  /// Acknowledges what is trained without waiting for the next one.
-  void acknowledge() { client->wait(std::chrono::milliseconds(0)); }
+  /// Acknowledges what is trained, and returns the end of an epoch whose last microbatch was
+  /// handed out. Blocks until it has come. Returns nothing where it does not come; `next` then
+  /// tells why.
+  std::optional<EpochEnd> receive_end(std::uint32_t epoch, const std::stop_token& stop);
   void report(const MicrobatchHeader& header, const Report& report);
   /// Records that the microbatch is not trained, because an exception left its body.
   void revoke(const Position& position) {
@@ -41,6 +43,7 @@ class LoaderSession {
   /// Returns the epoch of the microbatch that comes next.
   std::uint32_t epoch() const { return next_.epoch; }
   bool has_handed_out() const { return has_handed_out_; }
+  at::Device device() const { return copies_ ? copies_->device() : at::kCPU; }
 
   const std::unique_ptr<Client> client;
 
@@ -56,7 +59,7 @@ class LoaderSession {
   StartPoint next_;                             // the step of the microbatch that comes next
   TrainedSteps trained_;
   bool has_handed_out_ = false;
-  std::atomic<bool> copy_failed_ = false;  // whether `taken_` could not be copied to the device
+  std::atomic<bool> keeps_back_ = false;  // whether `taken_` was received and not handed out
   std::atomic<bool> closed_ = false;
 };
 
@@ -80,8 +83,8 @@ std::unique_ptr<DeviceCopies> copies_to(at::Device device) {
 std::unique_ptr<LoaderSession> connect(const LoaderOptions& options, const std::stop_token& stop) {
   auto copies = copies_to(options.device);
   std::string cost_model_state = options.start ? options.start->cost_model_state : std::string();
-  return std::make_unique<LoaderSession>(Client::connect(options, stop).value(), std::move(copies),
-                                         std::move(cost_model_state));
+  return std::make_unique<LoaderSession>(Client::connect(options.client(), stop).value(),
+                                         std::move(copies), std::move(cost_model_state));
 }
 
 void move_to_device(TorchMicrobatch& microbatch, DeviceCopies& copies,
@@ -110,19 +113,37 @@ std::optional<TorchMicrobatch> LoaderSession::next(const std::stop_token& stop) 
   }
   TorchMicrobatch microbatch = to_torch(*taken_);
   if (copies_) {
-    copy_failed_ = true;
+    keeps_back_ = true;
     move_to_device(microbatch, *copies_, taken_->pin);
-    copy_failed_ = false;
   }
+  keeps_back_ = false;
   taken_.reset();
   follow(microbatch.header);
   return microbatch;
 }
 
+std::optional<EpochEnd> LoaderSession::receive_end(std::uint32_t epoch,
+                                                   const std::stop_token& stop) {
+  const auto& last = client->epoch_end();
+  if (last && last->epoch >= epoch) {  // received before, by a loop over the same epoch
+    client->wait(std::chrono::milliseconds(0));
+    return last->epoch == epoch ? last : std::nullopt;
+  }
+  if (closed_ || taken_) return std::nullopt;
+  auto next = client->next(stop);
+  if (!next) return std::nullopt;
+  if (next->has_value()) {
+    taken_ = *std::move(next);
+    keeps_back_ = true;
+    return std::nullopt;
+  }
+  return last;
+}
+
 void LoaderSession::close() {
   closed_ = true;
   // One that could not be copied to the device was not trained on, but counts as in use.
-  if (copy_failed_) {
+  if (keeps_back_) {
     client->leave();
   } else {
     client->close();
@@ -160,28 +181,26 @@ State LoaderSession::state_after(const MicrobatchHeader& header) {
   return State(std::move(state));
 }
 
-Epoch::Epoch(LoaderSession& session, std::stop_token stop)
+internal::EpochLoop::EpochLoop(LoaderSession& session, std::stop_token stop)
     : session_(&session), stop_(std::move(stop)), number_(session.epoch()) {}
 
-Epoch::Iterator Epoch::begin() {
+void internal::EpochLoop::begin() {
   begun_ = true;
   exceptions_ = std::uncaught_exceptions();
   advance();
-  return Iterator(this);
 }
 
-// Called where a loop ends.
-void Epoch::note_exception() noexcept {
+void internal::EpochLoop::note_exception() noexcept {
   if (microbatch_ && std::uncaught_exceptions() > exceptions_) {
     session_->revoke(microbatch_->header.position);
   }
 }
 
-void Epoch::advance() {
+void internal::EpochLoop::advance() {
   const bool ended = microbatch_ && microbatch_->last_of_epoch();
   microbatch_.reset();
   if (ended || session_->epoch() > number_) {
-    session_->acknowledge();
+    end_ = session_->receive_end(number_, stop_);
     return;
   }
   for (;;) {
@@ -192,7 +211,10 @@ void Epoch::advance() {
       return;
     }
     const auto& end = session_->client->epoch_end();
-    if (end && end->epoch == number_) return;  // an epoch without a microbatch from here on
+    if (end && end->epoch == number_) {  // an epoch without a microbatch from here on
+      end_ = end;
+      return;
+    }
     if (!end || end->last_epoch) {
       throw_exception(
           Error(ErrorCode::kNotFound, "the node delivers no epoch " + std::to_string(number_) +
@@ -207,15 +229,22 @@ Epochs::Epochs(LoaderSession& session, std::uint32_t count, std::stop_token stop
 Epochs::Iterator Epochs::begin() {
   // A job that resumes behind its last epoch has nothing to do; one that goes on there has a fault.
   if (session_->has_handed_out() && is_over()) {
-    throw_exception(Error(ErrorCode::kNotFound, "epochs: epoch " + std::to_string(count_ - 1) +
-                                                    " was the last, and it is over"));
+    const std::string next = std::to_string(session_->epoch());
+    const std::uint32_t all = session_->client->welcome().epochs;
+    throw_exception(
+        Error(ErrorCode::kNotFound,
+              "epochs(" + std::to_string(count_) + ") are those with numbers below " +
+                  std::to_string(count_) + ", and this loader stands at epoch " + next +
+                  (all != 0 && session_->epoch() >= all
+                       ? ": the node delivers no further (--epochs)"
+                       : ". Ask for epochs(" + std::to_string(session_->epoch() + 1) + ")")));
   }
   show();
   return Iterator(this);
 }
 
 void Epochs::advance() {
-  if (!epoch_->begun_) {
+  if (!epoch_->loop_->begun()) {
     throw_exception(
         Error(ErrorCode::kInvalidArgument, "epoch " + std::to_string(epoch_->number()) +
                                                " was left without a loop over its microbatches"));
@@ -230,6 +259,27 @@ void Epochs::show() {
   epoch_.reset();
   if (is_over()) return;
   epoch_ = Epoch(*session_, stop_);
+}
+
+// A member that ClientOptions gets must be one of LoaderOptions, too.
+static_assert(sizeof(LoaderOptions) == sizeof(ClientOptions) + alignof(ClientOptions));
+
+ClientOptions LoaderOptions::client() const {
+  ClientOptions options;
+  options.endpoint = endpoint;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.layout = layout;
+  options.prefetch = prefetch;
+  options.start = start;
+  options.accept_other_data = accept_other_data;
+  options.hardware = hardware;
+  options.connect_timeout = connect_timeout;
+  options.log = log;
+  options.curve_server_key_file = curve_server_key_file;
+  options.curve_secret_key_file = curve_secret_key_file;
+  options.max_microbatch_bytes = max_microbatch_bytes;
+  return options;
 }
 
 TorchLoader::TorchLoader(const LoaderOptions& options, const std::stop_token& stop)
@@ -280,6 +330,11 @@ Epochs TorchLoader::epochs(std::uint32_t count, const std::stop_token& stop) & {
 
 std::optional<TorchMicrobatch> TorchLoader::next(const std::stop_token& stop) {
   return session().next(stop);
+}
+
+OwnWork TorchLoader::own_work() const {
+  const at::Device device = session().device();
+  return device.is_cpu() ? OwnWork() : OwnWork(steady_clock(), [device] { wait_for(device); });
 }
 
 void TorchLoader::report(const TorchMicrobatch& microbatch, const OwnWork& work) {

@@ -3,14 +3,18 @@
 #include <c10/core/Device.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
+#include <utility>
 
 #include "base/load.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "trainer_adapter/client.h"
@@ -21,27 +25,72 @@
 
 namespace isocost {
 
-struct LoaderOptions : ClientOptions {
+/// The options of a loader: those of ClientOptions, which says what each means, and the device. An
+/// aggregate without a base, so that options can be named where they are given:
+/// TorchLoader loader({.endpoint = "tcp://node:5800", .rank = 1, .world_size = 4});
+struct LoaderOptions {
+  std::string endpoint = ClientOptions().endpoint;
+  std::int32_t rank = 0;
+  std::int32_t world_size = 0;
+  std::uint64_t layout = 0;
+  std::uint32_t prefetch = 2;
+  std::optional<StartPoint> start = {};
+  bool accept_other_data = false;
+  std::string hardware = {};
+  std::chrono::milliseconds connect_timeout = ClientOptions().connect_timeout;
+  LogSink log = print_warnings;
+  std::string curve_server_key_file = {};
+  std::string curve_secret_key_file = {};
+  std::int64_t max_microbatch_bytes = ClientOptions().max_microbatch_bytes;
   /// The device that tensors are on. For another one than the CPU, microbatches are copied there
   /// while it computes: from shared memory directly, which is registered with the CUDA runtime for
-  /// that. Wait for the device before measured seconds are taken (own_work.h).
+  /// that. TorchLoader::own_work waits for it before it takes the time.
   at::Device device = at::kCPU;
+
+  /// Returns the options of the loader's client, for example for a replica group
+  /// (isocost/replicas.h).
+  ClientOptions client() const;
 };
 
 namespace internal {
+
 class LoaderSession;
+
+/// The loop over one epoch's microbatches.
+class EpochLoop {
+ public:
+  EpochLoop(LoaderSession& session, std::stop_token stop);
+
+  std::uint32_t number() const { return number_; }
+  bool begun() const { return begun_; }
+  const std::optional<TorchMicrobatch>& microbatch() const { return microbatch_; }
+  const std::optional<EpochEnd>& epoch_end() const { return end_; }
+
+  void begin();
+  void advance();
+  /// Takes back what was said of the microbatch in use if an exception ends the loop.
+  void note_exception() noexcept;
+
+ private:
+  LoaderSession* session_;
+  std::stop_token stop_;
+  std::uint32_t number_;
+  bool begun_ = false;
+  int exceptions_ = 0;                         // that unwound when its loop began
+  std::optional<TorchMicrobatch> microbatch_;  // the one in use; empty at the end
+  std::optional<EpochEnd> end_;
+};
+
 }  // namespace internal
 
 /// One epoch of a loader, for a range-based `for` over its microbatches. It ends with the epoch's
 /// last microbatch and nowhere else: anything that comes in between is an exception. After a
 /// `break` another loop goes on at the next microbatch. A microbatch whose body an exception leaves
 /// is not trained, even if it was reported. Valid as long as the loader, which may be
-/// moved, but not assigned to. Move-only: a loop takes it by reference.
+/// moved, but not assigned to. Move-only: a loop takes it by reference, const or not.
+/// Single-thread.
 class Epoch {
  public:
-  Epoch(Epoch&&) = default;
-  Epoch& operator=(Epoch&&) = default;
-
   class Iterator {
    public:
     using value_type = TorchMicrobatch;
@@ -49,44 +98,45 @@ class Epoch {
 
     Iterator(const Iterator&) = default;
     Iterator& operator=(const Iterator&) = default;
-    ~Iterator() { epoch_->note_exception(); }
+    ~Iterator() { loop_->note_exception(); }
 
-    const TorchMicrobatch& operator*() const { return *epoch_->microbatch_; }
-    const TorchMicrobatch* operator->() const { return &*epoch_->microbatch_; }
+    const TorchMicrobatch& operator*() const { return *loop_->microbatch(); }
+    const TorchMicrobatch* operator->() const { return &*loop_->microbatch(); }
     Iterator& operator++() {
-      epoch_->advance();
+      loop_->advance();
       return *this;
     }
-    void operator++(int) { epoch_->advance(); }
-    bool operator==(std::default_sentinel_t /*end*/) const { return !epoch_->microbatch_; }
+    void operator++(int) { loop_->advance(); }
+    bool operator==(std::default_sentinel_t /*end*/) const { return !loop_->microbatch(); }
 
    private:
     friend class Epoch;
-    explicit Iterator(Epoch* epoch) : epoch_(epoch) {}
-    Epoch* epoch_;
+    explicit Iterator(internal::EpochLoop* loop) : loop_(loop) {}
+    internal::EpochLoop* loop_;
   };
 
   /// Returns the epoch's number, from 0.
-  std::uint32_t number() const { return number_; }
+  std::uint32_t number() const { return loop_->number(); }
 
   /// Blocks for the epoch's next microbatch. Throws what TorchLoader::next throws, and
   /// isocost::Exception (kNotFound) if the node delivers no further epoch.
-  Iterator begin();
+  Iterator begin() const {
+    loop_->begin();
+    return Iterator(loop_.get());
+  }
   std::default_sentinel_t end() const { return {}; }
+
+  /// Returns this epoch's end, once a loop has come to it: the numbers of steps and of bad and
+  /// dropped samples. Nothing before, and where the node failed or a stop was requested between the
+  /// last microbatch and the end; the next call for a microbatch then throws the reason.
+  const std::optional<EpochEnd>& epoch_end() const { return loop_->epoch_end(); }
 
  private:
   friend class Epochs;
-  Epoch(internal::LoaderSession& session, std::stop_token stop);
+  Epoch(internal::LoaderSession& session, std::stop_token stop)
+      : loop_(std::make_unique<internal::EpochLoop>(session, std::move(stop))) {}
 
-  void advance();
-  void note_exception() noexcept;
-
-  internal::LoaderSession* session_;
-  std::stop_token stop_;
-  std::uint32_t number_;
-  bool begun_ = false;
-  int exceptions_ = 0;                         // that unwound when its loop began
-  std::optional<TorchMicrobatch> microbatch_;  // the one in use; empty at the end
+  std::unique_ptr<internal::EpochLoop> loop_;
 };
 
 /// The epochs of a job that are not trained on yet, for a range-based `for`. Valid as an Epoch is.
@@ -134,13 +184,12 @@ class Epochs {
 
 /// A Client with libtorch tensors: one rank's microbatches, in place of a DataLoader.
 ///
-///   LoaderOptions options;
-///   options.endpoint = "tcp://127.0.0.1:5800";
-///   if (saved) options.start = State::parse(*saved);
-///   TorchLoader loader(options);
-///   for (auto& epoch : loader.epochs()) {
+///   TorchLoader loader({.endpoint = "tcp://127.0.0.1:5800",
+///                       .world_size = 1,
+///                       .start = saved ? State::parse(*saved) : State()});
+///   for (const auto& epoch : loader.epochs()) {
 ///     for (const auto& microbatch : epoch) {
-///       OwnWork work;  // isocost/own_work.h
+///       OwnWork work = loader.own_work();
 ///       token_loss(model(microbatch["input_ids"]), microbatch).backward();
 ///       work.add(CostModule::kLlm);
 ///       loader.report(microbatch, work);
@@ -177,6 +226,10 @@ class TorchLoader {
   /// memory; the next call then tries the same microbatch again.
   std::optional<TorchMicrobatch> next(const std::stop_token& stop = {});
 
+  /// Returns a measurement that begins now, of this rank's own seconds on the loader's device. Its
+  /// constructor, `add` and `leave_out` wait for the current stream of a device other than the CPU,
+  /// and throw c10::Error if that fails.
+  OwnWork own_work() const;
   /// Sends the measured seconds of each module. The microbatch, and all before it, are then
   /// trained: report it after its work. Throws kInvalidArgument for a microbatch with work of which
   /// nothing was measured, and the errors of Client::report.
@@ -198,8 +251,8 @@ class TorchLoader {
   /// out.
   State state(const TorchMicrobatch& after);
   const Welcome& welcome() const;
-  /// Returns the last end of an epoch that was received, if any: it comes after the epoch's last
-  /// microbatch, with the call that asks for the next one.
+  /// Returns the last end of an epoch that was received, if any: with the call of `next` after the
+  /// epoch's last microbatch, or where a range over it ends.
   const std::optional<EpochEnd>& epoch_end() const;
 
   /// Acknowledges what is trained, unless a microbatch could not be copied to the device, and

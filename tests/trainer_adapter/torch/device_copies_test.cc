@@ -308,6 +308,18 @@ TEST_F(LoaderWithADevice, AClosedLoaderDoesNotAcknowledgeWhatCouldNotBeCopied) {
   EXPECT_THROW((void)loader.next(), Exception);
 }
 
+TEST_F(LoaderWithADevice, OwnWorkWaitsForIt) {
+  const TorchLoader loader(client(), kDevice);
+  int done = 0;
+  stub_.enqueue(kCompute, [&] { ++done; });
+  OwnWork work = loader.own_work();
+  EXPECT_EQ(done, 1) << "work of before would be counted";
+  stub_.enqueue(kCompute, [&] { ++done; });
+  work.add(CostModule::kLlm);
+  EXPECT_EQ(done, 2);
+  EXPECT_GE(work.seconds(CostModule::kLlm), 0);
+}
+
 TEST_F(LoaderWithADevice, WithoutOneTheyAreNotCopied) {
   TorchLoader loader(client());
   const TorchMicrobatch first = loader.next().value();

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,43 @@ TEST(TorchLoader, TensorsViewTheBytesOfThePool) {
   EXPECT_EQ(torch["audio_mel"].scalar_type(), at::kFloat);
   EXPECT_EQ(torch["labels"].scalar_type(), at::kLong);
   EXPECT_THROW((void)torch.contains("nothing"), Exception);
+}
+
+// The client gets every option that the loader has.
+TEST(TorchLoader, OptionsReachTheClient) {
+  const LoaderOptions options{.endpoint = "tcp://node:1",
+                              .rank = 2,
+                              .world_size = 3,
+                              .layout = 4,
+                              .prefetch = 5,
+                              .start = StartPoint{6, 7, 8, "nine"},
+                              .accept_other_data = true,
+                              .hardware = "device",
+                              .connect_timeout = std::chrono::milliseconds(10),
+                              .log = nullptr,
+                              .curve_server_key_file = "server",
+                              .curve_secret_key_file = "secret",
+                              .max_microbatch_bytes = 11};
+  const ClientOptions client = options.client();
+  EXPECT_EQ(client.endpoint, options.endpoint);
+  EXPECT_EQ(client.rank, 2);
+  EXPECT_EQ(client.world_size, 3);
+  EXPECT_EQ(client.layout, 4U);
+  EXPECT_EQ(client.prefetch, 5U);
+  EXPECT_FALSE(client.prepares_ahead);
+  EXPECT_EQ(client.start, options.start);
+  EXPECT_TRUE(client.accept_other_data);
+  EXPECT_EQ(client.hardware, "device");
+  EXPECT_EQ(client.connect_timeout.count(), 10);
+  EXPECT_FALSE(client.log);
+  EXPECT_EQ(client.curve_server_key_file, "server");
+  EXPECT_EQ(client.curve_secret_key_file, "secret");
+  EXPECT_EQ(client.max_microbatch_bytes, 11);
+  const ClientOptions defaults = LoaderOptions().client();
+  EXPECT_EQ(defaults.endpoint, ClientOptions().endpoint);
+  EXPECT_EQ(defaults.prefetch, ClientOptions().prefetch);
+  EXPECT_EQ(defaults.connect_timeout, ClientOptions().connect_timeout);
+  EXPECT_EQ(defaults.max_microbatch_bytes, ClientOptions().max_microbatch_bytes);
 }
 
 TEST(TorchLoader, ATensorOutlivesTheMicrobatchAndGivesItsBytesBack) {

@@ -9,6 +9,10 @@
 
 namespace isocost {
 
+void wait_for(at::Device device) {
+  c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+}
+
 DeviceCopies::DeviceCopies(at::Device device)
     : stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)) {}
 

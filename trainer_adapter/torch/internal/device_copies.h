@@ -11,6 +11,10 @@
 
 namespace isocost {
 
+/// Blocks until the device's current stream has finished what was queued on it. Throws c10::Error
+/// where it cannot.
+void wait_for(at::Device device);
+
 /// Copies tensors to one device on a stream of its own, concurrently with the device's computation:
 /// the counterpart of Python's isocost.microbatches.device_copies. A source is kept until it has
 /// been copied, since a block's next microbatch would otherwise overwrite it. Works with every
@@ -21,6 +25,7 @@ class DeviceCopies {
   /// Takes a stream from the device's pool. Throws c10::Error for a device that libtorch cannot
   /// use, or that has no streams, like the CPU.
   explicit DeviceCopies(at::Device device);
+  at::Device device() const { return stream_.device(); }
   /// Blocks until all copies are done.
   ~DeviceCopies();
   DeviceCopies(const DeviceCopies&) = delete;
