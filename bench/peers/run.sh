@@ -6,7 +6,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 . setup/functions.sh
 
 venv=build/peers/venv
-# Pillow before 12.2 resizes in the order of the recipes (docs/models.md). What mosaicml-streaming imports is named here:
+# Pillow before 12.2 resizes in the order of the recipes (docs/models/processor_differences.md). What mosaicml-streaming imports is named here:
 # it asks for older versions of numpy and transformers, which it does not use to read, so it comes without dependencies.
 needed=(torchvision 'torch>=2.7' 'transformers>=5' tokenizers jinja2 'pillow==12.1.*')
 peers=(torchcodec av spdl nvidia-dali-cuda130 webdataset 'Brotli zstd xxhash python-snappy boto3 catalogue'

@@ -48,7 +48,7 @@ WORKERS, BATCH = 2, 4
 SMALLEST, LARGEST = 640 * 400, 1920 * 1440  # pixels of a photograph
 RANKS, TRAIN_BATCH, MICROBATCHES = 2, 16, 2
 TRAIN_PIXELS = 28 * 28 * 256
-# Since Pillow 13 the order in which sides are resized is another (docs/models.md).
+# Since Pillow 13 the order in which sides are resized is another (docs/models/processor_differences.md).
 SAME_ORDER = tuple(map(int, PIL.__version__.split(".")[:2])) < (12, 2)
 SAMPLING_S = 0.05
 WARM_UP = 4  # steps of training whose samples were prepared while the model was loaded

@@ -1,4 +1,4 @@
-"""Prints how many cases the goldens of models and videos hold; docs/models.md has these numbers."""
+"""Prints how many cases the goldens of models and videos hold; docs/models/exactness.md has these numbers."""
 
 import pathlib
 

@@ -25,7 +25,7 @@ EXAMPLES = ROOT / "examples" / "huggingface"
 SIZES = [(28, 28), (40, 300), (301, 40), (57, 91), (320, 240), (333, 217), (224, 168), (56, 112)]
 STEPS, BATCH = 5, 8
 SAMPLES = 46  # the last 6 are the dropped tail
-RELATIVE = 1e-4  # the processor's torchvision rounds some pixels otherwise (docs/models.md)
+RELATIVE = 1e-4  # the processor's torchvision rounds some pixels otherwise (docs/models/processor_differences.md)
 
 
 def picture(file, width, height, seed):

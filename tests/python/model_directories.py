@@ -210,7 +210,7 @@ def trained_bpe():
     tokenizer.pre_tokenizer = word_cutter()
     trainer = trainers.BpeTrainer(vocab_size=SMALL_VOCABULARY, min_frequency=2, show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     tokenizer.train_from_iterator([file.read_text(encoding="utf-8") for file in files], trainer)
     return tokenizer.to_str()
 

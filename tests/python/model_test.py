@@ -35,7 +35,7 @@ if not MISSING:
     import model_directories
     from model_directories import LINEAR_ATTENTION
 
-    # Pillow 13 resizes sides in another order (docs/models.md).
+    # Pillow 13 resizes sides in another order (docs/models/processor_differences.md).
     ORDER = isocost.NodeOptions(resize_order="pillow-13" if int(PIL.__version__.split(".")[0]) >= 13 else "width-first")
     IN_ORDER = dataclasses.replace(ORDER, balance="in-order", correct=False)
 

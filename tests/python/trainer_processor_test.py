@@ -7,7 +7,7 @@ from support import main
 from training_runs import HERE, Lines, Runs
 
 GLOBAL_BATCH, STEPS = 8, 10
-OF_PROCESSOR = 1e-4  # its torchvision rounds some pixels otherwise (docs/models.md)
+OF_PROCESSOR = 1e-4  # its torchvision rounds some pixels otherwise (docs/models/processor_differences.md)
 
 
 def by_run(text):
