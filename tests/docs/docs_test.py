@@ -29,7 +29,8 @@ TIMEOUT = 120
 # A user's own, strict ones: no header of ours may break them.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 PAGES = ["README.md", "examples/README.md",
-         *sorted(str(file.relative_to(ROOT)) for where in ("docs", "docs/models") for file in ROOT.glob(f"{where}/*.md"))]
+         *sorted(str(file.relative_to(ROOT)) for where in ("docs", "docs/models")
+                 for file in ROOT.glob(f"{where}/*.md"))]
 COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data profile", "model profile",
                         "predict", "plan", "top"],
             "isocost-lab": ["simulate", "balance", "emulate"]}
