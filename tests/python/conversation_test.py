@@ -114,7 +114,8 @@ class WrittenRecords(unittest.TestCase):
 
     def test_a_prompt_that_weighs_its_turns_keeps_its_weights(self):
         for weight in ({"loss": True}, {"train": 1}, {"loss_weight": 1.0}, {"weight": 1}):
-            turns = {"prompt": [self.ROUND[0], {**self.ROUND[1], **weight}, self.ROUND[0]], "completion": [self.ROUND[1]]}
+            turns = {"prompt": [self.ROUND[0], {**self.ROUND[1], **weight}, self.ROUND[0]],
+                     "completion": [self.ROUND[1]]}
             found, = self.read_back(turns)
             self.assertEqual(found.weights, [], weight)
 

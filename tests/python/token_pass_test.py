@@ -196,7 +196,8 @@ class TokenPass(unittest.TestCase):
         write_shard(self.data / "new.tar", samples_of(7))
         with silent(self):
             make_missing(self.settings(self.model), 1)
-        self.assertEqual({shard[2:] for shard in self.opened(labels="last").shards}, {(True, True, "", "--labels last")})
+        self.assertEqual({shard[2:] for shard in self.opened(labels="last").shards},
+                         {(True, True, "", "--labels last")})
         model = self.changed_model(vocab_size=7000)
         with open(model / "chat_template.jinja", "a", encoding="utf-8") as template:
             template.write("{# changed #}")
@@ -221,8 +222,8 @@ class TokenPass(unittest.TestCase):
         given["messages"][1]["thought"] = "hm"
         for shard in range(SHARDS):
             write_shard(self.data / f"{shard}.tar", {"a": {"json": json.dumps(given).encode()}})
-        wanted = (f"{self.data}: no model sees 'thought' in turns of the assistant of 3 samples, 'train' in turns of the "
-                  "user of 3 samples; docs/models.md says what is read")
+        wanted = (f"{self.data}: no model sees 'thought' in turns of the assistant of 3 samples, 'train' in turns of "
+                  "the user of 3 samples; docs/models/tokens.md says what is read")
         run = subprocess.run(self.command("--json", "--workers", "2"), capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(run.stderr, f"python3 -m isocost.tokenize: {wanted}\n")
         self.assertEqual(json.loads(run.stdout)["unread_keys"], [

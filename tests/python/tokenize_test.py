@@ -554,9 +554,9 @@ class Labels(DirectoryTest):
         found = tokenizer.take_seen_keys()
         self.assertEqual(found.unread(), {("assistant", "name"): 2, ("assistant", "thought"): 4, ("user", "id"): 2,
                                           ("text part", "cache_control"): 2})
-        self.assertEqual(str(found), "no model sees 'name' in turns of the assistant of 2 samples, 'thought' in turns of "
-                                     "the assistant of 4 samples, 'cache_control' in text parts of 2 samples, 'id' in "
-                                     "turns of the user of 2 samples; docs/models.md says what is read")
+        self.assertEqual(str(found), "no model sees 'name' in turns of the assistant of 2 samples, 'thought' in turns "
+                                     "of the assistant of 4 samples, 'cache_control' in text parts of 2 samples, 'id' "
+                                     "in turns of the user of 2 samples; docs/models/tokens.md says what is read")
         self.assertEqual(str(tokenizer.take_seen_keys()), "")
         whole = named.replace("m.content if", "m | tojson if m.id else m.content if")
         tokenizer = ModelTokenizer(self.make("qwen2_vl", whole))

@@ -38,7 +38,8 @@ _MEDIA_MEMBERS = (*_PART_TYPES, "path", "url", "data", "bytes", "source")
 _THINKING = "thinking"  # the type of a part that holds thoughts
 # Hugging Face's names of the assistant's reasoning before an answer; templates read the first or the second.
 REASONING = ("reasoning_content", "thinking", "reasoning")
-# Keys of a turn that weigh its loss: numbers (OpenAI's and ours, LLaMA-Factory's), and switches (ms-swift's, axolotl's).
+# Keys of a turn that weigh its loss: numbers (OpenAI's and ours, LLaMA-Factory's), and switches (ms-swift's,
+# axolotl's).
 _WEIGHTS = ("weight", "loss_weight", "loss", "train")
 _SWITCHES = ("loss", "train")
 
@@ -99,9 +100,9 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     holds the media, and an assistant turn that holds the texts. A turn has a role (`role` or `from`) and a content
     (`content` or `value`), in either list. Where no content has a typed media part, `<image>`, `<video>` and `<audio>`
     in texts stand for the sample's media, but not in `messages` of a sample without media; nothing around them is
-    removed, so a line break after `<image>` stays. Beside typed media parts they are text. `weight` or `loss_weight` in a
-    message of the assistant, a number of at least 0, scales its loss, and `loss` or `train`, true or false, is a weight
-    of 1 or 0; templates do not see these. Parts of the type `thinking` are the assistant's thoughts.
+    removed, so a line break after `<image>` stays. Beside typed media parts they are text. `weight` or `loss_weight` in
+    a message of the assistant, a number of at least 0, scales its loss, and `loss` or `train`, true or false, is a
+    weight of 1 or 0; templates do not see these. Parts of the type `thinking` are the assistant's thoughts.
 
     Roles of other data sets are read too, with capitals or without: a `model` is the assistant, and so is a
     `function_call`, with `tool_calls` if its text is one call or a list of calls in JSON; an `observation` is a turn of

@@ -40,7 +40,8 @@ def read_options(written: str) -> TokenOptions:
     if found is None:
         raise ValueError(f"tokens were made with {written!r}, which this version of isocost does not know")
     labels, caption_template = found.groups()
-    return TokenOptions(labels, None if caption_template is None else ast.literal_eval(caption_template)).over(_DEFAULTS)
+    template = None if caption_template is None else ast.literal_eval(caption_template)
+    return TokenOptions(labels, template).over(_DEFAULTS)
 
 
 class ShardOptions(NamedTuple):
@@ -83,9 +84,9 @@ def _check_equal(given: TokenOptions, recorded: List[ShardOptions]) -> None:
     wanted = given.over(read_options(first.options or ""))
     other = next((each for each in recorded if given.over(read_options(each.options or "")) != wanted), None)
     if other is not None:
-        raise ValueError(f"the tokens of {first.shard} were made with {named(first.options)}, and those of {other.shard} "
-                         f"with {named(other.options)}: choose with `isocost tokenize --force`, --labels and "
-                         "--caption-template, which makes all of them anew")
+        raise ValueError(f"the tokens of {first.shard} were made with {named(first.options)}, and those of "
+                         f"{other.shard} with {named(other.options)}: choose with `isocost tokenize --force`, --labels "
+                         "and --caption-template, which makes all of them anew")
 
 
 def named(written: Optional[str]) -> str:

@@ -141,8 +141,8 @@ def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outc
 
 
 def make_missing(settings: Settings, workers: int) -> None:
-    """Tokenizes the shards that have no tokens of the model, with the options of the tokens that there are, and logs why
-    shards with other tokens are tokenized anew. Raises the errors of `tokenize`."""
+    """Tokenizes the shards that have no tokens of the model, with the options of the tokens that there are, and logs
+    why shards with other tokens are tokenized anew. Raises the errors of `tokenize`."""
     settings.tokenizer()  # Its files may contradict each other.
     settings, opened = _with_recorded_options(settings, False)
     shards = opened.shards

@@ -1,9 +1,9 @@
-"""Keys of turns and of their parts that no model sees, because neither this package nor the chat template reads them."""
+"""Keys of turns and of their parts that no model sees: neither this package nor the chat template reads them."""
 
 import collections
 from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
-from isocost.counted import counted
+from isocost.base.counted import counted
 from isocost.tokens.conversation import REASONING, Conversation, Message
 
 Place = Tuple[str, str]  # where a key stands, the role of a turn or "TYPE part", and the key
@@ -64,8 +64,8 @@ class _Watched(Dict[str, Any]):
 
 
 def watched(messages: List[Message], read: Set[Place]) -> List[Message]:
-    """Returns messages for a template, whose reading of keys is noted in `read`; the messages themselves where they have
-    no keys that could stay unread."""
+    """Returns messages for a template, whose reading of keys is noted in `read`; the messages themselves where they
+    have no keys that could stay unread."""
     return [_watched_message(message, read) for message in messages]
 
 
@@ -125,7 +125,9 @@ class SeenKeys(NamedTuple):
         unread = [f"{key[:_LONGEST]!r} in {_where(place)} of {counted(count, 'sample')}"
                   for (place, key), count in self.unread().items()]
         more = f", and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
-        return f"no model sees {', '.join(unread[:_SHOWN])}{more}; docs/models.md says what is read" if unread else ""
+        if not unread:
+            return ""
+        return f"no model sees {', '.join(unread[:_SHOWN])}{more}; docs/models/tokens.md says what is read"
 
 
 def _where(place: str) -> str:
