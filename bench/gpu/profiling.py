@@ -11,7 +11,7 @@ import time
 import types
 
 # Names that the benchmark uses of the package, by module.
-USED = {"hardware": ("hardware", "versions"), "profiling.profile_model": ("profile_model", "write"),
+USED = {"base.hardware": ("hardware", "versions"), "profiling.profile_model": ("profile_model", "write"),
         "profiling.descriptions": ("ProfiledModule",), "profiling.profiler": ("backward",),
         "profiling.clock": ("CudaClock", "HostClock", "is_out_of_memory"),
         "profiling.largest_load": ("Trial", "largest_load"), "profiling.device_memory": ("free_bytes",)}

@@ -57,8 +57,8 @@ class TokenizeOptions(unittest.TestCase):
         self.assertEqual(offered, options)
         [choices] = re.findall(r"\{([a-z,]+)\}", program)
         self.assertEqual(set(choices.split(",")), set(LABELS))
-        self.assertIn(f"[{DEFAULT_LABELS}]", program)
-        self.assertIn(f"[{MEDIA_MARK}]", program)
+        self.assertIn(f", else {DEFAULT_LABELS}]", program)
+        self.assertIn(f", else {MEDIA_MARK}]", program)
 
 
 class Settings(ShardTest):
