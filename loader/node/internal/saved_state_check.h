@@ -8,8 +8,8 @@
 namespace isocost {
 
 // These functions check the point at which a client asks to start, which comes from a saved state.
-// The text of a state is checked where it is parsed (Python's isocost/connection/state.py), the cost
-// model's part of it by costmodel/internal/state_codec.h.
+// The text of a state is checked where it is parsed (Python's isocost/connection/state.py), the
+// cost model's part of it by costmodel/internal/state_codec.h.
 
 /// Refuses a client whose saved state belongs to other data or another order of samples than those
 /// with the fingerprint `cursor`.

@@ -1,5 +1,5 @@
-#include "loader/dataset/stores/shard_cache.h"
 #include "loader/dataset/stores/shard_file.h"
+#include "loader/dataset/stores/shard_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
