@@ -104,8 +104,8 @@ class Finetune(unittest.TestCase):
         self.assert_equal_steps(self.run_two_ranks("finetune_before.py", model), expected)
 
     def test_the_page_shows_the_difference(self):
-        page = (ROOT / "docs/your_trainer.md").read_text()
-        section = page.split("\n## Fine-tune a vision-language model")[1].split("\n## ")[0]
+        page = (ROOT / "docs/finetune.md").read_text()
+        section = page.split("\n## What changes in the script")[1].split("\n## ")[0]
         shown = section.split("```diff\n")[1].split("```")[0].splitlines()
         before, after = ([line.strip() for line in (EXAMPLES / name).read_text().splitlines()]
                          for name in ("finetune_before.py", "finetune.py"))
