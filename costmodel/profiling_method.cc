@@ -1,4 +1,4 @@
-// The method replaces those that Python and libtorch had separately before: docs/model_profile.md
+// The method replaces those that Python and libtorch had separately before: docs/profiling_method.md
 // lists where they differed, and which was kept.
 
 #include "costmodel/profiling_method.h"

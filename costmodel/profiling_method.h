@@ -67,7 +67,7 @@ struct ProfilingResult {
 };
 
 /// The method by which model profiles are measured: which loads run and how often, which
-/// measurements are refused, and when the budget is spent. docs/model_profile.md describes it.
+/// measurements are refused, and when the budget is spent. docs/profiling_method.md describes it.
 /// It holds no clock and no tensors. A driver does what `next` says, one run after another:
 ///
 ///     while (const auto run = method.next()) {

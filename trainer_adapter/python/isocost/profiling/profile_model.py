@@ -35,7 +35,7 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
     Each module runs on microbatches of equally long sequences over a grid of lengths and counts. Loads with the same
     number of tokens in several lengths tell attention, which grows with the length, from the rest. A load runs until
     the 95 % interval of its median is within 3 %; further lengths are measured where the curve bends. A load that runs
-    out of memory is recorded as the boundary. docs/model_profile.md describes the method. CUDA events measure time
+    out of memory is recorded as the boundary. docs/profiling_method.md describes the method. CUDA events measure time
     where the module has initialized CUDA, a monotonic clock otherwise. On the CPU, peak memory is what torch
     allocates, and 0 without torch. Where the budget is short, points keep the spread that they have.
 
