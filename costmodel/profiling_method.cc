@@ -1,5 +1,4 @@
-// The method replaces those that Python and libtorch had separately before: docs/profiling_method.md
-// lists where they differed, and which was kept.
+// docs/profiling_method.md describes the method.
 
 #include "costmodel/profiling_method.h"
 

@@ -23,7 +23,7 @@ def stage_iterators(loader: DataLoader) -> Union[Iterator[Any], List[Iterator[An
     Every stage has an iterator, since packed attention needs cu_seqlens everywhere. It ends with the epoch; that of an
     endless loader never does. `microbatch.last_of_step` is True for the last microbatch of a step; an encoder with
     ranks of its own has another number of microbatches in a step than the LLM. Measure passes by
-    `loader.timed(microbatch, part=...)` (docs/layout.md).
+    `loader.timed(microbatch, part=...)` (docs/layout_trainers.md).
 
     Example:
         >>> loader = isocost.DataLoader("data/shards", layout="layout.json", global_batch_size=512, endless=True)
