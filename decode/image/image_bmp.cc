@@ -1,129 +1,195 @@
+// Decodes BMP as Pillow does, bit by bit.
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
-#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "decode/bytes/ffmpeg_input.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/image_codecs.h"
 #include "decode/image/internal/bmp_layout.h"
-
-extern "C" {
-#include <libavcodec/avcodec.h>
-#include <libavutil/frame.h>
-#include <libavutil/pixfmt.h>
-#include <libswscale/swscale.h>
-}
+#include "decode/image/internal/bmp_runs.h"
 
 namespace isocost {
 namespace {
 
-struct FreeScaler {
-  void operator()(SwsContext* scaler) const { sws_freeContext(scaler); }
-};
+using Palette = std::vector<std::array<std::uint8_t, 3>>;
 
-// A file that may lack its end, which is zeros then.
-struct PresentBytes {
-  ByteView bytes;
-  std::size_t whole = 0;  // size with the end
-};
-
-Result<AvFrame> decode_frame(const PresentBytes& file, std::int64_t max_pixels) {
-  take_over_ffmpeg_log();
-  const AVCodec* decoder = avcodec_find_decoder(AV_CODEC_ID_BMP);
-  if (decoder == nullptr) {
-    return Error(ErrorCode::kUnsupported, "this libavcodec does not decode BMP");
+// Returns a colour for each index. Those beyond the palette are black.
+Palette read_palette(ByteView file, const BmpLayout& layout) {
+  Palette palette(std::size_t{1} << layout.bits);
+  const std::size_t there = file.size() - std::min(file.size(), layout.palette_offset);
+  const std::size_t entries =
+      std::min({palette.size(), layout.palette_entries, there / layout.entry_bytes});
+  for (std::size_t i = 0; i < entries; ++i) {
+    const ByteView entry = file.subspan(layout.palette_offset + i * layout.entry_bytes, 3);
+    palette[i] = {entry[2], entry[1], entry[0]};
   }
-  const AvCodec codec(avcodec_alloc_context3(decoder));
-  if (!codec) throw std::bad_alloc();
-  codec->thread_count = 1;
-  codec->max_pixels = max_pixels;
-  codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_EXPLODE;
-  const AvPacket packet = make_av_packet();
-  if (avcodec_open2(codec.get(), decoder, nullptr) < 0 || file.whole > INT32_MAX / 2 ||
-      av_new_packet(packet.get(), static_cast<int>(file.whole)) < 0) {
-    return corrupt("its BMP picture is too large");
-  }
-  std::fill(std::ranges::copy(file.bytes, packet->data).out, packet->data + file.whole,
-            std::uint8_t{0});
-  AvFrame frame = make_av_frame();
-  if (avcodec_send_packet(codec.get(), packet.get()) < 0 ||
-      avcodec_receive_frame(codec.get(), frame.get()) < 0) {
-    return corrupt("its BMP picture is cut off or damaged");
-  }
-  return frame;
+  return palette;
 }
 
-// Returns what is there of the pixels: whole rows, of which the last may lack its padding. The rest
-// of the file is read as zeros. Errors: kCorrupt for a file that is not cut off within them.
-Result<PresentBytes> whole_rows(ByteView file, const BmpLayout& layout, std::int32_t height) {
-  if (std::abs(layout.height) != height) {
-    return corrupt("its BMP header has changed since it was probed");
+// A colour or the opacity within a pixel.
+class Channel {
+ public:
+  explicit Channel(std::uint32_t mask)
+      : mask_(mask), shift_(mask == 0 ? 0 : std::countr_zero(mask)) {
+    std::uint32_t most = mask >> shift_;
+    while (most > 255) {  // Of more than 8 bits, the upper ones count.
+      ++shift_;
+      most >>= 1;
+    }
+    for (std::uint32_t i = 0; i <= most && most > 0; ++i) {
+      scaled_.at(i) = static_cast<std::uint8_t>(i * 255 / most);
+    }
+  }
+
+  std::uint8_t of(std::uint32_t pixel) const { return scaled_[((pixel & mask_) >> shift_) & 0xFF]; }
+
+ private:
+  std::uint32_t mask_;
+  int shift_;
+  std::array<std::uint8_t, 256> scaled_{};
+};
+
+void unpack_indices(const BmpLayout& layout, ByteView row, const Palette& palette,
+                    std::uint8_t* to) {
+  const auto bits = static_cast<std::size_t>(layout.bits);
+  for (std::size_t x = 0; x < static_cast<std::size_t>(layout.width); ++x) {
+    const std::size_t first = x * bits;
+    const std::size_t index =
+        (std::size_t{row[first / 8]} >> (8 - bits - first % 8)) & (palette.size() - 1);
+    to = std::ranges::copy(palette[index], to).out;
+  }
+}
+
+// Unpacks pixels of 16, 24 or 32 bits.
+class PixelRows {
+ public:
+  explicit PixelRows(const BmpLayout& layout)
+      : layout_(layout),
+        channels_{Channel(layout.masks[0]), Channel(layout.masks[1]), Channel(layout.masks[2]),
+                  Channel(layout.masks[3])},
+        is_plain_(layout.bits >= 24 && layout.masks[0] == 0xFF0000 && layout.masks[1] == 0xFF00 &&
+                  layout.masks[2] == 0xFF && layout.masks[3] == 0) {}
+
+  std::size_t channels() const { return layout_.masks[3] == 0 ? 3 : 4; }
+
+  void unpack(ByteView row, std::uint8_t* to) const {
+    const auto bytes = static_cast<std::size_t>(layout_.bits / 8);
+    const auto width = static_cast<std::size_t>(layout_.width);
+    if (is_plain_) {
+      for (std::size_t x = 0; x < width; ++x, to += 3) {
+        to[0] = row[x * bytes + 2];
+        to[1] = row[x * bytes + 1];
+        to[2] = row[x * bytes];
+      }
+      return;
+    }
+    for (std::size_t x = 0; x < width; ++x) {
+      const auto pixel = static_cast<std::uint32_t>(little_endian(row, x * bytes, bytes));
+      for (std::size_t c = 0; c < channels(); ++c) *to++ = channels_[c].of(pixel);
+    }
+  }
+
+ private:
+  const BmpLayout& layout_;
+  std::array<Channel, 4> channels_;
+  bool is_plain_;
+};
+
+// Returns how many rows are whole; the last may lack its padding. Errors: kCorrupt where some are
+// missing, unless that is accepted and the pixels have begun.
+Result<std::size_t> whole_rows(ByteView file, const BmpLayout& layout, Truncated truncated) {
+  const auto height = static_cast<std::size_t>(std::abs(layout.height));
+  const std::uint64_t there = file.size() - std::min(file.size(), layout.data_offset);
+  const std::uint64_t stride = layout.stride();
+  const std::uint64_t rows = there / stride + (there % stride >= layout.row_bytes() ? 1 : 0);
+  if (rows >= height) return height;
+  if (truncated == Truncated::kBad) {
+    return corrupt("cut off: its pixels need more than the " + std::to_string(file.size()) +
+                   " bytes that are there");
   }
   constexpr std::size_t kMostBefore = std::size_t{1} << 20;  // header, masks and palette
   if (layout.data_offset > std::max(file.size(), kMostBefore) ||
-      layout.header_bytes > file.size()) {
+      layout.palette_offset > file.size()) {
     return corrupt("cut off before its pixels");
   }
-  const std::size_t pixels = file.size() - std::min(file.size(), layout.data_offset);
-  std::size_t rows = pixels / layout.stride();
-  if (pixels % layout.stride() >= layout.row_bytes()) ++rows;
-  return PresentBytes{
-      file.first(std::min(file.size(), layout.data_offset + rows * layout.stride())),
-      layout.data_offset + static_cast<std::size_t>(height) * layout.stride()};
+  return static_cast<std::size_t>(rows);
 }
 
-Result<PresentBytes> present_bytes(ByteView file, std::int32_t height, Truncated truncated) {
-  ISOCOST_ASSIGN(const BmpLayout layout,
-                 BmpLayout::read(file.first(std::min(file.size(), BmpLayout::kBytes))));
-  if (layout.fits(file.size())) return PresentBytes{file, file.size()};
-  if (truncated == Truncated::kAccept && !layout.has_runs()) {
-    return whole_rows(file, layout, height);
+std::size_t row_in_picture(std::size_t row, const BmpLayout& layout) {
+  return layout.height < 0 ? row : static_cast<std::size_t>(layout.height) - 1 - row;
+}
+
+// Makes pixels without opacity where it is 0 everywhere: their writer has set none.
+void drop_absent_alpha(std::vector<std::uint8_t>& rgba, Alpha alpha) {
+  bool is_absent = true;
+  for (std::size_t i = 3; i < rgba.size() && is_absent; i += 4) is_absent = rgba[i] == 0;
+  make_opaque(rgba, is_absent ? Alpha::kDrop : alpha);
+}
+
+Result<std::vector<std::uint8_t>> read_rows(ByteView file, const BmpLayout& layout, Alpha alpha,
+                                            Truncated truncated) {
+  ISOCOST_ASSIGN(const std::size_t rows, whole_rows(file, layout, truncated));
+  const auto width = static_cast<std::int32_t>(layout.width);
+  const auto height = static_cast<std::int32_t>(std::abs(layout.height));
+  const PixelRows unpacking(layout);
+  const std::size_t channels = layout.has_palette() ? 3 : unpacking.channels();
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, static_cast<int>(channels)));
+  const Palette palette = layout.has_palette() ? read_palette(file, layout) : Palette();
+  std::vector<std::uint8_t> pixels(bytes);
+  const std::vector<std::uint8_t> zeros(layout.row_bytes());
+  const std::size_t row_pixels = bytes / static_cast<std::size_t>(height);
+  for (std::size_t y = 0; y < static_cast<std::size_t>(height); ++y) {
+    const ByteView row =
+        y < rows ? file.subspan(layout.data_offset + y * layout.stride(), layout.row_bytes())
+                 : ByteView(zeros);
+    std::uint8_t* to = pixels.data() + row_in_picture(y, layout) * row_pixels;
+    if (layout.has_palette()) {
+      unpack_indices(layout, row, palette, to);
+    } else {
+      unpacking.unpack(row, to);
+    }
   }
-  return corrupt("cut off: its pixels need more than the " + std::to_string(file.size()) +
-                 " bytes that are there");
+  if (channels == 4) drop_absent_alpha(pixels, alpha);
+  return pixels;
 }
 
-// Returns whether the fourth byte of a pixel is its opacity: without masks it means nothing, though
-// libavcodec takes it for that.
-bool has_alpha(ByteView file) {
-  constexpr std::size_t kCompressionAt = 30;
-  return file.size() >= kCompressionAt + 4 && little_endian(file, kCompressionAt, 4) != 0;
+Result<std::vector<std::uint8_t>> read_runs(ByteView file, const BmpLayout& layout) {
+  const auto width = static_cast<std::size_t>(layout.width);
+  const auto height = static_cast<std::size_t>(std::abs(layout.height));
+  const ByteView data = file.subspan(std::min(file.size(), layout.data_offset));
+  ISOCOST_ASSIGN(const std::vector<std::uint8_t> indices, read_bmp_runs(data, layout));
+  const Palette palette = read_palette(file, layout);
+  std::vector<std::uint8_t> pixels(3 * indices.size());
+  for (std::size_t y = 0; y < height; ++y) {
+    std::uint8_t* to = pixels.data() + 3 * width * row_in_picture(y, layout);
+    for (const std::uint8_t index : ByteView(indices).subspan(y * width, width)) {
+      to = std::ranges::copy(palette[index & (palette.size() - 1)], to).out;
+    }
+  }
+  return pixels;
 }
 
 }  // namespace
 
 Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
                           Truncated truncated) {
-  constexpr std::int64_t kRoom = 64;
-  ISOCOST_ASSIGN(const PresentBytes present, present_bytes(file, height, truncated));
-  ISOCOST_ASSIGN(const AvFrame frame, decode_frame(present, (width + kRoom) * (height + kRoom)));
-  if (frame->width != width || frame->height != height) {
+  ISOCOST_ASSIGN(const BmpLayout layout,
+                 BmpLayout::read(file.first(std::min(file.size(), BmpLayout::kBytes))));
+  if (layout.width != width || std::abs(layout.height) != height) {
     return corrupt("its BMP header has changed since it was probed");
   }
-  const std::unique_ptr<SwsContext, FreeScaler> scaler(
-      sws_getContext(width, height, static_cast<AVPixelFormat>(frame->format), width, height,
-                     AV_PIX_FMT_RGBA, SWS_POINT, nullptr, nullptr, nullptr));
-  if (!scaler) return Error(ErrorCode::kUnsupported, "its BMP pixel format is not converted");
-  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, 4));
-  Pixels pixels{width, height, {}};
-  constexpr std::size_t kSlack = 64;  // libswscale may write a little beyond a row
-  pixels.rgb.resize(bytes + kSlack);
-  const std::array<std::uint8_t*, 4> to = {pixels.rgb.data(), nullptr, nullptr, nullptr};
-  const std::array<int, 4> strides = {4 * width, 0, 0, 0};
-  if (sws_scale(scaler.get(), frame->data, frame->linesize, 0, height, to.data(), strides.data()) !=
-      height) {
-    return Error(ErrorCode::kInternal, "libswscale failed");
-  }
-  pixels.rgb.resize(bytes);
-  make_opaque(pixels.rgb, has_alpha(file) ? alpha : Alpha::kDrop);
-  return pixels;
+  ISOCOST_ASSIGN(std::vector<std::uint8_t> rgb, layout.has_runs()
+                                                    ? read_runs(file, layout)
+                                                    : read_rows(file, layout, alpha, truncated));
+  return Pixels{width, height, std::move(rgb)};
 }
 
 }  // namespace isocost

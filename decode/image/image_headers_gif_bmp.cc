@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 
 #include "base/result.h"
 #include "decode/bytes/header_window.h"
@@ -36,30 +35,6 @@ Result<std::int64_t> find_gif_picture(HeaderWindow& window, std::int64_t at) {
   }
 }
 
-Status check_bmp_kind(const BmpLayout& layout) {
-  const std::uint64_t bits = layout.bits;
-  switch (layout.compression) {
-    case 0:
-      if (bits == 1 || bits == 4 || bits == 8 || bits == 16 || bits == 24 || bits == 32) return {};
-      break;
-    case 1:
-      if (bits == 8) return {};
-      break;
-    case 2:
-      if (bits == 4) return {};
-      break;
-    case 3:
-    case 6:
-      if (bits == 16 || bits == 32) return {};
-      break;
-    default:
-      break;
-  }
-  return Error(ErrorCode::kUnsupported, "BMP of " + std::to_string(bits) +
-                                            " bits a pixel and compression " +
-                                            std::to_string(layout.compression) + " is not decoded");
-}
-
 }  // namespace
 
 Result<PartShape> read_gif_header(HeaderWindow& window) {
@@ -88,7 +63,6 @@ Result<PartShape> read_bmp_header(HeaderWindow& window) {
   if (layout.width <= 0 || layout.height == 0 || layout.height == INT32_MIN) {
     return corrupt("its BMP header says an impossible size");
   }
-  ISOCOST_TRY(check_bmp_kind(layout));
   PartShape shape;
   shape.width = static_cast<std::int32_t>(layout.width);
   shape.height = static_cast<std::int32_t>(std::abs(layout.height));

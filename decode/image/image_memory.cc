@@ -61,10 +61,8 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) 
     case MediaFormat::kAvif:
       return common + shape.encoded_bytes + kMiB + pixels * shape.channels;
     default:
-      // BMP: a packet with the rows that may be missing, frame, RGBA.
-      return common +
-             std::max(shape.encoded_bytes, kMiB + pixels * 4 + std::int64_t{shape.height} * 3) +
-             pixels * (4 + 4);
+      // BMP: RGBA, or RGB and the indices of runs; a row of zeros.
+      return common + pixels * 4 + std::int64_t{shape.width} * 4;
   }
 }
 

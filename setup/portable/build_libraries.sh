@@ -50,7 +50,7 @@ build_ffmpeg() {
   # Those of streams alone tell codecs that MPEG-PS and MPEG-TS do not name.
   demuxers+=,ac3,dts,dvbsub,dvbtxt,eac3,h264,hevc,loas,m4v,mp3,mpegvideo,truehd
   local video=h264,hevc,vp8,vp9,libdav1d,mpeg4,mpeg1video,mpeg2video,mjpeg,prores,ffv1,vc1,wmv1,wmv2,wmv3
-  video+=,msmpeg4v1,msmpeg4v2,msmpeg4v3,flv,vp6f,h263,theora,bmp
+  video+=,msmpeg4v1,msmpeg4v2,msmpeg4v3,flv,vp6f,h263,theora
   local sound=aac,aac_latm,alac,mp1float,mp2float,mp3float,ac3,eac3,flac,vorbis,opus,speex,wmav1,wmav2,wmapro
   sound+=,wmalossless,wmavoice,amrnb,amrwb,pcm_s8,pcm_u8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be
   sound+=,pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,pcm_alaw,pcm_mulaw,pcm_dvd,pcm_bluray,adpcm_ima_qt,adpcm_ima_wav

@@ -3,7 +3,7 @@
 
     pip install pillow && python3 make.py      # needs the ffmpeg program, too
 
-TIFF, AVIF and HEIC files are made by make_tiffs.py and make_heifs.py afterwards.
+TIFF, AVIF and HEIC files are made by make_tiffs.py and make_heifs.py afterwards, rare kinds by make_rare.py.
 
 Pictures are read by Pillow, videos by the ffmpeg program. NAME.ppm holds the pixels of NAME: RGB,
 transparency composed on white; of a video, the last frame. truncated.txt has a line for each file
@@ -315,9 +315,9 @@ def pixels_of_truncated(data):
         return "refused"
 
 
-# Pictures that are not cut: those of 5 and 6 bits a colour are not equal when they are whole, either; Pillow refuses
-# what ends within bytes after the picture, and takes a picture in runs whose end mark alone is missing.
-NOT_CUT = ("rgb555.bmp", "rgb565.bmp", "garbage_after.png", "interlaced_garbage_after.png", "rle8.bmp")
+# Pictures that are not cut: Pillow refuses what ends within bytes after the picture, and takes a picture in runs whose
+# end mark alone is missing.
+NOT_CUT = ("garbage_after.png", "interlaced_garbage_after.png", "rle8.bmp")
 
 
 def truncated(table, names):
