@@ -26,8 +26,8 @@ class AudioDecoder {
   virtual Result<std::span<const float>> read() = 0;
 };
 
-/// Opens audio through libsndfile (WAV, FLAC, Ogg Vorbis, Opus) or libavcodec (MP3, of which
-/// libsndfile's decoder skips damage and prints about it, and all other formats). The source must
+/// Opens audio through libsndfile (WAV, FLAC, Ogg Vorbis, Opus), libmpg123 (MP3, frame by frame,
+/// since libsndfile's use of it skips damage) or libavcodec (all other formats). The source must
 /// outlive the decoder. Errors: kCorrupt where the bytes are invalid, kIo.
 Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format);
 Result<std::unique_ptr<AudioDecoder>> open_mp3(const ByteSource& source);

@@ -10,6 +10,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/audio/internal/audio_headers.h"
+#include "decode/audio/internal/mp3_frame.h"
 #include "decode/audio/internal/mp3_frames.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/shape/sample_shape.h"
@@ -19,47 +20,6 @@ namespace {
 
 constexpr std::size_t kMaxFrame = 2881;  ///< 320 kbit/s at 16 kHz, with padding.
 constexpr std::size_t kMinFrame = 24;
-
-struct Mp3Frame {
-  std::int64_t sample_rate = 0;
-  std::int64_t channels = 0;
-  std::int64_t samples = 0;
-  std::size_t bytes = 0;
-  std::size_t side_info = 0;
-  bool operator==(const Mp3Frame&) const = default;
-};
-
-std::int64_t bit_rate(bool mpeg1, std::size_t index) {
-  constexpr std::array<std::int16_t, 16> kMpeg1 = {0,   32,  40,  48,  56,  64,  80,  96,
-                                                   112, 128, 160, 192, 224, 256, 320, 0};
-  constexpr std::array<std::int16_t, 16> kMpeg2 = {0,  8,  16, 24,  32,  40,  48,  56,
-                                                   64, 80, 96, 112, 128, 144, 160, 0};
-  return 1000 * std::int64_t{mpeg1 ? kMpeg1[index] : kMpeg2[index]};
-}
-
-/// Parses a layer III frame header (ISO/IEC 11172-3, 13818-3, and the 2.5 extension); returns
-/// nothing for other bytes.
-std::optional<Mp3Frame> parse_frame(ByteView bytes, std::size_t at) {
-  if (at > bytes.size() || bytes.size() - at < 4) return std::nullopt;
-  if (bytes[at] != 0xFF || (bytes[at + 1] & 0xE0) != 0xE0) return std::nullopt;
-  const unsigned version = (bytes[at + 1] >> 3) & 3U;  // 3: MPEG-1, 2: MPEG-2, 0: 2.5
-  const unsigned layer = (bytes[at + 1] >> 1) & 3U;    // 1: layer III
-  const unsigned rate_index = (bytes[at + 2] >> 2) & 3U;
-  if (version == 1 || layer != 1 || rate_index == 3) return std::nullopt;
-  const bool mpeg1 = version == 3;
-  const std::int64_t bits = bit_rate(mpeg1, bytes[at + 2] >> 4);
-  if (bits == 0) return std::nullopt;
-  constexpr std::array<std::int64_t, 3> kRates = {44'100, 48'000, 32'000};
-  Mp3Frame frame;
-  frame.sample_rate = kRates[rate_index] / (mpeg1 ? 1 : (version == 2 ? 2 : 4));
-  frame.channels = (bytes[at + 3] >> 6) == 3 ? 1 : 2;
-  frame.samples = mpeg1 ? 1152 : 576;
-  const std::int64_t padding = (bytes[at + 2] >> 1) & 1;
-  frame.bytes = static_cast<std::size_t>(frame.samples / 8 * bits / frame.sample_rate + padding);
-  const bool mono = frame.channels == 1;
-  frame.side_info = mpeg1 ? (mono ? 17 : 32) : (mono ? 9 : 17);
-  return frame;
-}
 
 bool same_stream(const Mp3Frame& a, const Mp3Frame& b) {
   return a.sample_rate == b.sample_rate && a.samples == b.samples;
@@ -80,9 +40,9 @@ Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
     ISOCOST_ASSIGN(auto bytes, read_some(source, start, window));
     const bool whole = start + static_cast<std::int64_t>(bytes.size()) >= source.size();
     for (std::size_t at = 0; at + 4 <= bytes.size(); ++at) {
-      const auto frame = parse_frame(bytes, at);
+      const auto frame = parse_mp3_frame(bytes, at);
       if (!frame || frame->bytes < kMinFrame) continue;
-      const auto next = parse_frame(bytes, at + frame->bytes);
+      const auto next = parse_mp3_frame(bytes, at + frame->bytes);
       const bool last = whole && at + frame->bytes == bytes.size();
       if (!last && !(next && same_stream(*frame, *next))) continue;
       bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
@@ -149,15 +109,15 @@ std::optional<VbrTag> parse_vbr_tag(ByteView bytes, const Mp3Frame& frame) {
 /// length. Plain frames go on with the stream before them.
 bool begins_stream(ByteView bytes) {
   if (has_tag(bytes, 0, "ID3")) return true;
-  const auto frame = parse_frame(bytes, 0);
+  const auto frame = parse_mp3_frame(bytes, 0);
   return frame && parse_vbr_tag(bytes, *frame);
 }
 
 /// Returns whether a stream goes on here. A single frame does not count: the header of some writers
 /// leaves out its own.
 bool has_plain_frames(ByteView bytes) {
-  const auto frame = parse_frame(bytes, 0);
-  return frame && !begins_stream(bytes) && parse_frame(bytes, frame->bytes);
+  const auto frame = parse_mp3_frame(bytes, 0);
+  return frame && !begins_stream(bytes) && parse_mp3_frame(bytes, frame->bytes);
 }
 
 /// Returns where `is_match(bytes, at, is_last)` first holds from `begin` on, at most 1 MiB behind
@@ -222,13 +182,13 @@ Result<std::int64_t> skip_tag(const ByteSource& source, std::int64_t at, ByteVie
 /// Returns whether a run of frames begins at `at`: three, or two that end with the file. Fewer are
 /// found in chance bytes, too.
 bool has_run(ByteView bytes, std::size_t at, bool is_whole) {
-  const auto first = parse_frame(bytes, at);
+  const auto first = parse_mp3_frame(bytes, at);
   if (!first || first->bytes < kMinFrame) return false;
-  const auto second = parse_frame(bytes, at + first->bytes);
+  const auto second = parse_mp3_frame(bytes, at + first->bytes);
   if (!second || second->bytes < kMinFrame || !same_stream(*first, *second)) return false;
   const std::size_t third_at = at + first->bytes + second->bytes;
   if (is_whole && third_at == bytes.size()) return true;
-  const auto third = parse_frame(bytes, third_at);
+  const auto third = parse_mp3_frame(bytes, third_at);
   return third && same_stream(*first, *third);
 }
 
@@ -306,7 +266,7 @@ Result<ByteView> Mp3Frames::next() {
     block_.insert(block_.end(), more.begin(), more.end());
   }
   if (block_.size() - at_ < 4) return ByteView();
-  const auto frame = parse_frame(block_, at_);
+  const auto frame = parse_mp3_frame(block_, at_);
   const bool is_ours =
       frame && frame->sample_rate == sample_rate_ && frame->samples == samples_a_frame_;
   const ByteView rest = ByteView(block_).subspan(at_);
@@ -326,7 +286,7 @@ Result<std::optional<std::int64_t>> Mp3Frames::following() const {
   bool is_after_tag = false;
   while (at < source_->size()) {
     ISOCOST_ASSIGN(const auto bytes, read_some(*source_, at, kMaxFrame));
-    const auto frame = parse_frame(bytes, 0);
+    const auto frame = parse_mp3_frame(bytes, 0);
     if (frame && frame->bytes <= bytes.size()) {
       if (is_after_tag || begins_stream(bytes)) return std::optional(at);
       at += static_cast<std::int64_t>(frame->bytes);  // the one that its header leaves out

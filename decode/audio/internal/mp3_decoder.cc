@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,27 +12,18 @@
 #include "base/result.h"
 #include "decode/audio/internal/audio_decoder.h"
 #include "decode/audio/internal/mp3_frames.h"
-#include "decode/bytes/ffmpeg_input.h"
+#include "decode/audio/internal/mpg123_decoder.h"
 #include "decode/bytes/media_bytes.h"
-
-extern "C" {
-#include <libavcodec/avcodec.h>
-#include <libavcodec/packet.h>
-#include <libavutil/frame.h>
-#include <libavutil/samplefmt.h>
-}
 
 namespace isocost {
 namespace {
 
 class Mp3Decoder final : public AudioDecoder {
  public:
-  Mp3Decoder(const ByteSource& source, Mp3Frames frames, AvCodec codec)
+  Mp3Decoder(const ByteSource& source, Mp3Frames frames, Mpg123Decoder decoder)
       : source_(source),
         frames_(std::move(frames)),
-        codec_(std::move(codec)),
-        packet_(make_av_packet()),
-        frame_(make_av_frame()),
+        decoder_(std::move(decoder)),
         mono_(static_cast<std::size_t>(frames_.samples_a_frame())) {
     begin_stream();
   }
@@ -77,7 +66,7 @@ class Mp3Decoder final : public AudioDecoder {
       return corrupt("its MP3 streams have different sample rates");
     }
     frames_ = std::move(next);
-    avcodec_flush_buffers(codec_.get());
+    ISOCOST_TRY(decoder_.reset());
     begin_stream();
     return true;
   }
@@ -86,42 +75,32 @@ class Mp3Decoder final : public AudioDecoder {
   Result<std::size_t> decode() {
     ISOCOST_ASSIGN(const ByteView bytes, frames_.next());
     if (bytes.empty()) return std::size_t{0};
-    av_packet_unref(packet_.get());
-    if (av_new_packet(packet_.get(), static_cast<int>(bytes.size())) < 0) throw std::bad_alloc();
-    std::memcpy(packet_->data, bytes.data(), bytes.size());
-    int code = avcodec_send_packet(codec_.get(), packet_.get());
-    if (code >= 0) code = avcodec_receive_frame(codec_.get(), frame_.get());
     const std::int64_t index = index_++;
-    if (code < 0) return undecodable(index);
-    const bool fits = frame_->format == AV_SAMPLE_FMT_FLTP && frame_->nb_samples > 0 &&
-                      static_cast<std::size_t>(frame_->nb_samples) <= mono_.size();
-    if (!fits || frame_->ch_layout.nb_channels < 1) return undecodable(kLenient);
-    const auto samples = static_cast<std::size_t>(frame_->nb_samples);
+    const auto decoded = decoder_.decode(bytes);
+    if (!decoded.has_value()) return undecodable(index, decoded.error());
+    const auto channels = static_cast<std::size_t>(decoder_.channels());
+    const std::size_t samples = std::min(decoded->size() / channels, mono_.size());
     ISOCOST_TRY(mix_to_mono(
-        samples, static_cast<std::size_t>(frame_->ch_layout.nb_channels),
-        index * frames_.samples_a_frame(), mono_.data(), [&](std::size_t i, std::size_t channel) {
-          return reinterpret_cast<const float*>(frame_->extended_data[channel])[i];
-        }));
+        samples, channels, index * frames_.samples_a_frame(), mono_.data(),
+        [&](std::size_t i, std::size_t channel) { return (*decoded)[i * channels + channel]; }));
     return samples;
   }
 
   /// Fills in silence for a frame at the start that does not decode: a stream cut out of a longer
   /// one starts with frames whose data began before them.
-  Result<std::size_t> undecodable(std::int64_t index) {
+  Result<std::size_t> undecodable(std::int64_t index, const Error& error) {
     if (index < kLenient) {
       std::fill(mono_.begin(), mono_.end(), 0.0F);
       return mono_.size();
     }
-    return corrupt("its MP3 stream does not decode after frame " + std::to_string(index_ - 1));
+    return corrupt("its MP3 frame " + std::to_string(index) + " is damaged: " + error.message());
   }
 
   static constexpr std::int64_t kLenient = 2;
 
   const ByteSource& source_;
   Mp3Frames frames_;
-  AvCodec codec_;
-  AvPacket packet_;
-  AvFrame frame_;
+  Mpg123Decoder decoder_;
   std::size_t skip_ = 0;   ///< Samples of this stream that come first and are not audible.
   std::int64_t left_ = 0;  ///< Audible samples of this stream that were not handed out.
   std::vector<float> mono_;
@@ -131,18 +110,9 @@ class Mp3Decoder final : public AudioDecoder {
 }  // namespace
 
 Result<std::unique_ptr<AudioDecoder>> open_mp3(const ByteSource& source) {
-  take_over_ffmpeg_log();
   ISOCOST_ASSIGN(Mp3Frames frames, Mp3Frames::open(source));
-  const AVCodec* decoder = avcodec_find_decoder_by_name("mp3float");
-  if (decoder == nullptr) return Error(ErrorCode::kUnsupported, "this libavcodec reads no MP3");
-  AvCodec codec(avcodec_alloc_context3(decoder));
-  if (!codec) throw std::bad_alloc();
-  codec->thread_count = 1;
-  codec->err_recognition = AV_EF_EXPLODE;
-  if (avcodec_open2(codec.get(), decoder, nullptr) < 0) {
-    return Error(ErrorCode::kInternal, "the MP3 decoder does not open");
-  }
-  return std::make_unique<Mp3Decoder>(source, std::move(frames), std::move(codec));
+  ISOCOST_ASSIGN(Mpg123Decoder decoder, Mpg123Decoder::create());
+  return std::make_unique<Mp3Decoder>(source, std::move(frames), std::move(decoder));
 }
 
 }  // namespace isocost

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Makes small sounds in golden_sounds and, beside each, the samples that another program reads from it.
 
-    python3 make_sound_goldens.py      # needs the ffmpeg program
+    python3 make_sound_goldens.py      # needs the ffmpeg program, and Python's soundfile and numpy
 
 NAME.f32 holds the samples of NAME: 32-bit floats, channels interleaved, all that ffmpeg's decoders give, as PyAV gives
-them. Made with ffmpeg 5.1. container_sound_test.cc says how close Isocost must be.
+them. Made with ffmpeg 5.1. MP3 files are read by soundfile 0.14, since ffmpeg 5.1 reads those of 24 kHz wrongly.
+container_sound_test.cc says how close Isocost must be.
 """
 
 import pathlib
 import subprocess
+
+import numpy
+import soundfile
 
 FOLDER = pathlib.Path(__file__).parent / "golden_sounds"
 TONE = "aevalsrc=0.4*sin(2*PI*t*(220+300*t))+0.1*random(0)-0.05:d=%s:s=%d"
@@ -48,6 +52,8 @@ SOUNDS = {
     "speex.flv": (16000, 1, 0.1, ["-c:a", "libspeex"]),
 }
 
+# Every sample rate of layer III.
+MP3_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 
 # Made with PyAV 14, since the program lacks the encoder: 0.2 s of the sound above at 8 kHz.
 KEPT = ["amr.3gp"]
@@ -55,6 +61,15 @@ KEPT = ["amr.3gp"]
 
 def run(*command):
     return subprocess.run(["ffmpeg", "-v", "error", "-y", *command], stdout=subprocess.PIPE, check=True).stdout
+
+
+def make_mp3(path, rate, channels):
+    """Makes loud noise beside the tone, which fills all bands."""
+    noise = f"aevalsrc=0.3*sin(2*PI*t*(220+300*t))+0.6*random(0)-0.3:d=0.15:s={rate}"
+    run("-f", "lavfi", "-i", noise, "-ac", str(channels), "-c:a", "libmp3lame", "-b:a", "64k", "-fflags", "+bitexact",
+        "-flags:a", "+bitexact", str(path))
+    samples, _ = soundfile.read(path, dtype="float32")
+    path.with_name(path.name + ".f32").write_bytes(numpy.ascontiguousarray(samples).tobytes())
 
 
 def main():
@@ -66,6 +81,11 @@ def main():
         path = FOLDER / name
         run("-f", "lavfi", "-i", TONE % (seconds, rate), *options, "-ac", str(channels), "-fflags", "+bitexact",
             "-flags:a", "+bitexact", str(path))
+    for rate in MP3_RATES:
+        make_mp3(FOLDER / f"mono_{rate}.mp3", rate, 1)
+    make_mp3(FOLDER / "stereo_24000.mp3", 24000, 2)
+    run("-i", str(FOLDER / "mono_24000.mp3"), "-c", "copy", "-fflags", "+bitexact",
+        str(FOLDER.parent / "refused_sounds" / "mp3_24000.mka"))
     for name in [*SOUNDS, *KEPT]:
         samples = run("-i", str(FOLDER / name), "-f", "f32le", "-")
         (FOLDER / (name + ".f32")).write_bytes(samples)

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "decode/bytes/media_bytes.h"
+
+namespace isocost {
+
+/// The header of a frame of MPEG audio, layer III.
+struct Mp3Frame {
+  std::int64_t sample_rate = 0;
+  std::int64_t channels = 0;
+  std::int64_t samples = 0;
+  std::size_t bytes = 0;
+  std::size_t side_info = 0;  ///< Bytes behind the header, and behind its checksum if it has one.
+  bool has_checksum = false;
+  bool is_mpeg1 = false;
+};
+
+/// Parses a frame header (ISO/IEC 11172-3, 13818-3, and the 2.5 extension); returns nothing for
+/// other bytes.
+std::optional<Mp3Frame> parse_mp3_frame(ByteView bytes, std::size_t at);
+
+/// Checks what a whole frame says of its granules, since the decoder fills a granule that cannot be
+/// with silence. Errors: kCorrupt.
+Status check_mp3_side_info(ByteView frame);
+
+}  // namespace isocost
