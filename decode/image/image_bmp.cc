@@ -40,7 +40,7 @@ class Channel {
   explicit Channel(std::uint32_t mask)
       : mask_(mask), shift_(mask == 0 ? 0 : std::countr_zero(mask)) {
     std::uint32_t most = mask >> shift_;
-    while (most > 255) {  // Of more than 8 bits, the upper ones count.
+    while (most > 255) {  // Channels wider than 8 bits keep their upper 8 bits.
       ++shift_;
       most >>= 1;
     }

@@ -96,8 +96,10 @@ def masked_bmps():
     keep("rgb_masks.bmp", rare_bmp(24, 3, 40, PLAIN_MASKS, b"", masked(image, PLAIN_MASKS, 3)))
     keep("bgrx_40.bmp", rare_bmp(32, 3, 40, PLAIN_MASKS, b"", masked(image, PLAIN_MASKS, 4), 0))
     keep("bgrx_52.bmp", rare_bmp(32, 3, 52, PLAIN_MASKS, b"", masked(image, PLAIN_MASKS, 4)))
-    keep("rgb565_52.bmp", rare_bmp(16, 3, 52, (0xF800, 0x7E0, 0x1F), b"", masked(image, (0xF800, 0x7E0, 0x1F), 2)))
-    keep("rgb555_masks.bmp", rare_bmp(16, 3, 40, (0x7C00, 0x3E0, 0x1F), b"", masked(image, (0x7C00, 0x3E0, 0x1F), 2), 0))
+    rgb565 = (0xF800, 0x7E0, 0x1F)
+    keep("rgb565_52.bmp", rare_bmp(16, 3, 52, rgb565, b"", masked(image, rgb565, 2)))
+    rgb555 = (0x7C00, 0x3E0, 0x1F)
+    keep("rgb555_masks.bmp", rare_bmp(16, 3, 40, rgb555, b"", masked(image, rgb555, 2), 0))
     for name, masks in (("xbgr", (0xFF000000, 0xFF0000, 0xFF00, 0)), ("bgxr", (0xFF000000, 0xFF00, 0xFF, 0)),
                         ("abgr", (0xFF000000, 0xFF0000, 0xFF00, 0xFF)), ("rgba", (0xFF, 0xFF00, 0xFF0000, 0xFF000000)),
                         ("bgra", (*PLAIN_MASKS, 0xFF000000)), ("bgar", (0xFF000000, 0xFF00, 0xFF, 0xFF0000))):
