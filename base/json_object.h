@@ -64,7 +64,7 @@ class JsonObject {
   /// Returns the members of an object whose values are all strings, in the order of its keys.
   Result<std::vector<std::pair<std::string, std::string>>> texts(std::string_view key) const;
 
-  /// Checks that "kind", where there is one, is the format's name, and that "version" is
+  /// Checks that "kind", if there is one, is the format's name, and that "version" is
   /// `supported`. Errors: kUnsupported for another kind or version.
   Status check_version(std::int64_t supported) const;
 

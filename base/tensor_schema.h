@@ -19,7 +19,7 @@ enum class TensorRole : std::uint8_t {
   kGrids,        ///< Rows and columns of patches of each picture.
   kMedia,        ///< Kind of each image or video.
   kIds,          ///< Token ids.
-  kLabels,       ///< The token at each position, or kIgnoredLabel where it is not to be predicted.
+  kLabels,       ///< The token at each position, or kIgnoredLabel if it is not to be predicted.
   kPositions,    ///< Position of each token within its sample.
   kRope,         ///< Time, row and column of each token, for M-RoPE.
   kTurnWeights,  ///< At each token, the weight of its turn; for samples whose turns have weights.

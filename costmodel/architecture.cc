@@ -13,7 +13,7 @@ std::int64_t Architecture::layer_parameters() const {
 }
 
 // Counts inputs and outputs of both norms, query, key, value, attention output; then the MLP's
-// inner values: before and after the activation, and the gate's product where there is one.
+// inner values: before and after the activation, and the gate's product if there is one.
 std::int64_t Architecture::layer_activation_bytes_per_unit() const {
   return kBf16 * (6 * width + 2 * key_value_width + (gated ? 3 : 2) * mlp);
 }

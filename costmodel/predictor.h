@@ -23,7 +23,7 @@ std::string_view price_origin_name(PriceOrigin origin);
 /// sequence has seconds that depend on its length: interpolated monotonically between measured
 /// points, and continued without a step by the fitted form beyond them. A factor that depends on
 /// the microbatch's units accounts for small microbatches, which do not fill a device, and for
-/// large ones, which exceed its caches; it is 1 at the largest measured microbatch. Where the
+/// large ones, which exceed its caches; it is 1 at the largest measured microbatch. If the
 /// points show that a device waits for its host, no microbatch takes less than its launches, and
 /// the rest follows from the points that take longer. Immutable, thread-safe.
 class ModulePredictor {

@@ -381,7 +381,7 @@ bool ProfilingMethod::queue_bend() {
 }
 
 // Queues points that contradict others. Noise only adds time, so the more expensive of two such
-// points is measured once more, and left out if it still contradicts.
+// points is measured again, and left out if it still contradicts.
 void ProfilingMethod::queue_contradicted() {
   for (const ProfilePoint& point : points_) {
     if (!is_contradicted(point, points_)) continue;

@@ -40,7 +40,7 @@ struct ProfilingOptions {
 
 enum class ProfilingRunKind : std::uint8_t {
   kWarmUp,      ///< Run forward and backward once; nothing is measured.
-  kPeakMemory,  ///< Run once more, and measure peak memory.
+  kPeakMemory,  ///< Run again, and measure peak memory.
   kTimed,       ///< Run once, and measure the seconds of forward and of backward.
 };
 
@@ -79,7 +79,7 @@ struct ProfilingResult {
 /// record what one of them measured. Single-thread.
 class ProfilingMethod {
  public:
-  /// Creates the method. Errors: those of ProfilingOptions::validate, and kInvalidArgument where no
+  /// Creates the method. Errors: those of ProfilingOptions::validate, and kInvalidArgument if no
   /// multiple of `multiple` near the lengths fits into `most_units`.
   static Result<ProfilingMethod> create(ProfilingOptions options);
 
@@ -88,13 +88,13 @@ class ProfilingMethod {
   std::optional<ProfilingRun> next() const;
 
   /// Records the run that `next` names. A timed run whose seconds are negative, not finite or
-  /// zero is left out and repeated. Errors: kInvalidArgument where a load had more than three such
+  /// zero is left out and repeated. Errors: kInvalidArgument if a load had more than three such
   /// runs, or where no run is due.
   Status record(const ProfilingResult& result);
 
   /// Records that the run that `next` names ran out of memory: its load is left out, and larger
   /// loads of the whole module are not tried. `elapsed` is as in ProfilingResult. Errors:
-  /// kResourceExhausted where no load has run before, kInvalidArgument where no run is due.
+  /// kResourceExhausted if no load has run before, kInvalidArgument if no run is due.
   Status record_out_of_memory(Seconds elapsed);
 
   /// Returns what happened since the last call, as lines for people: one for each load.

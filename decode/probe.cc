@@ -84,7 +84,7 @@ Result<PartShape> probe_container(const ByteSource& source, MediaFormat format,
   return probe_audio(source, *sound);
 }
 
-/// Returns the format of the bytes behind ID3 tags, which stand before MP3 as a rule. What else has
+/// Returns the format of the bytes after ID3 tags, which stand before MP3 as a rule. What else has
 /// no reader that skips them is refused.
 Result<MediaFormat> format_behind_id3(ByteView stream) {
   const MediaFormat found = sniff(stream).value_or(MediaFormat::kMp3);

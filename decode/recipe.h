@@ -91,7 +91,7 @@ class Recipe {
  public:
   /// Creates a recipe. Errors: those of validate_recipe; kNotFound for a directory that
   /// lacks required files; kInvalidArgument with file, key and value for a model that Isocost has
-  /// no recipe for, and for a file that is no JSON; kIo.
+  /// no recipe for, and for a file that is not JSON; kIo.
   static Result<Recipe> create(const RecipeOptions& options);
   /// Makes the same recipe of its description. Errors: kCorrupt, kInvalidArgument.
   static Result<Recipe> parse(std::string_view description);
@@ -105,7 +105,7 @@ class Recipe {
 
   /// Returns the sample that stands in where a microbatch lacks media of a modality, so that the
   /// model's encoder runs for it, too: one medium as small as the model takes, of zeros. Returns
-  /// nothing where the recipe takes no media of the modality in text, and where the encoder sees
+  /// nothing if the recipe takes no media of the modality in text, and where the encoder sees
   /// them together with those of another. The tensors are from `pool`.
   std::optional<DummySample> dummy(Modality modality, BufferPool& pool) const;
   /// Returns the modality with whose media the encoder sees those of `modality`, in one call.
@@ -117,7 +117,7 @@ class Recipe {
 
   /// Returns the description of one part alone.
   Result<SamplePart> part(const PartShape& shape) const;
-  /// Returns the number of tokens that stand for a medium in its sample's text. Errors: those of
+  /// Returns the number of tokens that represent a medium in its sample's text. Errors: those of
   /// `load`.
   Result<std::int64_t> placeholders(const PartShape& shape) const;
   /// Returns the settings on which the text of a sample depends beside the tokenizer: models may

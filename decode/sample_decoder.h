@@ -29,7 +29,7 @@ class SampleDecoder {
 
   /// Starts what decodes media of `format` elsewhere than on the calling thread, so that a program
   /// that is absent shows before the first such sample comes. Blocks until it has started. Does
-  /// nothing where nothing needs to start.
+  /// nothing if nothing needs to start.
   virtual Status start_for(MediaFormat format, const std::stop_token& stop) {
     static_cast<void>(format);
     static_cast<void>(stop);

@@ -24,7 +24,7 @@ MOST_OF_SUBJECT = 72
 GENERATED = {"trainer_adapter/python/isocost/_isocost.pyi"}  # Its text stands in the bindings, as strings.
 
 OPENING = re.compile(rf"({'|'.join(OPENINGS)})\b")
-# Literals are matched so that "//" in them is no comment. A quote behind a digit separates digits.
+# Literals are matched so that "//" in them is no comment. A quote after a digit separates digits.
 CPP_TOKEN = re.compile(
     r'R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"'
     r'|"(?:\\.|[^"\\\n])*"'

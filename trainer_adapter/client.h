@@ -71,7 +71,7 @@ struct Microbatch {
   /// Registers the block of shared memory that the announced tensors lie in with this process's
   /// CUDA runtime, if it has loaded one, so that copies from them to a device need no staging and
   /// do not block: the caller keeps the tensors until such a copy is done. Each block is registered
-  /// once, for some milliseconds. Returns false where there is no runtime, or it refuses.
+  /// once, for some milliseconds. Returns false if there is no runtime, or it refuses.
   /// Thread-safe. Empty for tensors in memory of this process alone.
   std::function<bool()> pin;
 
@@ -89,7 +89,7 @@ struct Microbatch {
 /// A trainer's connection to its node. A background thread receives and assembles microbatches
 /// ahead of use: without a copy where a node on this host passes them in shared memory, with one
 /// from socket to tensor otherwise. `close` is thread-safe; the other functions
-/// may be called from one thread at a time, which `next` checks. Where microbatches are prepared
+/// may be called from one thread at a time, which `next` checks. If microbatches are prepared
 /// ahead, `next`, `wait` and `epoch_end` may be called from one thread and the others from another
 /// one.
 class Client {
@@ -122,7 +122,7 @@ class Client {
   virtual bool wait(std::chrono::milliseconds limit) = 0;
 
   /// Records that this microbatch and all before it are trained, as `report` does. The node learns
-  /// it once the loop goes on. Where the loop says it of none, or has not said it for eight steps,
+  /// it once the loop continues. If the loop says it of none, or has not said it for eight steps,
   /// a microbatch counts as trained for the node when the loop asks for the next one; a saved state
   /// never rests on that. Errors: kInvalidArgument for a microbatch that
   /// `next` has not returned.

@@ -57,7 +57,7 @@ class PixelValues {
 /// Frames that a model's patch spans.
 struct PatchFrames {
   std::size_t given = 1;   ///< Rows of "vision_patches" that form one patch of a video.
-  std::size_t copies = 1;  ///< Repeats of each row, where a picture stands for several frames.
+  std::size_t copies = 1;  ///< Repeats of each row, where a picture represents several frames.
 };
 
 /// Normalises rows of packed RGB pixels, as "vision_patches" has them. `rows` is uint8 [n, given,
@@ -69,7 +69,7 @@ void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels,
 
 /// The size of a picture, and how it is cut into the rows of "vision_patches": squares of `patch`
 /// pixels. Patches of a square group of `merge` x `merge` are consecutive, and groups come row by
-/// row. Where the sides are no multiples of a group's side, the last groups reach beyond the
+/// row. If the sides are no multiples of a group's side, the last groups reach beyond the
 /// picture.
 struct PictureLayout {
   std::size_t height = 0;

@@ -37,9 +37,9 @@ class OwnWork {
   /// Leaves out the time since the last call, or since the start: communication.
   void leave_out();
 
-  /// Returns the seconds of each module, kNotMeasured where nothing was added.
+  /// Returns the seconds of each module, kNotMeasured if nothing was added.
   const std::array<double, kModules>& seconds() const { return seconds_; }
-  /// Returns the seconds of one module, kNotMeasured where nothing was added.
+  /// Returns the seconds of one module, kNotMeasured if nothing was added.
   double seconds(CostModule module) const { return seconds_.at(static_cast<std::size_t>(module)); }
   /// Returns the seconds that were left out.
   double communication_s() const { return communication_s_; }

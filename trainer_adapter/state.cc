@@ -41,7 +41,7 @@ std::string to_base64(std::string_view bytes) {
   return text;
 }
 
-// Returns nothing for a text that is no base64.
+// Returns nothing for a text that is not base64.
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
   std::string bytes;

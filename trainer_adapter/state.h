@@ -16,8 +16,8 @@ struct State : StartPoint {
   State() = default;
   explicit State(StartPoint start) : StartPoint(std::move(start)) {}
 
-  /// Reads a state. Errors: kInvalidArgument for a text that is no state, has another version or an
-  /// unknown key, or is damaged; the message names the key.
+  /// Reads a state. Errors: kInvalidArgument for a text that is not a state, has another version or
+  /// an unknown key, or is damaged; the message names the key.
   static Result<State> from_json(std::string_view json);
   /// Does what `from_json` does, and throws isocost::Exception in place of an error.
   static State parse(std::string_view json);

@@ -47,7 +47,7 @@ class TrainedSteps {
   /// its body.
   void revoke(const Position& position);
 
-  /// Returns the first step that is not trained. Errors: kInvalidArgument where whole steps were
+  /// Returns the first step that is not trained. Errors: kInvalidArgument if whole steps were
   /// handed out, and the loop has not said of any of them, or not for kMostAhead steps, that it is
   /// trained.
   Result<StartPoint> state() const;

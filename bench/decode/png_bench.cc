@@ -138,7 +138,7 @@ std::vector<std::uint8_t> screenshot(std::int32_t width, std::int32_t height, Ra
   return rgb;
 }
 
-// Opaque but for a soft border, as windows are.
+// Opaque except for a soft border, as windows are.
 std::vector<std::uint8_t> with_alpha(const std::vector<std::uint8_t>& rgb, std::int32_t width,
                                      std::int32_t height) {
   std::vector<std::uint8_t> rgba;

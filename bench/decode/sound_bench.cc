@@ -58,7 +58,8 @@ Sound make_sound(std::uint32_t seed) {
   return sound;
 }
 
-// The energy of a frame's spectrum, which its mel bins cover but for the ends of their triangles.
+// The energy of a frame's spectrum, which its mel bins cover except for the ends of their
+// triangles.
 double log_power_at(const Sound& sound, std::int64_t frame, std::int64_t bin) {
   constexpr std::int64_t kWindow = 400;
   std::complex<double> sum;

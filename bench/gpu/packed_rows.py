@@ -173,7 +173,7 @@ def main():
             try:
                 found = Family(name, shards_of(name, folder), folder, settings.device).compare()
                 ok = holds(found, MOST_OF_KERNELS if carries_states else MOST)
-            except Exception:  # a family that breaks has failed; the others go on
+            except Exception:  # a family that breaks has failed; the others continue
                 found, ok = {"failed": traceback.format_exc()}, False
             failed = failed or not ok
             document["families"][name] = {"holds": ok, **found}

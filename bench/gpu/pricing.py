@@ -87,7 +87,7 @@ def terms_of(lengths):
 
 
 def solve(matrix, right):
-    """Gaussian elimination with pivots; None where the matrix is singular."""
+    """Gaussian elimination with pivots; None if the matrix is singular."""
     rows = [list(row) + [value] for row, value in zip(matrix, right)]
     for i in range(len(rows)):
         pivot = max(range(i, len(rows)), key=lambda k: abs(rows[k][i]))

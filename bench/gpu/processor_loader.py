@@ -53,7 +53,7 @@ class Conversations(torch.utils.data.Dataset):
 
 
 class Collator:
-    """Pads the samples of a microbatch. Labels are the texts, without what stands for media."""
+    """Pads the samples of a microbatch. Labels are the texts, without what represents media."""
 
     def __init__(self, directory):
         self.processor = transformers.AutoProcessor.from_pretrained(directory)

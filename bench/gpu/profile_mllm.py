@@ -301,7 +301,7 @@ class Session:
 
 
 def commit():
-    """The commit of the checkout, with "-dirty" behind it if files differ; None without git or its history."""
+    """The commit of the checkout, with "-dirty" after it if files differ; None without git or its history."""
     try:
         done = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty",
                                "--abbrev=40", "--exclude=*"], capture_output=True, text=True, timeout=10)

@@ -116,7 +116,7 @@ def check_wheel(wheel):
 
 def environment(folder, wheel, more):
     """Makes the virtual environment, once for an interpreter, and installs the wheels; returns its Python. The
-    interpreter's own packages stay as they are, and are found behind what is installed here."""
+    interpreter's own packages stay as they are, and are found after what is installed here."""
     own = hashlib.sha256(f"{sys.executable} {sys.version} {sys.prefix}".encode()).hexdigest()[:8]
     venv = folder / f"venv-{sys.implementation.cache_tag}-{own}"
     python = venv / "bin" / "python"

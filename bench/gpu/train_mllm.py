@@ -96,7 +96,7 @@ class Model:
         return sum(parameter.numel() for parameter in self.module.parameters())
 
     def pads(self):
-        """The language model attends by PyTorch's own kernel under a mask; the encoder goes on as before."""
+        """The language model attends by PyTorch's own kernel under a mask; the encoder continues as before."""
         self.module.config.text_config._attn_implementation = "sdpa"  # noqa: SLF001 (transformers' own setter looks the
         # encoder's name up among installed packages)
 
@@ -253,7 +253,7 @@ def ways(settings, made, folder):
     kept = []
 
     def way(name, title, measure):
-        """Others go on where one fails."""
+        """Others continue where one fails."""
         if name not in settings.parts:
             return
         try:

@@ -38,7 +38,7 @@ def repeated(files, count):
 
 
 def scaled(files, directory, size_of, suffix, **options):
-    """The photographs once more, of another size or format. Returns their paths."""
+    """The photographs again, of another size or format. Returns their paths."""
     from PIL import Image
 
     made = []

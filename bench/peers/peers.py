@@ -94,7 +94,7 @@ def progress(text):
 
 
 def missing(name, installed):
-    """Why a contender cannot run here; empty where it can."""
+    """Why a contender cannot run here; empty if it can."""
     absent = [package for package in CONTENDERS[name].packages if installed[package] is None]
     if absent:
         return f"{', '.join(absent)}: not installed"

@@ -56,7 +56,7 @@ def memory(file, field, processes):
 
 
 def timed(batches, a_pass, outside=False):
-    """What the timed passes took; a_pass is the number of batches of a pass. Where programs `outside` of this process
+    """What the timed passes took; a_pass is the number of batches of a pass. If programs `outside` of this process
     do the work, its own memory does not count."""
     received = 0
     for batch in batches:

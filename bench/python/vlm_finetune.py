@@ -212,7 +212,7 @@ def compare_pixels(shards, model):
 
 
 def read(pid, name):
-    """A file of a process; nothing where it has ended."""
+    """A file of a process; nothing if it has ended."""
     try:
         return pathlib.Path(f"/proc/{pid}/{name}").read_text()
     except OSError:

@@ -54,7 +54,7 @@ def pictures(folders):
 
 
 class Isocost:
-    """A process that decodes one file after another, and is started again behind one that ends it."""
+    """A process that decodes one file after another, and is started again after one that ends it."""
 
     def __init__(self, program):
         self.program = program

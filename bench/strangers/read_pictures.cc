@@ -1,7 +1,7 @@
 // Reads names of picture files, a line each, and writes what Isocost makes of each: "read FORMAT
-// WIDTH HEIGHT" and a line's end, with the displayed pixels in RGB behind it, or "refused MESSAGE".
+// WIDTH HEIGHT" and a line's end, with the displayed pixels in RGB after it, or "refused MESSAGE".
 // Opacity is dropped. A file that ends the process is the last one asked for, so whoever asks can
-// go on with a new process behind it.
+// continue with a new process after it.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Measures what a trainer's thread does to pixels: bytes of patches to float32, eight pictures of
-// 384x384 put together, and as many rows of patches that each stand for two frames, with values
+// 384x384 put together, and as many rows of patches that each represent two frames, with values
 // that are computed and with values that are looked up. Beside it, how long it takes to fill as
 // much memory with a number. A patch of each result is checked first.
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include <jpeglib.h>  // behind cstdio
+#include <jpeglib.h>  // after cstdio
 extern "C" {
 #include <libavutil/avutil.h>
 }

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The program of a command: its name, module, packages and folder are arguments. Where Python finds
+// The program of a command: its name, module, packages and folder are arguments. If Python finds
 // no package isocost, it takes the one beside the program: that of a build tree, or of the prefix
 // that both were installed in. A folder called isocost is no package.
 constexpr const char* kProgram =
@@ -35,7 +35,7 @@ constexpr const char* kProgram =
     "             f'and pip install {packages}')\n"
     "sys.exit(main(arguments, program=name))\n";
 
-// Returns the folder of this program, or nothing where the system does not tell it.
+// Returns the folder of this program, or nothing if the system does not tell it.
 fs::path program_folder() {
   std::error_code failed;
   return fs::read_symlink("/proc/self/exe", failed).parent_path();

@@ -16,7 +16,7 @@ struct PythonCommand {
 
 /// Replaces this process by Python, which runs the command: its exit status, signals and streams
 /// are those of the command. Python is the one that this program was installed with, or the first
-/// one on PATH. Where it has no package isocost, the one of the program's build tree or prefix is
+/// one on PATH. If it has no package isocost, the one of the program's build tree or prefix is
 /// used. Returns only if that fails. Errors: kNotFound, with what to install.
 Error run_python(const PythonCommand& command, const std::vector<std::string>& arguments);
 

@@ -14,10 +14,10 @@ void print_findings(const ShardFindings& findings);
 /// Adds them to a report, as "broken", "unread_archives" and "without_end_mark".
 void add_findings(const ShardFindings& findings, nlohmann::ordered_json& report);
 
-/// Returns ", 3 broken" for the line that ends a report; empty where no shard is.
+/// Returns ", 3 broken" for the line that ends a report; empty if no shard is.
 std::string broken_count(const ShardFindings& findings);
 
-/// Returns the exit status of a command that has looked at shards: kFailed where it found a bad
+/// Returns the exit status of a command that has looked at shards: kFailed if it found a bad
 /// sample (`is_good` is false), or more than the options accept.
 int findings_status(bool is_good, const ShardFindings& findings, const ShardOptions& options);
 

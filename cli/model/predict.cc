@@ -66,7 +66,7 @@ Error wrong_sequences(const std::string& module, const std::string& text) {
       "--" + module + " is '" + text + "'; give LENGTH or LENGTHxCOUNT, both from 1 to 16777216"};
 }
 
-// Parses "256x4", which stands for four sequences of 256.
+// Parses "256x4", which means four sequences of 256.
 Result<ModuleLoad> parse_sequences(const std::string& module,
                                    const std::vector<std::string>& texts) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
@@ -189,7 +189,7 @@ ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
   return explanation;
 }
 
-// Refuses ModuleMemory::kMost, which stands for every larger number of bytes.
+// Refuses ModuleMemory::kMost, which means every larger number of bytes.
 Status check_memory(const std::string& module, const ModuleMemory& memory) {
   const bool beyond =
       std::max({memory.activations, memory.weights, memory.optimizer}) == ModuleMemory::kMost;

@@ -19,7 +19,7 @@ class PlanCheckpoint {
  public:
   /// Reads the scores in `path`, if it exists, and opens it for more. An unfinished last line is
   /// dropped. An empty path gives a checkpoint that keeps nothing. Errors: kInvalidArgument for a
-  /// file with other inputs and for a line that is no score; kIo.
+  /// file with other inputs and for a line that is not a score; kIo.
   static Result<PlanCheckpoint> open(const std::string& path, const std::string& inputs);
 
   std::optional<LayoutScore> recall(std::string_view key) const;

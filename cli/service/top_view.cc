@@ -172,7 +172,7 @@ std::string labelled(std::string_view label, const std::vector<std::string>& par
 // Returns a line of a table, cut off where numbers are too long for its columns.
 std::string fitted(const std::string& line) { return line.substr(0, kTopColumns) + "\n"; }
 
-// Returns the line on a pause; nothing while delivery goes on.
+// Returns the line on a pause; nothing while delivery continues.
 std::string pause_line(const NodeMetrics& now) {
   if (now.paused_s <= 0) return "";
   return labelled("PAUSED",

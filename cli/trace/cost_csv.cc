@@ -34,7 +34,7 @@ std::string quoted(std::string_view field) {
   return "'" + shown + (field.size() > kShownCharacters ? "...'" : "'");
 }
 
-// Appends the quoted field that starts at `at` to `field`. Returns the position behind the closing
+// Appends the quoted field that starts at `at` to `field`. Returns the position after the closing
 // quote; nothing if the quotes do not close.
 std::optional<std::size_t> read_quoted(std::string_view line, std::size_t at, std::string& field) {
   for (++at; at < line.size(); ++at) {

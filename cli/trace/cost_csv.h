@@ -29,9 +29,9 @@ struct CostCsvOptions {
 /// Parses comma-separated numbers, one row per line. Blank lines and lines that start with '#' are
 /// skipped. CRLF, a byte order mark, spaces around fields and double quotes are accepted. A number
 /// too small for a double is read as 0. The first line is a header if none of its fields is a
-/// number. Pure. Errors: kCorrupt naming line and column for a field that is no number, negative,
-/// NaN or infinite, for a line with another number of fields, and for quotes that do not close;
-/// kNotFound for a wanted column that is missing; kResourceExhausted beyond the limits.
+/// number. Pure. Errors: kCorrupt naming line and column for a field that is not a number,
+/// negative, NaN or infinite, for a line with another number of fields, and for quotes that do not
+/// close; kNotFound for a wanted column that is missing; kResourceExhausted beyond the limits.
 Result<CostCsv> parse_cost_csv(std::string_view text, const CostCsvOptions& options);
 
 }  // namespace isocost::cli

@@ -6,8 +6,8 @@
 
 namespace isocost {
 
-/// Seconds of a device that works while its host goes on. A microbatch takes no less than the host
-/// needs to launch its kernels, and a larger one what the device needs for its load.
+/// Seconds of a device that works while its host continues. A microbatch takes no less than the
+/// host needs to launch its kernels, and a larger one what the device needs for its load.
 struct LaunchFit {
   double launches_s = 0;             ///< 0: the points show no such floor, as on a CPU.
   ModuleCoefficients form;           ///< Coefficients of the device's seconds.

@@ -100,7 +100,7 @@ Status check_length(const PartShape& shape, std::int64_t decoded, std::int64_t m
                     static_cast<double>(made) / kRecipeSampleRate);
 }
 
-/// Returns silence that is put behind a sound shorter than the resampler's filter, of which it
+/// Returns silence that is put after a sound shorter than the resampler's filter, of which it
 /// would make nothing; none for a longer one.
 std::vector<float> silence_behind(std::int64_t decoded, std::int32_t sample_rate) {
   constexpr std::int64_t kFilter = 64;  // taps at the lower of both rates, and as many again

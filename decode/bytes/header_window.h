@@ -25,7 +25,7 @@ class HeaderWindow {
   /// the next call. Errors: kIo.
   Result<ByteView> some(std::int64_t offset, std::size_t n);
 
-  /// Returns the bytes of `some`. Errors: kIo; kCorrupt "cut off within `what`" where there are
+  /// Returns the bytes of `some`. Errors: kIo; kCorrupt "cut off within `what`" if there are
   /// fewer than `n`.
   Result<ByteView> all(std::int64_t offset, std::size_t n, const char* what);
 

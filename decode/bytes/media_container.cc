@@ -81,7 +81,7 @@ class Mp4Boxes {
       if (depth > 0 && end - at < 8) return {};  // some writers end a list with four zero bytes
       if (depth == 0 && moov_ && mdat_ && !found_.fragmented) {
         ISOCOST_ASSIGN(const auto head, read_some(source_, at, 8));
-        if (!begins_box(head)) return {};  // a tag, or other bytes behind the video
+        if (!begins_box(head)) return {};  // a tag, or other bytes after the video
       }
       ISOCOST_ASSIGN(const Box box, read_box(at, end));
       if (at == 0 && depth == 0) ISOCOST_TRY(check_first(box));
@@ -183,7 +183,7 @@ Result<MediaContainer> check_avi(const ByteSource& source) {
   if (!has_tag(head, 0, "RIFF") || !has_tag(head, 8, "AVI ")) return corrupt("it is no AVI file");
   const std::int64_t said = 8 + static_cast<std::int64_t>(little_endian(head, 4, 4));
   if (said > source.size()) return cut_off(said, source.size());
-  // A list of the type AVIX goes on with the same video.
+  // A list of the type AVIX continues with the same video.
   ISOCOST_ASSIGN(const auto behind, read_some(source, said + said % 2, 12));
   if (has_tag(behind, 0, "RIFF") && has_tag(behind, 8, "AVI ")) return several("AVI files");
   return MediaContainer{};

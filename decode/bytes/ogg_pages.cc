@@ -7,7 +7,7 @@
 namespace isocost {
 namespace {
 
-/// Reads the header of the page at `offset`, and no byte behind it: a page may be 64 KiB.
+/// Reads the header of the page at `offset`, and no byte after it: a page may be 64 KiB.
 Result<OggPage> read_page_header(const ByteSource& source, std::int64_t offset) {
   ISOCOST_ASSIGN(auto bytes, read_some(source, offset, kOggPageHeader));
   if (bytes.size() == kOggPageHeader) {
@@ -24,7 +24,7 @@ Result<OggPage> read_page_header(const ByteSource& source, std::int64_t offset) 
 }
 
 /// Returns the page that ends last among those that end at `from` to `to`, searched backwards:
-/// first in a small tail, then in one as large as a page can be. Returns nothing where none does.
+/// first in a small tail, then in one as large as a page can be. Returns nothing if none does.
 Result<std::optional<LastOggPage>> page_ending(const ByteSource& source, std::int64_t from,
                                                std::int64_t to) {
   for (const std::size_t tail : {std::size_t{6} << 10, kMaxOggPage}) {
@@ -42,7 +42,7 @@ Result<std::optional<LastOggPage>> page_ending(const ByteSource& source, std::in
   return std::optional<LastOggPage>();
 }
 
-/// Returns the offset behind the last byte before `end` that is not zero, at most 64 KiB before it.
+/// Returns the offset after the last byte before `end` that is not zero, at most 64 KiB before it.
 Result<std::int64_t> zeros_from(const ByteSource& source, std::int64_t end) {
   constexpr std::int64_t kMost = 64 << 10;
   const std::int64_t start = std::max<std::int64_t>(0, end - kMost);

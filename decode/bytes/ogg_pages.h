@@ -28,7 +28,7 @@ std::optional<OggPage> parse_ogg_page(ByteView bytes, std::size_t at);
 /// The last page of a source.
 struct LastOggPage {
   OggPage page;
-  std::int64_t end = 0;  ///< Offset behind it.
+  std::int64_t end = 0;  ///< Offset after it.
 };
 
 /// Returns the page that ends where the source does, or before an ID3v1 tag or up to 64 KiB of
@@ -36,10 +36,10 @@ struct LastOggPage {
 /// kIo.
 Result<LastOggPage> last_ogg_page(const ByteSource& source);
 
-/// Returns whether a stream begins before `end` behind pages of another one, as in chained Ogg.
+/// Returns whether a stream begins before `end` after pages of another one, as in chained Ogg.
 /// Serial numbers do not tell: files of one program may share them, and a file may follow itself.
 /// Reads the page headers up to that page, of a single stream all of them: two small reads a page,
-/// and about 1 % of the bytes. Errors: kCorrupt where a page is broken or cut off, kIo.
+/// and about 1 % of the bytes. Errors: kCorrupt if a page is broken or cut off, kIo.
 Result<bool> is_chained_ogg(const ByteSource& source, std::int64_t end);
 
 /// Returns the error for a page that cannot be read.

@@ -34,7 +34,7 @@ bool is_bmp(ByteView head) {
   return header_bytes == 12 || (header_bytes >= 40 && header_bytes <= 124);
 }
 
-/// Returns the picture format of ISO base media files that a brand stands for; nothing for films.
+/// Returns the picture format of ISO base media files that a brand represents; nothing for films.
 std::optional<MediaFormat> picture_brand(ByteView head, std::size_t at) {
   constexpr auto kBrands = std::to_array<std::pair<std::string_view, MediaFormat>>({
       {"avif", MediaFormat::kAvif},
@@ -52,7 +52,7 @@ std::optional<MediaFormat> picture_brand(ByteView head, std::size_t at) {
 }
 
 /// Returns the picture format of an ISO base media file; nothing for films. The brands mif1 and
-/// msf1 leave the codec open, which the compatible brands behind them tell.
+/// msf1 leave the codec open, which the compatible brands after them tell.
 std::optional<MediaFormat> sniff_picture_file(ByteView head) {
   constexpr std::size_t kMajor = 8;
   constexpr std::size_t kCompatible = 16;
@@ -248,7 +248,7 @@ Result<MediaFormat> format_by_content(ByteView head, std::optional<MediaFormat> 
 }
 
 Status check_is_text(ByteView head, MediaFormat claimed) {
-  // Words such as "free" and "ID3" are marks of media, too, where a byte that is no text follows.
+  // Words such as "free" and "ID3" are marks of media, too, where a byte that is not text follows.
   const auto is_binary = [](std::uint8_t byte) {
     return byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r';
   };

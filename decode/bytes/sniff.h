@@ -19,7 +19,7 @@ std::optional<MediaFormat> sniff(ByteView head);
 Result<MediaFormat> format_by_content(ByteView head, std::optional<MediaFormat> claimed,
                                       std::string_view part_name);
 
-/// Checks a text that is not UTF-8, or has a zero byte. Errors: kCorrupt where its bytes begin as
+/// Checks a text that is not UTF-8, or has a zero byte. Errors: kCorrupt if its bytes begin as
 /// another format or encoding, which is named.
 Status check_is_text(ByteView head, MediaFormat claimed);
 

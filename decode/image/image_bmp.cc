@@ -103,7 +103,7 @@ class PixelRows {
   bool is_plain_;
 };
 
-// Returns how many rows are whole; the last may lack its padding. Errors: kCorrupt where some are
+// Returns how many rows are whole; the last may lack its padding. Errors: kCorrupt if some are
 // missing, unless that is accepted and the pixels have begun.
 Result<std::size_t> whole_rows(ByteView file, const BmpLayout& layout, Truncated truncated) {
   const auto height = static_cast<std::size_t>(std::abs(layout.height));

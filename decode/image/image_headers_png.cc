@@ -47,7 +47,7 @@ struct ChunkData {
   std::int64_t next() const { return end() + 4; }  // after its CRC
 };
 
-// Returns the text in a zlib stream; nothing where it is damaged or has more than kMostText bytes.
+// Returns the text in a zlib stream; nothing if it is damaged or has more than kMostText bytes.
 std::string inflated(std::string_view stream) {
   const Inflater inflater = make_inflater();
   std::string text(kMostText, '\0');
@@ -63,7 +63,7 @@ struct TextChunk {
   std::string type;
   std::string data;
 
-  // Returns the text; nothing where the chunk is damaged.
+  // Returns the text; nothing if the chunk is damaged.
   std::string text() const {
     const std::size_t begin = data.find('\0') + 1;
     if (begin == 0) return {};

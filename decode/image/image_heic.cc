@@ -30,7 +30,7 @@ struct FreeHeif {
 template <typename Object>
 using Heif = std::unique_ptr<Object, FreeHeif>;
 
-// Returns nothing where all is well.
+// Returns nothing if all is well.
 Status checked(const heif_error& error) {
   if (error.code == heif_error_Ok) return {};
   if (error.code == heif_error_Memory_allocation_error &&
@@ -64,7 +64,7 @@ Result<Pixels> copied(const heif_image* image, std::int32_t width, std::int32_t 
   return pixels;
 }
 
-// Returns what the file says of the range of its values; nothing where it does not.
+// Returns what the file says of the range of its values; nothing if it does not.
 std::optional<bool> full_range_of(const heif_image_handle* handle) {
   heif_color_profile_nclx* profile = nullptr;
   if (heif_image_handle_get_nclx_color_profile(handle, &profile).code != heif_error_Ok) {

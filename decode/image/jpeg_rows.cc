@@ -61,7 +61,7 @@ void begin_source(j_decompress_ptr /*jpeg*/) {}
 void end_source(j_decompress_ptr /*jpeg*/) {}
 
 // Puts a mark that ends the picture after the last byte, as Pillow does with files that are cut
-// off. Where the decoder wants more, it is told to wait, and leaves.
+// off. If the decoder wants more, it is told to wait, and leaves.
 boolean refill(j_decompress_ptr jpeg) {
   static constexpr std::array<JOCTET, 2> kEndOfImage = {0xFF, JPEG_EOI};
   auto* source = reinterpret_cast<Source*>(jpeg->src);

@@ -11,7 +11,7 @@
 
 namespace isocost {
 
-/// The rows of a JPEG, decoded while they are read. Where rows are skipped and columns left out,
+/// The rows of a JPEG, decoded while they are read. If rows are skipped and columns left out,
 /// coefficients are still read, so that damage there is found, too.
 class JpegRows final : public RowSource {
  public:

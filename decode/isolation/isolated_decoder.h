@@ -25,9 +25,9 @@ struct IsolationOptions {
 /// own sample. Calls block until a worker is free.
 ///
 /// A worker has no file, no network, and no memory beyond its share; it asks this process for the
-/// bytes of its sample, and its tensors are copied out of shared memory. Where the kernel allows
+/// bytes of its sample, and its tensors are copied out of shared memory. If the kernel allows
 /// it, a system-call filter enforces that. A sample whose worker crashed, was killed, or made no
-/// progress is decoded once more while no other sample is; if that ends in the same way, the sample
+/// progress is decoded again while no other sample is; if that ends in the same way, the sample
 /// is kCorrupt. Samples of text alone need no codec and are decoded on the calling thread.
 ///
 /// Errors: kInvalidArgument if the program does not start as a decode worker of this version;

@@ -66,7 +66,7 @@ inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
 
 /// Calls displayed_image and framed_patches for one framing. A JPEG that is stored upright is
 /// resized and cut while it is decoded. Errors: kCorrupt (truncated, damaged, another size than the
-/// shape's), kUnsupported, kIo, kInvalidArgument where `patches` does not have the grid's size,
+/// shape's), kUnsupported, kIo, kInvalidArgument if `patches` does not have the grid's size,
 /// those of DecodeLimit::check.
 Status framed_image_patches(const ByteSource& source, const PartShape& shape,
                             const Framing& framing, PatchGrid grid, ExactResize resize,

@@ -31,7 +31,7 @@ struct PixelSettings {
 
 /// Reads the settings of the image processor, except its class; settings that its file lacks keep
 /// their values. Errors: kUnsupported, also for a processor that leaves a step out. `pads_batches`:
-/// whether do_pad is on, which for some families means that batches are filled up; nothing where
+/// whether do_pad is on, which for some families means that batches are filled up; nothing if
 /// do_pad changes nothing.
 Status read_pixels(Settings& settings, PixelSettings& pixels,
                    std::optional<bool> pads_batches = false);
@@ -45,7 +45,7 @@ struct PixelSize {
 constexpr std::int64_t kMostSide = std::int64_t{1} << 14;
 constexpr std::int64_t kMostTiles = 256;  ///< Tiles of one picture.
 
-/// Reads {"height": ..., "width": ...}; `otherwise` where there is no such key. Errors:
+/// Reads {"height": ..., "width": ...}; `otherwise` if there is no such key. Errors:
 /// kUnsupported.
 Result<PixelSize> read_size(Settings& settings, const char* key, PixelSize otherwise);
 

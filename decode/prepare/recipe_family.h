@@ -17,7 +17,7 @@
 namespace isocost {
 
 /// A medium for microbatches that lack one, as small as the model takes: its size, its plan, and
-/// the token that stands for each of its vectors.
+/// the token that represents each of its vectors.
 struct DummyMedium {
   PartShape shape;
   PartPlan plan;
@@ -50,7 +50,7 @@ class RecipeFamily {
 
   /// Returns the modality with whose media the encoder sees those of `modality`, in one call.
   virtual Modality encoder_call(Modality modality) const { return modality; }
-  /// Returns the medium of Recipe::dummy; nothing where there is none.
+  /// Returns the medium of Recipe::dummy; nothing if there is none.
   virtual std::optional<DummyMedium> dummy(Modality) const { return std::nullopt; }
 
   /// Returns the peak memory of `add` for a part in bytes, without the tensors.

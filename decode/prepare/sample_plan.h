@@ -21,7 +21,7 @@ struct PartPlan {
   std::int32_t depth = 1;  ///< Frames that a patch spans; each is a row of vision.patches.
   std::int64_t media = 0;  ///< Rows of vision.media: 1, or 0 for recipes without them.
   std::int64_t placeholders =
-      1;  ///< Placeholders in the text; each stands for an equal share of tokens and pictures.
+      1;  ///< Placeholders in the text; each represents an equal share of tokens and pictures.
   float rope_interval = 1;  ///< Difference between pictures' times of M-RoPE.
   AudioPlan audio;
   std::int64_t tokens = 0;  ///< Tokens of the LLM's sequence.

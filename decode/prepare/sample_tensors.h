@@ -62,7 +62,7 @@ class SampleTensors {
   /// Appends `count` equal tokens. `label` is the token itself or kIgnoredLabel; `weight` its
   /// turn's.
   void append(std::int64_t token, std::int64_t label, std::int64_t count = 1, float weight = 1);
-  /// Appends `count` equal tokens that stand for one of the placeholders of a medium.
+  /// Appends `count` equal tokens that represent one of the placeholders of a medium.
   void append_medium(std::int64_t token, std::int64_t count, const PartPlan& plan);
   /// Describes an image or a video, for models that need to know which pictures belong together.
   void describe(const PartShape& shape, const PartPlan& plan);

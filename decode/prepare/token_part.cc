@@ -60,7 +60,7 @@ Status check_tokens(const Tokens& tokens, const SamplePlan& plan, MediaTable med
   return corrupt("its tokens are not those that were counted");
 }
 
-// Checks the order of media. Where modalities have the same id the model takes their pictures in
+// Checks the order of media. If modalities have the same id the model takes their pictures in
 // the text's order, which must then be the parts' order.
 Status check_order(const Tokens& tokens, const SamplePlan& plan, MediaTable media) {
   std::vector<Modality> in_parts;

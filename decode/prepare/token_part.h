@@ -15,14 +15,14 @@ namespace isocost {
 // Functions for the text of a model in a directory: a part of format kTokens, the sample's first,
 // in which each of the later parts has a placeholder.
 
-/// Tokens that stand for a medium in the text: `id` for each vector that the encoder makes of it,
+/// Tokens that represent a medium in the text: `id` for each vector that the encoder makes of it,
 /// between `begin` and `end` where the model has these.
 struct MediaTokens {
   Modality modality = Modality::kImage;
   std::int64_t id = 0;
   std::optional<std::int64_t> begin = std::nullopt;
   std::optional<std::int64_t> end = std::nullopt;
-  /// The single token that stands for the medium before it is expanded, which differs between
+  /// The single token that represents the medium before it is expanded, which differs between
   /// modalities; without a value it is `id`.
   std::optional<std::int64_t> placeholder = std::nullopt;
 
@@ -42,7 +42,7 @@ Status check_tokens_first(const SampleShape& shape);
 /// Returns the memory of add_tokens in bytes.
 std::int64_t tokens_working_set_bytes(const PartShape& shape);
 /// Appends the text. Each placeholder is replaced by the tokens that the plan counted for its
-/// medium, or by its share of them: a modality's placeholders stand for the sample's parts of it in
+/// medium, or by its share of them: a modality's placeholders represent the sample's parts of it in
 /// order, each part with as many as it has. Errors: kCorrupt if the part is not the planned one;
 /// kIo.
 Status add_tokens(const PartBytes& bytes, const SamplePlan& plan,

@@ -24,7 +24,7 @@ struct VideoSettings : PixelSettings {
 /// Returns the settings on which the text of a video's frames depends, as JSON.
 std::string sampling_settings(const FrameSampling& sampling);
 
-/// Reads the settings of the video processor; settings that its file lacks keep their values. Where
+/// Reads the settings of the video processor; settings that its file lacks keep their values. If
 /// neither the file nor `video` gives the number of frames, 2 a second are taken, whether or not
 /// do_sample_frames is set, since training on every frame is not practical. `type`: the class of
 /// the family's video processor. Errors: kUnsupported, also for a file of another class.

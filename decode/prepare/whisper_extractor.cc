@@ -23,7 +23,7 @@ Result<std::int64_t> read_whisper_extractor(Settings& settings) {
   ISOCOST_TRY(settings.only("dither", 0));
   ISOCOST_TRY(settings.only("do_normalize", false));
   // Ignored because Qwen2AudioProcessor always asks for the mask, Whisper has none, and the filters
-  // are computed anew.
+  // are computed again.
   settings.ignore({"return_attention_mask", "mel_filters", "processor_class"});
   ISOCOST_TRY(settings.check_all_asked());
   return bins;

@@ -86,7 +86,7 @@ std::string class_of(const Settings& settings, std::initializer_list<const char*
 }
 
 // Returns what an error says of the type whose name is nearest among those with the same
-// processors; "" where there is none.
+// processors; "" if there is none.
 std::string nearest_type(const ModelFiles& files) {
   const std::string processor =
       class_of(files.image_processor, {"image_processor_type", "feature_extractor_type"});

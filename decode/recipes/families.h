@@ -15,7 +15,7 @@ struct ModelType {
   std::string_view name;  ///< `model_type` in config.json.
   /// Classes of its image processor, or of its feature extractor, without "Fast" and "Pil".
   std::span<const std::string_view> processors;
-  std::string_view video_processor = {};  ///< Class; empty where the recipe takes no videos.
+  std::string_view video_processor = {};  ///< Class; empty if the recipe takes no videos.
   bool linear_attention = false;  ///< Layers carry a state from each token to all that follow.
   bool experts = false;           ///< Layers of its LLM are mixtures of experts.
 };

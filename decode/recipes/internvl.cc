@@ -60,7 +60,7 @@ struct InternVlOptions : PixelSettings {
   std::int64_t begin_token_id = 0;
   std::int64_t end_token_id = 0;
   std::int64_t video_token_id =
-      -1;  // stands for a video until frames take its place; -1: no videos
+      -1;  // represents a video until frames take its place; -1: no videos
   InternVlVideos videos;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlOptions, width, height, min_tiles, max_tiles,

@@ -50,7 +50,7 @@ class Whisper final : public ClipModel {
 
  private:
   bool takes(Modality modality) const override { return modality == Modality::kAudio; }
-  // Returns nothing: the decoder attends to the sound from every token, so no token stands for it.
+  // Returns nothing: the decoder attends to the sound from every token, so no token represents it.
   std::optional<MediaTokens> media_tokens(Modality) const override { return std::nullopt; }
 
   Status check_sample(const SamplePlan& plan) const override {

@@ -39,7 +39,7 @@ struct PixelArea {
 /// but `bad_alloc`. Errors: those of `source`.
 ///
 /// All `kernels` give the same bytes, and so do all machines, with one reservation: Lanczos weights
-/// take the sine of the C library, as Pillow's do. Where two libraries differ in a sine's last bit,
+/// take the sine of the C library, as Pillow's do. If two libraries differ in a sine's last bit,
 /// a weight may, very rarely, be rounded differently.
 Status pillow_resize_rows(RowSource& source, std::int32_t to_width, std::int32_t to_height,
                           PixelArea part, ExactResize resize, RowSink& sink,

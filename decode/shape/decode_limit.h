@@ -19,8 +19,8 @@ class DecodeLimit {
   /// Returns the CPU time that has been used.
   std::chrono::nanoseconds used() const;
 
-  /// Checks whether to go on with a piece of work that began when `used()` was `begun` and of which
-  /// the share `done` is done (0: not known). Cheap enough for each video frame. Errors:
+  /// Checks whether to continue with a piece of work that began when `used()` was `begun` and of
+  /// which the share `done` is done (0: not known). Cheap enough for each video frame. Errors:
   /// kCancelled; kResourceExhausted if the time is over, or if the rest of the work, at the rate
   /// measured until now, will take far more than the limit.
   Status check(std::chrono::nanoseconds begun, double done) const;

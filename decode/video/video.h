@@ -55,7 +55,7 @@ std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target
 
 /// Decodes, for each of `indices` (ascending; the same may come twice), the frame of that number in
 /// the order in which frames are shown, as displayed, in its own size, and calls `sink` once for
-/// each. Frames with the same time have numbers of their own. Where packets do not contain the
+/// each. Frames with the same time have numbers of their own. If packets do not contain the
 /// times at which pictures are shown, such as those of AVI that come in another order than they are
 /// shown, or there is no index, as in MPEG-TS, all frames to the last index are decoded.
 /// Colours are those of libswscale's defaults, as PyAV and torchcodec give them to processors of

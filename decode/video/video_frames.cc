@@ -175,7 +175,7 @@ struct TimedVideo {
   std::size_t done = 0;
 };
 
-/// Passes the frames on that are not done. Returns false where a jump has lost the next one.
+/// Passes the frames on that are not done. Returns false if a jump has lost the next one.
 Result<bool> pass_on(TimedVideo& video, Jumps jumps, FrameScaler& scaler,
                      const VideoFrameSink& sink) {
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(video.source, video.shape.format));
@@ -254,7 +254,7 @@ struct NumberedVideo {
   const DecodeLimit& limit;
 };
 
-/// Opens the video anew and calls `read` with a reader that will read up to frame `last`.
+/// Opens the video again and calls `read` with a reader that will read up to frame `last`.
 template <typename Read>
 Status with_reader(const NumberedVideo& video, std::int64_t last, FramesGiven given,
                    const Read& read) {

@@ -96,7 +96,7 @@ class FrameSpan {
  public:
   explicit FrameSpan(std::int64_t first) : first_(first), last_(first) {}
 
-  /// Adds a frame; 0 stands for an unknown duration, and the shortest gap is then taken for it.
+  /// Adds a frame; 0 means an unknown duration, and the shortest gap is then taken for it.
   void add(std::int64_t at, std::int64_t duration) {
     if (at > last_) {
       gap_ = gap_ == 0 ? at - last_ : std::min(gap_, at - last_);
@@ -157,7 +157,7 @@ bool states_duration(MediaFormat format) {
          format == MediaFormat::kAvi;
 }
 
-/// Returns the duration in the container; nothing where it has none.
+/// Returns the duration in the container; nothing if it has none.
 std::optional<std::int64_t> declared_us(const FfmpegInput& input, MediaFormat format) {
   const AVStream& stream = *input.stream();
   if (states_duration(format) && stream.duration > 0) {

@@ -78,7 +78,7 @@ class AudioEncoderImpl : public torch::nn::Module {
 };
 TORCH_MODULE(AudioEncoder);
 
-/// Causal language model over packed samples. Encoder tokens replace the ids that stand for them.
+/// Causal language model over packed samples. Encoder tokens replace the ids that represent them.
 class LanguageModelImpl : public torch::nn::Module {
  public:
   explicit LanguageModelImpl(const ModelOptions& options);

@@ -6,7 +6,7 @@ namespace isocost {
 double now_s();
 
 /// Keeps all freed memory for the next tensor. With glibc's defaults every large tensor is mapped
-/// anew, and page faults take half of the time of long sequences.
+/// again, and page faults take half of the time of long sequences.
 void keep_all_freed_memory();
 
 }  // namespace isocost

@@ -539,7 +539,7 @@ Result<NodeOptions> make_options(const GivenSettings& settings, NodeOptions defa
 }
 
 Result<std::int64_t> parse_bytes(std::string_view text) {
-  // Prefix letters; an i after one stands for powers of 1024, and a B at the end is optional.
+  // Prefix letters; an i after one means powers of 1024, and a B at the end is optional.
   static constexpr std::string_view kPrefixes = "kMGT";
   double number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -33,7 +33,7 @@ Result<std::string> setting_text(const OptionSpec& option, std::string_view key,
   ISOCOST_ASSIGN(std::string text, value_text(node));
   if (!option.is_number() || !node.is_string()) return text;
   NodeOptions ignored;
-  ISOCOST_TRY(option.set(ignored, text));  // says what is wrong with text that is no number
+  ISOCOST_TRY(option.set(ignored, text));  // says what is wrong with text that is not a number
   return Error(ErrorCode::kInvalidArgument, "'" + text + "' is text: write " + std::string(key) +
                                                 " = " + text + ", without quotes");
 }

@@ -31,8 +31,8 @@ struct BadSampleOptions {
 
 /// Counts bad samples, each once however many epochs meet it, and lists them in a file of JSON
 /// lines that is created with the first one. Logs the first one and each doubling of their number.
-/// A file that cannot be written is logged once, and training goes on. `count` is thread-safe; the
-/// other functions belong to one thread at a time, because they write to the file.
+/// A file that cannot be written is logged once, and training continues. `count` is thread-safe;
+/// the other functions belong to one thread at a time, because they write to the file.
 class BadSampleList {
  public:
   /// Creates the list. Errors: kInvalidArgument if options.max is neither a count nor a percentage,

@@ -51,7 +51,7 @@ void warn_of_weights(const Dataset& dataset, const LogSink& sink) {
 
 struct BadPart {
   SampleId id = 0;
-  std::size_t part = 0;  // equal to the number of parts if it stands for the whole sample
+  std::size_t part = 0;  // equal to the number of parts if it means the whole sample
   std::string reason;
 };
 

@@ -11,7 +11,7 @@ namespace isocost {
 /// A limit like "25" or "1.5%".
 struct CountOrShare {
   std::optional<std::uint64_t> count;
-  double share = 0;  ///< Used where there is no count.
+  double share = 0;  ///< Used if there is no count.
 
   /// Reads a limit; "0%" is the count 0. Errors: kInvalidArgument with the option's name.
   static Result<CountOrShare> parse(std::string_view option, std::string_view text);

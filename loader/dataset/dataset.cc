@@ -42,7 +42,7 @@ Error of_shard(Error error, const fs::path& shard, const IndexView& view) {
   return std::move(error).with_context(broken);
 }
 
-// Opens the tokens of all shards; each is null where the shards' own text is used.
+// Opens the tokens of all shards; each is null if the shards' own text is used.
 Result<TokenFiles> open_all_tokens(std::span<const fs::path> shards, const Indexes& indexes,
                                    const fs::path& directory, const DatasetOptions& options) {
   TokenFiles tokens(shards.size());

@@ -12,7 +12,7 @@ namespace isocost {
 struct ShardOptions {
   /// Damaged and lost shards beyond which nothing starts: a count, or a percentage of all shards.
   std::string allow_broken = "0";
-  /// Whether archives that are not read, beside the shards and behind their ends, are passed over
+  /// Whether archives that are not read, beside the shards and after their ends, are passed over
   /// without a warning.
   bool accept_unread = false;
 

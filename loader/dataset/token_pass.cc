@@ -101,7 +101,7 @@ SamplePart medium_of(const PartShape& shape, const std::optional<Recipe>& recipe
   return medium;
 }
 
-// Returns the number of tokens that stand for a part; it does not matter for a part that the model
+// Returns the number of tokens that represent a part; it does not matter for a part that the model
 // cannot take.
 std::uint32_t placeholders_of(const PartShape& shape, const std::optional<Recipe>& recipe) {
   if (shape.modality == Modality::kText) return 0;

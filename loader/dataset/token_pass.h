@@ -28,7 +28,7 @@ struct SampleText {
 };
 
 /// Writes the tokens of a data set, a file for each shard beside its index. The tokenizer is the
-/// caller's. Const-safe but for `write`, of which one at a time may run for each shard.
+/// caller's. Const-safe except for `write`, of which one at a time may run for each shard.
 class TokenPass {
  public:
   /// Indexes shards without an index. Texts have the recipe's descriptions of media where the
@@ -55,7 +55,7 @@ class TokenPass {
   /// ...", with the options that they were made with. Empty: they are usable, or there are none.
   virtual std::string why_stale(std::size_t shard) const = 0;
   /// Returns the options (TokenizerIdentity) that the tokens it has were made with, of this model
-  /// or another, current or not; nothing where it has none that can be read.
+  /// or another, current or not; nothing if it has none that can be read.
   virtual std::optional<std::string> recorded_options(std::size_t shard) const = 0;
   /// Returns a sentence on what no model sees of the data set; empty: it sees everything.
   virtual const std::string& unread() const = 0;

@@ -78,7 +78,7 @@ JoinRequirements requirements_of(const NodeParts& parts, std::uint64_t cursor) {
           parts.layout && parts.layout->pipelined(), cursor};
 }
 
-// Returns null where no metrics are served, which show the timeline.
+// Returns null if no metrics are served, which show the timeline.
 std::unique_ptr<Timeline> make_timeline(const NodeParts& parts) {
   if (parts.options.service.metrics.empty()) return nullptr;
   return std::make_unique<Timeline>(parts.layout.get());
@@ -154,7 +154,7 @@ class NodeImpl final : public Node {
   StepSource steps_;
   CurrentJob job_;
   TrainingMeter meter_;
-  const std::unique_ptr<Timeline> timeline_;  // null where no metrics are served
+  const std::unique_ptr<Timeline> timeline_;  // null if no metrics are served
   ReportIntake reports_;
   const std::unique_ptr<Executor> executor_;
   StepDecoder decoder_;
@@ -259,7 +259,7 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
     const bool alone = request.is_only_client();
     // Both reported clients that turned out to have left, with what they sent last: it decides
-    // where the rank goes on.
+    // where the rank continues.
     evaluation = job_.evaluate(hello, request.same_client);
     if (!evaluation) return tl::unexpected(evaluation.error());
     if (!evaluation->joins()) {

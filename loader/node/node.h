@@ -54,9 +54,9 @@ class Node {
   /// another, each for microseconds, so the parts may differ in time by that much.
   virtual NodeMetrics metrics() = 0;
   /// Draws the newest step that every receiver measured, as predicted and as measured: see
-  /// Timeline. Returns nothing where no metrics are served. Thread-safe.
+  /// Timeline. Returns nothing if no metrics are served. Thread-safe.
   virtual std::string timeline_svg() const = 0;
-  /// Returns the URL at which `metrics` is served, with its port; empty where it is not served.
+  /// Returns the URL at which `metrics` is served, with its port; empty if it is not served.
   virtual std::string metrics_url() const = 0;
 };
 

@@ -27,7 +27,7 @@ class NodeThread {
   const std::string& endpoint() const { return node_->endpoint(); }
 
   /// Blocks until Node::run has returned, or until `limit` has passed. Returns the result of
-  /// Node::run; nothing where it is still serving.
+  /// Node::run; nothing if it is still serving.
   std::optional<Result<NodeSummary>> wait(std::chrono::milliseconds limit) ISOCOST_EXCLUDES(mutex_);
 
   /// Blocks until every rank has left (see Node::wait_until_left), but no longer than `grace`; then

@@ -37,7 +37,7 @@ class BatchComposer {
     const MicrobatchLimits* limits = nullptr;  ///< Limits by the starting profile; null: none.
   };
   /// Uses lookahead, ranks, microbatches, the limits' options and steps of `options`. With a fixed
-  /// number of microbatches, a batch is composed so that it can keep the limits. Where each step
+  /// number of microbatches, a batch is composed so that it can keep the limits. If each step
   /// chooses its number, a window stays as drawn if the composed one would need more microbatches;
   /// both are counted without padding.
   BatchComposer(const Context& context, const PlanOptions& options, const CostProfile& starting);

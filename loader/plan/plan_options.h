@@ -32,7 +32,7 @@ enum class LongPolicy : std::uint8_t {
 };
 
 /// Treatment of microbatches that lack media of a modality, whose ranks would not run the model's
-/// encoder. Where ranks share its parameters or sum its gradients, they wait for one another in it.
+/// encoder. If ranks share its parameters or sum its gradients, they wait for one another in it.
 enum class DummyMediaPolicy : std::uint8_t {
   kOff,  ///< They stay as they are.
   /// They get a dummy sample where the same microbatch of another rank has such media; the last one

@@ -27,7 +27,7 @@ struct PlanInput {
   std::vector<float> weights;
   std::vector<std::uint64_t> ids;  ///< Used only for the plan's hash.
   /// The media of each sample, as the encoder sees them (see Recipe::encoder_call). May be empty
-  /// where `dummies` is.
+  /// if `dummies` is.
   std::vector<ModalitySet> media = {};
   /// A dummy sample for each modality that microbatches may lack (see Recipe::dummy). Empty: none
   /// are added, whatever the options say.
@@ -57,7 +57,7 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 ///
 /// Every microbatch keeps the limits of the options, except for the samples in
 /// StepPlan::over_limit: a sample that exceeds a limit alone shares its microbatch with nothing
-/// that the limit counts. Where the number of microbatches is not fixed, it is the smallest for
+/// that the limit counts. If the number of microbatches is not fixed, it is the smallest for
 /// which a division is found; where each sample needs a microbatch of its own and ranks would have
 /// different numbers of them, the others get a repeat of weight 0. A smaller last batch has as many
 /// microbatches as it needs, up to the fixed number.

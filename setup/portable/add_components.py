@@ -5,8 +5,8 @@ it, and their licences in its metadata.
 
 PREFIX is what build_libraries.sh prints: its file `sources` has a line `package version SHA-256` for each source
 package that was built for the wheel, and its folder `copyright` their licences. The other libraries are those of Debian
-packages of this system, but for pybind11, whose version is PYBIND11. The wheel that says so is written to FOLDER, with
-the licences of all of them. Needs the package `wheel`.
+packages of this system, except for pybind11, whose version is PYBIND11. The wheel that says so is written to FOLDER,
+with the licences of all of them. Needs the package `wheel`.
 """
 
 import json
@@ -98,7 +98,7 @@ def components(unpacked, prefix, pybind11):
 
 
 def commit():
-    """The commit of the checkout, with "-dirty" behind it where files differ; "unknown" outside of git."""
+    """The commit of the checkout, with "-dirty" after it where files differ; "unknown" outside of git."""
     if not shutil.which("git"):
         return "unknown"
     done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], capture_output=True,

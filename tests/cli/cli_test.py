@@ -854,7 +854,7 @@ class Top(WithShards):
         node.kill()
         self.assertEqual(node.wait(SECONDS), -signal.SIGKILL)
         seen = b""
-        while b"no answer: " not in seen:  # it goes on: the node may come back
+        while b"no answer: " not in seen:  # it continues: the node may come back
             seen += os.read(terminal, 65536)
         shown.send_signal(signal.SIGINT)
         rest = b""

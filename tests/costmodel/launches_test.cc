@@ -20,7 +20,7 @@ ModuleLoad load_of(std::int64_t length, std::int64_t count) {
   return {.sequences = count, .units = length * count, .units_squared = length * length * count};
 }
 
-// A device that takes `of_device` seconds, behind a host that needs `launches` for its kernels.
+// A device that takes `of_device` seconds, after a host that needs `launches` for its kernels.
 ModuleProfile gated_profile(double launches, const ModuleCoefficients& of_device) {
   ModuleProfile profile;
   for (const std::int64_t length : {128, 512, 2048}) {

@@ -1,5 +1,5 @@
 // For any bytes, decoding returns an error or a state with which predictions and further learning
-// stay finite. The checksum is corrected first, so that mutations reach the fields behind it.
+// stay finite. The checksum is corrected first, so that mutations reach the fields after it.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -3,12 +3,12 @@
 
 A mark is an HTML comment in a line before its block, which readers do not see:
 
-    <!-- run: no, REASON -->          left out, for one of REASONS; words may follow the reason behind a colon.
+    <!-- run: no, REASON -->          left out, for one of REASONS; words may follow the reason after a colon.
                                       "output": each of its commands is that of a block below with its output
     <!-- run: with MODULE, ... -->    runs where Python has these modules
     <!-- beside: COMMAND -->          runs while this node serves
     <!-- output of: COMMAND -->       each line of the block, or table, is one of the command's output, in this order;
-                                      "..." stands for anything, in the first line printed that begins like it
+                                      "..." means anything, in the first line printed that begins like it
     <!-- words of: COMMAND -->        the same words are in the command's output, whose numbers differ
     <!-- diff of: BEFORE, AFTER -->   lines with - are in the file BEFORE, lines with + in AFTER
     <!-- lines of: FILE -->           the block is in FILE, which a test runs

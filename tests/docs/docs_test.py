@@ -52,7 +52,7 @@ MADE = {"isocost plan": ["layout.json"], "isocost keygen node": ["node.secret", 
 
 
 def alone_on_the_network():
-    """Starts this test anew in a network of its own, where it can: the pages' ports are free there, and no command
+    """Starts this test again in a network of its own, where it can: the pages' ports are free there, and no command
     reaches another host."""
     command = ["unshare", "--map-root-user", "--net"]
     if "ISOCOST_DOCS_NETWORK" in os.environ:
@@ -241,7 +241,7 @@ class Reader:
 
 
 def fits(shown, printed):
-    """Whether a line of a page, in which "..." stands for anything, is the next of the printed lines that begins like
+    """Whether a line of a page, in which "..." means anything, is the next of the printed lines that begins like
     it. Takes those up to that one."""
     start, *others = (part.strip() for part in shown.rstrip().split("..."))
     if not others:
@@ -307,7 +307,7 @@ class Documentation(unittest.TestCase):
 
 
 class Pages(Documentation):
-    """Each page, but for the blocks that need more than Debian's Python has."""
+    """Each page, except for the blocks that need more than Debian's Python has."""
 
 
 class WithModules(Documentation):
@@ -384,7 +384,7 @@ class Help(Documentation):
     """The commands, and the examples of --help."""
 
     def test_commands_are_those_of_the_page(self):
-        """docs/commands.md has each command, by its name or behind one of the same program."""
+        """docs/commands.md has each command, by its name or after one of the same program."""
         rows = [line.split("|")[1] for line in (ROOT / "docs/commands.md").read_text().splitlines()
                 if line.startswith("| `isocost")]
         names = [re.sub(r"^isocost(-lab)? ", "", name) for row in rows for name in re.findall(r"`([^`]+)`", row)]

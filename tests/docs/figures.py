@@ -6,7 +6,7 @@ with it, and copies with the page that they come from:
     <!-- table of: COMMAND -->             the table that COMMAND prints; columns that it does not print were measured.
                                            With --all COMMAND prints rows that take long, too (ISOCOST_FIGURES=all)
     <!-- figures of: COMMAND: FIGURE = WORDS N; ... -->
-                                           FIGURE is the Nth number behind WORDS in the first line of COMMAND's output
+                                           FIGURE is the Nth number after WORDS in the first line of COMMAND's output
                                            that begins with them, rounded to the digits of FIGURE; FIGURE±TOLERANCE
                                            allows more. With --all COMMAND takes long, and does not run otherwise
     <!-- table in: FILE -->                rows of a table of FILE; columns that FILE has not are not compared
@@ -69,7 +69,7 @@ def marks_of(name, page):
 
 
 def _end_of(lines, start):
-    """The line behind the block, table, item or paragraph that begins at `start`."""
+    """The line after the block, table, item or paragraph that begins at `start`."""
     if lines[start].strip().startswith("```"):
         return next((i + 1 for i in range(start + 1, len(lines)) if lines[i].strip() == "```"), len(lines))
     end = start + 1

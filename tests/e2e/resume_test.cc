@@ -426,7 +426,7 @@ TEST_F(Resume, AClientWithoutAStartIsToldWhereItGoesOn) {
   EXPECT_THAT(third.lines(), Not(Contains(HasSubstr("joins")))) << "it said where it begins";
 }
 
-// Its rank goes on, since the others wait for it, but the step's gradient is not whole.
+// Its rank continues, since the others wait for it, but the step's gradient is not whole.
 TEST_F(Resume, ARankThatComesBackInsideAStepIsToldThatGradientsAreLost) {
   make_dataset(40);
   NodeOptions several = options(2);

@@ -200,7 +200,7 @@ TEST_F(TorchTrainer, AnEpochWithoutALoopIsAnError) {
               HasSubstr("epoch 0 was left without a loop"));
 }
 
-// The state that is saved after a step is where another process goes on, with the same samples.
+// The state that is saved after a step is where another process continues, with the same samples.
 TEST_F(TorchTrainer, ResumesWhereTheStateStands) {
   serve(2);
   std::map<Position, std::vector<std::uint64_t>> all;
@@ -277,8 +277,8 @@ TEST_F(TorchTrainer, ALoopThatReportsNothingNamesWhatItTrained) {
               HasSubstr("was not handed out"));
 }
 
-// Where the body of a microbatch throws, before or after its report, its step is not finished: the
-// state in the handler says so, and a loop that goes on does not acknowledge it.
+// If the body of a microbatch throws, before or after its report, its step is not finished: the
+// state in the handler says so, and a loop that continues does not acknowledge it.
 TEST_F(TorchTrainer, AMicrobatchWhoseBodyThrowsIsNotTrained) {
   serve(1, 1);
   constexpr std::uint32_t kThrows = 1;
@@ -307,7 +307,7 @@ TEST_F(TorchTrainer, AMicrobatchWhoseBodyThrowsIsNotTrained) {
       break;
     }
     loader.close();
-    LoaderOptions successor = options_;  // without a start it goes on where the node stands
+    LoaderOptions successor = options_;  // without a start it continues where the node stands
     EXPECT_EQ(TorchLoader(successor).next().value().header.position.step, kThrows);
   }
 }
@@ -398,7 +398,7 @@ TEST_F(TorchTrainer, AcknowledgesWhatWasUsedUnlessAnExceptionUnwinds) {
   EXPECT_GT(loader.next().value().header.position, first);
 }
 
-// A client without a state that goes on for another one knows where: its state and the range over
+// A client without a state that continues for another one knows where: its state and the range over
 // epochs are those of the rank.
 TEST_F(TorchTrainer, ALoaderWithoutAStateKnowsWhereItGoesOn) {
   serve(3, 1);

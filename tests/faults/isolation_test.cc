@@ -38,7 +38,7 @@ using test::Bytes;
 using testing::HasSubstr;
 using testing::Not;
 
-// Fields of /proc/PID/status, "" where there is none.
+// Fields of /proc/PID/status, "" if there is none.
 std::string status_of(pid_t process, const std::string& field) {
   std::ifstream file("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(file, line);) {

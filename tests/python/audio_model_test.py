@@ -109,7 +109,7 @@ class Oracle:
         return torch.tensor(self.exact(sounds, sampling_rate=RATE)["input_features"], dtype=torch.float32)
 
     def labels(self, ids):
-        """The assistant's turns, without the role and the line break behind them."""
+        """The assistant's turns, without the role and the line break after them."""
         head = self.processor.tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"]
         (end,) = self.processor.tokenizer("<|im_end|>", add_special_tokens=False)["input_ids"]
         labels = [-100] * len(ids)

@@ -28,7 +28,7 @@ def llava(*turns):
 
 
 def error_of(case):
-    """Reads a case of the table. Returns the error's message and the line that raised it; None where there is none."""
+    """Reads a case of the table. Returns the error's message and the line that raised it; None if there is none."""
     try:
         found = read(case["record"], [modality for modality, _file in case.get("media", [])])
     except ValueError as error:

@@ -77,7 +77,7 @@ class Trainers(ShardTest):
                         self.assertEqual(loss, expected[at], at)
                     self.assertAlmostEqual(loss, expected[at], delta=1e-4 * expected[at])
                 # A step is saved before it is printed, so that one may have been saved alone; its update is in the
-                # losses behind it.
+                # losses after it.
                 steps = sorted(expected)
                 begins = steps.index(min(after))
                 self.assertEqual(sorted(after), steps[begins:])
@@ -92,7 +92,7 @@ class Trainers(ShardTest):
         processes[1].send_signal(signal.SIGINT)  # one rank is told, and both stop
         seen, _ = self.end(processes)
         last = max({**first, **seen})
-        # Another process goes on at the step behind.
+        # Another process continues at the step after.
         resumed = self.start(endpoint, 1, "--epochs", 1000000, "--checkpoint", checkpoint)
         self.assertGreater(min(self.take(resumed, 1)), last)
         resumed[0].send_signal(signal.SIGTERM)

@@ -1,5 +1,5 @@
 """The loops of examples/frameworks: losses and norms of gradients are equal on one rank and two, and a run that was
-killed goes on."""
+killed continues."""
 
 import importlib.util
 import json

@@ -81,7 +81,7 @@ def chatml(generation=False, image=_QWEN_IMAGE, video=_QWEN_VIDEO):
     """ChatML as Qwen's vision-language models have it: a default system turn, media, tools.
 
     generation: whether `{% generation %}` blocks mark what the assistant writes.
-    image, video: what stands for an image and a video.
+    image, video: what represents an image and a video.
     """
     begin, end = ("{%- generation %}", "{%- endgeneration %}") if generation else ("", "")
     return (_CHATML_CONTENT.replace("IMAGE", image).replace("VIDEO", video) + _CHATML_TOOLS + """\
@@ -104,7 +104,7 @@ def chatml(generation=False, image=_QWEN_IMAGE, video=_QWEN_VIDEO):
 
 
 def reasoning_chatml(generation=False):
-    """ChatML as Qwen3.5 has it: thoughts stand in the turns behind the last question alone, and the generation prompt
+    """ChatML as Qwen3.5 has it: thoughts stand in the turns after the last question alone, and the generation prompt
     begins them.
 
     generation: as chatml's.
@@ -308,7 +308,7 @@ def qwen3_vl(name, tokenizer):
 
 
 def qwen3_5(name, tokenizer):
-    """Qwen3.5, and its mixture of experts: a layer with attention behind three of linear attention."""
+    """Qwen3.5, and its mixture of experts: a layer with attention after three of linear attention."""
     tokenizer.pre_tokenizer = word_cutter(WORDS_WITH_MARKS)
     class_name = {"qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe"}[name]
     text = text_settings(

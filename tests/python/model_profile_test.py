@@ -226,7 +226,7 @@ class Modules(Directories):
         for family, lengths, vectors in (("qwen2_vl", [48, 96], 36), ("qwen2_5_vl", [480], 120),
                                          ("qwen3_vl", [288, 96], 2 * 96),  # also those of an inner layer
                                          ("llava", [64] * 3, 3 * 64), ("llava_siglip", [64] * 2, 2 * 36),
-                                         # A line break behind each, and behind the rows of a picture of 2 x 2 tiles.
+                                         # A line break after each, and after the rows of a picture of 2 x 2 tiles.
                                          ("llava_onevision", [64], 37), ("llava_onevision", [64] * 5, 36 + 12 * 13),
                                          ("llava_onevision", [64] * 6, 6 * 37),
                                          ("llava_onevision", [64] * 7, 36 + 12 * 13 + 2 * 37),
@@ -266,7 +266,7 @@ class Modules(Directories):
                 loss = model(input_ids=ids[None], labels=ids[None], use_cache=False,
                              num_items_in_batch=sum(lengths)).loss
                 alone += loss.item()
-            # What the last token of a sample predicts is the first of the next one, which is no label there.
+            # What the last token of a sample predicts is the first of the next one, which is not a label there.
             arguments["labels"] = arguments["labels"].clone()
             arguments["labels"][0, [5, 22]] = -100
             self.assertAlmostEqual(model(**arguments).loss.item() / alone, 1, 5, family)

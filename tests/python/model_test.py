@@ -123,7 +123,7 @@ class Oracle:
         return {"input_ids": torch.tensor([ids]), "labels": torch.tensor([self.labels(ids)]), **made}
 
     def labels(self, ids):
-        """The assistant's turns, without the role and the line break behind them."""
+        """The assistant's turns, without the role and the line break after them."""
         head = self.tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"]
         (end,) = self.tokenizer("<|im_end|>", add_special_tokens=False)["input_ids"]
         labels = [-100] * len(ids)
@@ -158,7 +158,7 @@ class Oracle:
 
 class QwenOracle(Oracle):
     def labels(self, ids):
-        """Leaves out Qwen3.5's <think> in the prompt, too, and the line breaks behind it, which are one token."""
+        """Leaves out Qwen3.5's <think> in the prompt, too, and the line breaks after it, which are one token."""
         labels = super().labels(ids)
         think = self.tokenizer.convert_tokens_to_ids("<think>")
         for i in range(1, len(ids)):
@@ -326,7 +326,7 @@ class Model(Directories):
             return sum(label != -100 and before == -100 for before, label in zip(labels, labels[1:]))
 
         whole, _most = samples(node=node)
-        # The longest of two exchanges loses more than the line break behind its last turn.
+        # The longest of two exchanges loses more than the line break after its last turn.
         limit = max(len(ids) for ids, labels in whole.values() if turns(labels) == 2) - 2
         node = dataclasses.replace(node, max_bad_samples=CONVERSATIONS)
         cut, most = samples(node=node, max_tokens=limit, on_long="truncate")

@@ -158,7 +158,7 @@ class Trained(ShardTest):
     def test_an_iteration_that_was_left_says_nothing_of_the_next(self):
         loader = self.loader(microbatches=1)
         taken = [each for each, _ in zip(loader, range(4))]
-        iterator = iter(loader)  # The epoch begins anew.
+        iterator = iter(loader)  # The epoch begins again.
         next(iterator)
         with loader.timed(taken[3]):
             pass

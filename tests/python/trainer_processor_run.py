@@ -23,7 +23,7 @@ GLOBAL_BATCH_SIZE, BATCH_SIZE = 8, 2
 
 class ReasoningCollator(Collator):
     def labels(self, ids):
-        """Leaves out the <think> that Qwen3.5's prompt ends with too, and the line breaks behind it, which are one
+        """Leaves out the <think> that Qwen3.5's prompt ends with too, and the line breaks after it, which are one
         token with those of the empty thought."""
         labels = super().labels(ids)
         think = self.processor.tokenizer.convert_tokens_to_ids("<think>")

@@ -90,7 +90,7 @@ class Runs(unittest.TestCase):
             self.assertEqual(sorted(ids), list(range(SAMPLES)))
 
     def check_killed(self, *run, ranks, undisturbed=1):
-        """Kills a run of two ranks, which goes on with each of these numbers of ranks as one that was not killed, of
+        """Kills a run of two ranks, which continues with each of these numbers of ranks as one that was not killed, of
         `undisturbed` ranks."""
         outputs = self.id().split(".")[-1]
         whole = self.run_with(*run, ranks=undisturbed, output=f"{outputs}/whole")

@@ -1,4 +1,4 @@
-// What a hostile node may announce and send, as one file: frames, each behind a u32 of its size;
+// What a hostile node may announce and send, as one file: frames, each after a u32 of its size;
 // the first frame is a microbatch's header, each further message a fragment's header and a frame
 // for each of its pieces. Nothing crashes, no more is allocated than allowed, and what is handed
 // out was filled.

@@ -1,4 +1,4 @@
-// Takes steps from a node, from a saved state on, and saves the state behind them: for tests that
+// Takes steps from a node, from a saved state on, and saves the state after them: for tests that
 // exchange states with Python.
 //   state_client ENDPOINT STEPS STATE: reads and writes the file STATE, which may be missing.
 // It prints a line for each step: epoch, step, and the ids of its samples with weight.

@@ -21,7 +21,7 @@ TEST(State, IsPythonsStateDict) {
       R"("cost_model_state": "AGxlYXJuZWT/"})";
   EXPECT_EQ(State::parse(python), state_with(std::string("\0learned\xff", 9)));
   EXPECT_EQ(state_with(std::string("\0learned\xff", 9)).to_json(), python);
-  // Python leaves the cost model out where there is none.
+  // Python leaves the cost model out if there is none.
   EXPECT_EQ(State::parse(R"({"version": 2, "cursor": "01", "epoch": 0, "step": 1})"),
             State(StartPoint{1, 0, 1, ""}));
 }

@@ -69,7 +69,7 @@ bool HandOut::add(Microbatch microbatch) {
     microbatches_ready_ += 1;
     ready_.emplace_back(std::move(microbatch));
   }
-  changed_.notify_all();  // without the mutex, which the trainer needs to go on
+  changed_.notify_all();  // without the mutex, which the trainer needs to continue
   const MutexLock lock(mutex_);
   spend_credit();
   return true;
@@ -254,7 +254,7 @@ void HandOut::begin_use(const Position& position) {
   in_use_ = used_ = position;
 }
 
-// Ends the use of a microbatch, because the loop goes on, and acknowledges what is trained.
+// Ends the use of a microbatch, because the loop continues, and acknowledges what is trained.
 void HandOut::end_use() {
   std::optional<Position> done = std::exchange(in_use_, std::nullopt);
   if (says_what_is_trained()) done = trained_;

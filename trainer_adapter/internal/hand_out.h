@@ -18,7 +18,7 @@ namespace isocost {
 class Connection;
 
 /// Hands microbatches to the training loop in the order in which they were added, grants credit for
-/// further ones, and acknowledges those that are trained once the loop goes on. A loop that does
+/// further ones, and acknowledges those that are trained once the loop continues. A loop that does
 /// not say which are has trained, for the node, the one in use when it asks for the next one.
 /// Internally synchronised.
 class HandOut {

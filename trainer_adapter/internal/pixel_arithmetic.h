@@ -8,7 +8,7 @@
 
 namespace isocost {
 
-/// Computes PixelValues::of in vectors. Where the processor does not fuse multiplication and
+/// Computes PixelValues::of in vectors. If the processor does not fuse multiplication and
 /// addition, some values may differ from the arithmetic's in their last bit. Returns false, and
 /// computes nothing, where the processor has no vectors that this was compiled for.
 bool compute_pixels(const std::uint8_t* rgb, std::size_t pixels, const PixelArithmetic& arithmetic,

@@ -31,7 +31,7 @@ class ReassemblyQueue {
   /// microbatches.
   ReassemblyQueue(const ClientOptions& options, BufferPool& pool, HandOut& hand_out);
 
-  /// Returns the last position that was handed over, behind which the node continues.
+  /// Returns the last position that was handed over, after which the node continues.
   const std::optional<Position>& received() const { return received_; }
   /// Drops what is incomplete, because the node sends it again in a new session.
   void restart();

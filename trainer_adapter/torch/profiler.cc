@@ -62,7 +62,7 @@ class Driver {
   }
 
  private:
-  // Runs and measures; returns nothing where memory runs out.
+  // Runs and measures; returns nothing if memory runs out.
   std::optional<ProfilingResult> try_measure(const ProfilingRun& run) {
     try {
       return measure(run);

@@ -58,7 +58,7 @@ struct ProfilerOptions {
 /// a monotonic clock around work that the device has finished; peak memory is what libtorch's
 /// allocators report. Leaves gradients in the module's parameters. Blocks for the budget. Errors:
 /// kInvalidArgument for impossible limits or cuts and for a clock that stands still,
-/// kResourceExhausted where the smallest load runs out of memory. Exceptions of `prepare` and of
+/// kResourceExhausted if the smallest load runs out of memory. Exceptions of `prepare` and of
 /// the module reach the caller, except for running out of memory.
 Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModule& module,
                                      const ProfilerOptions& options);

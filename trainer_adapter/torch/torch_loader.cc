@@ -28,7 +28,7 @@ class LoaderSession {
   std::optional<TorchMicrobatch> next(const std::stop_token& stop);
   void close();
   /// Acknowledges what is trained, and returns the end of an epoch whose last microbatch was
-  /// handed out. Blocks until it has come. Returns nothing where it does not come; `next` then
+  /// handed out. Blocks until it has come. Returns nothing if it does not come; `next` then
   /// tells why.
   std::optional<EpochEnd> receive_end(std::uint32_t epoch, const std::stop_token& stop);
   void report(const MicrobatchHeader& header, const Report& report);
@@ -227,7 +227,8 @@ Epochs::Epochs(LoaderSession& session, std::uint32_t count, std::stop_token stop
     : session_(&session), count_(count), stop_(std::move(stop)) {}
 
 Epochs::Iterator Epochs::begin() {
-  // A job that resumes behind its last epoch has nothing to do; one that goes on there has a fault.
+  // A job that resumes after its last epoch has nothing to do; one that continues there has a
+  // fault.
   if (session_->has_handed_out() && is_over()) {
     const std::string next = std::to_string(session_->epoch());
     const std::uint32_t all = session_->client->welcome().epochs;

@@ -85,10 +85,9 @@ class EpochLoop {
 
 /// One epoch of a loader, for a range-based `for` over its microbatches. It ends with the epoch's
 /// last microbatch and nowhere else: anything that comes in between is an exception. After a
-/// `break` another loop goes on at the next microbatch. A microbatch whose body an exception leaves
-/// is not trained, even if it was reported. Valid as long as the loader, which may be
-/// moved, but not assigned to. Move-only: a loop takes it by reference, const or not.
-/// Single-thread.
+/// `break` another loop continues at the next microbatch. A microbatch whose body an exception
+/// leaves is not trained, even if it was reported. Valid as long as the loader, which may be moved,
+/// but not assigned to. Move-only: a loop takes it by reference, const or not. Single-thread.
 class Epoch {
  public:
   class Iterator {
@@ -235,7 +234,7 @@ class TorchLoader {
   /// nothing was measured, and the errors of Client::report.
   void report(const TorchMicrobatch& microbatch, const OwnWork& work);
   /// Does the same with seconds of each module, forward and backward, and the forward seconds among
-  /// them over all modules; kNotMeasured where there are none. They must not contain waiting for
+  /// them over all modules; kNotMeasured if there are none. They must not contain waiting for
   /// other ranks: OwnWork leaves it out.
   void report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
               double forward_s = kNotMeasured);
@@ -243,7 +242,7 @@ class TorchLoader {
   /// Returns the first step that is not trained yet, the same on all ranks: that of the last
   /// microbatch that was reported, since the step's gradient was not applied, or the next one if it
   /// was the step's last. Save it after the optimizer's step. Microbatches that were only handed
-  /// out do not count, so the loop may ask for them ahead. Throws kInvalidArgument where steps were
+  /// out do not count, so the loop may ask for them ahead. Throws kInvalidArgument if steps were
   /// handed out and none, or none of the last eight, was reported.
   State state() const;
   /// Records that `after` and all before it are trained, and returns the state that follows: for

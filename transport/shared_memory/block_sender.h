@@ -54,7 +54,7 @@ class BlockSender {
 
   /// Finds a block for a microbatch, once for each position of a session; never blocks. Returns the
   /// client's session, or nothing if the microbatch goes over the socket because its client shares
-  /// no memory, or there is none now. `session` 0 stands for whichever session the rank has.
+  /// no memory, or there is none now. `session` 0 means whichever session the rank has.
   std::optional<std::uint64_t> begin(std::int32_t rank, const MicrobatchHeader& header,
                                      std::uint64_t session) ISOCOST_EXCLUDES(mutex_);
   /// Copies a sample of a microbatch that has a block and, once all samples are there, tells the

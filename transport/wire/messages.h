@@ -84,8 +84,8 @@ struct Welcome {
   std::uint64_t node_id = 0;  ///< Random per process, so that clients notice a restarted node.
   std::uint64_t session = 0;  ///< Different for each welcome; a session begins without credit.
   std::uint64_t job = 0;      ///< Number of the job in this node process, counted from 1.
-  /// The step at which this rank begins or goes on, without cost_model_state. Saved states refer to
-  /// its cursor.
+  /// The step at which this rank begins or continues, without cost_model_state. Saved states refer
+  /// to its cursor.
   StartPoint start;
   std::uint64_t dataset_fingerprint = 0;
   std::uint64_t recipe_fingerprint = 0;
@@ -118,7 +118,7 @@ inline constexpr std::size_t kMaxSampleDescriptionBytes = std::size_t{16} << 20;
 
 /// One sample of a microbatch, in the order of its rows.
 struct SampleEntry {
-  /// The id of a dummy, which is no sample of the data set: a small medium without labels, of
+  /// The id of a dummy, which is not a sample of the data set: a small medium without labels, of
   /// weight 0 and without a key, in a microbatch that lacks media of its modality. Dummies follow
   /// the samples.
   static constexpr std::uint64_t kDummy = ~std::uint64_t{0};

@@ -274,7 +274,7 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
     if (hello.rank != kNoRank) on_event_(ClientLeft{hello.rank, false});
     return;
   }
-  // The welcome says where the rank goes on, so what an earlier client sent last comes first.
+  // The welcome says where the rank continues, so what an earlier client sent last comes first.
   if (holders_.is_held_by_another(hello)) handover_.has_left(hello.rank);
   auto welcome = admit_({hello, holders_.is_same_client(hello),
                          [&] { return handover_.check_rank_is_free(hello); },

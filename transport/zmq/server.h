@@ -114,7 +114,7 @@ class Server {
 
   /// Announces a microbatch. This function and those below queue a message and return at once.
   /// Tensors are sent without a copy; `keep` is released on any thread when ZeroMQ no longer needs
-  /// them. Where `begin` has found a block of shared memory for a microbatch, `fragment` copies its
+  /// them. If `begin` has found a block of shared memory for a microbatch, `fragment` copies its
   /// tensors into the block instead. A message to a rank without a client is dropped. `session` is
   /// ClientJoined::session of the join that the decision to send is based on: if the rank has been
   /// joined again since, the message is dropped, because the new client is served from another

@@ -16,7 +16,7 @@ namespace isocost {
 MicrobatchBins weighted_lpt(const std::vector<double>& costs, std::span<const std::uint32_t> items,
                             const std::vector<double>& weights, std::size_t each);
 
-/// Divides each replica's samples anew over its `microbatches` bins, so that the first and last
+/// Divides each replica's samples again over its `microbatches` bins, so that the first and last
 /// `ramp` bins are smaller: their sizes rise from `taper` times the size in the middle.
 MicrobatchBins tapered_bins(const std::vector<double>& costs, const MicrobatchBins& bins,
                             std::size_t microbatches, std::size_t ramp, double taper);

@@ -1,7 +1,7 @@
 """The contenders. Each module has the same interface, one function:
 
 batches(work, data, variant, ordered): an iterator over batches of all passes, each a torch tensor (or for `mixture` a
-    dict of them). Where `ordered` is true, samples come in the order of the files; otherwise as the contender's
+    dict of them). If `ordered` is true, samples come in the order of the files; otherwise as the contender's
     documentation recommends. The worker processes and threads that it starts end with it.
 
 How they are set is in settings.py. torch_files.py and geometry.py are what several share.

@@ -99,7 +99,7 @@ bool is_ours(int format) {
 }
 
 /// Returns what libsndfile must read in place of a WAV's own bytes: the size of its samples that is
-/// true where its header states another one, since libsndfile takes 0 for a file without samples,
+/// true if its header states another one, since libsndfile takes 0 for a file without samples,
 /// and the name of RF64 in place of BW64, which is the same.
 Result<std::vector<Overlay>> wav_overlays(const ByteSource& source) {
   ISOCOST_ASSIGN(const WavLayout layout, read_wav_layout(source));

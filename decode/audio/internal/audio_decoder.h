@@ -28,7 +28,7 @@ class AudioDecoder {
 
 /// Opens audio through libsndfile (WAV, FLAC, Ogg Vorbis, Opus), libmpg123 (MP3, frame by frame,
 /// since libsndfile's use of it skips damage) or libavcodec (all other formats). The source must
-/// outlive the decoder. Errors: kCorrupt where the bytes are invalid, kIo.
+/// outlive the decoder. Errors: kCorrupt if the bytes are invalid, kIo.
 Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format);
 Result<std::unique_ptr<AudioDecoder>> open_mp3(const ByteSource& source);
 Result<std::unique_ptr<AudioDecoder>> open_container_sound(const ByteSource& source,
@@ -40,7 +40,7 @@ Result<std::unique_ptr<AudioDecoder>> open_checked_ogg(const ByteSource& source,
                                                        std::int64_t samples);
 
 /// Computes the mean over channels of `frames` frames; `value(frame, channel)` gives a sample.
-/// `position` counts frames, for the error: kCorrupt where a sample is NaN, infinite or beyond
+/// `position` counts frames, for the error: kCorrupt if a sample is NaN, infinite or beyond
 /// 1e12.
 template <typename Value>
 Status mix_to_mono(std::size_t frames, std::size_t channels, std::int64_t position, float* mono,

@@ -29,7 +29,7 @@ Result<AudioHeader> read_flac_header(const ByteSource& source) {
   header.sample_rate = static_cast<std::int64_t>(packed >> 44);
   header.channels = static_cast<std::int64_t>((packed >> 41) & 7) + 1;
   const auto total = static_cast<std::int64_t>(packed & ((std::uint64_t{1} << 36) - 1));
-  header.frames = total == 0 ? -1 : total;  // 0 stands for "unknown"
+  header.frames = total == 0 ? -1 : total;  // 0 means "unknown"
   return header;
 }
 

@@ -35,14 +35,14 @@ struct WavLayout {
 };
 
 /// Reads RIFF/WAVE, RIFX, RF64 and BW64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain
-/// or extensible; MS and IMA ADPCM, GSM 6.10 and MP3. A stated size that stands for "unknown" (0
-/// with samples behind, or within 4 KiB of 2 or 4 GiB; of RF64's 64 bits all ones), or that is up
+/// or extensible; MS and IMA ADPCM, GSM 6.10 and MP3. A stated size that means "unknown" (0
+/// with samples after, or within 4 KiB of 2 or 4 GiB; of RF64's 64 bits all ones), or that is up
 /// to 1 KiB too large, means all bytes to the end; a larger one a file that is cut off.
 Result<WavLayout> read_wav_layout(const ByteSource& source);
-/// Reads the same behind ID3 tags. MP3 within WAV has the format kMp3, whose reader passes over the
+/// Reads the same after ID3 tags. MP3 within WAV has the format kMp3, whose reader passes over the
 /// chunks before the first frame.
 Result<AudioHeader> read_wav_header(const ByteSource& source);
-/// Returns the source behind the ID3 tags at its start. It must outlive the result.
+/// Returns the source after the ID3 tags at its start. It must outlive the result.
 Result<SourceSlice> without_id3v2(const ByteSource& source);
 
 /// Reads the STREAMINFO block of a native FLAC stream.
@@ -71,12 +71,12 @@ struct OggLink {
 Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int64_t samples);
 
 /// Reads MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are
-/// read. Streams one after another count together. Errors: kUnsupported where their rates differ.
+/// read. Streams one after another count together. Errors: kUnsupported if their rates differ.
 Result<AudioHeader> read_mp3_header(const ByteSource& source);
 
 /// Reads a container that libavformat reads, or a format that it alone reads: MP4, Matroska, AVI,
 /// MPEG-TS, MPEG-PS, FLV, ASF, Ogg, ADTS, AIFF and CAF. Rate and channels are those of the decoder,
-/// for which a few packets are decoded. Where the container does not state the length, all packets
+/// for which a few packets are decoded. If the container does not state the length, all packets
 /// are read, and none more is decoded.
 Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaFormat format);
 

@@ -106,22 +106,22 @@ std::optional<VbrTag> parse_vbr_tag(ByteView bytes, const Mp3Frame& frame) {
 }
 
 /// Returns whether another stream begins here: with an ID3v2 tag, or with a frame that tells its
-/// length. Plain frames go on with the stream before them.
+/// length. Plain frames continue with the stream before them.
 bool begins_stream(ByteView bytes) {
   if (has_tag(bytes, 0, "ID3")) return true;
   const auto frame = parse_mp3_frame(bytes, 0);
   return frame && parse_vbr_tag(bytes, *frame);
 }
 
-/// Returns whether a stream goes on here. A single frame does not count: the header of some writers
-/// leaves out its own.
+/// Returns whether a stream continues here. A single frame does not count: the header of some
+/// writers leaves out its own.
 bool has_plain_frames(ByteView bytes) {
   const auto frame = parse_mp3_frame(bytes, 0);
   return frame && !begins_stream(bytes) && parse_mp3_frame(bytes, frame->bytes);
 }
 
-/// Returns where `is_match(bytes, at, is_last)` first holds from `begin` on, at most 1 MiB behind
-/// it; nothing where it does not. `bytes` go on for `length` bytes behind `at`, unless the source
+/// Returns where `is_match(bytes, at, is_last)` first holds from `begin` on, at most 1 MiB after
+/// it; nothing if it does not. `bytes` continue for `length` bytes after `at`, unless the source
 /// ends: `is_last`. Reads small blocks, so that a search costs what it passes over.
 template <typename Match>
 Result<std::optional<std::int64_t>> search(const ByteSource& source, std::int64_t begin,
@@ -139,7 +139,7 @@ Result<std::optional<std::int64_t>> search(const ByteSource& source, std::int64_
   return std::optional<std::int64_t>();
 }
 
-/// Returns the offset behind the LYRICS3 tag at `at`, by the mark that ends it; `at` where none
+/// Returns the offset after the LYRICS3 tag at `at`, by the mark that ends it; `at` where none
 /// does.
 Result<std::int64_t> skip_lyrics(const ByteSource& source, std::int64_t at) {
   constexpr std::size_t kMark = 9;
@@ -150,7 +150,7 @@ Result<std::int64_t> skip_lyrics(const ByteSource& source, std::int64_t at) {
   return end ? *end + static_cast<std::int64_t>(kMark) : at;
 }
 
-/// Returns the offset behind the zeros at `at`.
+/// Returns the offset after the zeros at `at`.
 Result<std::int64_t> skip_zeros(const ByteSource& source, std::int64_t at) {
   constexpr std::size_t kBlock = std::size_t{64} << 10;
   while (at < source.size()) {
@@ -163,7 +163,7 @@ Result<std::int64_t> skip_zeros(const ByteSource& source, std::int64_t at) {
   return at;
 }
 
-/// Returns the offset behind a tag, or the padding, that stands at `at` behind a stream; `at` for
+/// Returns the offset after a tag, or the padding, that stands at `at` after a stream; `at` for
 /// other bytes, which are `bytes`.
 Result<std::int64_t> skip_tag(const ByteSource& source, std::int64_t at, ByteView bytes) {
   constexpr std::int64_t kId3v1 = 128;
@@ -192,7 +192,7 @@ bool has_run(ByteView bytes, std::size_t at, bool is_whole) {
   return third && same_stream(*first, *third);
 }
 
-/// Finds frames behind bytes of an unknown kind, which are given up where none come soon.
+/// Finds frames after bytes of an unknown kind, which are given up where none come soon.
 Result<std::optional<std::int64_t>> find_frames(const ByteSource& source, std::int64_t from) {
   return search(source, from, 3 * kMaxFrame, has_run);
 }
@@ -202,7 +202,7 @@ bool is_trailing_tag(ByteView bytes, std::size_t at) {
   constexpr std::array<std::string_view, 4> kTags = {"TAG", "APETAGEX", "LYRICSBEGIN", "3DI"};
   constexpr std::array<std::string_view, 2> kChunks = {"LIST", "id3 "};
   if (std::ranges::any_of(kTags, [&](auto tag) { return has_tag(bytes, at, tag); })) return true;
-  const std::size_t chunk = at + (at < bytes.size() && bytes[at] == 0 ? 1 : 0);  // behind padding
+  const std::size_t chunk = at + (at < bytes.size() && bytes[at] == 0 ? 1 : 0);  // after padding
   if (std::ranges::any_of(kChunks, [&](auto tag) { return has_tag(bytes, chunk, tag); })) {
     return true;
   }
@@ -249,7 +249,8 @@ Result<Mp3Frames> Mp3Frames::open(const ByteSource& source, std::int64_t start) 
   const std::int64_t end =
       tag->bytes > 0 ? std::max(frames.offset_, first.offset + tag->bytes) : source.size();
   ISOCOST_ASSIGN(const auto behind, read_some(source, end, 2 * kMaxFrame));
-  // Frames that go on behind its end were added to the file, and its header knows nothing of them.
+  // Frames that continue after its end were added to the file, and its header knows nothing of
+  // them.
   if (has_plain_frames(behind)) return frames;
   frames.end_ = end;
   frames.audible_ = std::max<std::int64_t>(0, tag->frames * first.frame.samples - tag->trim);

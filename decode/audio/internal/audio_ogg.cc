@@ -52,7 +52,7 @@ std::int64_t audible(std::int64_t granule, const Identification& id) {
 
 constexpr std::size_t kMostLinks = 4096;
 
-/// Returns the number of samples that a page tells; -1 stands for a page on which no packet ends.
+/// Returns the number of samples that a page tells; -1 means a page on which no packet ends.
 std::int64_t samples_of(const OggPage& page) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50;  // sums over all links still fit
   return std::min(static_cast<std::int64_t>(page.granule), kMost);
@@ -70,7 +70,7 @@ class PageWalk {
  public:
   explicit PageWalk(const ByteSource& source) : source_(source) {}
 
-  /// Returns the offset behind the page that was read last.
+  /// Returns the offset after the page that was read last.
   std::int64_t offset() const { return offset_; }
 
   /// Returns the next page, whose bytes are valid until the next call.
@@ -97,7 +97,7 @@ class PageWalk {
   std::int64_t offset_ = 0;
 };
 
-/// Adds up the lengths of chained streams, whose pages go on to `end`. `expected` is the first
+/// Adds up the lengths of chained streams, whose pages continue to `end`. `expected` is the first
 /// one's header.
 Result<AudioHeader> read_chain(const ByteSource& source, std::int64_t end,
                                const AudioHeader& expected) {

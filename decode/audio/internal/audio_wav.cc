@@ -112,7 +112,7 @@ Result<WavFormat> parse_format(ByteView chunk, Numbers numbers) {
   return format;
 }
 
-/// Returns whether a size other than 0 that a field of `bytes` bytes states stands for "unknown":
+/// Returns whether a size other than 0 that a field of `bytes` bytes states means "unknown":
 /// streams and pipes are written before it is known, as one of the largest numbers, some less the
 /// headers.
 bool is_placeholder(std::int64_t size, std::int64_t bytes) {

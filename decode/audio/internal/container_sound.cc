@@ -166,7 +166,7 @@ bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
 }
 
 /// Measures by the times of packets, without decoding any. Times before 0 are those of samples that
-/// are decoded but not audible. Returns nothing where the last packet does not tell its duration,
+/// are decoded but not audible. Returns nothing if the last packet does not tell its duration,
 /// as those of some codecs in Matroska and FLV, which may last for 0.3 s.
 Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
   constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;

@@ -57,7 +57,7 @@ class Mp3Decoder final : public AudioDecoder {
     index_ = 0;
   }
 
-  /// Moves on to the stream behind this one. Returns whether there is one.
+  /// Moves on to the stream after this one. Returns whether there is one.
   Result<bool> next_stream() {
     ISOCOST_ASSIGN(const std::optional<std::int64_t> start, frames_.following());
     if (!start) return false;

@@ -15,7 +15,7 @@ struct Mp3Frame {
   std::int64_t channels = 0;
   std::int64_t samples = 0;
   std::size_t bytes = 0;
-  std::size_t side_info = 0;  ///< Bytes behind the header, and behind its checksum if it has one.
+  std::size_t side_info = 0;  ///< Bytes after the header, and after its checksum if it has one.
   bool has_checksum = false;
   bool is_mpeg1 = false;
 };

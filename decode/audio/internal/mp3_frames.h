@@ -22,10 +22,10 @@ class Mp3Frames {
 
   /// Returns the next whole frame that holds audio, valid until the next call; empty at the end of
   /// the stream. Errors: kCorrupt (bytes that are neither a frame of this stream nor a tag or
-  /// another stream behind it, unless the stream states its length and they follow), kIo.
+  /// another stream after it, unless the stream states its length and they follow), kIo.
   Result<ByteView> next();
 
-  /// Returns where another stream begins behind this one; nothing where none does. Tags, zeros and
+  /// Returns where another stream begins after this one; nothing if none does. Tags, zeros and
   /// up to 1 MiB of unknown bytes may stand between; others are not read. It is known from
   /// the beginning where the stream states its length, otherwise once `next` has come to the end.
   Result<std::optional<std::int64_t>> following() const;
@@ -35,7 +35,7 @@ class Mp3Frames {
   std::int64_t samples_a_frame() const { return samples_a_frame_; }
   /// Returns the number of decoded samples at the start that are not audible.
   std::int64_t skip() const { return skip_; }
-  /// Returns the number of audible samples; nothing where the stream does not state it.
+  /// Returns the number of audible samples; nothing if the stream does not state it.
   std::optional<std::int64_t> audible() const { return audible_; }
 
  private:
@@ -45,7 +45,7 @@ class Mp3Frames {
 
   const ByteSource* source_;
   std::int64_t offset_;  ///< Offset of the byte after block_.
-  std::int64_t end_;     ///< Offset behind the stream, as its header states it.
+  std::int64_t end_;     ///< Offset after the stream, as its header states it.
   std::vector<std::uint8_t> block_;
   std::size_t at_ = 0;
   std::int64_t sample_rate_ = 0;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMaskedAlpha = 6;  // BI_ALPHABITFIELDS
 
 Error damaged_header() { return corrupt("its BMP header is damaged"); }
 
-// Returns the number of masks that stand behind a header of 40 bytes, which has no room for them.
+// Returns the number of masks that stand after a header of 40 bytes, which has no room for them.
 std::size_t masks_behind(std::uint64_t header_bytes, std::uint64_t compression) {
   if (header_bytes != kInfoHeader) return 0;
   return compression == kMaskedAlpha ? 4 : (compression == kMasked ? 3 : 0);

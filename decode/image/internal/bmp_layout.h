@@ -15,7 +15,7 @@ struct BmpLayout {
   static constexpr std::size_t kBytes = 70;  ///< Bytes that are read of a file, if it has them.
 
   std::uint64_t data_offset = 0;     ///< Offset of the rows.
-  std::uint64_t palette_offset = 0;  ///< Offset behind the header and its masks.
+  std::uint64_t palette_offset = 0;  ///< Offset after the header and its masks.
   std::uint64_t palette_entries = 0;
   std::uint64_t entry_bytes = 4;  ///< Bytes of a colour of the palette: 3 or 4.
   std::uint64_t bits = 0;         ///< 1, 4, 8, 16, 24 or 32.

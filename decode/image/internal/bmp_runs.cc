@@ -51,7 +51,7 @@ class Runs {
   static Error cut_off() { return corrupt("cut off: its runs of pixels end early"); }
 
   std::size_t rows() const { return indices_.size() / width_; }
-  // Returns whether no pixel is left. The mark behind the last row may be absent.
+  // Returns whether no pixel is left. The mark after the last row may be absent.
   bool is_full() const { return row_ >= rows() || (row_ + 1 == rows() && x_ == width_); }
 
   void begin_row(std::size_t row) {

@@ -17,7 +17,7 @@ class GifLzw {
   /// `at` is the chain's first length byte; 1 <= `literal_bits` <= 8.
   GifLzw(ByteView file, std::size_t at, int literal_bits);
 
-  /// Fills all of `indices`. Errors: kCorrupt where the chain ends early, or a code is undefined:
+  /// Fills all of `indices`. Errors: kCorrupt if the chain ends early, or a code is undefined:
   /// the first `filled` are right then. A sub-block that is cut off has no codes, as in Pillow.
   Status fill(std::span<std::uint8_t> indices);
   std::size_t filled() const { return filled_; }

@@ -21,7 +21,7 @@ class HeifBoxes {
   HeifBoxes(HeaderWindow& window, std::int64_t begin, std::int64_t end)
       : window_(window), at_(begin), end_(end) {}
 
-  /// Reads the next box. Returns false at the end. Errors: kCorrupt where a box does not fit, or
+  /// Reads the next box. Returns false at the end. Errors: kCorrupt if a box does not fit, or
   /// there are more than any writer makes; kIo.
   Result<bool> next(HeifBox& box);
 

@@ -66,7 +66,7 @@ struct Meta {
   std::optional<HeifBox> associations;
 };
 
-// Returns whether bytes behind the picture are no box that was cut off: cameras append data of
+// Returns whether bytes after the picture are no box that was cut off: cameras append data of
 // their own, and other readers ignore it.
 bool is_foreign(const HeifBox& box, const Error& error) {
   constexpr std::array<std::string_view, 7> kOuter = {"mdat", "moov", "moof", "free",

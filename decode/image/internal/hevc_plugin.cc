@@ -62,7 +62,7 @@ heif_error new_decoder(void** decoder) {
 
 void free_decoder(void* decoder) { de265_free_decoder(decoder); }
 
-// Takes units, each behind its length in four bytes.
+// Takes units, each after its length in four bytes.
 heif_error push_data(void* decoder, const void* data, std::size_t size) {
   constexpr std::size_t kLength = 4;
   std::span bytes(static_cast<const std::uint8_t*>(data), size);

@@ -23,7 +23,7 @@ class Tiff {
   Tiff(HeaderWindow& window, std::int64_t begin, std::int64_t end)
       : window_(window), begin_(begin), end_(end) {}
 
-  // Returns the offset of the first directory; nothing where this is no TIFF.
+  // Returns the offset of the first directory; nothing if this is no TIFF.
   Result<std::optional<std::int64_t>> directory() {
     ISOCOST_ASSIGN(const ByteView bytes, part(0, 8));
     if (bytes.empty()) return std::nullopt;
@@ -44,7 +44,7 @@ class Tiff {
     return is_little_ ? little_endian(from, at, n) : big_endian(from, at, n);
   }
 
-  // Returns the first value of a directory's entry; nothing where it is no whole number.
+  // Returns the first value of a directory's entry; nothing if it is no whole number.
   Result<std::optional<std::int64_t>> value(ByteView entry) {
     const std::uint64_t type = number(entry, 2, 2);
     const std::uint64_t count = number(entry, 4, 4);

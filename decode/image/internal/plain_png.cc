@@ -105,7 +105,7 @@ Colours palette(spng_ctx* png, bool transparent, const spng_trns& alphas, Alpha 
   return colours;
 }
 
-// Lets libspng read the chunks of colours. Returns nothing where it finds a fault or a colour key.
+// Lets libspng read the chunks of colours. Returns nothing if it finds a fault or a colour key.
 std::optional<Colours> read_colours(const Header& header, const PngChunks& chunks, Alpha alpha) {
   const Bytes small = with_one_pixel(header, chunks);
   const SpngContext png(spng_ctx_new(0));

@@ -30,7 +30,7 @@ struct Chunk {
   std::size_t next() const { return at + kAroundChunk + length; }
 };
 
-// Returns the chunk whose length and type begin at `at`; nothing where the file ends before.
+// Returns the chunk whose length and type begin at `at`; nothing if the file ends before.
 std::optional<Chunk> chunk_at(ByteView file, std::size_t at) {
   if (at > file.size() || file.size() - at < kBeforeData) return std::nullopt;
   const Chunk chunk{at, big_endian(file, at, 4)};
@@ -68,7 +68,7 @@ void append_png_chunk(Bytes& to, std::string_view type, const std::vector<ByteVi
 
 namespace {
 
-// Adds the pixels that begin at `chunk`. Returns false where they are too many for one chunk.
+// Adds the pixels that begin at `chunk`. Returns false if they are too many for one chunk.
 bool add_pixels(ByteView file, std::optional<Chunk> chunk, PngChunks& chunks) {
   for (; chunk && has_tag(file, chunk->at + 4, "IDAT"); chunk = chunk_at(file, chunk->next())) {
     const std::size_t begin = chunk->at + kBeforeData;

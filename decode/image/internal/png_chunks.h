@@ -20,7 +20,7 @@ struct PngChunks {
   bool cut = false;               ///< Whether the file ends within the last of `pixels`.
 };
 
-/// Returns the chunks of a file; nothing where it has no header with a right CRC, or its chunks
+/// Returns the chunks of a file; nothing if it has no header with a right CRC, or its chunks
 /// cannot be followed to the first of its pixels. CRCs of pixels are not checked: the stream in
 /// them has a checksum of its own.
 std::optional<PngChunks> find_png_chunks(ByteView file);

@@ -21,7 +21,7 @@ namespace isocost {
 void unpack_tiff_row(const TiffLayout& layout, ByteView row, std::size_t samples, std::size_t kept,
                      std::span<std::uint8_t> to, std::size_t step);
 
-/// Returns a palette as RGB, three bytes for each index. Errors: kCorrupt where there is none.
+/// Returns a palette as RGB, three bytes for each index. Errors: kCorrupt if there is none.
 Result<std::vector<std::uint8_t>> read_tiff_palette(::tiff* tiff, const TiffLayout& layout);
 
 /// Returns pixels of TiffLayout::kept samples of 8 bits as RGB.

@@ -108,7 +108,7 @@ bool TruncatedPng::begin_row() {
   return true;
 }
 
-// Returns false where the file has no whole row more.
+// Returns false if the file has no whole row more.
 bool TruncatedPng::inflate_row() {
   for (std::size_t at = 0; at < row_.size();) {
     while (inflater_.avail_in == 0) {

@@ -22,7 +22,7 @@ class TruncatedPng {
   TruncatedPng& operator=(const TruncatedPng&) = delete;
   ~TruncatedPng();
 
-  /// Reads the next bytes. Returns false where fewer are left.
+  /// Reads the next bytes. Returns false if fewer are left.
   bool read(std::span<std::uint8_t> to);
 
  private:

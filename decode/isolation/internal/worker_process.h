@@ -58,7 +58,7 @@ class WorkerProcess {
   bool filtered() const { return filtered_; }
 
  private:
-  /// A process that must still be waited for. Where the system has pidfds it is identified by one,
+  /// A process that must still be waited for. If the system has pidfds it is identified by one,
   /// because a program that embeds a node may wait for all its children, and the number may then
   /// belong to another process.
   struct Child {

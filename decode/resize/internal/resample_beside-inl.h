@@ -211,7 +211,7 @@ void pack_block(const ResampleTaps& taps, std::size_t first, Block block, std::u
 }
 
 // Makes vectors of the weights, and puts the blocks (their pixels ahead and pairs) in the place of
-// the weights. Returns false where there are no blocks.
+// the weights. Returns false if there are no blocks.
 bool pack_beside(ResampleTaps& taps) {
   const std::vector<Block> blocks = blocks_of(taps);
   if (blocks.empty()) return false;

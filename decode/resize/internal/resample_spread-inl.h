@@ -60,7 +60,7 @@ alignas(kLane) constexpr std::uint8_t kFirstRows[kLane] = {0, 4, 8, 12, kNo, kNo
 alignas(kLane) constexpr std::uint8_t kLastRows[kLane] = {2, 6, 10, 14, kNo, kNo, kNo, kNo,
                                                           3, 7, 11, 15, kNo, kNo, kNo, kNo};
 
-// Loads 128 bits of each of the first four rows and, where there is room, of the next four.
+// Loads 128 bits of each of the first four rows and, if there is room, of the next four.
 HWY_INLINE hn::Vec<Bytes> load_rows(const std::uint8_t* const* from, std::size_t at) {
   const auto first = hn::LoadU(Lane(), from[0] + at);
 #if HWY_MAX_BYTES > 16

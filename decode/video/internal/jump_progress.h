@@ -22,7 +22,7 @@ class JumpProgress {
   enum class State {
     kStarted,   ///< At the start of the video, or at a packet that does not tell its time.
     kJumped,    ///< At a key frame.
-    kWentBack,  ///< At an earlier key frame, since references were missing behind that one.
+    kWentBack,  ///< At an earlier key frame, since references were missing after that one.
   };
 
   struct Landing {
@@ -36,9 +36,9 @@ class JumpProgress {
 
   State state() const;
 
-  /// Any state becomes kJumped, or kStarted where `shown_at` is not known.
+  /// Any state becomes kJumped, or kStarted if `shown_at` is not known.
   void jump(std::int64_t target, std::optional<std::int64_t> shown_at);
-  /// kJumped or kWentBack becomes kWentBack, once more. Frames given since the jump come again.
+  /// kJumped or kWentBack becomes kWentBack, again. Frames given since the jump come again.
   void go_back(std::int64_t target);
 
   void note_sent(const AVPacket& packet);
@@ -48,7 +48,7 @@ class JumpProgress {
   FrameUse use_of(std::int64_t pts) const;
   /// Returns whether fewer frames came than packets were sent since a jump.
   bool lacks_frames() const;
-  /// Returns the landing to go back from; nothing where going back cannot help, or cannot any more.
+  /// Returns the landing to go back from; nothing if going back cannot help, or cannot any more.
   std::optional<Landing> retreat() const;
 
  private:

@@ -30,13 +30,13 @@ class KeyFrameIndex {
   /// That time, for an index that was whole from the beginning.
   std::int64_t reorder() const { return reorder_; }
 
-  /// Returns the last key frame at or before a time; nullptr where there is none.
+  /// Returns the last key frame at or before a time; nullptr if there is none.
   const AVIndexEntry* at_or_before(std::int64_t ticks) const;
   /// Returns the key frame that comes `count` before the one at a time, or the first one.
   std::int64_t before(std::int64_t ticks, int count) const;
   bool has_earlier(std::int64_t ticks) const { return at_or_before(ticks - 1) != nullptr; }
 
-  /// Whether seeking may find key frames behind this one, which may be nullptr.
+  /// Whether seeking may find key frames after this one, which may be nullptr.
   bool may_grow_behind(const AVIndexEntry* entry) const;
 
  private:

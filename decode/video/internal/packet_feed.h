@@ -27,7 +27,7 @@ class PacketFeed {
   /// kHeld become kFollowing, or any state kEnded. Errors: those of FfmpegInput::read_packet.
   Result<const AVPacket*> take();
 
-  /// Moves to the last key frame at or before `ticks`. Any state becomes kHeld, or kFollowing where
+  /// Moves to the last key frame at or before `ticks`. Any state becomes kHeld, or kFollowing if
   /// no packet is there. Errors: those of FfmpegInput::seek and read_packet.
   Status jump(std::int64_t ticks);
 

@@ -41,7 +41,7 @@ std::string phrase(const Remark& remark) {
   return fmt::format("{} '{}'{}", counted(remark.count, "part"), remark.name, detail);
 }
 
-// Returns the phrases of the remarks of some kinds, the first ones where there are many.
+// Returns the phrases of the remarks of some kinds, the first ones if there are many.
 std::string phrases(std::span<const Remark> remarks, std::string_view kind,
                     std::string_view other_kind = "") {
   constexpr std::size_t kMost = 20;

@@ -24,7 +24,7 @@ struct Remark {
   std::uint64_t of = 0;     ///< Formats: number of media with the extension. Otherwise 0.
 };
 
-/// Adds up the remarks of the shards' indexes, ordered by kind, name and detail. Where
+/// Adds up the remarks of the shards' indexes, ordered by kind, name and detail. If
 /// there are more than 1,000 distinct ones, the rest counts under the name "others".
 std::vector<Remark> remarks_of(std::span<const Shard> shards);
 

@@ -16,7 +16,7 @@ namespace {
 
 bool is_shown(std::string_view name) { return !name.starts_with('.'); }
 
-// Returns why an entry that is no shard holds samples that are not read; empty: it holds none.
+// Returns why an entry that is not a shard holds samples that are not read; empty: it holds none.
 std::string why_unread(const ListedFile& entry) {
   if (!entry.is_directory) return std::string(why_no_shard(entry.name));
   const fs::path shard = find_below(entry.path, is_shard_name);

@@ -19,7 +19,7 @@ class IgnoredParts {
 
   /// Returns whether a part of this name ("seg.png", "0.seg.png") is left out.
   bool contains(std::string_view part_name) const;
-  /// Returns a hash of the extensions; 0 where there are none.
+  /// Returns a hash of the extensions; 0 if there are none.
   std::uint64_t hash() const;
 
  private:

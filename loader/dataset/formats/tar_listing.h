@@ -25,7 +25,7 @@ struct TarEnd {
   std::string problem;
   /// Whether there is the mark (a block of zeros) that ends a tar file.
   bool has_mark = false;
-  /// Bytes behind the mark that are more than the padding of a tar file, such as a second archive;
+  /// Bytes after the mark that are more than the padding of a tar file, such as a second archive;
   /// `unread_offset` is where they begin.
   std::int64_t unread_offset = 0;
   std::int64_t unread_bytes = 0;

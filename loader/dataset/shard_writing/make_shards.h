@@ -25,7 +25,7 @@ struct MakeShardsOptions {
                        ///< temporary file.
   bool force = false;  ///< Whether to replace existing shards of the same name.
   bool skip_bad =
-      false;  ///< Whether to list bad samples and go on; otherwise the first is an error.
+      false;  ///< Whether to list bad samples and continue; otherwise the first is an error.
   /// Directory where the relative paths of a file of records start; empty: its own directory.
   std::filesystem::path media_root;
   /// Samples of a file of records are called 000000001, ... by line or array element, instead of by

@@ -20,7 +20,7 @@ Result<std::size_t> ReadWindows::read_at(std::int64_t offset,
   return copied;
 }
 
-// Returns the window for an offset. A window that the offset follows goes on; otherwise the one
+// Returns the window for an offset. A window that the offset follows continues; otherwise the one
 // that is farther behind is dropped.
 Result<const ReadWindows::Window*> ReadWindows::window_of(std::int64_t offset,
                                                           std::size_t count) const {

@@ -77,7 +77,7 @@ class ShardFile final : public ByteSource {
   Result<std::uint64_t> whole_hash(const std::stop_token& stop) const;
   bool inflated() const { return plain_.is_open(); }
   const std::string& problem() const { return problem_; }
-  /// Returns what stands behind the end of the compressed stream; empty: nothing.
+  /// Returns what stands after the end of the compressed stream; empty: nothing.
   const std::string& unread() const { return unread_; }
 
  private:

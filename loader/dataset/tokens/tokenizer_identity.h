@@ -33,7 +33,7 @@ struct TokenizerIdentity {
   std::string difference(const TokenizerIdentity& other) const;
 
   /// Returns the identity of a model's directory, with no options. Errors: kNotFound with the file
-  /// that is missing and what writes it; kInvalidArgument for a config.json that is no JSON; kIo.
+  /// that is missing and what writes it; kInvalidArgument for a config.json that is not JSON; kIo.
   static Result<TokenizerIdentity> of_model(const std::filesystem::path& model);
 };
 

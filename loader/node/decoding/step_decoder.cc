@@ -88,7 +88,7 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::begin(SampleId id,
   return attempt;
 }
 
-// Begins the next of the following samples. Never blocks. Returns false where there is no such
+// Begins the next of the following samples. Never blocks. Returns false if there is no such
 // sample or no room for it, and where beginning fails: the sample's own step will report that
 // error.
 bool StepDecoder::begin_ahead(const Following& following, const std::stop_token& stop) {

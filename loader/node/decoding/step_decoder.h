@@ -77,7 +77,7 @@ class StepDecoder {
         read_ahead_(*context.dataset, *reading_),
         tasks_(*context.executor) {}
 
-  /// Returns the sample at an index of those that follow a step; nothing where no more may be
+  /// Returns the sample at an index of those that follow a step; nothing if no more may be
   /// begun.
   using Following = std::function<std::optional<SampleId>(std::size_t index)>;
 

@@ -20,7 +20,7 @@ class BlockBudget {
       : waiting_(std::move(waiting)), budget_(budget) {}
 
   /// Reserves `bytes`. Returns an object that holds them until it is dropped, or null if there is
-  /// no memory now. Never blocks. Where decoding has the whole budget, the request waits in the
+  /// no memory now. Never blocks. If decoding has the whole budget, the request waits in the
   /// budget's queue for a later call.
   std::shared_ptr<const void> reserve(std::int64_t bytes) ISOCOST_EXCLUDES(mutex_);
   /// Withdraws the request that waits for a later call.

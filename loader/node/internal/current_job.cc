@@ -163,7 +163,7 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   if (!serves(job)) return superseded();
   if (!delivery) return Next(Finished{});
   if (!behind) ++changes_;
-  changed_.notify_all();  // fewer steps wait to be sent, so planning may go on
+  changed_.notify_all();  // fewer steps wait to be sent, so planning may continue
   const std::uint64_t session = job_->session(delivery->rank);
   return Next(Outgoing{*std::move(delivery), session});
 }

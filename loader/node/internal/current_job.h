@@ -49,7 +49,7 @@ class CurrentJob {
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;
     /// Valid where the decision is kJoin or kJoinOrRepeatStep, where its start is the step at which
-    /// the rank goes on; where it is kAnswer, the number of ranks alone.
+    /// the rank continues; where it is kAnswer, the number of ranks alone.
     JobTerms job;
     UnaskedStart unasked;  ///< Valid where the decision is kJoin or kJoinOrRepeatStep.
 
@@ -90,7 +90,7 @@ class CurrentJob {
   /// Blocks until at most `plan_ahead` steps wait for the slowest rank. Errors: kCancelled, also
   /// where another job has begun.
   Status wait_for_room(std::uint64_t job, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
-  /// Adds a step. Errors: kCancelled where another job has begun.
+  /// Adds a step. Errors: kCancelled if another job has begun.
   Status push(std::uint64_t job, std::shared_ptr<SealedStep> step) ISOCOST_EXCLUDES(mutex_);
   Status push(std::uint64_t job, const EpochEnd& end) ISOCOST_EXCLUDES(mutex_);
 
@@ -113,20 +113,20 @@ class CurrentJob {
     std::int32_t rank = 0;
     std::uint64_t session = 0;
   };
-  /// Ranks that cannot go on because another one has no client.
+  /// Ranks that cannot continue because another one has no client.
   struct BlockedRanks {
     std::int32_t absent = 0;     ///< The rank without a client, for which planning waits.
     bool joined_before = false;  ///< Whether it had a client.
     std::vector<Waiting> waiting;
   };
-  /// Returns the blocked ranks; nothing where no rank is blocked, where they have waited for less
+  /// Returns the blocked ranks; nothing if no rank is blocked, where they have waited for less
   /// than `least` or the rank that they wait for has been away for less, or where another job has
   /// begun. Waiting begins with the first call that finds it.
   std::optional<BlockedRanks> blocked_ranks(std::uint64_t job, std::chrono::nanoseconds least)
       ISOCOST_EXCLUDES(mutex_);
 
   /// Returns the rank that alone keeps the job from its end: see
-  /// DeliveryQueue::unfinished_absent_rank. Returns nothing where it has been away for less than
+  /// DeliveryQueue::unfinished_absent_rank. Returns nothing if it has been away for less than
   /// `least`, or another job has begun. One that has been away for longer, and only was not sent
   /// the end of the last epoch, counts as done from now on.
   std::optional<std::int32_t> missing_rank(std::uint64_t job, std::chrono::nanoseconds least)
@@ -159,7 +159,7 @@ class CurrentJob {
   /// planned or a microbatch is sent. A rank that takes microbatches and acknowledges none thus
   /// stalls, too.
   StallWatch::Activity activity() const ISOCOST_EXCLUDES(mutex_);
-  /// See DeliveryQueue::behind; empty without a job.
+  /// See DeliveryQueue::after; empty without a job.
   std::vector<DeliveryQueue::Behind> behind() const ISOCOST_EXCLUDES(mutex_);
   /// Returns the number of steps and samples that ranks of all jobs so far have acknowledged.
   DeliveryCounts delivered() const ISOCOST_EXCLUDES(mutex_);

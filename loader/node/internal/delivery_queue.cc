@@ -68,7 +68,7 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
   if (!received) pass_ended_epochs(state);
 }
 
-// A client that goes on for another one begins behind the epoch that is over: to be told its end
+// A client that continues for another one begins after the epoch that is over: to be told its end
 // would look like the end of the epoch that it begins. The last end tells that nothing follows.
 void DeliveryQueue::pass_ended_epochs(Rank& rank) {
   for (const Entry* entry = entry_at(rank.entry); entry != nullptr; entry = entry_at(rank.entry)) {

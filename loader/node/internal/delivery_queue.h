@@ -37,9 +37,9 @@ class DeliveryQueue {
   void push(std::shared_ptr<SealedStep> step);
   void push(const EpochEnd& end);
 
-  /// Gives the rank to a client, with no credit. Delivery goes on after `received`, or, without it,
-  /// after the last microbatch that was acknowledged, and after the end of its epoch where that is
-  /// over and not the last.
+  /// Gives the rank to a client, with no credit. Delivery continues after `received`, or, without
+  /// it, after the last microbatch that was acknowledged, and after the end of its epoch where that
+  /// is over and not the last.
   void join(std::int32_t rank, const std::optional<Position>& received);
   /// Takes the rank from its client. `announced`: the client said so, and needs no end of the last
   /// epoch; one that is lost may come back for it.
@@ -103,7 +103,7 @@ class DeliveryQueue {
     Position step;
     std::uint64_t steps_received = 0;  ///< Steps that are held and that it was sent all of.
   };
-  /// Returns the ranks that keep the oldest step held; empty where no step is held.
+  /// Returns the ranks that keep the oldest step held; empty if no step is held.
   std::vector<Behind> behind() const;
   /// Returns whether every rank has acknowledged every microbatch, and was sent the end of the last
   /// epoch or has left without it.

@@ -18,7 +18,7 @@ namespace isocost {
 class Job {
  public:
   Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now);
-  /// Returns the job that goes on after a run that ended inside a step: from that step's first
+  /// Returns the job that continues after a run that ended inside a step: from that step's first
   /// microbatch, with as many ranks.
   Job repeat_step(MonotonicTime now) const;
 

@@ -54,7 +54,7 @@ std::optional<Refusal> check_world_size(const Hello& hello, const JoinRequiremen
                      "give the node --ranks"};
 }
 
-// Returns whether a run may have ended that the new client of `rank` did not belong to. Where all
+// Returns whether a run may have ended that the new client of `rank` did not belong to. If all
 // ranks that have left were done with everything, a rank that never came before is merely late.
 bool has_ended(const Job& job, std::int32_t rank) {
   return job.joined_before(rank) || job.any_gave_up();

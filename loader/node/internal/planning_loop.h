@@ -28,7 +28,7 @@ struct PlanningInput {
   /// Return the steps of an epoch, and the samples of its tail that are dropped.
   std::function<std::uint64_t(std::uint32_t epoch)> steps;
   std::function<std::uint64_t(std::uint32_t epoch)> dropped;
-  /// Returns the step, decoded and planned; null where all of its samples are bad.
+  /// Returns the step, decoded and planned; null if all of its samples are bad.
   std::function<Result<std::shared_ptr<SealedStep>>(std::uint32_t epoch, std::uint32_t step,
                                                     const std::stop_token& stop)>
       seal;

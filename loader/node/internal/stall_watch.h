@@ -11,10 +11,10 @@
 
 namespace isocost {
 
-/// Watches whether training goes on: a node that serves hears that a rank has trained or, while it
-/// need not, plans and sends. If none of these happens for the time-out, it announces the obstacle,
-/// announces it again when it changes, and announces when training goes on. Time in which this
-/// process did not run does not count. Has a thread of its own; the destructor joins it.
+/// Watches whether training continues: a node that serves hears that a rank has trained or, while
+/// it need not, plans and sends. If none of these happens for the time-out, it announces the
+/// obstacle, announces it again when it changes, and announces when training continues. Time in
+/// which this process did not run does not count. Has a thread of its own; the destructor joins it.
 class StallWatch {
  public:
   struct Activity {
@@ -31,7 +31,7 @@ class StallWatch {
   explicit StallWatch(Options options);
 
   struct Stall {
-    double seconds = 0;  ///< Seconds since something happened last; 0: training goes on.
+    double seconds = 0;  ///< Seconds since something happened last; 0: training continues.
     std::string obstacle;
   };
   /// Returns the present stall. Thread-safe.

@@ -46,7 +46,7 @@ class StepSource {
     StepDecoder& decoder;
     std::stop_token stop;
   };
-  /// Returns the step, decoded and planned; null where every sample of it is bad. Samples of up to
+  /// Returns the step, decoded and planned; null if every sample of it is bad. Samples of up to
   /// `plan_ahead` following steps may be begun meanwhile: see StepDecoder. Every few steps
   /// the cost model's state is saved in `correction_file` and in the step. Blocks while the samples
   /// are decoded. Errors: those of BatchComposer, StepDecoder and plan_step.

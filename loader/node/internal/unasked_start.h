@@ -7,14 +7,14 @@
 
 namespace isocost {
 
-/// Where a new client of a rank goes on that has given no start: where the rank's last client
+/// Where a new client of a rank continues that has given no start: where the rank's last client
 /// stopped.
 struct UnaskedStart {
   Position next;     ///< The first microbatch that the rank has not acknowledged.
   StartPoint asked;  ///< The start that clients asked for, or the data's first step.
 };
 
-/// Returns what the client must be warned of: it goes on elsewhere than at the job's first step,
+/// Returns what the client must be warned of: it continues elsewhere than at the job's first step,
 /// though its weights may be fresh, or inside a step, whose earlier gradients are lost. Returns
 /// nothing if it begins at the job's first step. `name` is the rank's.
 std::optional<std::string> warning_of(const std::string& name, const UnaskedStart& start);

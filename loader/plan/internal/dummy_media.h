@@ -26,7 +26,7 @@ class DummyMedia {
   /// limits as they are run with the dummies that they lack. Those of a single sample always do.
   bool keep_limits(const MicrobatchBins& bins, std::size_t microbatches, const CostModel& model,
                    const MicrobatchLimits& limits) const;
-  /// Adds them to the microbatches that lack them, behind their samples, of which the shortest is
+  /// Adds them to the microbatches that lack them, after their samples, of which the shortest is
   /// moved to the end: see with_dummies.
   void add_to(StepPlan& plan) const;
 

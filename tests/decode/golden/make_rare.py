@@ -17,7 +17,7 @@ PLAIN_MASKS = (0xFF0000, 0xFF00, 0xFF)
 
 
 def rare_bmp(bits, compression, header, masks, palette, body, offset=None, colours=None):
-    """A BMP with a header of this many bytes, 40 at least; masks lie behind one of 40, and else within it."""
+    """A BMP with a header of this many bytes, 40 at least; masks lie after one of 40, and else within it."""
     wanted = len(palette) // 4 if colours is None else colours
     info = struct.pack("<IiiHHIIiiII", header, WIDTH, HEIGHT, 1, bits, compression, len(body), 2835, 2835, wanted, 0)
     words = struct.pack(f"<{len(masks)}I", *masks)

@@ -62,7 +62,7 @@ def directory(order, big, entries, at):
 
 def tiff(blocks, bits, photometric, order="<", big=False, compression=NONE, extra=(), planes=1, tile=None, rows=HEIGHT,
          size=(WIDTH, HEIGHT), samples=None, more=()):
-    """A TIFF of one picture, its directory behind the pixels. `blocks`: the bytes of its strips or tiles."""
+    """A TIFF of one picture, its directory after the pixels. `blocks`: the bytes of its strips or tiles."""
     samples = samples or len(bits)
     body, offsets = b"", []
     begin = 16 if big else 8

@@ -29,7 +29,7 @@ struct BmpKind {
   std::uint32_t header = 40;
   std::uint32_t bits = 32;
   std::uint32_t compression = 0;
-  std::vector<std::uint32_t> masks;  // behind a header of 40 bytes, within a longer one
+  std::vector<std::uint32_t> masks;  // after a header of 40 bytes, within a longer one
 };
 
 // Makes a BMP of a row of pixels, whose offset is 0.

@@ -89,7 +89,7 @@ Bytes file_of(const Spec& spec, const std::vector<Bytes>& chunks) {
   return file;
 }
 
-// Rows of random differences, each behind the number of its filter.
+// Rows of random differences, each after the number of its filter.
 Bytes filtered_rows(const Spec& spec, std::mt19937& random, int filter) {
   Bytes rows;
   for (std::int32_t y = 0; y < spec.height; ++y) {

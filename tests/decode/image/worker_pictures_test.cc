@@ -76,7 +76,7 @@ struct Entry {
 constexpr std::uint16_t kShort = 3;
 constexpr std::uint16_t kLong = 4;
 
-// Returns a TIFF of Motorola's byte order with one strip of `pixels`, behind the directory.
+// Returns a TIFF of Motorola's byte order with one strip of `pixels`, after the directory.
 File tiff_of(std::vector<Entry> entries, const File& pixels) {
   const auto strip = static_cast<std::uint32_t>(8 + 2 + 12 * (entries.size() + 2) + 4);
   entries.push_back({273, kLong, 1, strip});
@@ -189,7 +189,7 @@ TEST(WorkerPictures, MoreThanTheLimitOfPixelsIsRefusedByTheHeader) {
 TEST(WorkerPictures, AFileThatIsCutOffIsBad) {
   for (const fs::path& path : pictures_in(golden(""))) {
     const File whole = file_of(path);
-    // The second picture of these files does not count, nor does what stands behind the first.
+    // The second picture of these files does not count, nor does what stands after the first.
     const bool has_more = path.stem() == "pages" || path.stem() == "animated" ||
                           path.stem() == "two" || path.extension() == ".tif";
     for (const std::size_t tenths : {0U, 1U, 3U, 5U, 7U, 9U}) {

@@ -216,7 +216,7 @@ TEST(ImagePatches, AJpegWarningDoesNotHideTruncation) {
   EXPECT_EQ(decode(bytes, "jpg").error().code(), ErrorCode::kCorrupt);
 }
 
-/// A prefix must fail, or (where only bytes behind the pixels are missing) give the same picture.
+/// A prefix must fail, or (where only bytes after the pixels are missing) give the same picture.
 TEST(ImagePatches, CutOffFilesAreErrorsNotPictures) {
   const Picture picture = test::gradient(200, 140, 3);
   test::JpegSpec progressive;

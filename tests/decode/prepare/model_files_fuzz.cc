@@ -1,5 +1,5 @@
 // Any bytes as the files of a model's directory, config.json up to the first zero byte and
-// preprocessor_config.json behind it: an error, or a recipe that its description makes again and
+// preprocessor_config.json after it: an error, or a recipe that its description makes again and
 // that plans pictures within its limits.
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 
 A line: number, rate, channels, frames and mel bins of a sound (test_sound.py); its tokens and the frames of its mask;
 and if its rate is 16 kHz, the mean of its features and those of some frames and bins: of bin (7 number + 13 n) % bins
-in the n-th of these frames: 0, 1, the middle of the mask, its last one and the three behind it, and the last of all.
+in the n-th of these frames: 0, 1, the middle of the mask, its last one and the three after it, and the last of all.
 With torch the extractor would compute in float32: values far below a loud tone would be off by up to 4e-4.
 The processor takes sounds of 16 kHz and one channel: channels come as their mean, and of sounds of other rates only
 the length in samples matters, that after they are resampled.

@@ -134,7 +134,7 @@ TEST_F(BadSamples, LinksDevicesAndDirectoriesAreRefusedAndStay) {
   }
 }
 
-// Where the disk is full, here by a limit on the size of files, samples are still counted.
+// If the disk is full, here by a limit on the size of files, samples are still counted.
 TEST_F(BadSamples, AListThatCannotBeWrittenIsAWarning) {
   options_.max = "100";
   const auto bad = list();

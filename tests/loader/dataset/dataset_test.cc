@@ -50,7 +50,7 @@ class DatasetTest : public testing::Test {
   void write(const std::string& name, const std::vector<TarFile>& files) {
     write_file(shards() / name, make_tar(files));
   }
-  // The one bad sample of a data set; fails where there is another number of them.
+  // The one bad sample of a data set; fails if there is another number of them.
   BadSample only_bad() {
     const auto dataset = open();
     EXPECT_EQ(dataset->bad().size(), 1U);

@@ -187,7 +187,7 @@ TEST(DeliveryQueue, FinishesWhenEverybodyAcknowledgedEverything) {
   EXPECT_TRUE(queue.finished());
 }
 
-// A client under load says hello again, and its end is due once more when it closes.
+// A client under load says hello again, and its end is due again when it closes.
 TEST(DeliveryQueue, OwesNoEndToARankThatSaidThatItLeaves) {
   DeliveryQueue queue(1);
   queue.push(step(0, 0, 1));

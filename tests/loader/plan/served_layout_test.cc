@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two LLM replicas of two stages and two tensor ranks behind two encoder ranks.
+// Two LLM replicas of two stages and two tensor ranks after two encoder ranks.
 class ServedLayoutTest : public testing::Test {
  protected:
   void SetUp() override {

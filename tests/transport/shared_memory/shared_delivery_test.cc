@@ -347,7 +347,7 @@ TEST(SharedDelivery, AProcessThatIsKilledGivesItsBlocksBack) {
   EXPECT_EQ(successor->bytes_copied(), 0);
 }
 
-// It is considered lost, its Unix socket is closed, and it shares memory again when it goes on.
+// It is considered lost, its Unix socket is closed, and it shares memory again when it continues.
 TEST(SharedDelivery, AProcessThatWasStoppedReceivesBlocksAgain) {
   const Process trainer([](int in, int out) {
     const auto client = connect(Process::read_line(in));

@@ -1,4 +1,4 @@
-// What either side of the Unix socket for shared memory may say, as one file: packets, each behind
+// What either side of the Unix socket for shared memory may say, as one file: packets, each after
 // a byte that tells who sends it and with which descriptor, and a u16 of its size. Nothing crashes,
 // and all memory is given back.
 

@@ -262,7 +262,7 @@ TEST(Wire, AnEncoderMicrobatchMayBeEmpty) {
 
 TEST(Wire, AnUnknownModuleIsSkipped) {
   auto bytes = encode(Report{{0, 0, 0}, {1, 2, 3}});
-  // "audio" stands behind the position, the count, and the first module.
+  // "audio" stands after the position, the count, and the first module.
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   bytes[text.find("audio")] = std::byte{'z'};
   const auto report = std::get<Report>(decode(bytes).value());

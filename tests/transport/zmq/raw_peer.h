@@ -34,7 +34,7 @@ class RawPeer {
     socket_.send(zmq::message_t(bytes.data(), bytes.size()), zmq::send_flags::none);
   }
 
-  /// The next message that is no heartbeat, its further frames dropped; nothing where none comes.
+  /// The next message that is not a heartbeat, its further frames dropped; nothing if none comes.
   std::optional<Message> receive() {
     for (;;) {
       zmq::message_t first;

@@ -262,7 +262,7 @@ TEST(Server, AskingWhetherAClientHasLeftTakesWhatItSentBefore) {
   EXPECT_EQ(seen, (std::vector<std::string>{"step 7", "left", "admitted"}));
 }
 
-// A hello may overtake what another connection brought before: a client goes on after the last
+// A hello may overtake what another connection brought before: a client continues after the last
 // acknowledgement of the one that has left.
 TEST(Server, AdmitsTheNextClientOfARankAfterWhatTheLastOneSaid) {
   std::latch begun(1);

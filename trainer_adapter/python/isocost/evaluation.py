@@ -36,7 +36,7 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
             the global batch's label tokens: multiply by them.
 
     Raises: ValueError for a loader with a layout or `endless`, one whose epochs have all been delivered, and data
-        without any weight; TypeError where `collate` makes something else of microbatches; RuntimeError where there are
+        without any weight; TypeError if `collate` makes something else of microbatches; RuntimeError if there are
         several ranks and torch.distributed is not initialised.
 
     Example:

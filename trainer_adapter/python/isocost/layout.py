@@ -36,7 +36,7 @@ class Layout(_isocost.Layout):
 
     Attributes:
         file: the path as given.
-        encoder, llm: {"tensor", "pipeline", "data", "layers"}; layers is a list, empty where the file leaves it out.
+        encoder, llm: {"tensor", "pipeline", "data", "layers"}; layers is a list, empty if the file leaves it out.
         encoder_place: "own" or "llm".
         has_encoder_ranks: True where encoder_place is "own".
         microbatches, chunks, encoder_ahead: int.
@@ -57,23 +57,23 @@ class Layout(_isocost.Layout):
         self.file = os.fspath(file)
 
     def place_of(self, rank: int) -> Place:
-        """Returns the place of a rank. Raises ValueError where the layout has no such rank."""
+        """Returns the place of a rank. Raises ValueError if the layout has no such rank."""
         if not _is_index(rank) or rank >= self.ranks:
             raise ValueError(f"rank {rank!r} has no place in a layout of {counted(self.ranks, 'rank')} ({self}): "
                              f"it must be a whole number from 0 to {self.ranks - 1}")
         return Place(*super().place_of(rank))
 
     def rank_of(self, place: PlaceLike) -> int:
-        """Returns the rank at a place. Raises ValueError where the layout has no such place."""
+        """Returns the rank at a place. Raises ValueError if the layout has no such place."""
         return super().rank_of(self.checked(place))
 
     def receiver_of(self, place: PlaceLike) -> int:
-        """Returns the number of the receiver whose microbatches the rank at a place uses. Raises ValueError where the
+        """Returns the number of the receiver whose microbatches the rank at a place uses. Raises ValueError if the
         layout has no such place."""
         return super().receiver_of(self.checked(place))
 
     def checked(self, given: PlaceLike) -> Place:
-        """Returns the place. Raises ValueError where the layout has no such place."""
+        """Returns the place. Raises ValueError if the layout has no such place."""
         place = checked_place(given)
         degrees = self.encoder if place.module == "encoder" else self.llm
         for name, index, count in (("data", place.data, degrees["data"]), ("stage", place.stage, degrees["pipeline"]),
@@ -125,7 +125,7 @@ class PlaceInLayout(NamedTuple):
 def resolve_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Process, endpoint: bool,
               tensor_group: Any) -> PlaceInLayout:
     """Returns the place of `process`: `place`, else that of its rank. Makes the layout's tensor-parallel groups where
-    they are needed and not given; then every process must call it. Raises ValueError where place, layout and number of
+    they are needed and not given; then every process must call it. Raises ValueError if place, layout and number of
     processes do not fit."""
     layout = Layout(file)
     alone = endpoint and place is not None and process.world_size == 1

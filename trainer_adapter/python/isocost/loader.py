@@ -54,7 +54,7 @@ class DataLoader:
         rank, world_size: data-parallel rank and number of ranks. Default: those of the initialised process group, else
             of torchrun (RANK, WORLD_SIZE), of a step of srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS), or of Open MPI
             (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE), else one process. If a process group is initialised later,
-            the first microbatch after that is ValueError where its numbers differ.
+            the first microbatch after that is ValueError if its numbers differ.
         topology: which ranks receive different microbatches, in one of four forms. The first two give rank and
             world_size themselves.
             - A torch DeviceMesh with named dimensions. Ranks that differ along dp, ddp, fsdp, data, dp_replicate or
@@ -110,14 +110,14 @@ class DataLoader:
             linear attention keeps packed samples apart only on a GPU, with kernels of the packages
             flash-linear-attention and causal-conv1d.
         loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
-            "token_loss": the microbatch has no labels (but for Whisper's, which its decoder also reads), and
+            "token_loss": the microbatch has no labels (except for Whisper's, which its decoder also reads), and
             isocost.token_loss takes the logits; for models whose loss knows no `num_items_in_batch`, and for samples
             or turns with weights.
         workers, memory, profile, recipe: the settings of NodeOptions that are used most, given directly.
         node: all other settings of an embedded node, an isocost.NodeOptions.
 
         transform: called with each isocost.Sample, in background threads; the order of samples is kept. It returns
-            None, or a dict of torch tensors that replace or join the sample's, rows along the first dimension. Where it
+            None, or a dict of torch tensors that replace or join the sample's, rows along the first dimension. If it
             returns new `input_ids`, labels (not shifted), position_ids and lengths follow from them unless it returns
             these, too. An exception names the sample, and the next step is not reached. With a layout of several stages
             each stage calls it with what it has of the samples, and replaced tensors must keep their number of rows.
@@ -148,7 +148,7 @@ class DataLoader:
     Raises: ValueError for an invalid argument, arguments that contradict each other, a memory limit that cannot be
         kept, a state of other data, a revision that the hub does not have, and ranks that disagree; TypeError for an
         argument of a wrong type or an unknown keyword; ImportError without PyTorch, and for a name on the hub without
-        huggingface_hub; FileNotFoundError where there are no shards, or no model of that directory or name, also in
+        huggingface_hub; FileNotFoundError if there are no shards, or no model of that directory or name, also in
         the hub's cache where HF_HUB_OFFLINE is set; PermissionError for a gated model, ConnectionError where the hub
         cannot be reached, and OSError where files cannot be downloaded; ShardError for damaged shards or too many bad
         samples; ProtocolError for a node of another version; NodeUnavailableError where the node has gone or failed;
@@ -244,7 +244,7 @@ class DataLoader:
 
     @property
     def place(self) -> Optional[Place]:
-        """This process's place in the layout; None where there is none."""
+        """This process's place in the layout; None if there is none."""
         return None if self._opened.in_layout is None else self._opened.in_layout.place
 
     @property
@@ -263,7 +263,7 @@ class DataLoader:
         """Samples per microbatch, as the keyword: the global batch size divided by the numbers of data-parallel ranks
         and of microbatches.
 
-        It is their mean, since microbatches are balanced by cost; None where it is no whole number, and where each
+        It is their mean, since microbatches are balanced by cost; None if it is no whole number, and where each
         step chooses its number of microbatches. Blocks until the node has answered."""
         welcome = self._connection.welcome()
         if welcome["microbatches"] == 0:
@@ -290,7 +290,7 @@ class DataLoader:
         """Returns the number of this rank's microbatches in a whole epoch. Blocks until the node has answered.
 
         Bad samples that decoding finds may make the last step shorter, limits of a microbatch may make it longer, and
-        with tail "carry" later epochs have a step more or less than the first. Raises TypeError where the loader is
+        with tail "carry" later epochs have a step more or less than the first. Raises TypeError if the loader is
         endless, and where each step chooses its number of microbatches: with a limit and without microbatches=, and
         for an encoder with ranks of its own."""
         if self.endless:
@@ -336,12 +336,12 @@ class DataLoader:
         a loop may look ahead. In the middle of a step the state names that step, since its gradient was not applied;
         after its last microbatch it names the next one, after an epoch's last step the next epoch's first. The state
         also keeps the state of the cost model as of the last eight steps, kilobytes of text, from which a node that
-        has measured nothing itself goes on.
+        has measured nothing itself continues.
 
         Args:
             after: the last microbatch that is trained, for loops that do not measure every one. None: the last one that
                 was measured.
-        Raises: TypeError if `after` is no isocost.Microbatch; ValueError where whole steps were handed out and the loop
+        Raises: TypeError if `after` is no isocost.Microbatch; ValueError if whole steps were handed out and the loop
             has measured none, or none of the last eight, and for an `after` that was not handed out.
         """
         if after is not None:
@@ -376,7 +376,7 @@ class DataLoader:
         FullyShardedDataParallel and `fully_shard` are left out, and so are other waits for a collective's result,
         except in a replica group (tensor or context parallelism), where they are part of the group's work.
         `stats()["communication_s"]` is their sum. Gradient accumulation (no_sync), checkpointing and torch.compile need
-        no other form. Where compiled autograd runs the backward pass of several ranks, waiting cannot be told from
+        no other form. If compiled autograd runs the backward pass of several ranks, waiting cannot be told from
         work: such blocks are not reported, and the log says so once.
 
         Args:
@@ -413,7 +413,7 @@ class DataLoader:
             vision, audio, llm: the submodule's name for each module of the cost model.
             encoder: in place of the first two: one submodule for vision and audio together.
         Returns: the timers. `remove()` takes the hooks off. Those of an earlier call are taken off.
-        Raises: TypeError where model is no torch.nn.Module; ValueError for a submodule that it does not have, where
+        Raises: TypeError if model is no torch.nn.Module; ValueError for a submodule that it does not have, where
             none is named, and for a loader whose layout has several stages, where passes of other microbatches come
             between the two of one microbatch.
 
@@ -498,7 +498,7 @@ def _check_handed_out(where: str, microbatch: Any) -> None:
 
 
 def _check_stages(layout: Optional[Layout], part: Optional[Pass]) -> None:
-    """Raises ValueError where a layout's schedule keeps `timed` from telling whose seconds a block measures."""
+    """Raises ValueError if a layout's schedule keeps `timed` from telling whose seconds a block measures."""
     if layout is None or layout.whole:
         return
     if part is None:

@@ -28,7 +28,7 @@ def model_directory(model: Union[None, str, "os.PathLike[str]"], revision: Optio
     process group nor MASTER_ADDR look for it one by one.
 
     Args:
-        model: a directory, or text OWNER/NAME that is no directory here, the name of a model on the hub.
+        model: a directory, or text OWNER/NAME that is not a directory here, the name of a model on the hub.
         revision: branch, tag or commit of a name; None: the hub's default, main.
         here: this process among those that train together.
     Raises: TypeError for arguments of another type. ValueError for a revision of a directory, or one that the hub does

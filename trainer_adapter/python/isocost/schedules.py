@@ -17,7 +17,7 @@ _LOSS_TENSORS = (LABELS, LOSS_WEIGHTS)
 
 def stage_iterators(loader: DataLoader) -> Union[Iterator[Any], List[Iterator[Any]]]:
     """Returns what Megatron-style schedules take as `data_iterator`: an iterator over this stage's microbatches, one
-    for each `next(data_iterator)` of forward_step. Where the layout's LLM stages hold several chunks of the model,
+    for each `next(data_iterator)` of forward_step. If the layout's LLM stages hold several chunks of the model,
     returns a list of iterators, one for each chunk, each of which sees every microbatch.
 
     Every stage has an iterator, since packed attention needs cu_seqlens everywhere. It ends with the epoch; that of an
@@ -42,7 +42,7 @@ class ScheduleStep:
 
     Attributes:
         microbatches: list of Microbatch, as the loader gave them.
-        rows: list of int, the rows of the LLM's tensors for each microbatch of the schedule. Where a microbatch has
+        rows: list of int, the rows of the LLM's tensors for each microbatch of the schedule. If a microbatch has
             fewer tokens, padding follows its last sample as a sequence of its own, in `lengths`, `cu_seqlens` and
             `position_ids` too, without labels or weight.
         inputs: what `schedule.step(**inputs)` takes where it takes split microbatches (current torch):
@@ -159,7 +159,7 @@ def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_
             without a backward pass of weights alone. None: nothing is measured.
 
     Raises: ValueError for a loader without layout, an encoder with ranks of its own or beyond the LLM's first stage,
-        and a microbatch of more than `max_tokens`; TypeError where `timed` is no module.
+        and a microbatch of more than `max_tokens`; TypeError if `timed` is no module.
 
     Example:
         >>> stage = isocost.packed_stage(model, loader.place.stage, loader.layout.llm["pipeline"], device, group=group)

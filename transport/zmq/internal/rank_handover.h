@@ -17,8 +17,8 @@ namespace isocost {
 
 /// Hands a rank from one client to the next. The rank is free once its client's connection is gone,
 /// or once that client is silent after another one has asked for the rank. What the client had sent
-/// before it left counts first: its last acknowledgement says where the next client goes on, though
-/// the next one's hello may have overtaken it. Single-thread.
+/// before it left counts first: its last acknowledgement says where the next client continues,
+/// though the next one's hello may have overtaken it. Single-thread.
 class RankHandover {
  public:
   struct Context {

@@ -374,7 +374,7 @@ Status Conversation::add_medium(Json& part, std::string_view type, Modality moda
   return {};
 }
 
-// Checks the number that some data sets give to the entry of the list that a part stands for.
+// Checks the number that some data sets give to the entry of the list that a part represents.
 Status Conversation::check_index(const Json& part, Modality modality) const {
   const Json* index = json_member(part, "index");
   if (index == nullptr || *index == open_slots(modality)) return {};

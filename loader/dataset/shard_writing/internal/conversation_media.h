@@ -25,7 +25,7 @@ struct ConversationMedia {
 /// of tools; and where the numbers of placeholders and media differ.
 Result<ConversationMedia> conversation_media(nlohmann::ordered_json& object);
 
-/// Returns a member that names a medium; null where there is none. Tables write columns without a
+/// Returns a member that names a medium; null if there is none. Tables write columns without a
 /// medium as null, "", [null] or an object whose members are all null: such a member counts as
 /// absent.
 const nlohmann::ordered_json* medium_member(const nlohmann::ordered_json& object,

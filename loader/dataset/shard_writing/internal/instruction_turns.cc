@@ -23,7 +23,7 @@ using Names = std::vector<std::string_view>;
 
 constexpr std::array<std::string_view, 5> kAsked = {"instruction", "query", "question", "prompt",
                                                     "problem"};
-// Names that ask where none of the above does, and stand behind it otherwise.
+// Names that ask where none of the above does, and stand after it otherwise.
 constexpr std::array<std::string_view, 3> kInputs = {"input", "inputs", "context"};
 constexpr std::array<std::string_view, 8> kAnswers = {
     "output", "response", "answer", "answers", "completion", "target", "targets", "solution"};
@@ -273,7 +273,7 @@ Status Turns::name_file_by_kind() {
   return {};
 }
 
-// Returns whether a text of the turns has a placeholder, or a content has a part that is no text.
+// Returns whether a text of the turns has a placeholder, or a content has a part that is not text.
 bool Turns::names_media() const {
   return std::ranges::any_of(turns_, [](const Json& turn) {
     if (!turn.is_object()) return false;

@@ -21,7 +21,7 @@ std::string part_name(std::size_t index, std::string_view extension) {
   return digits.data() + std::string(extension);
 }
 
-// Returns the medium that the record holds; nothing where it names a file.
+// Returns the medium that the record holds; nothing if it names a file.
 Result<std::optional<EmbeddedMedium>> embedded(const MediaReference& reference,
                                                const MediaPaths& paths) {
   const std::string& text = reference.name();

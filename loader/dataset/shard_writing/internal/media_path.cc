@@ -115,7 +115,7 @@ std::vector<Spelling> spellings_of(std::string_view written) {
   return spellings;
 }
 
-// Returns the path of a file:// URL: behind the host, which may be "localhost". A URL without three
+// Returns the path of a file:// URL: after the host, which may be "localhost". A URL without three
 // slashes is written for relative paths.
 std::string_view path_of_url(std::string_view url) {
   url.remove_prefix(kFileUrl.size());

@@ -20,7 +20,7 @@ std::string_view json_kind(const nlohmann::ordered_json& value);
 bool holds_calls(const nlohmann::ordered_json& text);
 
 /// Checks the "tool_calls" of a turn. Returns whether it has any. Errors: kCorrupt for a value that
-/// is no list, and for a call that names no function.
+/// is not a list, and for a call that names no function.
 Result<bool> check_calls(const nlohmann::ordered_json& turn);
 /// Returns whether a turn has one of the members that weigh its loss: "weight", "loss_weight",
 /// "loss" or "train".
@@ -31,8 +31,8 @@ Status check_weights(const nlohmann::ordered_json& turn);
 /// Checks a part of the type "thinking". Errors: kCorrupt unless "thinking", or else "text", is a
 /// string or a list of text parts.
 Status check_thoughts(const nlohmann::ordered_json& part);
-/// Checks the "system" beside a list of turns. Errors: kCorrupt for a value that is no string, and
-/// where the first turn is another one of the system.
+/// Checks the "system" beside a list of turns. Errors: kCorrupt for a value that is not a string,
+/// and where the first turn is another one of the system.
 Status check_system(const nlohmann::ordered_json& object, const nlohmann::ordered_json& first_turn);
 /// Checks the "tools" beside a list of turns. Errors: kCorrupt unless they are a list of objects,
 /// or a string that holds one in JSON.

@@ -36,7 +36,7 @@ Result<std::size_t> CompressedStream::read(std::span<std::byte> output) {
   return std::size_t{0};
 }
 
-// Reads more input where there is too little to tell whether a frame begins.
+// Reads more input if there is too little to tell whether a frame begins.
 Status CompressedStream::refill() {
   while (end_ - begin_ < StreamDecoder::kMagicBytes) {
     std::copy(input().begin(), input().end(), input_.begin());

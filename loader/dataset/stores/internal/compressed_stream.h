@@ -32,7 +32,7 @@ class CompressedStream {
 
   /// Returns the reason why the stream ends early, and what to do; empty: it does not.
   const std::string& problem() const { return problem_; }
-  /// Returns what stands behind the end of the stream; empty: nothing but zeros.
+  /// Returns what stands after the end of the stream; empty: nothing but zeros.
   const std::string& unread() const { return unread_; }
   /// Returns the offset in the source of the next byte to decode.
   std::int64_t offset() const { return offset_ - static_cast<std::int64_t>(end_ - begin_); }
@@ -53,7 +53,7 @@ class CompressedStream {
   std::vector<std::byte> input_;
   std::size_t begin_ = 0;  // of the input that is not decoded yet
   std::size_t end_ = 0;
-  std::int64_t offset_ = 0;  // behind the input that was read
+  std::int64_t offset_ = 0;  // after the input that was read
   bool between_frames_ = true;
   bool holds_back_ = false;  // the decoder may have output that found no room
   bool done_ = false;

@@ -21,7 +21,7 @@ class DecodeAdmission {
   /// of Recipe::working_set_bytes.
   Result<MemoryBudget::Grant> acquire(SampleId id, const std::stop_token& stop) const;
 
-  /// Grants it to a sample that is not needed yet, where there is room. Does not block.
+  /// Grants it to a sample that is not needed yet, if there is room. Does not block.
   std::optional<MemoryBudget::Grant> try_acquire_ahead(SampleId id) const;
 
  private:

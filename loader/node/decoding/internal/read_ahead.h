@@ -23,7 +23,7 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Returns the sample that is decoded `after` samples after the next one; nothing where none is
+  /// Returns the sample that is decoded `after` samples after the next one; nothing if none is
   /// known yet.
   using Upcoming = std::function<std::optional<SampleId>(std::size_t after)>;
 

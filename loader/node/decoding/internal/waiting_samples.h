@@ -14,7 +14,7 @@ class WaitingSamples {
  public:
   explicit WaitingSamples(std::int64_t limit);
 
-  /// Returns the sample, which counts until its last reference is gone; null where there is no room
+  /// Returns the sample, which counts until its last reference is gone; null if there is no room
   /// for it.
   std::shared_ptr<const DecodedSample> keep_if_room(std::shared_ptr<const DecodedSample> decoded);
 

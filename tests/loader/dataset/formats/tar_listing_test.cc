@@ -164,7 +164,7 @@ TEST(TarListing, ACutInAHeaderSaysWhere) {
   EXPECT_THAT(listed.end.problem, HasSubstr("after 'a.txt'"));
 }
 
-// Nothing but the mark is missing behind the bytes of the last member, whether its padding is there
+// Nothing but the mark is missing after the bytes of the last member, whether its padding is there
 // or a part of the mark.
 TEST(TarListing, ACutBehindTheLastBytesLosesTheMarkAlone) {
   const std::string tar = make_tar({{"a.txt", "good"}, {"b.bin", "more"}}, "ustar");
@@ -181,7 +181,7 @@ TEST(TarListing, ACutBehindTheLastBytesLosesTheMarkAlone) {
   EXPECT_NE(list(StringSource(tar.substr(0, 2048) + "junk")).end.problem, "");
 }
 
-// Writing archives one behind the other (`cat a.tar b.tar`) makes such a file.
+// Writing archives one after the other (`cat a.tar b.tar`) makes such a file.
 TEST(TarListing, SaysWhatStandsBehindTheMark) {
   const std::string tar = make_tar({{"a.txt", "good"}}, "ustar");
   const std::string other = make_tar({{"b.txt", "unread"}}, "ustar");

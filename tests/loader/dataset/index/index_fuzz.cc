@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> bytes(given.begin(), given.end());
   open_index(bytes);
   if (bytes.size() < sizeof(IndexHeader)) return 0;
-  // With size and checksum mended the columns behind them are looked at.
+  // With size and checksum mended the columns after them are looked at.
   IndexHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   header.magic = isocost::kIndexMagic;

@@ -155,7 +155,7 @@ TEST_F(MediaPart, CaptionsAndQuestionsHoldBytes) {
   EXPECT_THAT(names(), ElementsAre("000000001.000.png", "000000001.json"));
 }
 
-// Bytes without marks, such as those of an MP3 behind junk, have the format that the record says.
+// Bytes without marks, such as those of an MP3 after junk, have the format that the record says.
 TEST_F(MediaPart, TheRecordsWordCountsWhereTheBytesHaveNoMarks) {
   const std::string sound =
       R"({"type": "input_audio", "input_audio": {"format": "mp3", "data": ")" + base64("no marks") +

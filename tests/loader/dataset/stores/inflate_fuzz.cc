@@ -1,5 +1,5 @@
 // For any bytes, decompressing ends within its limit, and the file holds what is reported. The
-// bytes, compressed to two frames with padding behind them, decompress to themselves, twice.
+// bytes, compressed to two frames with padding after them, decompress to themselves, twice.
 #include <zlib.h>
 #include <zstd.h>
 

@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < kHeader) return 0;
   const std::uint64_t whole = size;
   std::memcpy(bytes.data() + kCovered, &whole, sizeof(whole));
-  // The entries, which no checksum covers, begin somewhere behind the header.
+  // The entries, which no checksum covers, begin somewhere after the header.
   for (std::size_t end = kHeader; end <= size; end += 8) {
     const auto crc = static_cast<std::uint32_t>(
         crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()) + kCovered, end - kCovered));

@@ -14,7 +14,7 @@ def hardware() -> str:
 
 
 def cpu_name() -> str:
-    """Returns the CPU's name as Linux gives it; empty where it gives none."""
+    """Returns the CPU's name as Linux gives it; empty if it gives none."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

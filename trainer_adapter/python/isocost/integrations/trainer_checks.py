@@ -156,7 +156,7 @@ def note_ignored(args: Any, settings: Mapping[str, str]) -> None:
 
 
 def _check_model(directory: str, model: Any) -> None:
-    """Raises ValueError where the loader prepares samples for a model of another type, with other placeholders or with
+    """Raises ValueError if the loader prepares samples for a model of another type, with other placeholders or with
     other patches than the one to train."""
     config = getattr(model, "config", None)
     if config is None:

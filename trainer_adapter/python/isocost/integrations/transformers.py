@@ -66,13 +66,13 @@ def trainer_class(base: type) -> type:
     """Returns a subclass of a Trainer, transformers.Trainer or a class derived from it, whose `train_dataset` is an
     isocost.DataLoader with `model=`, and whose `eval_dataset` may be one or a dict of such.
 
-    What it overrides is public, but for the counter of tokens and the files of a checkpoint. Its constructor takes the
-    base's arguments by name, after `model` and `args`. `train` without a checkpoint begins at the loader's first step.
+    It overrides public methods only, except for the counter of tokens and the files of a checkpoint. Its constructor
+    takes the base's arguments by name, after `model` and `args`. `train` without a checkpoint begins at the loader's first step.
     A `compute_loss` of the base's own is called for each microbatch, with the label tokens of the global batch as
     `num_items_in_batch`: it returns the sum of its tokens' losses divided by these, and knows nothing of ranks.
 
-    Raises, from the constructor, before the first step: TypeError where train_dataset is another object; ValueError
-    where a setting or argument contradicts a loader, for a loader that is endless or has a layout, of another model
+    Raises, from the constructor, before the first step: TypeError if train_dataset is another object; ValueError
+    if a setting or argument contradicts a loader, for a loader that is endless or has a layout, of another model
     than the one to train, or made for another number of ranks, an evaluation's whose epochs end, and a base that is of
     trl and no SFTTrainer, or whose `compute_loss` has no `num_items_in_batch`; and from `train` for a checkpoint
     without the loader's state or of another step, and where `max_steps` or `num_train_epochs` exceed the node's epochs.
@@ -140,7 +140,7 @@ class _StepTraining:
                               f"corrects: install trl {TESTED['trl']}, with which it is tested")
 
     def _check_engine(self) -> None:
-        """Raises ValueError where what trains, by the settings or by what `accelerate launch` has set, does not know
+        """Raises ValueError if what trains, by the settings or by what `accelerate launch` has set, does not know
         steps of several microbatches."""
         tensor_parallel = self.get_tp_size() if self.is_deepspeed_enabled else 1  # type: ignore[attr-defined]
         more = [f"autotp_size = {tensor_parallel}"] if tensor_parallel > 1 else []

@@ -37,7 +37,7 @@ class Trained:
 
     def note(self, microbatch: Microbatch) -> None:
         """Records that a microbatch and all before it are trained. Raises ValueError for one that was not handed out
-        since the iterations began anew."""
+        since the iterations began again."""
         self._steps.train(_place(microbatch))
         if microbatch.last_of_step or not self.whole_steps:
             self._connection.send_trained(microbatch)
@@ -52,7 +52,7 @@ class Trained:
 
     def state(self, after: Optional[Microbatch]) -> State:
         """Returns the first step that is not trained, or that follows `after`, which is then trained. Raises ValueError
-        where the loop has not said what it trained, and for an `after` that was not handed out."""
+        if the loop has not said what it trained, and for an `after` that was not handed out."""
         try:
             if after is None:
                 found = self._steps.state()

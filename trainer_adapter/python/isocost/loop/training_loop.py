@@ -149,7 +149,7 @@ class TrainingLoop:
             return
         try:
             profile = json.dumps(self._reprofile())
-        except Exception as error:  # Correction goes on without a new profile.
+        except Exception as error:  # Correction continues without a new profile.
             _LOG.warning("reprofile= failed, the old profile stays: %s: %s", type(error).__name__, error)
             return
         self._connection.client().send_profile(profile)

@@ -11,7 +11,7 @@ def decoder_rows(values: Any, lengths: Any, width: int, filling: float) -> Any:
         values: [tokens], of packed samples.
         lengths: int32 [samples], tokens of each, on the same device.
         width: at least the greatest length, less 1.
-        filling: behind a row's own values.
+        filling: after a row's own values.
     """
     import torch
 

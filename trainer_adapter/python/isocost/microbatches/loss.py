@@ -26,7 +26,7 @@ def token_loss(logits: Any, microbatch: Microbatch) -> Any:
             one of each sample; and `loss_weights`, float32 [tokens]. Labels of a decoder are where their logits are.
 
     Returns: a scalar of the logits' dtype; float32 where they are half precision.
-    Raises: ValueError where logits has another number of rows than labels.
+    Raises: ValueError if logits has another number of rows than labels.
 
     Example:
         >>> loss = isocost.token_loss(model(**microbatch), microbatch)

@@ -84,7 +84,7 @@ class Microbatch(MutableMapping[str, Any]):
         sample_keys: list of str, "SHARD/KEY" of each sample: the shard's file name, and the name that the sample's
             members share in it.
         sample_weights: list of float; 0 for a repeat that keeps a rank busy and does not count in the loss.
-        dummies: int, dummy samples behind the others (`dummy_media=`): placeholders of a small medium each, without
+        dummies: int, dummy samples after the others (`dummy_media=`): placeholders of a small medium each, without
             labels and of weight 0. `lengths` and the other tensors have them, and the three lists above do not.
         cu_seqlens: {module: cumulative sequence lengths, int32 [sequences + 1]}.
         epoch, step, index: int. The step counts from 0 in each epoch, the index counts this rank's microbatches from 0
@@ -99,7 +99,7 @@ class Microbatch(MutableMapping[str, Any]):
         plan_hash: int, the hash of the step's plan, equal on all ranks.
         routes: list of Route, where a layout's encoder has ranks of its own.
         profile_wanted: bool; True where the node asks for a new model profile (see DataLoader's reprofile).
-        cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
+        cost_model_state: bytes that state_dict() keeps; empty if they are those of an earlier microbatch.
     """
 
     __slots__ = ("__weakref__", "_model", "_packed", "_pin", "_row", "_shown", "cost_model_state", "dummies", "epoch",

@@ -94,8 +94,8 @@ class Padded:
 class ModelInputs:
     """Makes the keyword arguments of a model in a directory from a microbatch's packed tensors.
 
-    With batching "packed" the samples are one row: `position_ids` begin anew at each of them, which is what keeps their
-    attention apart in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
+    With batching "packed" the samples are one row. `position_ids` begin again at each sample, which separates their
+    attention in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
     an `attention_mask`. Attention kernels for variable lengths find the samples in them, too. `cu_seq_lens_q` and its
     companions would say it faster and are left out: before transformers 5.19 models hand them on to their encoders of
     pictures, whose sequences are others. With "padded" each sample is a row, and there is an `attention_mask`.
@@ -117,7 +117,7 @@ class ModelInputs:
         device: torch.device of the microbatches; None: the CPU.
 
     Attributes:
-        padded: the Padded; None where samples are packed.
+        padded: the Padded; None if samples are packed.
         has_decoder: whether the model has a decoder of its own, whose logits are those of the labels beside them.
         linear_attention: whether layers of the model have linear attention.
 
@@ -221,8 +221,8 @@ class ModelInputs:
 
 
 def _check_own_loss(since: Optional[Tuple[int, int]], family: str) -> None:
-    """Raises ValueError where the own loss of a family, by Family.counts_since, is no share of the global batch's mean.
-    Where transformers is not installed, the model is somebody else's, and nothing is known of its loss."""
+    """Raises ValueError if the own loss of a family, by Family.counts_since, is no share of the global batch's mean.
+    If transformers is not installed, the model is somebody else's, and nothing is known of its loss."""
     try:
         installed = importlib.metadata.version("transformers")
     except importlib.metadata.PackageNotFoundError:
@@ -273,7 +273,7 @@ class Family(Protocol):
 
     Attributes:
         counts_since: the first version of transformers in which the model's own loss heeds num_items_in_batch; None
-            where it does in none.
+            if it does in none.
     """
 
     counts_since: Optional[Tuple[int, int]]
@@ -416,7 +416,7 @@ class _LlavaOneVision(_OneSize):
 
     @staticmethod
     def _patches_of(chosen: List[int], tensors: Mapping[str, Any], row: Row) -> Any:
-        """Returns the patches of the media with these numbers, copied only where there are other media."""
+        """Returns the patches of the media with these numbers, copied only if there are other media."""
         import torch
 
         if len(chosen) == len(row.media):
@@ -468,7 +468,7 @@ def filled_clips(mel: Any, lengths: Any) -> Tuple[Any, Any]:
 
     Args:
         mel: float32 [frames, bins], as Isocost delivers them: of each clip its own frames and 3 more, the last of which
-            is silence's. The others are what its last samples reach of the silence behind it.
+            is silence's. The others are what its last samples reach of the silence after it.
         lengths: int32 [clips], frames of each.
     """
     import torch
@@ -524,7 +524,7 @@ class Normalised:
 
     def rows(self, rows: Any, frames: int, copies: int) -> Any:
         """Returns float32 [patches, 3 x frames x copies x pixels] of packed RGB pixels, uint8 [patches x frames, pixels
-        x 3]. A picture that stands for several frames has copies."""
+        x 3]. A picture that represents several frames has copies."""
         if rows.device.type == "cpu":
             return _taken_over(self._on_cpu.rows(_lent(rows), frames, copies))
         return rows_by_torch(self.table, rows, frames, copies)
@@ -533,7 +533,7 @@ class Normalised:
         """Returns pictures of one size, float32 [pictures, 3, height, width].
 
         Args:
-            patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. Where the
+            patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. If the
                 sides are no multiples of a group's, the last groups reach beyond the picture.
             height, width: of each.
         """

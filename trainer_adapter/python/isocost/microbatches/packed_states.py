@@ -24,7 +24,7 @@ def obstacle(device: Optional[Any]) -> str:
             importlib.import_module(module)
         except Exception as error:
             if not (isinstance(error, ModuleNotFoundError) and module.partition(".")[0] == error.name):
-                # It was built for another torch, say, or lacks Triton; transformers goes on without it, in silence.
+                # It was built for another torch, say, or lacks Triton; transformers continues without it, in silence.
                 return f"{package} is installed and does not load ({error}): install one that fits this torch"
             missing.append(package)
     if missing:

@@ -73,7 +73,7 @@ class Sample:
 
     @property
     def json(self) -> Optional[Dict[str, Any]]:
-        """The sample's JSON part, parsed anew each time. None where it has none or one of more than 64 KiB, and
+        """The sample's JSON part, parsed again each time. None if it has none or one of more than 64 KiB, and
         on a stage of a layout that neither embeds tokens nor predicts labels."""
         return dict(json.loads(self._json)) if self._json else None
 
@@ -187,7 +187,7 @@ def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str
 
 
 def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> Dict[str, Any]:
-    """Returns the tensors of several samples, concatenated, and those that follow from them. Raises ValueError where a
+    """Returns the tensors of several samples, concatenated, and those that follow from them. Raises ValueError if a
     transform adds a tensor to only some of the samples: it would be unknown whose rows they are."""
     import torch
 

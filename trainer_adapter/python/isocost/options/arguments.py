@@ -39,7 +39,7 @@ def require_torch() -> None:
 
 
 def data(given: Any) -> str:
-    """Returns the directory or endpoint as text. Raises TypeError where it is neither text nor a path, ValueError where
+    """Returns the directory or endpoint as text. Raises TypeError if it is neither text nor a path, ValueError if
     it is empty."""
     try:
         text = os.fsdecode(given)
@@ -52,7 +52,7 @@ def data(given: Any) -> str:
 
 
 def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
-    """Raises ValueError where any of `given` is not None: the node at `endpoint` decides these keywords."""
+    """Raises ValueError if any of `given` is not None: the node at `endpoint` decides these keywords."""
     names = sorted(name for name, value in given.items() if value is not None)
     if names:
         raise ValueError(f"{', '.join(names)}: the node decides; say so to `isocost serve`, not to a loader that "
@@ -60,7 +60,7 @@ def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_with_model(given: Mapping[str, Any]) -> None:
-    """Raises ValueError where any of `given` is not None: these keywords do not support a model's tensors yet."""
+    """Raises ValueError if any of `given` is not None: these keywords do not support a model's tensors yet."""
     names = sorted(name for name, value in given.items() if value is not None)
     if names:
         raise ValueError(f"{', '.join(names)}: not supported together with model= yet; collate= takes whole "
@@ -102,7 +102,7 @@ def _add_recipe(settings: NodeSettings, value: Any, source: str) -> None:
 
 def add_program(settings: NodeSettings) -> None:
     """Adds the program that decode workers run, unless it was given. A node that decodes in its own process needs it,
-    too: pictures of some formats are decoded by workers alone. Where there is none, its name stands for it, since this
+    too: pictures of some formats are decoded by workers alone. If there is none, its name represents it, since this
     process, which is Python, is no decode worker."""
     if not settings.value("decode_program"):
         settings.replace("decode_program", _found_program() or "isocost", "the program beside this Python")
@@ -114,7 +114,7 @@ def _found_program() -> Optional[str]:
 
 
 def _program() -> str:
-    """Returns the path of the program isocost, which decode workers run. Raises FileNotFoundError where there is
+    """Returns the path of the program isocost, which decode workers run. Raises FileNotFoundError if there is
     none."""
     found = _found_program()
     if found is None:
@@ -133,7 +133,7 @@ def add_padding(settings: NodeSettings, multiple: int) -> None:
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:
-    """Returns the value of a field of NodeOptions. Raises TypeError or ValueError where its kind does not allow it."""
+    """Returns the value of a field of NodeOptions. Raises TypeError or ValueError if its kind does not allow it."""
     if kind is bool:
         return flag(name, value)
     if kind == Union[int, str] and not isinstance(value, str):
@@ -174,7 +174,7 @@ def _from_batch_size(batch_size: Any, global_batch_size: Optional[int], microbat
 
 def add_torch_options(settings: NodeSettings, torch_options: Mapping[str, Any],
                       heartbeat_timeout: Optional[float]) -> None:
-    """Adds the settings that follow from torch's keywords. Raises ValueError where the two contradict each other."""
+    """Adds the settings that follow from torch's keywords. Raises ValueError if the two contradict each other."""
     if torch_options.get("num_workers"):  # 0 is torch's default
         settings.add("workers", whole("num_workers", torch_options["num_workers"], 0), "num_workers=")
     if flag("drop_last", torch_options.get("drop_last", False)):
@@ -197,28 +197,28 @@ def whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Returns the value. Raises TypeError where it is no bool."""
+    """Returns the value. Raises TypeError if it is no bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} = {value!r}: must be True or False")
     return value
 
 
 def seconds(name: str, number: Any) -> float:
-    """Returns the number as a float. Raises ValueError where it is no positive number of seconds."""
+    """Returns the number as a float. Raises ValueError if it is no positive number of seconds."""
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
         raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0, below a million")
     return float(number)
 
 
 def function(name: str, value: Any) -> Any:
-    """Returns the value. Raises TypeError where it is neither None nor callable."""
+    """Returns the value. Raises TypeError if it is neither None nor callable."""
     if value is not None and not callable(value):
         raise TypeError(f"{name} = {value!r}: must be a function")
     return value
 
 
 def device(device: Any) -> Any:
-    """Returns the torch.device with its number. Raises ValueError where this machine has no such device."""
+    """Returns the torch.device with its number. Raises ValueError if this machine has no such device."""
     if device is None:
         return None
     import torch

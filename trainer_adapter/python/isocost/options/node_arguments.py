@@ -25,7 +25,7 @@ class NodeArguments(NamedTuple):
     direct: Mapping[str, Any]
 
     def refuse(self, endpoint: str, torch_options: Mapping[str, Any]) -> None:
-        """Raises ValueError where any was given, or a keyword of torch that says the same: the node at `endpoint`
+        """Raises ValueError if any was given, or a keyword of torch that says the same: the node at `endpoint`
         decides them."""
         given = dict(self._asdict(), epochs=self.epochs or None, **self.direct)
         del given["direct"]

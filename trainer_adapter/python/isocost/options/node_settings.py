@@ -15,7 +15,7 @@ class NodeSettings:
         self._given: Dict[str, Tuple[str, str]] = {}  # By name: the value, and the source.
 
     def add(self, name: str, value: Any, source: str) -> None:
-        """Adds a setting. `source` is what the user wrote, such as "workers=". Raises ValueError where the setting was
+        """Adds a setting. `source` is what the user wrote, such as "workers=". Raises ValueError if the setting was
         given already."""
         if name in self._given:
             raise ValueError(f"{source} and {self._given[name][1]} say the same thing twice: give one of them")
@@ -34,7 +34,7 @@ class NodeSettings:
         return self._given[name][0] if name in self._given else otherwise
 
     def check_same(self, rank: int, of_rank_0: Mapping[str, str]) -> None:
-        """Raises ValueError where a rank gives a setting that rank 0, whose node serves all ranks, does not have."""
+        """Raises ValueError if a rank gives a setting that rank 0, whose node serves all ranks, does not have."""
         for name, (value, source) in self._given.items():
             theirs = of_rank_0.get(name)
             if theirs != value and name not in _OF_RANK_0:

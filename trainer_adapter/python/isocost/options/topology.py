@@ -32,7 +32,7 @@ class ResolvedTopology(NamedTuple):
 def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_layout: bool) -> ResolvedTopology:
     """Returns the topology of this process, from the loader's arguments.
 
-    Raises TypeError for a topology of none of the four forms. Raises ValueError where the topology and the other
+    Raises TypeError for a topology of none of the four forms. Raises ValueError if the topology and the other
     arguments contradict each other, or this process is in none of the topology's groups.
     """
     if _is_mesh(topology):

@@ -54,7 +54,7 @@ def layer_parameters(its: Architecture) -> int:
 
 
 def _first(config: Any, *names: str) -> Any:
-    """Returns the value of the first of these names that a configuration has; None where it has none."""
+    """Returns the value of the first of these names that a configuration has; None if it has none."""
     return next((getattr(config, name) for name in names if getattr(config, name, None)), None)
 
 

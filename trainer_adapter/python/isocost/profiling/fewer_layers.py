@@ -10,7 +10,7 @@ _TERMS = ("sequences", "units", "units_squared")
 
 def layers_that_fit(layers: int, period: int, bytes_of: Callable[[int], int], room: int) -> Optional[int]:
     """Returns the largest number of layers whose weights leave half of the memory to activations: a multiple of two
-    periods, so that half of it can be measured, too. All layers if they fit; None where not even two periods do.
+    periods, so that half of it can be measured, too. All layers if they fit; None if not even two periods do.
 
     Args:
         layers: of the whole module.

@@ -44,7 +44,7 @@ class Settings(NamedTuple):
         device: as torch names it; "" for a GPU if there is one, else the CPU.
         attention: of transformers' implementations; "" for the model's own.
         frozen: names of modules that are not trained.
-        most_units: by module, units of its largest microbatch; where there are none, as many as the budget has time
+        most_units: by module, units of its largest microbatch; if there are none, as many as the budget has time
             for and the device memory.
         room: bytes that a module may take; None: those that are free.
     """

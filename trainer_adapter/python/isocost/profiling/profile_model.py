@@ -37,7 +37,7 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
     the 95 % interval of its median is within 3 %; further lengths are measured where the curve bends. A load that runs
     out of memory is recorded as the boundary. docs/profiling_method.md describes the method. CUDA events measure time
     where the module has initialized CUDA, a monotonic clock otherwise. On the CPU, peak memory is what torch
-    allocates, and 0 without torch. Where the budget is short, points keep the spread that they have.
+    allocates, and 0 without torch. If the budget is short, points keep the spread that they have.
 
     Args:
         budget_s: seconds for all modules together. Every load of the first grid and of the cuts runs at least 5 times
@@ -51,10 +51,10 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
             for it.
         **modules: `vision`, `audio`, `llm`: a ProfiledModule each. Modules that are left out cost nothing.
 
-    Gradients are left in the model's parameters: set them to None before training goes on. Blocks for the budget.
+    Gradients are left in the model's parameters: set them to None before training continues. Blocks for the budget.
 
     Returns: the model profile, as docs/model_profile.md describes it.
-    Raises: TypeError and ValueError for invalid arguments; ValueError where the smallest load runs out of
+    Raises: TypeError and ValueError for invalid arguments; ValueError if the smallest load runs out of
         memory and where the clock stands still; OSError, before anything is measured, where `output` cannot be written.
 
     Example:

@@ -51,8 +51,8 @@ class ModuleProfiler:
         """Measures. Blocks for the budget.
 
         now: host clock, in seconds, by which the budget is spent.
-        Raises: ValueError where the smallest load runs out of memory and where the clock stands still; TypeError where
-            `prepare` returns nothing to call; whatever `prepare` and the module raise, but for running out of memory.
+        Raises: ValueError if the smallest load runs out of memory, or if the clock stands still; TypeError if
+            `prepare` returns nothing to call; whatever `prepare` and the module raise, except when memory runs out.
         """
         begin = now()
 

@@ -27,8 +27,8 @@ class Launched(NamedTuple):
 
 
 def launched() -> Optional[Launched]:
-    """Returns what torchrun, srun or Open MPI's mpirun has said, in this order; None where none of them did. Raises
-    ValueError where one has said a part, or something else than numbers."""
+    """Returns what torchrun, srun or Open MPI's mpirun has said, in this order; None if none of them did. Raises
+    ValueError if one has said a part, or something else than numbers."""
     for launcher, rank_name, size_name in _LAUNCHERS:
         rank, size = _number(rank_name), _number(size_name)
         if rank is None and size is None:

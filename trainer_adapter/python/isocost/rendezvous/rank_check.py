@@ -17,7 +17,7 @@ class RankCheck:
         self._source = source
 
     def check(self) -> None:
-        """Raises ValueError where there is a process group by now and its numbers differ. Call it before a microbatch
+        """Raises ValueError if there is a process group by now and its numbers differ. Call it before a microbatch
         is used."""
         if not self._source:
             return

@@ -14,7 +14,7 @@ def sum_over_ranks(tensor: Any, process: rendezvous.Process, data_group: Optiona
         tensor: a torch tensor, of the same shape on all ranks. The members of a replica group have equal ones.
         process: rank and number of the data-parallel ranks.
         data_group, replica_group: see ResolvedTopology.
-    Raises: RuntimeError where torch.distributed is not initialised; ValueError where its processes are not those of the
+    Raises: RuntimeError if torch.distributed is not initialised; ValueError if its processes are not those of the
         job."""
     if process.world_size == 1:
         return tensor

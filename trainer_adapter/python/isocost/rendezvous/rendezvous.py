@@ -57,7 +57,7 @@ def _found(group: Any) -> Tuple[int, int, str]:
 
 
 def torch_distributed() -> Any:
-    """Returns torch.distributed, or None where this Python has none."""
+    """Returns torch.distributed, or None if this Python has none."""
     try:
         import torch.distributed
     except ImportError:
@@ -94,8 +94,8 @@ class EndpointExchange:
         """Returns the job's node. Rank 0 calls `host`, which starts a node with rank 0's settings and returns its
         endpoint. The others block until they learn both through the process group's store, or a store at MASTER_ADDR.
 
-        Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
-        `timeout_s` seconds, ConnectionError where the store is lost meanwhile, and RuntimeError where no store can be
+        Raises ValueError if the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
+        `timeout_s` seconds, ConnectionError where the store is lost meanwhile, and RuntimeError if no store can be
         found or a rank is on another host than the node.
         """
         if here.world_size == 1:
@@ -114,9 +114,9 @@ class EndpointExchange:
         return _checked_node(json.loads(store.get(key)), here)
 
     def store(self, here: Process, timeout_s: float) -> Any:
-        """Returns the store of the processes that train together. Returns None where there is one process, and where
+        """Returns the store of the processes that train together. Returns None if there is one process, and where
         several have neither a process group nor MASTER_ADDR. Blocks for up to `timeout_s` seconds. Raises RuntimeError
-        where the store at MASTER_ADDR does not answer."""
+        if the store at MASTER_ADDR does not answer."""
         distributed = torch_distributed()
         if distributed is None:
             return None

@@ -14,7 +14,7 @@ _LOG = logging.getLogger("isocost")
 
 Pass = Literal["forward", "backward"]
 # Sends one report: the microbatch, its seconds in the order of MODULES, and the seconds of its forward passes.
-# -1 stands for seconds that were not measured.
+# -1 means seconds that were not measured.
 Send = Callable[[Microbatch, List[float], float], None]
 # Records that a microbatch is trained.
 NoteTrained = Callable[[Microbatch], None]
@@ -192,7 +192,7 @@ class Timed:
 
 
 def module_timers(model: Any, modules: Mapping[str, str], active: Callable[[], bool], shared: bool) -> ModuleTimers:
-    """Hooks on the named submodules of a torch.nn.Module. Raises TypeError where the model is none,
+    """Hooks on the named submodules of a torch.nn.Module. Raises TypeError if the model is none,
     ValueError for names that it does not have."""
     if not modules:
         raise ValueError("attach: name a submodule, e.g. llm='language_model'")

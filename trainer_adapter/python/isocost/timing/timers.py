@@ -179,7 +179,7 @@ class StageTimers(ModuleTimers):
         self.take()
 
     def of(self, microbatch: int, share: float) -> Stretches:
-        """Returns the stretches of the microbatch's passes, times `share`; nothing where a pass is missing."""
+        """Returns the stretches of the microbatch's passes, times `share`; nothing if a pass is missing."""
         forward, backward = (self._watches.get(f"{way} {microbatch}", []) for way in ("forward", "backward"))
         if not forward or not backward:
             return Stretches()

@@ -25,7 +25,7 @@ class TemplateFile(NamedTuple):
 
 
 def find_template(directory: str) -> TemplateFile:
-    """Returns the template of a model directory. Raises FileNotFoundError where it has none, and ValueError where a
+    """Returns the template of a model directory. Raises FileNotFoundError where it has none, and ValueError if a
     file is invalid."""
     file = os.path.join(directory, "chat_template.jinja")
     if os.path.exists(file):
@@ -76,7 +76,7 @@ class _Markers(NamedTuple):
     ends: int  # number of occurrences of `end`
 
     def spans(self, text: str) -> Optional[List[Span]]:
-        """Returns the assistant's turns; None where a text of the conversation contains a marker."""
+        """Returns the assistant's turns; None if a text of the conversation contains a marker."""
         if text.count(self.begin) != len(self.prompted) or text.count(self.end) != self.ends:
             return None
         spans: List[Span] = []
@@ -106,7 +106,7 @@ class ChatTemplate:
 
     The assistant's turns are what the template has in `{% generation %}` blocks. Without such blocks a turn begins
     where the generation prompt ends, and ends with the special token that the template puts there, or with all that
-    the template writes for the turn where there is none. These turns are found by rendering parts of the conversation;
+    the template writes for the turn if there is none. These turns are found by rendering parts of the conversation;
     how they are surrounded is remembered for conversations of the same shape (roles, kinds of content), and looked up
     in them. A template may leave out the thoughts of a turn that another question follows, as those of reasoning models
     do: such a turn begins where its content does. Not thread-safe.
@@ -120,7 +120,7 @@ class ChatTemplate:
         file: str, the template's file.
         read: set of (place, key) of the keys of turns and parts that the template has read, as SeenKeys has them.
 
-    Raises: ImportError without jinja2, and ValueError where the text is no template.
+    Raises: ImportError without jinja2, and ValueError if the text is no template.
     """
 
     def __init__(self, template: TemplateFile, variables: Mapping[str, Any], special_tokens: Sequence[str]):
@@ -308,7 +308,7 @@ class ChatTemplate:
         return spans
 
     def _whole_turn(self, text: str, whole: str, before: List[Message], tools: Optional[List[Any]]) -> Optional[Span]:
-        """Returns the turn behind these messages, with what the template writes behind it; None where the text does not
+        """Returns the turn after these messages, with what the template writes after it; None if the text does not
         begin as the messages up to the turn do alone, which are `whole`."""
         start = self._start(text, before, tools)
         if start is None or len(whole) < start or not text.startswith(whole):
@@ -320,7 +320,7 @@ class ChatTemplate:
         """Returns, as _whole_turn does, a turn whose thoughts the template left out, since another question follows.
 
         done: the messages before, up to the last turn of the assistant.
-        Raises: ValueError where it left out, or changed, something else.
+        Raises: ValueError if it left out, or changed, something else.
         """
         prefix, prompt = self._render(before, tools, False) if before else "", self._prompt_of_past_turns()
         earlier = self._render(before[:done.messages], tools, False) if done.messages else ""
@@ -340,7 +340,7 @@ class ChatTemplate:
         return start, start + len(kept)
 
     def _start(self, text: str, before: List[Message], tools: Optional[List[Any]]) -> Optional[int]:
-        """Returns where the generation prompt ends that follows these turns; None where the text does not begin so."""
+        """Returns where the generation prompt ends that follows these turns; None if the text does not begin so."""
         if before:
             prefix = self._render(before, tools, True)
             return len(prefix) if text.startswith(prefix) else None

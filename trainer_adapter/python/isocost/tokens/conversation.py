@@ -49,7 +49,7 @@ class ConversationOptions(NamedTuple):
 
     Attributes:
         labels: "assistant", "all" or "last": the turns that a model learns to write.
-        caption_template: the user's turn before a caption; its `<media>` stands for the sample's media.
+        caption_template: the user's turn before a caption; its `<media>` represents the sample's media.
         placeholders: {modality: token} of the model's media placeholders, which no text may contain.
     """
 
@@ -66,10 +66,10 @@ class Conversation(NamedTuple):
         messages: list of {"role", "content", ...}. Content is a string as given, or a list of typed parts, or left out
             beside tool calls. Media parts have the type "image", "video" or "audio"; the n-th image part is the
             sample's n-th image. Adjacent text parts stay apart.
-        tools: list of the tools' JSON schemas; None where the sample has none.
+        tools: list of the tools' JSON schemas; None if the sample has none.
         media: {modality: number}, for each of "image", "video" and "audio".
         videos: seconds of the sampled frames of each video, for models whose text depends on them.
-        weights: weight in the loss of each of the assistant's messages, as float32 has it; empty where all are 1.
+        weights: weight in the loss of each of the assistant's messages, as float32 has it; empty if all are 1.
         without_effect: (role, key) of the keys that would have a turn learned which has no labels.
     """
 
@@ -98,8 +98,8 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
 
     JSON with `messages` or `conversations` goes before texts. A sample with neither is a caption: a user turn that
     holds the media, and an assistant turn that holds the texts. A turn has a role (`role` or `from`) and a content
-    (`content` or `value`), in either list. Where no content has a typed media part, `<image>`, `<video>` and `<audio>`
-    in texts stand for the sample's media, but not in `messages` of a sample without media; nothing around them is
+    (`content` or `value`), in either list. If no content has a typed media part, `<image>`, `<video>` and `<audio>`
+    in texts represent the sample's media, but not in `messages` of a sample without media; nothing around them is
     removed, so a line break after `<image>` stays. Beside typed media parts they are text. `weight` or `loss_weight` in
     a message of the assistant, a number of at least 0, scales its loss, and `loss` or `train`, true or false, is a
     weight of 1 or 0; templates do not see these. Parts of the type `thinking` are the assistant's thoughts.
@@ -111,7 +111,7 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
 
     Args:
         key: the sample's key.
-        json: the sample's JSON part; None where it has none.
+        json: the sample's JSON part; None if it has none.
         texts: the sample's text parts.
         media: modality of each of the sample's media, in the sample's order.
         options: how to read it.
@@ -152,7 +152,7 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
 
 
 def read_document(json: bytes) -> Dict[str, Any]:
-    """Returns the object in a sample's JSON part. Raises ValueError where it is none."""
+    """Returns the object in a sample's JSON part. Raises ValueError if it is none."""
     try:
         document = json_module.loads(json.decode("utf-8-sig"))
     except RecursionError:
@@ -201,13 +201,13 @@ def _message(entry: Message, turn: int) -> Message:
 
 
 def _either(entry: Message, name: str, other: str) -> Any:
-    """Takes a value that may have either name out of a turn. Where both are given, the first counts."""
+    """Takes a value that may have either name out of a turn. If both are given, the first counts."""
     second = entry.pop(other, None)
     return entry.pop(name, second)
 
 
 def _calls(text: Any) -> Optional[List[Message]]:
-    """Returns the tool calls that a text holds, in OpenAI's form; None where it holds anything else."""
+    """Returns the tool calls that a text holds, in OpenAI's form; None if it holds anything else."""
     try:
         given = json_module.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -220,7 +220,7 @@ def _calls(text: Any) -> Optional[List[Message]]:
 
 
 def _check_calls(calls: Any, turn: int) -> None:
-    """Raises ValueError where a call names no function: templates write nothing for its name."""
+    """Raises ValueError if a call names no function: templates write nothing for its name."""
     if not calls:
         return
     if not isinstance(calls, list):
@@ -257,7 +257,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _system(given: Any, messages: List[Message]) -> Optional[str]:
-    """Returns the text of the turn before all others; None where there is none."""
+    """Returns the text of the turn before all others; None if there is none."""
     if given is None or given == "":
         return None
     if not isinstance(given, str):
@@ -464,7 +464,7 @@ def _check_media(messages: List[Message], media: Sequence[str]) -> None:
 
 
 def _check_placeholders(messages: List[Message], beside: Dict[str, Any], placeholders: Dict[str, str]) -> None:
-    """Raises ValueError where a text spells a media placeholder, which the model would take for a medium. `beside`:
+    """Raises ValueError if a text spells a media placeholder, which the model would take for a medium. `beside`:
     texts beside the turns, by name."""
     everything = "\0".join(strings([messages, *beside.values()]))
     for modality, token in placeholders.items():

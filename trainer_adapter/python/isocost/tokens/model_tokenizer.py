@@ -36,7 +36,7 @@ class Tokens(NamedTuple):
         ids: array of unsigned 32-bit token ids.
         labels: a byte for each id; 1 where the model learns to predict it from the ids before it. The first one is 0.
         turns: array of unsigned 32-bit numbers, five for each end of an assistant's turn: the ids up to there, how many
-            of these are placeholders, and the images, audio parts and videos that these stand for. Empty where the
+            of these are placeholders, and the images, audio parts and videos that these represent. Empty where the
             template does not tell.
         weights: list of (first, end, weight): ids of turns whose weight in the loss is neither 0 nor 1. In their order.
     """
@@ -48,7 +48,7 @@ class Tokens(NamedTuple):
 
 
 class Placeholder(NamedTuple):
-    """The token that stands for a medium in a model's text."""
+    """The token that represents a medium in a model's text."""
 
     id: int
     token: str
@@ -65,7 +65,7 @@ class ModelTokenizer:
     Args:
         directory: what transformers' save_pretrained writes. It needs tokenizer.json, config.json and a chat template.
         labels: "assistant" for all of its turns, "last" for the last one alone, "all" for every token.
-        caption_template: the user's turn before a caption; its `<media>` stands for the sample's media.
+        caption_template: the user's turn before a caption; its `<media>` represents the sample's media.
 
     Attributes:
         directory: str, as given.
@@ -75,7 +75,7 @@ class ModelTokenizer:
         fingerprint: 64-bit int, equal for tokenizers that give equal ids and labels. Dates in a template do not count.
         about: str, a line for people.
 
-    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError where files
+    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError if files
         contradict each other or an argument is invalid, ImportError without the packages tokenizers and jinja2.
     """
 
@@ -207,7 +207,7 @@ class ModelTokenizer:
         return Tokens(array("I", ids), bytes(labels), self._turns(given, rendering.turns, ids, encoding), weights)
 
     def _clear_placeholders(self, modality: str, count: int, ids: List[int], labels: bytearray, text: str) -> None:
-        """Clears the labels of a modality's placeholders. Raises ValueError where there is not one for each medium."""
+        """Clears the labels of a modality's placeholders. Raises ValueError if there is not one for each medium."""
         placeholder = self.placeholders.get(modality)
         if placeholder is None:
             if count:
@@ -259,7 +259,7 @@ class ModelTokenizer:
 def read_tokenizer(directory: str) -> Tuple[Any, bytes]:
     """Returns the tokenizer of a model directory, which neither truncates nor pads, and its file's content.
 
-    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError where it is no
+    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError if it is no
         tokenizer, ImportError without the package tokenizers.
     """
     try:
@@ -287,7 +287,7 @@ def largest_id(tokenizer: Any) -> int:
 
 
 def check_vocabulary(file: str, key: str, size: Any, largest: int) -> None:
-    """Raises ValueError where a model has no embedding for the tokenizer's largest id.
+    """Raises ValueError if a model has no embedding for the tokenizer's largest id.
 
     Args:
         file, key: config.json, and where it says so.
@@ -300,7 +300,7 @@ def check_vocabulary(file: str, key: str, size: Any, largest: int) -> None:
 
 
 def _check_named_tokens(directory: str, placeholders: Mapping[str, Placeholder]) -> None:
-    """Raises ValueError where a processor or tokenizer uses other tokens for media than the model."""
+    """Raises ValueError if a processor or tokenizer uses other tokens for media than the model."""
     for name in ("processor_config.json", "tokenizer_config.json"):
         file = os.path.join(directory, name)
         settings = read_json(file) if os.path.exists(file) else {}

@@ -1,6 +1,6 @@
 """With which options a pass makes tokens: those given, else those that the data set's tokens were made with.
 
-Options are the user's choice and recorded with the tokens, as on a command line. A pass that makes tokens anew, for a
+Options are the user's choice and recorded with the tokens, as on a command line. A pass that makes tokens again, for a
 changed template or for new shards, must not fall back to the defaults: the model would learn other turns."""
 
 import ast
@@ -49,7 +49,7 @@ class ShardOptions(NamedTuple):
 
     Attributes:
         shard: str, its name.
-        options: as recorded; None where there are no tokens.
+        options: as recorded; None if there are no tokens.
         usable: whether they are of the model.
     """
 
@@ -61,7 +61,7 @@ class ShardOptions(NamedTuple):
 def chosen_options(given: TokenOptions, shards: Sequence[ShardOptions], *, replace: bool = False) -> TokenOptions:
     """Returns the options for all shards of a data set.
 
-    replace: whether usable tokens of other options may be made anew.
+    replace: whether usable tokens of other options may be made again.
     Raises: ValueError that names both where the shards' tokens were made with several options and not all are given,
         and where the given ones are others than those of usable tokens.
     """
@@ -79,7 +79,7 @@ def chosen_options(given: TokenOptions, shards: Sequence[ShardOptions], *, repla
 
 
 def _check_equal(given: TokenOptions, recorded: List[ShardOptions]) -> None:
-    """Raises ValueError where the shards' tokens were made with several values of an option that is not given."""
+    """Raises ValueError if the shards' tokens were made with several values of an option that is not given."""
     first = recorded[0]
     wanted = given.over(read_options(first.options or ""))
     other = next((each for each in recorded if given.over(read_options(each.options or "")) != wanted), None)

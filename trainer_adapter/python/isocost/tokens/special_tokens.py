@@ -14,7 +14,7 @@ _CLOSING = re.compile(r"</(\w[\w-]*)>")
 
 
 def special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
-    """Returns the special tokens by the names that templates have for them. Raises ValueError where the configuration
+    """Returns the special tokens by the names that templates have for them. Raises ValueError if the configuration
     adds tokens that the tokenizer does not have."""
     variables: Dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
@@ -36,7 +36,7 @@ def special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
 
 
 def check_written_tokens(template: ChatTemplate, modalities: Iterable[str], tokenizer: Any) -> None:
-    """Raises ValueError where the template writes a special token that the tokenizer would read as pieces of text: one
+    """Raises ValueError if the template writes a special token that the tokenizer would read as pieces of text: one
     of the form <|name|>, or one of <name> and </name> of which it has the other. Tokens of media and of plain turns are
     looked at; a template has branches for others, too, which its model may not have."""
     media = list(modalities)

@@ -117,10 +117,10 @@ class _Bar:
 def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outcome:
     """Tokenizes the shards whose tokens are not current.
 
-    replace: whether current tokens that were made with other options are made anew.
+    replace: whether current tokens that were made with other options are made again.
     Raises: BlockingIOError where another process tokenizes the same data set, OSError, ValueError and ImportError where
         the data set or the model directory cannot be used, ValueError for other options than the tokens were made with,
-        RuntimeError where a tokenizing process fails.
+        RuntimeError if a tokenizing process fails.
     """
     begin = time.monotonic()
     settings.tokenizer()
@@ -142,7 +142,7 @@ def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outc
 
 def make_missing(settings: Settings, workers: int) -> None:
     """Tokenizes the shards that have no tokens of the model, with the options of the tokens that there are, and logs
-    why shards with other tokens are tokenized anew. Raises the errors of `tokenize`."""
+    why shards with other tokens are tokenized again. Raises the errors of `tokenize`."""
     settings.tokenizer()  # Its files may contradict each other.
     settings, opened = _with_recorded_options(settings, False)
     shards = opened.shards

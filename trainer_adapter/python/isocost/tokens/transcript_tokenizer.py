@@ -40,7 +40,7 @@ class _Prefix(NamedTuple):
     """The ids in front of a transcript, after the start token.
 
     Attributes:
-        language, task: None where there is none.
+        language, task: None if there is none.
         rest: `<|notimestamps|>`, or nothing.
     """
 
@@ -67,7 +67,7 @@ class TranscriptTokenizer:
         fingerprint: 64-bit int, equal for tokenizers that give equal ids.
         about: str, a line for people.
 
-    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError where files
+    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError if files
         contradict each other or an argument is invalid, ImportError without the package tokenizers, and what reading a
         recipe from a directory raises.
     """
@@ -101,7 +101,7 @@ class TranscriptTokenizer:
 
         Args:
             key: the sample's key.
-            json: the sample's JSON part; None where it has none.
+            json: the sample's JSON part; None if it has none.
             texts: the sample's text parts, or else the `text` of its JSON.
             media: modality of each of the sample's media.
             videos: none; the model takes no videos.
@@ -166,7 +166,7 @@ class TranscriptTokenizer:
         return [self._start, *prefix.ids()]
 
     def _takes(self, name: str, value: str) -> bool:
-        """Returns whether the model's transcripts have a token for it. Raises ValueError where the model supports only
+        """Returns whether the model's transcripts have a token for it. Raises ValueError if the model supports only
         English."""
         if self._is_multilingual:
             return True
@@ -196,7 +196,7 @@ class TranscriptTokenizer:
         return int(found)
 
     def _check_config(self, start: int) -> None:
-        """Raises ValueError where config.json belongs to another tokenizer."""
+        """Raises ValueError if config.json belongs to another tokenizer."""
         file = self._file("config.json")
         if start != self._start:
             raise ValueError(f"{file}: decoder_start_token_id is {start}, and {_START} is {self._start} in "
@@ -204,7 +204,7 @@ class TranscriptTokenizer:
         check_vocabulary(file, "vocab_size", read_json(file).get("vocab_size"), largest_id(self._tokenizer))
 
     def _read_prefix(self) -> _Prefix:
-        """Returns the ids that the tokenizer's post-processor puts in front. Raises ValueError where they are not
+        """Returns the ids that the tokenizer's post-processor puts in front. Raises ValueError if they are not
         Whisper's."""
         ids: List[int] = self._tokenizer.encode("", add_special_tokens=True).ids
         inner = ids[1:-1]
@@ -218,7 +218,7 @@ class TranscriptTokenizer:
         return _Prefix(language, task, rest)
 
     def _check_settings(self) -> None:
-        """Raises ValueError where tokenizer_config.json, which transformers 5 uses, contradicts the post-processor,
+        """Raises ValueError if tokenizer_config.json, which transformers 5 uses, contradicts the post-processor,
         which transformers 4 uses."""
         file = self._file("tokenizer_config.json")
         settings = read_json(file)

@@ -16,7 +16,7 @@ _OF_TURNS = frozenset(("role", "content", "tool_calls", *REASONING))
 _OF_PARTS = frozenset(("type", "text", "thinking", "image", "image_url", "input_image", "video", "video_url", "audio",
                        "audio_url", "input_audio", "path", "url", "data", "bytes", "source", "format", "media_type",
                        "mime_type", "mimeType", "index"))
-_THOUGHTS = REASONING[0]  # the name that stands for all of them
+_THOUGHTS = REASONING[0]  # the name that represents all of them
 
 
 class _Watched(Dict[str, Any]):

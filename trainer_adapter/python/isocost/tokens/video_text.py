@@ -12,7 +12,7 @@ class VideoText(NamedTuple):
     """The form of videos in a model's text.
 
     Attributes:
-        mark: what its chat template writes for a video, in which `{}` stands for the video's placeholder.
+        mark: what its chat template writes for a video, in which `{}` represents the video's placeholder.
         write: the text in its place, of the placeholder and the seconds of the sampled frames.
         token: name in tokenizer_config.json of the placeholder, where config.json names none.
     """
@@ -23,7 +23,7 @@ class VideoText(NamedTuple):
 
 
 def find_video_text(config: Mapping[str, Any]) -> Optional[VideoText]:
-    """Returns the form for a model, by its config.json; None where a video has one placeholder and no text of its
+    """Returns the form for a model, by its config.json; None if a video has one placeholder and no text of its
     own."""
     return _TYPES.get(config.get("model_type", ""))
 
@@ -33,7 +33,7 @@ def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
     """Returns the rendering with each video's frames in its place, and the assistant's turns at their new positions.
 
     videos: seconds of the sampled frames of each.
-    Raises: ValueError where the template did not write each video once.
+    Raises: ValueError if the template did not write each video once.
     """
     mark = text.mark.format(placeholder)
     found = rendering.text.count(mark)

@@ -27,7 +27,7 @@ _BATCH = 256  # conversations that are in memory as text at once
 _SHOWN_REASONS = 10  # reasons for each shard
 _LONGEST_REASON = 500  # characters
 _END_S = 5.0  # that a process may take to end
-# A process of multiprocessing would run the caller's script once more, which many training scripts do not expect.
+# A process of multiprocessing would run the caller's script again, which many training scripts do not expect.
 _PROCESS = ("import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
             "from isocost.tokens import workers; workers.work(int(sys.argv[1]))")
 
@@ -176,7 +176,7 @@ class TokenWorkers:
 
     def run(self, shards: Sequence[int]) -> Iterator[Union[int, Counts]]:
         """Tokenizes shards, in this order. Yields the number of samples done since, and the counts of each shard when
-        its tokens are written. Raises RuntimeError where a process fails or is killed."""
+        its tokens are written. Raises RuntimeError if a process fails or is killed."""
         waiting = list(reversed(shards))
         busy = []
         for connection in self._processes:
