@@ -67,9 +67,10 @@ def trainer_class(base: type) -> type:
     isocost.DataLoader with `model=`, and whose `eval_dataset` may be one or a dict of such.
 
     It overrides public methods only, except for the counter of tokens and the files of a checkpoint. Its constructor
-    takes the base's arguments by name, after `model` and `args`. `train` without a checkpoint begins at the loader's first step.
-    A `compute_loss` of the base's own is called for each microbatch, with the label tokens of the global batch as
-    `num_items_in_batch`: it returns the sum of its tokens' losses divided by these, and knows nothing of ranks.
+    takes the base's arguments by name, after `model` and `args`. `train` without a checkpoint begins at the loader's
+    first step. If the base has its own `compute_loss`, it is called for each microbatch, with the label tokens of the
+    global batch as `num_items_in_batch`. It returns the sum of its tokens' losses divided by these, and knows nothing
+    of ranks.
 
     Raises, from the constructor, before the first step: TypeError if train_dataset is another object; ValueError
     if a setting or argument contradicts a loader, for a loader that is endless or has a layout, of another model
