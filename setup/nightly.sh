@@ -3,7 +3,7 @@
 #   lint     clang-tidy over everything, with the static analyzer
 #   unity    programs, trainers and the Python package, compiled as for users: files of a target together
 #   torch2   the tests that meet torch, with a current PyTorch wheel
-#   newest   those of them that meet transformers, accelerate, peft and trl, with the newest versions of these
+#   newest   those of them that meet transformers, accelerate, peft, trl and Lightning, with the newest versions of these
 #   oldest   those that prepare samples for Qwen's models, with transformers 4.57
 #   deepspeed  the one that meets DeepSpeed, in an environment of its own
 #   cells    C++ trainers in trees of their own, by several compilers, libtorches and standards

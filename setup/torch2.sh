@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every test that meets torch, with a current PyTorch wheel instead of Debian's 1.13: the C++ ones built against the
 # wheel, the Python ones run by a virtual environment in build/torch2. Arguments go to ctest. After --newest these are the
-# Python ones that meet transformers, accelerate, peft and trl, with the newest versions of these, which are printed;
+# Python ones that meet transformers, accelerate, peft, trl and Lightning, with the newest versions of these, which are printed;
 # after --oldest those that prepare samples for Qwen's models, with transformers 4.57; after --deepspeed the one that
 # meets DeepSpeed.
 set -euo pipefail
@@ -14,7 +14,7 @@ targets=(torch_tests isocost_python isocost isocost-lab)
 kind=
 case "${1:-}" in
   --newest)
-    set -- -R '^python_(audio_model|batching|dummy_media|finetune|frameworks|hub_names|huggingface|model|model_images|model_layout|model_profile|model_video|packed_rows|tokenize|trainer|trainer_fsdp|trainer_loss|trainer_mixtures|trainer_processor|trainer_trl|whisper_model)_test$' "${@:2}"
+    set -- -R '^python_(audio_model|batching|dummy_media|finetune|frameworks|hub_names|huggingface|lightning|model|model_images|model_layout|model_profile|model_video|packed_rows|tokenize|trainer|trainer_fsdp|trainer_loss|trainer_mixtures|trainer_processor|trainer_trl|whisper_model)_test$' "${@:2}"
     kind=newest
     ;;
   --oldest)
@@ -44,5 +44,5 @@ cmake --build "$tree" --parallel "$jobs" --target "${targets[@]}"
 ctest --test-dir "$tree" -L torch --no-tests=error --output-on-failure --parallel "$jobs" \
   --output-junit "$PWD/$tree/junit.xml" "$@" || status=$?
 python3 setup/test_summary.py "$tree/junit.xml"
-"$venv/bin/pip" list 2>/dev/null | grep -E '^(accelerate|deepspeed|peft|tokenizers|torch|torchvision|transformers|trl) '
+"$venv/bin/pip" list 2>/dev/null | grep -E '^(accelerate|deepspeed|lightning|peft|tokenizers|torch|torchvision|transformers|trl) '
 exit "${status:-0}"

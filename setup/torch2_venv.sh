@@ -7,12 +7,12 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
-trainers=('transformers==5.24.*' 'accelerate==1.15.*' 'peft==0.21.*' 'trl==1.16.*')
+trainers=('transformers==5.24.*' 'accelerate==1.15.*' 'peft==0.21.*' 'trl==1.16.*' 'lightning==2.6.*')
 deepspeed=
 case "${1:-}" in
   --newest)
     shift
-    trainers=(transformers accelerate peft trl)
+    trainers=(transformers accelerate peft trl lightning)
     ;;
   --oldest)
     shift
@@ -27,7 +27,7 @@ python=${1:-/usr/bin/python3}
 venv=${2:-build/torch2/venv}
 # These versions need CPython 3.11: before it, the newest that there are for it.
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' && [[ ${trainers[0]} = *==5.* ]]; then
-  trainers=(transformers accelerate peft trl)
+  trainers=(transformers accelerate peft trl lightning)
 fi
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
 # Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.

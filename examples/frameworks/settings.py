@@ -7,7 +7,8 @@ import os
 import torch
 
 
-def parse_arguments(description):
+def argument_parser(description):
+    """The arguments that all of them have."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="directory of shards, with tokens of `isocost tokenize`")
     parser.add_argument("--model", required=True, help="directory of the model, or its name on the hub")
@@ -18,7 +19,11 @@ def parse_arguments(description):
     parser.add_argument("--lr", type=float, default=1e-5)
     parser.add_argument("--clip", type=float, default=1.0, help="norm to which a step's gradient is clipped")
     parser.add_argument("--save-every", type=int, default=100, help="steps between checkpoints; an epoch ends with one")
-    arguments = parser.parse_args()
+    return parser
+
+
+def parse_arguments(description):
+    arguments = argument_parser(description).parse_args()
     os.makedirs(arguments.checkpoints, exist_ok=True)
     return arguments
 

@@ -36,8 +36,9 @@ def steps_of(text):
     return {(line["epoch"], line["step"]): (line["loss"], line["norm"]) for line in lines}
 
 
-@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
-class Loops(unittest.TestCase):
+class Runs(unittest.TestCase):
+    """Runs of an example, compared with those of ddp.py on one rank."""
+
     @classmethod
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-frameworks-"))
@@ -62,9 +63,9 @@ class Loops(unittest.TestCase):
             for value, expected in zip(values, self.undisturbed[place]):
                 self.assertAlmostEqual(value / expected, 1, delta=RELATIVE, msg=str(place))
 
-    def kill(self, script, checkpoint):
+    def kill(self, script, checkpoint, *more):
         """Runs two ranks until one has printed the step at which they are killed."""
-        store, ranks = start_ranks(self.arguments(script, checkpoint), 2, stdout=subprocess.PIPE,
+        store, ranks = start_ranks([*self.arguments(script, checkpoint), *more], 2, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL)
         try:
             seen = {}
@@ -78,6 +79,9 @@ class Loops(unittest.TestCase):
                 rank.communicate()
         del store
 
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Loops(Runs):
     def check_loop(self, script):
         self.assertEqual(len(self.undisturbed), STEPS_OF_EPOCH * EPOCHS)
         self.assert_undisturbed(steps_of(torchrun(self.arguments(script, f"{script}-whole"), 2).stdout))

@@ -7,7 +7,7 @@ import logging
 from typing import Any, Callable, Mapping
 
 _LOG = logging.getLogger("isocost")
-TESTED = {"accelerate": "1.15", "deepspeed": "0.19", "transformers": "5.24", "trl": "1.16"}
+TESTED = {"accelerate": "1.15", "deepspeed": "0.19", "lightning": "2.6", "transformers": "5.24", "trl": "1.16"}
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,0 +1,272 @@
+"""Lightning on a loader: by isocost.integrations.lightning, and by a LightningModule of one's own."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import unittest
+
+import isocost
+from frameworks_test import Runs, steps_of
+from ranks_test import environment
+from support import SAMPLES, TIMEOUT, ShardTest, main, torchrun
+
+NEEDED = ("lightning", "transformers", "tokenizers", "jinja2", "PIL", "torchvision")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+WHY = f"{', '.join(MISSING)} not installed: ./run test --torch2 has all"
+GOES_ON_AT = ((0, 2), (1, 1), (2, 0))  # A checkpoint is written after every second step.
+
+# Trains one weight, with losses that are the samples' numbers, and writes which samples each step had. It goes on from
+# the last checkpoint.
+TABLE = """
+import json, os, sys, warnings
+warnings.filterwarnings("ignore")
+import lightning, torch, isocost
+from lightning.pytorch.callbacks import ModelCheckpoint
+from isocost.integrations.lightning import Module
+
+shards, folder, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+loader_options = {"global_batch_size": 8, "microbatches": 1, **options.get("loader", {})}
+
+class Table(Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.ones_(self.table.weight)
+
+    def make_loader(self):
+        return isocost.DataLoader(shards, epochs=2, node=isocost.NodeOptions(correct=False), **loader_options)
+
+    def make_validation_loader(self):
+        return isocost.DataLoader(shards, global_batch_size=16, shuffle=False) if options.get("evaluates") else None
+
+    def loss(self, microbatch):
+        ids = sum(sample for sample, weight in zip(microbatch.sample_ids, microbatch.sample_weights) if weight)
+        return self.table(torch.full((1, 1), ids / microbatch.global_label_tokens)).sum()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=options.get("lr", 0.01))
+
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        ids = [sample for each in batch.microbatches
+               for sample, weight in zip(each.sample_ids, each.sample_weights) if weight]
+        at = batch.microbatches[0]
+        with open(os.path.join(folder, f"seen-{self.trainer.global_rank}.jsonl"), "a") as seen:
+            print(json.dumps([at.epoch, at.step, ids]), file=seen)
+
+    def on_validation_epoch_end(self):
+        super().on_validation_epoch_end()
+        if not self.trainer.sanity_checking and self.trainer.is_global_zero:
+            print("val_loss", self.trainer.callback_metrics["val_loss"].item(), flush=True)
+
+checkpoints = ModelCheckpoint(folder, save_last=True, every_n_train_steps=1)
+trainer = lightning.Trainer(accelerator="cpu", max_epochs=2, logger=False, enable_progress_bar=False,
+                            enable_model_summary=False, callbacks=[checkpoints], **options.get("trainer", {}))
+trainer.fit(Table(), ckpt_path="last")
+"""
+
+# A LightningModule and a loop of one's own. The loader has no length, so Lightning fetches one microbatch ahead.
+OWN = """
+import json, os, sys, warnings
+warnings.filterwarnings("ignore")
+import lightning, torch, isocost
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+shards, folder, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+class Own(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+        self.table = torch.nn.Linear(1, 1)
+
+    def train_dataloader(self):
+        self.loader = isocost.DataLoader(shards, global_batch_size=8, max_tokens=100000)
+        return self.loader
+
+    def transfer_batch_to_device(self, batch, device, dataloader_idx):
+        return batch
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+    def training_step(self, microbatch, batch_idx):
+        with self.loader.timed(microbatch):
+            self.manual_backward(self.table(torch.ones(1, 1)).sum())
+        self.optimizers().step()
+        with open(os.path.join(folder, "seen-0.jsonl"), "a") as seen:
+            print(json.dumps([microbatch.epoch, microbatch.step, microbatch.sample_ids]), file=seen)
+
+trainer = lightning.Trainer(accelerator="cpu", max_epochs=2, max_steps=steps, logger=False, enable_progress_bar=False,
+                            enable_model_summary=False,
+                            callbacks=[ModelCheckpoint(folder, save_last=True, every_n_train_steps=1)])
+trainer.fit(Own(), ckpt_path="last")
+"""
+
+# A loader that was made before the fit, when Lightning has not started the ranks.
+EARLY = """
+import sys, warnings
+warnings.filterwarnings("ignore")
+import lightning, torch, isocost
+
+class Early(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Linear(1, 1)
+
+    def transfer_batch_to_device(self, batch, device, dataloader_idx):
+        return batch
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+    def training_step(self, microbatch, batch_idx):
+        print("trained", flush=True)
+        return self.table(torch.ones(1, 1)).sum()
+
+loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, **eval(sys.argv[2]))
+lightning.Trainer(accelerator="cpu", strategy="ddp", devices=2, max_epochs=1, logger=False, enable_progress_bar=False,
+                  enable_model_summary=False, enable_checkpointing=False).fit(Early(), loader)
+"""
+
+
+@unittest.skipIf(MISSING, WHY)
+class Example(Runs):
+    def check(self, name, *more):
+        whole = torchrun([*self.arguments("lightning_module", f"{name}-whole"), "--devices", "2", *more], 2)
+        self.assert_undisturbed(steps_of(whole.stdout))
+        for ranks in (1, 3):
+            folder = f"{name}-{ranks}"
+            self.kill("lightning_module", folder, "--devices", "2", *more)
+            run = torchrun([*self.arguments("lightning_module", folder), "--devices", ranks, *more], ranks)
+            found = steps_of(run.stdout)
+            self.assertIn(min(found), GOES_ON_AT)
+            self.assert_undisturbed(found, min(found))
+
+    def test_distributed_data_parallel(self):
+        self.check("ddp")
+
+    def test_fully_shard(self):
+        self.check("sharded", "--sharded")
+
+    def test_its_own_launcher(self):
+        arguments = [*self.arguments("lightning_module", "own"), "--devices", "2"]
+        run = subprocess.run([sys.executable, "-B", *map(str, arguments)], env=environment(), capture_output=True,
+                             text=True, timeout=4 * TIMEOUT)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assert_undisturbed(steps_of(run.stdout))
+
+
+@unittest.skipIf(MISSING, WHY)
+class Lightning(ShardTest):
+    def script(self, program):
+        file = self.directory / "lightning_program.py"
+        file.write_text(program)
+        return file
+
+    def run_table(self, folder, expect=0, ranks=1, **options):
+        options.setdefault("trainer", {})
+        if ranks > 1:
+            options["trainer"].update(strategy="ddp", devices=ranks)
+        run = subprocess.run([sys.executable, "-B", self.script(TABLE), self.shards, folder, json.dumps(options)],
+                             env=environment(), capture_output=True, text=True, timeout=4 * TIMEOUT)
+        self.assertEqual(run.returncode, expect, run.stderr)
+        return run
+
+    def seen(self, folder):
+        """The samples of each step, by epoch and step, over all ranks; a step that was trained twice fails."""
+        steps = {}
+        for file in sorted(folder.glob("seen-*.jsonl")):
+            of_rank = [json.loads(line) for line in file.read_text().splitlines()]
+            self.assertEqual(len({(epoch, step) for epoch, step, _ in of_rank}), len(of_rank), "a step was repeated")
+            for epoch, step, ids in of_rank:
+                steps.setdefault((epoch, step), []).extend(ids)
+        return {at: sorted(ids) for at, ids in steps.items()}
+
+    def folder(self, name):
+        folder = self.directory / name
+        folder.mkdir()
+        return folder
+
+    def assert_each_sample_once_an_epoch(self, seen, epochs=2):
+        for epoch in range(epochs):
+            ids = [sample for at, of_step in seen.items() if at[0] == epoch for sample in of_step]
+            self.assertEqual(sorted(ids), list(range(SAMPLES)), epoch)
+
+    def test_a_resumed_run_goes_on_with_the_next_step(self):
+        whole = self.folder("whole")
+        self.run_table(whole)
+        expected = self.seen(whole)
+        self.assert_each_sample_once_an_epoch(expected)
+        steps = len(expected) // 2
+        for microbatches in (1, 2):
+            for stop in (1, steps - 1, steps, steps + 1):  # within an epoch, before its last step, at its end, behind
+                with self.subTest(microbatches=microbatches, stop=stop):
+                    folder = self.folder(f"resumed-{microbatches}-{stop}")
+                    loader = {"microbatches": microbatches}
+                    self.run_table(folder, loader=loader, trainer={"max_steps": stop})
+                    self.assertEqual(len(self.seen(folder)), stop)
+                    self.run_table(folder, loader=loader)
+                    self.assertEqual(self.seen(folder), expected)
+
+    def test_ranks_of_its_launcher_train_on_samples_of_their_own(self):
+        folder = self.folder("launched")
+        self.run_table(folder, ranks=2)
+        self.assert_each_sample_once_an_epoch(self.seen(folder))
+
+    def test_a_loop_of_ones_own_that_is_fetched_ahead(self):
+        folder = self.folder("own")
+        for stop in (2, 5, 1000):
+            run = subprocess.run([sys.executable, "-B", self.script(OWN), self.shards, folder, str(stop)],
+                                 env=environment(), capture_output=True, text=True, timeout=2 * TIMEOUT)
+            self.assertEqual(run.returncode, 0, run.stderr)
+        self.assert_each_sample_once_an_epoch(self.seen(folder))
+
+    def test_a_loader_that_was_made_before_the_fit_ends_the_run(self):
+        run = subprocess.run([sys.executable, "-B", self.script(EARLY), self.shards, "{}"], env=environment(),
+                             capture_output=True, text=True, timeout=2 * TIMEOUT)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertNotIn("trained", run.stdout)
+        self.assertIn("WORLD_SIZE = 2 and no RANK", run.stderr)  # in the rank that it starts
+        self.assertIn("in Lightning in train_dataloader", run.stderr)
+
+    def test_the_parent_is_told_at_its_first_microbatch(self):
+        # The rank that Lightning starts is given numbers here, and the parent finds none before the fit.
+        numbers = "({'rank': 0, 'world_size': 1} if 'LOCAL_RANK' in __import__('os').environ else {})"
+        run = subprocess.run([sys.executable, "-B", self.script(EARLY), self.shards, numbers], env=environment(),
+                             capture_output=True, text=True, timeout=2 * TIMEOUT)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("the loader was made as rank 0 of 1 (no launcher had said otherwise), and this process is rank 0 "
+                      "of 2", run.stderr)
+
+    def test_evaluation_is_the_mean_over_all_label_tokens(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16) as loader:
+            microbatches = list(loader)
+        tokens = sum(each.label_tokens for each in microbatches)
+        expected = sum(range(SAMPLES)) / tokens
+        for ranks in (1, 2):
+            run = self.run_table(self.folder(f"evaluated-{ranks}"), ranks=ranks, evaluates=True, lr=0.0,
+                                 trainer={"num_sanity_val_steps": 2})
+            found = [float(line.split()[1]) for line in run.stdout.splitlines() if "val_loss" in line]
+            self.assertEqual(len(found), 2, "one an epoch")
+            for value in found:
+                self.assertAlmostEqual(value / expected, 1, delta=1e-6)
+
+    def test_an_epoch_that_is_left_early_is_followed_by_the_next(self):
+        folder = self.folder("limited")
+        run = self.run_table(folder, trainer={"limit_train_batches": 2})
+        self.assertEqual(sorted(self.seen(folder)), [(0, 0), (0, 1), (1, 0), (1, 1)])
+        self.assertIn("epoch 0 was left at step 2: the rest of it is not trained on", run.stderr)
+
+    def test_settings_under_which_gradients_would_be_wrong_are_refused(self):
+        for trainer, said in (({"overfit_batches": 2}, "overfit_batches = 2: the loader decides"),
+                              ({"reload_dataloaders_every_n_epochs": 1}, "reload_dataloaders_every_n_epochs = 1"),
+                              ({"precision": "16-true"}, "precision = 16-true: .*use bf16")):
+            with self.subTest(trainer=trainer):
+                name = "refused-" + "-".join(trainer)
+                run = self.run_table(self.folder(name), expect=1, trainer=trainer)
+                self.assertRegex(run.stderr, said)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Lightning's Trainer on an isocost.DataLoader.
+
+    >>> from isocost.integrations.lightning import Module
+    >>> class Captions(Module):
+    ...     def __init__(self):
+    ...         super().__init__(clip_norm=1.0)
+    ...         self.model = AutoModelForImageTextToText.from_pretrained(DIR)
+    ...     def make_loader(self):
+    ...         return isocost.DataLoader("data/train", model=DIR, global_batch_size=64, max_tokens=16384)
+    ...     def loss(self, microbatch):
+    ...         return self.model(**microbatch).loss
+    ...     def configure_optimizers(self):
+    ...         return torch.optim.AdamW(self.parameters(), lr=1e-5)
+    >>> lightning.Trainer(strategy="ddp", devices=8, max_epochs=1).fit(Captions(), ckpt_path="last")
+
+A batch of the Trainer is an optimizer step: the microbatches that the plan has for this rank. Losses and gradients are
+those of the global batch's mean, whatever the plan and the number of ranks. Lightning keeps the loader's state in its
+checkpoints, and a resumed run goes on with the next step. Tested with Lightning 2.6.
+"""
+
+import copy
+import logging
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import lightning
+import torch
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, SingleDeviceStrategy
+from torch.nn.parallel import DistributedDataParallel
+
+from isocost.integrations.versions import note_version
+from isocost.loader import DataLoader
+from isocost.loop.iteration import Iteration
+from isocost.microbatches.microbatch import Microbatch
+from isocost.optimizer_steps import Steps
+
+_LOG = logging.getLogger("isocost")
+
+
+class Step:
+    """One step's microbatches. It is no list or mapping, which Lightning would take apart and put together again.
+
+    Attributes:
+        loader: the isocost.DataLoader that they are of.
+        microbatches: list of isocost.Microbatch.
+    """
+
+    def __init__(self, loader: DataLoader, microbatches: List[Microbatch]):
+        self.loader = loader
+        self.microbatches = microbatches
+
+
+class _StepIterator:
+    def __init__(self, loader: DataLoader, iteration: Iteration):
+        self._loader = loader
+        self._iteration = iteration
+
+    def __iter__(self) -> "_StepIterator":
+        return self
+
+    def __next__(self) -> Step:
+        return Step(self._loader, next(self._iteration))
+
+
+class _TrainSteps(Steps):
+    """The steps of a loader, as Lightning iterates over them: an epoch that it leaves is not trained to its end."""
+
+    def __init__(self, loader: DataLoader):
+        super().__init__(loader)
+        self._iteration: Optional[Iteration] = None  # The one that was begun last.
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._iteration is not None and self._iteration.is_under_way:
+            state = self.loader.state_dict()
+            _LOG.warning("epoch %d was left at step %d: the rest of it is not trained on", state["epoch"],
+                         state["step"])
+            self.loader.set_epoch(state["epoch"] + 1)
+        self._iteration = self.loader.begin_steps()
+        return _StepIterator(self.loader, self._iteration)
+
+
+class _HeldOutSteps(Steps):
+    """The steps of a loader to evaluate on. One that was left, as Lightning's check before training does, begins anew.
+    It has no state: Lightning would keep it."""
+
+    def __init__(self, loader: DataLoader):
+        super().__init__(loader)
+        self._iteration: Optional[Iteration] = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._iteration is not None and self._iteration.is_under_way:
+            self.loader.begin_again()
+        self._iteration = self.loader.begin_steps()
+        return _StepIterator(self.loader, self._iteration)
+
+
+class Module(lightning.LightningModule):  # type: ignore[misc]
+    """A LightningModule that is trained on an isocost.DataLoader, by manual optimization. A subclass has `make_loader`,
+    `loss` and `configure_optimizers`, with one optimizer.
+
+    It logs "train_loss" in each step, the global batch's mean, and "grad_norm" with `clip_norm`; with
+    `make_validation_loader` "val_loss", the mean over the label tokens of all its samples. Schedulers step after each
+    step, or each epoch where their configuration says `"interval": "epoch"`.
+
+    Args:
+        clip_norm: greatest norm of a step's gradient; None: it is not clipped. Lightning's own `gradient_clip_val`
+            knows automatic optimization alone.
+
+    Raises, before the first step: TypeError where `make_loader` returns something else; ValueError for settings of the
+    Trainer under which gradients or samples would be wrong, and for a loader of another number of ranks.
+    """
+
+    def __init__(self, clip_norm: Optional[float] = None) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.clip_norm = clip_norm
+        self._loaders: List[DataLoader] = []
+        self._held_out_sums = torch.zeros(2, dtype=torch.float64)  # losses, label tokens
+
+    # What a subclass has.
+
+    def make_loader(self) -> DataLoader:
+        """Returns the loader to train on. It is called once in a fit, when the process group is initialised, so that
+        ranks know of each other."""
+        raise NotImplementedError("make_loader: return an isocost.DataLoader")
+
+    def make_validation_loader(self) -> Optional[DataLoader]:
+        """Returns the loader to evaluate on, or None."""
+        return None
+
+    def loss(self, microbatch: Microbatch) -> torch.Tensor:
+        """Returns the microbatch's share of the global batch's mean loss, as a model's own loss is and
+        isocost.token_loss. The microbatch is on the module's device."""
+        raise NotImplementedError("loss: return self.model(**microbatch).loss, or isocost.token_loss")
+
+    # What Lightning calls.
+
+    def setup(self, stage: str) -> None:  # noqa: ARG002
+        if type(self).make_validation_loader is Module.make_validation_loader and type(
+                self).val_dataloader is Module.val_dataloader and self.trainer.datamodule is None:
+            self.trainer.limit_val_batches = 0  # Lightning would warn of an empty list.
+
+    def train_dataloader(self) -> Steps:
+        note_version("lightning")
+        _check_trainer(self.trainer)
+        return _TrainSteps(self._keep(self.make_loader(), "make_loader"))
+
+    def val_dataloader(self) -> Any:
+        loader = self.make_validation_loader()
+        return [] if loader is None else _HeldOutSteps(self._keep(loader, "make_validation_loader"))
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        if isinstance(batch, Step):
+            return batch  # Each microbatch goes there when its turn comes.
+        return super().transfer_batch_to_device(batch, device, dataloader_idx)
+
+    def training_step(self, step: Step, batch_idx: int) -> None:  # noqa: ARG002 (Lightning asks for the name)
+        ranks = self.trainer.world_size
+        losses = []
+        for microbatch in step.microbatches:
+            self._sum_over_ranks_after(microbatch)
+            with step.loader.timed(microbatch):
+                loss = self.loss(copy.copy(microbatch).to(self.device))
+                self.manual_backward(loss * ranks)  # Wrappers average over the ranks, and the loss is a sum.
+            losses.append(loss.detach())
+        self._step()
+        total = self.trainer.strategy.reduce(torch.stack(losses).sum(), reduce_op="sum")
+        self.log("train_loss", total, batch_size=step.loader.global_batch_size)
+
+    def on_train_epoch_end(self) -> None:
+        self._step_schedulers("epoch")
+
+    def validation_step(self, step: Step, batch_idx: int) -> None:  # noqa: ARG002
+        for microbatch in step.microbatches:
+            share = self.loss(copy.copy(microbatch).to(self.device))
+            sums = [share * microbatch.global_label_tokens, microbatch.label_tokens]
+            self._held_out_sums = self._held_out_sums.to(self.device) + torch.stack(
+                [torch.as_tensor(each, dtype=torch.float64, device=self.device) for each in sums])
+            step.loader.note_trained(microbatch)
+
+    def on_validation_epoch_start(self) -> None:
+        self._held_out_sums = torch.zeros(2, dtype=torch.float64)
+
+    def on_validation_epoch_end(self) -> None:
+        losses, tokens = self.trainer.strategy.reduce(self._held_out_sums.to(self.device), reduce_op="sum").tolist()
+        if tokens > 0:
+            self.log("val_loss", losses / tokens, rank_zero_only=True, batch_size=1)
+
+    def teardown(self, stage: str) -> None:  # noqa: ARG002
+        for loader in self._loaders:
+            loader.close()
+        self._loaders = []
+
+    # Inside.
+
+    def _keep(self, loader: Any, where: str) -> DataLoader:
+        if not isinstance(loader, DataLoader):
+            raise TypeError(f"{where} returned a {type(loader).__name__}: return an isocost.DataLoader")
+        self._loaders.append(loader)
+        _check_loader(loader, self.trainer, where)
+        return loader
+
+    def _sum_over_ranks_after(self, microbatch: Microbatch) -> None:
+        """Leaves the sum of gradients over the ranks to the step's last microbatch."""
+        wrapper = self.trainer.strategy.model
+        if isinstance(wrapper, DistributedDataParallel):
+            wrapper.require_backward_grad_sync = microbatch.last_of_step
+        for module in self.modules():
+            if hasattr(module, "set_requires_gradient_sync"):  # by fully_shard
+                module.set_requires_gradient_sync(microbatch.last_of_step)
+
+    def _step(self) -> None:
+        optimizer = self.optimizers()
+        if self.clip_norm is not None:
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters(), self.clip_norm)
+            self.log("grad_norm", getattr(norm, "full_tensor", lambda: norm)(), batch_size=1)
+        optimizer.step()
+        optimizer.zero_grad()
+        self._step_schedulers("step")
+
+    def _step_schedulers(self, interval: str) -> None:
+        for config in self.trainer.lr_scheduler_configs:
+            if config.interval == interval:
+                config.scheduler.step()
+
+
+def _check_trainer(trainer: Any) -> None:
+    """Raises ValueError for settings under which gradients or samples would be wrong."""
+    strategy = trainer.strategy
+    kinds = (SingleDeviceStrategy, DDPStrategy, ModelParallelStrategy)
+    if not isinstance(strategy, kinds):
+        raise ValueError(f"strategy = {type(strategy).__name__}: it is not supported: use \"ddp\", or "
+                         "ModelParallelStrategy with fully_shard in configure_model")
+    sizes = _mesh_sizes(strategy)
+    if sizes.get("tensor_parallel", 1) > 1:
+        raise ValueError(f"tensor_parallel_size = {sizes['tensor_parallel']}: ranks that share a sample need the same "
+                         f"microbatches, which is not supported: use ModelParallelStrategy(data_parallel_size="
+                         f"{trainer.world_size}, tensor_parallel_size=1)")
+    refused: Dict[str, Tuple[bool, str]] = {
+        f"precision = {trainer.precision}": ("16" in trainer.precision and "bf16" not in trainer.precision,
+                                             "gradients of several microbatches would overflow unseen: use bf16"),
+        f"accumulate_grad_batches = {trainer.accumulate_grad_batches}": (
+            trainer.accumulate_grad_batches != 1, "a batch is a whole step already: leave it out"),
+        f"overfit_batches = {trainer.overfit_batches}": (
+            trainer.overfit_batches > 0, "the loader decides the samples: leave it out"),
+        f"reload_dataloaders_every_n_epochs = {trainer.reload_dataloaders_every_n_epochs}": (
+            trainer.reload_dataloaders_every_n_epochs > 0, "each loader would begin with its first epoch: leave it "
+                                                           "out")}
+    for setting, (is_wrong, reason) in refused.items():
+        if is_wrong:
+            raise ValueError(f"{setting}: {reason}")
+    for config in trainer.lr_scheduler_configs:
+        if config.reduce_on_plateau:
+            raise ValueError("configure_optimizers: ReduceLROnPlateau is not stepped here: step it in "
+                             "on_validation_epoch_end, or use another scheduler")
+
+
+def _mesh_sizes(strategy: Any) -> Dict[str, int]:
+    mesh = strategy.device_mesh if isinstance(strategy, ModelParallelStrategy) else None
+    return {} if mesh is None else dict(zip(mesh.mesh_dim_names, mesh.shape))
+
+
+def _check_loader(loader: DataLoader, trainer: Any, where: str) -> None:
+    if loader.layout is not None or loader.endless:
+        has = "a layout" if loader.layout is not None else "endless=True"
+        raise ValueError(f"{where}: the loader has {has}, which is not supported: leave it out")
+    if loader.world_size != trainer.world_size:
+        raise ValueError(f"{where}: the loader is of {loader.world_size} ranks, and the Trainer of "
+                         f"{trainer.world_size}: make the loader in {where}, without rank= and world_size=")
