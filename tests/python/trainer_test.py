@@ -146,6 +146,55 @@ class Training(Runs):
                 trainer(train, {wrong: 3}, eval_dataset=held_out)
             self.assertIn(f"{wrong} = 3 has no effect", logs.output[-1])
 
+    def test_a_processing_class_is_the_one_of_the_loaders_directory(self):
+        from tokenizers import normalizers
+
+        from isocost.integrations.transformers import Trainer
+
+        directory = self.model("qwen2_5_vl")
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+        settings = transformers.TrainingArguments(self.directory / "processors", report_to=[], use_cpu=True)
+
+        def processor(**options):
+            return transformers.AutoProcessor.from_pretrained(directory, **options)
+
+        def changed(of, **attributes):
+            for name, value in attributes.items():
+                setattr(of, name, value)
+            return of
+
+        def with_more_tokens():
+            found = processor().tokenizer
+            found.add_tokens(["<more>"])
+            return found
+
+        def that_lowers():
+            found = processor().tokenizer
+            found.backend_tokenizer.normalizer = normalizers.Lowercase()
+            return found
+
+        other = processor()
+        other.image_processor.size = {"shortest_edge": 3136, "longest_edge": 50176}
+        own_template, frames = processor(), processor()
+        own_template.chat_template = own_template.chat_template.replace("helpful", "witty")
+        frames.video_processor.max_frames = 16
+        with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8,
+                                microbatches=2) as loader:
+            for same in (processor(), processor().tokenizer, processor().image_processor,
+                         changed(processor().tokenizer, pad_token="<|im_end|>", padding_side="left")):
+                Trainer(model, settings, train_dataset=loader, eval_dataset=loader, processing_class=same)
+            for given, of in (
+                    (other, r"image_processor.size of this Qwen2_5_VLProcessor is .*50176.*, where it is .*12845056"),
+                    (frames, "video_processor.max_frames of this Qwen2_5_VLProcessor is 16, .*, where it is 768"),
+                    (processor(patch_size=16), "image_processor.patch_size of .* is 16, .*, where it is 14"),
+                    (own_template, "chat_template from character [0-9]+ of .* is .witty (?s:.*) where it is .helpful "),
+                    (with_more_tokens(), "the vocabulary of .* is one of ([0-9]+) tokens, .* is one of [0-9]+ tokens"),
+                    (that_lowers(), "normalizer of .* is {'type': 'Lowercase'}, .*, where it is {'type': 'NFC'}")):
+                for data in ({"train_dataset": loader}, {"eval_dataset": {"held out": loader}}):
+                    with self.subTest(of=of), self.assertRaisesRegex(
+                            ValueError, f"^processing_class: {of}.*{directory}.*save_pretrained"):
+                        Trainer(model, settings, processing_class=given, **data)
+
     def test_settings_are_those_of_the_frameworks(self):
         from isocost.integrations import trainer_checks
 

@@ -22,13 +22,14 @@ import math
 import os
 import pathlib
 import time
-from typing import Any, ContextManager, Dict, Iterator, List, Optional, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 import transformers
 from transformers.trainer_utils import speed_metrics
 
 from isocost.evaluation import evaluate
+from isocost.integrations.processing_class import check_processing_class
 from isocost.integrations.trainer_checkpoints import (
     STATE_FILE,
     last_checkpoint,
@@ -94,6 +95,7 @@ class _StepTraining:
                             "transformers.Trainer itself")
         evaluated = _loaders(options.get("eval_dataset"))
         self._given = options.copy()
+        self._compared: Set[str] = set()  # Directories whose files are those of the processing class.
         if loader is not None or evaluated:
             check_arguments(options)
             check_base(type(self), _StepTraining)
@@ -114,7 +116,7 @@ class _StepTraining:
         self._microbatch: Optional[Microbatch] = None  # The one whose loss is being computed.
         self._microbatches = 1  # of the step that is trained
         if loader is not None:
-            check_loader(loader, self.model, self.accelerator.num_processes)
+            self._check_directory(loader)
         for each in evaluated:
             self._check_to_evaluate(each)
         if loader is not None or evaluated:
@@ -129,6 +131,15 @@ class _StepTraining:
         self._check_engine()
         # The first, so that others see the epoch that it corrects.
         self.callback_handler.callbacks.insert(0, _Epoch(loader))
+
+    def _check_directory(self, loader: DataLoader) -> None:
+        """Raises ValueError for a loader of another model than this one, or of other processors than those saved."""
+        check_loader(loader, self.model, self.accelerator.num_processes)
+        saved = getattr(self, "processing_class", None)
+        assert loader.model is not None
+        if saved is not None and loader.model not in self._compared:
+            check_processing_class(saved, loader.model)
+            self._compared.add(loader.model)
 
     def _note_versions(self) -> None:
         """Warns of versions that are not tested. Raises ImportError where trl's trainer counts tokens otherwise."""
@@ -418,7 +429,7 @@ class _StepTraining:
         return metrics
 
     def _check_to_evaluate(self, loader: DataLoader) -> None:
-        check_loader(loader, self.model, self.accelerator.num_processes)
+        self._check_directory(loader)
         check_endless_epochs(loader)
         # Once more for a loader that comes with a call, of a Trainer that was made without one.
         check_arguments(self._given)
