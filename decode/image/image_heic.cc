@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -40,7 +41,11 @@ Status checked(const heif_error& error) {
   if (error.code == heif_error_Unsupported_feature) {
     return Error(ErrorCode::kUnsupported, "its HEIC picture is of a kind that is not read");
   }
-  return corrupt("its HEIC picture is cut off or damaged");
+  if (error.code == heif_error_Decoder_plugin_error) {
+    return corrupt("its HEIC picture is cut off or damaged");
+  }
+  // The file contradicts itself, which libheif says best.
+  return corrupt("its HEIC picture is not valid (libheif: " + std::string(error.message) + ")");
 }
 
 // Copies rows of the picture, which libheif may store further apart.
@@ -96,7 +101,7 @@ Result<Pixels> decode_heic(ByteView file, std::int32_t width, std::int32_t heigh
   const Heif<heif_image_handle> handle(primary);
   const std::int64_t most =
       coded + kBlock * (std::int64_t{layout.width} + layout.height) + kBlock * kBlock;
-  const HevcDecoding decoding(most, full_range_of(primary));
+  const HevcDecoding decoding(most, full_range_of(primary), layout.is_grid);
   const bool has_alpha = heif_image_handle_has_alpha_channel(primary) != 0;
   const Heif<heif_decoding_options> options(heif_decoding_options_alloc());
   if (!options) throw std::bad_alloc();

@@ -197,13 +197,18 @@ class Items {
     for (;;) {
       ISOCOST_ASSIGN(const bool is_there, boxes.next(box));
       if (!is_there) return {};
-      if (box.type == "pitm") meta_.primary = box;
-      if (box.type == "iinf") meta_.items = box;
-      if (box.type == "iloc") meta_.places = box;
-      if (box.type == "iref") meta_.references = box;
-      if (box.type == "idat") meta_.data = box;
-      if (box.type == "iprp") ISOCOST_TRY(read_property_boxes(box));
+      take_first(box, "pitm", meta_.primary);
+      take_first(box, "iinf", meta_.items);
+      take_first(box, "iloc", meta_.places);
+      take_first(box, "iref", meta_.references);
+      take_first(box, "idat", meta_.data);
+      if (box.type == "iprp" && !meta_.properties) ISOCOST_TRY(read_property_boxes(box));
     }
+  }
+
+  // Keeps the first of several boxes of a kind, as libheif does.
+  static void take_first(const HeifBox& box, std::string_view kind, std::optional<HeifBox>& kept) {
+    if (box.type == kind && !kept) kept = box;
   }
 
   Status read_property_boxes(const HeifBox& parent) {
@@ -212,7 +217,7 @@ class Items {
     for (;;) {
       ISOCOST_ASSIGN(const bool is_there, boxes.next(box));
       if (!is_there) return {};
-      if (box.type == "ipco") meta_.properties = box;
+      take_first(box, "ipco", meta_.properties);
       if (box.type == "ipma") {
         if (meta_.associations) return unread_picture("described by several lists of properties");
         meta_.associations = box;
@@ -477,6 +482,7 @@ Status read_cells(HeaderWindow& window, const Items& items, std::uint64_t item,
   const std::int64_t area = std::int64_t{cell.width} * cell.height;
   if (area > (std::int64_t{1} << 40)) return damaged_boxes();
   layout.coded_pixels = area * grid.cells;
+  layout.is_grid = true;
   return {};
 }
 

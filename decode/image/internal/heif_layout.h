@@ -28,6 +28,7 @@ struct HeifLayout {
 
   HeifCodec codec = HeifCodec::kHevc;
   bool is_deep = false;     ///< Whether samples have more than 8 bits.
+  bool is_grid = false;     ///< Whether it is put together of cells.
   std::int32_t width = 0;   ///< Sides before the steps.
   std::int32_t height = 0;  ///< Sides before the steps.
   /// Pixels that are decoded: of a grid, those of all its cells, which may go beyond its sides.

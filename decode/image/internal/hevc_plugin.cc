@@ -18,8 +18,9 @@ namespace {
 struct Present {
   std::int64_t most_pixels = 0;
   std::optional<bool> full_range;
-  bool reduces =
-      false;  ///< Whether the picture's colours have lost bits, so its opacity does, too.
+  bool is_grid = false;
+  /// Whether the picture's colours have become samples of 8 bits, so its opacity does, too.
+  bool narrows = false;
 };
 thread_local Present present;
 
@@ -80,29 +81,51 @@ heif_error push_data(void* decoder, const void* data, std::size_t size) {
   return kFine;
 }
 
-// Returns whether samples are reduced to 8 bits here.
-bool is_reduced(const de265_image* image) {
-  if (de265_get_bits_per_pixel(image, 0) <= 8) return false;
+// What becomes of the bits of a sample below the upper 8.
+enum class LowerBits : std::uint8_t {
+  kKept,
+  kDropped,  ///< The sample has 8 bits.
+  /// The sample keeps its depth. Of luma they become a half, because libheif cuts off the bits of
+  /// the colours that it computes, where it rounds colours of 8 bits.
+  kCleared,
+};
+
+LowerBits lower_bits(const de265_image* image) {
+  if (de265_get_bits_per_pixel(image, 0) <= 8) return LowerBits::kKept;
   const de265_chroma chroma = de265_get_chroma_format(image);
-  if (chroma == de265_chroma_mono) return present.reduces;
+  if (chroma == de265_chroma_mono) {
+    return present.narrows ? LowerBits::kDropped : LowerBits::kKept;
+  }
   const bool is_full = present.full_range.value_or(de265_get_image_full_range_flag(image) != 0);
-  present.reduces = chroma == de265_chroma_420 && is_full;
-  return present.reduces;
+  const bool reduces = chroma == de265_chroma_420 && is_full;
+  present.narrows = reduces && !present.is_grid;
+  if (!reduces) return LowerBits::kKept;
+  return present.is_grid ? LowerBits::kCleared : LowerBits::kDropped;
 }
 
-void copy_row(const std::uint8_t* from, int width, int bits, bool reduces, std::uint8_t* to) {
-  if (!reduces) {
-    std::memcpy(to, from, static_cast<std::size_t>(width) * (bits > 8 ? 2 : 1));
-    return;
-  }
+unsigned sample_at(const std::uint8_t* row, std::ptrdiff_t x) {
+  return row[2 * x] | (unsigned{row[2 * x + 1]} << 8);
+}
+
+void drop_lower_bits(const std::uint8_t* from, int width, int bits, std::uint8_t* to) {
   for (std::ptrdiff_t x = 0; x < width; ++x) {
-    const unsigned value = from[2 * x] | (unsigned{from[2 * x + 1]} << 8);
-    to[x] = static_cast<std::uint8_t>(value >> (bits - 8));
+    to[x] = static_cast<std::uint8_t>(sample_at(from, x) >> (bits - 8));
+  }
+}
+
+void clear_lower_bits(const std::uint8_t* from, int width, int bits, bool is_luma,
+                      std::uint8_t* to) {
+  const unsigned step = 1U << (bits - 8);
+  const unsigned lower = is_luma ? step / 2 : 0;
+  for (std::ptrdiff_t x = 0; x < width; ++x) {
+    const unsigned value = (sample_at(from, x) & ~(step - 1)) | lower;
+    to[2 * x] = static_cast<std::uint8_t>(value & 0xFF);
+    to[2 * x + 1] = static_cast<std::uint8_t>(value >> 8);
   }
 }
 
 // Copies a plane of the decoder's into one of libheif's.
-bool copy_plane(const de265_image* from, int channel, heif_channel name, bool reduces,
+bool copy_plane(const de265_image* from, int channel, heif_channel name, LowerBits lower,
                 heif_image* to) {
   const int width = de265_get_image_width(from, channel);
   const int height = de265_get_image_height(from, channel);
@@ -110,15 +133,23 @@ bool copy_plane(const de265_image* from, int channel, heif_channel name, bool re
   int from_row = 0;
   const std::uint8_t* source = de265_get_image_plane(from, channel, &from_row);
   if (source == nullptr || width <= 0 || height <= 0 ||
-      heif_image_add_plane(to, name, width, height, reduces ? 8 : bits).code != heif_error_Ok) {
+      heif_image_add_plane(to, name, width, height, lower == LowerBits::kDropped ? 8 : bits).code !=
+          heif_error_Ok) {
     return false;
   }
   int to_row = 0;
   std::uint8_t* target = heif_image_get_plane(to, name, &to_row);
   if (target == nullptr) return false;
   for (int y = 0; y < height; ++y) {
-    copy_row(source + std::ptrdiff_t{y} * from_row, width, bits, reduces,
-             target + std::ptrdiff_t{y} * to_row);
+    const std::uint8_t* row = source + std::ptrdiff_t{y} * from_row;
+    std::uint8_t* copy = target + std::ptrdiff_t{y} * to_row;
+    if (lower == LowerBits::kDropped) {
+      drop_lower_bits(row, width, bits, copy);
+    } else if (lower == LowerBits::kCleared) {
+      clear_lower_bits(row, width, bits, channel == 0, copy);
+    } else {
+      std::memcpy(copy, row, static_cast<std::size_t>(width) * (bits > 8 ? 2 : 1));
+    }
   }
   return true;
 }
@@ -154,10 +185,10 @@ HeifImage converted(const de265_image* from) {
     return nullptr;
   }
   HeifImage image(made);
-  const bool reduces = is_reduced(from);
+  const LowerBits lower = lower_bits(from);
   constexpr std::array kNames = {heif_channel_Y, heif_channel_Cb, heif_channel_Cr};
   for (int channel = 0; channel < (is_mono ? 1 : 3); ++channel) {
-    if (!copy_plane(from, channel, kNames.at(static_cast<std::size_t>(channel)), reduces,
+    if (!copy_plane(from, channel, kNames.at(static_cast<std::size_t>(channel)), lower,
                     image.get())) {
       return nullptr;
     }
@@ -207,8 +238,8 @@ void register_hevc_plugin() {
   [[maybe_unused]] static const heif_error registered = heif_register_decoder_plugin(&kPlugin);
 }
 
-HevcDecoding::HevcDecoding(std::int64_t most_pixels, std::optional<bool> full_range) {
-  present = {most_pixels, full_range, false};
+HevcDecoding::HevcDecoding(std::int64_t most_pixels, std::optional<bool> full_range, bool is_grid) {
+  present = {most_pixels, full_range, is_grid, false};
 }
 HevcDecoding::~HevcDecoding() { present = {}; }
 

@@ -70,8 +70,9 @@ def first_item(file):
     return Item(info[8:12], file[offset:offset + length], properties)
 
 
-def heif(items, references=(), brands=(b"avif", b"mif1", b"miaf")):
-    """A file of items, the first of which is the primary one. `references`: (kind, from, [to]), by number from 1."""
+def heif(items, references=(), brands=(b"avif", b"mif1", b"miaf"), primaries=(1,)):
+    """A file of items, the first of which is the primary one. `references`: (kind, from, [to]), by number from 1.
+    `primaries`: the numbers that boxes name as the primary one, a box each."""
     all_properties, associations = [], b""
     for number, item in enumerate(items, 1):
         indices = b""
@@ -91,7 +92,7 @@ def heif(items, references=(), brands=(b"avif", b"mif1", b"miaf")):
             places += struct.pack(">HHHII", number, 0, 1, begin, len(item.data))
             begin += len(item.data)
         return box(b"meta", bytes(4), box(b"hdlr", bytes(8), b"pict", bytes(13)),
-                   box(b"pitm", bytes(4), struct.pack(">H", 1)),
+                   *[box(b"pitm", bytes(4), struct.pack(">H", number)) for number in primaries],
                    box(b"iloc", bytes(4), struct.pack(">HH", 0x4400, len(items)), places),
                    box(b"iinf", bytes(4), struct.pack(">H", len(items)), infos),
                    *([box(b"iref", bytes(4), named)] if named else []),
@@ -146,6 +147,18 @@ def deep_avif(image, pixel_format):
 
 def heic(image, **options):
     return saved(image, "HEIF", **{"quality": 90, **options})
+
+
+BT601 = {"matrix_coefficients": 6, "color_primaries": 6, "transfer_characteristics": 6}
+
+
+def deep_heic(image, bits, chroma, **options):
+    """A HEIC of 10 or 12 bits."""
+    pillow_heif.options.SAVE_HDR_TO_12_BIT = bits == 12
+    wide = b"".join(struct.pack("<H", value * 257) for value in image.tobytes())
+    out = io.BytesIO()
+    pillow_heif.from_bytes("RGB;16", image.size, wide).save(out, quality=90, chroma=chroma, **options)
+    return out.getvalue()
 
 
 def pieces(image, columns, rows, side):
@@ -219,13 +232,9 @@ def heics():
                               transfer_characteristics=1))
     keep("bt2020.heic", heic(image, matrix_coefficients=9, color_primaries=9, transfer_characteristics=14))
     keep("heic_called.jpg", heic(image))
-    wide = b"".join(struct.pack("<H", value * 257) for pixel in image.getdata() for value in pixel)
     for bits in (10, 12):
-        pillow_heif.options.SAVE_HDR_TO_12_BIT = bits == 12
         for chroma in ("420", "444"):
-            out = io.BytesIO()
-            pillow_heif.from_bytes("RGB;16", image.size, wide).save(out, quality=90, chroma=chroma)
-            keep(f"{chroma}p{bits}.heic", out.getvalue())
+            keep(f"{chroma}p{bits}.heic", deep_heic(image, bits, chroma))
     for orientation in range(2, 9):
         data = saved(picture(64, 96), "HEIF", quality=90,
                      exif=b"Exif\0\0" + exif(3, 1, struct.pack("<H", orientation)))
@@ -244,6 +253,16 @@ def heics():
     items, references = grid(cells, 2, 120, 102)
     items[0].turns = [irot(3)]
     keep("grid_turned.heic", heif(items, references, brands=HEIC))
+    for bits in (10, 12):
+        for full_range in (0, 1):
+            cells = [first_item(deep_heic(one, bits, "420", **BT601, full_range_flag=full_range))
+                     for one in pieces(picture(128, 128), 2, 2, 64)]
+            items, references = grid(cells, 2, 120, 102)
+            keep(f"grid420p{bits}{'' if full_range else '_limited'}.heic", heif(items, references, brands=HEIC))
+    items[0].turns = [irot(3), clap(82, 60)]
+    keep("grid420p12_turned_cut.heic", heif(items, references, brands=HEIC))
+    other = first_item(heic(picture(48, 40)))
+    keep("named_twice.heic", heif([coded, other], brands=HEIC, primaries=(1, 2)))  # the first counts
     keep("open_brand.heic", heif([coded], brands=(b"mif1", b"miaf", b"heic")))
     out = io.BytesIO()
     two = pillow_heif.from_pillow(image)
