@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@ constexpr std::size_t kPictureBytes = 10;
 
 struct GifPicture {
   std::size_t left = 0, top = 0, width = 0, height = 0;
-  ByteView colours;  ///< RGB.
+  ByteView colours;  ///< RGB; empty where an index is a shade of grey.
   std::optional<std::uint8_t> transparent;
   bool interlaced = false;
   int literal_bits = 0;
@@ -32,6 +33,15 @@ struct GifPicture {
 /// Returns the bytes of a colour table, by the flags of the block before it.
 std::size_t table_bytes(std::uint8_t flags) {
   return (flags & 0x80) != 0 ? std::size_t{3} << ((flags & 7) + 1) : 0;
+}
+
+/// Returns whether a table only says of each index that it is that shade of grey. Pillow then does
+/// without it, also for indices beyond its end.
+bool is_grey_ramp(ByteView colours) {
+  for (std::size_t i = 0; i < colours.size(); ++i) {
+    if (colours[i] != i / 3) return false;
+  }
+  return true;
 }
 
 /// Returns the block at `at`, which must have `n` bytes.
@@ -63,8 +73,10 @@ Result<GifPicture> read_picture(ByteView file, std::size_t at, GifPicture pictur
   ISOCOST_ASSIGN(const ByteView bits, block(file, at + kPictureBytes + colours, 1));
   picture.literal_bits = bits[0];
   picture.data = at + kPictureBytes + colours + 1;
-  if (picture.colours.empty() || picture.literal_bits < 1 || picture.literal_bits > 8) {
-    return corrupt("its GIF picture is damaged");
+  if (is_grey_ramp(picture.colours)) picture.colours = {};
+  if (picture.literal_bits > GifLzw::kMaxBits) {
+    return corrupt("its GIF codes begin at " + std::to_string(picture.literal_bits) +
+                   " bits, where 12 are possible");
   }
   return picture;
 }
@@ -78,11 +90,14 @@ Result<GifPicture> find_picture(ByteView file) {
   for (;;) {
     ISOCOST_ASSIGN(const ByteView kind, block(file, at, 1));
     if (kind[0] == 0x2C) return read_picture(file, at, picture);
-    if (kind[0] != 0x21) return corrupt("its GIF blocks are damaged");
+    if (kind[0] == 0x3B) return corrupt("it has no picture");
+    if (kind[0] != 0x21) {  // Pillow passes over bytes between blocks.
+      ++at;
+      continue;
+    }
     ISOCOST_ASSIGN(const ByteView label, block(file, at, 2));
     if (label[1] == 0xF9) {  // graphic control
       ISOCOST_ASSIGN(const ByteView control, block(file, at, 8));
-      picture.transparent.reset();
       if ((control[3] & 1) != 0) picture.transparent = control[6];
     }
     ISOCOST_ASSIGN(at, skip_extension(file, at));
@@ -112,6 +127,7 @@ using Colour = std::array<std::uint8_t, 3>;
 
 Colour colour_of(const GifPicture& picture, std::uint8_t index) {
   if (picture.transparent == index) return {255, 255, 255};
+  if (picture.colours.empty()) return {index, index, index};
   const std::size_t at = std::size_t{3} * index;
   if (at + 3 > picture.colours.size()) return {};  // unknown colours show as black
   return {picture.colours[at], picture.colours[at + 1], picture.colours[at + 2]};

@@ -26,13 +26,19 @@ Result<std::int64_t> skip_sub_blocks(HeaderWindow& window, std::int64_t at) {
 
 /// Returns the offset of the first picture, which follows the colours and extensions.
 Result<std::int64_t> find_gif_picture(HeaderWindow& window, std::int64_t at) {
-  for (;;) {
+  constexpr int kMostBetween = 4096;
+  for (int between = 0; between < kMostBetween;) {
     ISOCOST_ASSIGN(const ByteView kind, window.all(at, 1, "its GIF blocks, before a picture"));
     if (kind[0] == 0x2C) return at;
     if (kind[0] == 0x3B) return corrupt("it has no picture");
-    if (kind[0] != 0x21) return corrupt("its GIF blocks are damaged");
-    ISOCOST_ASSIGN(at, skip_sub_blocks(window, at + 2));
+    if (kind[0] == 0x21) {
+      ISOCOST_ASSIGN(at, skip_sub_blocks(window, at + 2));
+    } else {
+      ++at;  // Pillow passes over bytes between blocks.
+      ++between;
+    }
   }
+  return corrupt("its GIF blocks are damaged");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct FreeOptions {
   void operator()(TIFFOpenOptions* options) const { TIFFOpenOptionsFree(options); }
 };
 
-// A file in memory for libtiff, and whether libtiff has said that something is wrong with it.
+// A file in memory for libtiff, and whether libtiff has said that pixels of it are missing.
 struct MemoryTiff {
   ByteView file;
   std::uint64_t at = 0;
@@ -73,14 +73,22 @@ int map_memory(thandle_t handle, void** base, toff_t* size) {
 }
 void unmap_memory(thandle_t /*handle*/, void* /*base*/, toff_t /*size*/) {}
 
-// Notes that libtiff has a fault to tell, and says that it is dealt with. It warns of some damage
-// only, as libjpeg does; what it warns of before it begins to decode a JPEG is that writers do not
-// keep to the format, such as with progressive files.
-int note_damage(TIFF* /*tiff*/, void* memory, const char* module, const char* /*format*/,
-                va_list /*arguments*/) {
-  constexpr std::string_view kHarmless = "JPEGPreDecode";
-  if (module != nullptr && module == kHarmless) return 1;
+// Notes an error of libtiff, and says that it is dealt with.
+int note_error(TIFF* /*tiff*/, void* memory, const char* /*module*/, const char* /*format*/,
+               va_list /*arguments*/) {
   static_cast<MemoryTiff*>(memory)->is_damaged = true;
+  return 1;
+}
+
+// Notes a warning that tells of missing pixels: libjpeg and the readers of CCITT's compressions
+// fill rows that are not whole. Other warnings say that a writer did not keep to the format, such
+// as of old-style LZW codes, and the pixels are right.
+int note_warning(TIFF* /*tiff*/, void* memory, const char* module, const char* /*format*/,
+                 va_list /*arguments*/) {
+  const std::string_view from = module == nullptr ? "" : module;
+  if (from == "JPEGLib" || from.starts_with("Fax")) {
+    static_cast<MemoryTiff*>(memory)->is_damaged = true;
+  }
   return 1;
 }
 
@@ -90,8 +98,8 @@ TiffFile open_tiff(MemoryTiff& memory, std::int64_t most_bytes) {
   const std::unique_ptr<TIFFOpenOptions, FreeOptions> options(TIFFOpenOptionsAlloc());
   if (!options) throw std::bad_alloc();
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), static_cast<tmsize_t>(most_bytes));
-  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_damage, &memory);
-  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), note_damage, &memory);
+  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_error, &memory);
+  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), note_warning, &memory);
   // "c": strips are those of the file, and are not divided.
   return TiffFile(TIFFClientOpenExt("a part", "rc", &memory, read_memory, write_nothing,
                                     seek_memory, close_memory, size_of_memory, map_memory,

@@ -18,6 +18,13 @@ struct DeleteAnimation {
   void operator()(WebPAnimDecoder* decoder) const { WebPAnimDecoderDelete(decoder); }
 };
 
+// Returns whether the container's header announces opacity; true without such a header.
+bool announces_alpha(ByteView file) {
+  constexpr std::size_t kFlags = 20;
+  constexpr std::uint8_t kAlpha = 0x10;
+  return file.size() <= kFlags || !has_tag(file, 12, "VP8X") || (file[kFlags] & kAlpha) != 0;
+}
+
 Error not_decoded() { return corrupt("its WebP picture is cut off or damaged"); }
 
 Result<Pixels> first_of_animation(ByteView file, Pixels pixels, Alpha alpha) {
@@ -45,11 +52,18 @@ Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t heigh
   if (features.width != width || features.height != height) {
     return corrupt("its WebP picture has another size than its header says");
   }
-  const int channels = features.has_alpha != 0 || features.has_animation != 0 ? 4 : 3;
+  // Opacity that the container does not announce counts in a lossless picture alone, whose own
+  // header has it; not in an ALPH chunk beside a lossy one.
+  constexpr int kLossless = 2;
+  const bool is_announced = announces_alpha(file);
+  const bool has_alpha = features.has_alpha != 0 && (is_announced || features.format == kLossless);
+  const int channels = has_alpha || features.has_animation != 0 ? 4 : 3;
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, channels));
   Pixels pixels{width, height, {}};
   pixels.rgb.resize(bytes);
-  if (features.has_animation != 0) return first_of_animation(file, std::move(pixels), alpha);
+  if (features.has_animation != 0) {
+    return first_of_animation(file, std::move(pixels), is_announced ? alpha : Alpha::kDrop);
+  }
   std::uint8_t* to = pixels.rgb.data();
   const bool decoded =
       (channels == 4

@@ -42,7 +42,7 @@ bool GifLzw::next_code(std::size_t& code) {
 
 /// Gives a code to the previous sequence followed by the first index of this one.
 void GifLzw::remember(std::size_t previous, std::size_t code) {
-  if (size_ == kCodes) return;
+  if (size_ >= kCodes) return;
   prefix_[size_] = static_cast<std::uint16_t>(previous);
   length_[size_] = static_cast<std::uint16_t>(length_[previous] + 1);
   first_[size_] = first_[previous];

@@ -10,11 +10,14 @@
 
 namespace isocost {
 
-/// The colour indices of a GIF picture: LZW codes of growing width in a chain of sub-blocks.
+/// The colour indices of a GIF picture: LZW codes of growing width in a chain of sub-blocks. Of
+/// codes that begin at more than 8 bits an index is the lower 8, as in Pillow.
 /// Single-thread; `file` must outlive it.
 class GifLzw {
  public:
-  /// `at` is the chain's first length byte; 1 <= `literal_bits` <= 8.
+  static constexpr int kMaxBits = 12;
+
+  /// `at` is the chain's first length byte; 0 <= `literal_bits` <= kMaxBits.
   GifLzw(ByteView file, std::size_t at, int literal_bits);
 
   /// Fills all of `indices`. Errors: kCorrupt if the chain ends early, or a code is undefined:
@@ -23,8 +26,7 @@ class GifLzw {
   std::size_t filled() const { return filled_; }
 
  private:
-  static constexpr std::size_t kCodes = 4096;
-  static constexpr int kMaxBits = 12;
+  static constexpr std::size_t kCodes = std::size_t{1} << kMaxBits;
 
   std::size_t clear_code() const { return std::size_t{1} << literal_bits_; }
   void clear();

@@ -11,8 +11,10 @@ import sys
 
 sys.dont_write_bytecode = True  # the test reads every file of this folder
 
-from make import HEIGHT, WIDTH, keep, pack_row, picture, rle8_bmp, with_alpha  # noqa: E402
+from make import HEIGHT, WIDTH, exif, keep, pack_row, picture, rle8_bmp, saved, with_alpha  # noqa: E402
+from make_tiffs import LZW, RGB, tiff  # noqa: E402
 
+UPRIGHT = exif(3, 1, struct.pack("<H", 1))
 PLAIN_MASKS = (0xFF0000, 0xFF00, 0xFF)
 
 
@@ -107,6 +109,91 @@ def masked_bmps():
     keep("masks_of_zero.bmp", rare_bmp(32, 3, 124, (0, 0, 0, 0), b"", masked(seen, (*PLAIN_MASKS, 0xFF000000), 4)))
 
 
+def lzw_codes(values, bits):
+    """The codes of values of `bits` bits, each with its width, as GIF writes them."""
+    clear, known, width, size = 1 << bits, {}, bits + 1, (1 << bits) + 2
+    yield clear, width
+    held = None
+    for value in values:
+        if held is None:
+            held = value
+            continue
+        if (held, value) in known:
+            held = known[held, value]
+            continue
+        yield held, width
+        if size < 4096:
+            known[held, value] = size
+            if size == 1 << width and width < 12:
+                width += 1
+            size += 1
+        elif bits < 12:
+            yield clear, width
+            known, width, size = {}, bits + 1, (1 << bits) + 2
+        held = value
+    yield held, width
+    if size == 1 << width and width < 12:
+        width += 1
+    yield clear + 1, width
+
+
+def lzw(values, bits):
+    """Codes in bytes, the lower bits first."""
+    pool = at = 0
+    for code, width in lzw_codes(values, bits):
+        pool |= code << at
+        at += width
+    return pool.to_bytes((at + 7) // 8, "little")
+
+
+def rare_gif(values, bits, colours=b"", before=b"", data=None):
+    """A GIF of indices, whose codes begin at `bits` bits; `before` stands between its table and its picture."""
+    flags = 0x80 | (len(colours) // 3 - 1).bit_length() - 1 if colours else 0
+    data = data or lzw(values, bits)
+    blocks = b"".join(bytes([len(data[i:i + 255])]) + data[i:i + 255] for i in range(0, len(data), 255))
+    return (b"GIF89a" + struct.pack("<HHBBB", WIDTH, HEIGHT, flags, 0, 0) + colours + before
+            + b"," + struct.pack("<HHHHBB", 0, 0, WIDTH, HEIGHT, 0, bits) + blocks + b"\0;")
+
+
+def gifs():
+    image = picture().quantize(16, dither=0)
+    colours = bytes(image.getpalette()[:48])
+    indices = list(image.tobytes())
+    for bits in range(9, 13):
+        keep(f"codes{bits}.gif", rare_gif(indices, bits, colours))
+    keep("codes10_beyond_a_byte.gif", rare_gif([index + 256 * (i % 3) for i, index in enumerate(indices)], 10, colours))
+    keep("codes0.gif", rare_gif((), 0, colours, data=b"\1" + bytes(len(indices) // 8)))  # each 0 is a bit
+    grey = list(picture().convert("L").tobytes())
+    keep("no_palette.gif", rare_gif(grey, 8))
+    keep("grey_palette_of_4.gif", rare_gif(grey, 8, bytes(i for i in range(4) for _ in range(3))))
+    keep("palette_of_4.gif", rare_gif(grey, 8, bytes(40 * i for i in range(4) for _ in range(3))))
+    keep("zeros_between.gif", rare_gif(indices, 4, colours, b"\0\0\0"))
+    see_through, plain = (b"!\xf9\4" + bytes([flag, 0, 0, 3, 0]) for flag in (1, 0))
+    keep("two_controls.gif", rare_gif(indices, 4, colours, see_through + plain))
+
+
+def old_lzw_tiff():
+    """TIFF's LZW of before 1989: the lower bits first, and wider codes one later."""
+    rgb, strip = picture().tobytes(), 3 * WIDTH * 9
+    strips = [lzw(rgb[i:i + strip], 8) for i in range(0, len(rgb), strip)]
+    keep("old_lzw.tif", tiff(strips, [8, 8, 8], RGB, compression=LZW, rows=9))
+
+
+def webps():
+    lossy, lossless = (saved(with_alpha(picture()), "WEBP", exif=UPRIGHT, **options)
+                       for options in ({"quality": 80}, {"lossless": True}))
+    animated = saved(with_alpha(picture()), "WEBP", save_all=True, append_images=[picture()], quality=80)
+    for name, data in (("lossy", lossy), ("lossless", lossless), ("animated", animated)):
+        flags = data.index(b"VP8X") + 8
+        keep(f"{name}_alpha_not_announced.webp", data[:flags] + bytes([data[flags] & ~0x10]) + data[flags + 1:])
+    flags = lossy.index(b"VP8X") + 8
+    opaque = saved(picture(), "WEBP", exif=UPRIGHT, quality=80)
+    keep("alpha_announced_alone.webp", opaque[:flags] + bytes([opaque[flags] | 0x10]) + opaque[flags + 1:])
+
+
 if __name__ == "__main__":
     palette_bmps()
     masked_bmps()
+    gifs()
+    old_lzw_tiff()
+    webps()

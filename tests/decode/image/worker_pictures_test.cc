@@ -169,6 +169,44 @@ TEST(Tiff, ChecksSizesBeforeAnythingIsAllocated) {
             ErrorCode::kResourceExhausted);
 }
 
+std::size_t number_at(const File& file, std::size_t at, std::size_t bytes) {
+  std::size_t number = 0;
+  for (std::size_t i = bytes; i-- > 0;) number = number << 8 | file.at(at + i);
+  return number;
+}
+
+// Makes a TIFF of Intel's byte order say that each of its strips has half of its bytes.
+void halve_strips(File& file) {
+  constexpr std::size_t kStripBytes = 279;
+  const std::size_t directory = number_at(file, 4, 4);
+  for (std::size_t i = 0; i < number_at(file, directory, 2); ++i) {
+    const std::size_t entry = directory + 2 + 12 * i;
+    if (number_at(file, entry, 2) != kStripBytes) continue;
+    const std::size_t bytes = number_at(file, entry + 2, 2) == kShort ? 2 : 4;
+    const std::size_t count = number_at(file, entry + 4, 4);
+    const std::size_t values = count * bytes <= 4 ? entry + 8 : number_at(file, entry + 8, 4);
+    for (std::size_t at = values; at < values + count * bytes; at += bytes) {
+      const std::size_t half = number_at(file, at, bytes) / 2;
+      for (std::size_t k = 0; k < bytes; ++k) {
+        file.at(at + k) = static_cast<std::uint8_t>(half >> (8 * k));
+      }
+    }
+  }
+}
+
+// libtiff only warns of missing rows in JPEG and in CCITT's compressions.
+TEST(Tiff, StripsThatEndEarlyAreDamage) {
+  for (const std::string name : {"group3", "group4", "lzw", "old_lzw", "deflate", "packbits",
+                                 "jpeg", "jpeg_grey", "jpeg444_progressive"}) {
+    File file = file_of(golden(name + ".tif"));
+    ASSERT_TRUE(decoded(file).has_value()) << name;
+    halve_strips(file);
+    const auto pixels = decoded(file);
+    ASSERT_FALSE(pixels.has_value()) << name;
+    EXPECT_THAT(pixels.error().message(), HasSubstr("cut off or damaged")) << name;
+  }
+}
+
 TEST(WorkerPictures, AreKeptOutOfOtherProcesses) {
   for (int i = 0; i <= static_cast<int>(kLastFormat); ++i) {
     const auto format = static_cast<MediaFormat>(i);
