@@ -75,7 +75,7 @@ struct CorrectionStatus {
 };
 
 /// Predicts seconds from a model profile and corrects itself from measurements while training runs.
-/// It learns a slowdown for each rank and, in each module, a factor on each shape bucket and one on
+/// Learns a slowdown for each rank and, in each module, a factor on each shape bucket and one on
 /// the fixed seconds of a microbatch. Only sums over a microbatch's samples are measured, so the
 /// factors are found by regression; see docs/cost_model.md. The same calls give the same numbers,
 /// except that a clock, if given, decides when correction pauses. Single-thread.

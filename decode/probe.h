@@ -18,8 +18,8 @@ struct ProbeLimits {
 };
 
 /// Reads as little of `source` as its format needs (a few KB for images and audio, the index of a
-/// video) and returns its shape. `part_name` is the WebDataset part name, whose extension tells
-/// text and media apart (modality_from_name); which format a medium has, its bytes tell. JSON is
+/// video) and returns its shape. `part_name` is the WebDataset part name. Its extension tells
+/// text and media apart (modality_from_name). A medium's bytes decide its format. JSON is
 /// checked to be what parse_sample_json reads. Blocks on
 /// reads of `source` and keeps nothing of it. Const-safe. Errors: kCorrupt (truncated header, no
 /// frames, zero bytes of anything but text, a format that is not read), kUnsupported (unknown

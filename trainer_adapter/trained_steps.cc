@@ -80,7 +80,7 @@ StartPoint TrainedSteps::following(const OrderedMicrobatch& microbatch) const {
   return state;
 }
 
-// Returns the state, which is the next epoch's first where the loop was told that nothing more
+// Returns the state, which is the next epoch's first if the loop has learned that nothing more
 // comes of this one: all samples of its further steps were bad.
 StartPoint TrainedSteps::past_end(StartPoint state, const std::optional<Position>& trained) const {
   const bool is_over = ended_ && *ended_ >= state.epoch &&

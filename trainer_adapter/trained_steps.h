@@ -37,7 +37,7 @@ class TrainedSteps {
 
   /// Records that the loop was given a microbatch. Call it in the rank's order.
   void hand_out(const OrderedMicrobatch& microbatch, std::string cost_model_state);
-  /// Records that the loop was told the end of an epoch.
+  /// Records that the loop has received the end of an epoch.
   void end_epoch(std::uint32_t epoch);
 
   /// Records that the microbatch and all before it are trained. Errors: kInvalidArgument for one
@@ -71,7 +71,7 @@ class TrainedSteps {
   std::optional<Position> handed_out_;       // the last one that was
   std::optional<Position> whole_step_;       // the last one that ended a step
   std::uint32_t steps_since_told_ = 0;       // that were handed out whole since the last word
-  std::optional<std::uint32_t> ended_;       // the last epoch whose end the loop was told
+  std::optional<std::uint32_t> ended_;       // the last epoch whose end the loop has received
   std::optional<Position> last_before_end_;  // what was handed out last before that end
   // States of the cost model that came with microbatches that are not trained.
   std::deque<std::pair<Position, std::string>> cost_model_states_;

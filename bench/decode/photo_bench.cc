@@ -71,7 +71,7 @@ std::vector<Photo> photos(const std::filesystem::path& directory) {
   return out;
 }
 
-// What is made of a photograph.
+// The result of a photograph.
 struct View {
   PatchGrid grid;
   Framing framing;

@@ -2,7 +2,7 @@
 of a model of Qwen2.5-VL's 3B shape, or of Qwen3.5's kind. Nothing is downloaded; the same seed makes the same files.
 
 Pictures are JPEGs of smooth fields with texture, about 1.5 bits a pixel, as photographs are, of 0.3 to 2 megapixels.
-Clips are MPEG-4 of a picture that moves, if OpenCV is there to write them.
+Clips are MPEG-4 of a moving picture, if OpenCV is installed to write them.
 """
 
 import concurrent.futures

@@ -23,7 +23,7 @@ WARM = 10
 
 
 def copy(size, registered):
-    """Seconds until the bytes are there, and of the calling thread, for each microbatch after the first ones."""
+    """Returns seconds until the bytes have arrived, and of the calling thread, for each microbatch after warm-up."""
     times = []
     with handover.client(size, MICROBATCHES, shared=True, prefetch=2) as client:
         for _ in range(MICROBATCHES):

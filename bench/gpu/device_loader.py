@@ -251,7 +251,7 @@ class Checks:
         return {"blocks_seen": len(set(addresses))}
 
     def forget_copies(self):
-        """The next copy lets go of what earlier ones kept."""
+        """The next copy releases what earlier copies kept."""
         if self.is_cuda:
             from isocost.microbatches import device_copies
 
@@ -267,7 +267,7 @@ class Checks:
     # Measured seconds.
 
     def seconds(self):
-        """Seconds that `timed` reports beside events that are placed by hand, for several ways to train."""
+        """Compares the seconds of `timed` with those of events placed by hand, for several ways to train."""
         ways = {"plain": lambda model: model, "checkpoint": checkpointed, "compile": self.torch.compile}
         if self.is_cuda and self.torch.distributed.is_nccl_available():
             ways["fully_shard"] = self.fully_sharded

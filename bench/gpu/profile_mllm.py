@@ -207,7 +207,7 @@ class Session:
             self.encoder_profile = self.profile("encoder", "vision", self.encoder_inputs)
 
     def measure(self, name):
-        """Measures one decoder beside the encoder: model profile, held-out microbatches, replay."""
+        """Measures one decoder with the encoder: model profile, held-out microbatches, replay."""
         models = self.models
         shape = (models.TINY_DECODERS if self.arguments.tiny else models.DECODERS)[name]
         decoder = self.build(name, models.Decoder, shape, shape.key_heads, True)

@@ -15,7 +15,7 @@ OVERRUN = 1.3  # a replay may be predicted to take this many times its share of 
 
 
 class Bench(NamedTuple):
-    """What is needed to measure a decoder beside the encoder.
+    """The inputs for measuring a decoder with the encoder.
 
     prepare: {module: `prepare` of its isocost.ProfiledModule}.
     prices: predicts by a model profile of both, as pricing.ProgramPrices.

@@ -286,7 +286,7 @@ def end_group(process):
 
 
 def raise_exit(number, _frame):
-    """So that `finally` ends an item when this process is told to end."""
+    """Handles a signal by SystemExit, so that `finally` ends an item."""
     sys.exit(128 + number)
 
 

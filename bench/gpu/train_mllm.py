@@ -352,7 +352,7 @@ def peak(clock):
 # Memory.
 
 def memory(settings, made, folder):
-    """Predicted beside measured peak memory of microbatches that nothing checkpoints, below limits of several sizes."""
+    """Compares predicted with measured peak memory of microbatches without checkpointing, under several limits."""
     import varlen
 
     import isocost
@@ -391,10 +391,10 @@ def memory(settings, made, folder):
 
 
 def measured_peak(model, microbatch, clock, profile):
-    """Bytes above what the model holds at rest, gradients among it, in a forward and a backward pass."""
+    """Peak bytes of a forward and a backward pass, above those of the model at rest with its gradients."""
     load = load_of(microbatch)
     tensors = sum(value.nbytes for value in microbatch.values() if hasattr(value, "nbytes"))
-    model.module(**microbatch).loss.backward()  # Gradients are there from now on.
+    model.module(**microbatch).loss.backward()  # Gradients exist from now on.
     clock.synchronize()
     base = 0
     if clock.is_cuda:

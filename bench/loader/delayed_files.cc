@@ -32,7 +32,7 @@ struct Delayed {
 
 const Delayed& delayed() { return *static_cast<const Delayed*>(fuse_get_context()->private_data); }
 
-// What is asked of the directory itself is not delayed, and asked once.
+// Requests about the directory itself are made once, and not delayed.
 void* start(fuse_conn_info* connection, fuse_config* config) {
   connection->max_background = 64;
   config->kernel_cache = 1;

@@ -64,7 +64,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// A process that takes all microbatches of the node whose endpoint it is told, and says so.
+// A process that takes all microbatches of the node at a given endpoint, and says so.
 class Dropper {
  public:
   Dropper() {

@@ -60,7 +60,7 @@ def timed(batches, a_pass, outside=False):
     do the work, its own memory does not count."""
     received = 0
     for batch in batches:
-        del batch  # Freed like after a step: the next one is not made beside it.
+        del batch  # Freed as after a step: two batches never exist at once.
         received += 1
         if received == a_pass:
             begin, cpu, machine = time.perf_counter(), cpu_seconds(), machine_seconds()

@@ -173,7 +173,7 @@ def prepare(name, shards, model):
     patches, cpu, begin = 0, cpu_seconds(), time.perf_counter()
     for batch in CONTENDERS[name](shards, model) if name != IMPORTS else ():
         patches += len(batch)
-        del batch  # Freed like after a step: the next one is not made beside it.
+        del batch  # Freed as after a step: two batches never exist at once.
     print(json.dumps({"seconds": time.perf_counter() - begin, "cpu_s": cpu_seconds() - cpu, "patches": patches}))
 
 

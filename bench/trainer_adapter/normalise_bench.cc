@@ -57,7 +57,7 @@ void measure(const std::string& name, std::size_t values, const Work& work) {
   std::printf("%-34s %6.3f ns a value (%.3f to %.3f)\n", name.c_str(), median(ns), least, most);
 }
 
-// That each value of a patch is the table's.
+// Checks that each value of a patch is the table's.
 void check(std::span<const std::uint8_t> bytes, PixelTable table, const PixelValues& values) {
   std::vector<float> picture(std::size_t{3} * kLayout.height * kLayout.width);
   const std::size_t picture_bytes = kLayout.patches() * kLayout.patch_bytes();

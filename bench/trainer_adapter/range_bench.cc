@@ -1,4 +1,4 @@
-// Measures what the range of a TorchLoader costs beside `next` and `to_torch` by hand.
+// Compares the cost of a TorchLoader's range with that of `next` and `to_torch` by hand.
 //
 //     build/release/bench/range_bench [ROUNDS]
 //

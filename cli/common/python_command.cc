@@ -35,7 +35,7 @@ constexpr const char* kProgram =
     "             f'and pip install {packages}')\n"
     "sys.exit(main(arguments, program=name))\n";
 
-// Returns the folder of this program, or nothing if the system does not tell it.
+// Returns the folder of this program, or nothing if the system does not report it.
 fs::path program_folder() {
   std::error_code failed;
   return fs::read_symlink("/proc/self/exe", failed).parent_path();

@@ -32,11 +32,11 @@ struct EmulatedJob {
   bool virtual_clock = false;  ///< See StageClock.
   std::string endpoint = {};
   std::size_t steps = 1;
-  std::size_t warm_up = 1;           ///< Steps before the first one that counts.
+  std::size_t warm_up = 1;           ///< Steps before the first measured one.
   std::chrono::seconds timeout{60};  ///< Limit of any wait for another thread.
 };
 
-/// A step that counts.
+/// A step included in the measurement, after the warm-up.
 struct EmulatedStep {
   double seconds = 0;   ///< From the first pass to the last reduced gradient.
   PipelineStep work;    ///< The stages' work, for the simulator.

@@ -64,7 +64,7 @@ class StageThread {
   const StageId id_;
   SharedPipeline& shared_;
   const EmulatedJob& job_;
-  const ModuleStages& module_;  // those of this stage
+  const ModuleStages& module_;  // the module that this stage belongs to
   SharedModule& own_;
   StageClock clock_;
   std::unique_ptr<Client> client_;

@@ -17,7 +17,7 @@ constexpr double kAbove = 1.3;           // of the floor: a point that the devic
 constexpr double kFlatOver = 4;          // factor between the units of the points on the floor
 constexpr std::size_t kFewestBelow = 4;  // points for the floor
 constexpr double kFlat = 1.2;  // factor between seconds of the larger and the smaller loads on it
-constexpr double kMostOfError = 0.5;  // that a floor may leave, else there is none
+constexpr double kMostOfError = 0.5;  // a floor must reduce the squared error to this part
 constexpr double kMostMiss = 0.25;    // a relative error counts as no more
 // A device needs next to nothing for an empty load. Without this the fixed seconds of the form
 // would take what the points leave open, and loads beyond them would be predicted too cheap.

@@ -11,7 +11,7 @@ namespace isocost {
 struct LaunchFit {
   double launches_s = 0;             ///< 0: the points show no such floor, as on a CPU.
   ModuleCoefficients form;           ///< Coefficients of the device's seconds.
-  std::vector<ProfilePoint> points;  ///< Those that the device gates; all without a floor.
+  std::vector<ProfilePoint> points;  ///< Points that the device gates; all points without a floor.
 };
 
 /// Fits the floor together with the form of the loads above it. A floor is taken only where seconds

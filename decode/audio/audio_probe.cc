@@ -35,7 +35,7 @@ Result<AudioHeader> read_header(const ByteSource& source, MediaFormat format) {
   }
 }
 
-/// Returns the number of samples where no header tells it, as that of a FLAC stream that was
+/// Returns the number of samples if no header states it, as for a FLAC stream that was
 /// written to a pipe: decodes it once and drops the samples.
 Result<std::int64_t> measure(const ByteSource& source, MediaFormat format) {
   ISOCOST_ASSIGN(const auto decoder, open_audio(source, format));

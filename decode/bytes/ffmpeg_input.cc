@@ -160,9 +160,9 @@ bool never_holds_video(MediaFormat format) {
          format == MediaFormat::kCaf;
 }
 
-/// Returns whether a container's header tells of its streams all that decoding needs.
+/// Returns whether a container's header describes its streams as far as decoding needs.
 bool tells_all(MediaFormat format, StreamKind kind) {
-  if (kind == StreamKind::kSound) return false;  // AAC's header may tell half of the rate
+  if (kind == StreamKind::kSound) return false;  // AAC's header may state half of the rate
   return format == MediaFormat::kMp4 || format == MediaFormat::kMatroska ||
          format == MediaFormat::kAvi;
 }

@@ -45,7 +45,7 @@ enum class StreamKind : std::uint8_t { kVideo, kSound };
 /// dropped; damage that it only logs is an error here. Single-thread; the source must outlive it.
 class FfmpegInput {
  public:
-  /// Opens a container. If its header does not tell all of its streams, reads up to 5 MB of
+  /// Opens a container. If its header does not describe all of its streams, reads up to 5 MB of
   /// packets. Errors: kCorrupt if it does not parse or has no audio stream, kNotFound if it
   /// has no video stream, kIo.
   static Result<FfmpegInput> open(const ByteSource& source, MediaFormat format,

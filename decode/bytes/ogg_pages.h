@@ -37,9 +37,9 @@ struct LastOggPage {
 Result<LastOggPage> last_ogg_page(const ByteSource& source);
 
 /// Returns whether a stream begins before `end` after pages of another one, as in chained Ogg.
-/// Serial numbers do not tell: files of one program may share them, and a file may follow itself.
-/// Reads the page headers up to that page, of a single stream all of them: two small reads a page,
-/// and about 1 % of the bytes. Errors: kCorrupt if a page is broken or cut off, kIo.
+/// Serial numbers do not show it: files of one program may share them, and a file may follow
+/// itself. Reads the page headers up to that page, of a single stream all of them: two small reads
+/// a page, and about 1 % of the bytes. Errors: kCorrupt if a page is broken or cut off, kIo.
 Result<bool> is_chained_ogg(const ByteSource& source, std::int64_t end);
 
 /// Returns the error for a page that cannot be read.

@@ -52,7 +52,7 @@ std::optional<MediaFormat> picture_brand(ByteView head, std::size_t at) {
 }
 
 /// Returns the picture format of an ISO base media file; nothing for films. The brands mif1 and
-/// msf1 leave the codec open, which the compatible brands after them tell.
+/// msf1 leave the codec open. The compatible brands after them name it.
 std::optional<MediaFormat> sniff_picture_file(ByteView head) {
   constexpr std::size_t kMajor = 8;
   constexpr std::size_t kCompatible = 16;
@@ -142,7 +142,7 @@ bool has_two_ogg_streams(ByteView head) {
   return has_tag(head, next, "OggS") && next + 5 < head.size() && (head[next + 5] & kBegins) != 0;
 }
 
-/// Returns the format of an Ogg file by its first packet. Only the container's reader tells what
+/// Returns the format of an Ogg file by its first packet. Only the container's reader knows what
 /// several streams, or the codecs of other kinds, are.
 MediaFormat sniff_ogg(ByteView head) {
   constexpr std::size_t kPacket = 28;

@@ -19,7 +19,7 @@ Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t heigh
                            ImageDecoding how, const DecodeLimit& limit);
 Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
                           Truncated truncated = Truncated::kBad);
-/// Decodes with libspng alone, which takes every kind of PNG and is the reference for the faster
+/// Decodes with libspng only. It reads every kind of PNG, and is the reference for the faster
 /// decoder.
 Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 /// Decodes the rows before the end of the file or a fault in it; the other pixels are zero.
@@ -32,7 +32,7 @@ Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height
 Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
                           Truncated truncated = Truncated::kBad);
 
-// These three are for decode workers alone (needs_worker). A build may be without the last two.
+// Only decode workers call these three (needs_worker). A build may lack the last two.
 
 /// Decodes the first picture. Errors: also those of DecodeLimit::check, between strips or tiles.
 Result<Pixels> decode_tiff(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,

@@ -26,7 +26,7 @@ namespace {
 constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
 constexpr int kMostScans = 500;  // the limit of libjpeg-turbo's own tools
 
-// Returns whether libjpeg-turbo warns although every pixel is there.
+// Returns whether libjpeg-turbo warns although no pixel is missing.
 bool is_harmless(int warning) {
   return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_ADOBE_XFORM ||
          warning == JWRN_JFIF_MAJOR;
@@ -61,7 +61,7 @@ void begin_source(j_decompress_ptr /*jpeg*/) {}
 void end_source(j_decompress_ptr /*jpeg*/) {}
 
 // Puts a mark that ends the picture after the last byte, as Pillow does with files that are cut
-// off. If the decoder wants more, it is told to wait, and leaves.
+// off. If the decoder wants more, it has to wait, and returns.
 boolean refill(j_decompress_ptr jpeg) {
   static constexpr std::array<JOCTET, 2> kEndOfImage = {0xFF, JPEG_EOI};
   auto* source = reinterpret_cast<Source*>(jpeg->src);

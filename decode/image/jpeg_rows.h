@@ -17,7 +17,7 @@ class JpegRows final : public RowSource {
  public:
   /// Opens a JPEG. `file` is the whole file, of `width` × `height` stored pixels according to its
   /// header, and must outlive the rows. A file of several scans is read to its end before the first
-  /// row is there. The limit is checked during that, and between rows. Errors: kCorrupt, and those
+  /// row is made. The limit is checked during that, and between rows. Errors: kCorrupt, and those
   /// of DecodeLimit::check.
   static Result<std::unique_ptr<JpegRows>> open(ByteView file, std::int32_t width,
                                                 std::int32_t height, ImageDecoding how,

@@ -47,11 +47,11 @@ constexpr std::size_t kResampleSlack = 128;
 
 /// The inner loops. All kernels compute the same integers.
 struct ResampleKernels {
-  /// Turn weights into the parts that the processor multiplies, for the functions below.
+  /// Split weights into the parts that `columns` and `rows` multiply.
   void (*pack_columns)(ResampleTaps& taps);
   void (*pack_rows)(ResampleTaps& taps);
   /// Gives each packed RGB row of a batch its new width. The same row may appear twice. `scratch`
-  /// has as many vectors as resample_scratch says of the stride before it was packed.
+  /// has resample_scratch(stride) vectors, with the stride before packing.
   void (*columns)(const std::array<const std::uint8_t*, kResampleBatch>& from,
                   const ResampleTaps& taps, const std::array<std::uint8_t*, kResampleBatch>& to,
                   ResampleVector* scratch);

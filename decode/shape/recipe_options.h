@@ -31,8 +31,8 @@ enum class Exactness : std::uint8_t {
 
 /// Treatment of the transparency of a model's pictures.
 enum class Alpha : std::uint8_t {
-  kWhite,  ///< They are composed on white, as qwen-vl-utils does.
-  kDrop,   ///< It is ignored, as Pillow's `convert("RGB")` does: the colour behind it appears.
+  kWhite,  ///< Pictures are composed on white, as qwen-vl-utils does.
+  kDrop,  ///< Opacity is ignored, as by Pillow's `convert("RGB")`: a pixel keeps its stored colour.
 };
 
 /// Treatment of pictures whose file ends before their last pixel.

@@ -54,7 +54,7 @@ std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns, std::size_
 /// The place where a sample is cut: at the end of one of its turns.
 struct TokenCut {
   std::uint32_t ids = 0;      ///< TurnEnd::ids of that turn.
-  std::uint32_t turns = 0;    ///< Its number, counted from 1.
+  std::uint32_t turns = 0;    ///< The turn's number, counted from 1.
   std::uint32_t weights = 0;  ///< Weighted stretches that begin before it.
 };
 

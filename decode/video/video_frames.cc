@@ -40,7 +40,7 @@ enum class Jumps { kYes, kNo };
 enum class Order { kAny, kOfTimes };
 
 /// Finds the frame on screen at a time, for ascending times. One frame is decoded ahead, because
-/// only the next one tells how long a frame stays.
+/// only the next one shows how long a frame stays.
 class FrameFinder {
  public:
   FrameFinder(FrameReader& reader, Jumps jumps, Order order)
@@ -58,7 +58,7 @@ class FrameFinder {
   }
 
   /// Finds the frame at a time. Returns whether it differs from the one found before. `is_lost`
-  /// tells afterwards whether there is none.
+  /// says afterwards whether there is none.
   Result<bool> find(std::int64_t time_us) {
     bool changed = std::exchange(first_, false);
     if (!ended_ && next_us_ < time_us) ISOCOST_TRY(try_seek(time_us));
@@ -335,7 +335,7 @@ Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat 
   const auto begun = limit.used();
   VideoFrameTimes result;
   std::vector<std::int64_t>& times = result.us;
-  std::int64_t early = 0;  // frames before the first that tells its time
+  std::int64_t early = 0;  // frames before the first that states its time
   for (;;) {
     ISOCOST_TRY(limit.check(begun, 0));
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
@@ -350,7 +350,7 @@ Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat 
       ++early;
       continue;
     }
-    // A stream of MPEG-PS tells the time of some frames; others are counted with the one before.
+    // A stream of MPEG-PS states the time of some frames. Others are counted with the one before.
     if (at == AV_NOPTS_VALUE) at = times.back();
     times.insert(times.end(), static_cast<std::size_t>(std::exchange(early, 0)) + 1, at);
   }

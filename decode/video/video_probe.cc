@@ -204,7 +204,7 @@ Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
   return {};
 }
 
-/// Returns whether the index of an MP4 tells which frames are shown: it lists those before the
+/// Returns whether the index of an MP4 shows which frames are shown: it lists those before the
 /// first key frame, and VP8's hidden ones, too.
 bool lists_shown_frames(AVStream* stream) {
   const int codec = stream->codecpar->codec_id;
@@ -249,7 +249,7 @@ struct FrameCount {
   std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read
   std::int64_t origin_us = 0;         ///< Time of the first frame, where packets were read
   bool is_late = false;               ///< Whether packets precede the first key frame
-  bool all_told = true;               ///< Whether packets tell when their frames are shown
+  bool all_told = true;               ///< Whether packets state when their frames are shown
 };
 
 /// Counts frames. The index of an MP4 in one piece suffices, where it tells which are shown;

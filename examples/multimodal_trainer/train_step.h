@@ -10,7 +10,7 @@ namespace isocost {
 
 /// Loss and seconds of a microbatch.
 struct MicrobatchResult {
-  double loss = 0;  ///< Its part of the global batch's mean loss.
+  double loss = 0;  ///< This rank's part of the global batch's mean loss.
   /// Forward and backward, by module; negative if the microbatch has no work for the module.
   std::array<double, kModules> seconds{-1, -1, -1};
 };

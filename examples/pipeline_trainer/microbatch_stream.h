@@ -24,7 +24,7 @@ struct StreamTally {
   std::int64_t routing_bytes = 0;   ///< Size of the routing tables on the wire.
   std::int64_t decoupled = 0;       ///< Microbatches with routes to several of the other module.
   std::vector<SampleSeen> samples;  ///< Samples with weight.
-  std::vector<SampleSeen> with_routes;  ///< Those of them that have encoder output.
+  std::vector<SampleSeen> with_routes;  ///< The seen samples that have encoder output.
 };
 
 struct StreamOptions {

@@ -16,7 +16,7 @@ namespace isocost {
 
 /// The options of pipeline_trainer. The processes that it forks have a part of their own.
 struct Options {
-  std::filesystem::path data;     ///< What to train on.
+  std::filesystem::path data;     ///< Directory of the shards.
   std::filesystem::path profile;  ///< Model profile for the node; empty: its stated default.
   std::size_t encoder_dp = 1;
   std::size_t llm_dp = 1;
@@ -41,7 +41,7 @@ struct Options {
                         .llm_depth = 4,
                         .head_width = 64};
 
-  // What the first process finds out.
+  // Found by the first process.
   std::filesystem::path directory;  ///< For files that the processes leave for each other.
   std::uint32_t start_step = 0;
   // Options of a forked process:

@@ -25,11 +25,11 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Forks a process that waits for `begin`; `name` identifies it in messages. To be called before
+  /// Forks a process that waits for `begin`; `name` identifies it in messages. Call it before
   /// this process starts a thread, since a forked process has none of them. `work` is called with
   /// the line of `begin` and returns the exit status. Errors: kIo.
   Status fork(const std::string& name, const std::function<int(const std::string& line)>& work);
-  /// Lets all forked processes begin. `wait` reports one that has ended already.
+  /// Lets all forked processes begin. If one has ended already, `wait` reports it.
   void begin(const std::string& line);
 
   /// Blocks until all processes have ended. After one fails, the others have `grace` to end and to

@@ -15,7 +15,7 @@
 
 namespace isocost {
 
-/// What a stage uses; must outlive it.
+/// Inputs of a stage; they must outlive it.
 struct StageParts {
   const Layout& layout;
   Place place;
@@ -26,7 +26,7 @@ struct StageParts {
   std::int64_t width;  ///< Width of the LLM, and of every tensor between stages.
 };
 
-/// What a stage did in a step.
+/// Results of a stage in a step.
 struct StageWorked {
   double busy_s = 0;  ///< Forward and backward.
   double loss = 0;    ///< In the last stage: this replica's part of the global batch's loss.

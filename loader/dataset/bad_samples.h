@@ -46,7 +46,7 @@ class BadSampleList {
   /// Removes the list of an earlier run, unless this one has begun its own.
   void remove_earlier_list() const { file_.remove_earlier(); }
 
-  /// Counts `samples` more that decoding looks at, of a data set that has `of` usable ones.
+  /// Counts `samples` more samples that decoding has examined. The data set has `of` usable ones.
   void look_at(std::uint64_t samples, std::uint64_t of);
   /// Counts and lists a sample that decoding found bad. An error ends training: kCorrupt, with the
   /// sample's name, if the policy is kFail or there are more than options.max.

@@ -27,7 +27,7 @@
 namespace isocost {
 namespace {
 
-// Returns whether the error tells nothing about the sample: this machine is at fault, or a stop was
+// Returns whether the error says nothing about the sample: this machine is at fault, or a stop was
 // requested.
 bool is_error_of_the_attempt(ErrorCode code) {
   return is_machine_error(code) || code == ErrorCode::kCancelled;
@@ -233,7 +233,7 @@ void Checker::check(SampleId id, std::size_t first, const SampleShape& parts) {
   }
 }
 
-// Records a failure. A shard that cannot be read tells nothing about its samples.
+// Records a failure. A shard that cannot be read says nothing about its samples.
 void Checker::fail(Error error) {
   const MutexLock lock(mutex_);
   if (!failure_) failure_ = std::move(error);

@@ -28,7 +28,7 @@ struct CheckReport {
   /// is empty), then samples that decoding found bad, in the order of the samples. A
   /// sample with two bad parts occurs twice.
   std::vector<BadSample> bad;
-  std::vector<Remark> remarks;  ///< Those of Dataset::remarks.
+  std::vector<Remark> remarks;  ///< The remarks of Dataset::remarks.
 };
 
 /// Reads the whole data set: indexes shards without a current index, compares each shard's bytes

@@ -94,7 +94,7 @@ class Dataset {
   /// Returns what no model sees, and media that are not what their names say.
   virtual const std::vector<Remark>& remarks() const = 0;
   virtual const WeightedSamples& weighted() const = 0;
-  /// Returns a format among the data set's media that needs_worker; nothing: there is none.
+  /// Returns a format among the data set's media that needs_worker; nothing if none does.
   virtual std::optional<MediaFormat> format_that_needs_worker() const = 0;
   virtual std::size_t shards() const = 0;
   /// Returns the name of a shard: `i` < shards().

@@ -21,9 +21,9 @@ namespace isocost {
 /// The contents of a sample that become tokens.
 struct SampleText {
   std::string key;                 ///< For messages: with '?' for what is not printable.
-  std::vector<SamplePart> media;   ///< Its other parts, in their order: see TokenPass::open.
+  std::vector<SamplePart> media;   ///< The sample's other parts, in order: see TokenPass::open.
   std::string json;                ///< The JSON part; empty: there is none.
-  std::vector<std::string> texts;  ///< Its text parts, and the "text" of its JSON.
+  std::vector<std::string> texts;  ///< The sample's text parts, and the "text" of its JSON.
   std::string reason;              ///< Why the model cannot take its media; empty: it can.
 };
 

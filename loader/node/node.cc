@@ -392,7 +392,7 @@ std::string NodeImpl::name_of(std::int32_t rank) const {
                                      : "receiver " + std::to_string(rank);
 }
 
-// Returns what training waits for, as far as this node can tell.
+// Returns what training waits for, as far as this node knows.
 std::string NodeImpl::obstacle() const {
   if (retry_.paused_s() > 0) return "shards cannot be read, or decode workers cannot start";
   constexpr double kLong = 10;  // seconds; decodes rarely take longer

@@ -37,7 +37,7 @@ class Node {
   /// fails; clients are told which. If all clients of a job leave before its end, the next clients
   /// may begin another job: from another step and, where the options do not set it, with another
   /// number of ranks. After a request to `drain`, the steps that ranks have begun are delivered,
-  /// and clients are then told where to resume. Call once. Errors: kCancelled, also where draining
+  /// and clients then learn where to resume. Call once. Errors: kCancelled, also where draining
   /// takes more than 20 seconds; kIo if reads failed for the option io_timeout; kUnavailable if a
   /// rank that has left alone keeps the job from its end; those of the bad-sample policy and of
   /// planning.

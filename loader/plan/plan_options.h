@@ -27,8 +27,8 @@ inline constexpr std::array<std::string_view, 3> kBalancePolicyNames = {"in-orde
 
 /// Treatment of a sample that exceeds a limit of a microbatch alone.
 enum class LongPolicy : std::uint8_t {
-  kBad,       ///< It is a bad sample.
-  kTruncate,  ///< It loses whole turns from its end until it fits.
+  kBad,       ///< The sample is bad.
+  kTruncate,  ///< The sample loses whole turns from its end until it fits.
 };
 
 /// Treatment of microbatches that lack media of a modality, whose ranks would not run the model's

@@ -53,7 +53,7 @@ struct StepPlan {
   std::vector<std::vector<PlannedMicrobatch>> encoder;
   /// Receivers of the layout, which must outlive the plan; empty without a layout.
   std::span<const Receiver> layout_receivers;
-  std::vector<DummyChoice> dummies;  ///< Those of PlanInput that the step may need.
+  std::vector<DummyChoice> dummies;  ///< The dummies of PlanInput that the step may need.
   /// Samples that exceed a limit alone, and therefore share their microbatches with nothing that
   /// the limit counts. The starting profile would make them bad samples; a later one must not
   /// decide which samples are trained on.

@@ -1,5 +1,5 @@
-"""What README, docs/ and --help tell their reader to run does run, from an installed tree, and what they show is what
-is printed. blocks.py lists the marks by which a page leaves a block out.
+"""Runs the commands of README, docs/ and --help from an installed tree, and compares the output that they show with
+what is printed. blocks.py lists the marks by which a page leaves a block out.
 
 Environment: ISOCOST_BUILD is the build tree that is installed; with ISOCOST_PREFIX, a tree that is installed already is
 taken.
@@ -64,7 +64,7 @@ def alone_on_the_network():
 
 
 class Reader:
-    """Somebody who types what a page says, in a directory of their own."""
+    """Runs the blocks of a page in a directory of its own, as a reader would."""
 
     def __init__(self, directory, prefix):
         self.directory = directory

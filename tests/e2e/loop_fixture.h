@@ -68,7 +68,7 @@ class LoopTest : public testing::Test {
   Delivered run(const NodeOptions& options, const TrainerStep& step = {});
   /// Runs a node and one client for each receiver of a layout. Fails the test on any error.
   Delivered run(const NodeOptions& options, std::int64_t receivers, const TrainerStep& step);
-  /// Returns the node's failure instead of failing the test. `told` is set to the error that rank
+  /// Returns the node's failure instead of failing the test. Sets `told` to the error that rank
   /// 0's client received.
   Result<Delivered> try_run(const NodeOptions& options, const TrainerStep& step,
                             std::string* told = nullptr, std::int64_t receivers = 0);

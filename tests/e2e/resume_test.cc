@@ -351,7 +351,8 @@ TEST_F(Resume, RanksThatDisagreeAreRefusedWithTheReason) {
   finish();
 }
 
-// Planning waits for the rank that is furthest behind. If no trainer holds it, its peers are told.
+// Planning waits for the rank that is furthest behind. If no trainer holds it, its peers learn of
+// it.
 TEST_F(Resume, RanksThatWaitForAMissingRankAreTold) {
   make_dataset(70);  // 5 steps; two are planned ahead
   NodeOptions impatient = options(2);

@@ -1,4 +1,4 @@
-"""Copies to a CUDA device, with a stand-in for torch.cuda: they overlap, and nothing is let go of too early."""
+"""Copies to a CUDA device, with a stand-in for torch.cuda: they overlap, and nothing is released too early."""
 import contextlib
 import types
 import unittest
@@ -12,7 +12,7 @@ from isocost.microbatches.microbatch import Description, Microbatch
 
 
 class Tensor:
-    """A CPU tensor that tells what is done with it."""
+    """A CPU tensor that records what is done with it."""
 
     def __init__(self, log: List[str], name: str, pinned: bool, device: str = "cpu"):
         self.log, self.name, self.pinned, self.device = log, name, pinned, torch.device(device)

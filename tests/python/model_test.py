@@ -147,7 +147,7 @@ class Oracle:
         return torch.empty((0, sample["input_ids"].shape[1]), dtype=torch.int64)
 
     def kinds(self, sample):
-        """What transformers asks for since version 5."""
+        """Arguments that transformers requires since version 5."""
         if "mm_token_type_ids" not in inspect.signature(self.model.forward).parameters:
             return {}
         return {"mm_token_type_ids": (sample["input_ids"] == self.image_token).int()}

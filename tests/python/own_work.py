@@ -1,4 +1,4 @@
-"""What ddp_test.py and own_work_test.py share: two ranks, whose own seconds are told from their waiting."""
+"""Shared by ddp_test.py and own_work_test.py: two ranks, whose own seconds exclude their waiting."""
 
 import json
 import pathlib

@@ -1,6 +1,6 @@
 """Runs a program as a rank of a job: rank.py PROGRAM [ARGUMENTS].
 
-Once the program has ended it ends the process group, as torch asks: otherwise a thread of gloo may let go of a tensor
+Once the program has ended it ends the process group, as torch asks: otherwise a thread of gloo may release a tensor
 while the interpreter ends, which aborts the process.
 """
 

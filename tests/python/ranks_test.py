@@ -1,4 +1,4 @@
-"""Ranks find out who they are, and are told where they do not: torchrun, srun's and Open MPI's variables, and processes
+"""Ranks find their number or end with an error: torchrun, srun's and Open MPI's variables, and processes
 that a framework launches after the loader was made."""
 
 import json

@@ -23,7 +23,7 @@ TIMEOUT = 60
 
 
 def png_rows(width, height, seed):
-    """The rows of RGB pixels of png()."""
+    """Returns the rows of RGB pixels that png() stores."""
     row = bytes((i * 7 + seed) % 256 for i in range(3 * width))
     return [row[y % 50:] + row[:y % 50] for y in range(height)]
 

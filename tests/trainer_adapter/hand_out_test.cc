@@ -185,7 +185,7 @@ TEST_F(HandOutTest, WhatAnExceptionLeftIsNotAcknowledged) {
   EXPECT_EQ(acknowledged(), Steps{2}) << "and those before with it";
 }
 
-// The node lets go of steps when they are acknowledged.
+// The node drops steps when they are acknowledged.
 TEST_F(HandOutTest, ALoopThatStopsToReportIsTakenToTrainWhatItAsksPast) {
   const std::uint32_t most = TrainedSteps::kMostAhead;
   for (std::uint32_t step = 0; step < most + 3; ++step) {

@@ -18,7 +18,7 @@ namespace isocost {
 /// holds, and keeps count of everything, so that tests may look.
 class ScriptedNode {
  public:
-  /// `offer`: what clients are told of shared memory where the options share none.
+  /// `offer`: the shared memory that clients are offered if the options share none.
   ScriptedNode(const ServerOptions& options, std::uint32_t steps, std::int64_t sample_bytes,
                std::int32_t ranks = 1, const SharedMemoryOffer& offer = {});
 

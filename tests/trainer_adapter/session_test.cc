@@ -260,7 +260,7 @@ TEST(Session, ASlowConsumerIsNotSentMore) {
   }
 }
 
-// Two epochs, the first with two steps, the second with one: ends are told one by one.
+// Two epochs, the first with two steps, the second with one. Ends arrive one by one.
 TEST(Session, EpochsEndOneByOne) {
   Mutex mutex;
   std::unique_ptr<Server> server;
@@ -337,7 +337,7 @@ class LyingNode {
   }
   std::string endpoint() const { return router_.get(zmq::sockopt::last_endpoint); }
 
-  // Connects a client, and has it told `messages`.
+  // Connects a client, and sends it `messages`.
   std::unique_ptr<Client> tell(const std::vector<Message>& messages, std::uint32_t prefetch = 2) {
     auto connecting = std::async(std::launch::async, [this, prefetch] {
       return Client::connect(client_options(endpoint(), prefetch)).value();

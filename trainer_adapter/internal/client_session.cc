@@ -13,7 +13,7 @@ namespace {
 
 // Time between hellos while clients of the node's previous job are leaving.
 constexpr std::chrono::milliseconds kHelloInterval{500};
-// Time after which the user is told why no node was reached; trainer and node start together.
+// Time after which the log says why no node was reached. Trainer and node start together.
 constexpr std::chrono::seconds kTellAfter{2};
 
 std::array<std::uint8_t, 16> random_client_id() {

@@ -145,7 +145,7 @@ Result<std::optional<Microbatch>> HandOut::next(const std::stop_token& stop) {
 bool HandOut::wait(std::chrono::milliseconds limit) {
   const auto asked = Clock::now();
   const OneThread thread(asked_for_);
-  if (!thread.alone()) return true;  // `next` tells why
+  if (!thread.alone()) return true;  // `next` reports why
   const MutexLock lock(mutex_);
   begin_wait();
   const bool ready =
@@ -281,7 +281,7 @@ void HandOut::note_trained(const Position& position) {
 }
 
 // Returns whether the loop says which microbatches are trained. One that has stopped to say it is
-// as one that never did, so that the node can let go of steps.
+// as one that never did, so that the node can drop steps.
 bool HandOut::says_what_is_trained() const {
   return trained_ && steps_since_told_ <= TrainedSteps::kMostAhead;
 }

@@ -29,7 +29,7 @@ class LoaderSession {
   void close();
   /// Acknowledges what is trained, and returns the end of an epoch whose last microbatch was
   /// handed out. Blocks until it has come. Returns nothing if it does not come; `next` then
-  /// tells why.
+  /// says why.
   std::optional<EpochEnd> receive_end(std::uint32_t epoch, const std::stop_token& stop);
   void report(const MicrobatchHeader& header, const Report& report);
   /// Records that the microbatch is not trained, because an exception left its body.
@@ -142,7 +142,7 @@ std::optional<EpochEnd> LoaderSession::receive_end(std::uint32_t epoch,
 
 void LoaderSession::close() {
   closed_ = true;
-  // One that could not be copied to the device was not trained on, but counts as in use.
+  // A microbatch that could not be copied to the device was not trained on, but counts as in use.
   if (keeps_back_) {
     client->leave();
   } else {

@@ -230,8 +230,8 @@ class TorchLoader {
   /// and throw c10::Error if that fails.
   OwnWork own_work() const;
   /// Sends the measured seconds of each module. The microbatch, and all before it, are then
-  /// trained: report it after its work. Throws kInvalidArgument for a microbatch with work of which
-  /// nothing was measured, and the errors of Client::report.
+  /// trained, so report it after its work. Throws kInvalidArgument if a microbatch has work of
+  /// which nothing was measured, and the errors of Client::report.
   void report(const TorchMicrobatch& microbatch, const OwnWork& work);
   /// Does the same with seconds of each module, forward and backward, and the forward seconds among
   /// them over all modules; kNotMeasured if there are none. They must not contain waiting for
@@ -239,11 +239,11 @@ class TorchLoader {
   void report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
               double forward_s = kNotMeasured);
 
-  /// Returns the first step that is not trained yet, the same on all ranks: that of the last
-  /// microbatch that was reported, since the step's gradient was not applied, or the next one if it
-  /// was the step's last. Save it after the optimizer's step. Microbatches that were only handed
-  /// out do not count, so the loop may ask for them ahead. Throws kInvalidArgument if steps were
-  /// handed out and none, or none of the last eight, was reported.
+  /// Returns the first step that is not trained yet, the same on all ranks. Within a step, it is
+  /// the step of the last reported microbatch, since the step's gradient was not applied. After the
+  /// step's last report, it is the next step. Save it after the optimizer's step. Microbatches that
+  /// were only handed out do not count, so a loop may look ahead. Throws kInvalidArgument if steps
+  /// were handed out and no step, or none of the last eight, was reported.
   State state() const;
   /// Records that `after` and all before it are trained, and returns the state that follows: for
   /// loops that do not report every microbatch. Throws kInvalidArgument if `after` was not handed

@@ -25,7 +25,7 @@ using Token = std::array<std::uint8_t, 16>;
 constexpr int kAtOnce = 16;
 // Most connections that have not attached; for one more, the oldest of them is closed.
 constexpr std::ptrdiff_t kMaxUnattached = 64;
-// Free blocks that a session keeps beyond as many as it has in use: a script that lets go of many
+// Free blocks that a session keeps beyond as many as it has in use: a script that releases many
 // microbatches at once does not need them all again.
 constexpr std::size_t kSpareBlocks = 2;
 constexpr std::chrono::minutes kBetweenLines{1};

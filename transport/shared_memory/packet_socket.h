@@ -42,7 +42,7 @@ class PacketSocket {
   struct Packet {
     std::vector<std::byte> bytes;
     FileDescriptor
-        descriptor;  ///< Not open if none came, or if this process may open no more files.
+        descriptor;  ///< Not open if no descriptor came, or if this process may open no more files.
   };
   /// Returns the next packet, or nothing if none has arrived. Errors: kUnavailable if the other end
   /// is gone, kCorrupt for a packet that is too large.

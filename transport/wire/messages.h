@@ -104,7 +104,8 @@ struct Welcome {
   /// "shard/key" of the first of them, as in SampleEntry::key; empty if there are none or it is
   /// longer than kMaxSampleKeyBytes.
   std::string first_weighted;
-  float first_weight = 1.0F;  ///< Its weight; 1: a turn of it has another one.
+  float first_weight =
+      1.0F;  ///< The weight of that sample; 1: only turns of it have other weights.
   /// The multiple that plans take the LLM's sequences to be padded to; 0: to be packed.
   std::uint32_t padded_multiple = 0;
 };
@@ -294,7 +295,7 @@ struct ReleaseBlocks {
   std::vector<std::uint64_t> blocks;
 };
 
-/// The node has no more use for a block, which the client has released.
+/// The node no longer uses a block that the client has released.
 struct DropBlock {
   std::uint64_t block = 0;
 };

@@ -96,7 +96,7 @@ class ConnectionImpl final : public Connection {
   Clock::time_point hello_sent_;
   Clock::time_point next_beat_;
   std::string job_key_;     // the key found for the endpoint; empty: none
-  bool shows_key_ = false;  // whether the socket's last try showed it
+  bool shows_key_ = false;  // whether the last attempt to connect sent the key
   bool refused_ = false;    // libzmq does not try again after a failed handshake
   Clock::time_point next_try_;
   std::once_flag stopped_;

@@ -36,8 +36,8 @@ struct WavLayout {
 
 /// Reads RIFF/WAVE, RIFX, RF64 and BW64: PCM of 8 to 32 bits, IEEE float, A-law and mu-law, plain
 /// or extensible; MS and IMA ADPCM, GSM 6.10 and MP3. A stated size that means "unknown" (0
-/// with samples after, or within 4 KiB of 2 or 4 GiB; of RF64's 64 bits all ones), or that is up
-/// to 1 KiB too large, means all bytes to the end; a larger one a file that is cut off.
+/// with samples after it, or within 4 KiB of 2 or 4 GiB; in RF64, 64 bits of ones), or that is up
+/// to 1 KiB too large, means all bytes to the end. A size that is larger means a cut-off file.
 Result<WavLayout> read_wav_layout(const ByteSource& source);
 /// Reads the same after ID3 tags. MP3 within WAV has the format kMp3, whose reader passes over the
 /// chunks before the first frame.
@@ -55,7 +55,7 @@ Status check_single_flac(const ByteSource& source, std::int64_t read_to);
 
 /// Reads an Ogg file of Vorbis or Opus: a stream, or several chained one after another. The length
 /// is the granule position of the last page, which must end where the source ends; of chained
-/// streams, the sum. Reads the headers of all pages, since only they tell whether there are
+/// streams, the sum. Reads the headers of all pages, since only they show whether there are
 /// several. Errors: kUnsupported for chained streams of different codecs or sample rates.
 Result<AudioHeader> read_ogg_header(const ByteSource& source);
 

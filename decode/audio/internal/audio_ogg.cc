@@ -52,7 +52,7 @@ std::int64_t audible(std::int64_t granule, const Identification& id) {
 
 constexpr std::size_t kMostLinks = 4096;
 
-/// Returns the number of samples that a page tells; -1 means a page on which no packet ends.
+/// Returns the number of samples that a page states; -1 means a page on which no packet ends.
 std::int64_t samples_of(const OggPage& page) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50;  // sums over all links still fit
   return std::min(static_cast<std::int64_t>(page.granule), kMost);

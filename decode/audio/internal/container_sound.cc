@@ -160,13 +160,13 @@ std::optional<std::int64_t> frames_of_bytes(const MediaContainer& container,
 }
 
 /// Returns whether a length may count whole packets, though the last one holds fewer samples, as
-/// lossless codecs in CAF have it. Only decoding tells.
+/// lossless codecs in CAF have it. Only decoding finds it.
 bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
   return format == MediaFormat::kCaf && av_get_exact_bits_per_sample(codec.codec_id) == 0;
 }
 
 /// Measures by the times of packets, without decoding any. Times before 0 are those of samples that
-/// are decoded but not audible. Returns nothing if the last packet does not tell its duration,
+/// are decoded but not audible. Returns nothing if the last packet does not state its duration,
 /// as those of some codecs in Matroska and FLV, which may last for 0.3 s.
 Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
   constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;

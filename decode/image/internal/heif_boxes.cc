@@ -24,7 +24,7 @@ Result<bool> HeifBoxes::next(HeifBox& box) {
     size = stated >> 62 == 0 ? static_cast<std::int64_t>(stated) : -1;
     box.body = at_ + kWideHead;
   } else if (size == 0) {
-    size = end_ - at_;  // It goes to the end of its parent.
+    size = end_ - at_;  // The box reaches the end of its parent.
   }
   if (size < box.body - at_) return corrupt("it has a box of an impossible size");
   if (size > end_ - at_) {

@@ -107,7 +107,7 @@ class Items {
     return numbers.next(version == 0 ? 2 : 4);
   }
 
-  // Returns the four characters that tell an item's kind.
+  // Returns the four characters that name an item's kind.
   Result<std::string> type(std::uint64_t item) const {
     if (!meta_.items) return damaged_boxes();
     BoxNumbers numbers(window_, *meta_.items);

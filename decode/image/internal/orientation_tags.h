@@ -16,7 +16,7 @@ struct OrientationTags {
   std::optional<std::int64_t> exif;
   std::optional<std::int64_t> xmp;
 
-  /// Returns EXIF's number from 1 to 8. One that is no such number counts as 1, and so does none.
+  /// Returns EXIF's number from 1 to 8. Another number counts as 1, and so does none.
   std::uint8_t orientation() const;
 };
 

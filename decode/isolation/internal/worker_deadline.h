@@ -14,8 +14,8 @@ class WorkerDeadline {
   enum class Due : std::uint8_t {
     kNo,
     kStopped,     ///< A stop was requested.
-    kOverTime,    ///< It has worked for longer than its limit of CPU time, and some grace.
-    kStoodStill,  ///< It has used no CPU time for as long as the limit, at least a second.
+    kOverTime,    ///< The worker has exceeded its limit of CPU time, and some grace.
+    kStoodStill,  ///< The worker has used no CPU time for as long as the limit, at least a second.
   };
 
   /// `limit`: CPU time that decoding a sample may take, which the worker checks, too.

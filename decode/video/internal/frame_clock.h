@@ -20,7 +20,7 @@ class FrameClock {
 
   /// When the last frame starts.
   std::int64_t time_us() const { return time_us_; }
-  /// How long it lasts, as far as packets or its neighbours tell.
+  /// The frame's duration, as far as packets or its neighbours show it.
   std::int64_t interval_us() const { return interval_us_; }
   /// When it starts in ticks of the stream.
   std::int64_t last_ticks() const { return last_ticks_; }

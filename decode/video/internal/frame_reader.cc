@@ -140,7 +140,7 @@ Result<bool> FrameReader::seek(std::int64_t time_us) {
     const AVPacket* held = packets_.held();
     const std::int64_t landed = held != nullptr ? packet_time(*held) : key;
     if (unindexed && landed <= clock_.last_ticks()) index_.note_whole();
-    // An index may tell when a key frame is decoded, not when it is shown.
+    // An index may state when a key frame is decoded, not when it is shown.
     if (landed <= clock_.ticks(time_us) || !has_key) return true;
     target = key - 1;
   }

@@ -39,12 +39,12 @@ class FrameReader {
   /// decode), kIo, those of the limit.
   Result<bool> next(AVFrame* frame);
 
-  /// With FramesGiven::kSome, tells that no frame that starts before `time_us` is wanted.
+  /// With FramesGiven::kSome, states that no frame that starts before `time_us` is wanted.
   void need_from(std::int64_t time_us);
 
   /// When the frame that `next` gave last starts.
   std::int64_t time_us() const { return clock_.time_us(); }
-  /// How long it lasts, as far as packets or its neighbours tell.
+  /// The frame's duration, as far as packets or its neighbours show it.
   std::int64_t interval_us() const { return clock_.interval_us(); }
 
   /// Jumps to the last key frame at or before `time_us` if the index has one after the frame

@@ -9,9 +9,9 @@ namespace isocost {
 
 /// The use of a decoded frame.
 enum class FrameUse {
-  kWarmUp,  ///< It fills the decoder's memory.
-  kRepeat,  ///< It was given before the reader went back.
-  kNew,     ///< It is the next one.
+  kWarmUp,  ///< The frame only fills the decoder's memory.
+  kRepeat,  ///< The frame was given before the reader went back.
+  kNew,     ///< The frame is the next one.
 };
 
 /// The place where a reader began to decode, and its packets and frames since. Times are in ticks
@@ -20,7 +20,7 @@ enum class FrameUse {
 class JumpProgress {
  public:
   enum class State {
-    kStarted,   ///< At the start of the video, or at a packet that does not tell its time.
+    kStarted,   ///< At the start of the video, or at a packet that does not state its time.
     kJumped,    ///< At a key frame.
     kWentBack,  ///< At an earlier key frame, since references were missing after that one.
   };

@@ -10,13 +10,13 @@ struct AVStream;
 
 namespace isocost {
 
-/// The key frames that a container's index tells of. Times are ticks of the stream, as the index
+/// The key frames that a container's index lists. Times are ticks of the stream, as the index
 /// counts them. Single-thread; the input must outlive it.
 class KeyFrameIndex {
  public:
   /// Whether seeking may find key frames that the index does not have yet. Matroska's index is
   /// read, or made from the clusters, only when somebody seeks. Containers of streams have none,
-  /// and what libavformat makes in its place does not tell key frames.
+  /// and what libavformat makes in its place does not mark key frames.
   enum class Extent { kGrows, kWhole, kNone };
 
   explicit KeyFrameIndex(const FfmpegInput& input);
@@ -27,7 +27,7 @@ class KeyFrameIndex {
 
   /// Takes the time from decoding to showing a key frame from the first packet of the video.
   void note_first(const AVPacket& packet);
-  /// That time, for an index that was whole from the beginning.
+  /// The same time, for an index that was whole from the beginning.
   std::int64_t reorder() const { return reorder_; }
 
   /// Returns the last key frame at or before a time; nullptr if there is none.

@@ -5,7 +5,7 @@
 
 namespace isocost {
 
-/// Whether a decoder passes over what it cannot decode. Pictures of an open group may let go of
+/// Whether a decoder passes over what it cannot decode. Pictures of an open group may release
 /// references that are not there, which strict decoders refuse. Single-thread.
 class Leniency {
  public:

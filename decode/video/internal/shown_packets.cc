@@ -188,7 +188,7 @@ bool ShownPackets::is_decodable(const AVPacket& packet) {
     is_leading_by_type_ = is_mpeg2 && loses_leading_pictures(stream_, packet);
     return true;
   }
-  // A program stream need not tell times, but MPEG-2 stores leading pictures before any other.
+  // A program stream need not state times, but MPEG-2 stores leading pictures before any other.
   if (is_leading_by_type_) {
     is_leading_by_type_ = is_bidirectional(bytes_of(packet));
     return !is_leading_by_type_;

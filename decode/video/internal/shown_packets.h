@@ -18,7 +18,7 @@ bool is_key_frame(const AVStream& stream, const AVPacket& packet);
 
 /// Returns whether pictures that are shown before this first key frame but stored after it can
 /// never be decoded, as those of H.264 and MPEG-4 in a video that was cut in an open group of
-/// pictures. HEVC's packets tell it themselves.
+/// pictures. HEVC's packets say so themselves.
 bool loses_leading_pictures(const AVStream& stream, const AVPacket& key_frame);
 
 /// Returns whether an H.264 video that begins with this packet was cut in an open group of

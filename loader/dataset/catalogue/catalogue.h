@@ -16,7 +16,7 @@ namespace isocost {
 /// A sample of the catalogue, which must outlive it.
 struct CatalogueSample {
   const Shard& shard;
-  std::uint64_t number;  ///< Its number in the shard.
+  std::uint64_t number;  ///< The sample's number in the shard.
   const TurnCut* cut;    ///< Null: it is whole.
 
   std::string_view key() const { return shard.view().key(number); }

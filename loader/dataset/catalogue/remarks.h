@@ -28,7 +28,7 @@ struct Remark {
 /// there are more than 1,000 distinct ones, the rest counts under the name "others".
 std::vector<Remark> remarks_of(std::span<const Shard> shards);
 
-/// Returns a format among the shards' media that needs_worker; nothing: there is none.
+/// Returns a format among the shards' media that needs_worker; nothing if none does.
 std::optional<MediaFormat> format_that_needs_worker(std::span<const Shard> shards);
 
 /// Returns a sentence on all parts and JSON keys that no model sees; empty: there are none.

@@ -191,7 +191,7 @@ void TarListing::State::look_behind(std::int64_t mark) {
   }
 }
 
-// Returns whether all bytes of the last entry are there, and nothing but zeros after them.
+// Returns whether the last entry has all of its bytes, followed only by zeros.
 bool TarListing::State::lacks_only_the_mark() const {
   const std::int64_t rest = feed.source->size() - last_end;
   if (last_name.empty() || rest >= kBlock) return false;

@@ -12,7 +12,7 @@ namespace isocost {
 
 /// A regular file of a tar archive, or an entry that cannot be used.
 struct TarMember {
-  std::string name;         ///< Its bytes, a leading "./" removed. A name and no path to follow.
+  std::string name;         ///< The name's bytes, without a leading "./". Not a path to open.
   std::int64_t offset = 0;  ///< Offset of its bytes in the archive.
   std::int64_t size = 0;
   std::string problem;  ///< Reason why it cannot be used; empty if it can.
@@ -20,10 +20,10 @@ struct TarMember {
 
 /// How an archive ends.
 struct TarEnd {
-  /// Why it cannot be followed to its end, and what to do; empty: it can. The last sample may then
-  /// lack members.
+  /// Why the archive cannot be followed to its end, and what to do. Empty: it can. If it cannot,
+  /// the last sample may lack members.
   std::string problem;
-  /// Whether there is the mark (a block of zeros) that ends a tar file.
+  /// Whether the file ends with the mark of a tar file (a block of zeros).
   bool has_mark = false;
   /// Bytes after the mark that are more than the padding of a tar file, such as a second archive;
   /// `unread_offset` is where they begin.

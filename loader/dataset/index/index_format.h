@@ -36,7 +36,7 @@ struct IndexedSample {
   std::vector<IndexedPart> parts;
   /// The JSON part, which is one of `parts` only if a model sees it.
   std::int64_t json_offset = 0;  ///< Offset in the plain tar.
-  std::int64_t json_bytes = 0;   ///< 0: there is none.
+  std::int64_t json_bytes = 0;   ///< 0: the sample has no JSON.
 };
 
 struct IndexedBad {
@@ -47,7 +47,7 @@ struct IndexedBad {
 
 enum class ShardCondition : std::uint8_t {
   kWhole,
-  kDamaged,  ///< It cannot be followed to its end; a whole sample stands before the damage.
+  kDamaged,  ///< The shard cannot be followed to its end; a whole sample precedes the damage.
   kLost,     ///< No sample of it can be read.
 };
 
@@ -55,7 +55,7 @@ enum class ShardCondition : std::uint8_t {
 struct ArchiveState {
   ShardCondition condition = ShardCondition::kWhole;
   std::string problem;       ///< Why it is not whole, and what to do.
-  std::string unread;        ///< What stands after its end and is not read; empty: nothing.
+  std::string unread;        ///< What follows the shard's end and is not read; empty: nothing.
   bool has_end_mark = true;  ///< Whether there is the mark that ends a tar file.
   /// Number of samples, good and bad, when the shard was last found whole; 0: it never was.
   std::uint64_t samples_when_whole = 0;

@@ -202,7 +202,7 @@ Status Maker::count_unread(const InputSample& sample, const std::vector<OpenPart
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string& name = sample.parts[i].name;
     const std::string extension = part_extension(name);
-    // "meta.json" tells more than "json", which is read.
+    // "meta.json" says more than "json", which is read.
     if (!modality_from_name(name)) unread_parts.insert(extension == "json" ? name : extension);
     if (format_from_extension(name) != MediaFormat::kJson) continue;
     std::string json(static_cast<std::size_t>(parts[i].source->size()), '\0');

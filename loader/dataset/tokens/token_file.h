@@ -27,8 +27,8 @@ struct TokenFileIdentity {
   TokenizerIdentity tokenizer;
   bool operator==(const TokenFileIdentity&) const = default;
 
-  /// Returns the difference, options aside, as a phrase that follows "its tokens ...". Empty: there
-  /// is none.
+  /// Returns the difference (except in options) as a phrase that follows "its tokens ...". Empty:
+  /// there is none.
   std::string difference(const TokenFileIdentity& wanted) const;
   static TokenFileIdentity of(const IndexView& index, TokenizerIdentity tokenizer);
 };

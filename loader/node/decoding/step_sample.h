@@ -30,7 +30,7 @@ struct StepSample {
   float weight = 1.0F;
   std::string key;                ///< "shard/key".
   std::string json;               ///< See SampleEntry::json.
-  std::vector<SamplePart> parts;  ///< What the recipe makes of each part.
+  std::vector<SamplePart> parts;  ///< Each part as the recipe describes it.
   std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
   std::shared_ptr<const DecodedSample> decoded;
   std::uint32_t readers = 0;  ///< Times that it is still to be sent; then it is released.

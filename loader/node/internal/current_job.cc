@@ -44,7 +44,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (draining_) return tl::unexpected(begins_no_other());
-  // It is told from the queue, not from the run that ends: the clients know of the end before it.
+  // The queue says whether every epoch was delivered. Clients learn of it before `run` returns.
   if (job_ && job_->queue().finished()) {
     return tl::unexpected(Refusal{ErrorCode::kInvalidArgument,
                                   "every epoch has been delivered, and the node begins no other "

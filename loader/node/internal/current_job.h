@@ -134,8 +134,8 @@ class CurrentJob {
 
   // Functions for any thread.
 
-  /// Begins no further step: `next` returns Finished when ranks have acknowledged every step of
-  /// which anything was sent, or when no rank has a client. No other job begins.
+  /// Begins no further step and no other job. `next` returns Finished when ranks have acknowledged
+  /// every step of which anything was sent, or when no rank has a client.
   void drain() ISOCOST_EXCLUDES(mutex_);
   /// Returns the first step that was not delivered, once `drain` was called; nothing without a job.
   std::optional<Position> drained_at() const ISOCOST_EXCLUDES(mutex_);

@@ -106,7 +106,7 @@ void DeliveryLoop::send_decoded(
 }
 
 // Tells ranks that wait for one without a client. Planning waits for the slowest rank, so they
-// would wait forever; once told, all can start again together.
+// would wait forever. Once they know, all can start again together.
 void DeliveryLoop::fail_blocked_ranks(std::uint64_t job) {
   const auto blocked = context_.job.blocked_ranks(job, context_.blocked_timeout);
   if (!blocked) return;

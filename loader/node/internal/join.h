@@ -44,7 +44,7 @@ std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& require
                              const Job* job);
 
 /// Returns the refusal for a client that asks for another job while clients of this one are
-/// connected: it tells the client to ask again later. If no client has trained on anything since
+/// connected: the client is to ask again later. If no client has trained on anything since
 /// the first such request, the ranks disagree about the job, waiting would not help, and the
 /// refusal is final.
 Refusal retry_later(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);

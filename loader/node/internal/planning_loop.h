@@ -42,7 +42,7 @@ struct PlanningInput {
 class PlanningLoop {
  public:
   struct Options {
-    std::uint64_t epochs = 1;      ///< 0: without end.
+    std::uint64_t epochs = 1;      ///< Number of epochs; 0: no end.
     std::string bad_samples_file;  ///< Named in the error where all samples are bad; empty: none.
   };
   PlanningLoop(PlanningInput input, Options options, CurrentJob& job, TrainingMeter& meter,

@@ -26,11 +26,12 @@ struct SealedStep {
   std::uint32_t step = 0;
   bool ends_epoch = false;  ///< Whether it is the last step of its epoch.
   std::vector<StepSample> samples;
-  std::vector<StepSample> dummies;  ///< Those of StepPlan::dummies.
+  std::vector<StepSample> dummies;  ///< The dummies that StepPlan::dummies chooses.
   StepPlan plan;
-  double plan_seconds = 0;       ///< Time that planning took.
-  bool profile_wanted = false;   ///< Whether it asks the first rank to measure a new model profile.
-  std::string cost_model_state;  ///< For trainers' saved states; empty: not with this step.
+  double plan_seconds = 0;      ///< Time that planning took.
+  bool profile_wanted = false;  ///< Whether it asks the first rank to measure a new model profile.
+  std::string
+      cost_model_state;  ///< Sent with this step for trainers' saved states; empty: not sent.
 
   Position last_position(std::size_t receiver) const {
     return {epoch, step, plan.microbatches_of(receiver) - 1};

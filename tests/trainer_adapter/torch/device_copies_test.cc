@@ -1,5 +1,5 @@
 // Copies to a device whose streams the test runs by hand: they overlap with what the device
-// computes, and nothing is let go of too early or kept for too long.
+// computes, and nothing is released too early or kept for too long.
 
 #include "trainer_adapter/torch/internal/device_copies.h"
 
@@ -53,7 +53,7 @@ class Source {
   }
 
   bool is_kept() const { return !kept_.expired(); }
-  /// Returns the work that the copies' stream had left when the tensor was let go.
+  /// Returns the work that the copies' stream had left when the tensor was released.
   std::optional<std::size_t> copies_left_at_release() const { return copies_left_at_release_; }
 
  private:

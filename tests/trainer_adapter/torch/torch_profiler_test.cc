@@ -76,7 +76,7 @@ TEST(TorchProfiler, MeasuresCutsAtTheLargestLoads) {
   EXPECT_TRUE(profile->cuts[1].points.empty());  // no room for any of them
 }
 
-// A process that is told the first one's values measures the first one's profile.
+// A process that receives the first one's values measures the first one's profile.
 TEST(TorchProfiler, ProcessesThatAgreeDecideAlike) {
   std::vector<double> said;
   ProfilerOptions options{.budget = std::chrono::duration<double>(0.2)};

@@ -328,7 +328,7 @@ TEST_F(BlockSenderTest, ClientsHaveBlocksOfTheirOwn) {
   EXPECT_TRUE(holds(second->receive().value().value(), 1));
 }
 
-// Its part of the socket is full. It is told so when it reads on, and joins again.
+// The client's part of the socket is full. It learns of it when it reads again, and joins again.
 TEST_F(BlockSenderTest, AClientThatTakesNoPacketIsCutOff) {
   const SharedMemoryOffer offer = sender_->offer(0, 1);
   PacketSocket client = PacketSocket::connect(offer.socket).value();
@@ -448,7 +448,7 @@ TEST_F(LyingSender, ADroppedBlockIsValidWhileItIsRead) {
   EXPECT_TRUE(holds(held.value(), 4));
 }
 
-// A child of fork lets go of its copies of everything, and must not do so for its parent.
+// A forked child releases its copies of everything, and must not release its parent's.
 TEST_F(LyingSender, AChildDoesNotReleaseForItsParent) {
   pass(1, 4);
   name(1);

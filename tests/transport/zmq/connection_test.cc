@@ -66,8 +66,8 @@ bool is_reconnected(const std::string& endpoint) {
   return listener.recv(connected).has_value();
 }
 
-// What came before the end is read to its end: not cut within a message, which libzmq takes for a
-// bug of its own and aborts.
+// Everything that arrived before the end is read: not cut within a message, which libzmq takes for
+// a bug of its own and aborts.
 TEST(Connection, ReadsWhatADeadNodeSent) {
   ShortLivedNode node;
   std::promise<void> gone;

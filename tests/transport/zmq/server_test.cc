@@ -98,7 +98,7 @@ MicrobatchHeader header_of_step(std::uint32_t step) {
   return header;
 }
 
-// Bytes that tell when they are let go.
+// Bytes that record when they are released.
 struct Watched {
   explicit Watched(std::size_t size) : bytes(std::make_shared<std::vector<std::byte>>(size)) {}
 
@@ -107,7 +107,7 @@ struct Watched {
     return {
         {0, step, 0}, 0, {{"vision.patches", {DType::kUInt8, {1, size}, bytes->data(), bytes}}}};
   }
-  // ZeroMQ lets go on its own thread.
+  // ZeroMQ releases frames on its own thread.
   bool is_released() const {
     const auto deadline = steady_clock::now() + std::chrono::seconds(10);
     while (bytes.use_count() > 1 && steady_clock::now() < deadline) std::this_thread::yield();

@@ -59,7 +59,7 @@ class ScheduleStep:
         self._note_trained = note_trained
 
     def run(self, schedule: Any, losses: Optional[List[Any]] = None) -> None:
-        """Calls `schedule.step(**inputs)`, after it has told the stages how many rows to receive. On the last stage
+        """Gives the stages the number of rows to receive, then calls `schedule.step(**inputs)`. On the last stage
         `losses` is filled with one loss for each microbatch of the schedule. The step is then trained, as far as
         `state_dict` knows; a loop that calls the schedule itself gives `state_dict(after=step.microbatches[-1])`.
 

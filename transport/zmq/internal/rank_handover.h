@@ -28,7 +28,7 @@ class RankHandover {
     std::function<bool(const std::string& address)> is_connected;
     /// Takes a message of the client that holds the rank.
     std::function<void(std::int32_t rank, const Message& message)> take;
-    /// Is told of a rank whose client has left without a word.
+    /// Called when a rank's client has left without a message.
     std::function<void(std::int32_t rank)> lost;
     /// Returns the name of a rank for messages.
     std::function<std::string(std::int32_t rank)> rank_name;

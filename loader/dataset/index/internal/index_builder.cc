@@ -217,7 +217,7 @@ void Builder::refuse(std::string_view part, std::string reason) {
 // Counts a part that no model sees.
 void Builder::leave_out(std::string_view part) {
   const std::string extension = part_extension(part);
-  // "meta.json" tells more than "json", which is read.
+  // "meta.json" says more than "json", which is read.
   remark(RemarkKind::kPart, extension == "json" ? part : extension);
 }
 

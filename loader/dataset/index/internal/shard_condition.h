@@ -7,10 +7,10 @@
 
 namespace isocost {
 
-/// What reading an archive to its end has found.
+/// The findings of reading an archive to its end.
 struct ArchiveFindings {
   std::string damage;         ///< Why it could not be read to its end; empty: it could.
-  bool has_end_mark = false;  ///< Whether the mark that ends a tar file is there.
+  bool has_end_mark = false;  ///< Whether the archive has the mark that ends a tar file.
   std::uint64_t samples = 0;  ///< Samples that were found, good and bad.
 };
 

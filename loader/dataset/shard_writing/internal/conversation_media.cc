@@ -36,7 +36,7 @@ bool names_no_medium(const Json& value) {
   return std::ranges::all_of(value, names_no_medium);
 }
 
-// Returns the string member that tells the format of the bytes beside it: "wav", "image/png".
+// Returns the string member that names the format of the bytes beside it: "wav", "image/png".
 std::string format_beside(const Json& object) {
   for (const char* key : {"format", "media_type", "mime_type", "mimeType"}) {
     const Json* found = json_member(object, key);
@@ -329,7 +329,7 @@ Status Conversation::add_part(Json& part) {
     if (!given->is_string()) return unknown_type(json_text(*given).substr(0, 40));
     type = given->get<std::string>();
   } else {
-    // The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
+    // In {"image": "a.jpg"} and {"text": "..."}, the key is the type.
     for (const char* name : {"image", "video", "audio", "image_url"}) {
       if (type.empty() && medium_member(part, name) != nullptr) type = name;
     }

@@ -12,10 +12,10 @@
 
 namespace isocost {
 
-/// Finds the files that records name. A path that no file has as it is written is tried with its
+/// Finds the files that records name. If no file has a path as written, the path is tried with its
 /// backslashes as slashes, with its escapes of URLs decoded, with its components in Unicode's
-/// composed (NFC) and decomposed (NFD) forms, and with all of these; a file counts where it is the
-/// only one. Single-thread.
+/// composed (NFC) and decomposed (NFD) forms, and with all of these. A file is taken if it is the
+/// only match. Single-thread.
 class MediaPaths {
  public:
   /// Relative paths start at `root`, which they may leave by ".." only with `may_leave`.
@@ -23,7 +23,7 @@ class MediaPaths {
       : root_(std::move(root)), may_leave_(may_leave) {}
 
   /// Returns the file of a path or a file:// URL. Errors: kCorrupt for a URL of another scheme, a
-  /// path that no file can have or that leaves the root, and where no file or several are there:
+  /// path that no file can have or that leaves the root, and if no file or several match:
   /// the message names what was tried.
   Result<std::filesystem::path> find(std::string_view name);
   /// Returns whether a regular file has the path, as it is written.

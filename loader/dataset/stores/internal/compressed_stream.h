@@ -32,7 +32,7 @@ class CompressedStream {
 
   /// Returns the reason why the stream ends early, and what to do; empty: it does not.
   const std::string& problem() const { return problem_; }
-  /// Returns what stands after the end of the stream; empty: nothing but zeros.
+  /// Returns what follows the end of the stream; empty: only zeros.
   const std::string& unread() const { return unread_; }
   /// Returns the offset in the source of the next byte to decode.
   std::int64_t offset() const { return offset_ - static_cast<std::int64_t>(end_ - begin_); }

@@ -13,7 +13,7 @@ namespace isocost {
 /// Decoder of a compressed stream, which is a sequence of frames (of gzip: members). Single-thread.
 class StreamDecoder {
  public:
-  /// Most bytes that tell whether a frame begins.
+  /// The most bytes needed to see whether a frame begins.
   static constexpr std::size_t kMagicBytes = 4;
 
   struct Step {
@@ -21,7 +21,7 @@ class StreamDecoder {
     std::size_t produced = 0;
     bool frame_ended = false;
     std::string damage;   ///< Why the stream cannot be decoded further; empty: it can.
-    std::string refusal;  ///< What a whole stream needs that is not given, and what to do.
+    std::string refusal;  ///< What a whole stream lacks here, and what to do.
   };
 
   virtual ~StreamDecoder() = default;

@@ -26,7 +26,7 @@ Result<std::optional<BadSample>> SampleExaminer::examine(StepSample& sample) con
   return bad;
 }
 
-// Finds samples whose shape alone rules them out; fills in what the shape tells of the others.
+// Finds samples whose shape alone rules them out; fills in what the shape says of the others.
 std::optional<BadSample> SampleExaminer::check_shape(StepSample& sample) const {
   const Dataset& dataset = *context_.dataset;
   const SampleShape shape = dataset.shape(sample.id);

@@ -18,7 +18,7 @@ namespace isocost {
 /// Returns a sample of this data set as a bad one.
 BadSample bad_sample(const Dataset& dataset, SampleId id, std::string reason);
 
-/// Finds out what can be told of a sample before it is decoded, and whether it is bad.
+/// Finds what is known of a sample before it is decoded, and whether it is bad.
 class SampleExaminer {
  public:
   struct Context {

@@ -16,8 +16,8 @@
 
 namespace isocost {
 
-/// Reads a sample and has it decoded, and tells damage of the sample from failures of the machine.
-/// All arguments must outlive it. Thread-safe.
+/// Reads a sample and has it decoded. Distinguishes damage of the sample from failures of the
+/// machine. All arguments must outlive it. Thread-safe.
 class SamplePreparer {
  public:
   SamplePreparer(const Dataset& dataset, SampleDecoder& decoder, BufferPool& pool)
@@ -30,7 +30,7 @@ class SamplePreparer {
   /// Returns the sample's tensors. Errors: those of the machine; kOutOfMemory; kCancelled.
   Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id, const std::stop_token& stop) const;
 
-  /// Returns what SampleEntry::json holds. `prepare` tells whether the shard changed meanwhile.
+  /// Returns what SampleEntry::json holds. `prepare` checks whether the shard has changed.
   /// Errors: those of the machine.
   Result<std::string> read_json(SampleId id) const;
 

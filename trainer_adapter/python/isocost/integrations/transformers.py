@@ -262,7 +262,7 @@ class _StepTraining:
 
     @contextlib.contextmanager
     def _without_step(self) -> Iterator[None]:
-        """Makes accelerate tell DeepSpeed's engine that a later microbatch ends the step, and not step it."""
+        """Makes accelerate run a backward pass of DeepSpeed's engine that does not end the step."""
         self.accelerator.sync_gradients = False
         try:
             yield

@@ -35,7 +35,7 @@ class Iteration:
         return self.progress is not Progress.NEW
 
     def end(self, reason: str) -> None:
-        """Ends an iteration that is not continued; `reason` is told to who continues it nevertheless."""
+        """Ends an iteration that is not continued. A loop that continues it anyway gets `reason` as its error."""
         if self.progress in (Progress.NEW, Progress.UNDER_WAY):
             self._reason = reason
         self.progress = Progress.ENDED

@@ -32,7 +32,7 @@ class Trained:
         self._steps.hand_out(_place(microbatch), microbatch.cost_model_state)
 
     def end_epoch(self, epoch: int) -> None:
-        """Records that the loop was told the end of an epoch."""
+        """Records that the loop has received the end of an epoch."""
         self._steps.end_epoch(epoch)
 
     def note(self, microbatch: Microbatch) -> None:

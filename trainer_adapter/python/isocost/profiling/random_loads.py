@@ -258,7 +258,7 @@ class Sounds:
 
     Args:
         bins: values of a mel frame.
-        masked: whether the encoder is told where sounds end, here in the middle.
+        masked: whether the encoder receives a mask of where sounds end, here in the middle.
     """
 
     def __init__(self, bins: int, masked: bool):

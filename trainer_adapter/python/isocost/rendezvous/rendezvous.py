@@ -149,7 +149,7 @@ class EndpointExchange:
 
 
 def _checked_node(told: Mapping[str, Any], here: Process) -> Node:
-    """Returns the node of which rank 0 has told."""
+    """Returns the node that rank 0 has announced."""
     if "error" in told:
         raise RuntimeError(f"rank 0 could not start the loader node: {told['error']}")
     if told["ranks"] != here.world_size:

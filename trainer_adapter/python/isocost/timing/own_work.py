@@ -1,4 +1,4 @@
-"""A rank's own work, told apart from its waiting for the communication of data-parallel training."""
+"""Measures a rank's own work, without its waiting for the communication of data-parallel training."""
 
 import functools
 import logging
@@ -80,7 +80,7 @@ class OwnWork:
 
 
 class Total:
-    """The sum of stretches that are added one after the other. It keeps those that the device has not finished."""
+    """Sums stretches as they are added. It keeps a stretch until the device has finished it."""
 
     def __init__(self) -> None:
         self._finished_s = 0.0
@@ -194,8 +194,8 @@ def _asker() -> str:
 
 
 def _watching_backward(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a replacement for torch.autograd.backward, which every Tensor.backward calls; it tells stretches when the
-    pass waits."""
+    """Returns a replacement for torch.autograd.backward, which every Tensor.backward calls. It notifies stretches when
+    the pass waits."""
 
     @functools.wraps(original)
     def backward(tensors: Any, *arguments: Any, **keywords: Any) -> Any:

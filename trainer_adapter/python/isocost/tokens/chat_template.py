@@ -153,7 +153,7 @@ class ChatTemplate:
         """Returns the conversation as text, with the assistant's turns.
 
         last: whether only the last one counts.
-        Raises: ValueError with what the template objects to, and where the assistant's turns cannot be told.
+        Raises: ValueError with what the template objects to, and if the assistant's turns cannot be found.
         """
         messages, tools = self._adapted(conversation.messages), conversation.tools
         weighted = bool(conversation.weights)
@@ -362,7 +362,7 @@ class ChatTemplate:
 
     def _prompt_of_past_turns(self) -> str:
         """Returns what the template writes before the assistant's turn where another question follows it: the
-        generation prompt, or a part of it; "" where that cannot be told."""
+        generation prompt, or a part of it; "" if it cannot be found."""
         if self._past_prompt is None:
             user, answer = self._adapted([{"role": "user", "content": "x"}, {"role": "assistant", "content": _PROBE}])
             before, text = (self._render(messages, None, False) for messages in ([user], [user, answer, user]))

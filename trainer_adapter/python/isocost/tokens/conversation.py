@@ -32,7 +32,7 @@ _PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "inp
                "video": ("video", ""), "video_url": ("video", "video_url"), "audio": ("audio", ""),
                "audio_url": ("audio", "audio_url"), "input_audio": ("audio", "input_audio")}
 _TEXT_TYPES = ("text", "input_text", "output_text")
-_UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that tell the type of a part without "type"
+_UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that name the type of a part without "type"
 # Members of a part that name a medium.
 _MEDIA_MEMBERS = (*_PART_TYPES, "path", "url", "data", "bytes", "source")
 _THINKING = "thinking"  # the type of a part that holds thoughts
@@ -367,7 +367,7 @@ def _part(given: Any, role: str, turn: int, number: int) -> Message:
     # Templates ask whether a part has a key, and do not look at its value.
     part: Message = {name: value for name, value in given.items()
                      if value is not None and not (name in _MEDIA_MEMBERS and _names_no_medium(value))}
-    if "type" not in part:  # The key of {"image": "a.jpg"} and {"text": "..."} tells the type.
+    if "type" not in part:  # In {"image": "a.jpg"} and {"text": "..."}, the key is the type.
         part["type"] = next((name for name in _UNTYPED if name in part), None)
     kind = part.get("type")
     if kind in _TEXT_TYPES:

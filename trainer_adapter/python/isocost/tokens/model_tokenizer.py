@@ -37,7 +37,7 @@ class Tokens(NamedTuple):
         labels: a byte for each id; 1 where the model learns to predict it from the ids before it. The first one is 0.
         turns: array of unsigned 32-bit numbers, five for each end of an assistant's turn: the ids up to there, how many
             of these are placeholders, and the images, audio parts and videos that these represent. Empty where the
-            template does not tell.
+            template does not mark them.
         weights: list of (first, end, weight): ids of turns whose weight in the loss is neither 0 nor 1. In their order.
     """
 
