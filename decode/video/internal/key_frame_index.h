@@ -27,7 +27,7 @@ class KeyFrameIndex {
 
   /// Takes the time from decoding to showing a key frame from the first packet of the video.
   void note_first(const AVPacket& packet);
-  /// The same time, for an index that was whole from the beginning.
+  /// Returns the time that note_first took, if the index was whole from the beginning.
   std::int64_t reorder() const { return reorder_; }
 
   /// Returns the last key frame at or before a time; nullptr if there is none.
