@@ -129,7 +129,7 @@ def load_of(arguments):
 # Training.
 
 class Clock:
-    """When the device came to a point of its stream; the host's clock on a CPU."""
+    """Measures when the device reaches a point of its stream; on a CPU, reads the host's clock."""
 
     def __init__(self, device):
         self.is_cuda = device == "cuda"

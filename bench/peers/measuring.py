@@ -18,7 +18,7 @@ class Failed(Exception):
 
 
 def run(name, work, directory, *more):
-    """What the contender's process printed."""
+    """Runs a contender's process, and returns what it printed."""
     command = [sys.executable, "-B", pathlib.Path(__file__).with_name("process.py"), name, work.name, directory, *more]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=data.environment(),
                           timeout=PROCESS_LIMIT_S)

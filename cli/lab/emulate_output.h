@@ -16,7 +16,7 @@ struct EmulationReport {
   double simulated_s = 0;
   double largest_step_error = 0;  ///< Relative error of a single step.
   std::size_t decoupled_steps = 0;
-  std::vector<double> step_s;  ///< Emulated, step by step.
+  std::vector<double> step_s;  ///< Emulated seconds of each step.
 
   double relative_error() const { return emulated_s / simulated_s - 1; }
 };

@@ -10,7 +10,7 @@ namespace isocost {
 
 struct StepTimes {
   double start_s = 0;  ///< By the steady clock, which all processes of a host share.
-  double end_s = 0;    ///< The weights are updated.
+  double end_s = 0;    ///< Time when the weights are updated.
   double data_wait_s = 0;
   double compute_s = 0;
   double cpu_s = 0;  ///< CPU time of the computing thread within compute_s.

@@ -24,7 +24,7 @@ struct Outcome {
   double bubble_fraction = 0;
   std::int64_t routing_bytes = 0;
   std::int64_t decoupled_microbatches = 0;  ///< Those with routes to several of the other module.
-  double data_wait_fraction = 0;            ///< Part of the time in steps.
+  double data_wait_fraction = 0;            ///< Part of the steps' time spent waiting for data.
   double step_seconds = 0;                  ///< Median over steps of the slowest stage's time.
 
   std::string to_json() const;

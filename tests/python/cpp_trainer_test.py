@@ -43,7 +43,7 @@ class Trainers(ShardTest):
         return processes
 
     def end(self, processes, status=0):
-        """The losses that rank 0 printed, and all that was printed."""
+        """Returns the losses that rank 0 printed, and the whole output."""
         ended = [process.communicate(timeout=2 * TIMEOUT) for process in processes]
         self.assertEqual([process.returncode for process in processes], [status] * len(processes), ended)
         return losses(ended[0][0]), "".join(out + err for out, err in ended)

@@ -536,7 +536,7 @@ AUDIO_CHATML = chatml(image="Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\\n").rep
 
 # Families whose samples are rows of their own.
 LINEAR_ATTENTION = ("qwen3_5", "qwen3_5_moe")
-# What each family's directory holds, its special tokens, and its template; None: it has no conversations.
+# The files of each family's directory, its special tokens, and its template; None: no conversations.
 FAMILIES = {
     "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
     "qwen2_5_vl": (qwen_vl, QWEN_TOKENS, chatml()),

@@ -17,7 +17,7 @@ class Files(torch.utils.data.Dataset):
 
 
 def workers(settings):
-    """The DataLoader's own of a contender's settings."""
+    """Returns those of a contender's settings that torch's DataLoader takes."""
     return {name: settings[name] for name in ("num_workers", "prefetch_factor")}
 
 

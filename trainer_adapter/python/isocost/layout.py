@@ -109,7 +109,7 @@ def _unpickled(json: str, file: str) -> Layout:
 
 
 class PlaceInLayout(NamedTuple):
-    """A process at its place."""
+    """A layout, with the place of this process in it."""
 
     layout: Layout
     place: Place

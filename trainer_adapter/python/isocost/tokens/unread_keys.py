@@ -135,6 +135,6 @@ def _where(place: str) -> str:
 
 
 def keys_of(conversation: Conversation) -> Set[Place]:
-    """Returns the keys of a conversation that a template must read, or no model sees them."""
+    """Returns the keys of a conversation that only a template can show to the model."""
     found = {place for message in conversation.messages for place in _places(message)}
     return found | set(conversation.without_effect)
