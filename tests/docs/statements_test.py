@@ -219,7 +219,7 @@ class Node(unittest.TestCase):
         self.assertEqual({*rank, *rank["modules"]["llm"], "place"}, of_ranks)  # only a layout's receivers have a place
 
     def test_status_has_the_metrics_of_the_table(self):
-        listed = {code_words(row[0])[0].removeprefix("isocost_") for row in table("docs/metrics.md", "metric")}
+        listed = {code_words(row[0])[0].removeprefix("isocost_") for row in table("docs/metric_list.md", "metric")}
         status = json.loads(self.page("status.json"))
         self.assertLessEqual(set(status["node"]) | set(status["modules"]["llm"]) | set(status["ranks"]), listed)
 

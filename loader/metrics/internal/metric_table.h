@@ -6,7 +6,7 @@
 
 namespace isocost {
 
-/// A family of metrics: one row of the table in docs/metrics.md. Names that end in "_total" are
+/// A family of metrics: one row of the table in docs/metric_list.md. Names that end in "_total" are
 /// counters, the others gauges.
 struct MetricInfo {
   const char* name = "";  ///< Key in /status.json; with "isocost_" before it, the name in /metrics.

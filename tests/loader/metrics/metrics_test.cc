@@ -1,4 +1,4 @@
-// The page /metrics holds the values of the snapshot, and docs/metrics.md lists every family.
+// The page /metrics holds the values of the snapshot, and docs/metric_list.md lists every family.
 
 #include "loader/metrics/prometheus_text.h"
 
@@ -144,10 +144,10 @@ std::string table_of_families() {
 }
 
 TEST(Metrics, DocsListEveryFamily) {
-  std::ifstream file(ISOCOST_SOURCE_DIR "/docs/metrics.md");
+  std::ifstream file(ISOCOST_SOURCE_DIR "/docs/metric_list.md");
   const std::string docs((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   EXPECT_NE(docs.find(table_of_families()), std::string::npos)
-      << "docs/metrics.md must hold this table:\n"
+      << "docs/metric_list.md must hold this table:\n"
       << table_of_families();
 }
 
