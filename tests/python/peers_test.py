@@ -1,5 +1,5 @@
 """bench/peers: its clock, comparison, statistics, table, JSON and bars with made-up records and batches, and that
-README.md states what runs. The peers are not needed."""
+settings.md states what runs. The peers are not needed."""
 
 import contextlib
 import dataclasses
@@ -183,12 +183,12 @@ class Outputs(unittest.TestCase):
 
 class Documents(unittest.TestCase):
     def rows(self):
-        """The cells of every row of README.md's tables."""
-        lines = (BENCH / "README.md").read_text(encoding="utf-8").splitlines()
+        """The cells of every row of the tables in settings.md."""
+        lines = (BENCH / "settings.md").read_text(encoding="utf-8").splitlines()
         return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines
                 if line.startswith("|")]
 
-    def test_every_setting_stands_in_the_readme_with_a_source(self):
+    def test_every_setting_is_on_the_page_with_a_source(self):
         stated = {(row[0], row[1], row[2]): row[3] for row in self.rows() if len(row) == 4}
         for module, settings in SETTINGS.items():
             for setting, value in settings.items():

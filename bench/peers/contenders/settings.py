@@ -1,4 +1,4 @@
-"""How each contender is set: the values that run, and those that README.md states with their sources. A test compares
+"""How each contender is set: the values that run, and those that settings.md states with their sources. A test compares
 the two."""
 
 from works import SIDE, WORKERS
