@@ -38,7 +38,7 @@ struct ModuleLoad {
 };
 
 /// Input size of a model for a sample. These integers follow from the sample's shape and the recipe
-/// alone and are equal on every machine. Loads of samples add up to the load of their microbatch.
+/// only, and are equal on every machine. Loads of samples add up to the load of their microbatch.
 struct Load {
   std::array<ModuleLoad, kModules> modules;
   std::int64_t label_tokens = 0;  ///< Positions whose prediction counts in the loss.

@@ -19,7 +19,7 @@ enum class PriceOrigin : std::uint8_t {
 /// Returns "stated", "measured", "interpolated" or "extrapolated".
 std::string_view price_origin_name(PriceOrigin origin);
 
-/// Predicts a module's seconds from its profile alone. A microbatch has fixed seconds, and each
+/// Predicts a module's seconds only from its profile. A microbatch has fixed seconds, and each
 /// sequence has seconds that depend on its length: interpolated monotonically between measured
 /// points, and continued without a step by the fitted form beyond them. A factor that depends on
 /// the microbatch's units accounts for small microbatches, which do not fill a device, and for

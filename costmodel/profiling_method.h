@@ -15,7 +15,7 @@
 
 namespace isocost {
 
-/// A part of a module, to be measured beside the whole module.
+/// A part of a module, measured in addition to the whole module.
 struct ProfilingCut {
   std::int64_t tensor = 1;                  ///< Tensor ranks that share the module's layers.
   std::optional<std::int64_t> layers = {};  ///< Layers that run; empty: all.

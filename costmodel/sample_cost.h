@@ -43,7 +43,7 @@ class SamplePrices {
   std::array<ModulePredictor, kModules> predictors_;
 };
 
-/// Returns a load of which only the totals are known, as in a trace: encoder units become vision
+/// Returns a load that has only totals, as in a trace: encoder units become vision
 /// patches in sequences of 1,024 (the last one shorter), LLM tokens become one sequence.
 Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens);
 

@@ -115,13 +115,13 @@ class Recipe {
   /// the times of sampled video frames. Errors: those of `load`.
   Result<std::vector<SamplePart>> parts(const SampleShape& shape) const;
 
-  /// Returns the description of one part alone.
+  /// Returns the description of one part by itself.
   Result<SamplePart> part(const PartShape& shape) const;
   /// Returns the number of tokens that represent a medium in its sample's text. Errors: those of
   /// `load`.
   Result<std::int64_t> placeholders(const PartShape& shape) const;
-  /// Returns the settings on which the text of a sample depends beside the tokenizer: models may
-  /// name the times of a video's frames in it. Empty if there are none.
+  /// Returns the settings, other than the tokenizer, on which the text of a sample depends: models
+  /// may name the times of a video's frames in it. Empty if there are none.
   std::string text_settings() const;
 
   /// Returns the tensors that `tensors` makes, in their order. Errors: those of `load`.

@@ -67,7 +67,7 @@ def names(text: str) -> set[str]:
 
 
 def defined_in_header(text: str) -> set[str]:
-    """What a header defines: types, and constants and functions of which each file that includes it has a copy."""
+    """Returns what a header defines: types, and constants and functions that each including file copies."""
     found = set()
     for declaration in declarations(ANONYMOUS.sub("", text)):
         if match := TYPE.match(declaration):
@@ -86,7 +86,7 @@ targets: dict[str, dict[str, str]] = collections.defaultdict(dict)
 for entry in json.loads((pathlib.Path(sys.argv[1]) / "compile_commands.json").read_text()):
     if match := re.search(r" -o \S*?CMakeFiles/(\S+?)\.dir/", entry["command"]):
         text = pathlib.Path(entry["file"]).read_text()
-        if "hwy/foreach_target.h" not in text:  # such a file is compiled alone
+        if "hwy/foreach_target.h" not in text:  # such a file is compiled by itself
             targets[match[1]][entry["file"]] = text
 
 findings = []

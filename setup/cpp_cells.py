@@ -5,7 +5,7 @@ names.
 
     client       tests/install/text_client, which needs no libtorch
     trainers     examples/minimal_trainer and examples/distributed_trainer
-    headers      the public headers alone, with strict warnings as errors, libtorch's as system headers
+    headers      only the public headers, with strict warnings as errors, libtorch's as system headers
     sanitized    the same trainers compiled with AddressSanitizer and UndefinedBehaviorSanitizer
 
 Compilers are g++ 12, clang 16 and clang 19. libtorch is Debian's 1.13, or that of a wheel of torch 2: the one whose

@@ -4,7 +4,7 @@ and ends with 77 without them.
 
     python3 setup/install_size.py [--all]
 
---all also prints what FFmpeg alone adds.
+--all also prints what only FFmpeg adds.
 """
 
 import pathlib

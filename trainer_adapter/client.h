@@ -72,7 +72,7 @@ struct Microbatch {
   /// CUDA runtime, if it has loaded one, so that copies from them to a device need no staging and
   /// do not block: the caller keeps the tensors until such a copy is done. Each block is registered
   /// once, for some milliseconds. Returns false if there is no runtime, or it refuses.
-  /// Thread-safe. Empty for tensors in memory of this process alone.
+  /// Thread-safe. Empty for tensors in memory that only this process has.
   std::function<bool()> pin;
 
   /// Returns the tensor of this name: an argument name of docs/cpp.md ("input_ids",
@@ -150,7 +150,7 @@ class Client {
   /// last report as data_wait_s. The microbatch and all before it are then trained. Errors:
   /// kInvalidArgument for seconds that are neither kNotMeasured nor 0 nor between 1 ns and a day,
   /// for a forward_s beyond their sum, for a microbatch that `next` has not returned yet, and for
-  /// one with work of which nothing was measured; kCancelled after `close`.
+  /// one whose work was not measured; kCancelled after `close`.
   virtual Status report(const Report& report) = 0;
 
   /// Sends a new model profile (JSON, see docs/model_profile.md). Call it for a microbatch with

@@ -109,7 +109,7 @@ Status ReplicaClient::join(const std::stop_token& stop) {
   return {};
 }
 
-// Returns the next microbatch. After a member has failed alone, its calls would no longer match
+// Returns the next microbatch. After only one member has failed, its calls would no longer match
 // those of the others, so it fails permanently.
 Result<std::optional<Microbatch>> ReplicaClient::next(const std::stop_token& stop) {
   if (closed_) return Error(ErrorCode::kCancelled, "the client is closed");

@@ -113,8 +113,8 @@ TensorCost tensor_cost(const JobModel& job, CostModule module, const Architectur
   return {.share = 1 / t, .seconds_per_unit = kTensorReductions * 2 * (t - 1) / t * bytes / rate};
 }
 
-// Seconds of a microbatch beside those of its samples. They are kernel launches, which every rank
-// of a tensor group does.
+// Seconds of a microbatch in addition to those of its samples. They are kernel launches, which
+// every rank of a tensor group does.
 struct BesideSamples {
   double fixed_s = 0;
   double launches_s = 0;

@@ -25,7 +25,7 @@ enum class Objective : std::uint8_t {
 /// The most resources that a problem may cap.
 inline constexpr std::size_t kMaxResources = 4;
 
-/// A resource of which each item holds a whole amount, and a microbatch at most `cap`.
+/// A resource. Each item holds a whole amount of it, and a microbatch at most `cap`.
 struct Resource {
   std::string name;      ///< Name of the unit in messages: "bytes".
   std::int64_t cap = 0;  ///< Most units of a microbatch, >= 0.

@@ -30,7 +30,7 @@ NOTHING = Price(0.0, 0.0, "form")
 
 
 def find_program(wanted):
-    """The isocost program that runs here, with isocost-lab beside it: (path, None), or (None, reason)."""
+    """Finds an isocost program that runs here and has isocost-lab beside it: (path, None), or (None, reason)."""
     program = pathlib.Path(wanted or os.environ.get("ISOCOST_PROGRAM") or PROGRAM)
     for needed in (program, lab_beside(program)):
         try:

@@ -1,4 +1,4 @@
-// isocost._isocost with the profiler's method alone: bench/gpu/profiling.py builds it where the
+// isocost._isocost with only the profiler's method: bench/gpu/profiling.py builds it where the
 // package is not built.
 
 #include <pybind11/pybind11.h>

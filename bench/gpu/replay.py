@@ -94,7 +94,7 @@ class TooSlow(RuntimeError):
 def affordable(mean_sample_s, seconds, largest, bins, most, overrun=OVERRUN):
     """Returns how much to replay under every policy in `seconds`.
 
-    The global batch is the largest of which one fits: `largest`, halved as often as needed, but not below two samples
+    The global batch is the largest that fits: `largest`, halved as often as needed, but not below two samples
     for each of the bins (ranks x microbatches). As many batches are replayed as fit, and at most `most`. If not even
     one fits, it has one sample for each bin. Raises TooSlow if that takes more than `overrun` times `seconds`."""
     runs = len(plans.POLICIES)

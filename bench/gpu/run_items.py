@@ -1,6 +1,6 @@
 """Runs the items of bench/gpu/all.sh, the most telling first. Each leaves a JSON, also when a later one is cut off.
 
-Needs Python 3.10 or later alone. It makes a virtual environment behind the interpreter that has torch, where the items
+Needs only Python 3.10 or later. It makes a virtual environment behind the interpreter that has torch, where the items
 run.
 """
 

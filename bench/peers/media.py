@@ -78,7 +78,7 @@ def clips(demo, directory, wanted):
 
 
 def speech(demo):
-    """Spoken descriptions, which have their words beside them."""
+    """Makes spoken descriptions, with their words in files beside them."""
     files = sorted((demo / STAMPS).rglob("*_desc.ogg"))
     random.Random(1).shuffle(files)
     return files

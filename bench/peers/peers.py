@@ -1,4 +1,4 @@
-"""Measures Isocost beside its peers on the same real files, after comparing their tensors.
+"""Compares Isocost with its peers on the same real files: first tensors, then speed.
 
     ./run bench peers                                             # everything, 5 rounds
     ./run bench peers --quick                                     # 2 rounds

@@ -4,7 +4,7 @@
     python bench/python/trainer_overhead.py [--steps 30] [--microbatches 2 8] [--rounds 3] [--json FILE]
 
 A Qwen2.5-VL with random weights is trained on the CPU, on conversations with and without pictures. cProfile counts the
-CPU time of the training thread alone, once ten steps have warmed up: that of the integration's own frames, with the
+CPU time of the training thread only, once ten steps have warmed up: that of the integration's own frames, with the
 C functions and tensor operations that these call themselves; of the package's other frames, which take and report
 microbatches and make the model's arguments; and of the whole step, which has the model's too. The profiler's own time
 is in all three. Calls are compared with the steps and microbatches that were trained before anything is printed.

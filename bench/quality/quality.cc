@@ -56,7 +56,7 @@ const std::vector<Case>& cases() {
 
 constexpr std::uint64_t kSeeds = 5;
 
-// LPT on the LLM's seconds alone, as one-dimensional balancers do. The plan is scored in all
+// LPT on only the LLM's seconds, as one-dimensional balancers do. The plan is scored in all
 // dimensions.
 Result<BalanceResult> llm_lpt(const BalanceProblem& problem) {
   BalanceProblem narrow{.ranks = problem.ranks,
@@ -69,7 +69,7 @@ Result<BalanceResult> llm_lpt(const BalanceProblem& problem) {
   return lpt(narrow);
 }
 
-// The objective and the mean load, computed from the bins alone, so that all policies are scored by
+// The objective and the mean load, computed only from the bins, so that all policies are scored by
 // one measure.
 struct Score {
   double makespan = 0;

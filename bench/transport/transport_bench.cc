@@ -9,7 +9,7 @@
 // every byte of them. In the rounds a byte of each page is read, so that mapping pages is in the
 // time. Prints medians over several rounds, and the range of the ratio, which is taken within a
 // round because the machine's speed drifts.
-// Usage: transport_bench [tcp|curve|ipc|shared]: that way alone, for example under `perf record`.
+// Usage: transport_bench [tcp|curve|ipc|shared]: only that way, for example under `perf record`.
 
 #include <algorithm>
 #include <chrono>

@@ -10,7 +10,7 @@
 
 namespace isocost::cli {
 
-/// The emulated steps beside the simulation of the same work. Seconds are means per step.
+/// The emulated steps and the simulation of the same work. Seconds are means per step.
 struct EmulationReport {
   double emulated_s = 0;
   double simulated_s = 0;

@@ -30,7 +30,7 @@ struct PolicyResult {
   PipelinePicture picture = {};  ///< Picture of the first step.
 };
 
-/// Decoupled plans beside the coupled plans of the same steps, both by policy cost.
+/// Decoupled and coupled plans of the same steps, both by policy cost.
 struct DecoupledResult {
   double step_s = 0;                ///< Mean step when decoupled.
   double coupled_s = 0;             ///< Mean step when coupled.

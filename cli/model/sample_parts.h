@@ -20,7 +20,7 @@ struct PartExplanation {
   std::string name;  ///< Name in the shard: "0.jpg".
   PartShape shape;   ///< Shape according to its header.
   SamplePart made;   ///< Patch grid, frames.
-  Load load;         ///< The part's load; for a model's text, its tokens alone.
+  Load load;         ///< The part's load; for a model's text, only its tokens.
 };
 
 /// A sample of a data set, explained for people.

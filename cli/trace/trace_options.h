@@ -17,7 +17,7 @@ struct TraceOptions {
   std::string data_profile;
   std::string profile;
 
-  /// Adds --trace and --data-profile, of which one is required, --weights and --profile.
+  /// Adds --weights, --profile, and --trace or --data-profile, one of which is required.
   void add_to(CLI::App& command);
   /// Reads the traces or the data profile. Errors: those of read_traces and load_profiled_loads, as
   /// usage errors.

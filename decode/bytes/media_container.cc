@@ -27,7 +27,7 @@ Error cut_off(std::int64_t said, std::int64_t there) {
                  std::to_string(there) + " are there");
 }
 
-/// Returns the error for files one after another, of which a demuxer would read the first alone.
+/// Returns the error for files one after another, of which a demuxer would read only the first.
 Error several(const std::string& what) {
   return {ErrorCode::kUnsupported,
           "it has several " + what + " one after another: give each a file"};

@@ -152,7 +152,7 @@ MediaFormat sniff_ogg(ByteView head) {
   return is_opus ? MediaFormat::kOpus : MediaFormat::kOggVorbis;
 }
 
-/// Returns the format of sounds and videos that FFmpeg alone reads.
+/// Returns the format of sounds and videos that only FFmpeg reads.
 std::optional<MediaFormat> sniff_other_container(ByteView head) {
   constexpr std::string_view kAsf = "\x30\x26\xB2\x75\x8E\x66\xCF\x11";
   if (has_tag(head, 0, kAsf)) return MediaFormat::kWmv;

@@ -28,7 +28,7 @@ struct IsolationOptions {
 /// bytes of its sample, and its tensors are copied out of shared memory. If the kernel allows
 /// it, a system-call filter enforces that. A sample whose worker crashed, was killed, or made no
 /// progress is decoded again while no other sample is; if that ends in the same way, the sample
-/// is kCorrupt. Samples of text alone need no codec and are decoded on the calling thread.
+/// is kCorrupt. Samples with only text need no codec and are decoded on the calling thread.
 ///
 /// Errors: kInvalidArgument if the program does not start as a decode worker of this version;
 /// kUnavailable for lack of processes, descriptors or memory.

@@ -20,7 +20,7 @@ struct ExactVideo {
   PatchGrid grid;
   std::int32_t depth = 1;  ///< Frames that a patch spans.
   /// Width is resized before height whatever resize_order says, since transformers resizes frames
-  /// by torchvision alone.
+  /// only by torchvision.
   ResampleFilter filter;
 };
 

@@ -251,7 +251,7 @@ Status read_video_processor(Settings& settings, InternVlVideos& videos) {
   videos.width = size.width;
   videos.height = size.height;
   ISOCOST_TRY(settings.only("initial_shift", true));
-  settings.ignore({"crop_to_patches", "min_patches", "max_patches"});  // these concern images alone
+  settings.ignore({"crop_to_patches", "min_patches", "max_patches"});  // these concern only images
   return settings.check_all_asked();
 }
 

@@ -311,7 +311,7 @@ Status read_video_processor(Settings& settings, OneVisionOptions& options) {
                      std::to_string(size.height) + ", while the encoder's pictures have " +
                      std::to_string(options.side) + " pixels a side");
   }
-  settings.ignore({"image_grid_pinpoints", "pad_size"});  // these concern images alone
+  settings.ignore({"image_grid_pinpoints", "pad_size"});  // these concern only images
   return settings.check_all_asked();
 }
 

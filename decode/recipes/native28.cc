@@ -30,7 +30,7 @@
 namespace isocost {
 namespace {
 
-/// Returns the whole text, of which the recipe may use less.
+/// Returns the whole text. The recipe may use a part of it.
 Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
   ISOCOST_TRY(check_size(part));
   ISOCOST_ASSIGN(std::vector<std::uint8_t> bytes,

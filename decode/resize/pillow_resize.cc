@@ -188,7 +188,7 @@ ResampleTaps row_taps(const Side& side, const ResampleKernels& kernels) {
   return taps;
 }
 
-/// Rows in memory of which the last `count` are kept, each in the place of one `count` before it.
+/// Keeps the last `count` rows in memory. Each replaces the row that is `count` before it.
 struct RowRing {
   std::uint8_t* begin;
   std::size_t bytes;

@@ -92,7 +92,7 @@ struct PartBytes {
 std::string_view format_name(MediaFormat format);
 
 /// Returns the format of a WebDataset part name ("jpg", "0.png", "caption.txt") by its last
-/// extension, ignoring case. JSON is the part that is called "json" alone. Returns nothing for
+/// extension, ignoring case. JSON is only the part that is called "json". Returns nothing for
 /// other names, also for media of formats that Isocost does not read.
 std::optional<MediaFormat> format_from_extension(std::string_view part_name);
 /// Returns the most common extension of a format: "jpg".
@@ -105,7 +105,7 @@ std::optional<Modality> modality_from_name(std::string_view part_name);
 std::string part_extension(std::string_view part_name);
 Modality modality_of(MediaFormat format);
 
-/// Returns whether a format is decoded in worker processes alone, also where others are decoded in
+/// Returns whether a format is decoded only in worker processes, even if others are decoded in
 /// the loader's own: TIFF, HEIC and AVIF, whose libraries are large and have had many faults.
 bool needs_worker(MediaFormat format);
 

@@ -228,7 +228,7 @@ Status counted_frames(FrameReader& reader, std::span<const std::int64_t> indices
   return {};
 }
 
-/// Decodes all frames, of which the indices from `done` on are passed on. A frame more or fewer
+/// Decodes all frames, and passes on the indices from `done` on. A frame more or fewer
 /// than was counted is an error, as their numbers would be others.
 Status all_frames(FrameReader& reader, const PartShape& shape,
                   std::span<const std::int64_t> indices, FrameScaler& scaler,

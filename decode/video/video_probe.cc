@@ -293,7 +293,7 @@ Result<std::int64_t> counted_us(const FrameCount& count, AVRational rate) {
   return *total;
 }
 
-/// Refuses Ogg videos one after another, of which the decoder would fail at the second.
+/// Refuses Ogg videos one after another, because the decoder would fail at the second.
 Status check_not_chained(const ByteSource& source, MediaFormat format) {
   if (format != MediaFormat::kOgv) return {};
   ISOCOST_ASSIGN(const LastOggPage last, last_ogg_page(source));

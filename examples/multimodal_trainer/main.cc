@@ -38,7 +38,7 @@ double thread_cpu_s() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// Returns one flat tensor of which every parameter's gradient is a view, so that all gradients are
+/// Returns one flat tensor. Every parameter's gradient is a view of it, so that all gradients are
 /// reduced in one piece.
 torch::Tensor flatten_gradients(const std::vector<torch::Tensor>& parameters) {
   std::int64_t values = 0;

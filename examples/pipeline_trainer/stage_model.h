@@ -45,7 +45,7 @@ class StageModel {
   const NamedParameters& parameters() const { return parameters_; }
   /// Their gradients, by the same names.
   NamedParameters gradients() const;
-  /// One flat tensor of which every gradient is a view, so that all are summed in one piece.
+  /// One flat tensor. Every gradient is a view of it, so that all are summed in one piece.
   torch::Tensor& flat_gradient() { return gradient_; }
 
   /// Takes a step of plain SGD, which has no state but the weights, and zeroes the gradients.

@@ -12,7 +12,7 @@ std::filesystem::path gradient_file(const Options& options, const std::string& p
                                     std::uint32_t step);
 std::filesystem::path state_file(const Options& options, const std::string& part,
                                  std::uint32_t step);
-/// Entries of a state beside the weights, see StartPoint.
+/// Entries of a state other than the weights, see StartPoint.
 inline constexpr const char* kCursorTensor = "cursor";
 inline constexpr const char* kCostModelStateTensor = "cost_model_state";
 

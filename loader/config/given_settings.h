@@ -28,7 +28,7 @@ class GivenSettings {
   void add(const OptionSpec& option, std::string value, std::string source);
   /// Errors: kInvalidArgument that begins with `source` if there is no setting of this name.
   Status add(std::string_view name, std::string value, std::string source);
-  /// Adds those of TOML text, of which relative paths are relative to the working directory.
+  /// Adds those of TOML text. Relative paths in it are relative to the working directory.
   /// Errors: kInvalidArgument with file, line and the unknown key or the value of a wrong type.
   Status add_toml(std::string_view toml, std::string_view file_name);
   /// Adds all settings of a list, which override those of this one.

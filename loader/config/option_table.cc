@@ -304,7 +304,7 @@ OptionSpec of_model(OptionSpec option) {
                                      [](const NodeOptions&) { return Status(); });
 }
 
-// Makes a setting of native28, which is refused beside a model.
+// Makes a setting of native28, which is refused together with a model.
 OptionSpec of_native28(OptionSpec option) {
   return of_kind<Native28Options>(std::move(option), [](const NodeOptions& options) -> Status {
     return Error(ErrorCode::kInvalidArgument,

@@ -120,7 +120,7 @@ Status Checker::run() {
     if (too_much && options_.dataset.model.empty() && each_part_fits(shape)) {
       add({id, shape.parts.size(), together.error().message()});
     }
-    // A model's recipe reads the tokens of a text beside the media that they name.
+    // A model's recipe reads the tokens of a text and the media that they name.
     if (!options_.dataset.model.empty()) {
       ISOCOST_TRY(submit(id, 0, shape));
     } else {

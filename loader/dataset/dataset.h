@@ -83,7 +83,7 @@ class Dataset {
   /// video, since seldom all of it is decoded. Blocks while it opens the shard; failures are left
   /// to `open_part`. Asks for nothing of a compressed shard, which is inflated when it is opened.
   virtual void read_ahead(SampleId id) const = 0;
-  /// Returns the number of bytes that `read_ahead` asks for, from the index alone.
+  /// Returns the number of bytes that `read_ahead` asks for, only from the index.
   virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;
   /// Returns the number of shards that stay open at once.
   virtual std::size_t open_shards() const = 0;

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Returns the recipe of the directory if its text depends on how the recipe prepares media; nothing
-// for a model of text alone.
+// for a model that reads only text.
 std::optional<Recipe> recipe_of_text(const fs::path& model) {
   auto recipe = Recipe::create(ModelRecipeOptions{.directory = model});
   if (!recipe || recipe->text_settings().empty()) return std::nullopt;
@@ -90,7 +90,7 @@ Result<std::string> read_member(const ByteSource& shard, std::int64_t offset, st
   return text;
 }
 
-// Returns the recipe's description of a medium, or its modality alone.
+// Returns the recipe's description of a medium, or only its modality.
 SamplePart medium_of(const PartShape& shape, const std::optional<Recipe>& recipe,
                      std::string& reason) {
   SamplePart medium{.modality = shape.modality};

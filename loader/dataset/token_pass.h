@@ -27,8 +27,8 @@ struct SampleText {
   std::string reason;              ///< Why the model cannot take its media; empty: it can.
 };
 
-/// Writes the tokens of a data set, a file for each shard beside its index. The tokenizer is the
-/// caller's. Const-safe except for `write`, of which one at a time may run for each shard.
+/// Writes the tokens of a data set: a file for each shard, beside its index. The tokenizer is the
+/// caller's. Const-safe except for `write`: one call at a time for each shard.
 class TokenPass {
  public:
   /// Indexes shards without an index. Texts have the recipe's descriptions of media where the

@@ -29,11 +29,11 @@ struct NodeSummary {
   /// Samples in microbatches that ranks have acknowledged, without repeats. A sample that several
   /// receivers of a layout take counts once, when one that predicts labels acknowledges it.
   std::uint64_t delivered = 0;
-  std::uint64_t bad = 0;            ///< Samples found bad by indexing or decoding.
-  std::uint64_t replaced = 0;       ///< Bad samples that were replaced by another sample.
-  std::uint64_t repeated = 0;       ///< Samples repeated with weight 0.
-  std::uint64_t over_limit = 0;     ///< Samples alone in a microbatch beyond its limit.
-  std::uint64_t dropped = 0;        ///< Samples dropped at the end of an epoch.
+  std::uint64_t bad = 0;         ///< Samples found bad by indexing or decoding.
+  std::uint64_t replaced = 0;    ///< Bad samples that were replaced by another sample.
+  std::uint64_t repeated = 0;    ///< Samples repeated with weight 0.
+  std::uint64_t over_limit = 0;  ///< Samples that exceed the limit of a microbatch by themselves.
+  std::uint64_t dropped = 0;     ///< Samples dropped at the end of an epoch.
   std::uint64_t decoded_again = 0;  ///< Samples decoded twice: memory was short, or a rank
                                     ///< reconnected.
   double plan_seconds_mean = 0;     ///< Seconds of planning per step.
@@ -60,7 +60,7 @@ struct RankTotals {
   ModuleSeconds
       predicted{};  ///< Predicted when the step was planned, for microbatches that were measured.
   ModuleSeconds measured{};  ///< Forward and backward seconds, as reported.
-  double forward = 0;        ///< Forward seconds alone, from trainers that report them.
+  double forward = 0;        ///< Only forward seconds, from trainers that report them.
   double busy = 0;           ///< Seconds of all modules, in steps that every rank measured.
   double idle = 0;           ///< The slowest rank's seconds less this rank's, in the same steps.
   double data_wait = 0;      ///< Reported time of waiting for a microbatch.

@@ -209,7 +209,7 @@ std::int64_t MicrobatchLimits::sum(const std::vector<Load>& loads, Measure measu
 }
 
 Error MicrobatchLimits::too_full(const std::vector<Load>& loads, std::size_t microbatches) const {
-  // Finds the limit of which the samples take the greatest share.
+  // Finds the limit that the samples use the most of.
   const auto share = [&](const Limit& limit) {
     return static_cast<double>(sum(loads, limit.measure)) / static_cast<double>(limit.cap);
   };

@@ -36,7 +36,7 @@ struct PlannedMicrobatch {
   std::vector<Route> routes;           ///< Empty unless the encoder has ranks of its own.
 };
 
-/// A sample that exceeds a limit of a microbatch alone, by the model profile in use: its index
+/// A sample that exceeds a limit of a microbatch by itself, by the model profile in use: its index
 /// among the step's samples, and its numbers with the remedy.
 struct SampleOverLimit {
   std::uint32_t index = 0;
@@ -54,8 +54,8 @@ struct StepPlan {
   /// Receivers of the layout, which must outlive the plan; empty without a layout.
   std::span<const Receiver> layout_receivers;
   std::vector<DummyChoice> dummies;  ///< The dummies of PlanInput that the step may need.
-  /// Samples that exceed a limit alone, and therefore share their microbatches with nothing that
-  /// the limit counts. The starting profile would make them bad samples; a later one must not
+  /// Samples that exceed a limit by themselves, and therefore share their microbatches with nothing
+  /// that the limit counts. The starting profile would make them bad samples; a later one must not
   /// decide which samples are trained on.
   std::vector<SampleOverLimit> over_limit;
   std::vector<double> slowdowns;          ///< [receivers]; receivers beyond its end have 1.

@@ -99,7 +99,7 @@ struct GpuHours {
   double saved(BalancePolicy policy) const { return of(BalancePolicy::kInOrder) - of(policy); }
 };
 
-/// Loads and predicted cost of a data set, computed from its index alone.
+/// Loads and predicted cost of a data set, computed only from its index.
 struct DataProfile {
   DataProfileOptions options;
   std::string directory;

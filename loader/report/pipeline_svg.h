@@ -22,7 +22,7 @@ std::uint32_t last_llm_replica(const PipelineReport& report);
 
 /// Returns one picture of several steps, one below the other on a common time scale, as a
 /// self-contained SVG file. A step has a row for each stage of one LLM replica and of the encoder
-/// replica beside it, with a box for each pass and for the reduction of gradients, and a time axis.
+/// replica, with a box for each pass and for the reduction of gradients, and a time axis.
 /// If every replica is a single stage, there is a row for each replica. Only the first `rows`
 /// stages are drawn; a note gives the number of the others. If no step has stages, a sentence says
 /// so.

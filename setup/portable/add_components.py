@@ -38,7 +38,7 @@ LICENCE_OF = {
     "curl": "curl",
     "tiff": "libtiff",
 }
-# Packages of libraries that are headers alone, and compiled in.
+# Packages of header-only libraries, which are compiled in.
 HEADERS = ("cppzmq-dev", "libcli11-dev", "libdlpack-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev",
            "nlohmann-json3-dev")
 # The texts that Debian's files with licences name.

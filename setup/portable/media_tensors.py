@@ -5,7 +5,7 @@
 
 `save` takes the files of FOLDER, of one medium each, and passes other extensions over. It needs the package isocost,
 numpy and torch; decode workers run the program that $ISOCOST_PROGRAM names, or the one beside this Python. `compare`
-needs numpy alone. Tensors have to be equal, byte by byte, and no file may be refused. With --sounds-within the values
+needs only numpy. Tensors have to be equal, byte by byte, and no file may be refused. With --sounds-within the values
 of sounds may differ by so much, since processors round them in their own way.
 """
 

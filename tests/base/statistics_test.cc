@@ -48,7 +48,7 @@ TEST(Statistics, Correlations) {
   EXPECT_DOUBLE_EQ(correlation(rising, std::vector<double>{4, 3, 2, 1}).value(), -1);
   EXPECT_EQ(correlation(rising, std::vector<double>{5, 5, 5, 5}), std::nullopt);
   EXPECT_EQ(correlation({}, {}), std::nullopt);
-  // Ranks see order alone; ties share a rank: 1, 2.5, 2.5, 4 against 1..4 is 4.5 / sqrt(4.5 · 5).
+  // Ranks see only order; ties share a rank: 1, 2.5, 2.5, 4 against 1..4 is 4.5 / sqrt(4.5 · 5).
   EXPECT_DOUBLE_EQ(rank_correlation(rising, std::vector<double>{1, 10, 100, 1e6}).value(), 1);
   EXPECT_NEAR(rank_correlation(rising, std::vector<double>{1, 7, 7, 9}).value(), 0.948683, 1e-6);
 }

@@ -55,7 +55,7 @@ TEST(TensorSchema, AnArgumentIsFoundByBothNames) {
   }
 }
 
-// A row of docs/cpp.md has a name, or two that differ in shape alone, and the dtype.
+// A row of docs/cpp.md has a name, or two that differ only in shape, and the dtype.
 TEST(TensorSchema, TheTableForCppTrainersHasEveryTensor) {
   std::ifstream file(ISOCOST_SOURCE_DIR "/docs/cpp.md");
   std::map<std::string, std::string> dtypes;

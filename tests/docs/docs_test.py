@@ -35,7 +35,7 @@ COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "k
                         "predict", "plan", "top"],
             "isocost-lab": ["simulate", "balance", "emulate"]}
 
-# Examples of --help that do not run, or with these modules alone, by how they begin; --help has no room for marks.
+# Examples of --help that do not run, or only with these modules, by how they begin; --help has no room for marks.
 HELP_LEFT_OUT = {
     "isocost model profile": "minutes",
     "build/release/isocost model profile": "minutes",

@@ -1,4 +1,4 @@
-// A sample's tensors depend on its bytes alone: not on workers, ranks, memory, restarts or cuts.
+// A sample's tensors depend only on its bytes: not on workers, ranks, memory, restarts or cuts.
 
 #include <gtest/gtest.h>
 

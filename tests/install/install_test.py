@@ -1,5 +1,5 @@
 """What `cmake --install` leaves is enough for trainers in other trees: both examples configure, build and train with
-the installed package alone, and the installed program and Python package work."""
+only the installed package, and the installed program and Python package work."""
 
 import os
 import pathlib

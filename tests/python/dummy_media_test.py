@@ -57,7 +57,7 @@ def write_shards(directory, samples, has_medium, medium=("image", "png", write_p
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
 class OfOneMicrobatch(ShardTest):
-    """Two ranks, of which the first has text alone."""
+    """Two ranks. The first has only text."""
 
     @classmethod
     def setUpClass(cls):

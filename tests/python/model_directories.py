@@ -104,7 +104,7 @@ def chatml(generation=False, image=_QWEN_IMAGE, video=_QWEN_VIDEO):
 
 
 def reasoning_chatml(generation=False):
-    """ChatML as Qwen3.5 has it: thoughts stand in the turns after the last question alone, and the generation prompt
+    """ChatML as Qwen3.5 has it: thoughts stand only in the turns after the last question, and the generation prompt
     begins them.
 
     generation: as chatml's.
@@ -146,7 +146,7 @@ def reasoning_chatml(generation=False):
 """)
 
 
-# Headers around trimmed texts, after bos_token: a template of strings alone.
+# Headers around trimmed texts, after bos_token: a template of only strings.
 LLAMA = """\
 {{- bos_token }}
 {%- for message in messages %}

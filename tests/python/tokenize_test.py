@@ -45,7 +45,7 @@ TEXTS = ["What is it?", "", " ", "\n", "a\r\nb\r\n", "  two  spaces  ", "naïve 
 # Marks neither turns nor the prompt for one: [INST] of the Mistral family.
 INSTRUCT = ("{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]"
             "{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}")
-# Takes lists of parts alone, and ends no turn with a special token, as LLaVA 1.5.
+# Takes only lists of parts, and ends no turn with a special token, as LLaVA 1.5.
 PARTS_ALONE = ("{% for m in messages %}{{ m.role.upper() + ': ' }}"
                "{% for p in m.content | selectattr('type', 'equalto', 'image') %}<|image_pad|>\n{% endfor %}"
                "{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text + ' ' }}{% endfor %}"
@@ -55,7 +55,7 @@ THINKING_PARTS = ("{% for m in messages %}<|im_start|>{{ m.role + '\n' }}{% if m
                   "{% else %}{% for p in m.content %}{{ '[' ~ p.thinking ~ ']' if p.type == 'thinking' else p.text }}"
                   "{% endfor %}{% endif %}<|im_end|>{{ '\n' }}{% endfor %}{% if add_generation_prompt %}"
                   "{{ '<|im_start|>assistant\n' }}{% endif %}")
-# Writes thoughts for the last turn alone, as reasoning models do, and no part of them in the generation prompt.
+# Writes thoughts only for the last turn, as reasoning models do, and no part of them in the generation prompt.
 THINKING = ("{% for m in messages %}<|im_start|>{{ m.role + '\n' }}{% if loop.last and m.role == 'assistant' %}<think>"
             "\n\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")

@@ -1,6 +1,6 @@
 """The Trainer's own setting `fsdp` on a loader: losses and norms of gradients of two ranks are those of a plain loop.
 
-accelerate follows this setting on accelerators alone. The runs here tell it that their CPUs are several: what shards,
+accelerate follows this setting only on accelerators. The runs here make it take their CPUs for several: what shards,
 reduces, clips, saves, and loads is its code and torch's, over gloo."""
 
 from support import main

@@ -25,7 +25,7 @@ def tokenise(sample):
 
 
 def lengths(sample):
-    # The node knows headers alone; the texts of these samples follow from their number.
+    # The node knows only headers; the texts of these samples follow from their number.
     i = int(sample["key"][1:])
     count = len(words(f"sample {i} " + "x" * (i * 7 % 60)))
     return {"llm_tokens": count, "label_tokens": count - 1}

@@ -85,7 +85,7 @@ std::vector<std::uint32_t> first_steps(std::uint32_t count) {
   return steps;
 }
 
-// The limit is less than a message of the node has: it is one of tensors alone.
+// The limit is smaller than a message of the node, because it counts only tensors.
 TEST(Client, AMicrobatchOverTheLimitIsAnError) {
   ScriptedNode node(server_options(), 1, 100);
   ClientOptions options = client_options(node.endpoint());

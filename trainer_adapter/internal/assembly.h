@@ -48,7 +48,7 @@ class Assembly {
   /// Takes the announced tensors from a block, which `owner` keeps alive, without a copy;
   /// `offsets[i]` is the offset of header.tensors[i], and `pin` becomes Microbatch::pin. The
   /// microbatch then counts as complete. Errors: kCorrupt for a tensor beyond the block or not
-  /// aligned, or a microbatch of which fragments came.
+  /// aligned, or a microbatch that has received fragments.
   Status use_block(std::span<const std::byte> block, const std::shared_ptr<const void>& owner,
                    std::span<const std::int64_t> offsets, std::function<bool()> pin = {});
 

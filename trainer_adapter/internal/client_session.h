@@ -27,7 +27,7 @@ namespace isocost {
 /// and leaves. `join` and `leave` are thread-safe; the rest runs on the connection's thread.
 class ClientSession {
  public:
-  /// The session alone starts and stops `connection`.
+  /// Only the session starts and stops `connection`.
   ClientSession(const ClientOptions& options, Connection& connection, HandOut& hand_out,
                 ReassemblyQueue& reassembly);
   /// Leaves without acknowledging the microbatch in use.

@@ -22,7 +22,7 @@ using ProfiledForward = std::function<at::Tensor()>;
 /// returns the forward pass over them.
 using PrepareForward = std::function<ProfiledForward(std::span<const std::int64_t> lengths)>;
 
-/// A part of a module that is measured beside the whole: the part of one of `tensor` ranks that
+/// A part of a module, measured in addition to the whole: the part of one of `tensor` ranks that
 /// share its layers, each in a process of its own (see ProfilerOptions::agree), or only `layers` of
 /// its layers.
 struct ProfiledCut {
@@ -49,7 +49,7 @@ struct ProfilerOptions {
   std::chrono::duration<double> budget{60};
   std::function<void(const std::string&)> progress = {};  ///< A line for each load; may be empty.
   /// Returns the first process's value in all processes that measure together (a broadcast), so
-  /// that all of them decide alike; empty: this process measures alone.
+  /// that all of them decide alike; empty: only this process measures.
   std::function<double(double)> agree = {};
 };
 

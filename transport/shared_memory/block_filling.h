@@ -39,7 +39,7 @@ class BlockFilling {
 
   enum class Progress { kRefused, kAdded, kComplete };
   /// Copies the rows of one sample. A sample that comes again is not copied. Returns kComplete to
-  /// one call alone, when all rows of all samples are there; kRefused, without having copied
+  /// exactly one call, when all rows of all samples are there; kRefused, without having copied
   /// anything, if the tensors are not those that the header announced.
   Progress add(const Fragment& fragment);
 

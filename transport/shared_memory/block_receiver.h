@@ -26,7 +26,7 @@ class BlockReceiver {
   static Result<std::unique_ptr<BlockReceiver>> attach(const SharedMemoryOffer& offer);
   virtual ~BlockReceiver() = default;
 
-  /// A microbatch of which all samples have come. The node does not write to the block while
+  /// A microbatch whose samples have all arrived. The node does not write to the block while
   /// `owner` lives, and never reads it, so this process may write to it.
   /// After a fork, parent and child share the bytes.
   struct Delivered {

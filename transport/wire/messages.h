@@ -50,7 +50,7 @@ inline constexpr std::size_t kMaxHardwareBytes = 128;
 inline constexpr std::size_t kMaxSampleKeyBytes = std::size_t{8} << 10;
 
 /// First message of a client.
-/// Hello::rank of a client that asks for the welcome alone: it takes no place in a job, and
+/// Hello::rank of a client that asks only for the welcome: it takes no place in a job, and
 /// receives nothing else.
 inline constexpr std::int32_t kNoRank = -1;
 

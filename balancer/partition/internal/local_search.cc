@@ -17,7 +17,7 @@ namespace {
 // An improvement must exceed the rounding of sums, or two plans could alternate forever.
 constexpr double kSmallestLoadGain = 1e-12;
 // Number of partners that a bin tries, lightest first. If these do not help, randomly changed bins
-// serve as well as all the others, of which there may be thousands.
+// serve as well as all the others. There may be thousands of them.
 constexpr std::size_t kMaxPartners = 64;
 // A step that covers this part of the way from the makespan to the target is accepted at once.
 constexpr double kAcceptFraction = 0.5;

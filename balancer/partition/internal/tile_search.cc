@@ -12,7 +12,7 @@
 namespace isocost {
 namespace {
 
-// Random partners of which the most promising one is tried.
+// Number of random partners. The most promising one is tried.
 constexpr int kCandidates = 8;
 // The descent ends after this many pairs without a gain, for each bin above the target.
 constexpr std::size_t kPatience = 16;

@@ -16,7 +16,7 @@ class Contender:
     name: str
     title: str
     module: str
-    packages: tuple  # that have to be installed, beside torch
+    packages: tuple  # packages to install in addition to torch
     variant: str = ""
     program: str = ""  # in C++, of bench/peers/cpp, which does the work; the contender's process then only counts
 

@@ -74,7 +74,7 @@ Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int6
 /// read. Streams one after another count together. Errors: kUnsupported if their rates differ.
 Result<AudioHeader> read_mp3_header(const ByteSource& source);
 
-/// Reads a container that libavformat reads, or a format that it alone reads: MP4, Matroska, AVI,
+/// Reads a container that libavformat reads, or a format that only it reads: MP4, Matroska, AVI,
 /// MPEG-TS, MPEG-PS, FLV, ASF, Ogg, ADTS, AIFF and CAF. Rate and channels are those of the decoder,
 /// for which a few packets are decoded. If the container does not state the length, all packets
 /// are read, and none more is decoded.

@@ -189,7 +189,7 @@ Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
   return std::optional(end - std::max<std::int64_t>(*first, 0));
 }
 
-/// Refuses chained Ogg: the demuxer states the length of the last stream alone.
+/// Refuses chained Ogg: the demuxer states only the length of the last stream.
 Status check_not_chained(const ByteSource& source) {
   ISOCOST_ASSIGN(const LastOggPage last, last_ogg_page(source));
   ISOCOST_ASSIGN(const bool is_chained, is_chained_ogg(source, last.end));

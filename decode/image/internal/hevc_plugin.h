@@ -5,7 +5,7 @@
 
 namespace isocost {
 
-/// Makes libheif decode HEVC by libde265 on the calling thread alone: the decoder that libheif
+/// Makes libheif decode HEVC by libde265, only on the calling thread: the decoder that libheif
 /// brings starts threads, which a decode worker may not, and passes over damage. Thread-safe.
 void register_hevc_plugin();
 

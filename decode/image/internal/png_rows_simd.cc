@@ -72,7 +72,7 @@ void up(const std::uint8_t* row, const std::uint8_t* above, std::size_t bytes, s
 
 HWY_INLINE V average(V left, V up, V /*corner*/) { return hn::ShiftRight<1>(hn::Add(left, up)); }
 
-// Returns the nearest of the three by comparisons alone: 3 * corner - left - up lies beyond the
+// Returns the nearest of the three by comparisons only: 3 * corner - left - up lies beyond the
 // greater of left and up if that one is farthest from the prediction, and so on. Ties resolve as
 // the specification demands.
 HWY_INLINE V paeth(V left, V up, V corner) {

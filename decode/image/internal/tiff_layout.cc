@@ -227,7 +227,7 @@ std::optional<Photometric> photometric(std::uint64_t number) {
   }
 }
 
-// Reads what the samples beside the colours mean: of several, the first may be the opacity.
+// Reads the meaning of samples other than colours. If there are several, the first may be opacity.
 Status read_alpha(const Directory& directory, std::int32_t colour_samples, TiffLayout& layout) {
   constexpr std::uint64_t kCorelDraw = 999;  // its number of what is an opacity
   if (layout.samples < colour_samples) return corrupt("its TIFF has too few samples");

@@ -91,7 +91,8 @@ struct Spawned {
   FileDescriptor socket;
 };
 
-// Starts a worker. It alone holds the other end of the socket, so its end closes the connection.
+// Starts a worker. Only the worker holds the other end of the socket, so its end closes the
+// connection.
 Result<Spawned> spawn(const std::filesystem::path& program, const WorkerMemory& memory) {
   std::array<int, 2> pair{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {

@@ -1,6 +1,6 @@
 // Part of resample_simd.cc: the kernels for AVX-512 with VNNI, whose products of bytes Highway does
 // not wrap. Highway chooses this target where the processor has it, but does not tell the compiler.
-// clang takes the features of the outermost attribute alone, so they are not added to Highway's.
+// clang takes only the features of the outermost attribute, so they are not added to Highway's.
 HWY_AFTER_NAMESPACE();
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
 
@@ -204,7 +204,7 @@ void columns(const Rows& from, const ResampleTaps& taps, const Targets& to,
   }
 }
 
-// Makes 64 columns, of which `some` exist. Packing undoes the order that unpacking gives them.
+// Makes 64 columns; `some` of them exist. Packing restores the order from before unpacking.
 HWY_INLINE void block_of_rows(const std::uint8_t* const* from, const std::int32_t* packed,
                               std::int32_t count, __mmask64 some, std::size_t at,
                               std::uint8_t* to) {

@@ -57,7 +57,7 @@ std::string phrases(std::span<const Remark> remarks, std::string_view kind,
 
 using RemarkKey = std::tuple<RemarkKind, std::string, std::string>;  // kind, name, detail
 
-// Counts of remarks, of which many shards may have many thousand together.
+// Counts of remarks. Many shards may have many thousand of them together.
 class RemarkCounts {
  public:
   void add(IndexedRemark remark) {

@@ -12,7 +12,7 @@
 
 namespace isocost {
 
-/// The files of a data set's shards, of which recently used ones stay open. A file that is not the
+/// The files of a data set's shards. Recently used ones stay open. A file that is not the
 /// one that was indexed is refused, and its index removed, so that the next start indexes the shard
 /// as it is by then. Internally synchronised.
 class ShardFiles {

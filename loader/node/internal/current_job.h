@@ -49,7 +49,7 @@ class CurrentJob {
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;
     /// Valid where the decision is kJoin or kJoinOrRepeatStep, where its start is the step at which
-    /// the rank continues; where it is kAnswer, the number of ranks alone.
+    /// the rank continues; for kAnswer, only the number of ranks.
     JobTerms job;
     UnaskedStart unasked;  ///< Valid where the decision is kJoin or kJoinOrRepeatStep.
 
@@ -125,7 +125,7 @@ class CurrentJob {
   std::optional<BlockedRanks> blocked_ranks(std::uint64_t job, std::chrono::nanoseconds least)
       ISOCOST_EXCLUDES(mutex_);
 
-  /// Returns the rank that alone keeps the job from its end: see
+  /// Returns the only rank that keeps the job from its end: see
   /// DeliveryQueue::unfinished_absent_rank. Returns nothing if it has been away for less than
   /// `least`, or another job has begun. One that has been away for longer, and only was not sent
   /// the end of the last epoch, counts as done from now on.
@@ -163,7 +163,7 @@ class CurrentJob {
   std::vector<DeliveryQueue::Behind> behind() const ISOCOST_EXCLUDES(mutex_);
   /// Returns the number of steps and samples that ranks of all jobs so far have acknowledged.
   DeliveryCounts delivered() const ISOCOST_EXCLUDES(mutex_);
-  /// Returns those of the present job alone.
+  /// Returns only those of the present job.
   DeliveryCounts delivered_of_job() const ISOCOST_EXCLUDES(mutex_);
 
  private:

@@ -42,7 +42,7 @@ class DeliveryLoop {
   DeliveryLoop& operator=(const DeliveryLoop&) = delete;
 
   /// Delivers until every rank has acknowledged the last epoch. Errors: those of CurrentJob::next;
-  /// kUnavailable if a rank without a client alone keeps the job from its end; kCancelled while it
+  /// kUnavailable if only a rank without a client keeps the job from its end; kCancelled while it
   /// waits for memory.
   Status run(std::uint64_t job, const std::stop_token& stop);
 

@@ -177,7 +177,7 @@ bool DeliveryQueue::done_with_all(std::size_t receiver) const {
 }
 
 Position DeliveryQueue::end_early() {
-  std::uint64_t end = first_;  // number of the first entry of which nothing was sent
+  std::uint64_t end = first_;  // number of the first entry that was not sent at all
   for (const Rank& rank : ranks_) end = std::max(end, rank.entry + (rank.microbatch > 0 ? 1 : 0));
   complete_ = true;
   if (const Entry* dropped = entry_at(end)) {

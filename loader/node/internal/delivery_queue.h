@@ -85,7 +85,7 @@ class DeliveryQueue {
   QueueDepth depth() const;
   /// Returns the counts of what was acknowledged so far.
   const DeliveryCounts& delivered() const { return delivered_; }
-  /// Drops the steps of which no rank was sent anything, and ends with the others. Nothing more may
+  /// Drops the steps that were not sent to any rank, and ends with the others. Nothing more may
   /// be pushed. Returns the position of the first step that is not delivered.
   Position end_early();
   /// Returns a rank without a client that has not acknowledged everything, if nothing more will be

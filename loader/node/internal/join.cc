@@ -42,7 +42,7 @@ std::optional<Refusal> check_layout(const Hello& hello, const JoinRequirements& 
 }
 
 // Refuses a client that leaves the number of ranks to a node that does not know it. If it were
-// taken for the only rank, it would train on everything alone, beside others that are refused.
+// taken for the only rank, it would train on everything by itself, while others are refused.
 std::optional<Refusal> check_world_size(const Hello& hello, const JoinRequirements& requirements,
                                         const Job* job) {
   const bool known = requirements.receivers > 0 || hello.world_size > 0 || job != nullptr;

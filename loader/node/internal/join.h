@@ -28,7 +28,7 @@ enum class JoinDecision : std::uint8_t {
   kJoinOrRepeatStep,
   kNewJob,  ///< The client asks for another job, which may begin when no other client is connected.
   kBeginAgain,  ///< The client asks for the start of this job, where its rank was already served.
-  kAnswer,      ///< The client has no rank, and asks for the welcome alone.
+  kAnswer,      ///< The client has no rank, and asks only for the welcome.
 };
 
 /// Decides whether a client that says hello belongs to `job` (null: there is none yet). Pure.

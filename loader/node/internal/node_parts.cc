@@ -67,8 +67,8 @@ Error no_usable_sample(const std::filesystem::path& data, const DatasetOptions& 
                                    data_arguments(data, options) + "` lists the reasons"};
 }
 
-// Returns the loads of samples from all over the data set; none without a layout, which alone needs
-// them.
+// Returns the loads of samples from all over the data set; none without a layout: only a layout
+// needs them.
 std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& dataset,
                                 const Recipe& recipe) {
   constexpr std::uint64_t kLoads = 1024;

@@ -75,7 +75,7 @@ class StepSource {
   Reprofiling reprofiling_;
   std::uint64_t steps_sealed_ = 0;
   std::vector<StepSample> dummies_;  // see Recipe::dummy; none where no plan needs them
-  ModalitySet noted_dummies_ = 0;    // modalities of which the log has said so
+  ModalitySet noted_dummies_ = 0;    // modalities whose dummies the log has announced
   std::string restored_;             // the last state that was received and tried
   Mutex mutex_;
   std::string received_ ISOCOST_GUARDED_BY(mutex_);

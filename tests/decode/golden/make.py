@@ -316,7 +316,7 @@ def pixels_of_truncated(data):
 
 
 # Pictures that are not cut: Pillow refuses what ends within bytes after the picture, and takes a picture in runs whose
-# end mark alone is missing.
+# only the end mark is missing.
 NOT_CUT = ("garbage_after.png", "interlaced_garbage_after.png", "rle8.bmp")
 
 

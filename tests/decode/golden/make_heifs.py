@@ -213,7 +213,7 @@ def premultiplied(image, alpha):
 
 
 def with_exif(picture_item):
-    """A file whose EXIF states an orientation, beside a picture without turns: those alone count."""
+    """A file whose EXIF states an orientation, beside a picture without turns. Only turns count."""
     block = Item(b"Exif", bytes(4) + exif(3, 1, struct.pack("<H", 6)), [])
     return heif([picture_item, block], [(b"cdsc", 2, [1])])
 

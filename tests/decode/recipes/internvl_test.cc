@@ -188,7 +188,7 @@ TEST_F(InternVl, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_THAT(refusal(""), HasSubstr("image_seq_length is 64; it must be 256"));
 }
 
-// Its processor samples by fps or num_frames alone: bounds of their number would be without effect.
+// Its processor samples only by fps or num_frames: bounds of their number would be without effect.
 TEST_F(InternVl, NothingCapsTheFramesOfAVideo) {
   directory_.write("tokenizer_config.json",
                    R"({"extra_special_tokens": {"start_image_token": "<img>",

@@ -271,7 +271,7 @@ TEST(PlanStep, KeepsEveryLimit) {
   const StepPlan plan = plan_step(input, model, options).value();
   EXPECT_EQ(plan.microbatches, 4U);
   expect_within(plan, options);
-  // Memory alone, at the price of the model profile.
+  // Only memory is limited, at the price of the model profile.
   PlanOptions by_memory = make_options(2, 4, 64);
   by_memory.max_memory = 1;
   const auto by_one = MicrobatchLimits::create(by_memory, model.profile()).value();

@@ -302,7 +302,7 @@ TEST_F(ServedLayoutTest, EncoderAndLlmTablesMeet) {
     const auto layout = create().value();
     for (const std::size_t samples : {48, 11, 3, 1}) {  // whole, tails, and repeats of no weight
       PlanInput input = this->input(samples);
-      input.loads[0][CostModule::kVision] = {};  // text alone
+      input.loads[0][CostModule::kVision] = {};  // only text
       if (samples > 1) input.loads[1][CostModule::kAudio].add_sequence(750);
       const StepPlan planned = plan(input, layout.get());
       ASSERT_EQ(planned.encoder.size(), encoders);
@@ -327,7 +327,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
     use();
     const auto layout = create().value();
     PlanInput input = this->input(96);
-    input.loads[0][CostModule::kVision] = {};  // text alone
+    input.loads[0][CostModule::kVision] = {};  // only text
     const StepPlan planned = plan(input, layout.get());
     expect_routes_to_meet(planned, input);
     EXPECT_EQ(plan(input, layout.get()).hash, planned.hash);

@@ -155,7 +155,7 @@ TEST_F(HostRegistrationTest, EndsWithItsObject) {
   EXPECT_EQ(registrations(), 1);
 }
 
-// A rank uses its own device alone, whichever thread drops a block.
+// A rank uses only its own device, whichever thread drops a block.
 TEST_F(HostRegistrationTest, EndsOnItsDevice) {
   std::vector<std::byte> memory(10'000);
   const auto registered_on = [&](int device) {

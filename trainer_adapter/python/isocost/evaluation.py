@@ -29,7 +29,7 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
     microbatches as the others, so that a model whose parameters are sharded can be evaluated.
 
     Args:
-        loader: an isocost.DataLoader of the data to evaluate on, a second one beside that of training. Each call
+        loader: an isocost.DataLoader of the data to evaluate on, not the one of training. Each call
             evaluates its next epoch.
         loss: called with each microbatch. Returns the sum of its weighted losses and the
             sum of their weights, numbers or scalar tensors. A model's own loss, as isocost.token_loss, is divided by

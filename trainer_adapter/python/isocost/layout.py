@@ -114,7 +114,7 @@ class PlaceInLayout(NamedTuple):
     layout: Layout
     place: Place
     receiver: int
-    tensor_group: Optional[Any]  # The process group that shares the receiver; None: this process alone.
+    tensor_group: Optional[Any]  # The process group that shares the receiver; None: only this process.
 
     @property
     def chunks(self) -> int:

@@ -75,9 +75,9 @@ class DataLoader:
             below, as few as keep it, chosen for each step and equal on all ranks.
         max_tokens, max_vision_tokens, max_memory: what a microbatch may hold at most: tokens of the LLM, patches of the
             vision encoder, and predicted memory ("40GiB": activations by the model profile, and tensors). A sample
-            that alone exceeds one is a bad sample. With microbatches= or a layout a step that does not fit is an error
-            that says by how much. Default: no limits.
-        on_long: what becomes of a sample that exceeds a limit alone. "bad", the default: it is a bad sample.
+            that exceeds one by itself is a bad sample. With microbatches= or a layout, a step that does not fit is an
+            error that says by how much. Default: no limits.
+        on_long: what becomes of a sample that exceeds a limit by itself. "bad", the default: it is a bad sample.
             "truncate": it loses whole turns from its end, with their media, until it fits; needs model and max_tokens.
         dummy_media: with model, what a microbatch gets that lacks pictures, videos or sounds, so that every rank runs
             the encoder, for which FSDP, `fully_shard` and DistributedDataParallel wait. "needed", the default: a small
@@ -382,7 +382,7 @@ class DataLoader:
         Args:
             microbatch: the one that the block trains on.
             part: None: the block holds the forward and the backward pass, or always the same part of them.
-                "forward", "backward": the block holds that pass alone, of this microbatch alone, and passes of other
+                "forward", "backward": the block holds only that pass, of only this microbatch, and passes of other
                 microbatches may come between. The seconds of several forward passes are added. One report is sent, with
                 the forward pass told apart, after as many backward passes as the layout's LLM stages have chunks. Leave
                 time that is spent waiting for neighbours outside the block.

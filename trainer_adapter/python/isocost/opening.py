@@ -64,7 +64,7 @@ class Opened(NamedTuple):
         data: the directory of shards or the node's endpoint.
         topology: this process among those that train together.
         in_layout: its place in the layout; None: there is no layout.
-        replica_group: the process group whose members receive the same microbatches; None: this process alone.
+        replica_group: the process group whose members receive the same microbatches; None: only this process.
         model: what makes a model's arguments of tensors; None: there is no model.
         endless: whether one iteration runs through all epochs.
         reprofile: the user's function that measures a model profile, or None.

@@ -38,7 +38,7 @@ def stage_iterators(loader: DataLoader) -> Union[Iterator[Any], List[Iterator[An
 
 class ScheduleStep:
     """A step's microbatches as one rank of a pipeline takes them. A step of fewer microbatches than the schedule has
-    ends with microbatches of padding alone.
+    ends with microbatches of only padding.
 
     Attributes:
         microbatches: list of Microbatch, as the loader gave them.
@@ -156,7 +156,7 @@ def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_
         pad_token: input id of padding.
         timed: the module of this rank's stage, or the modules of its stages (any iterable, a torch.nn.ModuleList too).
             Their forward and backward passes are measured and reported, less the share of padding. For schedules
-            without a backward pass of weights alone. None: nothing is measured.
+            without a separate backward pass of weights. None: nothing is measured.
 
     Raises: ValueError for a loader without layout, an encoder with ranks of its own or beyond the LLM's first stage,
         and a microbatch of more than `max_tokens`; TypeError if `timed` is no module.

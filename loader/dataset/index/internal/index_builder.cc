@@ -148,7 +148,7 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
     return;
   }
   if (format_from_extension(part) == MediaFormat::kJson && current_->sample.json_bytes > 0) {
-    leave_out(part);  // "JSON" beside "json"
+    leave_out(part);  // "JSON" in addition to "json"
     return;
   }
   IndexedPart indexed{part, member.offset, {}};

@@ -19,7 +19,7 @@ Status refuse_preferences(const nlohmann::ordered_json& object);
 /// Writes the turns of such a record as "messages", and removes the members that they came from;
 /// the others stay. What is asked has its further members after it, each on a line of its own. A
 /// "history" goes before. The assistant's turns of a "prompt" that is a list get the weight 0,
-/// because such data has the completion alone as labels. Media that no text names stand before the
+/// because only the completion of such data is labelled. Media that no text names stand before the
 /// first turn of the user. Returns whether the record had several answers, of which the first
 /// counts. Errors: kCorrupt for preference data, and for members of other types.
 Result<bool> write_turns(nlohmann::ordered_json& object);

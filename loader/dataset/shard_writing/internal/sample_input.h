@@ -45,7 +45,7 @@ struct SampleInputOptions {
   LogSink log;
 };
 
-/// Reads samples in an order that depends on the source alone. Single-thread.
+/// Reads samples in an order that depends only on the source. Single-thread.
 class SampleInput {
  public:
   /// Opens a file of records, or lists a directory. Errors: kNotFound, kIo; kInvalidArgument for an

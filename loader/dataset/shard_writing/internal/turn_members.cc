@@ -1,4 +1,5 @@
-// Members beside the texts of turns, as the tokenizer reads them (isocost/tokens/conversation.py).
+// Members of turns other than their texts, as the tokenizer reads them
+// (isocost/tokens/conversation.py).
 
 #include "loader/dataset/shard_writing/internal/turn_members.h"
 

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"answers": [{"answer": "b", "answer_id": 1}, {"answer": "c"}], "messages": [)" ROUND(
                 "a", "b") "]}"}));
 
-// TRL's prompts and completions may be lists of messages; the completion alone has labels.
+// TRL's prompts and completions may be lists of messages; only the completion has labels.
 INSTANTIATE_TEST_SUITE_P(
     ListsOfTurns, InstructionTurns,
     testing::Values(

@@ -75,7 +75,7 @@ class Connection:
         self._welcome: Optional[Dict[str, Any]] = None  # The answer to a client that takes no place in the job.
         # Taken from the client and not handed out yet: a microbatch that could not be is tried again.
         self._taken: Optional[Tuple[Any, Any]] = None
-        self._waited_s = 0.0  # Seconds that the loop was blocked, and of which the client does not know yet.
+        self._waited_s = 0.0  # Seconds that the loop was blocked and that the client does not know yet.
 
     def check_process(self) -> None:
         """Raises RuntimeError in a process that was forked from the one that made the loader."""

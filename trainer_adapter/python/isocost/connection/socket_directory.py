@@ -15,8 +15,8 @@ _YOUNG_S = 60.0  # Younger directories are left alone, since a directory is made
 
 
 class SocketDirectory:
-    """A directory of this user alone. A process that is killed leaves its directory behind, with a lock that no
-    process holds; the next process that makes such a directory removes it."""
+    """A directory that only this user can read. A process that is killed leaves its directory behind, with a
+    lock that no process holds. The next process that makes such a directory removes it."""
 
     def __init__(self) -> None:
         _remove_abandoned()

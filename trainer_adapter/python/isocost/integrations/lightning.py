@@ -103,7 +103,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
 
     Args:
         clip_norm: greatest norm of a step's gradient; None: it is not clipped. Lightning's own `gradient_clip_val`
-            knows automatic optimization alone.
+            knows only automatic optimization.
 
     Raises, before the first step: TypeError where `make_loader` returns something else; ValueError for settings of the
     Trainer under which gradients or samples would be wrong, and for a loader of another number of ranks.

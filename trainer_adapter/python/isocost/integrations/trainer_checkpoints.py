@@ -18,7 +18,7 @@ STATE_FILE, _TRAINER_FILE = "isocost.json", "trainer_state.json"
 
 def last_checkpoint(output_dir: str) -> Optional[str]:
     """Returns the path of the last checkpoint in a Trainer's output directory that was saved to its end; if there is
-    none, that of the last one, of which `train` says what it lacks; None if there are no checkpoints."""
+    none, that of the last one (`train` then says what it lacks); None if there are no checkpoints."""
     folders = [folder for folder in pathlib.Path(output_dir).glob("checkpoint-*") if folder.name[11:].isdigit()]
     whole = [folder for folder in folders if (folder / _TRAINER_FILE).exists() and (folder / STATE_FILE).exists()]
     if whole:
@@ -70,7 +70,7 @@ def load_renamed_weights(model: Any, checkpoint: pathlib.Path) -> None:
 
 
 def _saved_names(checkpoint: pathlib.Path) -> Set[str]:
-    """Returns the names of the weights in a checkpoint of one or several files; empty if it has adapters alone."""
+    """Returns the names of the weights in a checkpoint of one or several files; empty if it has only adapters."""
     index, file = checkpoint / SAFE_WEIGHTS_INDEX_NAME, checkpoint / SAFE_WEIGHTS_NAME
     if index.exists():
         return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"])

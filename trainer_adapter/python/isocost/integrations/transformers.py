@@ -483,7 +483,7 @@ class _TrainSteps(Steps):
         return self._iteration
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by the Trainer before each epoch, of which it counts as many steps as the first one has."""
+        """Called by the Trainer before each epoch. The Trainer expects as many steps as the first epoch has."""
         if self._iteration is None or not self._iteration.is_under_way:
             return  # The loader is where the epoch begins, or where the state that was loaded says.
         state = self.loader.state_dict()

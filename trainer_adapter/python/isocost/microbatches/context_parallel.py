@@ -131,7 +131,7 @@ def _contiguous(lengths: Sequence[int], rank: int, size: int) -> Tuple[Any, List
 
 def _lengths(tensors: Any, lengths: Sequence[int], device: Any) -> Dict[str, Any]:
     """Returns the arguments that say how long the sequences are, by the recipe's names or by those of a model of
-    transformers, of which a part runs the language model alone."""
+    transformers, of which a part runs only the language model."""
     import torch
 
     sums = torch.tensor([0, *lengths]).cumsum(0).int().to(device)

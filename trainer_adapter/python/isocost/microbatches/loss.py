@@ -75,7 +75,7 @@ def weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
 
 
 def weighted_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
-    """Returns the weighted sum over rows of logits [rows, vocabulary], each beside its label."""
+    """Returns the weighted sum of losses over rows of logits [rows, vocabulary], each with its label."""
     import torch
 
     if logits.dtype in (torch.float16, torch.bfloat16):

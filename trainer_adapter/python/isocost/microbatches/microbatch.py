@@ -212,7 +212,7 @@ class Microbatch(MutableMapping[str, Any]):
     @property
     def tensors(self) -> Dict[str, Any]:
         """The dict that this mapping shows: the tensors by the names above. With `model=` the arguments of that model's
-        `forward`, some of which are no tensors; they are made on the device to which the microbatch was moved, so that
+        `forward`. Some are not tensors. Arguments are made on the device to which the microbatch was moved, so that
         pixels go there as bytes."""
         if self._shown is not None:
             return self._shown

@@ -110,7 +110,7 @@ class ModelInputs:
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
         batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model that takes
-            no packed samples: with a decoder of its own, or with linear attention, which takes them on a GPU alone.
+            no packed samples: with a decoder of its own, or with linear attention, which takes them only on a GPU.
         loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
             of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits. Those of
             a decoder are there in any case, since it reads them.
@@ -269,7 +269,7 @@ def _without_text_row(positions: Any) -> Any:
 
 
 class Family(Protocol):
-    """Arguments of the models of one family, beside tokens.
+    """Arguments of the models of one family, other than tokens.
 
     Attributes:
         counts_since: the first version of transformers in which the model's own loss heeds num_items_in_batch; None

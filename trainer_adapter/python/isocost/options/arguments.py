@@ -102,7 +102,7 @@ def _add_recipe(settings: NodeSettings, value: Any, source: str) -> None:
 
 def add_program(settings: NodeSettings) -> None:
     """Adds the program that decode workers run, unless it was given. A node that decodes in its own process needs it,
-    too: pictures of some formats are decoded by workers alone. If there is none, its name represents it, since this
+    too: pictures of some formats are decoded only by workers. If there is none, its name represents it, since this
     process, which is Python, is no decode worker."""
     if not settings.value("decode_program"):
         settings.replace("decode_program", _found_program() or "isocost", "the program beside this Python")

@@ -3,7 +3,7 @@
 import os
 from typing import Any, Dict, List, Mapping, Tuple
 
-# A setting that is rank 0's alone: whether it measures a new model profile when the node asks for one.
+# A setting that only rank 0 has: whether it measures a new model profile when the node asks for one.
 _OF_RANK_0 = ("reprofile",)
 
 

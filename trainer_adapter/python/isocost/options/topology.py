@@ -17,7 +17,7 @@ class ResolvedTopology(NamedTuple):
     Attributes:
         process: rank and number of the processes that receive different microbatches; with a layout, of all processes.
         data_group: the process group whose members make the loader together; None: all processes.
-        replica_group: the process group whose members receive the same microbatches; None: this process alone.
+        replica_group: the process group whose members receive the same microbatches; None: only this process.
         place: the place in the layout; None: that of the rank.
         source: what has said rank and number, where a process group may yet say otherwise; else "".
     """

@@ -16,7 +16,7 @@ from isocost.profiling.skeleton import Skeleton, first_layers, layer_list
 # Number of runs of the largest microbatch whose time a profile takes: 15 loads and 5 of a cut, 5 times each, most of
 # them smaller.
 _RUNS = 60
-_TIMED = 2  # runs of each trial, of which the shorter counts
+_TIMED = 2  # runs of each trial; the shorter one counts
 
 
 class How(NamedTuple):

@@ -36,7 +36,7 @@ class Architecture(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A part of a module, measured beside the whole: layouts use it to predict how a module splits.
+    """A part of a module, measured in addition to the whole: layouts use it to predict how a module splits.
 
     prepare: as ProfiledModule's, for the part that this process runs.
     tensor: number of ranks that share its layers. Each runs its part in a process of its own, and their communication

@@ -46,7 +46,7 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
         dtype: name of the type that the model computes in, for people: "bfloat16".
         progress: whether a line is printed on stderr for each load.
         group: a torch.distributed process group whose processes all call this alike, each with its part of the cuts
-            for tensor ranks. The first process's measurements and clock decide for all; it alone writes the file and
+            for tensor ranks. The first process's measurements and clock decide for all; only it writes the file and
             prints progress. The parts must be equal: if one process ran out of memory alone, the others would wait
             for it.
         **modules: `vision`, `audio`, `llm`: a ProfiledModule each. Modules that are left out cost nothing.

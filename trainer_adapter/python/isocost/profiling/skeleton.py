@@ -18,7 +18,7 @@ _CLASSES = {"qwen2_audio": "Qwen2AudioForConditionalGeneration", "whisper": "Whi
 
 
 class ModuleAttribute(NamedTuple):
-    """Attribute `name` of `parent`, which holds a submodule or a parameter beside the submodules."""
+    """Attribute `name` of `parent`: a submodule, or a parameter outside the submodules."""
 
     parent: Any
     name: str
@@ -91,7 +91,7 @@ class Skeleton:
 
     @property
     def encoder(self) -> str:
-        """The name of the module beside the language model: "vision" or "audio"."""
+        """The name of the module other than the language model: "vision" or "audio"."""
         return "vision" if hasattr(self.config, "vision_config") else "audio"
 
     @property
@@ -174,7 +174,7 @@ def _empty_model(config: Any, attention: str, dtype: Any = None) -> Any:
 
 
 def module_attributes(model: Any, module: str) -> List[ModuleAttribute]:
-    """Returns the submodules of a model that make up a module, and the parameters beside them."""
+    """Returns the submodules of a model that make up a module, and the parameters outside them."""
     inner = model.model
     children = [name for name, _child in inner.named_children()]
     if module == "llm":

@@ -113,7 +113,7 @@ class ChatTemplate:
 
     Args:
         template: the template and its file.
-        variables: what the template may use beside the conversation: `bos_token`, `eos_token` and so on.
+        variables: what the template may use in addition to the conversation: `bos_token`, `eos_token` and so on.
         special_tokens: the tokenizer's special tokens.
 
     Attributes:
@@ -246,7 +246,7 @@ class ChatTemplate:
         return {**message, "content": "".join(part["text"] for part in content)}
 
     def _with_thoughts(self, message: Message, content: List[Message]) -> Message:
-        """Returns a message with its thoughts where the template reads them: in parts, or beside the content."""
+        """Returns a message with its thoughts where the template reads them: in parts, or in a key of their own."""
         if self._thinking_parts is None:
             thought = {"type": "thinking", "thinking": _PROBE}
             self._thinking_parts = self._takes("assistant", [thought, {"type": "text", "text": "x"}])

@@ -64,7 +64,7 @@ class ModelTokenizer:
 
     Args:
         directory: what transformers' save_pretrained writes. It needs tokenizer.json, config.json and a chat template.
-        labels: "assistant" for all of its turns, "last" for the last one alone, "all" for every token.
+        labels: "assistant" for all of its turns, "last" for only the last one, "all" for every token.
         caption_template: the user's turn before a caption; its `<media>` represents the sample's media.
 
     Attributes:
@@ -158,7 +158,7 @@ class ModelTokenizer:
         return result
 
     def _render_all(self, given: Conversation) -> Rendering:
-        """Renders a conversation of which every token is labelled."""
+        """Renders a conversation whose every token is labelled."""
         try:
             result = self.template.render_with_spans(given)
         except ValueError:  # The ends of turns cannot be found, or the template objects to the conversation itself.
