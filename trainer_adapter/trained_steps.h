@@ -67,12 +67,12 @@ class TrainedSteps {
   std::string cost_model_state_at(const Position& position) const;
 
   Progress now_;
-  std::optional<Progress> before_;           // before the loop's last word
-  std::optional<Position> handed_out_;       // the last one that was
-  std::optional<Position> whole_step_;       // the last one that ended a step
-  std::uint32_t steps_since_told_ = 0;       // that were handed out whole since the last word
+  std::optional<Progress> before_;           // progress before the loop's last report
+  std::optional<Position> handed_out_;       // the last microbatch that was handed out
+  std::optional<Position> whole_step_;       // the last microbatch that ended a step
+  std::uint32_t steps_since_told_ = 0;       // whole steps handed out since the last report
   std::optional<std::uint32_t> ended_;       // the last epoch whose end the loop has received
-  std::optional<Position> last_before_end_;  // what was handed out last before that end
+  std::optional<Position> last_before_end_;  // the last microbatch handed out before that end
   // States of the cost model that came with microbatches that are not trained.
   std::deque<std::pair<Position, std::string>> cost_model_states_;
 };

@@ -37,7 +37,7 @@ REHEARSAL = "CPU"  # in place of a GPU's name: limits mean nothing there
 
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 
-# This program prints what a machine has and lacks, as JSON. A package's version is that of the one which is imported.
+# This program prints what a machine has and lacks, as JSON. A version is that of the package that Python imports.
 SURVEY = """
 import importlib.metadata, importlib.util, json, platform
 lacks = [name for name in ("torch", "transformers", "tokenizers", "numpy", "PIL", "cv2")

@@ -23,8 +23,8 @@ enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
 /// Treatment of samples that cannot be used. See docs/config.md.
 struct BadSampleOptions {
   BadSamplePolicy policy = BadSamplePolicy::kSkip;
-  /// Limit beyond which training ends: a count, or a percentage of the samples that were looked at.
-  /// Fewer than ten bad samples exceed no percentage but 0%.
+  /// Limit beyond which training ends: a count, or a percentage of the examined samples. Fewer than
+  /// ten bad samples exceed only the percentage 0%.
   std::string max = "1%";
   std::filesystem::path file = "bad_samples.jsonl";
 };

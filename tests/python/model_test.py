@@ -544,7 +544,7 @@ class Model(Directories):
                 self.assertLessEqual(microbatch["input_ids"].numel(), limit)
                 delivered += len(microbatch.sample_ids)
         self.assertEqual(delivered, CONVERSATIONS)
-        # The longest alone would be longer by its padding.
+        # By itself, the longest sample would exceed this limit, because padding counts.
         node = dataclasses.replace(ORDER, max_bad_samples=CONVERSATIONS)
         with isocost.DataLoader(self.shards, model=model, node=node, global_batch_size=12, batching=counted,
                                 max_tokens=limit - 1) as loader:

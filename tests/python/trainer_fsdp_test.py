@@ -16,7 +16,7 @@ class Fsdp(Runs):
                 self.assert_all_samples(found)
 
     def test_a_killed_run_goes_on(self):
-        # torch loads no sharded states of an optimizer that has none, as SGD.
+        # Adam, because torch cannot load a sharded optimizer without a state, such as SGD.
         self.check_killed("qwen3_5", "--fsdp", "--adam", ranks=(2, 3), undisturbed=2)
 
 

@@ -48,9 +48,9 @@ Result<SourceSlice> without_id3v2(const ByteSource& source);
 /// Reads the STREAMINFO block of a native FLAC stream.
 Result<AudioHeader> read_flac_header(const ByteSource& source);
 
-/// Checks that no other FLAC stream follows the one whose last sample a decoder has got by reading
-/// up to the offset `read_to`: its samples would be lost. Tags and other bytes may follow. Errors:
-/// kUnsupported, kIo.
+/// Checks that no other FLAC stream follows, whose samples would be lost. A decoder has read the
+/// first one up to the offset `read_to`. Tags and other bytes may follow. Errors: kUnsupported,
+/// kIo.
 Status check_single_flac(const ByteSource& source, std::int64_t read_to);
 
 /// Reads an Ogg file of Vorbis or Opus: a stream, or several chained one after another. The length

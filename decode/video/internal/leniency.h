@@ -24,7 +24,7 @@ class Leniency {
   /// The reader has gone back from the key frame that is shown at `key`, to the first one or to
   /// another: lenient up to `key`.
   void go_back(std::int64_t key, bool to_first);
-  /// A packet is about to be sent: strict from it on where the decoder has all its references.
+  /// A packet is about to be sent: strict from here on, if the decoder has all its references.
   void note_packet(std::int64_t pts);
   /// No packet follows: strict.
   void note_end() { state_ = State::kStrict; }

@@ -73,7 +73,7 @@ enum class RemarkKind : std::uint8_t {
 struct IndexedRemark {
   RemarkKind kind = RemarkKind::kFormat;
   std::string name;
-  std::string detail;       ///< The format; or what keeps a model from seeing it; or nothing.
+  std::string detail;       ///< The format, or why no model sees it; may be empty.
   std::uint64_t count = 0;  ///< Number of parts, or of samples with the member.
 };
 

@@ -75,7 +75,7 @@ class HubName:
         return f"model = {self.name!r}" + ("" if self.revision is None else f", revision = {self.revision!r}")
 
     def download(self) -> str:
-        """Returns the command that brings the files that are read into the cache."""
+        """Returns the command that downloads the files into the cache."""
         return download_command(self.name, "" if self.revision is None else f" --revision {self.revision}")
 
     def snapshot(self) -> str:

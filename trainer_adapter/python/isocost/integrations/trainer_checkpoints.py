@@ -28,7 +28,7 @@ def last_checkpoint(output_dir: str) -> Optional[str]:
 
 
 def mark_as_begun(checkpoint: pathlib.Path) -> None:
-    """Makes a checkpoint that is written over one that is not whole, until the Trainer has written its last file."""
+    """Marks a checkpoint as incomplete before it is overwritten. It is complete when the Trainer writes its last file."""
     (checkpoint / _TRAINER_FILE).unlink(missing_ok=True)
 
 

@@ -100,7 +100,7 @@ def _owner_of_loss(trainer: type) -> Any:
 
 
 def has_own_loss(trainer: type) -> bool:
-    """Returns whether that is neither transformers' Trainer nor one of trl's."""
+    """Returns whether the trainer's compute_loss comes from neither transformers nor trl."""
     return _owner_of_loss(trainer).__module__.split(".")[0] not in ("transformers", "trl")
 
 

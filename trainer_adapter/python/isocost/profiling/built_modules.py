@@ -119,7 +119,7 @@ class BuiltModule:
 
 
 def _longest_first(units: int, limits: Limits) -> List[int]:
-    """Returns the lengths of the fewest sequences that have about `units` units together."""
+    """Returns the lengths of as few sequences as possible that sum to about `units` units."""
     length = min(limits.longest, max(limits.multiple, units // limits.multiple * limits.multiple))
     return [length] * max(1, units // length)
 

@@ -1,4 +1,4 @@
-"""With which options a pass makes tokens: those given, else those that the data set's tokens were made with.
+"""The options of a pass: those given, else those that the data set's tokens were made with.
 
 Options are the user's choice and recorded with the tokens, as on a command line. A pass that makes tokens again, for a
 changed template or for new shards, must not fall back to the defaults: the model would learn other turns."""
