@@ -4,9 +4,10 @@
     python3 bench/gpu/packed_rows.py --families qwen3_5 --json build/packed_rows.json
     python3 bench/gpu/packed_rows.py --device cpu                 # without the families that need a GPU's kernels
 
-Small models with random weights in float32. A sample alone in its row is the reference. Its logits, and the gradient of
-a step, are compared with those of packed rows, and of rows padded on the right and on the left. Linear attention
-(Qwen3.5) needs the packages flash-linear-attention and causal-conv1d for packed rows; for these the check also demands that results differ if nothing tells the layers where samples end. Prints a line for each family, and ends
+Small models with random weights in float32. A sample alone in its row is the reference. Its logits, and the gradient
+of a step, are compared with those of packed rows, and of rows padded on the right and on the left. Linear attention
+(Qwen3.5) needs the packages flash-linear-attention and causal-conv1d for packed rows; for these the check also
+demands that results differ if nothing tells the layers where samples end. Prints a line for each family, and ends
 with 1 if one failed.
 """
 

@@ -28,7 +28,7 @@ def last_checkpoint(output_dir: str) -> Optional[str]:
 
 
 def mark_as_begun(checkpoint: pathlib.Path) -> None:
-    """Marks a checkpoint as incomplete before it is overwritten. It is complete when the Trainer writes its last file."""
+    """Marks a checkpoint as incomplete before it is overwritten, until the Trainer writes its last file."""
     (checkpoint / _TRAINER_FILE).unlink(missing_ok=True)
 
 
