@@ -66,7 +66,7 @@ struct TensorEntry {
            role != TensorRole::kTurnWeights && role != TensorRole::kLengths &&
            role != TensorRole::kCuSeqlens;
   }
-  /// Returns the shape of this tensor with `rows` rows, of `width` values where it has a second
+  /// Returns the shape of this tensor with `rows` rows, of `width` values if it has a second
   /// dimension.
   std::vector<std::int64_t> shape(std::int64_t rows, std::int64_t width) const;
   /// Returns the shape of a tensor whose row width is known.
@@ -137,7 +137,7 @@ std::string argument_name(std::string_view name);
 /// none.
 const TensorEntry* find_argument(std::string_view name);
 
-/// Throws isocost::Exception (kInvalidArgument) where no tensor has this name, with the names that
+/// Throws isocost::Exception (kInvalidArgument) if no tensor has this name, with the names that
 /// there are.
 void check_tensor_name(std::string_view name);
 

@@ -89,7 +89,7 @@ class ProfilingMethod {
 
   /// Records the run that `next` names. A timed run whose seconds are negative, not finite or
   /// zero is left out and repeated. Errors: kInvalidArgument if a load had more than three such
-  /// runs, or where no run is due.
+  /// runs, or if no run is due.
   Status record(const ProfilingResult& result);
 
   /// Records that the run that `next` names ran out of memory: its load is left out, and larger

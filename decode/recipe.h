@@ -43,7 +43,7 @@ struct DummySample {
 /// `native28`:
 ///
 /// - an image keeps its native resolution, each side rounded to the nearest multiple of 28 (at
-///   least 28) and scaled down, aspect kept, where it has more than `max_image_patches` patches of
+///   least 28) and scaled down, aspect kept, if it has more than `max_image_patches` patches of
 ///   14×14; EXIF orientation is applied; alpha is composed on white, and of an animation the first
 ///   picture is used;
 /// - a video gives n = min(max_video_frames, max(1, floor(duration × video_fps))) frames, those at

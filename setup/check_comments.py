@@ -104,7 +104,7 @@ def subject_problems(since: str) -> list[str]:
 
 
 def git(*arguments: str) -> str:
-    """Returns the output of a git command. Ends the program where it fails; git has then said why."""
+    """Returns the output of a git command. Ends the program if it fails; git has then said why."""
     done = subprocess.run(["git", *arguments], check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"check_comments: git {' '.join(arguments)} failed")

@@ -107,7 +107,7 @@ INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
 
 
 def room_of(path: str) -> str:
-    """The room of a path; its first folder where it is in none."""
+    """The room of a path; its first folder if it is in none."""
     parents = [str(parent) for parent in pathlib.PurePosixPath(path).parents]
     return next((parent for parent in parents if parent in ROOMS), path.split("/")[0])
 

@@ -1,5 +1,5 @@
 """Refuses names that two files of a CMake target share in their anonymous namespaces: a build for users compiles the
-files of a target together (ISOCOST_UNITY). Refuses names that two headers of the tree define in one namespace: where
+files of a target together (ISOCOST_UNITY). Refuses names that two headers of the tree define in one namespace: if
 both get into a program, the linker keeps one of two destructors for both, and no compiler warns.
 
 Reads compile_commands.json in the folder given. Finds types, constants and functions with the same parameters where

@@ -51,7 +51,7 @@ class TrainedSteps {
   /// handed out, and the loop has not said of any of them, or not for kMostAhead steps, that it is
   /// trained.
   Result<StartPoint> state() const;
-  /// Returns the first step that is not trained where this microbatch is the last one that is.
+  /// Returns the first step that is not trained if this microbatch is the last one that is.
   /// Errors: those of `train`.
   Result<StartPoint> state_after(const OrderedMicrobatch& microbatch) const;
 

@@ -123,7 +123,7 @@ Result<BalanceResult> evaluate(const BalanceProblem& problem,
                                std::vector<std::vector<std::uint32_t>> bins);
 
 /// Divides the items so that the objective is small: bounds, LPT, local search, and an exact solve
-/// of small problems. Never worse than deal_in_order() where that keeps the caps. Pure and
+/// of small problems. Never worse than deal_in_order() if that keeps the caps. Pure and
 /// deterministic; runs on the calling thread. Errors: kInvalidArgument for a malformed problem
 /// (negative or non-finite costs, fewer items than bins); kResourceExhausted, naming the item and
 /// the resource, if an item exceeds a cap or no packing under the caps is found.

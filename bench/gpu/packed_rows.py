@@ -26,7 +26,7 @@ GLOBAL_BATCH = 12
 # Largest differences: of logits relative to the largest one, of gradients relative to the norm. The kernels of linear
 # attention multiply in TensorFloat-32, with three digits, along chunks that begin elsewhere in a padded row.
 MOST, MOST_OF_KERNELS = 1e-5, 5e-3
-LEAK = 2e-2  # at least, where nothing tells samples apart
+LEAK = 2e-2  # at least, if nothing tells samples apart
 NOT_TOLD = "packed, not told apart"
 WAYS = {"packed": "packed", "padded": "padded", "padded left": ("left", 64)}
 # Heads of the width that the kernels are made for.
@@ -55,7 +55,7 @@ def parse():
 
 
 def shards_of(name, folder, **options):
-    """The folder of samples that the family takes, made where it is not there yet."""
+    """The folder of samples that the family takes, made if it is not there yet."""
     from device_loader import make_shard
 
     directory = folder / ("sounds" if name in SOUNDS else "pictures")

@@ -123,7 +123,7 @@ def fit(points):
 
 
 class FormPrices:
-    """Used where no program runs: the form of docs/cost_model.md, fitted to the points of the model profile. Less exact
+    """Used if no program runs: the form of docs/cost_model.md, fitted to the points of the model profile. Less exact
     than the program, which also interpolates between the points."""
 
     name = "fitted form"

@@ -90,7 +90,7 @@ def compiled_method():
 
 
 def pybind_folders():
-    """Returns the folder of pybind11's headers, where it is not one of the compiler's own."""
+    """Returns the folder of pybind11's headers, if it is not one of the compiler's own."""
     for module in ("pybind11", "torch"):
         spec = importlib.util.find_spec(module)
         for folder in spec.submodule_search_locations if spec is not None else ():

@@ -171,7 +171,7 @@ class Runner:
         return self.results / f"{name}{kind}.json"
 
     def has(self, name):
-        """Returns whether the item has a result. Ends where that is one of another machine or wheel."""
+        """Returns whether the item has a result. Ends if that is one of another machine or wheel."""
         file = self.file(name)
         try:
             run = json.loads(file.read_text(encoding="utf-8")).get("run", {})

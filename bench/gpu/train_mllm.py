@@ -253,7 +253,7 @@ def ways(settings, made, folder):
     kept = []
 
     def way(name, title, measure):
-        """Others continue where one fails."""
+        """Others continue if one fails."""
         if name not in settings.parts:
             return
         try:

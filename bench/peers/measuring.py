@@ -40,7 +40,7 @@ def tensors(name, work, directory):
 
 
 def difference(work, ours, reference):
-    """Mean and largest difference of two lists of batches, in the work's unit. Raises Failed where they have other
+    """Mean and largest difference of two lists of batches, in the work's unit. Raises Failed if they have other
     numbers of samples, sizes or tokens."""
     total, count, largest = 0.0, 0, 0.0
     if len(ours) != len(reference):

@@ -58,7 +58,7 @@ WARM_UP = 4  # steps of training whose samples were prepared while the model was
 
 
 def photographs(given, directory):
-    """The photographs of a directory, or where it has none pictures of that kind, which are written to the other."""
+    """The photographs of a directory. If it has none, pictures of that kind, which are written to the other."""
     fitting = [file for file in sorted(given.glob("*.jpg")) if SMALLEST <= area(file) <= LARGEST]
     if fitting:
         return fitting

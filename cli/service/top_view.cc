@@ -117,7 +117,7 @@ std::string number(double value, const char* unit = "", int digits = 4) {
   return std::isfinite(value) ? fmt::format("{:.{}g}{}", value, digits, unit) : std::string("-");
 }
 
-// Formats a percentage in at most 9 characters where it is below 1e100.
+// Formats a percentage in at most 9 characters if it is below 1e100.
 std::string percent(double value) {
   const double in_percent = 100 * value;
   if (!std::isfinite(in_percent)) return "-";
@@ -279,7 +279,7 @@ std::string module_lines(const NodeMetrics& now, const RankTotals& sum) {
   return out;
 }
 
-// Returns the numbers of the ranks to show, in ascending order where all are shown.
+// Returns the numbers of the ranks to show, in ascending order if all are shown.
 std::vector<std::size_t> busiest(const std::vector<RankTotals>& ranks, std::size_t most) {
   std::vector<std::size_t> numbers(ranks.size());
   std::iota(numbers.begin(), numbers.end(), std::size_t{0});

@@ -15,7 +15,7 @@ struct LaunchFit {
 };
 
 /// Fits the floor together with the form of the loads above it. A floor is taken only where seconds
-/// stay the same over loads of two octaves, and where it explains the points clearly better than
+/// stay the same over loads of two octaves, and if it explains the points clearly better than
 /// `form`, which was fitted to all of them.
 LaunchFit fit_launches(const std::vector<ProfilePoint>& points, const ModuleCoefficients& form);
 

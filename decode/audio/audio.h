@@ -19,7 +19,7 @@ inline constexpr std::int64_t kMelBins = 128;  ///< Values of a frame in native2
 inline constexpr double kClipSeconds = 30.0;   ///< Length of a window.
 
 /// Reads the shape from the header of an audio format: sample_rate, channels, frames. Reads a few
-/// KB; where nothing states the length, all frame headers or packets are read, and a FLAC stream of
+/// KB; if nothing states the length, all frame headers or packets are read, and a FLAC stream of
 /// unknown length and compressed CAF are decoded once. Const-safe. Errors: kCorrupt (truncated, no
 /// samples, out of range), kUnsupported (another codec in the container), kIo.
 Result<PartShape> probe_audio(const ByteSource& source, MediaFormat format);

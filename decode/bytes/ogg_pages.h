@@ -32,7 +32,7 @@ struct LastOggPage {
 };
 
 /// Returns the page that ends where the source does, or before an ID3v1 tag or up to 64 KiB of
-/// zeros at its end. Errors: kCorrupt "cut off" where none does, or where no packet ends on it;
+/// zeros at its end. Errors: kCorrupt "cut off" if none does, or if no packet ends on it;
 /// kIo.
 Result<LastOggPage> last_ogg_page(const ByteSource& source);
 

@@ -127,7 +127,7 @@ std::size_t row_in_picture(std::size_t row, const BmpLayout& layout) {
   return layout.height < 0 ? row : static_cast<std::size_t>(layout.height) - 1 - row;
 }
 
-// Makes pixels without opacity where it is 0 everywhere: their writer has set none.
+// Makes pixels without opacity if it is 0 everywhere: their writer has set none.
 void drop_absent_alpha(std::vector<std::uint8_t>& rgba, Alpha alpha) {
   bool is_absent = true;
   for (std::size_t i = 3; i < rgba.size() && is_absent; i += 4) is_absent = rgba[i] == 0;

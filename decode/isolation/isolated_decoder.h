@@ -36,7 +36,7 @@ Result<std::unique_ptr<SampleDecoder>> make_isolated_decoder(const Recipe& recip
                                                              const IsolationOptions& options);
 
 /// Serves the process that started this one as a decode worker, until that one closes the
-/// connection. Returns the process's exit status: 0, or 2 where no node is connected.
+/// connection. Returns the process's exit status: 0, or 2 if no node is connected.
 int run_decode_worker();
 
 }  // namespace isocost

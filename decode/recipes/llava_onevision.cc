@@ -110,7 +110,7 @@ std::int64_t floor_divided(std::int64_t value, double by) {
 }
 
 // Returns the number of vectors of an image's tiles: rows of the canvas without its black bars,
-// each with one vector for the line break; scaled down where they exceed those of most_tiles tiles.
+// each with one vector for the line break; scaled down if they exceed those of most_tiles tiles.
 std::int64_t tile_tokens(const PartShape& shape, HeightWidth canvas, std::int64_t side_tokens,
                          const OneVisionOptions& options) {
   std::int64_t down = side_tokens * (canvas[0] / options.side);

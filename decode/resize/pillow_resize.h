@@ -18,7 +18,7 @@ enum class ResampleFilter { kBilinear, kBicubic, kLanczos };
 struct ExactResize {
   ResampleFilter filter = ResampleFilter::kBicubic;
   ResizeOrder order = ResizeOrder::kWidthFirst;
-  /// kFast uses coarse weights. Values then differ by at most 2 from the exact ones where no side
+  /// kFast uses coarse weights. Values then differ by at most 2 from the exact ones if no side
   /// shrinks to less than an eighth.
   Exactness exactness = Exactness::kExact;
 };

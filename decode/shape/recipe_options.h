@@ -9,7 +9,7 @@
 
 namespace isocost {
 
-/// The side of a picture that is resized first where both change. Values between the two passes are
+/// The side of a picture that is resized first if both change. Values between the two passes are
 /// rounded to 8 bits, so the order shows in the result.
 enum class ResizeOrder : std::uint8_t {
   /// The order of torchvision, and of Pillow before 13. (Pillow 12.2 and 12.3 begin with the height

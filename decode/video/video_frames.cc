@@ -290,7 +290,7 @@ Status timed_frames(FrameReader& reader, const std::vector<std::int64_t>& times_
   return {};
 }
 
-/// Leaves out frames between those that are wanted, where that works. It does not work where a
+/// Leaves out frames between those that are wanted, if that works. It does not work where a
 /// group of pictures refers to pictures before it.
 Status timed_frames(const NumberedVideo& video, std::span<const std::int64_t> indices,
                     FrameScaler& scaler, const VideoFrameSink& sink) {

@@ -252,7 +252,7 @@ struct FrameCount {
   bool all_told = true;               ///< Whether packets state when their frames are shown
 };
 
-/// Counts frames. The index of an MP4 in one piece suffices, where it tells which are shown;
+/// Counts frames. The index of an MP4 in one piece suffices, if it tells which are shown;
 /// otherwise all packets are read, from the start and therefore by an input of their own.
 Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
                                 bool fragmented) {

@@ -49,7 +49,7 @@ class TokenPass {
   virtual bool is_current(std::size_t shard) const = 0;
   /// Returns whether it has tokens of the model, whatever the options that they were made with.
   virtual bool is_usable(std::size_t shard) const = 0;
-  /// Returns how many of its samples have tokens; 0 where it is not usable.
+  /// Returns how many of its samples have tokens; 0 if it is not usable.
   virtual std::uint64_t tokenized(std::size_t shard) const = 0;
   /// Returns why the tokens that the shard has are not usable, as a phrase that follows "its tokens
   /// ...", with the options that they were made with. Empty: they are usable, or there are none.

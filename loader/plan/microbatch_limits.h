@@ -75,7 +75,7 @@ class MicrobatchLimits {
   /// Returns the first limit that the load exceeds; null: none.
   const Limit* broken(const Load& load) const;
   /// Returns advice for a limit that is too low: `otherwise`, preceded by measuring the model's
-  /// memory where that is only assumed.
+  /// memory if that is only assumed.
   std::string remedy(const Limit& limit, const std::string& otherwise) const;
   std::int64_t units(const Load& load, CostModule module) const;
   std::int64_t size(const Load& load, Measure measure) const;

@@ -339,7 +339,7 @@ std::uint64_t hash_of(const PlanInput& input, const StepPlan& plan) {
   return hash.value();
 }
 
-// Divides the step into microbatches that keep the limits, with room for dummies where it can be
+// Divides the step into microbatches that keep the limits, with room for dummies if it can be
 // had. Sets `microbatches` to their number per rank.
 Result<Division> divide_step(const PlanInput& input, const CostModel& model,
                              const PlanOptions& options, const MicrobatchLimits& limits,

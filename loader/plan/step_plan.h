@@ -80,7 +80,7 @@ struct StepPlan {
     return layout_receivers.empty() || layout_receivers[receiver].work.predicts;
   }
   /// Returns the samples of the receiver's microbatch that count as delivered by it: those of
-  /// weight above 0 where it predicts labels, and none elsewhere.
+  /// weight above 0 if it predicts labels, and none elsewhere.
   std::uint64_t samples_counted(std::size_t receiver, std::uint32_t microbatch) const;
   /// Returns the seconds predicted for the receiver's part of a microbatch, at its slowdown.
   ModuleSeconds predicted_of(std::size_t receiver, std::uint32_t microbatch) const;

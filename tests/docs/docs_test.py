@@ -52,7 +52,7 @@ MADE = {"isocost plan": ["layout.json"], "isocost keygen node": ["node.secret", 
 
 
 def alone_on_the_network():
-    """Starts this test again in a network of its own, where it can: the pages' ports are free there, and no command
+    """Starts this test again in a network of its own, if it can: the pages' ports are free there, and no command
     reaches another host."""
     command = ["unshare", "--map-root-user", "--net"]
     if "ISOCOST_DOCS_NETWORK" in os.environ:

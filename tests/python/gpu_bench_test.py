@@ -441,7 +441,7 @@ class WholePath(unittest.TestCase):
 
 class LargestLoad(unittest.TestCase):
     def test_grows_past_loads_that_take_as_long_as_their_launches(self):
-        """Each run takes 80 ms, or 10 us a unit where that is more, as measured on an H100."""
+        """Each run takes 80 ms, or 10 us a unit if that is more, as measured on an H100."""
         class Clock:
             def __init__(self):
                 self.now = 0.0

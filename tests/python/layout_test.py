@@ -436,7 +436,7 @@ class Pipelines(LayoutTest):
                 gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas)
                 self.assertLessEqual(float((gradient - expected).norm() / expected.norm()), 1e-9)
                 self.check_stages(stages)
-                # Both kinds of plan are to be tried: where none is decoupled any more, other samples are needed here.
+                # Both kinds of plan are to be tried: if none is decoupled any more, other samples are needed here.
                 self.assertEqual(sum(stage["decoupled"] for stage in stages) > 0, not coupled)
 
     def check_stages(self, stages):

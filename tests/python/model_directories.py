@@ -171,7 +171,7 @@ def qwen_ranks():
 
 
 def byte_letters():
-    """The letter that byte-level BPE has for each byte: the byte's own where that can be seen, else one from U+0100."""
+    """The letter that byte-level BPE has for each byte: the byte's own if that can be seen, else one from U+0100."""
     seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in seen]
     return {**{byte: chr(byte) for byte in seen}, **{byte: chr(256 + i) for i, byte in enumerate(hidden)}}

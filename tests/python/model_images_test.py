@@ -34,7 +34,7 @@ EXTREME = [(10, 2000), (2000, 10), (28, 28), (27, 29), (1, 200), (200, 1), (2, 2
 HUGE = (8000, 6000)
 
 
-# Pictures that each family sees, and its bounds where they would be large.
+# Pictures that each family sees, and its bounds if they would be large.
 QWEN3 = {"size": {"shortest_edge": 64 * 64, "longest_edge": 32 * 32 * 1000}}
 FAMILIES = {
     "qwen2_vl": (1000, {"min_pixels": 56 * 56, "max_pixels": 28 * 28 * 1280, "size": None}),

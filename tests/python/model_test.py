@@ -263,7 +263,7 @@ def sample_rows(microbatch):
     return list(zip(*pieces))
 
 
-# For tests of arguments, which are those for the model's own loss also where it is no share of the global batch's.
+# For tests of arguments, which are those for the model's own loss also if it is no share of the global batch's.
 whatever_the_loss = unittest.mock.patch("isocost.microbatches.model_inputs._check_own_loss", lambda *_given: None)
 
 

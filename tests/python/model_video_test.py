@@ -220,7 +220,7 @@ class ModelVideo(unittest.TestCase):
             if name not in wanted:
                 continue
             self.assertEqual(given[name].shape, wanted[name].shape)
-            # torchvision resizes, and differs from Pillow by a step where it rounds otherwise.
+            # torchvision resizes, and differs from Pillow by a step if it rounds otherwise.
             steps = (given[name] - wanted[name]).abs() * 255 * max(oracle.processor.video_processor.image_std)
             self.assertLess(steps.max(), 2.4)
             self.assertLess((steps > 1.2).float().mean(), 1e-4)

@@ -1,4 +1,4 @@
-"""Conversations as token ids, compared with transformers where it is installed."""
+"""Conversations as token ids, compared with transformers if it is installed."""
 
 import importlib.util
 import itertools
@@ -169,7 +169,7 @@ class DirectoryTest(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TRANSFORMERS, WHY_TRANSFORMERS)
 class Oracle(DirectoryTest):
-    """With Qwen's vocabulary where that is installed."""
+    """With Qwen's vocabulary if that is installed."""
 
     vocabulary = "qwen" if HAS_NEEDED and models.has_qwen_vocabulary() else "small"
 

@@ -4,7 +4,7 @@
 
 namespace isocost {
 
-/// Writes a result from its beginning to its end, past the caches where that is faster: to write it
+/// Writes a result from its beginning to its end, past the caches if that is faster: to write it
 /// there would first read what it replaces, and evict what is needed. Not thread-safe.
 class WrittenOnce {
  public:

@@ -221,7 +221,7 @@ class TorchLoader {
   Epochs epochs(std::uint32_t count = 0, const std::stop_token& stop = {}) && = delete;
 
   /// Returns what Client::next does, with the tensors on the device; the device's current stream
-  /// waits for them. Throws c10::Error where they cannot be copied there, for example for lack of
+  /// waits for them. Throws c10::Error if they cannot be copied there, for example for lack of
   /// memory; the next call then tries the same microbatch again.
   std::optional<TorchMicrobatch> next(const std::stop_token& stop = {});
 

@@ -54,7 +54,7 @@ struct JoinRequest {
 /// holds a rank, and fills in the welcome's node id, session, heartbeat and time-out.
 using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest& request)>;
 
-/// Returns a client's name for people: "rank 3", or "a client" where it has no rank.
+/// Returns a client's name for people: "rank 3", or "a client" if it has no rank.
 std::string client_name(const Hello& hello);
 
 /// Returns a refusal if a client cannot be one of `ranks`: its number is out of range, or it

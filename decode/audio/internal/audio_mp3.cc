@@ -139,7 +139,7 @@ Result<std::optional<std::int64_t>> search(const ByteSource& source, std::int64_
   return std::optional<std::int64_t>();
 }
 
-/// Returns the offset after the LYRICS3 tag at `at`, by the mark that ends it; `at` where none
+/// Returns the offset after the LYRICS3 tag at `at`, by the mark that ends it; `at` if none
 /// does.
 Result<std::int64_t> skip_lyrics(const ByteSource& source, std::int64_t at) {
   constexpr std::size_t kMark = 9;
@@ -192,7 +192,7 @@ bool has_run(ByteView bytes, std::size_t at, bool is_whole) {
   return third && same_stream(*first, *third);
 }
 
-/// Finds frames after bytes of an unknown kind, which are given up where none come soon.
+/// Finds frames after bytes of an unknown kind, which are given up if none come soon.
 Result<std::optional<std::int64_t>> find_frames(const ByteSource& source, std::int64_t from) {
   return search(source, from, 3 * kMaxFrame, has_run);
 }

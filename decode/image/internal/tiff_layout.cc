@@ -77,10 +77,10 @@ class Directory {
   bool is_little() const { return is_little_; }
   bool is_big() const { return is_big_; }
 
-  // Returns the number of a tag's values; 0 where it has none that are whole numbers.
+  // Returns the number of a tag's values; 0 if it has none that are whole numbers.
   std::uint64_t count(Tag tag) const { return entry(tag).count; }
 
-  // Returns a value of a tag, or `otherwise` where it has fewer.
+  // Returns a value of a tag, or `otherwise` if it has fewer.
   Result<std::uint64_t> value(Tag tag, std::uint64_t otherwise, std::uint64_t index = 0) const {
     const Entry& found = entry(tag);
     if (index >= found.count) return otherwise;

@@ -15,7 +15,7 @@ class FrameClock {
   FrameClock(const AVStream& stream, std::optional<std::int64_t> origin)
       : stream_(stream), origin_(origin) {}
 
-  /// Moves on to a frame. The first one is the origin where none was given.
+  /// Moves on to a frame. The first one is the origin if none was given.
   void note(const AVFrame& frame);
 
   /// When the last frame starts.

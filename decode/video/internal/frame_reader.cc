@@ -90,7 +90,7 @@ Result<bool> FrameReader::decode(AVFrame* frame) {
 }
 
 /// Returns whether a jump may be why no frame came: a decoder of H.264 holds back the last pictures
-/// of a video, too, where it did not see a group from its beginning.
+/// of a video, too, if it did not see a group from its beginning.
 bool FrameReader::lacks_references(const Result<bool>& got) const {
   if (!got) return got.error().code() == ErrorCode::kCorrupt;
   return !*got && progress_.lacks_frames() && codec_->codec_id == AV_CODEC_ID_H264;

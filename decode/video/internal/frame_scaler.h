@@ -14,7 +14,7 @@ namespace isocost {
 
 /// Source of a frame's colour matrix and range.
 enum class FrameColours : std::uint8_t {
-  /// The frame's own; where it lacks them, BT.709 from 720 lines on and BT.601 below, limited
+  /// The frame's own; if it lacks them, BT.709 from 720 lines on and BT.601 below, limited
   /// range.
   kOwn,
   /// libswscale's defaults, which the decoders of transformers' processors take: BT.601 where the

@@ -22,7 +22,7 @@ class BadSampleFile {
   /// sample so far.
   void remove_earlier() const;
   /// Appends a line, which has reached the operating system when this returns; the first one
-  /// replaces the list of an earlier run. Errors: kIo; also where another process has made a file
+  /// replaces the list of an earlier run. Errors: kIo; also if another process has made a file
   /// of this name meanwhile.
   Status append(const std::string& line);
 

@@ -88,7 +88,7 @@ class CurrentJob {
   /// Blocks until there is a job. Errors: kCancelled.
   Result<JobTerms> wait_for_job(const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
   /// Blocks until at most `plan_ahead` steps wait for the slowest rank. Errors: kCancelled, also
-  /// where another job has begun.
+  /// if another job has begun.
   Status wait_for_room(std::uint64_t job, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
   /// Adds a step. Errors: kCancelled if another job has begun.
   Status push(std::uint64_t job, std::shared_ptr<SealedStep> step) ISOCOST_EXCLUDES(mutex_);
@@ -105,7 +105,7 @@ class CurrentJob {
   using Next = std::variant<Outgoing, NothingToSend, Finished>;
   /// Blocks until something may be sent, and counts it as sent. Returns NothingToSend after
   /// `limit`, and Finished when every rank has acknowledged the last epoch. Errors: the one that
-  /// `fail` was given; kCancelled, also where another job has begun.
+  /// `fail` was given; kCancelled, also if another job has begun.
   Result<Next> next(std::uint64_t job, std::chrono::nanoseconds limit, const std::stop_token& stop)
       ISOCOST_EXCLUDES(mutex_);
 
@@ -119,8 +119,8 @@ class CurrentJob {
     bool joined_before = false;  ///< Whether it had a client.
     std::vector<Waiting> waiting;
   };
-  /// Returns the blocked ranks; nothing if no rank is blocked, where they have waited for less
-  /// than `least` or the rank that they wait for has been away for less, or where another job has
+  /// Returns the blocked ranks; nothing if no rank is blocked, if they have waited for less
+  /// than `least` or the rank that they wait for has been away for less, or if another job has
   /// begun. Waiting begins with the first call that finds it.
   std::optional<BlockedRanks> blocked_ranks(std::uint64_t job, std::chrono::nanoseconds least)
       ISOCOST_EXCLUDES(mutex_);

@@ -38,7 +38,7 @@ class DeliveryQueue {
   void push(const EpochEnd& end);
 
   /// Gives the rank to a client, with no credit. Delivery continues after `received`, or, without
-  /// it, after the last microbatch that was acknowledged, and after the end of its epoch where that
+  /// it, after the last microbatch that was acknowledged, and after the end of its epoch if that
   /// is over and not the last.
   void join(std::int32_t rank, const std::optional<Position>& received);
   /// Takes the rank from its client. `announced`: the client said so, and needs no end of the last
@@ -93,7 +93,7 @@ class DeliveryQueue {
   /// nothing more can then happen without the returned rank.
   std::optional<std::int32_t> unfinished_absent_rank() const;
   /// Counts an absent rank as done that has acknowledged everything, though it was not sent the end
-  /// of the last epoch. Returns false, and changes nothing, where it has not.
+  /// of the last epoch. Returns false, and changes nothing, if it has not.
   bool excuse(std::int32_t rank);
   /// A rank that has not acknowledged all of the oldest step.
   struct Behind {

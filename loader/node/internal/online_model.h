@@ -45,7 +45,7 @@ class OnlineModel {
 
   struct Progress {
     CorrectionStatus correction;
-    ModuleSeconds prediction_error_ratio{};  ///< NaN where nothing was measured.
+    ModuleSeconds prediction_error_ratio{};  ///< NaN if nothing was measured.
     std::int64_t measurements = 0;
     std::int64_t rejected = 0;
     std::uint32_t profiles = 0;  ///< Model profiles adopted.
@@ -58,7 +58,7 @@ class OnlineModel {
   /// first.
   bool has_measurements() ISOCOST_EXCLUDES(model_mutex_);
   /// Returns CostModel's state and, where a model profile was adopted, that profile; at most
-  /// kMaxCostModelStateBytes. Empty where nothing was measured or restored.
+  /// kMaxCostModelStateBytes. Empty if nothing was measured or restored.
   std::string save_state() ISOCOST_EXCLUDES(model_mutex_);
   /// Restores a saved state. Errors: kInvalidArgument for the state of another model profile;
   /// kUnsupported for a state of another version; those of CostModel and CostProfile::parse. The

@@ -43,7 +43,7 @@ class PlanningLoop {
  public:
   struct Options {
     std::uint64_t epochs = 1;      ///< Number of epochs; 0: no end.
-    std::string bad_samples_file;  ///< Named in the error where all samples are bad; empty: none.
+    std::string bad_samples_file;  ///< Named in the error if all samples are bad; empty: none.
   };
   PlanningLoop(PlanningInput input, Options options, CurrentJob& job, TrainingMeter& meter,
                LogSink log);

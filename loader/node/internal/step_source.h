@@ -74,7 +74,7 @@ class StepSource {
   OnlineModel& model_;
   Reprofiling reprofiling_;
   std::uint64_t steps_sealed_ = 0;
-  std::vector<StepSample> dummies_;  // see Recipe::dummy; none where no plan needs them
+  std::vector<StepSample> dummies_;  // see Recipe::dummy; none if no plan needs them
   ModalitySet noted_dummies_ = 0;    // modalities whose dummies the log has announced
   std::string restored_;             // the last state that was received and tried
   Mutex mutex_;

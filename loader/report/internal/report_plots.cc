@@ -278,7 +278,7 @@ std::string example_batch(const DataProfile& profile) {
   }
   const double mean_y = kFloor - height(scale.mean);
   plot.svg().line({kLeft, mean_y}, {kRight, mean_y}, "#444444");
-  // The label must not cover that of the highest bar, where both are near.
+  // The label must not cover that of the highest bar, if both are near.
   plot.label_y(std::max(mean_y + 4, kTop + 18), "mean");
   plot.label_y(kTop + 4, short_seconds(scale.most));
   plot.label_y(kFloor, "0");

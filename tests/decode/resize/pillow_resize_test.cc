@@ -127,7 +127,7 @@ TEST(PillowResize, IsTheSameWhetherOrNotWindowsAreNear) {
   }
 }
 
-// Sums come nearest to what vectors hold where all positive weights meet white and all negative
+// Sums come nearest to what vectors hold if all positive weights meet white and all negative
 // ones black: in pictures of nothing else.
 TEST(PillowResize, IsTheSameInBlackAndWhite) {
   constexpr std::int32_t kWidth = 60;

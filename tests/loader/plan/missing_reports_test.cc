@@ -47,7 +47,7 @@ TEST(MeasuredModules, CountSecondsOfAModuleOnce) {
   EXPECT_FALSE(measured.take(0, report_of(0, 1, -1)));
   EXPECT_TRUE(measured.take(0, report_of(1, 1, 1)));
   EXPECT_TRUE(measured.take(1, report_of(0, 1, 1)));
-  EXPECT_FALSE(measured.take(1, report_of(0, -1, 2)));  // as a whole, where one module is known
+  EXPECT_FALSE(measured.take(1, report_of(0, -1, 2)));  // as a whole, if one module is known
 }
 
 TEST(MeasuredModules, SecondsThatCannotBeATimeDoNotCount) {

@@ -176,7 +176,7 @@ TEST_F(DeviceCopiesTest, MemoryIsRegisteredBeforeTheCopiesWithTheDeviceCurrent) 
     EXPECT_EQ(backend.getDevice(), kDevice);
     EXPECT_EQ(stub_.queued(kCopies), 0U);
     ++registered;
-    return false;  // where it cannot be, they are copied unpinned
+    return false;  // if it cannot be, they are copied unpinned
   });
   EXPECT_EQ(registered, 1);
   EXPECT_GT(stub_.queued(kCopies), 0U);

@@ -1,4 +1,4 @@
-// Processes of different users share no memory: neither end believes the other. Exits with 77 where
+// Processes of different users share no memory: neither end believes the other. Exits with 77 if
 // it may not become another user.
 
 #include <sys/socket.h>

@@ -25,7 +25,7 @@ using MediumRow = std::tuple<std::string, std::vector<double>>;
 // Key, media, the JSON or None, texts, and why the model cannot take the media (empty: it can).
 using TextRow = std::tuple<std::string, std::vector<MediumRow>, std::optional<py::bytes>,
                            std::vector<py::bytes>, std::string>;
-// Tokens of a sample: ids of 32 bits in this machine's order, a byte for each id that is 1 where it
+// Tokens of a sample: ids of 32 bits in this machine's order, a byte for each id that is 1 if it
 // is labelled, the ends of turns (TurnEnd, as words of 32 bits), weights of turns (WeightedIds, in
 // the same form), and why there are no tokens (empty: there are some).
 using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::string>;

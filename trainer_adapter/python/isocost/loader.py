@@ -152,7 +152,7 @@ class DataLoader:
         the hub's cache where HF_HUB_OFFLINE is set; PermissionError for a gated model, ConnectionError where the hub
         cannot be reached, and OSError where files cannot be downloaded; ShardError for damaged shards or too many bad
         samples; ProtocolError for a node of another version; NodeUnavailableError where the node has gone or failed;
-        TimeoutError where no node answers, or the download takes too long; MemoryError where this machine has no
+        TimeoutError if no node answers, or the download takes too long; MemoryError if this machine has no
         memory for a microbatch; ClosedError after `close`.
     """
 
@@ -263,7 +263,7 @@ class DataLoader:
         """Samples per microbatch, as the keyword: the global batch size divided by the numbers of data-parallel ranks
         and of microbatches.
 
-        It is their mean, since microbatches are balanced by cost; None if it is no whole number, and where each
+        It is their mean, since microbatches are balanced by cost; None if it is no whole number, and if each
         step chooses its number of microbatches. Blocks until the node has answered."""
         welcome = self._connection.welcome()
         if welcome["microbatches"] == 0:
@@ -291,7 +291,7 @@ class DataLoader:
 
         Bad samples that decoding finds may make the last step shorter, limits of a microbatch may make it longer, and
         with tail "carry" later epochs have a step more or less than the first. Raises TypeError if the loader is
-        endless, and where each step chooses its number of microbatches: with a limit and without microbatches=, and
+        endless, and if each step chooses its number of microbatches: with a limit and without microbatches=, and
         for an encoder with ranks of its own."""
         if self.endless:
             raise TypeError("an endless isocost.DataLoader has no length")
@@ -314,7 +314,7 @@ class DataLoader:
     def steps_per_epoch(self) -> int:
         """Number of steps in a whole epoch, with limits of a microbatch too. Blocks until the node has answered.
 
-        An epoch has fewer where all samples of a step are bad; with tail "carry" later epochs have a step more or less
+        An epoch has fewer if all samples of a step are bad; with tail "carry" later epochs have a step more or less
         than the first."""
         return int(self._connection.welcome()["steps_per_epoch"])
 
@@ -413,7 +413,7 @@ class DataLoader:
             vision, audio, llm: the submodule's name for each module of the cost model.
             encoder: in place of the first two: one submodule for vision and audio together.
         Returns: the timers. `remove()` takes the hooks off. Those of an earlier call are taken off.
-        Raises: TypeError if model is no torch.nn.Module; ValueError for a submodule that it does not have, where
+        Raises: TypeError if model is no torch.nn.Module; ValueError for a submodule that it does not have, if
             none is named, and for a loader whose layout has several stages, where passes of other microbatches come
             between the two of one microbatch.
 
@@ -461,9 +461,9 @@ class DataLoader:
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
         reports; communication_s, the seconds of waiting for communication that these leave out; bytes_copied from the
-        socket into tensors, which those in shared memory are not; bytes_in_use by tensors; where this process hosts the
+        socket into tensors, which those in shared memory are not; bytes_in_use by tensors; if this process hosts the
         node, its summary as node. Its samples are planned, and delivered when their rank has acknowledged them; its
-        rank_slowdown holds the learned factor on each rank's seconds, 1 where it has learned none."""
+        rank_slowdown holds the learned factor on each rank's seconds, 1 if it has learned none."""
         return {"microbatches": self._loop.microbatches, "waited_s": self._loop.waited_s,
                 "reports": self._recorder.sent, "communication_s": self._recorder.communication_s,
                 **self._connection.counts()}

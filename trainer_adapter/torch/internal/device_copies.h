@@ -12,7 +12,7 @@
 namespace isocost {
 
 /// Blocks until the device's current stream has finished what was queued on it. Throws c10::Error
-/// where it cannot.
+/// if it cannot.
 void wait_for(at::Device device);
 
 /// Copies tensors to one device on a stream of its own, concurrently with the device's computation:

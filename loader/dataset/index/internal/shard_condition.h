@@ -18,8 +18,8 @@ struct ArchiveFindings {
 /// `has_end_mark` and `samples_when_whole`. On entry `samples_when_whole` is what the shard had
 /// when it was last seen whole; 0: it never was. A shard is broken
 /// - where its archive cannot be read to its end,
-/// - where it has no sample, and
-/// - where it ends without an end mark, with fewer samples than it once had.
+/// - if it has no sample, and
+/// - if it ends without an end mark, with fewer samples than it once had.
 /// A broken shard without samples is lost, any other one is damaged.
 void judge(ArchiveState& archive, const ArchiveFindings& found);
 

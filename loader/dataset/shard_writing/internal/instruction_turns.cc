@@ -23,7 +23,7 @@ using Names = std::vector<std::string_view>;
 
 constexpr std::array<std::string_view, 5> kAsked = {"instruction", "query", "question", "prompt",
                                                     "problem"};
-// Names that ask where none of the above does, and stand after it otherwise.
+// Names that ask only if none of the above does. Otherwise they follow it.
 constexpr std::array<std::string_view, 3> kInputs = {"input", "inputs", "context"};
 constexpr std::array<std::string_view, 8> kAnswers = {
     "output", "response", "answer", "answers", "completion", "target", "targets", "solution"};

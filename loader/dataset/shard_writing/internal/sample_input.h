@@ -60,7 +60,7 @@ class SampleInput {
   virtual Result<std::optional<InputSample>> next() = 0;
   /// Returns the location of the last result of `next`, for messages: "manifest.jsonl:17".
   virtual std::string location() const = 0;
-  /// Returns the key of the last result of `next`, also where that is an error; empty if unknown.
+  /// Returns the key of the last result of `next`, also if that is an error; empty if unknown.
   virtual const std::string& key() const = 0;
   /// Returns sentences on what was read otherwise than the source spells it, with counts.
   virtual std::vector<std::string> remarks() const = 0;

@@ -276,7 +276,7 @@ TEST_F(IndexReuse, AnIndexRemembersHowManySamplesAShardHadUntilItIsWholeAgain) {
   EXPECT_TRUE(lost.lost);
   EXPECT_EQ(lost.samples_when_whole, 3U);
   EXPECT_THAT(describe(lost), HasSubstr("; 0 of the 3 samples that it had when it was whole"));
-  // A cut between two samples is a missing end mark only where no sample is missing.
+  // A cut between two samples is a missing end mark only if no sample is missing.
   EXPECT_EQ(broken(whole.substr(0, 1024)).samples, 1U);
   write_shard({{"a.txt", "x"}});
   EXPECT_TRUE(open()->findings().broken.empty());

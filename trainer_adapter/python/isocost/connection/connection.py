@@ -213,7 +213,7 @@ class Connection:
                                hardware=hardware(), on_log=log)
 
     def _pipeline(self, client: Any) -> Optional[TransformQueue]:
-        """Returns what runs the user's functions ahead of the loop; None if there are none, and where another member
+        """Returns what runs the user's functions ahead of the loop; None if there are none, and if another member
         of the replica group runs them. The group's first member transforms for all, and each calls `collate` itself."""
         transform, whole, ahead = self._preparation.transform, self._preparation.whole, self._preparation.ahead
         if self._replica_group is not None:

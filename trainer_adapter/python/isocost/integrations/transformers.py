@@ -313,7 +313,7 @@ class _StepTraining:
 
     def _share_of_trl(self, model: Any, inputs: Any) -> Any:
         """Returns the loss of trl's SFTTrainer, which computes it without the logits of all tokens at once. It
-        multiplies by the ranks where it divides by the label tokens of all of them."""
+        multiplies by the ranks if it divides by the label tokens of all of them."""
         arguments = dict(inputs)
         label_tokens = arguments.pop("num_items_in_batch")
         trained = self._total_train_tokens

@@ -35,7 +35,7 @@ def check_overridden(base: type, overriding: Mapping[str, Callable[..., Any]]) -
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of the parameters after `self` that are given by position; "*" where it takes any."""
+    """Returns the names of the parameters after `self` that are given by position; "*" if it takes any."""
     names = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:

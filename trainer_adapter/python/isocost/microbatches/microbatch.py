@@ -115,7 +115,7 @@ class Microbatch(MutableMapping[str, Any]):
             self._pin: Optional[Callable[[], bool]] = None
             self._model: Optional[ModelInputs] = None
             self._row: Optional[Row] = None
-            self._shown: Optional[Dict[str, Any]] = None  # What the mapping shows, where that is not what is packed.
+            self._shown: Optional[Dict[str, Any]] = None  # What the mapping shows, if that is not what is packed.
 
     @classmethod
     def received(cls, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None) -> "Microbatch":

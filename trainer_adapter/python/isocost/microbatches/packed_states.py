@@ -13,7 +13,7 @@ _TRANSFORMERS = (5, 19)
 
 
 def obstacle(device: Optional[Any]) -> str:
-    """Returns why a model with linear attention cannot take packed rows here, with the remedy; "" where it can.
+    """Returns why a model with linear attention cannot take packed rows here, with the remedy; "" if it can.
 
     device: torch.device of the microbatches; None: the CPU."""
     if device is None or device.type != "cuda":

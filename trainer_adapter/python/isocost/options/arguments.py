@@ -19,7 +19,7 @@ NODE_KEYWORDS = ("batch_size", "num_workers", "drop_last", "generator", "timeout
 
 _OLDEST_TORCH = (1, 13)
 _EXAMPLES = {"memory": '"512MiB"', "max_memory": '"40GiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
-# Settings that limit a microbatch: where one is given, each step chooses its number of microbatches.
+# Settings that limit a microbatch: if one is given, each step chooses its number of microbatches.
 _LIMITS = ("max_tokens", "max_vision_tokens", "max_memory", "microbatch_memory")
 
 
@@ -145,7 +145,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 
 def add_numbers(settings: NodeSettings, global_batch_size: Optional[int], microbatches: Optional[int],
                 seed: Optional[int], torch_options: Mapping[str, Any], data_ranks: int) -> None:
-    """Adds the settings that decide the global batches, where they were given."""
+    """Adds the settings that decide the global batches, if they were given."""
     batch_size = torch_options.get("batch_size")
     limited = any(settings.value(name, "0") != "0" for name in _LIMITS)
     if microbatches is None and batch_size is not None and not limited:

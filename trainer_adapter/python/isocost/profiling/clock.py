@@ -12,7 +12,7 @@ class Clock(Protocol):
     """Measures runs on one kind of device."""
 
     def overwrite_caches(self) -> None:
-        """Overwrites the device's caches where they could hold what the module reads. Called before each half of a
+        """Overwrites the device's caches if they could hold what the module reads. Called before each half of a
         run."""
 
     def mark(self) -> Any:
@@ -90,7 +90,7 @@ class CudaClock:
 
 
 def clock_of_device() -> Clock:
-    """Returns a CudaClock where this process has initialized CUDA, else a HostClock."""
+    """Returns a CudaClock if this process has initialized CUDA, else a HostClock."""
     torch = sys.modules.get("torch")
     return CudaClock() if torch is not None and torch.cuda.is_initialized() else HostClock()
 

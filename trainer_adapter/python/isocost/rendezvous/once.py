@@ -39,7 +39,7 @@ def once(store: Any, key: str, timeout_s: float, work: Callable[[], str]) -> str
 def _told_to_others(store: Any, key: str, work: Callable[[], str]) -> str:
     try:
         result = work()
-    except BaseException as error:  # Also where this process is interrupted: the others need not wait until the end.
+    except BaseException as error:  # Also if this process is interrupted: the others need not wait until the end.
         store.set(key, json.dumps({"error": [type(error).__name__, str(error)]}))
         raise
     store.set(key, json.dumps({"result": result}))

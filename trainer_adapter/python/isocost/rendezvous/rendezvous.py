@@ -30,7 +30,7 @@ class Node(NamedTuple):
 
 
 def this_process(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Tuple[Process, str]:
-    """Returns the given numbers, else those of the process group (the default group where it is initialised), else
+    """Returns the given numbers, else those of the process group (the default group if it is initialised), else
     those of the launcher, else a single process; and what has said so, where a process group may yet say otherwise,
     else "". Raises ValueError for invalid numbers."""
     if (rank is None) != (world_size is None):
@@ -114,7 +114,7 @@ class EndpointExchange:
         return _checked_node(json.loads(store.get(key)), here)
 
     def store(self, here: Process, timeout_s: float) -> Any:
-        """Returns the store of the processes that train together. Returns None if there is one process, and where
+        """Returns the store of the processes that train together. Returns None if there is one process, and if
         several have neither a process group nor MASTER_ADDR. Blocks for up to `timeout_s` seconds. Raises RuntimeError
         if the store at MASTER_ADDR does not answer."""
         distributed = torch_distributed()

@@ -120,7 +120,7 @@ def warn_unclear() -> None:
 
 
 def _install() -> None:
-    """Makes torch call this module when a backward pass runs and when it waits. Done once, and for good: where nothing
+    """Makes torch call this module when a backward pass runs and when it waits. Done once, and for good: if nothing
     is measured, a call then costs a look at a list."""
     global _installed
     with _installing:

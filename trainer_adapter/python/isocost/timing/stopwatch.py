@@ -44,7 +44,7 @@ class Stopwatch:
 
 
 def cuda() -> Any:
-    """Returns torch.cuda where this process uses it, else None."""
+    """Returns torch.cuda if this process uses it, else None."""
     import torch
 
     return torch.cuda if torch.cuda.is_initialized() else None

@@ -25,7 +25,7 @@ class TemplateFile(NamedTuple):
 
 
 def find_template(directory: str) -> TemplateFile:
-    """Returns the template of a model directory. Raises FileNotFoundError where it has none, and ValueError if a
+    """Returns the template of a model directory. Raises FileNotFoundError if it has none, and ValueError if a
     file is invalid."""
     file = os.path.join(directory, "chat_template.jinja")
     if os.path.exists(file):
@@ -45,7 +45,7 @@ def find_template(directory: str) -> TemplateFile:
 
 
 def read_json(file: str) -> Dict[str, Any]:
-    """Returns the object in a JSON file. Raises OSError where it cannot be read, and ValueError that names the file."""
+    """Returns the object in a JSON file. Raises OSError if it cannot be read, and ValueError that names the file."""
     with open(file, encoding="utf-8") as lines:
         try:
             document = json.load(lines)
@@ -220,7 +220,7 @@ class ChatTemplate:
     # Form of content that a template takes: a string, a list of parts, or both.
 
     def _adapted(self, messages: List[Message]) -> List[Message]:
-        """Returns the messages with contents that the template can read; unchanged where it can read them."""
+        """Returns the messages with contents that the template can read; unchanged if it can read them."""
         return [self._adapted_message(message) for message in messages]
 
     def _adapted_message(self, message: Message) -> Message:
@@ -361,7 +361,7 @@ class ChatTemplate:
         return self._prompt
 
     def _prompt_of_past_turns(self) -> str:
-        """Returns what the template writes before the assistant's turn where another question follows it: the
+        """Returns what the template writes before the assistant's turn if another question follows it: the
         generation prompt, or a part of it; "" if it cannot be found."""
         if self._past_prompt is None:
             user, answer = self._adapted([{"role": "user", "content": "x"}, {"role": "assistant", "content": _PROBE}])

@@ -271,7 +271,7 @@ def _system(given: Any, messages: List[Message]) -> Optional[str]:
 
 
 def _weights(given: List[Message], messages: List[Message], labels: str) -> Tuple[List[float], List[Tuple[str, str]]]:
-    """Returns the weights of the assistant's messages, none where all are 1; and the keys that have no effect, as
+    """Returns the weights of the assistant's messages, none if all are 1; and the keys that have no effect, as
     Conversation.without_effect has them."""
     weights = []
     without_effect = []
@@ -288,7 +288,7 @@ def _weights(given: List[Message], messages: List[Message], labels: str) -> Tupl
 
 
 def _weight(entry: Message, turn: int) -> Tuple[str, float]:
-    """Returns the weight of a turn as float32 has it, and the key that gives it; 1 where none does."""
+    """Returns the weight of a turn as float32 has it, and the key that gives it; 1 if none does."""
     found = [(key, _switch(key, entry[key], turn) if key in _SWITCHES else _number(key, entry[key], turn))
              for key in _WEIGHTS if entry.get(key) is not None]
     for key, weight in found[1:]:
@@ -327,7 +327,7 @@ def _caption_messages(texts: Sequence[str], media: Sequence[str], template: str)
     user += [{"type": modality} for modality in media if modality in MEDIA]
     user += [_text(after)] if after else []
     caption: Union[str, List[Message]] = texts[0] if len(texts) == 1 else [_text(text) for text in texts]
-    # Templates that want users and assistants to alternate need the user's turn even where it is empty.
+    # Templates that want users and assistants to alternate need the user's turn even if it is empty.
     return [{"role": "user", "content": user or ""}, {"role": "assistant", "content": caption}]
 
 
@@ -409,7 +409,7 @@ def _with_reasoning(message: Message) -> Message:
 
 
 def _split_content(content: Union[str, List[Message]]) -> Union[str, List[Message]]:
-    """Returns a content with media parts in place of its placeholders; the content itself where it has none."""
+    """Returns a content with media parts in place of its placeholders; the content itself if it has none."""
     if isinstance(content, str):
         return _split(content) if _PLACEHOLDER.search(content) else content
     if not any(part["type"] == "text" and _PLACEHOLDER.search(part["text"]) for part in content):

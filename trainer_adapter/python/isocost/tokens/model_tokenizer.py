@@ -290,8 +290,8 @@ def check_vocabulary(file: str, key: str, size: Any, largest: int) -> None:
     """Raises ValueError if a model has no embedding for the tokenizer's largest id.
 
     Args:
-        file, key: config.json, and where it says so.
-        size: entries of the embedding; None, or of another type, where it does not say so.
+        file, key: config.json, and the place where it says so.
+        size: entries of the embedding; None, or of another type, if it does not say so.
     """
     if isinstance(size, int) and size <= largest:
         raise ValueError(f"{file}: {key} is {size}, and the largest id in tokenizer.json is {largest}, which the model "

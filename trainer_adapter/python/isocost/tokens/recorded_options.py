@@ -19,11 +19,11 @@ class TokenOptions(NamedTuple):
     caption_template: Optional[str] = None
 
     def over(self, others: "TokenOptions") -> "TokenOptions":
-        """Returns these options, and the others where one of these is not given."""
+        """Returns these options, and the others if one of these is not given."""
         return TokenOptions(*(theirs if ours is None else ours for ours, theirs in zip(self, others)))
 
     def written(self) -> str:
-        """Returns the options that are not the defaults, as on a command line; "" where all are."""
+        """Returns the options that are not the defaults, as on a command line; "" if all are."""
         labels, caption_template = self.over(_DEFAULTS)
         options = [] if labels == DEFAULT_LABELS else [f"--labels {labels}"]
         if caption_template != MEDIA_MARK:  # In quotes, and on one line.

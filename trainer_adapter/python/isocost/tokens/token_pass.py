@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
         fingerprint: of the tokenizer, 64 bits.
         about: a line for people on what the tokens are.
         seconds: float.
-        unread: a sentence on what no model sees of the data set; "" where it sees everything.
+        unread: a sentence on what no model sees of the data set; "" if it sees everything.
     """
 
     shards: int
@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
 
 
 class _Bar:
-    """A progress bar on stderr, where that is a terminal: a line that is redrawn."""
+    """A progress bar on stderr, if that is a terminal: a line that is redrawn."""
 
     def __init__(self, total: int):
         self._total = total
@@ -118,7 +118,7 @@ def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outc
     """Tokenizes the shards whose tokens are not current.
 
     replace: whether current tokens that were made with other options are made again.
-    Raises: BlockingIOError where another process tokenizes the same data set, OSError, ValueError and ImportError where
+    Raises: BlockingIOError if another process tokenizes the same data set, OSError, ValueError and ImportError where
         the data set or the model directory cannot be used, ValueError for other options than the tokens were made with,
         RuntimeError if a tokenizing process fails.
     """

@@ -64,7 +64,7 @@ class _Watched(Dict[str, Any]):
 
 
 def watched(messages: List[Message], read: Set[Place]) -> List[Message]:
-    """Returns messages for a template, whose reading of keys is noted in `read`; the messages themselves where they
+    """Returns messages for a template, whose reading of keys is noted in `read`; the messages themselves if they
     have no keys that could stay unread."""
     return [_watched_message(message, read) for message in messages]
 
@@ -121,7 +121,7 @@ class SeenKeys(NamedTuple):
         return any((place, name) in self.read for name in names)
 
     def __str__(self) -> str:
-        """A sentence on the keys that were not read; "" where all were."""
+        """A sentence on the keys that were not read; "" if all were."""
         unread = [f"{key[:_LONGEST]!r} in {_where(place)} of {counted(count, 'sample')}"
                   for (place, key), count in self.unread().items()]
         more = f", and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""

@@ -61,7 +61,7 @@ class Settings(NamedTuple):
         return (TranscriptTokenizer if is_whisper else ModelTokenizer)(self.model, **given)
 
     def open(self) -> Any:
-        """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
+        """Returns the pass over the data set. Indexes it if that is not done. Raises OSError and ValueError."""
         return _isocost.TokenPass(self.data, self.model, self.options.written(), self.index_dir, self.ignore_parts,
                                   self.weight_key, log)
 
