@@ -73,7 +73,7 @@ ROOMS["cli"] = {"cli/common", "cli/data", "cli/model", "cli/plan", "cli/service"
 ROOMS["cli/lab"] = LIBRARIES | {"cli/common", "cli/trace"}
 # These may include any room, and nobody includes them but those after them.
 LEAVES = ["examples", "tests", "bench"]
-# Nobody includes the programs and the Python module but their own tests.
+# Only their own tests include the programs and the Python module.
 PROGRAMS = {room for room in ROOMS if room.startswith("cli")} | {EXTENSION}
 # Libraries for trainers: their users are outside of this repository.
 FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_adapter/replicas.h",

@@ -157,7 +157,7 @@ class Checks:
         return {"microbatches": microbatches, "values": values, "values_that_round_otherwise": off}
 
     def compare(self, name, expected, got):
-        """(values, those that are not the same); floats may be the next ones."""
+        """Returns (number of values, number of different values). Floats may be the next representable ones."""
         torch = self.torch
         if not isinstance(expected, torch.Tensor):
             demand(expected == got, f"{name}: {got} instead of {expected}")

@@ -83,8 +83,8 @@ class Soak:
                          for rank in range(RANKS)]
 
     def kill_somebody(self):
-        """Kills a decode worker, which the node replaces, or a rank: then all ranks start again from the last saved
-        state, as torchrun has it."""
+        """Kills a decode worker, which the node replaces, or a rank. All ranks then start again from the last saved
+        state, as under torchrun."""
         workers = decode_workers(self.node.pid)
         if workers and self.random.random() < 0.5:
             try:

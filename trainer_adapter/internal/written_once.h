@@ -8,8 +8,8 @@ namespace isocost {
 /// there would first read what it replaces, and evict what is needed. Not thread-safe.
 class WrittenOnce {
  public:
-  /// Returns whether a result of so many bytes is written faster past the caches: one that is
-  /// larger than a core's, on processors on which that was measured.
+  /// Returns whether a result of `bytes` bytes is written faster past the caches: if it is larger
+  /// than a core's caches, on processors that were measured.
   static bool pays_past_caches(std::size_t bytes);
 
   explicit WrittenOnce(bool past_caches) : past_caches_(past_caches) {}

@@ -41,7 +41,7 @@ class ReadWindows final : public ByteSource {
       const std::int64_t end = start + static_cast<std::int64_t>(filled);
       return offset >= start && offset <= end && static_cast<std::size_t>(end - offset) >= count;
     }
-    // Returns whether the offset is in the window, or no farther after its end than it is long.
+    // Returns whether the offset is in the window, or at most the window's length after its end.
     bool leads_to(std::int64_t offset) const {
       return offset >= start && offset - start <= 2 * static_cast<std::int64_t>(filled);
     }

@@ -165,8 +165,8 @@ class ModelInputs:
                          f"Give loss='token_loss', and take the loss from isocost.token_loss.{advice}")
 
     def check_batching(self, welcome: Mapping[str, Any]) -> None:
-        """Raises ValueError if the node's plans take rows for packed that are padded here, or the other way round, or
-        take them to be padded to another multiple: their limits and costs would be those of other microbatches."""
+        """Raises ValueError if this loader packs or pads otherwise than the node's plans assume, or pads to another
+        multiple. Limits and costs would then be those of other microbatches."""
         here = 0 if self.padded is None else self.padded.multiple
         there: int = welcome["padded_multiple"]
         if here == there:

@@ -201,7 +201,7 @@ def _message(entry: Message, turn: int) -> Message:
 
 
 def _either(entry: Message, name: str, other: str) -> Any:
-    """Takes a value that may have either name out of a turn. If both are given, the first counts."""
+    """Removes a member of a turn that may have either name, and returns its value. If both exist, the first counts."""
     second = entry.pop(other, None)
     return entry.pop(name, second)
 
