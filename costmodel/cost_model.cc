@@ -96,7 +96,7 @@ struct Price {
   double corrected_s = 0;
 };
 
-// Returns whether a microbatch took what its launches take. What it took says so, since the load's
+// Returns whether a microbatch took as long as its launches. Its seconds decide, since the load's
 // seconds are what is being learned, unless they are expected to be far below.
 bool took_launches(double seconds, double launches_s, double of_load_s) {
   constexpr double kHardlyAbove = 1.15;

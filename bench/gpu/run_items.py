@@ -139,7 +139,7 @@ def environment(folder, wheel, more):
 
 
 def surveyed(python, cpu):
-    """What the environment has; ends where something is lacking."""
+    """Returns the versions in the environment. Ends the program if something is lacking."""
     done = subprocess.run([python, "-c", SURVEY], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = (done.stderr.splitlines() or [f"status {done.returncode}"])[-1]

@@ -18,7 +18,7 @@ namespace isocost {
 /// A sample's training step and id.
 using SampleSeen = std::pair<std::uint32_t, std::uint64_t>;
 
-/// Counts of what the node has sent.
+/// Counts of the samples and bytes that the node has sent.
 struct StreamTally {
   std::int64_t tensor_bytes = 0;
   std::int64_t routing_bytes = 0;   ///< Size of the routing tables on the wire.

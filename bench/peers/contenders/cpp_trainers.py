@@ -53,7 +53,7 @@ def trainer(work, data, variant, batches_with_bytes):
 
 
 def read(process):
-    """What the trainer says of each batch, and its patches, if they follow."""
+    """Yields the line that the trainer prints for each batch, and its patches, if they follow."""
     for line in process.stdout:
         said = json.loads(line)
         raw = bytearray(process.stdout.read(said["bytes"]))

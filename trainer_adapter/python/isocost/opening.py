@@ -58,7 +58,7 @@ class LoaderArguments:
 
 
 class Opened(NamedTuple):
-    """What a loader holds once its arguments are resolved.
+    """The parts of a loader once its arguments are resolved.
 
     Attributes:
         data: the directory of shards or the node's endpoint.
@@ -89,7 +89,7 @@ class Opened(NamedTuple):
 
 
 def open_loader(given: LoaderArguments) -> Opened:
-    """Returns what the loader holds. Starts the embedded node in the first process, for which the others wait. Raises
+    """Returns the parts of the loader. Starts the embedded node in the first process, for which the others wait. Raises
     what isocost.DataLoader raises, and leaves nothing running then."""
     resources = Resources()
     try:

@@ -19,7 +19,7 @@ struct EmbeddedMedium {
 /// format that is read; what the URL says of the format counts only where the bytes have no marks.
 Result<std::optional<EmbeddedMedium>> medium_of_url(std::string_view text);
 
-/// Returns the medium that a text in base64 is. `format` is what the record says of its bytes.
+/// Decodes a medium from a text in base64. `format` is what the record says of its bytes.
 /// Errors: those of medium_of_url.
 Result<EmbeddedMedium> medium_of_base64(std::string_view text, std::string_view format);
 

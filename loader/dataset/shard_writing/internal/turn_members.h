@@ -12,7 +12,7 @@ const nlohmann::ordered_json* json_member(const nlohmann::ordered_json& object,
                                           std::string_view name);
 nlohmann::ordered_json* json_member(nlohmann::ordered_json& object, std::string_view name);
 
-/// Returns what a value is, with its article: "a string", "nothing".
+/// Returns the name of a value's type, with its article: "a string", "nothing".
 std::string_view json_kind(const nlohmann::ordered_json& value);
 
 /// Returns whether a text holds calls of tools in JSON, as a turn of the role "function_call" does:

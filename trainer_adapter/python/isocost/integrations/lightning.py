@@ -116,7 +116,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         self._loaders: List[DataLoader] = []
         self._held_out_sums = torch.zeros(2, dtype=torch.float64)  # losses, label tokens
 
-    # What a subclass has.
+    # A subclass defines these.
 
     def make_loader(self) -> DataLoader:
         """Returns the loader to train on. It is called once in a fit, when the process group is initialised, so that

@@ -12,7 +12,7 @@ _REMEDY = ("measure each microbatch's work (`with loader.timed(microbatch):`), o
 
 
 class Trained:
-    """What the loop has said that it trained, and the state of the job that follows. Tells the node, too.
+    """The microbatches that the loop has reported as trained, and the state that follows. Reports them to the node.
 
     Attributes:
         whole_steps: whether the iteration hands out steps, which are acknowledged as a whole.

@@ -104,7 +104,7 @@ class _Done(NamedTuple):
 class ChatTemplate:
     """Renders conversations as transformers' apply_chat_template does.
 
-    The assistant's turns are what the template has in `{% generation %}` blocks. Without such blocks a turn begins
+    The assistant's turns are the texts in the template's `{% generation %}` blocks. Without such blocks a turn begins
     where the generation prompt ends, and ends with the special token that the template puts there, or with all that
     the template writes for the turn if there is none. These turns are found by rendering parts of the conversation;
     how they are surrounded is remembered for conversations of the same shape (roles, kinds of content), and looked up
