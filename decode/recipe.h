@@ -62,8 +62,8 @@ struct DummySample {
 ///     vision.grids     int32 [images, 2]      patch rows and columns; an image or a video frame
 ///     vision.lengths   int32 [images]         patches of each
 ///     audio.mel        float32 [frames, 128]  log-mel, scaled like Whisper's: floor at the maximum
-///                                             less 8, then (x + 4) / 4. Of a model for sound: as
-///                                             many bins as it wants
+///                                             less 8, then (x + 4) / 4. A model for sound chooses
+///                                             the number of bins
 ///     audio.lengths    int32 [windows]        frames of each window
 ///     llm.input_ids    int64 [tokens]
 ///     llm.labels       int64 [tokens]         the token at each position if the one before it is

@@ -2,7 +2,7 @@
 
 check_comments.py [--since COMMIT] [FILES]    (default: every tracked file of C++ and Python)
 
-Refused are comments of C++ and Python, and docstrings, that begin with a word of OPENINGS: they have no subject, or
+It refuses comments of C++ and Python, and docstrings, that begin with a word of OPENINGS: they have no subject, or
 their subject is in another comment. A comment that contains "comment-ok" is let through. With --since, subjects of
 commits since that one are refused if they are longer than 72 characters.
 """

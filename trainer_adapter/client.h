@@ -133,10 +133,10 @@ class Client {
   virtual void revoke(const Position& position) = 0;
 
   /// Begins the microbatch at this position, for which the loop was blocked for `waited`, and
-  /// acknowledges what is trained. For a caller that prepares microbatches ahead
-  /// (ClientOptions::prepares_ahead).
+  /// acknowledges what is trained. Only callers that prepare microbatches ahead
+  /// (ClientOptions::prepares_ahead) call it.
   virtual void use(const Position& position, std::chrono::nanoseconds waited) = 0;
-  /// Acknowledges what is trained, because the loop asks for another one. For the same caller.
+  /// Acknowledges what is trained, because the loop asks for another one. The same callers call it.
   virtual void acknowledge() = 0;
 
   /// Returns the last end of epoch that `next` reached, if any.

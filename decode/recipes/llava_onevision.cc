@@ -1,6 +1,6 @@
-// LLaVA-OneVision: an image that is alone in its sample is seen whole and, enlarged, in tiles, with
-// black bars that keep its aspect. Of several images each is seen once, made square. Of a video a
-// fixed number of frames is seen, whose vectors are pooled. The oracles are
+// LLaVA-OneVision: the model sees a single image of a sample whole and, enlarged, in tiles, with
+// black bars that keep its aspect. If there are several, it sees each once, made square. It sees a
+// fixed number of a video's frames, and pools their vectors. The oracles are
 // LlavaOnevisionImageProcessor, LlavaOnevisionVideoProcessor and LlavaOnevisionProcessor of
 // transformers.
 

@@ -20,9 +20,8 @@ constexpr std::size_t most_inflated_bytes(std::size_t deflated) { return 1032 * 
 /// libspng must decode or refuse; the pixels that it returns are libspng's. Computes on the calling
 /// thread.
 ///
-/// Palette and transparency are read by libspng itself, from a file with one black pixel. Of the
-/// pixels, the Adler-32 must be right, and they must inflate to exactly the bytes that the header
-/// promises.
+/// libspng itself reads palette and transparency, from a file with one black pixel. The Adler-32 of
+/// the pixels must be right, and they must inflate to exactly the bytes that the header promises.
 std::optional<Pixels> decode_plain_png(ByteView file, std::int32_t width, std::int32_t height,
                                        Alpha alpha);
 

@@ -30,9 +30,9 @@ bool begins_in_open_group(const AVStream& stream, const AVPacket& packet);
 bool is_never_referred_to(const AVStream& stream, const AVPacket& packet);
 
 /// Finds the packets of a video stream, in the order in which they are stored, that hold a picture
-/// that is shown. Not shown are pictures that an edit list cuts away, VP8's hidden references,
-/// pictures before the first key frame, and leading pictures that refer to pictures before the
-/// first key frame and, for HEVC, also before a broken link or the end of a sequence.
+/// that is shown. These pictures are not shown: those that an edit list cuts away, VP8's hidden
+/// references, pictures before the first key frame, and leading pictures that refer to pictures
+/// before the first key frame and, for HEVC, also before a broken link or the end of a sequence.
 /// Single-thread; the stream must outlive it.
 class ShownPackets {
  public:

@@ -18,9 +18,10 @@ MemberName split_member_name(std::string_view name);
 /// Returns whether one of the path's components is "..".
 bool has_parent_component(std::string_view name);
 
-/// Returns why a member of this name is refused, or nothing. Refused are absolute paths, a leading
-/// "./" (which a reader of shards removes, so that the key would be another), ".." components,
-/// control characters, text that is not UTF-8, names without key or part, names beyond 4096 bytes.
+/// Returns why a member of this name is refused, or nothing. These are refused: absolute
+/// paths, a leading "./" (which a reader of shards removes, so that the key would be another), ".."
+/// components, control characters, text that is not UTF-8, names without key or part, names beyond
+/// 4096 bytes.
 std::optional<std::string> refuse_member_name(std::string_view name);
 
 }  // namespace isocost

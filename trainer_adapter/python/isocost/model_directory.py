@@ -22,10 +22,10 @@ def model_directory(model: Union[None, str, "os.PathLike[str]"], revision: Optio
                     timeout_s: float) -> Optional[str]:
     """Returns the directory of a model, or None without one.
 
-    A path is returned as it was given. For a name of the hub, the package huggingface_hub finds the files that are read
-    in its cache, or downloads them. Of the processes that train together, one on each host does this, and the others
-    block until it is done, for up to `timeout_s` seconds; all hosts use the same commit. Processes that have neither a
-    process group nor MASTER_ADDR look for it one by one.
+    A path is returned as it was given. For a name of the hub, the package huggingface_hub finds the files that are
+    read in its cache, or downloads them. One of the processes on each host does this, and the others block until it is
+    done, for up to `timeout_s` seconds; all hosts use the same commit. Processes that have neither a process group nor
+    MASTER_ADDR look for it one by one.
 
     Args:
         model: a directory, or text OWNER/NAME that is not a directory here, the name of a model on the hub.
