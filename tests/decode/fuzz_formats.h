@@ -12,8 +12,8 @@
 
 namespace isocost::test {
 
-/// Returns the formats of a modality as which a fuzz target reads its input: `always`, and the one
-/// that the first bytes tell.
+/// Returns the formats of a modality that a fuzz target tries on its input: `always`, and the
+/// format of its first bytes.
 inline std::vector<MediaFormat> fuzz_formats(std::span<const std::uint8_t> input, Modality modality,
                                              std::vector<MediaFormat> always) {
   constexpr std::size_t kHead = 512;

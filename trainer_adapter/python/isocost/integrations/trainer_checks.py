@@ -1,4 +1,4 @@
-"""What the Trainer's settings, model and loader have to agree on, and the settings that a loader takes the place of."""
+"""Checks that the Trainer's settings, model and loader agree, and lists the settings that a loader replaces."""
 
 import inspect
 import json
@@ -25,7 +25,7 @@ REFUSED = {
 }
 # Those of them that an evaluation's loader contradicts.
 REFUSED_OF_EVALUATION = ("label_smoothing_factor",)
-# Settings that the loader takes the place of: if they differ from their defaults, a warning says what counts.
+# Settings that the loader replaces: if they differ from their defaults, a warning says what counts.
 IGNORED = {
     "per_device_train_batch_size": "global_batch_size=",
     "dataloader_drop_last": 'node=isocost.NodeOptions(tail="drop")',
