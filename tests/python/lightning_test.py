@@ -72,7 +72,7 @@ warnings.filterwarnings("ignore")
 import lightning, torch, isocost
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-shards, folder, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+shards, folder, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 
 class Own(lightning.LightningModule):
     def __init__(self):
@@ -97,9 +97,9 @@ class Own(lightning.LightningModule):
         with open(os.path.join(folder, "seen-0.jsonl"), "a") as seen:
             print(json.dumps([microbatch.epoch, microbatch.step, microbatch.sample_ids]), file=seen)
 
-trainer = lightning.Trainer(accelerator="cpu", max_epochs=2, max_steps=steps, logger=False, enable_progress_bar=False,
+trainer = lightning.Trainer(accelerator="cpu", max_epochs=2, logger=False, enable_progress_bar=False,
                             enable_model_summary=False,
-                            callbacks=[ModelCheckpoint(folder, save_last=True, every_n_train_steps=1)])
+                            callbacks=[ModelCheckpoint(folder, save_last=True, every_n_train_steps=1)], **options)
 trainer.fit(Own(), ckpt_path="last")
 """
 
@@ -173,6 +173,12 @@ class Lightning(ShardTest):
         self.assertEqual(run.returncode, expect, run.stderr)
         return run
 
+    def run_own(self, folder, **trainer):
+        run = subprocess.run([sys.executable, "-B", self.script(OWN), self.shards, folder, json.dumps(trainer)],
+                             env=environment(), capture_output=True, text=True, timeout=2 * TIMEOUT)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run
+
     def seen(self, folder):
         """The samples of each step, by epoch and step, over all ranks; a step that was trained twice fails."""
         steps = {}
@@ -217,10 +223,14 @@ class Lightning(ShardTest):
     def test_a_loop_of_ones_own_that_is_fetched_ahead(self):
         folder = self.folder("own")
         for stop in (2, 5, 1000):
-            run = subprocess.run([sys.executable, "-B", self.script(OWN), self.shards, folder, str(stop)],
-                                 env=environment(), capture_output=True, text=True, timeout=2 * TIMEOUT)
-            self.assertEqual(run.returncode, 0, run.stderr)
+            self.run_own(folder, max_steps=stop)
         self.assert_each_sample_once_an_epoch(self.seen(folder))
+
+    def test_a_loop_of_ones_own_that_leaves_its_epochs(self):
+        folder = self.folder("own-limited")
+        run = self.run_own(folder, limit_train_batches=3)
+        self.assertEqual(sorted(self.seen(folder)), [(epoch, step) for epoch in range(2) for step in range(3)])
+        self.assertIn("epoch 0 was left at step 3: the rest of it is not trained on", run.stderr)
 
     def test_a_loader_that_was_made_before_the_fit_ends_the_run(self):
         run = subprocess.run([sys.executable, "-B", self.script(EARLY), self.shards, "{}"], env=environment(),
@@ -253,10 +263,11 @@ class Lightning(ShardTest):
                 self.assertAlmostEqual(value / expected, 1, delta=1e-6)
 
     def test_an_epoch_that_is_left_early_is_followed_by_the_next(self):
-        folder = self.folder("limited")
-        run = self.run_table(folder, trainer={"limit_train_batches": 2})
-        self.assertEqual(sorted(self.seen(folder)), [(0, 0), (0, 1), (1, 0), (1, 1)])
-        self.assertIn("epoch 0 was left at step 2: the rest of it is not trained on", run.stderr)
+        for ranks in (1, 2):
+            folder = self.folder(f"limited-{ranks}")
+            run = self.run_table(folder, ranks=ranks, trainer={"limit_train_batches": 2})
+            self.assertEqual(sorted(self.seen(folder)), [(0, 0), (0, 1), (1, 0), (1, 1)])
+            self.assertIn("epoch 0 was left at step 2: the rest of it is not trained on", run.stderr)
 
     def test_settings_under_which_gradients_would_be_wrong_are_refused(self):
         for trainer, said in (({"overfit_batches": 2}, "overfit_batches = 2: the loader decides"),

@@ -42,8 +42,9 @@ class DataLoader:
 
     One iteration is one epoch: this rank's microbatches (`isocost.Microbatch`) in order, as many as every other rank
     has. It has ended once its last microbatch was handed out, also in a loop that takes `len(loader)` of them and asks
-    for no more. The next iteration is the next epoch. After a `break` before, the next iteration begins the same epoch
-    again.
+    for no more. The next iteration is the next epoch, also after a `break` in an epoch of which steps are trained; a
+    warning then says that the rest is not. If none is trained (see `state_dict`), the next iteration begins where the
+    one that was left began. With endless it goes on behind the last step that is trained.
     All ranks make the same loader. Under torchrun rank 0 hosts the loader node, and the others find it.
 
     Args:

@@ -19,7 +19,6 @@ checkpoints, and a resumed run goes on with the next step. Tested with Lightning
 """
 
 import copy
-import logging
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import lightning
@@ -32,8 +31,6 @@ from isocost.loader import DataLoader
 from isocost.loop.iteration import Iteration
 from isocost.microbatches.microbatch import Microbatch
 from isocost.optimizer_steps import Steps
-
-_LOG = logging.getLogger("isocost")
 
 
 class Step:
@@ -62,20 +59,10 @@ class _StepIterator:
 
 
 class _TrainSteps(Steps):
-    """The steps of a loader, as Lightning iterates over them: an epoch that it leaves is not trained to its end."""
-
-    def __init__(self, loader: DataLoader):
-        super().__init__(loader)
-        self._iteration: Optional[Iteration] = None  # The one that was begun last.
+    """The steps of a loader, as Lightning iterates over them."""
 
     def __iter__(self) -> Iterator[Any]:
-        if self._iteration is not None and self._iteration.is_under_way:
-            state = self.loader.state_dict()
-            _LOG.warning("epoch %d was left at step %d: the rest of it is not trained on", state["epoch"],
-                         state["step"])
-            self.loader.set_epoch(state["epoch"] + 1)
-        self._iteration = self.loader.begin_steps()
-        return _StepIterator(self.loader, self._iteration)
+        return _StepIterator(self.loader, self.loader.begin_steps())
 
 
 class _HeldOutSteps(Steps):

@@ -17,7 +17,6 @@ import contextlib
 import copy
 import inspect
 import json
-import logging
 import math
 import os
 import pathlib
@@ -53,12 +52,10 @@ from isocost.integrations.trainer_checks import (
 )
 from isocost.integrations.versions import TESTED, check_overridden, note_version
 from isocost.loader import DataLoader
-from isocost.loop.iteration import Iteration
 from isocost.microbatches.loss import token_loss
 from isocost.microbatches.microbatch import Microbatch
 from isocost.optimizer_steps import Steps
 
-_LOG = logging.getLogger("isocost")
 # Methods of the Trainer that are not public, and that are overridden.
 _NOT_PUBLIC = ("_load_best_model", "_load_from_checkpoint", "_save_checkpoint", "_track_num_input_tokens")
 
@@ -474,21 +471,9 @@ def _without_sync_of_shards(model: Any) -> Iterator[None]:
 class _TrainSteps(Steps):
     """The steps of a loader, whose epochs follow each other as the loader counts them."""
 
-    def __init__(self, loader: DataLoader):
-        super().__init__(loader)
-        self._iteration: Optional[Iteration] = None  # The one that was begun last.
-
-    def __iter__(self) -> Iterator[List[Any]]:
-        self._iteration = self.loader.begin_steps()
-        return self._iteration
-
     def set_epoch(self, epoch: int) -> None:
-        """Called by the Trainer before each epoch. The Trainer expects as many steps as the first epoch has."""
-        if self._iteration is None or not self._iteration.is_under_way:
-            return  # The loader is where the epoch begins, or where the state that was loaded says.
-        state = self.loader.state_dict()
-        _LOG.warning("epoch %d was left at step %d: the rest of it is not trained on", state["epoch"], state["step"])
-        self.loader.set_epoch(state["epoch"] + 1)
+        """Does nothing. The Trainer calls it before each epoch, and the loader is where the epoch begins, or where the
+        state that was loaded says."""
 
 
 class _Epoch(transformers.TrainerCallback):  # type: ignore[misc]

@@ -10,6 +10,8 @@ from isocost.microbatches.microbatch import Microbatch
 _REMEDY = ("measure each microbatch's work (`with loader.timed(microbatch):`), or name the last one that is trained: "
            "state_dict(after=microbatch)")
 
+_Place = Tuple[int, int, int, bool, bool]  # epoch, step, index, last of its step, last of its epoch
+
 
 class Trained:
     """The microbatches that the loop has reported as trained, and the state that follows. Reports them to the node.
@@ -26,6 +28,7 @@ class Trained:
     def restart(self, start: State) -> None:
         """Forgets what was handed out: `start` is the first step that is not trained."""
         self._steps = _isocost.TrainedSteps(start.epoch, start.step, start.cost_model_state)
+        self._noted: Optional[_Place] = None  # The last microbatch of which the loop said that it is trained.
 
     def hand_out(self, microbatch: Microbatch) -> None:
         """Records that the loop was given a microbatch."""
@@ -39,6 +42,7 @@ class Trained:
         """Records that a microbatch and all before it are trained. Raises ValueError for one that was not handed out
         since the iterations began again."""
         self._steps.train(_place(microbatch))
+        self._noted = _place(microbatch)
         if microbatch.last_of_step or not self.whole_steps:
             self._connection.send_trained(microbatch)
 
@@ -49,6 +53,15 @@ class Trained:
             self.note(microbatch)
         except ValueError:
             return
+
+    @property
+    def first_untrained(self) -> Optional[Tuple[int, int]]:
+        """Epoch and step of the first step that is not trained, by the loop's last word; None where it has said nothing
+        since the iterations began anew."""
+        if self._noted is None:
+            return None
+        epoch, step, _cost_model_state = self._steps.state_after(self._noted)
+        return epoch, step
 
     def state(self, after: Optional[Microbatch]) -> State:
         """Returns the first step that is not trained, or that follows `after`, which is then trained. Raises ValueError
@@ -66,5 +79,5 @@ class Trained:
         return State(self._connection.start.cursor, epoch, step, cost_model_state)
 
 
-def _place(microbatch: Microbatch) -> Tuple[int, int, int, bool, bool]:
+def _place(microbatch: Microbatch) -> _Place:
     return (microbatch.epoch, microbatch.step, microbatch.index, microbatch.last_of_step, microbatch.last_of_epoch)

@@ -8,6 +8,7 @@ from typing import Any, Callable, List, Mapping, Optional, Tuple
 from isocost.connection.connection import Connection
 from isocost.connection.state import State
 from isocost.loop.iteration import Iteration, Progress
+from isocost.loop.left_iterations import LeftIterations
 from isocost.loop.trained import Trained
 from isocost.microbatches.microbatch import Microbatch
 from isocost.rendezvous.rank_check import RankCheck
@@ -40,6 +41,8 @@ class TrainingLoop:
         self._next = State(0, 0, 0)  # The step that is handed out next; the cursor is the connection's.
         self._iteration: Optional["weakref.ref[Iteration]"] = None  # The iteration that was begun last.
         self._is_iterating = False  # An iteration has handed out a microbatch, and not its last one.
+        self._begun = (0, 0)  # Epoch and step of its first microbatch.
+        self._left = LeftIterations(endless)
 
     @property
     def next_step(self) -> State:
@@ -77,12 +80,11 @@ class TrainingLoop:
         self._connection.check_open()
         active = self._active_iteration()
         if active is not None:
-            if active.is_under_way:
-                raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
-                                   "loader")
-            active.end("another iteration has begun: go on with that one")
-        if self._is_iterating:  # The last iteration was left by break.
-            self._restart(self.next_step._replace(step=0))
+            active.end("another iteration has begun, which has left this one: go on with that one; for two at once "
+                       "make a second loader")
+        if self._is_iterating:
+            at = self._left.next_begins(self._begun, (self._next.epoch, self._next.step), self.trained.first_untrained)
+            self._restart(self.next_step._replace(epoch=at[0], step=at[1]))
         self._iteration = weakref.ref(iteration)
         self.trained.whole_steps = whole_steps
         return iteration
@@ -132,6 +134,8 @@ class TrainingLoop:
         cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
         self._next = State(self._next.cursor, *_following(microbatch), cost_model_state)
         self.trained.hand_out(microbatch)
+        if not iteration.has_begun:
+            self._begun = (microbatch.epoch, microbatch.step)
         ends = microbatch.last_of_epoch and not self._endless
         self._is_iterating = not ends
         iteration.progress = Progress.AT_END if ends else Progress.UNDER_WAY
