@@ -9,6 +9,7 @@
 
 #include "costmodel/internal/correction.h"
 #include "costmodel/internal/error_window.h"
+#include "costmodel/internal/far_beyond.h"
 #include "costmodel/internal/state_codec.h"
 #include "costmodel/predictor.h"
 
@@ -177,6 +178,34 @@ struct CostModel::State {
     return at < slowdowns.size() ? slowdowns[at] : 1;
   }
 
+  // Returns an error for a measurement with a time that does not count: see FarBeyond.
+  Status check_plausible(const Measurement& measurement) {
+    Status result;
+    std::vector<Share> shares;
+    for (std::size_t i = 0; i < kModules; ++i) {
+      const ModuleLoad& load = measurement.load.modules.at(i);
+      const double seconds = measurement.seconds.at(i);
+      if (!(seconds > 0) || empty(load)) continue;
+      shares.clear();
+      const Price of_load = price_of_load(i, load, part_of(measurement.shape, i), shares);
+      const Price launches = price_of_launches(i);
+      const double profile_s = std::max(of_load.profile_s, launches.profile_s);
+      if (!(profile_s > 0)) continue;
+      const double predicted_s =
+          slowdown_of(measurement.rank) * std::max(of_load.corrected_s, launches.corrected_s);
+      const bool is_stated = !(profile.modules.at(i).coefficients == ModuleCoefficients{});
+      const double expected_s =
+          beyond[i].take(measurement.rank, seconds, is_stated ? predicted_s : 0, profile_s);
+      if (!(expected_s > 0)) continue;
+      std::ostringstream text;
+      text << seconds << " s of " << module_name(static_cast<CostModule>(i)) << " are over "
+           << kFarBeyond << " times the expected " << expected_s
+           << " s; a time like it counts if the next one is like it, too";
+      result = refuse(text.str());
+    }
+    return result;
+  }
+
   void note(std::size_t module, const Measurement& measurement) {
     const ModuleLoad& load = measurement.load.modules.at(module);
     const double seconds = measurement.seconds.at(module);
@@ -224,6 +253,7 @@ struct CostModel::State {
   double own_seconds = 0;
   std::array<ErrorWindow, kModules> errors;
   ForwardShare forward;
+  std::array<FarBeyond, kModules> beyond;
   std::int64_t measurements = 0;
   std::int64_t rejected = 0;
 };
@@ -308,7 +338,9 @@ std::span<const double> CostModel::rank_slowdowns() const {
 }
 
 Status CostModel::observe(const Measurement& measurement) {
-  if (Status checked = check(measurement); !checked) {
+  Status checked = check(measurement);
+  if (checked) checked = state_->check_plausible(measurement);
+  if (!checked) {
     ++state_->rejected;
     return checked;
   }
@@ -342,6 +374,7 @@ void CostModel::begin_job() {
   state.open.step = 0;
   state.last_microbatches = 0;
   state.correction.forget_ranks();
+  for (FarBeyond& module : state.beyond) module.forget();
 }
 
 CorrectionStatus CostModel::correction() const { return state_->correction.status(); }

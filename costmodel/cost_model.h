@@ -123,8 +123,9 @@ class CostModel {
 
   /// Records one measurement; update() learns from it. A module is skipped if it was not measured,
   /// if its seconds are zero, or if its load is empty. Errors: kInvalidArgument for seconds that
-  /// are not is_reportable, for negative loads, and for an invalid rank, shape or share. The whole
-  /// measurement is then dropped and counted.
+  /// are not is_reportable, for negative loads, for an invalid rank, shape or share, and for the
+  /// first of a module's times that is over 100 times as long as expected (internal/far_beyond.h).
+  /// The whole measurement is then dropped and counted.
   Status observe(const Measurement& measurement);
   /// Starts another job: its ranks may be on other hosts, so slowdowns are forgotten, and its steps
   /// may be counted from any number.

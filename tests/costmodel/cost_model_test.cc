@@ -75,6 +75,93 @@ TEST(CostModel, DropsAndCountsInvalidMeasurements) {
             CostModel(CostProfile::stated_default(), {}).predict_sample(load));
 }
 
+// Observes times that are multiples of what the built-in profile predicts for one load.
+class Reports {
+ public:
+  Status observe(double times, std::int32_t rank, std::uint64_t step) {
+    const ModuleSeconds seconds{kNotMeasured, kNotMeasured, times * profile_s_};
+    return model.observe({.load = load_, .seconds = seconds, .rank = rank, .step = step});
+  }
+  /// Returns the prediction as a multiple of the profile's.
+  double predicted() const { return model.predict_microbatch(load_)[2] / profile_s_; }
+
+  CostModel model{CostProfile::stated_default(), {}};
+
+ private:
+  static Load tokens(std::int64_t count) {
+    Load load;
+    load[CostModule::kLlm].add_sequence(count);
+    return load;
+  }
+
+  const Load load_ = tokens(100);
+  const double profile_s_ = model.predict_microbatch(load_)[2];
+};
+
+// A process that was stopped, or a clock that jumped, measures such a time once.
+TEST(CostModel, ATimeFarBeyondItsPredictionCountsFromTheSecondOneOn) {
+  Reports reports;
+  EXPECT_TRUE(reports.observe(1, 0, 1));
+  const Status first = reports.observe(101, 0, 2);
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(first.error().message(), HasSubstr("s of llm are over 100 times the expected"));
+  EXPECT_TRUE(reports.observe(1, 0, 3));
+  EXPECT_FALSE(reports.observe(1e4, 0, 4)) << "one between them was as predicted";
+  EXPECT_FALSE(reports.observe(1e4, 1, 4)) << "another rank's first";
+  EXPECT_TRUE(reports.observe(1e4, 0, 5)) << "the prediction is wrong";
+  EXPECT_TRUE(reports.observe(1e4, 0, 6));
+  EXPECT_EQ(reports.model.rejected(), 3);
+  EXPECT_EQ(reports.model.measurements(), 4);
+  reports.model.begin_job();
+  EXPECT_FALSE(reports.observe(2e6, 0, 0)) << "another process may have the rank";
+}
+
+TEST(CostModel, AnAbsurdTimeEveryOtherStepLeavesPredictionsAlone) {
+  Reports reports;
+  for (std::uint64_t step = 0; step < 40; ++step) {
+    (void)reports.observe(step % 2 == 1 ? 1e6 : 1, 0, step);
+    reports.model.update();
+  }
+  EXPECT_EQ(reports.model.rejected(), 20);
+  EXPECT_NEAR(reports.predicted(), 1, 0.01);
+}
+
+TEST(CostModel, AnAbsurdFirstTimeLeavesPredictionsAlone) {
+  Reports reports;
+  EXPECT_FALSE(reports.observe(1e6, 0, 0));
+  reports.model.update();
+  EXPECT_DOUBLE_EQ(reports.predicted(), 1);
+  EXPECT_TRUE(reports.observe(0.5, 0, 1));
+  EXPECT_FALSE(reports.observe(1e6, 0, 2)) << "the one between them counted";
+}
+
+// The profile's scale is wrong on all ranks. One measurement shows it, although ranks begin
+// together and predictions are corrected only afterwards.
+TEST(CostModel, AMachineFarSlowerThanTheProfileLosesOneMeasurement) {
+  Reports reports;
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    for (std::int32_t rank = 0; rank < 8; ++rank) {
+      EXPECT_EQ(reports.observe(200, rank, step).has_value(), step > 0 || rank > 0);
+    }
+    reports.model.update();
+  }
+  EXPECT_EQ(reports.model.rejected(), 1);
+  EXPECT_NEAR(reports.predicted(), 200, 10);
+  EXPECT_FALSE(reports.observe(2e5, 3, 10));
+}
+
+TEST(CostModel, AMachineFarFasterThanTheProfileIsJudgedByItsOwnTimes) {
+  Reports reports;
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    for (std::int32_t rank = 0; rank < 8; ++rank) EXPECT_TRUE(reports.observe(5e-3, rank, step));
+    reports.model.update();
+  }
+  EXPECT_NEAR(reports.predicted(), 5e-3, 5e-4);
+  EXPECT_FALSE(reports.observe(1, 3, 10)) << "the profile's seconds are 200 times too many here";
+  EXPECT_TRUE(reports.observe(5e-3, 4, 10));
+}
+
 TEST(CostModel, LearnsTheForwardShare) {
   CostModel model(CostProfile::stated_default(), {});
   EXPECT_DOUBLE_EQ(model.forward_share(), 1.0 / 3);
@@ -147,6 +234,7 @@ TEST(CostModel, ReportsTheErrorOfPredictionsMadeBeforeMeasurements) {
   const Machine machine = slow_machine();
   CostModel model(CostProfile::stated_default(), {});
   Random random(5);
+  train(model, machine, random);  // refused: the machine is a thousand times slower
   train(model, machine, random);
   for (const double error : model.prediction_error_ratio()) EXPECT_GT(error, 0.9);
   for (int n = 0; n < 400; ++n) {
@@ -162,7 +250,7 @@ TEST(CostModel, TheSameMeasurementsGiveTheSameCoefficients) {
     Random random(6);
     const Machine machine = slow_machine();
     for (int n = 0; n < 100; ++n) {
-      EXPECT_TRUE(model.observe(machine.measure(random_microbatch(random), random)));
+      observe(model, machine.measure(random_microbatch(random), random));
     }
     return model.predict_microbatch(random_microbatch(random));
   };

@@ -27,7 +27,7 @@ CostModel trained_model() {
         if (rank == 1) {
           for (double& seconds : measurement.seconds) seconds *= 1.2;
         }
-        EXPECT_TRUE(model.observe(measurement));
+        observe(model, measurement);
       }
     }
     model.update();
@@ -71,7 +71,7 @@ TEST(State, IsRestoredWithExtremeFactors) {
   for (std::uint64_t step = 0; step < 200; ++step) {
     Measurement measurement = machine.measure(random_microbatch(random), random);
     measurement.step = step;
-    ASSERT_TRUE(model.observe(measurement));
+    observe(model, measurement);
     model.update();
   }
   CostModel again(profile, {});
@@ -90,7 +90,7 @@ TEST(State, IsRestoredFromAnyMoment) {
       Measurement measurement = machine.measure(random_microbatch(random), random);
       measurement.step = step;
       for (double& seconds : measurement.seconds) seconds *= std::exp(spread * noise(random));
-      ASSERT_TRUE(model.observe(measurement));
+      observe(model, measurement);
       model.update();
       CostModel again(CostProfile::stated_default(), {});
       const Status restored = again.restore_state(model.save_state());

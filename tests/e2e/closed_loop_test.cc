@@ -219,7 +219,9 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
     EXPECT_TRUE(client.report(report));
   });
   EXPECT_GT(run_result.summary.measurements, 100);
-  EXPECT_EQ(run_result.summary.measurements_rejected, 0);
+  // The first time of each module is far beyond the profile's.
+  EXPECT_GE(run_result.summary.measurements_rejected, 1);
+  EXPECT_LE(run_result.summary.measurements_rejected, kModules);
   EXPECT_LT(
       run_result.summary.prediction_error_ratio.at(static_cast<std::size_t>(CostModule::kLlm)),
       0.05);

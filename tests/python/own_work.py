@@ -15,7 +15,9 @@ class OwnWorkTest(ShardTest):
         first, second = sorted((json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")),
                                key=lambda rank: rank["rank"])
         node = first["node"]
-        self.assertEqual(node["measurements_rejected"], 0)
+        # A rank's first time of a compiled module contains its compilation, which is far beyond the expected.
+        most = 2 * len(node["rank_slowdown"]) if "compile" in arguments else 0
+        self.assertLessEqual(node["measurements_rejected"], most)
         for rank in (first, second):
             self.assertEqual((rank["steps"], rank["reports"]), (10, rank["microbatches"]))
         # Within 5 %. The slept seconds have this ratio exactly. The model's real work, equal for both ranks, takes up
