@@ -150,7 +150,7 @@ class Client {
   /// last report as data_wait_s. The microbatch and all before it are then trained. Errors:
   /// kInvalidArgument for seconds that are neither kNotMeasured nor 0 nor between 1 ns and a day,
   /// for a forward_s beyond their sum, for a microbatch that `next` has not returned yet, and for
-  /// one whose work was not measured; kCancelled after `close`.
+  /// one whose work was not measured, or whose seconds are all 0; kCancelled after `close`.
   virtual Status report(const Report& report) = 0;
 
   /// Sends a new model profile (JSON, see docs/model_profile.md). Call it for a microbatch with

@@ -38,6 +38,7 @@
 #include "loader/node/internal/step_source.h"
 #include "loader/node/internal/training_meter.h"
 #include "loader/node/internal/unasked_start.h"
+#include "loader/node/internal/unreported_job.h"
 #include "loader/plan/served_layout.h"
 #include "loader/report/timeline.h"
 #include "transport/zmq/server.h"
@@ -96,7 +97,10 @@ class NodeImpl final : public Node {
               static_cast<std::size_t>(parts_.options.service.plan_ahead), parts_.clock}),
         timeline_(make_timeline(parts_)),
         reports_({job_, *parts_.model, meter_, timeline_.get(),
-                  [this](std::int32_t rank) { return name_of(rank); }, parts_.log}),
+                  [this](std::int32_t rank) { return name_of(rank); }, parts_.log,
+                  [this](std::int32_t rank, const std::string& text) {
+                    server_->notify(rank, {text});
+                  }}),
         executor_(make_executor(static_cast<std::size_t>(parts_.options.decode.workers))),
         decoder_({parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(), executor_.get(),
                   &budget_, &pool_, parts_.bad.get(), parts_.load_hook, parts_.layout.get(),
@@ -161,6 +165,7 @@ class NodeImpl final : public Node {
   BlockBudget block_budget_;
   PlanningLoop planning_;
   // Used on the socket's thread only:
+  UnreportedJob unreported_;
   bool hardware_compared_ = false;
   std::pair<std::int32_t, std::optional<std::string>> for_joining_;  // a rank, and its warning
 
@@ -289,6 +294,7 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     steps_.drop_received_state();
     return tl::unexpected(job.error());
   }
+  unreported_.begin_job();
   return welcome(*job);
 }
 
@@ -355,6 +361,7 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
 void NodeImpl::on_event(const ServerEvent& event) {
   if (const auto* reported = std::get_if<Reported>(&event)) {
     reports_.take(reported->rank, reported->report);
+    unreported_.reported();
   } else if (const auto* received = std::get_if<ProfileReceived>(&event)) {
     steps_.receive_profile(*received);
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {
@@ -368,6 +375,10 @@ void NodeImpl::on_event(const ServerEvent& event) {
     job_.grant(credit->rank, credit->microbatches);
   } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
     job_.acknowledge(done->rank, done->position);
+    if (!parts_.options.cost_model.correct) return;
+    if (const auto text = unreported_.acknowledged(job_.delivered_of_job().steps)) {
+      log(parts_.log, LogLevel::kInfo, *text);
+    }
   }
 }
 

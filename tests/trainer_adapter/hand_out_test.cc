@@ -116,6 +116,7 @@ TEST_F(HandOutTest, AReportWithoutAMeasurementIsForAMicrobatchWithoutWork) {
   EXPECT_EQ(next_step(), 0U);
   EXPECT_EQ(next_step(), 1U);
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
+  EXPECT_FALSE(hand_out_.send(Report{{0, 1, 0}, {0, 0, 0}})) << "work takes time";
   const Status refused = hand_out_.send(Report{{0, 1, 0}});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);

@@ -203,7 +203,7 @@ Status HandOut::check_taken(const char* what, const Position& position) const {
 
 Status HandOut::check_measured(const Report& report) const {
   const bool measured =
-      std::ranges::any_of(report.seconds, [](double of_module) { return of_module >= 0; });
+      std::ranges::any_of(report.seconds, [](double of_module) { return of_module > 0; });
   if (measured || std::ranges::find(without_work_, report.position) != without_work_.end()) {
     return {};
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/log.h"
@@ -16,9 +17,10 @@
 namespace isocost {
 
 /// Passes trainers' reports on to the cost model, the meter and the timeline. Drops a report on a
-/// step that is no longer held, one whose seconds were reported before, and any beyond what the
-/// cost model can queue. `take` belongs to the socket's thread and never waits for planning;
-/// `dropped` may be called from any thread.
+/// step that is no longer held, one whose seconds were reported before, one with seconds of a
+/// module that the rank's stage has no layers of, and any beyond what the cost model can queue.
+/// `take` belongs to the socket's thread and never waits for planning; `dropped` may be called from
+/// any thread.
 class ReportIntake {
  public:
   struct Context {
@@ -28,6 +30,8 @@ class ReportIntake {
     Timeline* timeline;  ///< Null: no timeline is drawn.
     std::function<std::string(std::int32_t rank)> name;
     LogSink log;
+    /// Tells the rank's client. Empty: nobody is told.
+    std::function<void(std::int32_t rank, const std::string& text)> tell = {};
   };
   explicit ReportIntake(Context context) : context_(std::move(context)) {}
 
@@ -38,8 +42,12 @@ class ReportIntake {
   std::int64_t dropped() const ISOCOST_EXCLUDES(mutex_);
 
  private:
-  /// Passes a report on. Returns null, or why it is dropped.
-  const char* try_take(std::int32_t rank, const Report& report);
+  struct Dropped {
+    std::string why;
+    bool tell = false;  // whether the trainer can do something about it
+  };
+  /// Passes a report on. Returns nothing, or why it is dropped.
+  std::optional<Dropped> try_take(std::int32_t rank, const Report& report);
 
   const Context context_;
   OpenSteps<MeasuredModules> measured_;

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "loader/plan/served_layout.h"
 #include "tests/loader/node/node_support.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/manual_clock.h"
@@ -75,6 +77,33 @@ TEST_F(ReportIntakeTest, DropsSecondsThatWereReportedBefore) {
   EXPECT_EQ(reports_.dropped(), 1);
   EXPECT_EQ(meter_.totals().ranks.front().measured[2], 0.5);
   EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("reported before")));
+}
+
+TEST_F(ReportIntakeTest, DropsSecondsOfAModuleThatTheStageHasNot) {
+  std::vector<Receiver> receivers(1);
+  receivers[0].module = LayoutModule::kEncoder;
+  receivers[0].work.shares = {1, 1, 0};
+  auto step = make_step(0, 1, 1, 2);
+  step->plan.layout_receivers = receivers;
+  step->plan.encoder = {{{}, {}}};
+  step->plan.encoder[0][0].predicted = {1, 0, 0};
+  ASSERT_TRUE(job_.push(1, step));
+  std::vector<std::string> told;
+  ReportIntake reports({job_, model_, meter_, nullptr, [](std::int32_t) { return "the encoder"; },
+                        log_.sink(),
+                        [&](std::int32_t rank, const std::string& text) {
+                          told.push_back(std::to_string(rank) + " " + text);
+                        }});
+  reports.take(0, report_of(1, 0, 0.5));
+  EXPECT_EQ(reports.dropped(), 1);
+  EXPECT_EQ(model_.progress().measurements, 0);
+  EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("it has seconds of llm, of which this stage has "
+                                                  "no layers")));
+  EXPECT_THAT(told, ElementsAre(HasSubstr("0 the encoder: report on epoch 0, step 1 dropped")));
+  Report of_encoder = report_of(1, 0, 0);
+  of_encoder.seconds = {0.5, kNotMeasured, 0};
+  reports.take(0, of_encoder);
+  EXPECT_EQ(reports.dropped(), 1);
 }
 
 TEST_F(ReportIntakeTest, LogsFewOfManyDroppedReports) {

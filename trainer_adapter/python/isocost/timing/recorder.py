@@ -128,13 +128,13 @@ class Recorder:
         seconds = measured.modules if measured.whole is None else measured.whole
         try:
             spread = by_module(microbatch, seconds)
+            forward = NOT_MEASURED if measured.forward is None else measured.forward
+            if forward >= sum(value for value in spread if value > 0):  # The microbatch had no work, for example.
+                forward = NOT_MEASURED
+            self._count(microbatch, spread, forward)
         except ValueError as error:
             _LOG.warning("not reported: %s", error)
             return
-        forward = NOT_MEASURED if measured.forward is None else measured.forward
-        if forward >= sum(value for value in spread if value > 0):  # The microbatch had no work, for example.
-            forward = NOT_MEASURED
-        self._count(microbatch, spread, forward)
         self.communication_s += measured.communication
 
     def send_seconds(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
