@@ -20,6 +20,7 @@
 #include "base/result.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_codecs.h"
+#include "decode/bytes/media_container.h"
 #include "decode/shape/sample_shape.h"
 
 extern "C" {
@@ -167,6 +168,12 @@ bool tells_all(MediaFormat format, StreamKind kind) {
          format == MediaFormat::kAvi;
 }
 
+/// Returns whether Matroska says by which key a stream's packets are encrypted. Of MP4,
+/// check_media_container tells it.
+bool is_encrypted(const AVStream& stream) {
+  return av_dict_get(stream.metadata, "enc_key_id", nullptr, 0) != nullptr;
+}
+
 /// Finds the properties of all streams. Frames of streams that the header names are limited as
 /// those of other probes are by default.
 int find_stream_info(AVFormatContext* context) {
@@ -298,6 +305,7 @@ Status FfmpegInput::choose_stream(MediaFormat format, StreamKind kind) {
     }
     return Error(ErrorCode::kNotFound, "it has no video stream");
   }
+  if (is_encrypted(*context->streams[s.stream])) return encrypted(is_sound ? "sound" : "video");
   for (unsigned i = 0; i < context->nb_streams; ++i) {
     if (static_cast<int>(i) != s.stream) context->streams[i]->discard = AVDISCARD_ALL;
   }

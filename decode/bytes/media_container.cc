@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;  ///< Sums with offsets still fit.
 
+/// `said` is more than `there`.
 Error cut_off(std::int64_t said, std::int64_t there) {
   return corrupt("cut off: its header says " + std::to_string(said) + " bytes, " +
                  std::to_string(there) + " are there");
@@ -70,6 +71,10 @@ class Mp4Boxes {
       size = end - at;  // to the end of its parent
     }
     if (size < box.body - at) return corrupt("it has an MP4 box of an impossible size");
+    if (size > end - at && end < source_.size()) {
+      return corrupt("its MP4 box at byte " + std::to_string(at) +
+                     " is larger than the one that holds it: it is damaged");
+    }
     if (size > end - at) return cut_off(at + size, end);
     box.end = at + size;
     return box;
@@ -115,6 +120,11 @@ class Mp4Boxes {
     if (has_tag(box.head, 4, "mdat")) mdat_ = true;
     if (has_tag(box.head, 4, "moof") || has_tag(box.head, 4, "mvex")) found_.fragmented = true;
     if (has_tag(box.head, 4, "stsz")) ISOCOST_TRY(check_sizes(box));
+    // The first entry's type stands behind the box's header, flags, and the counts of both.
+    if (has_tag(box.head, 4, "stsd")) {
+      found_.encrypted_video |= has_tag(box.head, 20, "encv");
+      found_.encrypted_sound |= has_tag(box.head, 20, "enca");
+    }
     const bool parent = std::any_of(kParents.begin(), kParents.end(), [&](std::string_view type) {
       return has_tag(box.head, 4, type);
     });
@@ -129,9 +139,8 @@ class Mp4Boxes {
     const auto each = static_cast<std::int64_t>(big_endian(box.head, at + 4, 4));
     const auto count = static_cast<std::int64_t>(big_endian(box.head, at + 8, 4));
     const auto total = checked_product(each, count);
-    if (!total || *total > source_.size()) {
-      return cut_off(total.value_or(INT64_MAX), source_.size());
-    }
+    if (!total) return corrupt("its MP4 table of sizes says more bytes than a file can have");
+    if (*total > source_.size()) return cut_off(*total, source_.size());
     return {};
   }
 
@@ -196,7 +205,8 @@ Result<MediaContainer> check_aiff(const ByteSource& source) {
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, 12));
   if (!has_tag(head, 0, "FORM") || head.size() < 12) return corrupt("it is no AIFF file");
   const auto size = static_cast<std::int64_t>(big_endian(head, 4, 4));
-  if (size < kUnknown && 8 + size > source.size()) return cut_off(8 + size, source.size());
+  // Some writers count a byte behind an odd number of them, and do not write it.
+  if (size < kUnknown && 8 + size > source.size() + 1) return cut_off(8 + size, source.size());
   MediaContainer container;
   std::int64_t at = 12;
   for (int i = 0; i < kMaxChunks && at < source.size(); ++i) {
@@ -259,7 +269,10 @@ Result<MediaContainer> check_asf(const ByteSource& source) {
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, kObjectHeader));
   if (head.size() < kObjectHeader) return corrupt("cut off within its ASF header");
   const std::uint64_t header = little_endian(head, 16, 8);
-  if (header >= static_cast<std::uint64_t>(source.size())) {
+  if (header == static_cast<std::uint64_t>(source.size())) {
+    return corrupt("cut off: it has no ASF data behind its header");
+  }
+  if (header > static_cast<std::uint64_t>(source.size())) {
     return cut_off(static_cast<std::int64_t>(std::min<std::uint64_t>(header, kLargest)),
                    source.size());
   }
@@ -284,6 +297,13 @@ Result<MediaContainer> check_ogg(const ByteSource& source) {
 }
 
 }  // namespace
+
+Error encrypted(const std::string& what) {
+  return {ErrorCode::kUnsupported,
+          "its " + what +
+              " is encrypted: decrypt it (ffmpeg -decryption_key KEY -i FILE -c copy "
+              "NEW)"};
+}
 
 Result<MediaContainer> check_media_container(const ByteSource& source, MediaFormat format) {
   switch (format) {

@@ -16,16 +16,10 @@
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/frame_reader.h"
 #include "decode/video/internal/frame_scaler.h"
-#include "decode/video/internal/shown_packets.h"
 #include "decode/video/video.h"
 
 extern "C" {
-#include <libavcodec/packet.h>
-#include <libavformat/avformat.h>
-#include <libavutil/avutil.h>
 #include <libavutil/frame.h>
-#include <libavutil/mathematics.h>
-#include <libavutil/rational.h>
 }
 
 namespace isocost {
@@ -200,10 +194,11 @@ Result<bool> pass_on(TimedVideo& video, Jumps jumps, FrameScaler& scaler,
 Status scaled_frames(TimedVideo video, FrameScaler& scaler, const VideoFrameSink& sink) {
   if (video.times_us.empty()) return {};
   ISOCOST_TRY(check_media_container(video.source, video.shape.format));
-  ISOCOST_ASSIGN(const bool is_all, pass_on(video, Jumps::kYes, scaler, sink));
-  if (!is_all) {
-    ISOCOST_ASSIGN([[maybe_unused]] const bool now_all, pass_on(video, Jumps::kNo, scaler, sink));
-  }
+  const Result<bool> jumping = pass_on(video, Jumps::kYes, scaler, sink);
+  if (jumping && *jumping) return {};
+  // A jump may lose a frame, and meet marks in the container that reading on does not need.
+  if (!jumping && jumping.error().code() != ErrorCode::kCorrupt) return jumping.error();
+  ISOCOST_ASSIGN([[maybe_unused]] const bool is_all, pass_on(video, Jumps::kNo, scaler, sink));
   return {};
 }
 
@@ -324,49 +319,6 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
   ISOCOST_TRY(check_arguments(shape, times_us, target_width, target_height));
   FrameScaler scaler(target_width, target_height, shape.orientation, FrameColours::kOwn);
   return scaled_frames({source, shape, times_us, limit}, scaler, sink);
-}
-
-Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
-                                          const DecodeLimit& limit) {
-  ISOCOST_TRY(check_media_container(source, format));
-  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
-  const AvPacket packet = make_av_packet();
-  ShownPackets shown(*input.stream());
-  const auto begun = limit.used();
-  VideoFrameTimes result;
-  std::vector<std::int64_t>& times = result.us;
-  std::int64_t early = 0;  // frames before the first that states its time
-  for (;;) {
-    ISOCOST_TRY(limit.check(begun, 0));
-    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
-    if (!more) break;
-    std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
-    if (!shown.is_shown(*packet)) {
-      result.is_late |= !shown.has_begun();
-      continue;
-    }
-    result.all_told &= packet->pts != AV_NOPTS_VALUE;
-    if (at == AV_NOPTS_VALUE && times.empty()) {
-      ++early;
-      continue;
-    }
-    // A stream of MPEG-PS states the time of some frames. Others are counted with the one before.
-    if (at == AV_NOPTS_VALUE) at = times.back();
-    times.insert(times.end(), static_cast<std::size_t>(std::exchange(early, 0)) + 1, at);
-  }
-  times.insert(times.end(), static_cast<std::size_t>(early), 0);
-  if (times.empty()) return corrupt("its video has no frames");
-  std::ranges::sort(times);
-  const std::int64_t first = result.origin = times.front();
-  const AVRational time_base = input.stream()->time_base;
-  constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;
-  if (first < -kMostTicks || times.back() > kMostTicks) {
-    return corrupt("its video has impossible times");
-  }
-  for (std::int64_t& time : times) {
-    time = av_rescale_q_rnd(time - first, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
-  }
-  return result;
 }
 
 Status exact_video_frames(const ByteSource& source, const PartShape& shape,

@@ -19,6 +19,7 @@
 #include "decode/bytes/ogg_pages.h"
 #include "decode/resize/orientation.h"
 #include "decode/shape/sample_shape.h"
+#include "decode/video/internal/first_frames.h"
 #include "decode/video/internal/shown_packets.h"
 #include "decode/video/video.h"
 
@@ -225,23 +226,39 @@ std::int64_t indexed_frames(AVStream* stream) {
   return frames;
 }
 
+/// Returns whether the index of an MP4 lists samples that may be too small for a picture, such as
+/// the end of a sequence: only their bytes tell.
+bool lists_tiny_samples(AVStream* stream) {
+  constexpr int kTiny = 16;
+  const int entries = avformat_index_get_entries_count(stream);
+  for (int i = 0; i < entries; ++i) {
+    if (avformat_index_get_entry(stream, i)->size <= kTiny) return true;
+  }
+  return false;
+}
+
 /// Returns the number of pictures at the start that the index of an MP4 lists, but that no decoder
-/// shows, because they refer to pictures before the start.
-Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
-  const AVCodecParameters& codec = *input.stream()->codecpar;
+/// shows, because they refer to pictures before the start; nothing where the packets must be read.
+Result<std::optional<std::int64_t>> undecodable_leading_frames(FfmpegInput& input) {
   const AVIndexEntry* first = avformat_index_get_entry(input.stream(), 0);
-  if ((codec.codec_id != AV_CODEC_ID_HEVC && codec.video_delay == 0) || first == nullptr) return 0;
-  ISOCOST_TRY(input.seek(first->timestamp));
+  if (first == nullptr) return std::optional<std::int64_t>();
+  if (!input.seek(first->timestamp)) return std::optional<std::int64_t>();
+  const AVCodecParameters& codec = *input.stream()->codecpar;
+  const bool may_lead = codec.codec_id == AV_CODEC_ID_HEVC || codec.video_delay != 0;
   const AvPacket packet = make_av_packet();
   ShownPackets shown(*input.stream());
+  BeginningInDoubt beginning(*input.stream());
+  auto verdict = BeginningInDoubt::Verdict::kUnknown;
   std::int64_t frames = 0;
-  while (shown.in_leading()) {
+  while ((may_lead && shown.in_leading()) || verdict == BeginningInDoubt::Verdict::kUnknown) {
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
     if (!more) break;
+    verdict = beginning.note(*packet);
+    if (verdict == BeginningInDoubt::Verdict::kInDoubt) return std::optional<std::int64_t>();
     const bool is_cut_away = (packet->flags & AV_PKT_FLAG_DISCARD) != 0;
     frames += !shown.is_shown(*packet) && !is_cut_away ? 1 : 0;
   }
-  return frames;
+  return std::optional(frames);
 }
 
 struct FrameCount {
@@ -256,12 +273,12 @@ struct FrameCount {
 /// otherwise all packets are read, from the start and therefore by an input of their own.
 Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
                                 bool fragmented) {
-  if (format == MediaFormat::kMp4 && !fragmented && lists_shown_frames(input.stream())) {
-    const std::int64_t frames = indexed_frames(input.stream());
-    if (frames > 0) {
-      ISOCOST_ASSIGN(const std::int64_t leading, undecodable_leading_frames(input));
-      if (leading < frames) return FrameCount{frames - leading};
-    }
+  AVStream* stream = input.stream();
+  if (format == MediaFormat::kMp4 && !fragmented && lists_shown_frames(stream) &&
+      !lists_tiny_samples(stream)) {
+    const std::int64_t frames = indexed_frames(stream);
+    ISOCOST_ASSIGN(const auto leading, undecodable_leading_frames(input));
+    if (leading && *leading < frames) return FrameCount{frames - *leading};
   }
   ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
   const std::int64_t origin_us = to_us(times.origin, input.stream()->time_base);
@@ -309,6 +326,7 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
                               std::int64_t max_pixels) {
   if (source.size() == 0) return corrupt("it has zero bytes");
   ISOCOST_ASSIGN(const MediaContainer container, check_media_container(source, format));
+  if (container.encrypted_video) return encrypted("video");
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
   ISOCOST_TRY(check_codec(*input.stream()));
   ISOCOST_TRY(check_not_chained(source, format));

@@ -53,6 +53,7 @@ Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
 }
 
 struct VbrTag {
+  bool has_trim = false;    ///< Whether the encoder tells delay and padding, as LAME and FFmpeg do.
   std::int64_t frames = 0;  ///< 0: the tag does not say, as of a stream written to a pipe.
   std::int64_t bytes = 0;   ///< Bytes from the tag's own frame on; 0: the tag does not say.
   std::int64_t delay = 0;   ///< Samples before the first audible one.
@@ -64,6 +65,7 @@ struct VbrTag {
 void parse_gapless(ByteView bytes, std::size_t at, VbrTag& tag) {
   constexpr std::int64_t kDecoderDelay = 529;
   if (bytes.size() < at + 24 || bytes[at] == 0) return;
+  tag.has_trim = true;
   const std::uint64_t packed = big_endian(bytes, at + 21, 3);
   tag.delay = static_cast<std::int64_t>(packed >> 12) + kDecoderDelay;
   tag.trim = static_cast<std::int64_t>((packed >> 12) + (packed & 0xFFF));
@@ -197,6 +199,21 @@ Result<std::optional<std::int64_t>> find_frames(const ByteSource& source, std::i
   return search(source, from, 3 * kMaxFrame, has_run);
 }
 
+/// Returns whether frames of the stream go on somewhere behind `from`, so that other bytes stand
+/// between its frames. A single frame counts where the file ends with it.
+Result<bool> goes_on(const ByteSource& source, std::int64_t from, const Mp3Frame& of_stream) {
+  const auto is_frame = [&](ByteView bytes, std::size_t at, bool is_whole) {
+    const auto frame = parse_mp3_frame(bytes, at);
+    if (!frame || frame->bytes < kMinFrame || !same_stream(*frame, of_stream)) return false;
+    const std::size_t end = at + frame->bytes;
+    if (end >= bytes.size()) return is_whole && end == bytes.size();
+    const auto next = parse_mp3_frame(bytes, end);
+    return next && same_stream(*next, of_stream);
+  };
+  ISOCOST_ASSIGN(const auto found, search(source, from, kMaxFrame + kMinFrame, is_frame));
+  return found.has_value();
+}
+
 /// Returns whether a tag, a chunk of the WAV around an MP3 stream, or only zeros stand here.
 bool is_trailing_tag(ByteView bytes, std::size_t at) {
   constexpr std::array<std::string_view, 4> kTags = {"TAG", "APETAGEX", "LYRICSBEGIN", "3DI"};
@@ -212,12 +229,18 @@ bool is_trailing_tag(ByteView bytes, std::size_t at) {
 
 Result<std::int64_t> count_samples(Mp3Frames& frames) {
   if (const auto audible = frames.audible()) return *audible;
-  std::int64_t samples = -frames.skip();
+  std::int64_t count = 0;
   for (;;) {
     ISOCOST_ASSIGN(const ByteView frame, frames.next());
-    if (frame.empty()) return std::max<std::int64_t>(0, samples);
-    samples += frames.samples_a_frame();
+    if (frame.empty()) break;
+    ++count;
   }
+  // Some writers count the frame of the header itself.
+  if (count + 1 < frames.stated_frames()) {
+    return corrupt("cut off: its MP3 header says " + std::to_string(frames.stated_frames()) +
+                   " frames, " + std::to_string(count) + " are there");
+  }
+  return std::max<std::int64_t>(0, count * frames.samples_a_frame() - frames.skip());
 }
 
 Error streams_differ(std::int64_t offset) {
@@ -246,6 +269,10 @@ Result<Mp3Frames> Mp3Frames::open(const ByteSource& source, std::int64_t start) 
   frames.offset_ += static_cast<std::int64_t>(first.frame.bytes);  // the tag's holds no audio
   frames.skip_ = tag->delay;
   if (tag->frames == 0) return frames;
+  if (!tag->has_trim) {
+    frames.stated_frames_ = tag->frames;
+    return frames;
+  }
   const std::int64_t end =
       tag->bytes > 0 ? std::max(frames.offset_, first.offset + tag->bytes) : source.size();
   ISOCOST_ASSIGN(const auto behind, read_some(source, end, 2 * kMaxFrame));
@@ -275,7 +302,13 @@ Result<ByteView> Mp3Frames::next() {
   if (!is_ours) {
     const bool is_behind = audible_ && position() >= end_;
     if (is_behind || is_trailing_tag(block_, at_)) return ByteView();
-    return corrupt("its MP3 frame at byte " + std::to_string(position()) + " is broken");
+    ISOCOST_ASSIGN(
+        const bool is_between,
+        goes_on(*source_, position(), {.sample_rate = sample_rate_, .samples = samples_a_frame_}));
+    if (!is_between) return ByteView();
+    return corrupt("its MP3 frame at byte " + std::to_string(position()) +
+                   " is broken, or other bytes stand between its frames; `ffmpeg -i FILE -c:a "
+                   "libmp3lame NEW.mp3` makes a file without them");
   }
   if (frame->bytes > rest.size()) return ByteView();  // incomplete, so it does not count
   at_ += frame->bytes;

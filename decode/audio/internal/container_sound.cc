@@ -109,9 +109,23 @@ class ContainerSound final : public AudioDecoder {
 
  private:
   Status send_packet() {
-    ISOCOST_ASSIGN(const bool more, input_.read_packet(packet_.get()));
+    bool more = true;
+    do {
+      ISOCOST_ASSIGN(more, input_.read_packet(packet_.get()));
+      if (more) drop_part_of_frame();
+    } while (more && packet_->size == 0);
     const int code = avcodec_send_packet(codec_.get(), more ? packet_.get() : nullptr);
     return code < 0 ? Status(undecodable(code)) : Status{};
+  }
+
+  /// Drops the bytes of PCM behind the packet's last whole sample, such as the last one of an AIFF
+  /// with an odd number.
+  void drop_part_of_frame() {
+    const AVCodecParameters& of_stream = *input_.stream()->codecpar;
+    const bool is_pcm = av_get_exact_bits_per_sample(of_stream.codec_id) >= 8;
+    if (is_pcm && of_stream.block_align > 0) {
+      av_shrink_packet(packet_.get(), packet_->size - packet_->size % of_stream.block_align);
+    }
   }
 
   Result<std::span<const float>> mix() {
@@ -148,6 +162,18 @@ bool states_length(MediaFormat format) {
          format == MediaFormat::kOggSound;
 }
 
+/// Returns whether containers of a format state lengths that their packets do not have: ASF in
+/// files of some recorders, and Ogg if the times of a stream that was cut out of another do not
+/// begin at zero.
+bool states_more_than_there_is(MediaFormat format) {
+  return format == MediaFormat::kWma || format == MediaFormat::kOggSound;
+}
+
+/// Returns the ticks by which a stated length may exceed that of the packets, and counts: 0.1 s.
+std::int64_t tolerance(const AVStream& stream) {
+  return av_rescale_q(AV_TIME_BASE / 10, AV_TIME_BASE_Q, stream.time_base);
+}
+
 /// Returns the samples that the bytes of an AIFF hold, which its header may state wrongly; nothing
 /// for compressed ones.
 std::optional<std::int64_t> frames_of_bytes(const MediaContainer& container,
@@ -165,6 +191,16 @@ bool fills_last_packet(MediaFormat format, const AVCodecParameters& codec) {
   return format == MediaFormat::kCaf && av_get_exact_bits_per_sample(codec.codec_id) == 0;
 }
 
+/// Returns the samples at the end of a packet that are decoded but not audible, as Opus in Matroska
+/// states them.
+std::int64_t discarded_samples(const AVPacket& packet) {
+  constexpr std::size_t kAt = 4;
+  std::size_t size = 0;
+  const std::uint8_t* bytes = av_packet_get_side_data(&packet, AV_PKT_DATA_SKIP_SAMPLES, &size);
+  if (bytes == nullptr || size < kAt + 4) return 0;
+  return static_cast<std::int64_t>(little_endian({bytes, size}, kAt, 4));
+}
+
 /// Measures by the times of packets, without decoding any. Times before 0 are those of samples that
 /// are decoded but not audible. Returns nothing if the last packet does not state its duration,
 /// as those of some codecs in Matroska and FLV, which may last for 0.3 s.
@@ -174,6 +210,9 @@ Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
   std::optional<std::int64_t> first;
   std::int64_t end = 0;
   bool is_told = true;
+  std::int64_t discarded = 0;  // ticks at the end
+  const AVStream& stream = *input.stream();
+  const AVRational samples{1, std::max(1, stream.codecpar->sample_rate)};
   for (;;) {
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
     if (!more) break;
@@ -181,12 +220,15 @@ Result<std::optional<std::int64_t>> measured_ticks(FfmpegInput& input) {
     const std::int64_t at = told != AV_NOPTS_VALUE ? told : end;
     if (at > kMostTicks || at < -kMostTicks) return corrupt("its audio has impossible times");
     if (!first) first = end = at;
-    if (at >= end) is_told = packet->duration > 0;
+    if (at >= end) {
+      is_told = packet->duration > 0;
+      discarded = av_rescale_q(discarded_samples(*packet), samples, stream.time_base);
+    }
     end = std::max(end, at + std::clamp<std::int64_t>(packet->duration, 0, INT32_MAX));
   }
   if (!first) return std::optional(std::int64_t{0});
   if (!is_told) return std::optional<std::int64_t>();
-  return std::optional(end - std::max<std::int64_t>(*first, 0));
+  return std::optional(end - discarded - std::max<std::int64_t>(*first, 0));
 }
 
 /// Refuses chained Ogg: the demuxer states only the length of the last stream.
@@ -222,6 +264,7 @@ Result<std::unique_ptr<AudioDecoder>> open_container_sound(const ByteSource& sou
 
 Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaFormat format) {
   ISOCOST_ASSIGN(const MediaContainer container, check_media_container(source, format));
+  if (container.encrypted_sound) return encrypted("sound");
   if (format == MediaFormat::kOggSound) ISOCOST_TRY(check_not_chained(source));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format, StreamKind::kSound));
   const AVStream& stream = *input.stream();
@@ -237,10 +280,11 @@ Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaF
   }
   if (fills_last_packet(format, *stream.codecpar)) return header;  // frames < 0: not known
   std::int64_t ticks = states_length(format) && !container.fragmented ? stream.duration : 0;
-  if (ticks <= 0) {
+  if (ticks <= 0 || states_more_than_there_is(format)) {
     ISOCOST_ASSIGN(const auto measured, measured_ticks(input));
-    if (!measured) return header;
-    ticks = *measured;
+    if (!measured && ticks <= 0) return header;
+    const bool is_shorter = measured && (ticks <= 0 || *measured < ticks - tolerance(stream));
+    if (is_shorter) ticks = *measured;
   }
   const int rate = std::max(1, stream.codecpar->sample_rate);
   header.frames =

@@ -35,8 +35,11 @@ class Mp3Frames {
   std::int64_t samples_a_frame() const { return samples_a_frame_; }
   /// Returns the number of decoded samples at the start that are not audible.
   std::int64_t skip() const { return skip_; }
-  /// Returns the number of audible samples; nothing if the stream does not state it.
+  /// Returns the number of audible samples; nothing if the stream does not state it, or counts its
+  /// frames only, as iTunes does, which counts the header's own frame, too.
   std::optional<std::int64_t> audible() const { return audible_; }
+  /// Returns the number of frames that such a header states; 0 without one.
+  std::int64_t stated_frames() const { return stated_frames_; }
 
  private:
   Mp3Frames(const ByteSource& source, std::int64_t offset)
@@ -53,6 +56,7 @@ class Mp3Frames {
   std::int64_t samples_a_frame_ = 0;
   std::int64_t skip_ = 0;
   std::optional<std::int64_t> audible_;
+  std::int64_t stated_frames_ = 0;
 };
 
 }  // namespace isocost

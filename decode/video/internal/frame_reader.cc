@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "decode/bytes/ffmpeg_input.h"
@@ -16,6 +17,7 @@
 
 extern "C" {
 #include <libavcodec/avcodec.h>
+#include <libavcodec/codec_par.h>
 #include <libavcodec/packet.h>
 #include <libavformat/avformat.h>
 #include <libavutil/avutil.h>
@@ -51,17 +53,37 @@ FrameReader::FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit lim
       clock_(*input.stream(), origin) {}
 
 Result<bool> FrameReader::next(AVFrame* frame) {
+  Result<bool> got = read(frame);
+  if (got && *got) {
+    clock_.note(*frame);
+    progress_.note_given();
+    last_picture_.note_given(*frame);
+  }
+  return got;
+}
+
+/// Reads the next frame; in the place of a last picture that is not whole, the one before.
+Result<bool> FrameReader::read(AVFrame* frame) {
+  if (last_picture_.state() != LastPicture::State::kAwaited) return read_behind_broken(frame);
   Result<bool> got = decode(frame);
   while (gives_ == FramesGiven::kEvery && lacks_references(got)) {
     ISOCOST_ASSIGN(const bool went_back, go_back());
     if (!went_back) break;
     got = decode(frame);
   }
-  if (got && *got) {
-    clock_.note(*frame);
-    progress_.note_given();
+  if (got || got.error().code() != ErrorCode::kCorrupt) return got;
+  ISOCOST_ASSIGN(const AVPacket* next, packets_.take());
+  if (next != nullptr || !last_picture_.note_broken()) return got;
+  avcodec_send_packet(codec_.get(), nullptr);
+  return read_behind_broken(frame);
+}
+
+Result<bool> FrameReader::read_behind_broken(AVFrame* frame) {
+  if (last_picture_.wants_next()) {
+    ISOCOST_ASSIGN(const bool has_frame, decode(frame));
+    if (has_frame) last_picture_.hold(frame);
   }
-  return got;
+  return last_picture_.give(frame);
 }
 
 void FrameReader::need_from(std::int64_t time_us) {
@@ -73,21 +95,42 @@ Result<bool> FrameReader::decode(AVFrame* frame) {
     ISOCOST_TRY(check_limit());
     const int code = avcodec_receive_frame(codec_.get(), frame);
     if (code == 0) {
+      if (is_cut_away(*frame)) continue;
       const FrameUse use = progress_.use_of(frame->pts);
       if (use == FrameUse::kRepeat) progress_.note_repeated();
       if (use != FrameUse::kNew) continue;
       if (frame->decode_error_flags != 0 || (frame->flags & AV_FRAME_FLAG_CORRUPT) != 0) {
+        if (last_picture_.state() != LastPicture::State::kAwaited) continue;
         return corrupt(at_seconds("its video does not decode", time_us()));
       }
       return true;
     }
     if (code == AVERROR_EOF) return false;
     if (code != AVERROR(EAGAIN) && !leniency_.is_lenient()) {
-      return input_.error(code, at_seconds("its video does not decode", time_us()));
+      return undecodable(code);
     }
     ISOCOST_TRY(send_packet());
   }
 }
+
+/// Returns the error for a code of the decoder. It may allocate frames as large as the container
+/// says, with room for rounding.
+Error FrameReader::undecodable(int code) const {
+  // libavcodec keeps the size that it may not allocate, or forgets it.
+  const std::int64_t pixels = std::int64_t{codec_->coded_width} * codec_->coded_height;
+  const bool is_larger = pixels == 0 || pixels > codec_->max_pixels;
+  if (code == AVERROR(ENOMEM) || code == AVERROR(EINVAL) || is_larger) {
+    const AVCodecParameters& of_stream = *input_.stream()->codecpar;
+    return corrupt(at_seconds("its frames become larger", time_us()) + " than the " +
+                   std::to_string(of_stream.width) + "x" + std::to_string(of_stream.height) +
+                   " that its container says: encode it anew in one size (ffmpeg -i FILE NEW)");
+  }
+  return input_.error(code, at_seconds("its video does not decode", time_us()));
+}
+
+/// Returns whether an edit list cuts a frame away. libavcodec leaves such frames out, but not those
+/// that dav1d hands out.
+bool FrameReader::is_cut_away(const AVFrame& frame) { return std::erase(cut_away_, frame.pts) > 0; }
 
 /// Returns whether a jump may be why no frame came: a decoder of H.264 holds back the last pictures
 /// of a video, too, if it did not see a group from its beginning.
@@ -107,18 +150,27 @@ Status FrameReader::check_limit() const {
 Status FrameReader::send_packet() {
   const bool is_first = packets_.state() == PacketFeed::State::kFirst;
   ISOCOST_ASSIGN(const AVPacket* packet, packets_.take());
+  // To the decoder, nothing means the end.
+  if (packet != nullptr && packet->size == 0) return {};
+  const bool has_picture = packet != nullptr && holds_picture(*input_.stream(), *packet);
   if (packet != nullptr) {
     if (is_first) begin(*packet);
     leniency_.note_packet(packet->pts);
-    progress_.note_sent(*packet);
+    if (has_picture) {
+      progress_.note_sent(*packet);
+      last_picture_.note_sent(*packet);
+    }
+    const bool is_cut_away = (packet->flags & AV_PKT_FLAG_DISCARD) != 0;
+    if (is_cut_away && codec_->codec_id == AV_CODEC_ID_AV1) cut_away_.push_back(packet->pts);
   } else {
     leniency_.note_end();
   }
   codec_->err_recognition = leniency_.is_lenient() ? 0 : strictness_;
   const int code = avcodec_send_packet(codec_.get(), packet);
+  if (packet != nullptr && !has_picture) return {};
   if (code >= 0 || code == AVERROR(EAGAIN) || (packet == nullptr && code == AVERROR_EOF)) return {};
   if (leniency_.is_lenient()) return {};
-  return input_.error(code, at_seconds("its video does not decode", time_us()));
+  return undecodable(code);
 }
 
 void FrameReader::begin(const AVPacket& packet) {
@@ -174,11 +226,13 @@ Status FrameReader::jump(std::int64_t target) {
   const bool is_timed = held != nullptr && held->pts != AV_NOPTS_VALUE;
   progress_.jump(target, is_timed ? std::optional(held->pts) : std::nullopt);
   leniency_.jump();
+  last_picture_.jump();
   return {};
 }
 
 Status FrameReader::move_to(std::int64_t target) {
   avcodec_flush_buffers(codec_.get());
+  cut_away_.clear();
   // libavformat seeks in an MP4 by when a key frame is shown, though its index tells when it is
   // decoded.
   return packets_.jump(target + index_.reorder());

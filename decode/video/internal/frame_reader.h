@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "decode/bytes/ffmpeg_input.h"
@@ -10,6 +11,7 @@
 #include "decode/video/internal/frame_clock.h"
 #include "decode/video/internal/jump_progress.h"
 #include "decode/video/internal/key_frame_index.h"
+#include "decode/video/internal/last_picture.h"
 #include "decode/video/internal/leniency.h"
 #include "decode/video/internal/packet_feed.h"
 
@@ -47,6 +49,12 @@ class FrameReader {
   /// The frame's duration, as far as packets or its neighbours show it.
   std::int64_t interval_us() const { return clock_.interval_us(); }
 
+  /// When that frame starts, in ticks of the stream.
+  std::int64_t ticks() const { return clock_.last_ticks(); }
+
+  /// Ends behind this many packets of the stream, with the frames that are in them.
+  void end_after(std::int64_t packets) { packets_.end_after(packets); }
+
   /// Jumps to the last key frame at or before `time_us` if the index has one after the frame
   /// returned last. Otherwise stays, since going on costs less, and returns false. Errors: those of
   /// `next`.
@@ -56,12 +64,16 @@ class FrameReader {
   const JumpProgress& progress() const { return progress_; }
 
  private:
+  Result<bool> read(AVFrame* frame);
+  Result<bool> read_behind_broken(AVFrame* frame);
   Result<bool> decode(AVFrame* frame);
   Status send_packet();
   void begin(const AVPacket& packet);
   Status jump(std::int64_t target);
   Status move_to(std::int64_t target);
   Result<bool> go_back();
+  Error undecodable(int code) const;
+  bool is_cut_away(const AVFrame& frame);
   bool lacks_references(const Result<bool>& got) const;
   bool may_look_beyond_index(const AVIndexEntry* entry, std::int64_t time_us) const;
   Status check_limit() const;
@@ -77,6 +89,8 @@ class FrameReader {
   FrameClock clock_;
   Leniency leniency_;
   JumpProgress progress_;
+  LastPicture last_picture_;
+  std::vector<std::int64_t> cut_away_;  ///< Times of packets that an edit list cuts away, of AV1.
 };
 
 }  // namespace isocost

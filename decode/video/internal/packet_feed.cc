@@ -18,7 +18,7 @@ namespace isocost {
 Result<const AVPacket*> PacketFeed::take() {
   for (;;) {
     if (state_ != State::kHeld) {
-      ISOCOST_ASSIGN(const bool more, input_.read_packet(packet_.get()));
+      ISOCOST_ASSIGN(const bool more, read());
       if (!more) {
         state_ = State::kEnded;
         return nullptr;
@@ -37,11 +37,17 @@ Status PacketFeed::jump(std::int64_t ticks) {
   ISOCOST_TRY(input_.seek(ticks));
   key_.reset();
   state_ = State::kFollowing;
-  ISOCOST_ASSIGN(const bool more, input_.read_packet(packet_.get()));
+  ISOCOST_ASSIGN(const bool more, read());
   if (!more) return {};
   state_ = State::kHeld;
   if (packet_->pts != AV_NOPTS_VALUE) key_ = packet_->pts;
   return {};
+}
+
+Result<bool> PacketFeed::read() {
+  if (left_ == 0) return false;
+  --left_;
+  return input_.read_packet(packet_.get());
 }
 
 bool PacketFeed::is_before_key() const {

@@ -34,10 +34,14 @@ class PacketFeed {
   /// The packet that a jump has led to while it was not taken; else nullptr.
   const AVPacket* held() const { return state_ == State::kHeld ? packet_.get() : nullptr; }
 
+  /// Ends behind this many packets of the stream.
+  void end_after(std::int64_t packets) { left_ = packets; }
+
   /// Tells that pictures before `ticks` are not wanted, unless others are predicted from them.
   void need_from(std::int64_t ticks) { need_from_ = ticks; }
 
  private:
+  Result<bool> read();
   bool is_before_key() const;
   bool is_leading() const;
   bool is_needless() const;
@@ -47,6 +51,7 @@ class PacketFeed {
   AvPacket packet_;
   State state_ = State::kFirst;
   std::int64_t need_from_ = INT64_MIN;
+  std::int64_t left_ = INT64_MAX;    ///< Packets before the end.
   std::optional<std::int64_t> key_;  ///< When the key frame is shown that the video begins with, or
                                      ///< that a jump led to, while its leading pictures may come.
 };

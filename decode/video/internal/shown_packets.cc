@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 extern "C" {
@@ -29,6 +30,8 @@ constexpr int kLastKey = 23;
 constexpr int kLastPicture = 31;
 constexpr int kEndOfSequence = 36;
 constexpr int kEndOfStream = 37;
+
+constexpr std::uint8_t kVideoObjectPlane = 0xB6;  // MPEG-4's start code of a picture
 
 int type_of(std::uint8_t header) { return header >> 1 & 0x3F; }
 
@@ -76,19 +79,64 @@ bool has_closed_group(Bytes bytes) {
   return false;
 }
 
-/// Returns whether a packet of MPEG-1 or MPEG-2 holds a picture that is predicted from one before
-/// it and one after it (ITU-T H.262, table 6-12).
-bool is_bidirectional(Bytes bytes) {
-  constexpr int kBidirectional = 3;
-  for (std::size_t i = 0; i + 5 < bytes.size(); ++i) {
-    const bool is_picture =
-        bytes[i] == 0 && bytes[i + 1] == 0 && bytes[i + 2] == 1 && bytes[i + 3] == 0;
-    if (is_picture) return (bytes[i + 5] >> 3 & 7) == kBidirectional;
+/// Returns where the start code `00 00 01 CODE` begins; nothing where it does not.
+std::optional<std::size_t> find_start_code(Bytes bytes, std::uint8_t code) {
+  for (std::size_t i = 0; i + 3 < bytes.size(); ++i) {
+    const bool is_found =
+        bytes[i] == 0 && bytes[i + 1] == 0 && bytes[i + 2] == 1 && bytes[i + 3] == code;
+    if (is_found) return i;
   }
-  return false;
+  return std::nullopt;
+}
+
+/// Returns whether a unit of these types, the first of which is the smallest, is in a packet. They
+/// lie behind parameter sets.
+bool has_unit(const AVStream& stream, const AVPacket& packet, int first, int last) {
+  const bool is_hevc = stream.codecpar->codec_id == AV_CODEC_ID_HEVC;
+  bool has = false;
+  for_each_unit(bytes_of(packet), nal_length_bytes(*stream.codecpar), [&](std::uint8_t header) {
+    const int type = is_hevc ? type_of(header) : header & 0x1F;
+    has |= first <= type && type <= last;
+  });
+  return has;
 }
 
 }  // namespace
+
+bool is_bidirectional(const AVPacket& packet) {
+  constexpr int kBidirectional = 3;  // ITU-T H.262, table 6-12
+  const Bytes bytes = bytes_of(packet);
+  const auto picture = find_start_code(bytes, 0);
+  return picture && *picture + 5 < bytes.size() && (bytes[*picture + 5] >> 3 & 7) == kBidirectional;
+}
+
+bool is_bidirectional_plane(const AVPacket& packet) {
+  constexpr int kBidirectional = 2;  // ISO/IEC 14496-2, table 6-20
+  const Bytes bytes = bytes_of(packet);
+  const auto plane = find_start_code(bytes, kVideoObjectPlane);
+  return plane && *plane + 4 < bytes.size() && bytes[*plane + 4] >> 6 == kBidirectional;
+}
+
+bool holds_picture(const AVStream& stream, const AVPacket& packet) {
+  // Larger packets than what belongs to no picture are not searched.
+  constexpr int kSmall = 1024;
+  constexpr int kIdr = 5;
+  if (packet.size <= 0) return false;
+  if (packet.size > kSmall) return true;
+  switch (stream.codecpar->codec_id) {
+    case AV_CODEC_ID_H264:
+      return has_unit(stream, packet, 1, kIdr);
+    case AV_CODEC_ID_HEVC:
+      return has_unit(stream, packet, 0, kLastPicture);
+    case AV_CODEC_ID_MPEG1VIDEO:
+    case AV_CODEC_ID_MPEG2VIDEO:
+      return find_start_code(bytes_of(packet), 0).has_value();
+    case AV_CODEC_ID_MPEG4:
+      return find_start_code(bytes_of(packet), kVideoObjectPlane).has_value();
+    default:
+      return true;
+  }
+}
 
 bool begins_with_key_frame(int codec_id) {
   switch (codec_id) {
@@ -174,7 +222,7 @@ bool ShownPackets::is_shown(const AVPacket& packet) {
   if ((packet.flags & AV_PKT_FLAG_DISCARD) != 0) return false;
   const bool is_hidden =
       codec == AV_CODEC_ID_VP8 && packet.size > 0 && (packet.data[0] & kVp8Shown) == 0;
-  return decodable && !is_hidden;
+  return decodable && !is_hidden && holds_picture(stream_, packet);
 }
 
 bool ShownPackets::is_decodable(const AVPacket& packet) {
@@ -190,7 +238,7 @@ bool ShownPackets::is_decodable(const AVPacket& packet) {
   }
   // A program stream need not state times, but MPEG-2 stores leading pictures before any other.
   if (is_leading_by_type_) {
-    is_leading_by_type_ = is_bidirectional(bytes_of(packet));
+    is_leading_by_type_ = is_bidirectional(packet);
     return !is_leading_by_type_;
   }
   if (packet.pts == AV_NOPTS_VALUE) return true;

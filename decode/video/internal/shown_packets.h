@@ -25,15 +25,26 @@ bool loses_leading_pictures(const AVStream& stream, const AVPacket& key_frame);
 /// pictures.
 bool begins_in_open_group(const AVStream& stream, const AVPacket& packet);
 
+/// Returns whether a packet holds a picture. Some hold only a delimiter or the end of a sequence,
+/// as the last one of a file may.
+bool holds_picture(const AVStream& stream, const AVPacket& packet);
+
+/// Returns whether a packet of MPEG-1 or MPEG-2 holds a picture that is predicted from one before
+/// it and one after it.
+bool is_bidirectional(const AVPacket& packet);
+
+/// Returns the same for MPEG-4, whose pictures are planes of video objects.
+bool is_bidirectional_plane(const AVPacket& packet);
+
 /// Returns whether a packet holds only a picture from which no other one is predicted; known for
 /// H.264 alone.
 bool is_never_referred_to(const AVStream& stream, const AVPacket& packet);
 
 /// Finds the packets of a video stream, in the order in which they are stored, that hold a picture
-/// that is shown. These pictures are not shown: those that an edit list cuts away, VP8's hidden
-/// references, pictures before the first key frame, and leading pictures that refer to pictures
-/// before the first key frame and, for HEVC, also before a broken link or the end of a sequence.
-/// Single-thread; the stream must outlive it.
+/// that is shown. These are not shown: packets without a picture, pictures that an edit list cuts
+/// away, VP8's hidden references, pictures before the first key frame, and leading pictures that
+/// refer to pictures before the first key frame and, for HEVC, also before a broken link or the end
+/// of a sequence. Single-thread; the stream must outlive it.
 class ShownPackets {
  public:
   explicit ShownPackets(const AVStream& stream);

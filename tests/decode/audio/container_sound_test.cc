@@ -172,6 +172,25 @@ TEST(ContainerSound, RefusesMp3Of24KhzWithinAContainer) {
   EXPECT_THAT(shape.error().message(), HasSubstr("take it out of its container"));
 }
 
+TEST(ContainerSound, SaysThatASoundIsEncrypted) {
+  const Bytes bytes = bytes_of(folder().parent_path() / "refused_sounds" / "encrypted.m4a");
+  const auto shape = probe(MemoryByteSource(bytes), "a.m4a", {});
+  ASSERT_FALSE(shape.has_value());
+  EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(shape.error().message(), HasSubstr("its sound is encrypted: decrypt it"));
+}
+
+// Packets of 120 ms leave up to as much in the last one, which the container says.
+TEST(ContainerSound, OpusEndsWhereItsContainerSays) {
+  for (const std::string name : {"opus.weba", "opus_long.weba"}) {
+    const Bytes bytes = golden(name);
+    const auto shape = probe(MemoryByteSource(bytes), name, {});
+    ASSERT_TRUE(shape.has_value()) << name << shape.error().to_string();
+    const auto expected = expected_mono(folder() / name, 1).size();
+    EXPECT_NEAR(static_cast<double>(shape->frames), static_cast<double>(expected), 48) << name;
+  }
+}
+
 TEST(ContainerSound, ReadsASoundBesidePicturesAsAVideo) {
   test::VideoSpec spec;
   spec.silence_s = 1;

@@ -42,6 +42,7 @@ SOUNDS = {
     "speex.spx": (16000, 1, 0.2, ["-c:a", "libspeex"]),
     "vorbis.mka": (16000, 1, 0.3, ["-c:a", "libvorbis"]),
     "opus.weba": (48000, 1, 0.2, ["-c:a", "libopus", "-f", "webm"]),
+    "opus_long.weba": (48000, 1, 0.51, ["-c:a", "libopus", "-frame_duration", "120", "-f", "webm"]),
     "flac.mka": (16000, 1, 0.2, ["-c:a", "flac"]),
     "alac.mka": (16000, 1, 0.3, ["-c:a", "alac"]),
     "pcm.avi": (8000, 1, 0.2, []),
@@ -86,6 +87,9 @@ def main():
     make_mp3(FOLDER / "stereo_24000.mp3", 24000, 2)
     run("-i", str(FOLDER / "mono_24000.mp3"), "-c", "copy", "-fflags", "+bitexact",
         str(FOLDER.parent / "refused_sounds" / "mp3_24000.mka"))
+    key = "0123456789abcdef0123456789abcdef"
+    run("-i", str(FOLDER / "aac.m4a"), "-c", "copy", "-encryption_scheme", "cenc-aes-ctr", "-encryption_key", key,
+        "-encryption_kid", key, "-fflags", "+bitexact", str(FOLDER.parent / "refused_sounds" / "encrypted.m4a"))
     for name in [*SOUNDS, *KEPT]:
         samples = run("-i", str(FOLDER / name), "-f", "f32le", "-")
         (FOLDER / (name + ".f32")).write_bytes(samples)

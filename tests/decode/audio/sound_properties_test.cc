@@ -284,6 +284,69 @@ TEST(SoundProperties, Mp3HeadersNeedNotCountFrames) {
   }
 }
 
+/// An MP3 without a header that tells its length.
+Bytes plain_mp3(std::int64_t samples) {
+  Bytes mp3 = tone(MediaFormat::kMp3, 44'100, 1, samples);
+  const auto tag = std::ranges::search(mp3, text("Xing"));
+  EXPECT_FALSE(tag.empty());
+  std::ranges::fill(tag, std::byte{0});
+  return mp3;
+}
+
+TEST(SoundProperties, Mp3MayBeFollowedByBytesThatAreNoTag) {
+  const Bytes mp3 = plain_mp3(20'000);
+  for (const std::size_t junk : {1U, 20U, 3000U, 100'000U}) {
+    expect_samples_of(mp3, mp3 + text(std::string(junk, 'J')), "a.mp3");
+  }
+  expect_samples_of(mp3, mp3 + text("JUNK") + id3v1(), "a.mp3");
+}
+
+TEST(SoundProperties, Mp3WithOtherBytesBetweenItsFramesIsRefused) {
+  const Bytes mp3 = plain_mp3(20'000);
+  std::vector<std::size_t> frames;
+  for (std::size_t at = 0; at + 4 < mp3.size(); ++at) {
+    if (mp3[at] == std::byte{0xFF} && mp3[at + 1] == std::byte{0xFB}) frames.push_back(at);
+  }
+  ASSERT_GE(frames.size(), 8U);
+  for (const std::size_t at : {frames[4], frames[frames.size() - 2], frames.back()}) {
+    Bytes broken = mp3;
+    const Bytes junk = text("JUNKJUNKJUNK");
+    broken.insert(broken.begin() + static_cast<std::ptrdiff_t>(at), junk.begin(), junk.end());
+    EXPECT_THAT(error_of(broken, "a.mp3"), HasSubstr("between its frames; `ffmpeg -i FILE"));
+  }
+}
+
+// iTunes counts the frame of the header, and tells neither delay nor padding.
+TEST(SoundProperties, Mp3HeadersMayCountTheirOwnFrame) {
+  for (const std::int32_t rate : {8'000, 11'025, 44'100}) {
+    const Bytes mp3 = tone(MediaFormat::kMp3, rate, 1, rate);
+    const auto tag = std::ranges::search(mp3, text("Xing"));
+    ASSERT_FALSE(tag.empty());
+    const auto at = static_cast<std::size_t>(tag.begin() - mp3.begin());
+    constexpr std::size_t kFrames = 8;  // behind the name and the flags
+    constexpr std::size_t kLame = 120;  // behind frames, bytes, table and quality
+    Bytes counted = mp3;
+    std::ranges::fill_n(counted.begin() + static_cast<std::ptrdiff_t>(at + kLame), 24,
+                        std::byte{0});
+    std::uint32_t frames = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      frames = frames << 8 | std::to_integer<std::uint32_t>(counted[at + kFrames + i]);
+    }
+    const auto with = [&](std::uint32_t stated) {
+      Bytes bytes = counted;
+      const Bytes value = number(stated, 4, true);
+      std::ranges::copy(value, bytes.begin() + static_cast<std::ptrdiff_t>(at + kFrames));
+      return bytes;
+    };
+    expect_samples_of(with(frames), with(frames + 1), "a.mp3");
+    const auto sound = read(with(frames + 1), "a.mp3");
+    ASSERT_TRUE(sound.has_value()) << sound.error().to_string();
+    EXPECT_EQ(sound->shape.frames, std::int64_t{frames} * (rate > 30'000 ? 1152 : 576));
+    EXPECT_EQ(std::ssize(sound->samples), sound->shape.frames);
+    EXPECT_THAT(error_of(with(frames + 2), "a.mp3"), HasSubstr("cut off: its MP3 header says"));
+  }
+}
+
 TEST(SoundProperties, Mp3WithinWavIsReadAsMp3) {
   const Bytes mp3 = tone(MediaFormat::kMp3, 44'100, 2, 20'000);
   const Bytes list = chunk("LIST", text("INFOISFT") + number(4, 4) + text("abc") + Bytes(1));
@@ -321,6 +384,16 @@ TEST(SoundProperties, OggMayBeFollowedByATagOrZeros) {
     EXPECT_THAT(error_of(ogg + text("words"), "a.ogg"), HasSubstr("cut off"));
     EXPECT_THAT(error_of(std::span(ogg).first(ogg.size() - 200), "a.ogg"), HasSubstr("cut off"));
   }
+}
+
+// The byte behind the last whole sample counts, and the one that fills it up may be missing.
+TEST(SoundProperties, AiffMayHaveAnOddNumberOfBytes) {
+  const Bytes plain = aiff(kAiffSound);
+  const std::uint64_t data = 8 + 2 * kAiffSound + 1;
+  const std::uint64_t form = plain.size() - 8 + 2;
+  expect_samples_of(plain, aiff(kAiffSound, form, data) + Bytes(2), "a.aiff");
+  expect_samples_of(plain, aiff(kAiffSound, form, data) + Bytes(1), "a.aiff");
+  expect_samples_of(plain, aiff(kAiffSound, form - 1, data) + Bytes(1), "a.aiff");
 }
 
 TEST(SoundProperties, AiffHasTheSamplesThatAreThere) {

@@ -11,7 +11,8 @@ The second version cannot make all of them. From FFmpeg 8 on, which the first ha
 other colours, and from PyAV 17 on interlaced pictures. The line of late_key_hevc.mp4 is the first version's: before
 FFmpeg 8, HEVC's frames before the first key frame are shown, too.
 
-With names of videos it makes only these, with `none` none; it prints the lines of all.
+With names of videos it makes only these, with `none` none; it prints the lines of all. `encrypted` and `larger` make
+those of refused_videos, `not_whole` those of not_whole.
 
 A line has the file, frames, mean frames a second as two numbers (the encoder's where PyAV knows none), width and height
 as displayed, and the FNV-1a hash of the RGB of all frames in the order in which they are shown, as displayed. For a
@@ -22,8 +23,10 @@ import argparse
 import fractions
 import io
 import pathlib
+import re
 import struct
 import subprocess
+import tempfile
 
 import av
 import numpy
@@ -33,6 +36,7 @@ FOLDER = pathlib.Path(__file__).parent / "golden_videos"
 NTSC = fractions.Fraction(30000, 1001)
 FILM = fractions.Fraction(24000, 1001)
 SMALL = {"size": (48, 32)}
+REFRESH = {"x264-params": "intra-refresh=1:keyint=10:scenecut=0"}
 OPEN = {"x264-params": "open-gop=1:b-adapt=0:scenecut=0:min-keyint=10"}
 
 # name: codec, frames a second, frames, what else:
@@ -41,6 +45,10 @@ OPEN = {"x264-params": "open-gop=1:b-adapt=0:scenecut=0:min-keyint=10"}
 #   variable: times at random; start: the first of them; turned: as a player turns or mirrors it
 #   cut: the key frame from which packets are copied; skip: packets that are left out at the start
 #   program: encoded by the ffmpeg program, as PyAV lacks the encoder
+#   seconds: where the ffmpeg program cuts it out with `-c copy`, start and length; pictures before the first wanted one
+#     get times before 0, which containers write in different ways
+#   end: a last packet that holds no picture
+#   unmarked: key frames behind the first are not marked in the blocks of Matroska, though in its index
 #   twins: frames that get the time of the one before
 #   edits: MP4's edit list, pairs of a first frame (None: nothing is shown) and a number of frames
 #   sound: a track of silence beside it, first in the file
@@ -158,6 +166,25 @@ VIDEOS = {
     "cut_hevc_whole.mp4": ("libx265", 25, 28, {"open": True, "cut": 1, "muxer": {"use_editlist": "0"}}),
     "cut_hevc_frames.mp4": ("libx265", 25, 28, {"open": True, "cut": 1,
                                                 "muxer": {"movflags": "frag_keyframe+empty_moov"}}),
+    "shifted_h264.mkv": ("libx264", 25, 40, {**SMALL, "b": 3, "gop": 10, "options": OPEN, "seconds": (0.5, 1)}),
+    "shifted_h264.mov": ("libx264", 25, 40, {**SMALL, "b": 3, "gop": 10, "options": OPEN, "seconds": (0.5, 1)}),
+    "shifted_refresh.mp4": ("libx264", 25, 50, {**SMALL, "b": 2, "options": REFRESH, "seconds": (0.6, 1.2)}),
+    "shifted_refresh.mkv": ("libx264", 25, 50, {**SMALL, "b": 2, "options": REFRESH, "seconds": (0.6, 1.2)}),
+    "shifted_mpeg4.mkv": ("mpeg4", 25, 40, {**SMALL, "b": 2, "seconds": (0.6, 0.8)}),
+    "shifted_mpeg2.mkv": ("mpeg2video", 25, 40, {**SMALL, "b": 2, "seconds": (0.6, 0.8)}),
+    "shifted_mpeg2.ts": ("mpeg2video", 25, 40, {**SMALL, "b": 2, "seconds": (0.6, 0.8)}),
+    "shifted_mpeg1.mp4": ("mpeg1video", 25, 40, {**SMALL, "b": 2, "seconds": (0.6, 0.8)}),
+    "shifted_av1.mp4": ("libsvtav1", 25, 40, {"size": (64, 64), "program": True, "seconds": (0.7, 0.6)}),
+    # The last packet holds no picture: the end of a sequence, a delimiter, nothing.
+    "end_h264.mp4": ("libx264", 25, 12, {**SMALL, "b": 2, "end": b"\0\0\0\1\x0a"}),
+    "end_h264.mkv": ("libx264", 25, 12, {**SMALL, "b": 2, "end": b"\0\0\0\1\x0a"}),
+    "delimiter_h264.mp4": ("libx264", 25, 12, {**SMALL, "end": b"\0\0\0\2\x09\xf0"}),
+    "end_hevc.mp4": ("libx265", 25, 12, {"b": 2, "end": b"\0\0\0\2\x48\x01"}),
+    "end_hevc.mkv": ("libx265", 25, 12, {"b": 2, "end": b"\0\0\0\2\x48\x01"}),
+    "end_mpeg2.mkv": ("mpeg2video", 25, 12, {**SMALL, "b": 1, "end": b"\0\0\1\xb7"}),
+    "end_mpeg4.mp4": ("mpeg4", 25, 12, {**SMALL, "b": 1, "end": b"\0\0\1\xb1"}),
+    # Seeking finds no key frame where the index says.
+    "unmarked.mkv": ("libx264", 25, 60, {**SMALL, "b": 2, "gop": 12, "unmarked": True}),
     # Other containers and codecs.
     "mpeg2.mkv": ("mpeg2video", 25, 26, {**SMALL, "b": 2}),
     "mpeg2.ts": ("mpeg2video", 25, 26, {**SMALL, "b": 2}),
@@ -250,7 +277,14 @@ def encoder_options(codec, how):
 
 
 def make(file, codec, rate, count, how):
-    if "cut" in how or "skip" in how:
+    if "seconds" in how:
+        cut_by_program(file, codec, rate, count, how)
+    elif "end" in how:
+        whole = io.BytesIO()
+        encode(whole, "mp4" if "hevc" in file.name or "264" in file.name else "matroska", codec, rate, count,
+               {key: how[key] for key in how if key != "end"})
+        copy_from_key(whole, file, how)
+    elif "cut" in how or "skip" in how:
         whole = io.BytesIO()
         plain = {key: how[key] for key in how if key != "muxer"}
         encode(whole, "matroska" if codec == "libvpx" else "mp4", codec, rate, count, plain)
@@ -261,6 +295,8 @@ def make(file, codec, rate, count, how):
         encode(str(file), None, codec, rate, count, how)
     if file.suffix == ".mp4" and "twins" in how:
         edit(file, b"stts", lambda content, box: of_equal_times(content, box, how["twins"]))
+    if "unmarked" in how:
+        unmark(file)
     if "edits" in how:
         edit(file, b"elst", lambda content, _box: edit_list(content, rate, how["edits"]))
     if "turned" in how:
@@ -336,8 +372,44 @@ def copy_from_key(whole, file, how):
             keys += packet.is_keyframe
             packets += 1
             if keys > how.get("cut", -1) and packets > how.get("skip", 0):
-                packet.stream = stream
-                out.mux(packet)
+                out.mux(copied(packet, bytes(packet), stream))
+                last = packet
+        if "end" in how:
+            end = copied(last, how["end"], stream)
+            end.dts, end.is_keyframe = last.dts + last.duration, False
+            end.pts = end.dts + 10 * last.duration
+            out.mux(end)
+
+
+def copied(packet, content, stream):
+    """A packet of another stream with the times of one."""
+    copy = av.Packet(content)
+    copy.pts, copy.dts, copy.time_base, copy.duration = packet.pts, packet.dts, packet.time_base, packet.duration
+    copy.is_keyframe = packet.is_keyframe
+    copy.stream = stream
+    return copy
+
+
+def cut_by_program(file, codec, rate, count, how):
+    start, length = how["seconds"]
+    with tempfile.TemporaryDirectory() as folder:
+        whole = pathlib.Path(folder) / ("whole.mp4" if codec in ("libx264", "mpeg4") else "whole.mkv")
+        if "program" in how:
+            encode_by_program(whole, codec, rate, count, how)
+        else:
+            encode(str(whole), None, codec, rate, count, how)
+        subprocess.run(["ffmpeg", "-v", "error", "-y", "-ss", str(start), "-i", str(whole), "-t", str(length), "-c",
+                        "copy", "-fflags", "+bitexact", str(file)], check=True)
+
+
+def unmark(file):
+    """Takes the mark of a key frame from the blocks of Matroska, but for the first one."""
+    content = bytearray(file.read_bytes())
+    marks = [at.end() - 1 for at in re.finditer(rb"\xa3(?:[\x80-\xff]|[\x40-\x7f].|[\x20-\x3f]..)\x81..\x80", content,
+                                                re.DOTALL)]
+    for mark in marks[1:]:
+        content[mark] = 0
+    file.write_bytes(content)
 
 
 def boxes(content, begin, end):
@@ -426,6 +498,72 @@ def show(name, how):
     print(name, len(frames), rate.numerator, rate.denominator, shown.shape[2], shown.shape[1], f"{value:016x}")
 
 
+def make_encrypted():
+    """Videos whose packets are encrypted, which Isocost names, in refused_videos."""
+    folder = FOLDER.parent / "refused_videos"
+    folder.mkdir(exist_ok=True)
+    key = "0123456789abcdef0123456789abcdef"
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", str(FOLDER / "two.mp4"), "-c", "copy", "-encryption_scheme",
+                    "cenc-aes-ctr", "-encryption_key", key, "-encryption_kid", key, "-fflags", "+bitexact",
+                    str(folder / "encrypted.mp4")], check=True)
+    live = folder / "encrypted.webm"
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", str(FOLDER / "one_vp9.webm"), "-c", "copy", "-live", "1",
+                    "-fflags", "+bitexact", str(live)], check=True)
+    live.write_bytes(with_key(live.read_bytes()))
+
+
+def make_larger():
+    """Videos whose frames become larger than their container says, in refused_videos."""
+    for name, codec in (("larger_vp8.webm", "libvpx"), ("larger_h264.mkv", "libx264")):
+        parts = []
+        for size in ((64, 48), (640, 480)):
+            parts.append(io.BytesIO())
+            options = {"x264-params": "repeat-headers=1"} if codec == "libx264" else {}
+            encode(parts[-1], "matroska", codec, 25, 4, {"size": size, "options": options})
+            parts[-1].seek(0)
+        with av.open(str(FOLDER.parent / "refused_videos" / name), "w") as out:
+            stream = None
+            time = 0
+            for part in parts:
+                with av.open(part) as given:
+                    stream = stream or out.add_stream_from_template(given.streams.video[0])
+                    for packet in given.demux(video=0):
+                        if packet.dts is not None:
+                            copy = copied(packet, bytes(packet), stream)
+                            copy.pts = copy.dts = time
+                            time += packet.duration
+                            out.mux(copy)
+
+
+def make_not_whole():
+    """Videos whose last packet ends early, in not_whole."""
+    folder = FOLDER.parent / "not_whole"
+    folder.mkdir(exist_ok=True)
+    for name in ("sound.mp4", "open_b.mp4", "end_hevc.mp4", "mpeg2.ts", "end_mpeg2.mkv", "mpeg4_b.mp4", "h264.flv"):
+        with av.open(str(FOLDER / name)) as given, av.open(str(folder / name), "w") as out:
+            stream = out.add_stream_from_template(given.streams.video[0])
+            packets = [packet for packet in given.demux(video=0) if packet.size > 8]
+            for packet in packets:
+                content = bytes(packet)
+                out.mux(copied(packet, content[:len(content) // 2] if packet is packets[-1] else content, stream))
+
+
+def element(name, content):
+    """An element of Matroska."""
+    return name + (len(content) | 0x10000000).to_bytes(4, "big") + content
+
+
+def with_key(content):
+    """A live WebM whose only track says that its blocks are encrypted, and by which key."""
+    encryption = element(b"\x50\x35", b"\x47\xe1\x81\x05" + element(b"\x47\xe2", bytes(range(16))))
+    encoding = element(b"\x62\x40", b"\x50\x31\x81\x00" + b"\x50\x32\x81\x01" + b"\x50\x33\x81\x01" + encryption)
+    added = element(b"\x6d\x80", encoding)
+    tracks = content.rindex(b"\x16\x54\xae\x6b")  # its size takes one byte, that of its only entry eight
+    end = tracks + 5 + (content[tracks + 4] & 0x7F)
+    entry = element(b"\xae", content[tracks + 5 + 9:end] + added)
+    return content[:tracks] + element(b"\x16\x54\xae\x6b", entry) + content[end:]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(VIDEOS))
@@ -435,3 +573,9 @@ if __name__ == "__main__":
         if video in chosen:
             make(FOLDER / video, encoder, per_second, length, more)
         show(video, more)
+    if "encrypted" in chosen:
+        make_encrypted()
+    if "not_whole" in chosen:
+        make_not_whole()
+    if "larger" in chosen:
+        make_larger()

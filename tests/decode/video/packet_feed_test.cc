@@ -76,6 +76,13 @@ TEST(PacketFeed, FollowingBecomesEnded) {
   EXPECT_EQ(times_of_rest(video.feed).size(), 0U);
 }
 
+TEST(PacketFeed, FollowingBecomesEndedBehindACount) {
+  Video video("nine.mp4");
+  video.feed.end_after(4);
+  EXPECT_EQ(times_of_rest(video.feed).size(), 4U);
+  EXPECT_EQ(video.feed.state(), State::kEnded);
+}
+
 TEST(PacketFeed, FollowingBecomesHeldAtAJump) {
   Video video("open_b.mp4");
   ASSERT_TRUE(video.feed.take());

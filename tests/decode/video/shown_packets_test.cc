@@ -110,10 +110,14 @@ TEST_P(ShownPacketsTest, AnEndOfSequenceMakesTheNextKeyFrameAStart) {
 
 TEST_P(ShownPacketsTest, H264LosesWhatIsShownBeforeTheFirstKeyFrame) {
   stream_->codecpar->codec_id = AV_CODEC_ID_H264;
+  if (GetParam() > 0) stream_->codecpar->extradata[4] = stream_->codecpar->extradata[21];
   ShownPackets of(*stream_);
   std::string letters;
   for (const std::int64_t time : {40, 30, 20, 80, 60, 35}) {
+    std::vector<std::uint8_t> bytes = packed({1}, 0);
     const AvPacket packet = make_av_packet();
+    packet->data = bytes.data();
+    packet->size = static_cast<int>(bytes.size());
     packet->pts = time;
     if (time == 40) packet->flags = AV_PKT_FLAG_KEY;
     letters += of.is_shown(*packet) ? '+' : '-';
@@ -129,7 +133,11 @@ TEST_P(ShownPacketsTest, NothingIsShownBeforeTheFirstKeyFrame) {
     ShownPackets of(*stream_);
     std::string letters;
     for (const std::int64_t time : {10, 20, 40, 60}) {
+      std::vector<std::uint8_t> large(2000);  // what holds no picture is small
+      large[0] = 0x10;
       const AvPacket packet = make_av_packet();
+      packet->data = large.data();
+      packet->size = static_cast<int>(large.size());
       packet->pts = time;
       if (time == 40) packet->flags = AV_PKT_FLAG_KEY;
       letters += of.is_shown(*packet) ? '+' : '-';
@@ -144,8 +152,8 @@ TEST_P(ShownPacketsTest, Mpeg2LosesLeadingPicturesUnlessTheirGroupIsClosed) {
     ShownPackets of(*stream_);
     std::string letters;
     for (const std::int64_t time : {40, 20, 80, 60}) {
-      std::vector<std::uint8_t> group = {0, 0, 1, 0xB8, 0, 8, 0, 0};
-      if (is_closed) group.back() = 0x40;
+      std::vector<std::uint8_t> group = {0, 0, 1, 0xB8, 0, 8, 0, 0, 0, 0, 1, 0, 0, 8};
+      if (is_closed) group[7] = 0x40;
       const AvPacket packet = make_av_packet();
       packet->data = group.data();
       packet->size = static_cast<int>(group.size());
@@ -205,9 +213,31 @@ TEST_P(ShownPacketsTest, CutPacketsAreReadToTheirEnd) {
       packet->data = bytes.data();
       packet->size = size;
       packet->flags = AV_PKT_FLAG_KEY;
-      EXPECT_TRUE(of.is_shown(*packet));
+      EXPECT_EQ(of.is_shown(*packet), holds_picture(*stream_, *packet));
     }
   }
+}
+
+TEST_P(ShownPacketsTest, APacketWithoutAPictureIsNotShown) {
+  EXPECT_EQ(shown({{kIdr}, {kTrailing}, {kEnd}}), "++-");
+  const auto holds = [&](std::vector<std::uint8_t> bytes) {
+    const AvPacket packet = make_av_packet();
+    packet->data = bytes.data();
+    packet->size = static_cast<int>(bytes.size());
+    return holds_picture(*stream_, *packet);
+  };
+  stream_->codecpar->codec_id = AV_CODEC_ID_H264;
+  if (GetParam() > 0) stream_->codecpar->extradata[4] = stream_->codecpar->extradata[21];
+  EXPECT_TRUE(holds(packed({9, 7, 8, 5}, 0)));
+  EXPECT_TRUE(holds(packed({9, 1}, 0)));
+  EXPECT_FALSE(holds(packed({9, 10}, 0)));
+  EXPECT_FALSE(holds({}));
+  stream_->codecpar->codec_id = AV_CODEC_ID_MPEG2VIDEO;
+  EXPECT_TRUE(holds({0, 0, 1, 0, 0, 8, 0}));
+  EXPECT_FALSE(holds({0, 0, 1, 0xB7}));
+  stream_->codecpar->codec_id = AV_CODEC_ID_MPEG4;
+  EXPECT_TRUE(holds({0, 0, 1, 0xB6, 0x10}));
+  EXPECT_FALSE(holds({0, 0, 1, 0xB1}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, ShownPacketsTest, testing::Values(0, 1, 2, 4));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <ios>
 #include <numeric>
@@ -62,7 +63,7 @@ Frames frames_of(const ByteSource& source, const PartShape& shape,
 
 TEST(VideoGolden, FramesAndRatesAreThoseOfPyAv) {
   const auto all = goldens();
-  ASSERT_EQ(all.size(), 146U);
+  ASSERT_EQ(all.size(), 163U);
   for (const Golden& golden : all) {
     SCOPED_TRACE(golden.name);
     const auto bytes = test::golden_video(golden.name);
@@ -197,6 +198,122 @@ TEST(VideoGolden, JoinedMpegTsIsNamed) {
   ASSERT_FALSE(shape.has_value());
   EXPECT_NE(shape.error().message().find("several files were joined"), std::string::npos)
       << shape.error().to_string();
+}
+
+/// The names of a folder's files.
+std::vector<std::string> files_of(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder + folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+/// Returns what decoding gives by time, as a check without a model does, at the time of each frame
+/// or of some.
+Status decoded_by_time(const ByteSource& source, const PartShape& shape, std::int64_t step_us) {
+  std::vector<std::int64_t> times_us;
+  for (std::int64_t at = 0; at == 0 || at < shape.duration_us; at += step_us) {
+    times_us.push_back(at);
+  }
+  const auto ignore = [](std::size_t, std::span<const std::uint8_t>) -> Status { return {}; };
+  return video_frames(source, shape, times_us, 28, 28, ignore);
+}
+
+/// Returns what decoding gives by number, as a model's recipe does: every `step`-th frame.
+Status decoded_by_number(const ByteSource& source, const PartShape& shape, std::int64_t step) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = shape.frames - 1; i >= 0; i -= step) indices.insert(indices.begin(), i);
+  const auto ignore = [](std::size_t, std::span<const std::uint8_t>) -> Status { return {}; };
+  return exact_video_frames(source, shape, indices, ignore);
+}
+
+// What a check passes is delivered, and what is delivered passes, whatever frames are wanted.
+TEST(VideoGolden, DecodingByTimeAndByNumberAgree) {
+  for (const std::string& name : files_of("golden_videos")) {
+    SCOPED_TRACE(name);
+    const auto bytes = test::golden_video(name);
+    const MemoryByteSource source(bytes);
+    const auto shape = probe(source, name, {});
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    for (const std::int64_t step_us : {40'000, 500'000}) {
+      const Status status = decoded_by_time(source, *shape, step_us);
+      EXPECT_TRUE(status.has_value()) << status.error().to_string();
+    }
+    for (const std::int64_t step : {std::int64_t{1}, std::int64_t{7}, shape->frames}) {
+      const Status status = decoded_by_number(source, *shape, step);
+      EXPECT_TRUE(status.has_value()) << step << ' ' << status.error().to_string();
+    }
+  }
+}
+
+// A recording that was ended, or a file that was cut: the picture before stands for the last one.
+TEST(VideoGolden, ALastPictureThatIsNotWholeIsTheOneBefore) {
+  for (const std::string& name : files_of("not_whole")) {
+    SCOPED_TRACE(name);
+    const auto bytes = test::file_bytes(std::string(kFolder) + "not_whole/" + name);
+    const auto whole_bytes = test::golden_video(name);
+    const MemoryByteSource source(bytes);
+    const MemoryByteSource whole_source(whole_bytes);
+    const auto shape = probe(source, name, {});
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    const PartShape whole_shape = probe(whole_source, name, {}).value();
+    ASSERT_EQ(shape->frames, whole_shape.frames);
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(shape->frames));
+    std::iota(indices.begin(), indices.end(), 0);
+    const Frames all = frames_of(source, *shape, indices);
+    const Frames whole = frames_of(whole_source, whole_shape, indices);
+    ASSERT_EQ(all.size(), whole.size());
+    int replaced = 0;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (all[i] == whole[i]) continue;
+      EXPECT_EQ(all[i], all[i - 1]) << i;
+      EXPECT_GE(i + 4, all.size());
+      ++replaced;
+    }
+    // MPEG-2's decoder loses the picture before, too, which it would have shown with the last one.
+    EXPECT_GE(replaced, 1);
+    EXPECT_LE(replaced, 2);
+    for (const std::int64_t step : {std::int64_t{7}, shape->frames}) {
+      const Status status = decoded_by_number(source, *shape, step);
+      EXPECT_TRUE(status.has_value()) << step << ' ' << status.error().to_string();
+    }
+    for (const std::int64_t step_us : {10'000, 500'000}) {
+      const Status status = decoded_by_time(source, *shape, step_us);
+      EXPECT_TRUE(status.has_value()) << status.error().to_string();
+    }
+  }
+}
+
+TEST(VideoGolden, SaysThatAVideoIsEncrypted) {
+  for (const std::string name : {"encrypted.mp4", "encrypted.webm"}) {
+    const auto bytes = test::file_bytes(std::string(kFolder) + "refused_videos/" + name);
+    const auto shape = probe(MemoryByteSource(bytes), name, {});
+    ASSERT_FALSE(shape.has_value()) << name;
+    EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported);
+    EXPECT_NE(shape.error().message().find("its video is encrypted: decrypt it"), std::string::npos)
+        << shape.error().to_string();
+  }
+}
+
+TEST(VideoGolden, SaysThatFramesBecomeLarger) {
+  for (const std::string name : {"larger_vp8.webm", "larger_h264.mkv"}) {
+    const auto bytes = test::file_bytes(std::string(kFolder) + "refused_videos/" + name);
+    const MemoryByteSource source(bytes);
+    const auto shape = probe(source, name, {});
+    ASSERT_TRUE(shape.has_value()) << shape.error().to_string();
+    for (const Status& status :
+         {decoded_by_number(source, *shape, 1), decoded_by_time(source, *shape, 40'000)}) {
+      ASSERT_FALSE(status.has_value()) << name;
+      EXPECT_NE(status.error().message().find("its frames become larger after 0."),
+                std::string::npos)
+          << status.error().to_string();
+      EXPECT_NE(status.error().message().find("than the 64x48 that its container says"),
+                std::string::npos)
+          << status.error().to_string();
+    }
+  }
 }
 
 TEST(VideoGolden, AFileThatHasChangedIsCorrupt) {
