@@ -456,11 +456,28 @@ class Check(WithShards):
             accepted = isocost(command, self.shards, "--accept-unread-archives", "on")
             self.assertEqual(accepted.returncode, 0, accepted.stderr)
 
+    @staticmethod
+    def remove_end_mark(shard):
+        members = shard.read_bytes().rstrip(bytes(1))
+        shard.write_bytes(members + bytes(-len(members) % 512))
+
+    def test_two_missing_end_marks_are_damaged_shards(self):
+        shards = sorted(self.shards.glob("*.tar"))
+        for shard in shards[:2]:
+            self.remove_end_mark(shard)
+        checked = isocost("check", self.shards)
+        self.assertEqual(checked.returncode, 1, checked.stdout + checked.stderr)
+        self.assertIn(f"broken  {shards[0].name}: damaged: without the mark that ends a tar file, like 2 of the "
+                      f"{len(shards)} shards", checked.stdout)
+        served = isocost("serve", "--data", self.shards, "--bind", "tcp://127.0.0.1:*", "--ranks", "1",
+                         "--bad-samples-file", "")
+        self.assertEqual(served.returncode, 1, served.stderr)
+        self.assertIn(f"2 of {len(shards)} shards are damaged or lost, allow_broken_shards allows 0", served.stderr)
+        allowed = isocost("check", self.shards, "--allow-broken-shards", "2")
+        self.assertEqual(allowed.returncode, 0, allowed.stdout + allowed.stderr)
+
     def test_a_missing_end_mark_alone_is_a_warning(self):
-        shard = self.shards / "shard-000001.tar"
-        shard.write_bytes(shard.read_bytes().rstrip(bytes(1)))
-        size = shard.stat().st_size
-        shard.write_bytes(shard.read_bytes() + bytes(-size % 512))
+        self.remove_end_mark(self.shards / "shard-000001.tar")
         checked = isocost("check", self.shards)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
         self.assertIn("warning  shard-000001.tar: without the mark", checked.stdout)

@@ -1,23 +1,52 @@
 #include "loader/dataset/catalogue/shard_findings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "loader/dataset/catalogue/internal/missing_end_marks.h"
 
 namespace isocost {
 namespace {
 
-void add(ShardFindings& findings, const Shard& shard) {
+bool lacks_end_mark(const Shard& shard) {
+  return !shard.view().has_end_mark() && shard.view().condition() != ShardCondition::kLost;
+}
+
+// A shard that its index calls whole, and that the others show to be cut off. How many samples it
+// had is not known.
+BrokenShard cut_off(const Shard& shard, std::uint64_t lacking, std::uint64_t shards) {
+  return {.name = shard.name(),
+          .reason = fmt::format("without the mark that ends a tar file, like {} of the {} shards, "
+                                "so cut off between two members; copy it again, or append 1024 "
+                                "zero bytes if its writer leaves out the mark",
+                                lacking, shards),
+          .samples = shard.view().samples() + shard.view().bad()};
+}
+
+BrokenShard broken_by_itself(const Shard& shard) {
   const IndexView& view = shard.view();
-  if (view.condition() != ShardCondition::kWhole) {
-    findings.broken.push_back({.name = shard.name(),
-                               .lost = view.condition() == ShardCondition::kLost,
-                               .reason = std::string(view.problem()),
-                               .samples = view.samples() + view.bad(),
-                               .samples_when_whole = view.samples_when_whole()});
-  } else if (!view.has_end_mark()) {
-    findings.without_end_mark.push_back(shard.name());
-  }
-  if (!view.unread().empty()) {
-    findings.unread.push_back(shard.name() + ": " + std::string(view.unread()));
+  return {.name = shard.name(),
+          .lost = view.condition() == ShardCondition::kLost,
+          .reason = std::string(view.problem()),
+          .samples = view.samples() + view.bad(),
+          .samples_when_whole = view.samples_when_whole()};
+}
+
+void add_conditions(ShardFindings& findings, std::span<const Shard> shards) {
+  const auto lacking = static_cast<std::uint64_t>(std::ranges::count_if(shards, lacks_end_mark));
+  const bool are_cut = are_cut_off(lacking, findings.shards);
+  for (const Shard& shard : shards) {
+    if (shard.view().condition() != ShardCondition::kWhole) {
+      findings.broken.push_back(broken_by_itself(shard));
+    } else if (lacks_end_mark(shard) && are_cut) {
+      findings.broken.push_back(cut_off(shard, lacking, findings.shards));
+    } else if (lacks_end_mark(shard)) {
+      findings.without_end_mark.push_back(shard.name());
+    }
   }
 }
 
@@ -28,7 +57,11 @@ ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard>
   findings.shards = shards.size() + listing.lost.size();
   findings.broken = listing.lost;
   findings.unread = listing.unread;
-  for (const Shard& shard : shards) add(findings, shard);
+  add_conditions(findings, shards);
+  for (const Shard& shard : shards) {
+    const std::string_view unread = shard.view().unread();
+    if (!unread.empty()) findings.unread.push_back(shard.name() + ": " + std::string(unread));
+  }
   std::ranges::sort(findings.broken, {}, &BrokenShard::name);
   std::ranges::sort(findings.unread);
   return findings;

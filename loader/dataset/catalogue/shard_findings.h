@@ -17,8 +17,8 @@ struct ShardFindings {
   std::vector<BrokenShard> broken;
   /// Archives that are not read, and what is to be done: "name: reason".
   std::vector<std::string> unread;
-  /// Shards without the mark that ends a tar file, but without a sample that is known to be
-  /// missing.
+  /// Shards without the mark that ends a tar file, too few to be damaged (missing_end_marks.h), and
+  /// without a sample that is known to be missing.
   std::vector<std::string> without_end_mark;
 };
 

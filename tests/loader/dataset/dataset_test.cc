@@ -586,6 +586,40 @@ TEST_F(DatasetTest, AMissingEndMarkAloneIsAWarning) {
   EXPECT_THAT(dataset->findings().without_end_mark, ElementsAre("a.tar"));
 }
 
+TEST_F(DatasetTest, TwoMissingEndMarksAmongFewShardsAreDamage) {
+  const std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}}, "ustar");
+  for (int i = 0; i < 5; ++i) {
+    write_file(shards() / (std::to_string(i) + ".tar"), i < 2 ? tar.substr(0, 2048) : tar);
+  }
+  const auto dataset = open();
+  EXPECT_EQ(dataset->size(), 10U) << "what is there can be used, if it is allowed";
+  EXPECT_TRUE(dataset->findings().without_end_mark.empty());
+  ASSERT_EQ(dataset->findings().broken.size(), 2U);
+  const BrokenShard& first = dataset->findings().broken.front();
+  EXPECT_EQ(first.name, "0.tar");
+  EXPECT_FALSE(first.lost);
+  EXPECT_EQ(describe(first),
+            "0.tar: damaged: without the mark that ends a tar file, like 2 of the 5 shards, so cut "
+            "off between two members; copy it again, or append 1024 zero bytes if its writer "
+            "leaves out the mark; 2 samples before the damage");
+  write_file(shards() / "0.tar", tar.substr(0, 2048) + std::string(1024, '\0'));
+  EXPECT_THAT(open()->findings().without_end_mark, ElementsAre("1.tar"));
+  EXPECT_TRUE(open()->findings().broken.empty());
+}
+
+// A shard that is cut off within a member lacks the mark, too; one that is lost is no tar.
+TEST_F(DatasetTest, ADamagedShardIsOneWithoutAnEndMarkAndALostOneIsNot) {
+  const std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}}, "ustar");
+  write_file(shards() / "0.tar", tar);
+  write_file(shards() / "1.tar", tar.substr(0, 2048));
+  write_file(shards() / "2.tar", "");
+  EXPECT_EQ(open()->findings().broken.size(), 1U);
+  EXPECT_THAT(open()->findings().without_end_mark, ElementsAre("1.tar"));
+  write_file(shards() / "2.tar", tar.substr(0, 1550));
+  EXPECT_EQ(open()->findings().broken.size(), 2U);
+  EXPECT_TRUE(open()->findings().without_end_mark.empty());
+}
+
 TEST_F(DatasetTest, ASecondArchiveBehindTheFirstIsNamed) {
   write_file(shards() / "a.tar", make_tar({{"a.txt", "x"}}) + make_tar({{"b.txt", "y"}}));
   const auto dataset = open();
