@@ -56,6 +56,11 @@ class Zero(Runs):
                                 microbatches=2) as loader:
             with self.assertRaisesRegex(ValueError, "^autotp_size = 2: its ranks compute on one batch together"):
                 trainer(tensor_parallel={"autotp_size": 2})
+            without_clipping = {name: value for name, value in zero(2).items() if name != "gradient_clipping"}
+            with self.assertRaisesRegex(ValueError, "^max_grad_norm = 0.5: DeepSpeed's configuration has no "
+                                                    "gradient_clipping, and its engine clips at its default of 1.0"):
+                Trainer(model, settings_of(self.directory / "refused", deepspeed=without_clipping),
+                        train_dataset=loader)
             with self.assertRaisesRegex(ValueError, "(?s)gradient_accumulation_steps"):
                 trainer(gradient_accumulation_steps=2).train()
             with self.assertRaisesRegex(ValueError, r"^evaluate: train\(\) makes DeepSpeed's engine"):

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import unittest.mock
 
 import isocost
@@ -134,6 +135,12 @@ class Training(Runs):
         self.addCleanup(others.close)
         with self.assertRaisesRegex(ValueError, "^the loader is for 2 ranks, and the Trainer has 1 process"):
             trainer(others)
+        for held_out in ([plain], (plain, None)):
+            with self.assertRaisesRegex(TypeError, "^eval_dataset is a (list|tuple) with an isocost.DataLoader: give "
+                                                   "the loader itself, or a dict"):
+                trainer(plain, eval_dataset=held_out)
+            with self.assertRaisesRegex(TypeError, "^eval_dataset is a (list|tuple)"):
+                trainer(plain).evaluate(held_out)
         with self.assertRaisesRegex(ValueError, "^eval_dataset: .* ends after 1 epoch,"):
             trainer(plain, eval_dataset={"held out": loader(epochs=1)})
         with self.assertRaisesRegex(ValueError, "^max_steps = 20 needs 3.333 epochs of 6 steps, and the node has 2"):
@@ -194,6 +201,55 @@ class Training(Runs):
                     with self.subTest(of=of), self.assertRaisesRegex(
                             ValueError, f"^processing_class: {of}.*{directory}.*save_pretrained"):
                         Trainer(model, settings, processing_class=given, **data)
+
+    def test_transformers_own_trainer_is_told_of_the_integration(self):
+        directory = self.model("qwen2_5_vl")
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+        settings = transformers.TrainingArguments(self.directory / "own", report_to=[], use_cpu=True, max_steps=2)
+        for limits in ({"microbatches": 2}, {"max_tokens": 600}):
+            with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8, **limits) as loader:
+                for use in (lambda trainer: trainer.train(), lambda trainer: trainer.evaluate()):
+                    with self.assertRaisesRegex(TypeError, "isocost.integrations.transformers"):
+                        use(transformers.Trainer(model, settings, train_dataset=loader, eval_dataset=loader))
+
+    def test_what_a_node_says_of_the_model_is_said_once(self):
+        directory = shutil.copytree(self.model("qwen2_5_vl"), self.directory / "said_once")
+        with self.assertLogs("isocost", "WARNING") as logs:
+            for _ in range(2):
+                with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8) as loader:
+                    len(loader)
+        self.assertEqual(len([line for line in logs.output if "no model profile is given for" in line]), 1)
+
+    def test_the_engine_of_deepspeed_clips_at_the_norm_of_the_settings(self):
+        from isocost.integrations.trainer_checks import check_clipping
+
+        for config, norm, default in (({"gradient_clipping": 0.5}, 0.5, 1.0), ({}, 1.0, 1.0), ({}, 0.0, 0.0),
+                                      ({}, None, 0.0)):
+            check_clipping(config, norm, default)
+        clips = "clips at its default of 1.0"
+        for norm, default, does in ((0.5, 1.0, clips), (0.0, 1.0, clips), (1.0, 0.0, "does not clip")):
+            with self.assertRaisesRegex(ValueError, f"^max_grad_norm = {norm}: DeepSpeed's configuration has no "
+                                                    f"gradient_clipping, and its engine {does}: write .*auto"):
+                check_clipping({}, norm, default)
+
+    def test_settings_that_nobody_set_are_not_named(self):
+        from isocost.integrations import trainer_checks
+
+        class Second(transformers.TrainingArguments):
+            process_index = 1
+
+        kinds = [transformers.TrainingArguments]
+        if importlib.util.find_spec("trl"):
+            import trl
+
+            kinds.append(trl.SFTConfig)
+        ignored = {**trainer_checks.IGNORED, **trainer_checks.IGNORED_OF_EVALUATION}
+        with self.assertNoLogs("isocost", "WARNING"):
+            for kind in kinds:
+                trainer_checks.note_ignored(kind(self.directory / "unset", report_to=[], use_cpu=True, bf16=False),
+                                            ignored)
+            second = Second(self.directory / "unset", report_to=[], use_cpu=True, dataloader_num_workers=2)
+            trainer_checks.note_ignored(second, ignored)  # The first process names it.
 
     def test_settings_are_those_of_the_frameworks(self):
         from isocost.integrations import trainer_checks

@@ -4,6 +4,7 @@ that was killed."""
 import importlib.util
 import unittest
 
+import isocost
 from support import main
 from training_runs import STEPS, Runs
 
@@ -42,6 +43,25 @@ class Adapted(Runs):
 
     def test_a_killed_run_of_trl_with_adapters_goes_on(self):
         self.check_killed("qwen3_5", "--lora", "--trl", ranks=(1,))
+
+    def test_a_template_that_trl_sets_is_compared_with_the_directorys(self):
+        import transformers
+        import trl
+
+        from isocost.integrations.transformers import trainer_class
+        from trainer_run import settings_of
+
+        directory, template = self.model("qwen2_5_vl"), self.directory / "other.jinja"
+        template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
+        settings = settings_of(self.directory / "template", trl.SFTConfig, chat_template_path=str(template))
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+        with isocost.DataLoader(self.directory / "train", model=directory, global_batch_size=8,
+                                microbatches=2) as loader:
+            with self.assertRaisesRegex(ValueError, "^processing_class: chat_template from character "):
+                trainer_class(trl.SFTTrainer)(model, settings, train_dataset=loader)
+            packed = settings_of(self.directory / "template", trl.SFTConfig, packing=True)
+            with self.assertRaisesRegex(ValueError, "^packing = True: the loader makes the rows, packed or padded"):
+                trainer_class(trl.SFTTrainer)(model, packed, train_dataset=loader)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Union
 
 from isocost.connection.state import State
 from isocost.dataset import Dataset
@@ -22,6 +22,8 @@ from isocost.rendezvous.rank_sums import sum_over_ranks
 from isocost.timing.recorder import Pass, Recorder, Timed, module_timers
 from isocost.timing.timers import ModuleTimers
 
+_FRAMEWORKS = ("or give it to a framework by its integration: transformers' Trainer by "
+               "isocost.integrations.transformers, Lightning by isocost.integrations.lightning")
 _GRACE_S = 10.0  # Seconds in which a closing host lets the other ranks finish.
 
 
@@ -287,6 +289,10 @@ class DataLoader:
         """Begins an iteration over steps. For isocost.steps."""
         return self._loop.begin_steps(self)
 
+    def __getitem__(self, _index: Any) -> NoReturn:
+        """Raises TypeError: a framework that asks for items one by one would make batches of its own."""
+        raise TypeError(f"an isocost.DataLoader has microbatches and no items: iterate over it, {_FRAMEWORKS}")
+
     def __len__(self) -> int:
         """Returns the number of this rank's microbatches in a whole epoch. Blocks until the node has answered.
 
@@ -303,7 +309,7 @@ class DataLoader:
         steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch_size"], welcome["microbatches"]
         if full == 0:
             raise TypeError("a loader with a limit of a microbatch and without microbatches= has no length: each step "
-                            "decides how many microbatches it has")
+                            f"decides how many microbatches it has. Iterate over it, {_FRAMEWORKS}")
         ranks = welcome["ranks"] if self.layout is None else self._opened.data_ranks
         rest = welcome["samples_per_epoch"] - max(0, steps - 1) * batch
         if steps == 0 or rest >= batch:

@@ -22,6 +22,9 @@ from isocost.tokens.recorded_options import TokenOptions
 
 _LOG = logging.getLogger("isocost")
 _noted_padding: Set[str] = set()  # Directories of models.
+# A remark of nodes that is of the model. Loaders to train and to evaluate have the same model.
+_OF_THE_MODEL = "no model profile is given for "
+_noted_of_models: Set[str] = set()
 
 PathLike = Union[str, os.PathLike[str]]
 
@@ -225,7 +228,7 @@ class _Opening:
         options = _isocost.NodeOptions(settings.pairs(), layout, "" if layout is None else layout.file)
         if settings.value("model"):
             _make_missing_tokens(self._data, settings)
-        node = self._resources.node = _isocost.Node(options, log, count_tokens)
+        node = self._resources.node = _isocost.Node(options, _log_of_node, count_tokens)
         return str(node.endpoint)
 
     def _address(self, endpoint: str, timeout: float) -> Address:
@@ -257,6 +260,15 @@ def _ahead(prefetch: Optional[int], used: Mapping[str, Any]) -> int:
     if "prefetch_factor" in used:
         raise ValueError("prefetch= and prefetch_factor= are the same setting: give one of them")
     return arguments.whole("prefetch", prefetch, 1)
+
+
+def _log_of_node(level: int, text: str) -> None:
+    """Logs what a node says, and what it says of the model once in a process."""
+    if text.startswith(_OF_THE_MODEL):
+        if text in _noted_of_models:
+            return
+        _noted_of_models.add(text)
+    log(level, text)
 
 
 def _make_missing_tokens(data: str, settings: NodeSettings) -> None:

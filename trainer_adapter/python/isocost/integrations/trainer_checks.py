@@ -4,22 +4,23 @@ import inspect
 import json
 import logging
 import pathlib
-from typing import Any, Iterable, Iterator, Mapping, Tuple
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from isocost.base.counted import counted
 from isocost.loader import DataLoader
 
 _LOG = logging.getLogger("isocost")
 
+_ROWS = "the loader makes the rows, packed or padded, as its batching= says: leave it out"
 # Settings of TrainingArguments that contradict the loader: the value that they must have, and what to do instead.
 REFUSED = {
     "gradient_accumulation_steps": (1, "a batch is a whole step already, and the Trainer would divide its gradient: "
                                        "give microbatches= or max_tokens= to the loader"),
     "label_smoothing_factor": (0, "the model's own loss is used, which knows none"),
     "auto_find_batch_size": (False, "the loader's max_memory= keeps microbatches within the device's memory"),
-    "packing": (False, "the loader packs samples already: batching= of the loader says how"),
-    "padding_free": (False, "the loader packs samples already: batching= of the loader says how"),
-    "eval_packing": (False, "the loader packs samples already: batching= of the loader says how"),
+    "packing": (False, _ROWS),
+    "padding_free": (False, _ROWS),
+    "eval_packing": (False, _ROWS),
     "assistant_only_loss": (False, "labels are made with the tokens: isocost tokenize --labels says which count"),
     "enable_jit_checkpoint": (False, "it saves before the optimizer steps, and the loader's state names the next step"),
 }
@@ -146,11 +147,37 @@ def check_refused(args: Any, names: Iterable[str] = REFUSED) -> None:
             raise ValueError(f"{name} = {value!r}: {why}")
 
 
+def check_clipping(config: Mapping[str, Any], max_grad_norm: Optional[float], default: float) -> None:
+    """Raises ValueError where DeepSpeed's engine, which clips, would not clip at the Trainer's norm.
+
+    Args:
+        config: DeepSpeed's configuration. The Trainer compares what it says of clipping.
+        default: the norm at which the engine clips where it says nothing; 0: it does not."""
+    if "gradient_clipping" in config or (max_grad_norm or 0.0) == default:
+        return
+    clips = f"clips at its default of {default}" if default else "does not clip"
+    raise ValueError(f"max_grad_norm = {max_grad_norm}: DeepSpeed's configuration has no gradient_clipping, and its "
+                     f"engine {clips}: write \"gradient_clipping\": \"auto\" there, which takes max_grad_norm")
+
+
+def loaders_to_evaluate(data: Any) -> List[DataLoader]:
+    """Returns the loaders of `eval_dataset`: itself, or those of a dict. Raises TypeError for those in a list."""
+    if isinstance(data, (list, tuple)) and any(isinstance(each, DataLoader) for each in data):
+        raise TypeError(f"eval_dataset is a {type(data).__name__} with an isocost.DataLoader: give the loader itself, "
+                        "or a dict of several, whose keys name their losses: {\"held_out\": loader} logs "
+                        "eval_held_out_loss")
+    found = data.values() if isinstance(data, dict) else [data]
+    return [each for each in found if isinstance(each, DataLoader)]
+
+
 def note_ignored(args: Any, settings: Mapping[str, str]) -> None:
-    """Warns of settings that a loader takes the place of."""
+    """Warns, in the first process, of settings that a loader takes the place of. One that is None asks for nothing, as
+    "auto" does, which the settings replace by it."""
+    if args.process_index > 0:
+        return
     defaults = {field.name: field.default for field in type(args).__dataclass_fields__.values()}
     for name, instead in settings.items():
-        if name in defaults and getattr(args, name) != defaults[name]:
+        if name in defaults and getattr(args, name) not in (None, defaults[name]):
             _LOG.warning("%s = %r has no effect with an isocost.DataLoader; in its place: %s", name,
                          getattr(args, name), instead)
 

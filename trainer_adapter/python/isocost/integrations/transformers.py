@@ -42,11 +42,13 @@ from isocost.integrations.trainer_checks import (
     REFUSED_OF_EVALUATION,
     check_arguments,
     check_base,
+    check_clipping,
     check_endless_epochs,
     check_epochs,
     check_loader,
     check_refused,
     has_own_loss,
+    loaders_to_evaluate,
     model_parallel,
     note_ignored,
 )
@@ -90,7 +92,7 @@ class _StepTraining:
         if loader is not None and not isinstance(loader, DataLoader):
             raise TypeError(f"train_dataset is a {type(loader).__name__}: give an isocost.DataLoader, or use "
                             "transformers.Trainer itself")
-        evaluated = _loaders(options.get("eval_dataset"))
+        evaluated = loaders_to_evaluate(options.get("eval_dataset"))
         self._given = options.copy()
         self._compared: Set[str] = set()  # Directories whose files are those of the processing class.
         if loader is not None or evaluated:
@@ -156,6 +158,11 @@ class _StepTraining:
         for name in [*model_parallel(self.model, self.accelerator), *more]:
             raise ValueError(f"{name}: its ranks compute on one batch together, and each process would take one of its "
                              "own: shard over the data-parallel ranks alone (fsdp_size), or leave it out")
+        if self.is_deepspeed_enabled:
+            from deepspeed.runtime.constants import GRADIENT_CLIPPING_DEFAULT
+
+            check_clipping(self.accelerator.state.deepspeed_plugin.deepspeed_config, self.args.max_grad_norm,
+                           GRADIENT_CLIPPING_DEFAULT)
         if self.args.n_gpu > 1:
             raise ValueError(f"the Trainer would use torch's DataParallel over {self.args.n_gpu} devices in one "
                              "process: start a process for each with torchrun, or choose one with CUDA_VISIBLE_DEVICES")
@@ -394,6 +401,7 @@ class _StepTraining:
         data = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(data, str):
             data = self.eval_dataset[data]
+        loaders_to_evaluate(data)  # refuses a list
         if isinstance(data, dict) and all(isinstance(each, DataLoader) for each in data.values()):
             several: Dict[str, float] = {}
             for name, loader in data.items():
@@ -491,12 +499,6 @@ def _stand_in() -> Any:
     import datasets  # trl needs it
 
     return datasets.Dataset.from_list([{"input_ids": [0, 0], "labels": [0, 0]}])
-
-
-def _loaders(data: Any) -> List[DataLoader]:
-    """Returns the loaders among an evaluation's data sets."""
-    found = data.values() if isinstance(data, dict) else [data]
-    return [each for each in found if isinstance(each, DataLoader)]
 
 
 Trainer = trainer_class(transformers.Trainer)
