@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
        .description = "Isocost, a data loader that hands every rank microbatches of equal cost.",
        .commands = {cli::add_serve, cli::add_index, cli::add_check, cli::add_make_shards,
                     cli::add_tokenize, cli::add_keygen, cli::add_data_profile,
-                    cli::add_model_profile, cli::add_predict, cli::add_plan, cli::add_top,
+                    cli::add_model_profile, cli::add_predict, cli::add_plan, cli::add_layout, cli::add_top,
                     cli::add_decode_worker},
        .elsewhere = {{"simulate", "isocost-lab simulate"},
                      {"balance", "isocost-lab balance"},

@@ -6,7 +6,8 @@
 
 namespace isocost::cli {
 
-// Adds the command of `isocost` that plans a layout. See AddCommand.
+// Add the commands of `isocost` that plan and read layouts. See AddCommand.
 void add_plan(CLI::App& app, Run& run);
+void add_layout(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

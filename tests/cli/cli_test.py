@@ -20,7 +20,7 @@ import zlib
 LAB = sys.argv.pop()
 PROGRAM = sys.argv.pop()
 COMMANDS = ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data profile", "model profile", "predict",
-            "plan", "top"]
+            "plan", "layout fingerprint", "layout receiver", "top"]
 LAB_COMMANDS = ["simulate", "balance", "emulate"]
 SECONDS = 30
 
@@ -622,6 +622,14 @@ class DataProfile(WithShards):
         for module, layers in (("encoder", 27), ("llm", 28)):  # of the stated default's architectures
             self.assertEqual(sum(written[module].pop("layers")), layers)
         self.assertEqual(written, best)
+        fingerprint = isocost("layout", "fingerprint", layout)
+        self.assertRegex(fingerprint.stdout, r"^\d+\n$", fingerprint.stderr)
+        layout.write_text(json.dumps(json.loads(layout.read_text(encoding="utf-8")), indent=3), encoding="utf-8")
+        self.assertEqual(isocost("layout", "fingerprint", layout).stdout, fingerprint.stdout)
+        self.assertRegex(isocost("layout", "receiver", layout, "0").stdout, r"^0 \d+\n$")
+        refused = isocost("layout", "receiver", layout, "4")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("4", refused.stderr)
 
     def test_simulate_and_emulate_read_what_it_wrote(self):
         data = self.directory / "D.json"

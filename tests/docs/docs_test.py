@@ -32,7 +32,7 @@ PAGES = ["README.md", "examples/README.md",
          *sorted(str(file.relative_to(ROOT)) for where in ("docs", "docs/models")
                  for file in ROOT.glob(f"{where}/*.md"))]
 COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data profile", "model profile",
-                        "predict", "plan", "top"],
+                        "predict", "plan", "layout fingerprint", "layout receiver", "top"],
             "isocost-lab": ["simulate", "balance", "emulate"]}
 
 # Examples of --help that do not run, or only with these modules, by how they begin; --help has no room for marks.
