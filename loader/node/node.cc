@@ -29,6 +29,7 @@
 #include "loader/node/internal/block_budget.h"
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/delivery_loop.h"
+#include "loader/node/internal/drain_watch.h"
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/planning_loop.h"
@@ -51,22 +52,8 @@ constexpr std::chrono::seconds kDrainTimeout{5};
 // Time that ranks have for the steps that they have begun; less than Kubernetes waits before it
 // kills.
 constexpr std::chrono::seconds kLongestDrain{20};
-
-// Calls a function after some time, unless it is destroyed before.
-class Timer {
- public:
-  Timer(std::chrono::nanoseconds time, std::function<void()> call)
-      : thread_([this, time, call = std::move(call)](const std::stop_token& stop) {
-          const MutexLock lock(mutex_);
-          never_.wait_for(mutex_, stop, time, [] { return false; });
-          if (!stop.stop_requested()) call();
-        }) {}
-
- private:
-  Mutex mutex_;
-  ConditionVariable never_;
-  std::jthread thread_;  // declared last, so it is joined first
-};
+// Time between two lines of the log that say for which ranks it waits.
+constexpr std::chrono::seconds kDrainInterval{5};
 
 Error drained(const Position& at) {
   return {ErrorCode::kDraining, "it is draining, as it was asked to stop: resume at epoch " +
@@ -449,10 +436,15 @@ PageText NodeImpl::readiness() const {
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_token& drain) {
   std::stop_source serving;  // samples that are decoded again for sending stop with it
   const std::stop_callback stop_serving(stop, [&serving] { serving.request_stop(); });
-  std::optional<Timer> deadline;
+  std::optional<DrainWatch> watch;
   const std::stop_callback begin_draining(drain, [&] {
     job_.drain();
-    deadline.emplace(kLongestDrain, [&serving] { serving.request_stop(); });
+    watch.emplace(DrainWatch::Options{.limit = kLongestDrain,
+                                      .interval = kDrainInterval,
+                                      .unfinished = [this] { return job_.unfinished(); },
+                                      .name = [this](std::int32_t rank) { return name_of(rank); },
+                                      .log = parts_.log,
+                                      .end = [&serving] { serving.request_stop(); }});
   });
   const Status status = serve(serving.get_token(), drain);
   serving.request_stop();

@@ -157,6 +157,28 @@ TEST_F(ClientSessionTest, FailsAfterSilenceAndRecoversWhenWelcomedAgain) {
   EXPECT_TRUE(is_waiting());
 }
 
+TEST_F(ClientSessionTest, SaysSoonAndThenRegularlyThatTheNodeIsSilent) {
+  Welcome patient = welcome_of(1, 10);
+  patient.heartbeat_ms = 1000;
+  patient.heartbeat_timeout_ms = 30'000;
+  connection_.on_start = [&] { receive(patient); };
+  ASSERT_TRUE(session_.join({}));
+  logged_.clear();
+  connection_.handlers.on_tick(2999ms);
+  EXPECT_EQ(logged_, "");
+  connection_.handlers.on_tick(3s);
+  EXPECT_EQ(logged_, "tcp://node:1 has sent nothing for 3 s: waiting for 30 s in all");
+  connection_.handlers.on_tick(12s);
+  EXPECT_EQ(logged_.find("12 s"), std::string::npos) << logged_;
+  connection_.handlers.on_tick(13s);
+  EXPECT_NE(logged_.find("has sent nothing for 13 s"), std::string::npos) << logged_;
+  connection_.handlers.on_tick(0s);
+  EXPECT_TRUE(logged_.ends_with("tcp://node:1 sends again")) << logged_;
+  logged_.clear();
+  connection_.handlers.on_tick(0s);
+  EXPECT_EQ(logged_, "");
+}
+
 TEST_F(ClientSessionTest, DoesNotRecoverFromAnotherFailure) {
   join();
   receive(Failure{ErrorCode::kCorrupt, "no shard is left"});

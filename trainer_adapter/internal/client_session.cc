@@ -1,5 +1,6 @@
 #include "trainer_adapter/internal/client_session.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 #include <utility>
@@ -15,6 +16,11 @@ namespace {
 constexpr std::chrono::milliseconds kHelloInterval{500};
 // Time after which the log says why no node was reached. Trainer and node start together.
 constexpr std::chrono::seconds kTellAfter{2};
+// The log says that the node is silent after so many missed heartbeats, at least this time, and
+// again whenever the other time has passed.
+constexpr int kMissedHeartbeats = 3;
+constexpr std::chrono::milliseconds kTellSilenceAfter{2000};
+constexpr std::chrono::seconds kTellAgainAfter{10};
 
 std::array<std::uint8_t, 16> random_client_id() {
   std::random_device device;
@@ -204,10 +210,29 @@ void ClientSession::tell_why_unreached() {
 void ClientSession::check_silence(std::chrono::nanoseconds silence) {
   if (!welcome_ || hand_out_.is_over()) return;
   const std::chrono::milliseconds limit(welcome_->heartbeat_timeout_ms);
-  if (silence <= limit) return;
+  if (silence <= limit) return tell_of_silence(silence, limit);
   silent_ = true;
   fail(Error(ErrorCode::kUnavailable, options_.endpoint + " has sent nothing for " +
                                           in_seconds(limit) + ": the node or its network is down"));
+}
+
+// Logs that the node is silent, soon and then regularly, and that it is not any more.
+void ClientSession::tell_of_silence(std::chrono::nanoseconds silence,
+                                    std::chrono::milliseconds limit) {
+  const std::chrono::milliseconds missed(kMissedHeartbeats * welcome_->heartbeat_ms);
+  if (silence < std::max(missed, kTellSilenceAfter)) {
+    if (std::exchange(told_silence_, {}).count() > 0) {
+      log(options_.log, LogLevel::kInfo, options_.endpoint + " sends again");
+    }
+    return;
+  }
+  if (told_silence_.count() > 0 && silence < told_silence_ + kTellAgainAfter) return;
+  told_silence_ = silence;
+  const std::string why = connection_.why_unreached();
+  log(options_.log, LogLevel::kWarning,
+      options_.endpoint + " has sent nothing for " +
+          in_seconds(std::chrono::round<std::chrono::seconds>(silence)) + ": waiting for " +
+          in_seconds(limit) + " in all" + (why.empty() ? "" : ". " + why));
 }
 
 // Ends a `join` that still waits and what the trainer waits for. The first error counts.

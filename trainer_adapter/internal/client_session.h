@@ -53,6 +53,7 @@ class ClientSession {
   void receive_blocks();
   void on_tick(std::chrono::nanoseconds silence);
   void check_silence(std::chrono::nanoseconds silence);
+  void tell_of_silence(std::chrono::nanoseconds silence, std::chrono::milliseconds limit);
   void tell_why_unreached();
   void fail(const Error& error, const std::optional<Position>& resume_point = {});
   void set_answer(Result<Welcome> answer) ISOCOST_EXCLUDES(mutex_);
@@ -67,6 +68,7 @@ class ClientSession {
   // Used by the connection's thread only.
   std::optional<Welcome> welcome_;  // the first one
   bool silent_ = false;             // whether the hand-out failed because the node is silent
+  std::chrono::nanoseconds told_silence_{0};  // the silence that was logged last; 0: none
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   bool told_why_unreached_ = false;
   BlockSessions blocks_;

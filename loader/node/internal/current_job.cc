@@ -213,6 +213,11 @@ std::optional<Position> CurrentJob::drained_at() const {
   return drained_at_;
 }
 
+UnfinishedRanks CurrentJob::unfinished() const {
+  const MutexLock lock(mutex_);
+  return job_ ? job_->queue().unfinished() : UnfinishedRanks();
+}
+
 bool CurrentJob::draining() const {
   const MutexLock lock(mutex_);
   return draining_;

@@ -139,6 +139,8 @@ class CurrentJob {
   void drain() ISOCOST_EXCLUDES(mutex_);
   /// Returns the first step that was not delivered, once `drain` was called; nothing without a job.
   std::optional<Position> drained_at() const ISOCOST_EXCLUDES(mutex_);
+  /// Returns the ranks that have not acknowledged all that was planned; none without a job.
+  UnfinishedRanks unfinished() const ISOCOST_EXCLUDES(mutex_);
   bool draining() const ISOCOST_EXCLUDES(mutex_);
   /// Makes `next` fail with this error. The first failure counts.
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);

@@ -189,6 +189,16 @@ Position DeliveryQueue::end_early() {
   return next_step_;
 }
 
+UnfinishedRanks DeliveryQueue::unfinished() const {
+  UnfinishedRanks ranks;
+  for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+    if (done_with_all(receiver)) continue;
+    auto& list = ranks_[receiver].present ? ranks.present : ranks.absent;
+    list.push_back(static_cast<std::int32_t>(receiver));
+  }
+  return ranks;
+}
+
 std::optional<std::int32_t> DeliveryQueue::unfinished_absent_rank() const {
   if (!complete_) return std::nullopt;
   std::optional<std::int32_t> absent;

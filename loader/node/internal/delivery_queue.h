@@ -20,6 +20,12 @@ struct DeliveryCounts {
   std::uint64_t samples = 0;  ///< See StepPlan::samples_counted.
 };
 
+/// Ranks that have not acknowledged everything, by whether they have a client now.
+struct UnfinishedRanks {
+  std::vector<std::int32_t> present;
+  std::vector<std::int32_t> absent;
+};
+
 /// Decides which microbatch goes to which rank next. Steps enter in order. Each rank receives its
 /// microbatches in order, as many as its credit allows. A step is held until every rank has
 /// acknowledged it, so that what was not acknowledged can be delivered again. Ranks are the
@@ -92,6 +98,8 @@ class DeliveryQueue {
   /// pushed, some rank has acknowledged everything, and so has every rank that has a client:
   /// nothing more can then happen without the returned rank.
   std::optional<std::int32_t> unfinished_absent_rank() const;
+  /// Returns the ranks that have not acknowledged all that was planned.
+  UnfinishedRanks unfinished() const;
   /// Counts an absent rank as done that has acknowledged everything, though it was not sent the end
   /// of the last epoch. Returns false, and changes nothing, if it has not.
   bool excuse(std::int32_t rank);

@@ -392,7 +392,9 @@ TEST_F(CurrentJobTest, DrainingEndsPlanningAndFinishesWhatIsBegun) {
   EXPECT_EQ(job_.wait_for_room(job, {}).error().code(), ErrorCode::kCancelled);
   EXPECT_EQ(job_.push(job, make_step(0, 2, 1, 1)).error().code(), ErrorCode::kCancelled);
   EXPECT_TRUE(std::holds_alternative<CurrentJob::NothingToSend>(next(job).value()));
+  EXPECT_EQ(job_.unfinished().present, (std::vector<std::int32_t>{0}));
   job_.acknowledge(0, {0, 0, 0});
+  EXPECT_TRUE(job_.unfinished().present.empty());
   EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(next(job).value()));
   EXPECT_EQ(job_.begin(Hello{}, true).error().code, ErrorCode::kDraining);
 }
@@ -408,6 +410,7 @@ TEST_F(CurrentJobTest, DrainingEndsWhenNobodyIsLeft) {
   ASSERT_TRUE(abandoned.next(other, 0s, {}).has_value());
   abandoned.drain();
   abandoned.leave(0);
+  EXPECT_EQ(abandoned.unfinished().absent, (std::vector<std::int32_t>{0}));
   EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(abandoned.next(other, 0s, {}).value()));
 }
 
