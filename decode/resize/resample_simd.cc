@@ -165,10 +165,7 @@ ResampleKernels chosen_kernels() { return HWY_DYNAMIC_DISPATCH(kernels)(); }
 
 }  // namespace
 
-const ResampleKernels& fastest_kernels() {
-  static const ResampleKernels chosen = chosen_kernels();
-  return chosen;
-}
+const ResampleKernels& fastest_kernels() { return fastest_target<chosen_kernels>(); }
 
 std::vector<ResampleTarget> resample_targets() { return simd_targets(chosen_kernels); }
 

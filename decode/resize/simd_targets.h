@@ -9,6 +9,14 @@
 
 namespace isocost {
 
+/// Returns the kernels for the fastest set of vector instructions that this processor has. They are
+/// chosen at the first call. `kChoose` returns HWY_DYNAMIC_DISPATCH's kernels.
+template <auto kChoose>
+const auto& fastest_target() {
+  static const auto chosen = kChoose();
+  return chosen;
+}
+
 /// Returns the kernels for every set of vector instructions that this processor has and the file
 /// is compiled for. `choose` returns HWY_DYNAMIC_DISPATCH's kernels.
 template <typename Kernels>

@@ -172,10 +172,7 @@ PngRowKernels chosen_png_kernels() { return HWY_DYNAMIC_DISPATCH(png_kernels)();
 
 }  // namespace
 
-const PngRowKernels& fastest_png_kernels() {
-  static const PngRowKernels chosen = chosen_png_kernels();
-  return chosen;
-}
+const PngRowKernels& fastest_png_kernels() { return fastest_target<chosen_png_kernels>(); }
 
 std::vector<PngRowTarget> png_row_targets() { return simd_targets(chosen_png_kernels); }
 
