@@ -257,6 +257,17 @@ json points_json(const std::vector<ProfilePoint>& points) {
   return array;
 }
 
+void add_measured(const std::vector<ProfilePoint>& points, const std::vector<ProfileCut>& cuts,
+                  const ModuleLoad& out_of_memory, json& object) {
+  object["points"] = points_json(points);
+  for (const ProfileCut& cut : cuts) {
+    json entry = {{"tensor", cut.tensor}, {"points", points_json(cut.points)}};
+    if (cut.layers > 0) entry["layers"] = cut.layers;
+    object["cuts"].push_back(std::move(entry));
+  }
+  if (!(out_of_memory == ModuleLoad{})) object["out_of_memory"] = load_json(out_of_memory);
+}
+
 json module_json(const ModuleProfile& module) {
   json object = json::object();
   if (module.architecture) object["architecture"] = architecture_json(*module.architecture);
@@ -264,15 +275,7 @@ json module_json(const ModuleProfile& module) {
     for (const Term& term : kTerms) object[term.name] = module.coefficients.*term.field;
     return object;
   }
-  object["points"] = points_json(module.points);
-  for (const ProfileCut& cut : module.cuts) {
-    json entry = {{"tensor", cut.tensor}, {"points", points_json(cut.points)}};
-    if (cut.layers > 0) entry["layers"] = cut.layers;
-    object["cuts"].push_back(std::move(entry));
-  }
-  if (!(module.out_of_memory == ModuleLoad{})) {
-    object["out_of_memory"] = load_json(module.out_of_memory);
-  }
+  add_measured(module.points, module.cuts, module.out_of_memory, object);
   return object;
 }
 
@@ -317,6 +320,14 @@ Result<CostProfile> CostProfile::load(const std::filesystem::path& file) {
   if (!profile) return error_of_file(std::move(profile).error(), file);
   profile->source = file.string();
   return profile;
+}
+
+std::string measured_module_json(const std::vector<ProfilePoint>& points,
+                                 const std::vector<ProfileCut>& cuts,
+                                 const ModuleLoad& out_of_memory) {
+  json object = json::object();
+  add_measured(points, cuts, out_of_memory, object);
+  return object.dump();
 }
 
 std::string CostProfile::to_json() const {

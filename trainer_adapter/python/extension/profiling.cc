@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/profile.h"
 #include "costmodel/profiling_method.h"
 
 namespace isocost::python {
@@ -54,46 +55,8 @@ const char* kind_name(const ProfilingRun& run) {
   return "";
 }
 
-py::dict load_dict(const ModuleLoad& load) {
-  py::dict dict;
-  dict["sequences"] = load.sequences;
-  dict["units"] = load.units;
-  dict["units_squared"] = load.units_squared;
-  return dict;
-}
-
-py::list points_list(const std::vector<ProfilePoint>& points) {
-  py::list list;
-  for (const ProfilePoint& point : points) {
-    py::dict dict = load_dict(point.load);
-    dict["forward_s"] = point.forward_s;
-    dict["backward_s"] = point.backward_s;
-    dict["spread"] = point.spread;
-    dict["peak_bytes"] = point.peak_bytes;
-    list.append(std::move(dict));
-  }
-  return list;
-}
-
-// Returns the module's part of a profile file, without its architecture.
-py::dict module_dict(const ProfilingMethod& method) {
-  py::dict dict;
-  dict["points"] = points_list(method.points());
-  if (!method.cuts().empty()) {
-    py::list cuts;
-    for (const ProfileCut& cut : method.cuts()) {
-      py::dict own;
-      own["tensor"] = cut.tensor;
-      if (cut.layers > 0) own["layers"] = cut.layers;
-      own["points"] = points_list(cut.points);
-      cuts.append(std::move(own));
-    }
-    dict["cuts"] = std::move(cuts);
-  }
-  if (method.out_of_memory() != ModuleLoad{}) {
-    dict["out_of_memory"] = load_dict(method.out_of_memory());
-  }
-  return dict;
+std::string to_json(const ProfilingMethod& method) {
+  return measured_module_json(method.points(), method.cuts(), method.out_of_memory());
 }
 
 void record(ProfilingMethod& method, double elapsed_s, double forward_s, double backward_s,
@@ -127,7 +90,7 @@ void bind_profiling(py::module_& module) {
           },
           py::kw_only(), py::arg("elapsed_s"))
       .def("take_progress", &ProfilingMethod::take_progress)
-      .def("to_json", &module_dict);
+      .def("to_json", &to_json);
   module.def("says_out_of_memory", &says_out_of_memory, py::arg("message"));
   module.attr("overwritten_cache_bytes") = kOverwrittenCacheBytes;
 }
