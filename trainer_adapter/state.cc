@@ -73,10 +73,26 @@ Result<std::uint64_t> cursor_of(const JsonObject& state) {
   return cursor;
 }
 
+// Version 1 had another name for the state of the cost model, which a user can leave out.
+Status check_version(const JsonObject& object) {
+  if (!object.has("version") || !object.whole("version", 1, 1)) {
+    return object.check_version(kStateVersion);
+  }
+  return Error(ErrorCode::kUnsupported,
+               "state: 'version' is 1; this program reads version 2: take 'cursor', 'epoch' and "
+               "'step' alone and set 'version' to 2; training goes on at the same step, and "
+               "correction of the cost model begins anew");
+}
+
 Result<State> read_state(std::string_view json) {
   ISOCOST_ASSIGN(const JsonObject object, JsonObject::parse(json, kStateFormat));
-  ISOCOST_TRY(object.check_version(kStateVersion));
-  ISOCOST_TRY(object.only_keys({"version", "cursor", "epoch", "step", "cost_model_state"}));
+  ISOCOST_TRY(check_version(object));
+  const Status known = object.only_keys({"version", "cursor", "epoch", "step", "cost_model_state"});
+  if (!known) {
+    return Error(known.error().code(), known.error().message() +
+                                           ": load the state with the Isocost that wrote it, or "
+                                           "leave the key out if you added it");
+  }
   constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
   State state;
   ISOCOST_ASSIGN(state.cursor, cursor_of(object));

@@ -252,10 +252,13 @@ class BadInput(ShardTest):
         with self.loader() as loader:
             next(iter(loader))
             good = loader.state_dict()
-            for state, pattern in (({}, "no state"), (dict(good, version=3), "version 3: load it with"),
-                                   (dict(good, step=-1), "range"),
-                                   ({"version": 2, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
-                                   (dict(good, epoch="one"), "damaged"), (dict(good, step=2.7), "damaged"),
+            for state, pattern in (({}, "no state"), (dict(good, version=3), "'version' is 3; .*: load it with"),
+                                   (dict(good, step=-1), "'step' must be"),
+                                   ({"version": 2, "epoch": 0}, "'cursor' is missing"),
+                                   (dict(good, cursor="xyz"), "'cursor' must be a hexadecimal"),
+                                   (dict(good, epoch="one"), "'epoch' must be"),
+                                   (dict(good, step=2.7), "'step' must be"),
+                                   (dict(good, step=object()), "not JSON serializable"),
                                    (None, "no state")):
                 with self.assertRaisesRegex(ValueError, pattern):
                     loader.load_state_dict(state)

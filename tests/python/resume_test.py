@@ -140,7 +140,8 @@ class Resume(ShardTest):
 
     def test_a_state_of_version_1_is_refused_and_says_how_to_go_on(self):
         written = {"version": 1, "cursor": "00f1e2d3c4b5a697", "epoch": 2, "step": 17, "learnt": "SVNDTQAB"}
-        with self.assertRaisesRegex(ValueError, "has version 1: take 'cursor', 'epoch' and 'step' alone"):
+        with self.assertRaisesRegex(ValueError, "'version' is 1; this program reads version 2: take 'cursor', 'epoch' "
+                                                "and 'step' alone"):
             State.from_dict(written)
         position = {name: written[name] for name in ("cursor", "epoch", "step")}
         self.assertEqual(State.from_dict({"version": 2, **position}).to_dict(),
@@ -148,7 +149,7 @@ class Resume(ShardTest):
 
     def test_unknown_keys_of_a_state_are_refused(self):
         written = json.loads((COMPATIBILITY / "saved_state.json").read_text())
-        with self.assertRaisesRegex(ValueError, "does not know the state's learnt, place: "):
+        with self.assertRaisesRegex(ValueError, "'learnt' is not a known key: load the state with the Isocost"):
             State.from_dict({**written, "place": 3, "learnt": ""})
 
     def test_any_state_is_read_or_refused_with_a_reason(self):
@@ -203,7 +204,7 @@ class Resume(ShardTest):
             next(iter(loader))
             self.assertEqual(loader.state_dict(), state)  # nothing new yet
             for damaged in ("no base64!", 3):
-                with self.assertRaisesRegex(ValueError, "damaged"):
+                with self.assertRaisesRegex(ValueError, "'cost_model_state' must be"):
                     loader.load_state_dict({**state, "cost_model_state": damaged})
 
 

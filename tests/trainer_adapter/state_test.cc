@@ -53,6 +53,11 @@ TEST(State, AnotherTextIsRefusedByKey) {
   EXPECT_NE(refusal("").find("state"), std::string::npos);
   EXPECT_NE(refusal(R"({"version": 1, "cursor": "1", "epoch": 0, "step": 0})").find("'version'"),
             std::string::npos);
+  EXPECT_NE(refusal(R"({"version": 1, "cursor": "1", "epoch": 0, "step": 0})")
+                .find("take 'cursor', 'epoch' and 'step' alone and set 'version' to 2"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"version": 3})").find("this program reads version 2: load it with"),
+            std::string::npos);
   EXPECT_NE(refusal(R"({"version": 2, "cursor": "g", "epoch": 0, "step": 0})").find("cursor"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"version": 2, "cursor": "1", "epoch": -1, "step": 0})").find("epoch"),

@@ -8,6 +8,7 @@
 #include "trainer_adapter/python/extension/node.h"
 #include "trainer_adapter/python/extension/pixels.h"
 #include "trainer_adapter/python/extension/profiling.h"
+#include "trainer_adapter/python/extension/state.h"
 #include "trainer_adapter/python/extension/tensor.h"
 #include "trainer_adapter/python/extension/tokens.h"
 #include "trainer_adapter/python/extension/trained_steps.h"
@@ -20,6 +21,7 @@ PYBIND11_MODULE(_isocost, module) {
   isocost::python::bind_node(module);
   isocost::python::bind_pixels(module);
   isocost::python::bind_profiling(module);
+  isocost::python::bind_state(module);
   isocost::python::bind_tokens(module);
   isocost::python::bind_trained_steps(module);
 }

@@ -165,6 +165,12 @@ def says_out_of_memory(message: str) -> bool: ...
 
 overwritten_cache_bytes: int
 
+def read_state(text: str) -> Tuple[int, int, int, bytes]:
+    """Reads a saved state; raises ValueError that names the key."""
+
+def state_text(cursor: int, epoch: int, step: int, cost_model_state: bytes) -> str:
+    """Returns a saved state as JSON."""
+
 class TokenPass:
     def __init__(self, data: str, model: str, options: str, index_dir: str, ignore_parts: str, weight_key: str, on_log: Callable[..., Any]) -> None: ...
     @property
