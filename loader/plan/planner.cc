@@ -15,6 +15,7 @@
 #include "loader/plan/internal/encoder_partition.h"
 #include "loader/plan/internal/padded_plan.h"
 #include "loader/plan/microbatch_limits.h"
+#include "loader/plan/step_microbatches.h"
 
 namespace isocost {
 namespace {
@@ -359,14 +360,6 @@ Result<Division> divide_step(const PlanInput& input, const CostModel& model,
 }
 
 }  // namespace
-
-std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options) {
-  const std::int64_t whole = options.fixed_microbatches();
-  const std::int64_t wanted =
-      (samples * whole + options.global_batch_size - 1) / options.global_batch_size;
-  const std::int64_t possible = samples / options.ranks;
-  return static_cast<std::uint32_t>(std::max<std::int64_t>(1, std::min({wanted, possible, whole})));
-}
 
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
                            const PlanOptions& options, const ServedLayout* layout) {

@@ -34,11 +34,6 @@ struct PlanInput {
   std::vector<DummyChoice> dummies = {};
 };
 
-/// Returns the number of microbatches per rank for a step of `samples` samples:
-/// options.fixed_microbatches() for a whole global batch, proportionally fewer for a smaller one,
-/// so that every microbatch can have a sample; at least one.
-std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options);
-
 /// Divides a global batch into microbatches of all ranks, by options.balance. Pure and
 /// deterministic: the same input, options and coefficients give the same plan, byte for byte.
 ///

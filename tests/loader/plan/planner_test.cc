@@ -1,4 +1,5 @@
 #include "loader/plan/planner.h"
+#include "loader/plan/step_microbatches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -101,6 +102,16 @@ TEST(MicrobatchesFor, ShrinksWithTheTail) {
   EXPECT_EQ(microbatches_for(3, options), 1U);
   EXPECT_EQ(microbatches_for(1, options), 1U);
   EXPECT_EQ(microbatches_for(9, make_options(4, 4, 16)), 2U);  // 3 would leave a place empty
+}
+
+TEST(MicrobatchesOfEpoch, EndsWithTheLastStepsOwn) {
+  const PlanOptions options = make_options(2, 4, 64);
+  EXPECT_EQ(microbatches_of_epoch(0, 5, options), 0);
+  EXPECT_EQ(microbatches_of_epoch(1, 3, options), 1);
+  EXPECT_EQ(microbatches_of_epoch(2, 128, options), 8);
+  EXPECT_EQ(microbatches_of_epoch(3, 160, options), 10);
+  // Samples that no step takes, as with a limit of steps or with tail "drop".
+  EXPECT_EQ(microbatches_of_epoch(2, 160, options), 8);
 }
 
 TEST(PlanStep, TokensBalancesTokensAndNotCost) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@
 #include "loader/dataset/sample_name.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
+#include "loader/plan/plan_options.h"
+#include "loader/plan/step_microbatches.h"
 #include "trainer_adapter/python/extension/errors.h"
 #include "trainer_adapter/python/extension/log_sink.h"
 
@@ -211,6 +214,19 @@ void bind_node(py::module_& module) {
       .def("summary", &PyNode::summary)
       .def("stop", &PyNode::stop, py::arg("grace_s"))
       .def("forget", &PyNode::forget);
+  module.def(
+      "microbatches_of_epoch",
+      [](std::int64_t steps, std::int64_t samples, std::int64_t global_batch_size,
+         std::int64_t microbatches, std::int64_t ranks) {
+        PlanOptions options;
+        options.global_batch_size = global_batch_size;
+        options.microbatches = microbatches;
+        options.ranks = ranks;
+        return microbatches_of_epoch(steps, samples, options);
+      },
+      py::arg("steps"), py::arg("samples"), py::kw_only(), py::arg("global_batch_size"),
+      py::arg("microbatches"), py::arg("ranks"),
+      "Returns the number of microbatches per rank in an epoch.");
   module.def(
       "option_table", &option_table,
       "Name, value, text and default in an embedded node of each setting in docs/config.md.");

@@ -130,6 +130,9 @@ class Node:
     def stop(self, grace_s: float) -> None: ...
     def forget(self) -> None: ...
 
+def microbatches_of_epoch(steps: int, samples: int, *, global_batch_size: int, microbatches: int, ranks: int) -> int:
+    """Returns the number of microbatches per rank in an epoch."""
+
 def option_table() -> List[Tuple[str, str, str, str]]:
     """Name, value, text and default in an embedded node of each setting in docs/config.md."""
 

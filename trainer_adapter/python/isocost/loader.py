@@ -1,9 +1,9 @@
 """The loader: isocost.DataLoader, in place of torch.utils.data.DataLoader."""
 
-import math
 import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Union
 
+from isocost import _isocost
 from isocost.connection.state import State
 from isocost.dataset import Dataset
 from isocost.layout import Layout, Place
@@ -311,11 +311,8 @@ class DataLoader:
             raise TypeError("a loader with a limit of a microbatch and without microbatches= has no length: each step "
                             f"decides how many microbatches it has. Iterate over it, {_FRAMEWORKS}")
         ranks = welcome["ranks"] if self.layout is None else self._opened.data_ranks
-        rest = welcome["samples_per_epoch"] - max(0, steps - 1) * batch
-        if steps == 0 or rest >= batch:
-            return int(steps * full)
-        last = max(1, min(math.ceil(rest * full / batch), rest // ranks, full))
-        return int((steps - 1) * full + last)
+        return _isocost.microbatches_of_epoch(steps, welcome["samples_per_epoch"], global_batch_size=batch,
+                                              microbatches=full, ranks=ranks)
 
     @property
     def steps_per_epoch(self) -> int:
