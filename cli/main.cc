@@ -21,6 +21,9 @@ int main(int argc, char** argv) {
        .other_flags = {{"--shards", "--data"},
                        {"--dataset", "--data"},
                        {"--batch-size", "--global-batch-size"},
+                       {"--max-pixels", "--image-size"},
+                       {"--max-pixels", "--max-decoded-pixels"},
+                       {"--min-pixels", "--image-size"},
                        {"--model-profile", "--profile"}}},
       argc, argv);
 }

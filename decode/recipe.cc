@@ -80,6 +80,7 @@ Result<Family> of_model(const ModelRecipeOptions& options) {
   files.exactness = options.exactness;
   files.alpha = options.alpha;
   files.truncated = options.truncated;
+  files.image_size = options.image_size;
   return read_family(files);
 }
 

@@ -43,7 +43,9 @@ void DatasetFlags::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
+  command
+      .add_option("--max-decoded-pixels", max_decoded_pixels,
+                  "Images and frames with more pixels are bad; the index keeps the choice")
       ->capture_default_str();
   command
       .add_option("--workers", workers,
@@ -56,7 +58,7 @@ void DatasetFlags::add_to(CLI::App& command) {
 
 DatasetOptions DatasetFlags::options() const {
   DatasetOptions options;
-  options.limits.max_pixels = max_pixels;
+  options.limits.max_pixels = max_decoded_pixels;
   options.index_dir = index_dir;
   options.reading = reading;
   options.workers = static_cast<std::size_t>(workers);

@@ -22,7 +22,7 @@ struct DatasetFlags {
   std::string index_dir;
   ReadingOptions reading;
   std::int64_t workers = 0;
-  std::int64_t max_pixels = ProbeLimits{}.max_pixels;
+  std::int64_t max_decoded_pixels = ProbeLimits{}.max_pixels;
   bool json = false;
   bool verbose = false;
 

@@ -27,7 +27,7 @@ struct CheckArguments {
   void add_to(CLI::App& command) {
     dataset.add_to(command);
     add_setting_flags(command, settings, isolated_defaults(),
-                      {"model", "memory", "decode_timeout", "isolate", "truncated",
+                      {"model", "image_size", "memory", "decode_timeout", "isolate", "truncated",
                        "allow_broken_shards", "accept_unread_archives"});
   }
 };

@@ -158,6 +158,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   DatasetOptions dataset_options;
   dataset_options.index_dir = arguments.index_dir;
   dataset_options.reading = arguments.reading;
+  dataset_options.limits.max_pixels = node.decode.max_decoded_pixels;
   dataset_options.model = model_directory(options.recipe);
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
@@ -205,7 +206,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  std::vector<std::string_view> of_recipe = {"model"};
+  std::vector<std::string_view> of_recipe = {"model", "image_size", "max_decoded_pixels"};
   for (const OptionSpec& spec : node_option_table()) {
     if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);
   }

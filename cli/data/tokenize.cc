@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct TokenizeArguments {
   std::optional<std::string> index_dir;
   std::optional<std::string> ignore_parts;
   std::optional<std::string> weight_key;
+  std::optional<std::string> image_size;
+  std::optional<std::int64_t> max_decoded_pixels;
   std::optional<int> workers;
   bool force = false;
   bool json = false;
@@ -38,6 +41,10 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   add("--index-dir", arguments.index_dir);
   add("--ignore-parts", arguments.ignore_parts);
   add("--weight-key", arguments.weight_key);
+  add("--image-size", arguments.image_size);
+  if (arguments.max_decoded_pixels) {
+    add("--max-decoded-pixels", std::to_string(*arguments.max_decoded_pixels));
+  }
   if (arguments.workers) add("--workers", std::to_string(*arguments.workers));
   if (arguments.force) words.emplace_back("--force");
   if (arguments.json) words.emplace_back("--json");
@@ -78,6 +85,15 @@ void TokenizeArguments::add_to(CLI::App& command) {
                   "Member of a sample's JSON that scales its loss [weight]; the index keeps the "
                   "choice")
       ->type_name("KEY");
+  command
+      .add_option("--image-size", image_size,
+                  "Sizes of the model's pictures, as for 'isocost serve'; tokens do not depend on "
+                  "them")
+      ->type_name("KEY=N,...");
+  command
+      .add_option("--max-decoded-pixels", max_decoded_pixels,
+                  "Images and frames with more pixels are bad; the index keeps the choice")
+      ->check(number_range(1, std::int64_t{1} << 40));
   command.add_option("--workers", workers, "Number of processes [one for each core]")
       ->check(number_range(1, 1024));
   command.add_flag("--force", force,

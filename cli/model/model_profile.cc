@@ -35,6 +35,7 @@ struct ModelProfileArguments {
   std::string device;
   std::string attention;
   std::vector<std::string> frozen;
+  std::string image_size;
   std::int64_t most_patches = 0;
   std::int64_t most_positions = 0;
   std::int64_t most_tokens = 0;
@@ -79,8 +80,9 @@ Error start_example(const ModelProfileArguments& arguments) {
 // Replaces this process by Python, where the model is built with transformers. Returns only if that
 // fails, or if Isocost knows no such model.
 Error start_model(const ModelProfileArguments& arguments) {
-  const Result<Recipe> known =
-      as_usage_error(Recipe::create(ModelRecipeOptions{.directory = arguments.model}));
+  ISOCOST_ASSIGN(const ImageSize size, as_usage_error(parse_image_size(arguments.image_size)));
+  const Result<Recipe> known = as_usage_error(
+      Recipe::create(ModelRecipeOptions{.directory = arguments.model, .image_size = size}));
   if (!known) return known.error();
   std::vector<std::string> words = {arguments.model, "--output", arguments.output, "--budget",
                                     std::to_string(arguments.budget_s)};
@@ -91,6 +93,7 @@ Error start_model(const ModelProfileArguments& arguments) {
   add("--device", arguments.device);
   add("--attention", arguments.attention);
   for (const std::string& module : arguments.frozen) add("--frozen", module);
+  add("--image-size", arguments.image_size);
   add("--most-patches", std::to_string(arguments.most_patches));
   add("--most-positions", std::to_string(arguments.most_positions));
   add("--most-tokens", std::to_string(arguments.most_tokens));
@@ -146,6 +149,9 @@ void ModelProfileArguments::add_model_options(CLI::App& command) {
       ->type_name("NAME");
   option("--frozen", frozen, "A module that is not trained")
       ->check(CLI::IsMember({"vision", "audio"}));
+  option("--image-size", image_size,
+         "Sizes of the model's pictures in place of its directory's, as for 'isocost serve'")
+      ->type_name("KEY=N,...");
   option("--most-patches", most_patches,
          "Patches of the largest microbatch; 0: by budget and memory")
       ->check(number_range(0, kMostUnits));

@@ -17,15 +17,19 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/json_output.h"
 #include "cli/common/number_range.h"
+#include "cli/common/setting_flags.h"
 #include "cli/model/commands.h"
 #include "cli/model/sample_parts.h"
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
+#include "loader/config/given_settings.h"
+#include "loader/config/option_table.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
+#include "loader/node/node_options.h"
 
 namespace isocost::cli {
 namespace {
@@ -37,7 +41,7 @@ struct PredictArguments {
   std::array<std::vector<std::string>, kModules> loads;
   std::string index_dir;
   ReadingOptions reading;
-  std::string model;
+  GivenSettings recipe;
   std::int64_t in_flight = 1;
   bool json = false;
 
@@ -140,15 +144,16 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
   options.reading = arguments.reading;
-  options.model = arguments.model;
+  NodeOptions node;
+  ISOCOST_TRY(as_usage_error(apply(arguments.recipe, node)));
+  options.model = model_directory(node.decode.recipe);
+  options.limits.max_pixels = node.decode.max_decoded_pixels;
   options.progress = progress_bar();
   options.log = console_log(false);
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.data, options));
   finish_progress();
   log_findings(dataset->findings(), {}, options.log);
-  RecipeOptions prepared;
-  if (!arguments.model.empty()) prepared = ModelRecipeOptions{.directory = arguments.model};
-  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(prepared));
+  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(node.decode.recipe));
   ISOCOST_ASSIGN(const SampleId id, find_id(*dataset, arguments));
   return explain_sample(recipe, *dataset, id);
 }
@@ -331,10 +336,7 @@ void PredictArguments::add_to(CLI::App& command) {
   command
       .add_option("--sample", sample, "The sample's key, or SHARD/KEY where several shards have it")
       ->type_name("KEY");
-  command
-      .add_option("--model", model,
-                  "A model's directory, which says how the sample is prepared; empty: native28")
-      ->type_name("DIR");
+  add_setting_flags(command, recipe, NodeOptions{}, {"model", "image_size", "max_decoded_pixels"});
   command
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")

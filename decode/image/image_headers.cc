@@ -64,7 +64,7 @@ Status check_pixels(const PartShape& shape, std::int64_t max_pixels) {
   return Error(ErrorCode::kResourceExhausted,
                std::to_string(shape.width) + "x" + std::to_string(shape.height) +
                    " pixels are over the limit of " + std::to_string(max_pixels) +
-                   ": raise max_pixels");
+                   ": raise max_decoded_pixels");
 }
 
 }  // namespace isocost

@@ -202,6 +202,12 @@ Status Settings::only(std::string_view key, const json& value) {
   return refused(key, "only " + value.dump() + " is supported");
 }
 
+void Settings::replace(const ImageSize& values) {
+  if (values.empty()) return;
+  for (const auto& [key, value] : values) object_[key] = value;
+  file_ += " with image_size " + image_size_text(values);
+}
+
 void Settings::ignore(std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) asked_.emplace(key);
 }

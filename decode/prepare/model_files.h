@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "decode/shape/image_size.h"
 #include "decode/shape/recipe_options.h"
 
 namespace isocost {
@@ -43,6 +44,8 @@ class Settings {
   Result<Settings> object(std::string_view key);
   /// Accepts only this value. Errors: kUnsupported if the key has another one.
   Status only(std::string_view key, const nlohmann::json& value);
+  /// Sets keys to other values than the file has. Errors then name these beside the file.
+  void replace(const ImageSize& values);
   /// Marks settings as asked for that change nothing here.
   void ignore(std::initializer_list<std::string_view> keys);
   Status check_all_asked() const;
@@ -64,11 +67,12 @@ struct ModelFiles {
   std::filesystem::path directory;
   std::string model_type;  ///< From config.json.
   Settings config;  ///< From config.json: mostly the architecture, which recipes do not read.
-  // The next four are those of ModelRecipeOptions.
+  // The next five are those of ModelRecipeOptions.
   ResizeOrder order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
   Truncated truncated = Truncated::kBad;
+  ImageSize image_size = {};
   /// preprocessor_config.json, or its part of processor_config.json: the settings of an image
   /// processor, or of the feature extractor of a model for sound.
   Settings image_processor;

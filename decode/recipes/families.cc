@@ -44,14 +44,18 @@ constexpr std::array kQwen2VlTypes = {
 };
 constexpr std::array kWhisperTypes = {ModelType{"whisper", kWhisper}};
 
+// Keys of ImageSize.
+constexpr std::array<std::string_view, 2> kPixels = {"max_pixels", "min_pixels"};
+constexpr std::array<std::string_view, 2> kTiles = {"max_patches", "min_patches"};
+
 constexpr std::array kFamilies = {
     FamilyEntry{"native28", {}, nullptr, parse_native28},
-    FamilyEntry{"internvl", kInternVlTypes, read_internvl, parse_internvl},
+    FamilyEntry{"internvl", kInternVlTypes, read_internvl, parse_internvl, kTiles},
     FamilyEntry{"llava", kLlavaTypes, read_llava, parse_llava},
     FamilyEntry{"llava_onevision", kLlavaOneVisionTypes, read_llava_onevision,
                 parse_llava_onevision},
     FamilyEntry{"qwen2_audio", kQwen2AudioTypes, read_qwen2_audio, parse_qwen2_audio},
-    FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl},
+    FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl, kPixels},
     FamilyEntry{"whisper", kWhisperTypes, read_whisper, parse_whisper},
 };
 
@@ -127,6 +131,23 @@ Error without_recipe(const ModelFiles& files) {
                                        known + nearest_type(files)};
 }
 
+// Sets the sizes of pictures that were given in place of the directory's.
+Status replace_sizes(ModelFiles& files, const FamilyEntry& family) {
+  std::string known;
+  for (const std::string_view key : family.image_size) {
+    known += (known.empty() ? "" : " and ") + std::string(key);
+  }
+  for (const auto& [key, value] : files.image_size) {
+    if (std::ranges::count(family.image_size, std::string_view(key)) > 0) continue;
+    return Error(ErrorCode::kUnsupported,
+                 "image_size: models of type " + files.model_type +
+                     (known.empty() ? " have no sizes of pictures to choose from: leave it out"
+                                    : " take " + known + ", and not " + key));
+  }
+  files.image_processor.replace(files.image_size);
+  return {};
+}
+
 }  // namespace
 
 const FamilyEntry* find_family(std::string_view name) {
@@ -137,7 +158,9 @@ const FamilyEntry* find_family(std::string_view name) {
 Result<Family> read_family(ModelFiles& files) {
   for (const FamilyEntry& entry : kFamilies) {
     const auto type = std::ranges::find(entry.model_types, files.model_type, &ModelType::name);
-    if (type != entry.model_types.end()) return entry.read(files, *type);
+    if (type == entry.model_types.end()) continue;
+    ISOCOST_TRY(replace_sizes(files, entry));
+    return entry.read(files, *type);
   }
   return without_recipe(files);
 }

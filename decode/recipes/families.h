@@ -28,13 +28,16 @@ struct FamilyEntry {
   Result<Family> (*read)(ModelFiles& files, const ModelType& type);
   /// Makes the family from its description. Errors: kCorrupt.
   Result<Family> (*parse)(std::string_view description);
+  /// Keys of the image processor for which ImageSize may have other values.
+  std::span<const std::string_view> image_size = {};
 };
 
 /// Returns the entry of a family; null if there is none of this name.
 const FamilyEntry* find_family(std::string_view name);
-/// Makes the family of a model from its directory. Errors: kUnsupported with file, key and value;
-/// for a type that is in no entry with the types that are, and with the nearest of those that have
-/// its processors.
+/// Makes the family of a model from its directory, with the sizes of files.image_size in place of
+/// the directory's. Errors: kUnsupported with file, key and value; for a size that the family has
+/// no key for; for a type that is in no entry with the types that are, and with the nearest of
+/// those that have its processors.
 Result<Family> read_family(ModelFiles& files);
 
 // Make the families; each function is defined in the file of its family.

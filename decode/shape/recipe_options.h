@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/result.h"
+#include "decode/shape/image_size.h"
 
 namespace isocost {
 
@@ -51,6 +52,7 @@ struct ModelRecipeOptions {
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
   Truncated truncated = Truncated::kBad;
+  ImageSize image_size = {};  ///< Pictures alone; videos have the sizes of the directory.
 };
 
 /// Preparation of media by `native28`, which needs no model.

@@ -200,7 +200,7 @@ Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
     return Error(ErrorCode::kResourceExhausted,
                  "its video of " + std::to_string(codec.width) + "x" +
                      std::to_string(codec.height) + " is over the limit of " +
-                     std::to_string(max_pixels) + " pixels: raise max_pixels");
+                     std::to_string(max_pixels) + " pixels: raise max_decoded_pixels");
   }
   return {};
 }

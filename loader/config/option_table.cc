@@ -334,6 +334,18 @@ Status set_model(NodeOptions& options, std::string_view directory) {
   return {};
 }
 
+Status set_image_size(NodeOptions& options, std::string_view value) {
+  ISOCOST_ASSIGN(ImageSize size, parse_image_size(value));
+  auto* recipe = std::get_if<ModelRecipeOptions>(&options.decode.recipe);
+  if (recipe == nullptr && !size.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "it is for a model's pictures; give model, or for the recipe native28 its "
+                 "max_image_patches");
+  }
+  if (recipe != nullptr) recipe->image_size = std::move(size);
+  return {};
+}
+
 Status set_truncated(NodeOptions& options, std::string_view value) {
   if (value != "bad" && value != "accept") return bad_value(value, "one of bad|accept");
   const auto truncated = value == "bad" ? Truncated::kBad : Truncated::kAccept;
@@ -358,6 +370,14 @@ std::vector<OptionSpec> recipe_options() {
        "recipe.",
        set_model,
        [](const NodeOptions& options) { return model_directory(options.decode.recipe).string(); }},
+      {"image_size", "KEY=N,...",
+       "Sizes of a model's pictures in place of those of its directory, by the keys of its image "
+       "processor, as in max_pixels=1003520; videos have the directory's.",
+       set_image_size,
+       [](const NodeOptions& options) {
+         const auto* recipe = std::get_if<M>(&options.decode.recipe);
+         return recipe == nullptr ? "" : image_size_text(recipe->image_size);
+       }},
       of_model(choice(
           "resize_order", &M::resize_order, {"width-first", "pillow-13"},
           "Which side of a model's pictures is resized first: width, as torchvision and Pillow "
@@ -416,8 +436,10 @@ std::vector<OptionSpec> decode_options() {
           "accept_unread_archives", &ShardOptions::accept_unread,
           "Pass over archives that are not read without a warning: those of other formats "
           "and directories of shards beside the shards, and what stands behind their ends."),
-      number("max_pixels", &D::max_pixels,
-             "Images and frames with more pixels are refused as bad samples."),
+      number("max_decoded_pixels", &D::max_decoded_pixels,
+             "Images and frames with more pixels are refused as bad samples. The index keeps the "
+             "choice, so give all commands the same. The size to which a model's pictures are "
+             "scaled is image_size."),
       size("memory", &D::memory,
            "Budget for decoding, decoded samples and blocks of shared memory."),
       size("microbatch_memory", &PlanOptions::microbatch_memory,

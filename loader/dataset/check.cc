@@ -279,7 +279,8 @@ void Checker::fill(CheckReport& report) && {
 
 Status validate(const CheckOptions& options) {
   ISOCOST_TRY(options.decode.validate());
-  return check_range("max_pixels", options.dataset.limits.max_pixels, 1, std::int64_t{1} << 40);
+  return check_range("max_decoded_pixels", options.dataset.limits.max_pixels, 1,
+                     std::int64_t{1} << 40);
 }
 
 }  // namespace

@@ -76,6 +76,9 @@ std::string data_arguments(const fs::path& directory, const DatasetOptions& opti
   if (reading.weight_key != ReadingOptions{}.weight_key) {
     arguments += " --weight-key '" + reading.weight_key + "'";
   }
+  if (options.limits.max_pixels != ProbeLimits{}.max_pixels) {
+    arguments += " --max-decoded-pixels " + std::to_string(options.limits.max_pixels);
+  }
   return arguments;
 }
 

@@ -49,8 +49,8 @@ struct DatasetOptions {
 };
 
 /// Returns the arguments with which commands open a data set in the same way, for messages: "DATA
-/// --model DIR --index-dir DIR --ignore-parts LIST --weight-key KEY", without options that have
-/// their defaults.
+/// --model DIR --index-dir DIR --ignore-parts LIST --weight-key KEY --max-decoded-pixels N",
+/// without options that have their defaults.
 std::string data_arguments(const std::filesystem::path& directory, const DatasetOptions& options);
 
 /// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst; not recursive),

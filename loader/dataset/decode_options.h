@@ -19,7 +19,8 @@ namespace isocost {
 /// Options of indexing shards and decoding samples, and the resources for both. See docs/config.md.
 struct DecodeOptions {
   RecipeOptions recipe;
-  std::int64_t max_pixels = ProbeLimits{}.max_pixels;  ///< Larger images and frames are bad.
+  std::int64_t max_decoded_pixels =
+      ProbeLimits{}.max_pixels;     ///< Larger images and frames are bad.
   std::int64_t memory = 2 * kGiB;   ///< Budget for decoding, decoded samples and shared memory.
   std::int64_t workers = 0;         ///< Threads or processes; 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.

@@ -69,7 +69,7 @@ class Settings(ShardTest):
         padded=("vision", "llm"), padded_multiple=8, dummy_media="off", correct=False, ignore_parts=("avif", "seg.png"),
         weight_key="scale",
         on_bad_sample="replace", max_bad_samples=3, allow_broken_shards="1%", accept_unread_archives=True,
-        max_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
+        max_decoded_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
         max_tokens=100_000, max_vision_tokens=200_000, max_memory="1TiB",
         workers=1, io_timeout=7.5, plan_ahead=1, metrics="0", io_threads=2, shared_memory=False,
         decode_timeout=20.0, isolate=True, decode_program=PROGRAM, stall_timeout=90.0)

@@ -202,6 +202,24 @@ class Training(Runs):
                             ValueError, f"^processing_class: {of}.*{directory}.*save_pretrained"):
                         Trainer(model, settings, processing_class=given, **data)
 
+    def test_a_processing_class_has_the_loaders_size_of_pictures(self):
+        from isocost.integrations.transformers import Trainer
+
+        directory = self.model("qwen2_5_vl")
+        model = transformers.AutoModelForImageTextToText.from_pretrained(directory)
+        settings = transformers.TrainingArguments(self.directory / "sizes", report_to=[], use_cpu=True)
+        own, resized = (transformers.AutoProcessor.from_pretrained(directory) for _i in range(2))
+        resized.image_processor = type(own.image_processor).from_pretrained(directory, max_pixels=50176)
+        with isocost.DataLoader(self.directory / "train", model=directory, image_size={"max_pixels": 50176},
+                                global_batch_size=8, microbatches=2) as loader:
+            self.assertEqual(loader.image_size, {"max_pixels": 50176})
+            for same in (resized, own.tokenizer, resized.image_processor):
+                Trainer(model, settings, train_dataset=loader, processing_class=same)
+            for other in (own, own.image_processor):
+                with self.assertRaisesRegex(ValueError, "^processing_class: .*12845056.*, where it is .*50176.*"
+                                                        "max_pixels=50176.*leave image_size= of the loader out"):
+                    Trainer(model, settings, train_dataset=loader, processing_class=other)
+
     def test_transformers_own_trainer_is_told_of_the_integration(self):
         directory = self.model("qwen2_5_vl")
         model = transformers.AutoModelForImageTextToText.from_pretrained(directory)

@@ -99,7 +99,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   ISOCOST_ASSIGN(MicrobatchLimits limits, MicrobatchLimits::create(options.plan, profile));
 
   DatasetOptions dataset_options;
-  dataset_options.limits.max_pixels = options.decode.max_pixels;
+  dataset_options.limits.max_pixels = options.decode.max_decoded_pixels;
   dataset_options.index_dir = options.decode.index_dir;
   dataset_options.reading = options.decode.reading;
   dataset_options.model = model_directory(options.decode.recipe);

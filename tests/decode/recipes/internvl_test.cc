@@ -85,6 +85,21 @@ std::uint64_t hash_of_tiles(const std::vector<NamedTensor>& tensors, std::int32_
   return test::fnv1a(pixels);
 }
 
+TEST_F(InternVl, ASizeOfPicturesIsANumberOfTiles) {
+  const std::string wanted = recipe(448, 2, 4).description();
+  recipe(448);
+  const auto made = [&](ImageSize size) {
+    return Recipe::create(
+        {ModelRecipeOptions{.directory = directory_.path(), .image_size = std::move(size)}});
+  };
+  EXPECT_EQ(made({{"min_patches", 2}, {"max_patches", 4}}).value().description(), wanted);
+  EXPECT_THAT(made({{"max_pixels", 9}}).error().message(),
+              HasSubstr("models of type internvl take max_patches and min_patches, and not "
+                        "max_pixels"));
+  EXPECT_THAT(made({{"max_patches", 0}}).error().message(),
+              HasSubstr("with image_size max_patches=0: max_patches is 0; it must be 1 to 256"));
+}
+
 TEST_F(InternVl, TilesAreThoseOfTransformers) {
   std::ifstream lines(ISOCOST_SOURCE_DIR "/tests/decode/recipes/internvl_goldens.txt");
   std::int32_t side = 0;

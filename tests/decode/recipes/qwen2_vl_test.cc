@@ -167,6 +167,37 @@ TEST_F(Qwen2Vl, AFastPictureIsAboutTheExactOne) {
             values<std::uint8_t>(png.tensors(exact).value(), "vision.patches"));
 }
 
+TEST_F(Qwen2Vl, ASizeOfPicturesTakesThePlaceOfTheDirectorys) {
+  const std::string bounds = R"({"min_pixels": 3136, "max_pixels": 12544})";
+  const Recipe wanted = directory_.read(kConfig, bounds).value();
+  // Whether the directory has its bounds by these names or as a size, or has none.
+  for (const char* images : {"{}", R"({"min_pixels": 56, "max_pixels": 1003520})",
+                             R"({"size": {"shortest_edge": 56, "longest_edge": 1003520}})"}) {
+    directory_.write("preprocessor_config.json", images);
+    directory_.write("video_preprocessor_config.json", "{}");
+    const ModelRecipeOptions options{.directory = directory_.path(),
+                                     .image_size = {{"max_pixels", 12544}, {"min_pixels", 3136}}};
+    const Recipe given = Recipe::create(options).value();
+    Sample sample({{kImage}, {false}}, {test::make_png(test::gradient(900, 600, 3))});
+    EXPECT_EQ(values<std::uint8_t>(sample.tensors(given).value(), "vision.patches"),
+              values<std::uint8_t>(sample.tensors(wanted).value(), "vision.patches"))
+        << images;
+  }
+  const auto refusal = [&](ImageSize size) {
+    const auto made = Recipe::create(
+        ModelRecipeOptions{.directory = directory_.path(), .image_size = std::move(size)});
+    return made ? "" : made.error().message();
+  };
+  EXPECT_EQ(refusal({{"longest_edge", 9}}),
+            "image_size: models of type qwen2_vl take max_pixels and min_pixels, and not "
+            "longest_edge");
+  EXPECT_THAT(refusal({{"max_pixels", 0}}),
+              HasSubstr("preprocessor_config.json with image_size max_pixels=0: max_pixels is 0; "
+                        "it must be 1 to"));
+  EXPECT_THAT(refusal({{"max_pixels", 8}, {"min_pixels", 9}}),
+              HasSubstr("min_pixels is 9, more than max_pixels, which is 8"));
+}
+
 TEST_F(Qwen2Vl, TransparencyIsWhiteOrIgnored) {
   test::Picture picture = test::gradient(56, 56, 3);
   const std::vector<std::uint8_t> invisible(std::size_t{56} * 56, 0);

@@ -65,7 +65,7 @@ video_fps = 0.5
   EXPECT_DOUBLE_EQ(std::get<Native28Options>(options.decode.recipe).video_fps, 0.5);
 }
 
-std::string refusal(const char* toml) {
+std::string refusal(const std::string& toml) {
   NodeOptions options;
   const Status status = apply_toml(toml, options);
   return status ? "accepted" : status.error().message();
@@ -111,6 +111,26 @@ TEST(NodeOptions, PicturesOfAModelHaveTheirSettingsInAnyOrder) {
   EXPECT_EQ(refusal("exactness = 'fast'"), "accepted");
   EXPECT_EQ(refusal("exactness = 'near'"),
             "node.toml:1: exactness: 'near' is not one of exact|fast");
+}
+
+TEST(NodeOptions, TheSizeOfPicturesIsAModels) {
+  NodeOptions options;
+  ASSERT_TRUE(
+      apply_toml("image_size = 'min_pixels=3136,max_pixels=50176'\nmodel = 'dir'\n", options));
+  const auto& model = std::get<ModelRecipeOptions>(options.decode.recipe);
+  EXPECT_EQ(model.image_size, (ImageSize{{"max_pixels", 50176}, {"min_pixels", 3136}}));
+  EXPECT_EQ(find_node_option("image_size")->get(options), "max_pixels=50176,min_pixels=3136");
+  EXPECT_EQ(refusal("image_size = ''"), "accepted");
+  EXPECT_EQ(refusal("image_size = 'max_pixels=9'"),
+            "node.toml:1: image_size: it is for a model's pictures; give model, or for the recipe "
+            "native28 its max_image_patches");
+  for (const char* text : {"max_pixels", "max_pixels=", "=9", "max_pixels=9.5", "a=1,,b=2"}) {
+    EXPECT_THAT(refusal("model = 'dir'\nimage_size = '" + std::string(text) + "'"),
+                testing::HasSubstr("is not KEY=N"))
+        << text;
+  }
+  EXPECT_THAT(refusal("model = 'dir'\nimage_size = 'a=1,a=2'"),
+              testing::HasSubstr("a is given twice"));
 }
 
 TEST(NodeOptions, AMultipleNeedsAPaddedLlm) {

@@ -33,10 +33,11 @@ using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::str
 std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
                                      const std::string& options, const std::string& index_dir,
                                      const std::string& ignore_parts, const std::string& weight_key,
-                                     const py::function& on_log) {
+                                     std::int64_t max_decoded_pixels, const py::function& on_log) {
   DatasetOptions dataset;
   dataset.index_dir = index_dir;
   dataset.reading = {ignore_parts, weight_key};
+  dataset.limits.max_pixels = max_decoded_pixels;
   dataset.log_remarks = false;  // each process that tokenizes opens the data set
   dataset.log = log_sink(on_log);
   std::optional<Result<std::unique_ptr<TokenPass>>> pass;
@@ -130,11 +131,19 @@ void write(TokenPass& pass, std::size_t shard, const std::vector<TokenRow>& rows
 
 Recipe recipe_of(const ModelRecipeOptions& options) { return value(Recipe::create(options)); }
 
+// `image_size` is text, as for the setting of a node.
+ModelRecipeOptions recipe_options(const std::string& model, const std::string& image_size) {
+  auto size = parse_image_size(image_size);
+  if (!size) value(Status(std::move(size).error().with_context("image_size")));
+  return {.directory = model, .image_size = *std::move(size)};
+}
+
 // Returns the fingerprints of a model's recipe in all its variants: how a node makes the model's
 // pixels does not matter to its clients.
-std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
+std::vector<std::uint64_t> recipe_fingerprints(const std::string& model,
+                                               const std::string& image_size) {
   std::vector<std::uint64_t> fingerprints;
-  ModelRecipeOptions options{.directory = model};
+  ModelRecipeOptions options = recipe_options(model, image_size);
   for (const ResizeOrder order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
     for (const Exactness exactness : {Exactness::kExact, Exactness::kFast}) {
       for (const Alpha alpha : {Alpha::kWhite, Alpha::kDrop}) {
@@ -156,7 +165,8 @@ std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
 void bind_tokens(py::module_& module) {
   py::class_<TokenPass>(module, "TokenPass")
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
-           py::arg("index_dir"), py::arg("ignore_parts"), py::arg("weight_key"), py::arg("on_log"))
+           py::arg("index_dir"), py::arg("ignore_parts"), py::arg("weight_key"),
+           py::arg("max_decoded_pixels"), py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
       .def(
           "tokenized",
@@ -173,10 +183,13 @@ void bind_tokens(py::module_& module) {
   module.attr("tokens_version") = kTokensVersion;
   module.def(
       "recipe_description",
-      [](const std::string& model) { return recipe_of({.directory = model}).description(); },
-      py::arg("model"), "What a model's directory says of its media, as JSON.");
+      [](const std::string& model, const std::string& image_size) {
+        return recipe_of(recipe_options(model, image_size)).description();
+      },
+      py::arg("model"), py::arg("image_size") = "",
+      "What a model's directory says of its media, as JSON.");
   module.def(
-      "recipe_fingerprints", &recipe_fingerprints, py::arg("model"),
+      "recipe_fingerprints", &recipe_fingerprints, py::arg("model"), py::arg("image_size") = "",
       "Hashes of it, one of which a node's welcome message has: its resize_order, exactness, "
       "alpha and truncated decide.");
 }

@@ -14,7 +14,8 @@ WIDTH = 120
 
 # Settings that are keywords of isocost.DataLoader itself, or that the loader decides.
 LOADER_SETTINGS = {"data", "ranks", "layout", "global_batch_size", "microbatches", "epochs", "seed", "shuffle",
-                 "heartbeat_timeout", "reprofile", "bind", "insecure", "curve_key", "curve_clients", "summary"}
+                 "heartbeat_timeout", "image_size", "reprofile", "bind", "insecure", "curve_key", "curve_clients",
+                 "summary"}
 
 TYPES = {"N": "int", "X": "float", "SIZE": "Union[int, str]", "N|P%": "Union[int, str]", "MODULES": "Sequence[str]",
          "EXTENSIONS": "Sequence[str]", "KEY": "str",

@@ -16,7 +16,7 @@ FILE = pathlib.Path(__file__).parents[1] / "isocost" / "_isocost.pyi"
 TYPES = {r"(?:isocost\.)?_isocost\.": "", r"\bList\[float\[3\]\]": "Sequence[float]",
          r"\bdict\b": "Dict[str, Any]", r"\blist\b": "List[Any]", r"\btuple\b": "Tuple[Any, ...]",
          r"\bfunction\b": "Callable[..., Any]", r"\bobject\b": "Any",
-         r"\*\*kwargs": "**kwargs: Any"}
+         r"\*\*kwargs": "**kwargs: Any", r"(?<!\*)\*args\b": "*args: Any"}
 
 
 def typed(signature: str) -> str:

@@ -188,10 +188,10 @@ class TokenPass:
 
 tokens_version: int
 
-def recipe_description(model: str) -> str:
+def recipe_description(model: str, image_size: str = '') -> str:
     """What a model's directory says of its media, as JSON."""
 
-def recipe_fingerprints(model: str) -> List[int]:
+def recipe_fingerprints(model: str, image_size: str = '') -> List[int]:
     """Hashes of it, one of which a node's welcome message has: its resize_order, exactness, alpha and truncated decide."""
 
 class TrainedSteps:

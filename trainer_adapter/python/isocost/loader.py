@@ -106,6 +106,9 @@ class DataLoader:
             With an endpoint: the directory that `isocost serve --model` was given, or the name of the same model.
             Excludes recipe.
         revision: with a name on the hub, the branch, tag or commit. Default: main.
+        image_size: with model, sizes of pictures in place of those of its directory, by the keys of its image
+            processor: {"max_pixels": 1003520} for Qwen, {"max_patches": 6} tiles for InternVL. Tokens do not depend on
+            them. Videos have the sizes of the directory. With an endpoint: as `isocost serve --image-size` has them.
         batching: with model, "packed": samples are one row, without padding. "padded", or an isocost.Padded that says
             where and to which multiple: a row for each sample, with an `attention_mask`; an embedded node then plans
             by the cost of padded rows. With an endpoint: as its node does (`isocost serve --padded llm`). Default:
@@ -174,7 +177,7 @@ class DataLoader:
                  dummy_media: Optional[str] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
                  profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
-                 revision: Optional[str] = None,
+                 revision: Optional[str] = None, image_size: Optional[Mapping[str, int]] = None,
                  batching: Union[str, Padded, None] = None, loss: str = "model",
                  recipe: Optional[Union[str, RecipeOptions]] = None,
                  node: Optional[NodeOptions] = None, transform: Optional[Transform] = None,
@@ -189,7 +192,8 @@ class DataLoader:
                               node, direct)
         self._opened = opened = open_loader(LoaderArguments(
             data, rank, world_size, topology, layout, endless, prefetch, device, connect_timeout, model, revision,
-            batching, loss, transform, collate, reprofile, curve_server_key, curve_secret_key, asked, torch_options))
+            image_size, batching, loss, transform, collate, reprofile, curve_server_key, curve_secret_key, asked,
+            torch_options))
         self._closer = weakref.finalize(self, opened.resources.close, _GRACE_S if self.world_size > 1 else 0.0)
         self._connection = opened.connection
         trained = Trained(opened.connection)
@@ -223,6 +227,11 @@ class DataLoader:
         """The directory of the model whose arguments the microbatches are, of a name that of its files in the hub's
         cache; None: there is none."""
         return None if self._opened.model is None else self._opened.model.directory
+
+    @property
+    def image_size(self) -> Dict[str, int]:
+        """Sizes of pictures in place of those of the model's directory, as they were given; {} for the directory's."""
+        return self._opened.image_size
 
     @property
     def epochs(self) -> int:

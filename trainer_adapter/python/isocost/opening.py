@@ -14,7 +14,9 @@ from isocost.layout import PlaceInLayout, resolve_place
 from isocost.microbatches.model_inputs import ModelInputs, Padded
 from isocost.model_directory import model_directory
 from isocost.options import arguments, keywords
+from isocost.options.image_size import image_size_text
 from isocost.options.node_arguments import NodeArguments
+from isocost.options.node_options import NodeOptions
 from isocost.options.node_settings import NodeSettings
 from isocost.options.topology import ResolvedTopology, resolve
 from isocost.rendezvous import rendezvous
@@ -49,6 +51,7 @@ class LoaderArguments:
     connect_timeout: float
     model: Optional[PathLike]
     revision: Optional[str]
+    image_size: Optional[Mapping[str, int]]
     batching: Union[str, Padded, None]
     loss: str
     transform: Any
@@ -69,6 +72,7 @@ class Opened(NamedTuple):
         in_layout: its place in the layout; None: there is no layout.
         replica_group: the process group whose members receive the same microbatches; None: only this process.
         model: what makes a model's arguments of tensors; None: there is no model.
+        image_size: sizes of pictures in place of those of the model's directory.
         endless: whether one iteration runs through all epochs.
         reprofile: the user's function that measures a model profile, or None.
         resources: what lives until the loader is closed.
@@ -80,6 +84,7 @@ class Opened(NamedTuple):
     in_layout: Optional[PlaceInLayout]
     replica_group: Optional[Any]
     model: Optional[ModelInputs]
+    image_size: Dict[str, int]
     endless: bool
     reprofile: Optional[Callable[[], Mapping[str, Any]]]
     resources: Resources
@@ -111,6 +116,7 @@ class _Opening:
         self._given = given
         self._resources = resources
         self._data = arguments.data(given.data)
+        self._image_size = image_size_text(given.image_size)
         self._is_endpoint = "://" in self._data
         self._topology = resolve(given.topology, given.rank, given.world_size, given.layout is not None)
         self._in_layout = None if given.layout is None else resolve_place(
@@ -126,6 +132,9 @@ class _Opening:
         device = arguments.device(given.device)
         if self._is_endpoint:
             given.node.refuse(self._data, given.torch_options)
+            if self._image_size and given.model is None:
+                raise ValueError("image_size= says how a node prepares pictures for a model, and there is no model=: "
+                                 "give it, too, or say both to `isocost serve` alone")
         if given.model is not None:
             arguments.refuse_with_model({"transform": given.transform, "count_tokens": given.node.count_tokens})
         timeout = arguments.seconds("connect_timeout", given.connect_timeout)
@@ -138,8 +147,8 @@ class _Opening:
         endpoint = self._data if self._is_endpoint else self._embed(self._node_settings(used, model), count_tokens,
                                                                     timeout)
         connection = Connection(self._resources, self._address(endpoint, timeout), self._replica_group, preparation)
-        return Opened(self._data, self._topology, self._in_layout, self._replica_group, model, endless, reprofile,
-                      self._resources, connection)
+        return Opened(self._data, self._topology, self._in_layout, self._replica_group, model,
+                      dict(given.image_size or {}), endless, reprofile, self._resources, connection)
 
     def _check_whole(self, message: str, needs_all_stages: bool) -> None:
         if needs_all_stages and self._in_layout is not None and not self._in_layout.layout.whole:
@@ -151,7 +160,7 @@ class _Opening:
         directory = model_directory(given.model, given.revision, self._topology.process, timeout)
         if directory is None:
             return None
-        inputs = ModelInputs(directory, given.batching, given.loss, device)
+        inputs = ModelInputs(directory, given.batching, given.loss, device, self._image_size)
         self._check_whole("the decoder of this model attends to the encoder's vectors in every layer, so it cannot be "
                           "cut into the stages of layout {}: leave layout= out", inputs.has_decoder)
         if inputs.linear_attention and given.batching is None:
@@ -191,6 +200,7 @@ class _Opening:
         padded = None if model is None else model.padded
         return self._given.node.settings(used, _data_ranks(self._topology, self._in_layout),
                                          model=None if model is None else model.directory,
+                                         image_size=self._image_size,
                                          padded_multiple=None if padded is None else padded.multiple,
                                          reprofile=self._given.reprofile is not None)
 
@@ -277,5 +287,7 @@ def _make_missing_tokens(data: str, settings: NodeSettings) -> None:
     from isocost.tokens.workers import Settings
 
     make_missing(Settings(data, settings.value("index_dir"), settings.value("model"), TokenOptions(),
-                          settings.value("ignore_parts"), settings.value("weight_key", "weight")),
+                          settings.value("ignore_parts"), settings.value("weight_key", "weight"),
+                          settings.value("image_size"),
+                          int(settings.value("max_decoded_pixels", str(NodeOptions.max_decoded_pixels)))),
                  int(settings.value("workers", "0")) or len(os.sched_getaffinity(0)))

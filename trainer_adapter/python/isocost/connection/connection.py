@@ -117,8 +117,10 @@ class Connection:
     @staticmethod
     def _check_recipe(model: Any, fingerprint: int) -> None:
         if fingerprint not in model.fingerprints:
-            raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: "
-                             "give it the same model as `isocost serve --model`, at the same revision")
+            size = f" with image_size {model.image_size}" if model.image_size else ""
+            raise ValueError(f"model = {model.directory!r}{size}: the node prepares media for another model, for "
+                             "pictures of another size, or for no model: give it the same model as `isocost serve "
+                             "--model`, at the same revision, and the same image_size")
 
     def welcome(self) -> Dict[str, Any]:
         """Returns the node's welcome message. Blocks until the node has answered. Before anything is received, it is

@@ -2,7 +2,7 @@
 Trainer saves it beside the weights, and whoever loads both prepares samples by it."""
 
 import json
-from typing import Any, Dict, Iterator, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Tuple
 
 import transformers
 
@@ -25,14 +25,20 @@ class Difference(NamedTuple):
     ours: str
 
 
-def check_processing_class(given: Any, directory: str) -> None:
+def check_processing_class(given: Any, directory: str, image_size: Mapping[str, int]) -> None:
     """Raises ValueError where a tokenizer, processor or media processor differs from the one that its class loads from
-    the loader's model directory: in its vocabulary, its template, or a number by which it prepares media."""
+    the loader's model directory: in its vocabulary, its template, or a number by which it prepares media.
+
+    image_size: sizes of pictures that the loader has in place of the directory's."""
     name = type(given).__name__
     remedy = (f"load it from that directory ({name}.from_pretrained({directory!r})), or give the loader a directory to "
               "which this one was saved (save_pretrained), with the model's config.json")
+    if image_size:
+        sizes = ", ".join(f"{key}={size}" for key, size in image_size.items())
+        remedy = (f"load it from that directory, and its image processor with the loader's image_size "
+                  f"(from_pretrained({directory!r}, {sizes})), or leave image_size= of the loader out")
     try:
-        own = type(given).from_pretrained(directory)
+        own = _with_size(type(given).from_pretrained(directory), directory, image_size)
     except (OSError, ValueError, TypeError) as error:
         first = next(iter(str(error).strip().splitlines()), "")
         raise ValueError(f"processing_class: {directory}, by which the loader prepares samples, has nothing that "
@@ -41,6 +47,17 @@ def check_processing_class(given: Any, directory: str) -> None:
         raise ValueError(f"processing_class: {found.of} of this {name} is {found.theirs}, and the loader prepares "
                          f"samples by {directory}, where it is {found.ours}: the Trainer would save another one than "
                          f"it trains with: {remedy}")
+
+
+def _with_size(own: Any, directory: str, image_size: Mapping[str, int]) -> Any:
+    """Returns a processor of the directory whose image processor has the sizes of `image_size`."""
+    if not image_size:
+        return own
+    if isinstance(own, transformers.ProcessorMixin):
+        own.image_processor = type(own.image_processor).from_pretrained(directory, **image_size)
+        return own
+    is_tokenizer = isinstance(own, transformers.PreTrainedTokenizerBase)
+    return own if is_tokenizer else type(own).from_pretrained(directory, **image_size)
 
 
 def _differences(given: Any, own: Any) -> Iterator[Difference]:

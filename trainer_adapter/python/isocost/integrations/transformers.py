@@ -94,7 +94,8 @@ class _StepTraining:
                             "transformers.Trainer itself")
         evaluated = loaders_to_evaluate(options.get("eval_dataset"))
         self._given = options.copy()
-        self._compared: Set[str] = set()  # Directories whose files are those of the processing class.
+        # Directories, with sizes of pictures, that prepare samples as the processing class does.
+        self._compared: Set[Tuple[str, str]] = set()
         if loader is not None or evaluated:
             check_arguments(options)
             check_base(type(self), _StepTraining)
@@ -136,9 +137,10 @@ class _StepTraining:
         check_loader(loader, self.model, self.accelerator.num_processes)
         saved = getattr(self, "processing_class", None)
         assert loader.model is not None
-        if saved is not None and loader.model not in self._compared:
-            check_processing_class(saved, loader.model)
-            self._compared.add(loader.model)
+        prepares = (loader.model, str(loader.image_size))
+        if saved is not None and prepares not in self._compared:
+            check_processing_class(saved, loader.model, loader.image_size)
+            self._compared.add(prepares)
 
     def _note_versions(self) -> None:
         """Warns of versions that are not tested. Raises ImportError where trl's trainer counts tokens otherwise."""

@@ -115,6 +115,7 @@ class ModelInputs:
             of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits. Those of
             a decoder are there in any case, since it reads them.
         device: torch.device of the microbatches; None: the CPU.
+        image_size: sizes of pictures in place of the directory's, as text.
 
     Attributes:
         padded: the Padded; None if samples are packed.
@@ -124,12 +125,13 @@ class ModelInputs:
     Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
 
-    def __init__(self, directory: str, batching: Union[str, Padded, None], loss: str, device: Optional[Any] = None):
+    def __init__(self, directory: str, batching: Union[str, Padded, None], loss: str, device: Optional[Any] = None,
+                 image_size: str = ""):
         if loss not in LOSSES:
             raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
         if not isinstance(batching, Padded) and batching not in ("packed", "padded", None):
             raise ValueError(f"batching = {batching!r}: must be 'packed', 'padded' or an isocost.Padded")
-        description = json.loads(_isocost.recipe_description(directory))
+        description = json.loads(_isocost.recipe_description(directory, image_size))
         self._most_positions: Optional[int] = description.get("max_target_positions")
         self.has_decoder = self._most_positions is not None
         self.linear_attention = bool(description.get("linear_attention", False))
@@ -145,7 +147,8 @@ class ModelInputs:
             raise ValueError(f"batching = {batching!r}: {directory} is a model with linear attention, which carries a "
                              f"state along the row, past the samples' ends; {obstacle}, or give 'padded'")
         self.directory = directory
-        self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
+        self.image_size = image_size
+        self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory, image_size))
         self._loss = loss
         self._family = _FAMILIES[description["family"]](description)
         if loss == "model":

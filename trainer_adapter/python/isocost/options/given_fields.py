@@ -7,6 +7,13 @@ from typing import Any, FrozenSet, Iterable, List, Type, TypeVar
 
 _Options = TypeVar("_Options")
 
+# What to do instead of giving a setting that another loader, or the model's processor, has by this name.
+ELSEWHERE = {
+    name: f"the size to which a model's pictures are scaled is isocost.DataLoader(image_size={{{name!r}: ...}}), and "
+          "max_decoded_pixels of isocost.NodeOptions is the size beyond which a file is refused"
+    for name in ("max_pixels", "min_pixels")
+}
+
 
 def remember_given(options: Type[_Options]) -> Type[_Options]:
     """Decorates a dataclass: its objects remember the fields that they were made with, and an unknown field raises
@@ -31,6 +38,8 @@ def _refuse_unknown(options: str, named: Iterable[str], known: List[str]) -> Non
     for name in named:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
+            if name in ELSEWHERE:
+                raise TypeError(f"isocost.{options} has no setting '{name}': {ELSEWHERE[name]}")
             remedy = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
             raise TypeError(f"isocost.{options} has no setting '{name}': {remedy}")
 

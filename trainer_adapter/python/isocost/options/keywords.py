@@ -6,6 +6,7 @@ import sys
 import warnings
 from typing import Any, Dict, Mapping, Set
 
+from isocost.options.given_fields import ELSEWHERE
 from isocost.options.node_options import NodeOptions, RecipeOptions
 
 _USED = {
@@ -81,6 +82,8 @@ def is_default(name: str, value: Any) -> bool:
 
 
 def _where_it_belongs(name: str) -> str:
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
     if name in {field.name for field in dataclasses.fields(NodeOptions)}:
         return f"it is a setting of the node: give node=isocost.NodeOptions({name}=...)"
     if name in {field.name for field in dataclasses.fields(RecipeOptions)}:

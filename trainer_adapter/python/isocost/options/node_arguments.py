@@ -33,7 +33,7 @@ class NodeArguments(NamedTuple):
                      if name in arguments.NODE_KEYWORDS and not keywords.is_default(name, value))
         arguments.refuse_node_settings(endpoint, given)
 
-    def settings(self, torch_options: Mapping[str, Any], data_ranks: int, *, model: Any,
+    def settings(self, torch_options: Mapping[str, Any], data_ranks: int, *, model: Any, image_size: str,
                  padded_multiple: Optional[int], reprofile: bool) -> NodeSettings:
         """Returns the settings of an embedded node.
 
@@ -41,11 +41,14 @@ class NodeArguments(NamedTuple):
             torch_options: the keywords of torch that are used.
             data_ranks: number of ranks that samples are divided over.
             model: the model's directory, or None.
+            image_size: the size of its pictures, as text; "" for that of the directory.
             padded_multiple: the multiple that rows are padded to; None: samples are packed.
             reprofile: whether the loader measures a new model profile when it is asked to.
         Raises: TypeError and ValueError for arguments of a wrong type, or that contradict each other.
         """
         settings = arguments.node_settings(self.node, dict(self.direct, model=model))
+        if image_size:
+            settings.add("image_size", image_size, "image_size=")
         if padded_multiple is not None:
             arguments.add_padding(settings, padded_multiple)
         arguments.add_numbers(settings, self.global_batch_size, self.microbatches, self.seed, torch_options,

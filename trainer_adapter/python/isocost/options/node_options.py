@@ -85,7 +85,8 @@ class NodeOptions:
             nothing starts; otherwise what can be read of them is used.
         accept_unread_archives: Pass over archives that are not read without a warning: those of other formats and
             directories of shards beside the shards, and what stands behind their ends.
-        max_pixels: Images and frames with more pixels are refused as bad samples.
+        max_decoded_pixels: Images and frames with more pixels are refused as bad samples. The index keeps the choice,
+            so give all commands the same. The size to which a model's pictures are scaled is image_size.
         memory: Budget for decoding, decoded samples and blocks of shared memory.
         microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit. A sample with more is
             bad.
@@ -138,7 +139,7 @@ class NodeOptions:
     bad_samples_file: Path = ""
     allow_broken_shards: Union[int, str] = 0
     accept_unread_archives: bool = False
-    max_pixels: int = 178956970
+    max_decoded_pixels: int = 178956970
     memory: Union[int, str] = "2GiB"
     microbatch_memory: Union[int, str] = 0
     workers: int = 0

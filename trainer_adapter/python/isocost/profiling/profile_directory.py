@@ -47,6 +47,7 @@ class Settings(NamedTuple):
         most_units: by module, units of its largest microbatch; if there are none, as many as the budget has time
             for and the device memory.
         room: bytes that a module may take; None: those that are free.
+        image_size: sizes of the model's pictures in place of its directory's, as text.
     """
 
     directory: str
@@ -58,6 +59,7 @@ class Settings(NamedTuple):
     frozen: Sequence[str] = ()
     most_units: Dict[str, int] = {}
     room: Optional[int] = None
+    image_size: str = ""
 
 
 class Outcome(NamedTuple):
@@ -117,7 +119,7 @@ def profile_directory(settings: Settings, say: Callable[[str], None] = lambda li
     begin = time.monotonic()
     if settings.output:
         check_writable(settings.output)
-    skeleton = Skeleton(settings.directory, settings.attention)
+    skeleton = Skeleton(settings.directory, settings.attention, settings.image_size)
     device = _device(settings.device)
     dtype = _dtype(settings.dtype, skeleton, device)
     loads = module_loads(skeleton)
@@ -197,6 +199,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
                         help="cuda, cuda:N or cpu (default: a GPU if there is one)")
     parser.add_argument("--attention", metavar="NAME", default="",
                         help="sdpa, eager, flash_attention_2 or another of transformers' (default: the model's own)")
+    parser.add_argument("--image-size", metavar="KEY=N,...", default="",
+                        help="sizes of the model's pictures in place of its directory's, as for `isocost serve`")
     parser.add_argument("--frozen", choices=FROZEN, action="append", default=[], help="a module that is not trained")
     parser.add_argument("--most-patches", metavar="N", type=int, default=0,
                         help="of the largest microbatch (default: by budget and memory)")
@@ -220,7 +224,8 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # All files are in the directory.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # Torch's profiler, which measures memory, logs each use.
     settings = Settings(given.directory, given.output, given.budget, given.dtype, given.device, given.attention,
-                        given.frozen, {name: units for name, units in most.items() if units})
+                        given.frozen, {name: units for name, units in most.items() if units},
+                        image_size=given.image_size)
     try:
         outcome = profile_directory(settings, lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:

@@ -42,6 +42,7 @@ class Skeleton:
     Args:
         directory: of the model, as transformers' from_pretrained takes it. Its weights are not read.
         attention: of transformers' attention implementations; "" for the model's own.
+        image_size: sizes of pictures in place of the directory's, as text.
 
     Attributes:
         directory: str.
@@ -54,8 +55,8 @@ class Skeleton:
         the attention implementation needs; ValueError for a configuration or an attention that transformers refuses.
     """
 
-    def __init__(self, directory: str, attention: str = ""):
-        self.description: Dict[str, Any] = json.loads(_isocost.recipe_description(directory))
+    def __init__(self, directory: str, attention: str = "", image_size: str = ""):
+        self.description: Dict[str, Any] = json.loads(_isocost.recipe_description(directory, image_size))
         _require()
         import transformers
 

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tu
 
 from isocost import _isocost
 from isocost.base.counted import counted
+from isocost.options.node_options import NodeOptions
 from isocost.tokens.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
 from isocost.tokens.directory_lock import DirectoryLock
 from isocost.tokens.recorded_options import ShardOptions, TokenOptions, chosen_options, named
@@ -124,7 +125,7 @@ def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outc
     """
     begin = time.monotonic()
     settings.tokenizer()
-    _isocost.recipe_description(settings.model)  # Refuses a directory that no loader could use.
+    _isocost.recipe_description(settings.model, settings.image_size)  # Refuses a directory that no loader could use.
     directory = _with_recorded_options(settings, replace)[1].directory
     with DirectoryLock(directory, LOCK):
         # Opened again, because another process may have written until now.
@@ -210,6 +211,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--weight-key", metavar="KEY", default="weight",
                         help="member of a sample's JSON that scales its loss; empty: none does; the index keeps the "
                              "choice (default: %(default)s)")
+    parser.add_argument("--image-size", metavar="KEY=N,...", default="",
+                        help="sizes of the model's pictures, as for `isocost serve`; tokens do not depend on them")
+    parser.add_argument("--max-decoded-pixels", metavar="N", type=int, default=NodeOptions.max_decoded_pixels,
+                        help="images and frames with more pixels are bad; the index keeps the choice (default: "
+                             "%(default)s)")
     parser.add_argument("--workers", metavar="N", type=int, default=len(os.sched_getaffinity(0)),
                         help="number of processes (default: one for each core, here %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -226,12 +232,15 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
                                           MEDIA_MARK if given.caption_template is None else given.caption_template))
     except ValueError as error:
         parser.error(str(error))
+    if given.max_decoded_pixels < 1:
+        parser.error(f"--max-decoded-pixels {given.max_decoded_pixels}: must be 1 or more")
     if given.workers < 1:
         parser.error(f"--workers {given.workers}: must be 1 or more")
     signal.signal(signal.SIGTERM, _end)
     try:
-        outcome = tokenize(Settings(given.data, given.index_dir, given.model, options, given.ignore_parts,
-                                    given.weight_key), given.workers, replace=given.force)
+        settings = Settings(given.data, given.index_dir, given.model, options, given.ignore_parts, given.weight_key,
+                            given.image_size, given.max_decoded_pixels)
+        outcome = tokenize(settings, given.workers, replace=given.force)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)
         return 128 + signal.SIGINT

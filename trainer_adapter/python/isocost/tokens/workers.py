@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from isocost import _isocost
 from isocost.base.logs import log
+from isocost.options.node_options import NodeOptions
 from isocost.tokens.chat_template import read_json
 from isocost.tokens.model_tokenizer import ModelTokenizer, Tokens
 from isocost.tokens.recorded_options import TokenOptions
@@ -44,6 +45,8 @@ class Settings(NamedTuple):
         options: as for ModelTokenizer; what is not given is as recorded with the tokens that there are, or the default.
         ignore_parts: extensions of parts that the index leaves out, with commas between.
         weight_key: the member of a sample's JSON that scales its loss; "" for none.
+        image_size: the size of the model's pictures; "" for that of its directory. It is checked, and changes no token.
+        max_decoded_pixels: images and frames with more are bad.
     """
 
     data: str
@@ -52,6 +55,8 @@ class Settings(NamedTuple):
     options: TokenOptions = TokenOptions()
     ignore_parts: str = ""
     weight_key: str = "weight"
+    image_size: str = ""
+    max_decoded_pixels: int = NodeOptions.max_decoded_pixels
 
     def tokenizer(self) -> Tokenizer:
         """Raises what ModelTokenizer and TranscriptTokenizer raise."""
@@ -63,7 +68,7 @@ class Settings(NamedTuple):
     def open(self) -> Any:
         """Returns the pass over the data set. Indexes it if that is not done. Raises OSError and ValueError."""
         return _isocost.TokenPass(self.data, self.model, self.options.written(), self.index_dir, self.ignore_parts,
-                                  self.weight_key, log)
+                                  self.weight_key, self.max_decoded_pixels, log)
 
 
 class Counts(NamedTuple):
