@@ -328,7 +328,9 @@ class TokenPass(unittest.TestCase):
         process.kill()
         process.communicate(timeout=TIMEOUT)
         self.ended(workers)
-        self.assertEqual(self.tokenize("--json")["tokenized_shards"], SHARDS)
+        run = subprocess.run(self.command("--json"), capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(json.loads(run.stdout)["tokenized_shards"], SHARDS)
+        self.assertRegex(run.stderr, rf"process {process.pid} on host .*ended before it was done; this process goes on")
 
     def test_a_killed_worker_is_an_error(self):
         process, workers = self.start()
@@ -338,13 +340,39 @@ class TokenPass(unittest.TestCase):
         self.assertRegex(errors, "a tokenizing process ended with status -9: it was killed")
         self.ended(workers)
 
-    def test_two_passes_exclude_each_other(self):
+    def test_a_pass_waits_for_another_one_and_takes_over_when_it_is_killed(self):
         process, _workers = self.start()
-        self.assertRegex(self.tokenize(status=1), rf"tokenize.lock: process {process.pid} writes here: wait until it "
-                                                  "has ended, or end it")
+        waiting = subprocess.Popen(self.command("--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(end_group, waiting)
+        self.assertRegex(waiting.stderr.readline(), rf"the tokens of {self.data}: process {process.pid} on host .*"
+                                                    "makes them; waiting until it has ended")
         process.kill()
         process.wait()
-        self.assertEqual(self.tokenize("--json")["tokenized_shards"], SHARDS)
+        output, errors = waiting.communicate(timeout=TIMEOUT)
+        self.assertRegex(errors, rf"process {process.pid} on host .*ended before it was done; this process goes on")
+        self.assertEqual(json.loads(output)["tokenized_shards"], SHARDS)
+
+    def test_an_interrupt_ends_a_pass_that_waits(self):
+        process, _workers = self.start()
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            waiting = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(end_group, waiting)
+            self.assertIn("waiting until it has ended", waiting.stderr.readline())
+            waiting.send_signal(number)
+            _output, errors = waiting.communicate(timeout=TIMEOUT)
+            self.assertEqual(waiting.returncode, status, errors)
+            self.assertNotIn("Traceback", errors)
+        self.assertIsNone(process.poll())
+
+    def test_passes_that_begin_together_make_each_shard_once(self):
+        passes = [subprocess.Popen(self.command("--json", "--workers", 1), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True) for _i in range(3)]
+        for each in passes:
+            self.addCleanup(end_group, each)
+        found = [each.communicate(timeout=TIMEOUT) for each in passes]
+        self.assertEqual([each.returncode for each in passes], [0, 0, 0], found)
+        self.assertEqual(sum(json.loads(output)["tokenized_shards"] for output, _errors in found), SHARDS)
+        self.assertEqual({file.suffix for file in self.index.glob("*/*")}, {".idx", ".tokens"})
 
 
 @contextlib.contextmanager

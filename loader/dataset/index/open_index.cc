@@ -37,6 +37,19 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
   return nullptr;
 }
 
+// Returns the first current index; null if there is none. See current_index.
+std::unique_ptr<ShardIndex> find_current(const IndexRequest& request, const FileStamp& stamp,
+                                         std::uint64_t& samples_when_whole, const LogSink& sink) {
+  for (const fs::path& directory : request.directories) {
+    if (auto index = current_index(index_path(directory, request.shard),
+                                   {stamp, request.limits, request.reading.hash()},
+                                   samples_when_whole, sink)) {
+      return index;
+    }
+  }
+  return nullptr;
+}
+
 Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
                             std::uint64_t samples_when_whole) {
   const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
@@ -77,15 +90,14 @@ fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
 
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
-  ISOCOST_ASSIGN(const FileStamp stamp, stamp_of(request.shard));
+  ISOCOST_ASSIGN(FileStamp stamp, stamp_of(request.shard));
   std::uint64_t samples_when_whole = 0;
-  for (const fs::path& directory : request.directories) {
-    if (auto index = current_index(index_path(directory, request.shard),
-                                   {stamp, request.limits, request.reading.hash()},
-                                   samples_when_whole, request.log)) {
-      return index;
-    }
+  if (request.before_building) {
+    if (auto index = find_current(request, stamp, samples_when_whole, {})) return index;
+    ISOCOST_TRY(request.before_building());
+    ISOCOST_ASSIGN(stamp, stamp_of(request.shard));
   }
+  if (auto index = find_current(request, stamp, samples_when_whole, request.log)) return index;
   auto contents = build(request, stamp, samples_when_whole);
   if (!contents) return std::move(contents).error().with_context(request.shard.string());
   ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard));

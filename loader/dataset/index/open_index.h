@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <vector>
@@ -21,11 +22,14 @@ struct IndexRequest {
   SampleReading reading;
   LogSink log;
   std::stop_token stop = {};
+  /// Called before an index is built; the index is looked for again then, since another process may
+  /// have made it meanwhile. Null: nothing is called.
+  std::function<Status()> before_building = {};
 };
 
 /// Returns the shard's index: the first current one in `directories`, or else a new one, written to
 /// the first directory that can be written. Errors: kNotFound, kIo if the shard cannot be read;
-/// kCancelled.
+/// kCancelled; those of before_building.
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request);
 
 }  // namespace isocost

@@ -4,16 +4,22 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/mutex.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/index/maker_lock.h"
 #include "loader/dataset/index/open_index.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr const char* kIndexLock = "index.lock";
 
 // Returns how many shards are indexed at once. Workers for plain shards read a little here and
 // there, and wait for a disk or a network, so more of them than cores help. A compressed shard
@@ -40,7 +46,9 @@ class Indexing {
 
  private:
   void work();
-  void finish_one(const fs::path& shard);
+  // Takes the lock of the directory in which indexes are written, or waits for it.
+  Status become_maker() ISOCOST_EXCLUDES(maker_mutex_);
+  void finish_one(const fs::path& shard) ISOCOST_EXCLUDES(maker_mutex_);
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
 
   const std::span<const fs::path> shards_;
@@ -50,6 +58,11 @@ class Indexing {
   std::atomic<std::uint64_t> done_ = 0;
   Mutex mutex_;
   std::optional<Error> error_ ISOCOST_GUARDED_BY(mutex_);
+  // Held while the lock is waited for, so that one thread waits, and the others wait for it.
+  Mutex maker_mutex_;
+  bool is_maker_ ISOCOST_GUARDED_BY(maker_mutex_) = false;
+  std::unique_ptr<MakerLock> maker_
+      ISOCOST_GUARDED_BY(maker_mutex_);  // null: nothing can be locked
 };
 
 Result<std::vector<std::unique_ptr<const ShardIndex>>> Indexing::run() && {
@@ -66,8 +79,9 @@ Result<std::vector<std::unique_ptr<const ShardIndex>>> Indexing::run() && {
 
 void Indexing::work() {
   for (std::size_t i = next_++; i < shards_.size(); i = next_++) {
-    auto index = open_or_build_index({shards_[i], options_.directories, options_.limits,
-                                      options_.reading, options_.log, options_.stop});
+    auto index =
+        open_or_build_index({shards_[i], options_.directories, options_.limits, options_.reading,
+                             options_.log, options_.stop, [this] { return become_maker(); }});
     if (!index) {
       fail(std::move(index).error());
       return;
@@ -77,8 +91,31 @@ void Indexing::work() {
   }
 }
 
+Status Indexing::become_maker() {
+  const MutexLock lock(maker_mutex_);
+  if (is_maker_) return {};
+  const std::string what = "the indexes of " + shards_.front().parent_path().string();
+  for (const fs::path& directory : options_.directories) {
+    std::error_code ignored;
+    fs::create_directories(directory, ignored);
+    auto taken = MakerLockRequest(directory / kIndexLock, what, options_.log).wait(options_.stop);
+    if (!taken && taken.error().code() != ErrorCode::kIo) return std::move(taken).error();
+    if (!taken) continue;  // indexes are not written here, either
+    maker_ = *std::move(taken);
+    break;
+  }
+  is_maker_ = true;
+  return {};
+}
+
 void Indexing::finish_one(const fs::path& shard) {
   const std::uint64_t done = ++done_;
+  {
+    const MutexLock lock(maker_mutex_);
+    if (maker_ != nullptr) {
+      maker_->tell(std::to_string(done) + " of " + counted(shards_.size(), "shard"));
+    }
+  }
   if (options_.progress) options_.progress(done, shards_.size(), shard.filename().string());
 }
 

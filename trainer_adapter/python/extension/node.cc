@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -23,7 +24,9 @@
 #include "loader/plan/plan_options.h"
 #include "loader/plan/step_microbatches.h"
 #include "trainer_adapter/python/extension/errors.h"
+#include "trainer_adapter/python/extension/interruptible.h"
 #include "trainer_adapter/python/extension/log_sink.h"
+#include "trainer_adapter/python/extension/os_text.h"
 
 namespace isocost::python {
 namespace {
@@ -38,14 +41,14 @@ NodeOptions embedded_defaults() {
 }
 
 // Name in docs/config.md, value as text.
-using GivenSetting = std::pair<std::string, std::string>;
+using GivenSetting = std::pair<std::string, OsText>;
 
 NodeOptions make_node_options(const std::vector<GivenSetting>& given,
-                              const std::optional<Layout>& layout, const std::string& layout_file) {
+                              const std::optional<Layout>& layout, const OsText& layout_file) {
   GivenSettings settings;
-  for (const auto& [name, text] : given) value(settings.add(name, text, name));
+  for (const auto& [name, text] : given) value(settings.add(name, text.bytes, name));
   NodeOptions defaults = embedded_defaults();
-  if (layout) defaults.plan.use_layout(std::make_shared<const Layout>(*layout), layout_file);
+  if (layout) defaults.plan.use_layout(std::make_shared<const Layout>(*layout), layout_file.bytes);
   return value(make_options(settings, std::move(defaults)));
 }
 
@@ -62,7 +65,7 @@ class PyNode {
   PyNode(const PyNode&) = delete;
   PyNode& operator=(const PyNode&) = delete;
 
-  std::string endpoint() const { return serving().endpoint(); }
+  OsText endpoint() const { return {serving().endpoint()}; }
   std::string summary() const {
     NodeThread& serving = this->serving();
     const py::gil_scoped_release released;
@@ -97,7 +100,7 @@ class PyNode {
 
 py::dict describe(const PartShape& part, std::string_view name) {
   py::dict result;
-  result["name"] = std::string(name);
+  result["name"] = printable_utf8(name);
   result["modality"] = std::string(modality_name(part.modality));
   result["format"] = std::string(format_name(part.format));
   result["encoded_bytes"] = part.encoded_bytes;
@@ -129,7 +132,7 @@ py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
   }
   py::dict result;
   result["id"] = id;
-  result["shard"] = std::string(dataset.shard(id));
+  result["shard"] = printable_utf8(dataset.shard(id));
   result["key"] = printable_utf8(dataset.key(id));
   result["parts"] = parts;
   result["llm_tokens"] = load[CostModule::kLlm].units;
@@ -182,12 +185,9 @@ std::unique_ptr<PyNode> make_node(const NodeOptions& options, const py::function
                                   const py::object& count_tokens) {
   const LogSink log = log_sink(on_log);
   LoadHook hook = load_hook(count_tokens);
-  std::optional<Result<std::unique_ptr<Node>>> node;
-  {
-    const py::gil_scoped_release released;
-    node.emplace(Node::create(options, {}, log, std::move(hook)));
-  }
-  return std::make_unique<PyNode>(value(*std::move(node)));
+  return std::make_unique<PyNode>(value(interruptible([&](const std::stop_token& stop) {
+    return Node::create(options, {}, log, std::move(hook), stop);
+  })));
 }
 
 // Name, value, text and default of an option.

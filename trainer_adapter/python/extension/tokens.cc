@@ -2,18 +2,26 @@
 
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "decode/recipe.h"
+#include "loader/dataset/index/maker_lock.h"
 #include "loader/dataset/token_pass.h"
 #include "trainer_adapter/python/extension/errors.h"
+#include "trainer_adapter/python/extension/interruptible.h"
 #include "trainer_adapter/python/extension/log_sink.h"
+#include "trainer_adapter/python/extension/os_text.h"
+#include "trainer_adapter/python/extension/waiting.h"
 
 namespace isocost::python {
 namespace {
@@ -30,23 +38,50 @@ using TextRow = std::tuple<std::string, std::vector<MediumRow>, std::optional<py
 // the same form), and why there are no tokens (empty: there are some).
 using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::string>;
 
-std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
-                                     const std::string& options, const std::string& index_dir,
+std::unique_ptr<TokenPass> open_pass(const OsText& data, const OsText& model,
+                                     const std::string& options, const OsText& index_dir,
                                      const std::string& ignore_parts, const std::string& weight_key,
                                      std::int64_t max_decoded_pixels, const py::function& on_log) {
   DatasetOptions dataset;
-  dataset.index_dir = index_dir;
+  dataset.index_dir = index_dir.bytes;
   dataset.reading = {ignore_parts, weight_key};
   dataset.limits.max_pixels = max_decoded_pixels;
   dataset.log_remarks = false;  // each process that tokenizes opens the data set
   dataset.log = log_sink(on_log);
-  std::optional<Result<std::unique_ptr<TokenPass>>> pass;
-  {
-    const py::gil_scoped_release released;
-    pass.emplace(TokenPass::open(data, model, options, dataset));
-  }
-  return value(*std::move(pass));
+  return value(interruptible([&](const std::stop_token& stop) {
+    dataset.stop = stop;
+    return TokenPass::open(data.bytes, model.bytes, options, dataset);
+  }));
 }
+
+// The lock of those who make the tokens of a directory, as a context manager.
+class PyMakerLock {
+ public:
+  PyMakerLock(OsText file, OsText what, const py::function& on_log)
+      : file_(std::move(file.bytes)), what_(std::move(what.bytes)), log_(log_sink(on_log)) {}
+
+  void enter() {
+    MakerLockRequest request(file_, what_, log_);
+    std::optional<Result<std::unique_ptr<MakerLock>>> taken;
+    wait_interruptibly([&](std::chrono::milliseconds interval) {
+      taken.emplace(request.poll());
+      if (!*taken || **taken != nullptr) return true;
+      std::this_thread::sleep_for(interval);
+      return false;
+    });
+    lock_ = value(*std::move(taken));
+  }
+  void exit() { lock_.reset(); }
+  void tell(const std::string& progress) {
+    if (lock_ != nullptr) lock_->tell(progress);
+  }
+
+ private:
+  const std::string file_;
+  const std::string what_;
+  const LogSink log_;
+  std::unique_ptr<MakerLock> lock_;
+};
 
 // A shard: name, number of samples, whether it has the tokens that a pass would write, whether it
 // has tokens of the model, why the tokens that it has are not the model's (empty: they are, or
@@ -58,8 +93,9 @@ std::vector<ShardRow> shards_of(const TokenPass& pass) {
   std::vector<ShardRow> shards;
   shards.reserve(pass.shards());
   for (std::size_t i = 0; i < pass.shards(); ++i) {
-    shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i), pass.is_usable(i),
-                        pass.why_stale(i), pass.recorded_options(i));
+    shards.emplace_back(printable_utf8(pass.shard_name(i)), pass.samples(i), pass.is_current(i),
+                        pass.is_usable(i), printable_utf8(pass.why_stale(i)),
+                        pass.recorded_options(i));
   }
   return shards;
 }
@@ -132,16 +168,15 @@ void write(TokenPass& pass, std::size_t shard, const std::vector<TokenRow>& rows
 Recipe recipe_of(const ModelRecipeOptions& options) { return value(Recipe::create(options)); }
 
 // `image_size` is text, as for the setting of a node.
-ModelRecipeOptions recipe_options(const std::string& model, const std::string& image_size) {
+ModelRecipeOptions recipe_options(const OsText& model, const std::string& image_size) {
   auto size = parse_image_size(image_size);
   if (!size) value(Status(std::move(size).error().with_context("image_size")));
-  return {.directory = model, .image_size = *std::move(size)};
+  return {.directory = model.bytes, .image_size = *std::move(size)};
 }
 
 // Returns the fingerprints of a model's recipe in all its variants: how a node makes the model's
 // pixels does not matter to its clients.
-std::vector<std::uint64_t> recipe_fingerprints(const std::string& model,
-                                               const std::string& image_size) {
+std::vector<std::uint64_t> recipe_fingerprints(const OsText& model, const std::string& image_size) {
   std::vector<std::uint64_t> fingerprints;
   ModelRecipeOptions options = recipe_options(model, image_size);
   for (const ResizeOrder order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
@@ -175,15 +210,28 @@ void bind_tokens(py::module_& module) {
             return pass.tokenized(shard);
           },
           py::arg("shard"))
-      .def_property_readonly("directory",
-                             [](const TokenPass& pass) { return pass.directory().string(); })
-      .def_property_readonly("unread", [](const TokenPass& pass) { return pass.unread(); })
+      .def_property_readonly(
+          "directory", [](const TokenPass& pass) { return OsText{pass.directory().string()}; })
+      .def_property_readonly("unread",
+                             [](const TokenPass& pass) { return readable(pass.unread()); })
       .def("samples", &texts_of, py::arg("shard"))
       .def("write", &write, py::arg("shard"), py::arg("samples"));
+  py::class_<PyMakerLock>(module, "MakerLock")
+      .def(py::init<OsText, OsText, const py::function&>(), py::arg("file"), py::arg("what"),
+           py::arg("on_log"))
+      .def(
+          "__enter__",
+          [](PyMakerLock& lock) -> PyMakerLock& {
+            lock.enter();
+            return lock;
+          },
+          py::return_value_policy::reference)
+      .def("__exit__", [](PyMakerLock& lock, const py::args&) { lock.exit(); })
+      .def("tell", &PyMakerLock::tell, py::arg("progress"));
   module.attr("tokens_version") = kTokensVersion;
   module.def(
       "recipe_description",
-      [](const std::string& model, const std::string& image_size) {
+      [](const OsText& model, const std::string& image_size) {
         return recipe_of(recipe_options(model, image_size)).description();
       },
       py::arg("model"), py::arg("image_size") = "",

@@ -94,7 +94,8 @@ class DataLoader:
         prefetch: microbatches that wait ready for this rank. Default: 2.
         device: where the tensors are to be, e.g. "cuda". Default: the CPU.
         connect_timeout: seconds to wait for the node, for another rank that downloads the model's files, and for the
-            other ranks to leave a job before this one.
+            other ranks to leave a job before this one. Ranks wait longer for one that makes indexes or tokens, or that
+            waits for another job which makes them.
         heartbeat_timeout: seconds without a heartbeat before the node considers a rank lost, and a rank the node. Ranks
             that wait for a lost one fail after a second time-out of the same length. Default: 30.
 

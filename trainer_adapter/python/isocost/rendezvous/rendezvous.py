@@ -8,7 +8,7 @@ import os
 from typing import Any, Callable, Counter, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from isocost.rendezvous.launcher import launched
-from isocost.rendezvous.store_wait import came
+from isocost.rendezvous.store_wait import at_work, came_from_work
 
 
 class Process(NamedTuple):
@@ -94,22 +94,23 @@ class EndpointExchange:
         """Returns the job's node. Rank 0 calls `host`, which starts a node with rank 0's settings and returns its
         endpoint. The others block until they learn both through the process group's store, or a store at MASTER_ADDR.
 
-        Raises ValueError if the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
-        `timeout_s` seconds, ConnectionError where the store is lost meanwhile, and RuntimeError if no store can be
-        found or a rank is on another host than the node.
+        Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 neither starts a node
+        nor is at work on it, as while it makes tokens, within `timeout_s` seconds, ConnectionError where the store is
+        lost meanwhile, and RuntimeError where no store can be found or a rank is on another host than the node.
         """
         if here.world_size == 1:
             return Node(host(), dict(settings))
         store = self._open_store(here, timeout_s)
         if here.rank == 0:
             try:
-                endpoint = host()
+                with at_work(store, key, timeout_s):
+                    endpoint = host()
             except Exception as error:
                 store.set(key, json.dumps({"error": str(error)}))
                 raise
             store.set(key, json.dumps({"ranks": here.world_size, "endpoint": endpoint, "settings": dict(settings)}))
             return Node(endpoint, dict(settings))
-        if not came(store, key, timeout_s):
+        if not came_from_work(store, key, timeout_s):
             raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?")
         return _checked_node(json.loads(store.get(key)), here)
 

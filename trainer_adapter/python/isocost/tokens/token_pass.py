@@ -10,13 +10,13 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from isocost import _isocost
 from isocost.base.counted import counted
+from isocost.base.logs import log
 from isocost.options.node_options import NodeOptions
 from isocost.tokens.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
-from isocost.tokens.directory_lock import DirectoryLock
 from isocost.tokens.recorded_options import ShardOptions, TokenOptions, chosen_options, named
 from isocost.tokens.workers import Counts, Settings, TokenWorkers
 
@@ -92,17 +92,24 @@ class Outcome(NamedTuple):
         return "\n".join(lines)
 
 
-class _Bar:
-    """A progress bar on stderr, if that is a terminal: a line that is redrawn."""
+class _Progress:
+    """A progress bar on stderr, if that is a terminal: a line that is redrawn. Also tells those that wait.
 
-    def __init__(self, total: int):
+    Args:
+        total: number of samples.
+        tell: receives the progress as text.
+    """
+
+    def __init__(self, total: int, tell: Callable[[str], None]):
         self._total = total
+        self._tell = tell
         self._done = 0
         self._drawn = 0.0
         self._shown = sys.stderr.isatty()
 
     def add(self, samples: int) -> None:
         self._done += samples
+        self._tell(f"{self._done} of {counted(self._total, 'sample')}")
         now = time.monotonic()
         if self._shown and (now - self._drawn >= _BAR_S or self._done == self._total):
             self._drawn = now
@@ -119,15 +126,16 @@ def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outc
     """Tokenizes the shards whose tokens are not current.
 
     replace: whether current tokens that were made with other options are made again.
-    Raises: BlockingIOError if another process tokenizes the same data set, OSError, ValueError and ImportError where
-        the data set or the model directory cannot be used, ValueError for other options than the tokens were made with,
-        RuntimeError if a tokenizing process fails.
+    Blocks while another process tokenizes the same data set, whose name and progress the log says; its tokens are
+    current then.
+    Raises: OSError, ValueError and ImportError where the data set or the model directory cannot be used, ValueError for
+        other options than the tokens were made with, RuntimeError if a tokenizing process fails.
     """
     begin = time.monotonic()
     settings.tokenizer()
     _isocost.recipe_description(settings.model, settings.image_size)  # Refuses a directory that no loader could use.
     directory = _with_recorded_options(settings, replace)[1].directory
-    with DirectoryLock(directory, LOCK):
+    with _isocost.MakerLock(os.path.join(directory, LOCK), f"the tokens of {settings.data}", log) as lock:
         # Opened again, because another process may have written until now.
         settings, opened = _with_recorded_options(settings, replace)
         tokenizer = settings.tokenizer()
@@ -135,7 +143,9 @@ def tokenize(settings: Settings, workers: int, *, replace: bool = False) -> Outc
         pending = [i for i, (_name, _samples, current, *_rest) in enumerate(shards) if not current]
         pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end at about the same
                                                         # time.
-        counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
+        counts = Counts()
+        if pending:
+            counts = _run(settings, workers, pending, _Progress(sum(shards[i][1] for i in pending), lock.tell))
         usable = sum(opened.tokenized(i) for i in range(len(shards)))
     return Outcome(len(shards), len(pending), counts, usable, directory, tokenizer.fingerprint, tokenizer.about,
                    time.monotonic() - begin, opened.unread)
@@ -171,19 +181,18 @@ def _with_recorded_options(settings: Settings, replace: bool) -> Tuple[Settings,
     return chosen, chosen.open()
 
 
-def _run(settings: Settings, workers: int, shards: List[int], samples: int) -> Counts:
+def _run(settings: Settings, workers: int, shards: List[int], progress: _Progress) -> Counts:
     processes = min(workers, len(shards))
     counts = Counts()
-    bar = _Bar(samples)
     try:
         with TokenWorkers(settings, processes, max(1, workers // processes)) as running:
             for told in running.run(shards):
                 if isinstance(told, Counts):
                     counts = counts.plus(told)
                 else:
-                    bar.add(told)
+                    progress.add(told)
     finally:
-        bar.clear()
+        progress.clear()
     return counts
 
 
