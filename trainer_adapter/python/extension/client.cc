@@ -23,6 +23,7 @@
 #include "trainer_adapter/client.h"
 #include "trainer_adapter/python/extension/errors.h"
 #include "trainer_adapter/python/extension/log_sink.h"
+#include "trainer_adapter/python/extension/os_text.h"
 #include "trainer_adapter/python/extension/tensor.h"
 #include "trainer_adapter/python/extension/waiting.h"
 
@@ -180,13 +181,13 @@ std::unique_ptr<PyClient> connect(ClientOptions options, const py::function& on_
 // The fields of StartPoint.
 using Start = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, py::bytes>;
 
-ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
-                             std::int32_t world_size, std::uint32_t prefetch,
-                             double connect_timeout_s, const std::optional<Start>& start,
-                             const std::string& server_key_file, const std::string& secret_key_file,
-                             const std::string& hardware, std::uint64_t layout) {
+ClientOptions client_options(const OsText& endpoint, std::int32_t rank, std::int32_t world_size,
+                             std::uint32_t prefetch, double connect_timeout_s,
+                             const std::optional<Start>& start, const OsText& server_key_file,
+                             const OsText& secret_key_file, const std::string& hardware,
+                             std::uint64_t layout) {
   ClientOptions options;
-  options.endpoint = endpoint;
+  options.endpoint = endpoint.bytes;
   options.rank = rank;
   options.world_size = world_size;
   options.prefetch = prefetch;
@@ -198,8 +199,8 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
     options.start = {cursor, epoch, step, cost_model_state};
     options.accept_other_data = cursor == 0;  // set_epoch before the node was asked
   }
-  options.curve_server_key_file = server_key_file;
-  options.curve_secret_key_file = secret_key_file;
+  options.curve_server_key_file = server_key_file.bytes;
+  options.curve_secret_key_file = secret_key_file.bytes;
   options.hardware = hardware;
   options.layout = layout;
   return options;
@@ -433,10 +434,10 @@ void bind_client(py::module_& module) {
   module.attr("dummy_sample") = SampleEntry::kDummy;
   bind_microbatch(module);
   py::class_<PyClient>(module, "Client")
-      .def(py::init([](const std::string& endpoint, std::int32_t rank, std::int32_t world_size,
+      .def(py::init([](const OsText& endpoint, std::int32_t rank, std::int32_t world_size,
                        std::uint32_t prefetch, double connect_timeout_s,
-                       const std::optional<Start>& start, const std::string& server_key_file,
-                       const std::string& secret_key_file, const std::string& hardware,
+                       const std::optional<Start>& start, const OsText& server_key_file,
+                       const OsText& secret_key_file, const std::string& hardware,
                        std::uint64_t layout, const py::function& on_log) {
              return connect(
                  client_options(endpoint, rank, world_size, prefetch, connect_timeout_s, start,

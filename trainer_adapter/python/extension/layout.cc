@@ -14,6 +14,7 @@
 #include "balancer/pipeline/pipeline_model.h"
 #include "balancer/pipeline/schedule.h"
 #include "trainer_adapter/python/extension/errors.h"
+#include "trainer_adapter/python/extension/os_text.h"
 
 namespace isocost::python {
 namespace {
@@ -84,7 +85,7 @@ void bind_keys(py::class_<Layout>& layout) {
 void bind_layout(py::module_& module) {
   py::class_<Layout> layout(module, "Layout");
   layout
-      .def(py::init([](const std::string& file) { return value(Layout::load(file)); }),
+      .def(py::init([](const OsText& file) { return value(Layout::load(file.bytes)); }),
            py::arg("file"))
       .def(py::init([](const std::string& json) { return value(Layout::parse(json)); }),
            py::kw_only(), py::arg("json"))

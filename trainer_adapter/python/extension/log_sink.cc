@@ -1,7 +1,8 @@
 #include "trainer_adapter/python/extension/log_sink.h"
 
-#include <string>
 #include <string_view>
+
+#include "trainer_adapter/python/extension/os_text.h"
 
 namespace isocost::python {
 
@@ -19,7 +20,7 @@ LogSink log_sink(const py::function& on_log) {
     if (Py_IsInitialized() == 0) return;
     const py::gil_scoped_acquire acquired;
     try {
-      (*callback)(static_cast<int>(level), std::string(text));
+      (*callback)(static_cast<int>(level), readable(text));
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("isocost log");
     }

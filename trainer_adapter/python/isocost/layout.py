@@ -53,8 +53,8 @@ class Layout(_isocost.Layout):
     """
 
     def __init__(self, file: Union[str, os.PathLike[str]]):
-        super().__init__(os.fspath(file))
-        self.file = os.fspath(file)
+        super().__init__(os.fsdecode(file))
+        self.file = os.fsdecode(file)
 
     def place_of(self, rank: int) -> Place:
         """Returns the place of a rank. Raises ValueError if the layout has no such rank."""

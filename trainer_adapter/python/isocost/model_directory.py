@@ -41,7 +41,7 @@ def model_directory(model: Union[None, str, "os.PathLike[str]"], revision: Optio
     _check_revision(model, revision)
     if model is None:
         return None
-    path = os.fspath(model)
+    path = os.fsdecode(model)
     if os.path.isdir(path):
         if revision is not None:
             raise ValueError(f"revision = {revision!r}: model = {path!r} is a directory, which has no revisions: leave "

@@ -54,4 +54,4 @@ def _text(value: Any) -> str:
         return ",".join(map(str, value))
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return os.fsdecode(value) if isinstance(value, (os.PathLike, bytes)) else str(value)

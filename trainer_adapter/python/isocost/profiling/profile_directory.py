@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from isocost.base.counted import counted
+from isocost.base.file_names import readable
 from isocost.base.hardware import versions
 from isocost.profiling.built_modules import How, Measured, measure
 from isocost.profiling.profile_model import check_writable, document_of, write
@@ -234,7 +235,7 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
     except (OSError, ValueError, ImportError, RuntimeError, MemoryError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
+    print(json.dumps(outcome.to_json()) if given.json else readable(str(outcome)), flush=True)
     return 0
 
 

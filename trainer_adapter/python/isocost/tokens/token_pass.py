@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Se
 
 from isocost import _isocost
 from isocost.base.counted import counted
+from isocost.base.file_names import readable
 from isocost.base.logs import log
 from isocost.options.node_options import NodeOptions
 from isocost.tokens.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
@@ -258,7 +259,7 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         return 1
     for unread in filter(None, (outcome.unread, str(outcome.counts.keys))):
         print(f"{program}: {given.data}: {unread}", file=sys.stderr)
-    print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
+    print(json.dumps(outcome.to_json()) if given.json else readable(str(outcome)), flush=True)
     if outcome.usable_samples == 0:
         print(f"{program}: {given.data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)
         return 1
