@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <new>
 
+#include "decode/image/picture_codecs.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
@@ -35,6 +36,11 @@ class InProcessDecoder final : public SampleDecoder {
 };
 
 }  // namespace
+
+bool needs_worker(MediaFormat format) {
+  const PictureCodec* codec = picture_codec(format);
+  return codec != nullptr && codec->needs_worker;
+}
 
 std::unique_ptr<SampleDecoder> make_in_process_decoder(const Recipe& recipe,
                                                        std::chrono::nanoseconds cpu_time) {

@@ -37,6 +37,10 @@ class SampleDecoder {
   }
 };
 
+/// Returns whether a format is decoded only in worker processes, even if others are decoded in the
+/// loader's own: TIFF, HEIC and AVIF (decode/image/picture_codecs.cc).
+bool needs_worker(MediaFormat format);
+
 /// Makes a decoder that decodes on the calling thread. If it crashes, the process crashes.
 /// `cpu_time`: DecodeOptions::decode_timeout. It refuses parts that need_worker, with
 /// kInvalidArgument: make_guarded_decoder in isolation/ decodes them, too.

@@ -39,7 +39,7 @@ ROOMS = {
     "loader/dataset/index": {"base", "decode/shape", "decode/bytes", "decode", "loader/dataset/stores",
                              "loader/dataset/formats"},
     "loader/dataset/tokens": {"base", "decode/shape", "decode", "loader/dataset/index"},
-    "loader/dataset/catalogue": {"base", "decode/shape", "loader/dataset/stores", "loader/dataset/formats",
+    "loader/dataset/catalogue": {"base", "decode/shape", "decode", "loader/dataset/stores", "loader/dataset/formats",
                                  "loader/dataset/index", "loader/dataset/tokens"},
     "loader/dataset": {"base", "decode/shape", "decode/bytes", "decode", "decode/isolation", "loader/dataset/stores",
                        "loader/dataset/formats", "loader/dataset/index", "loader/dataset/tokens",

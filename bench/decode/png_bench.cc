@@ -199,7 +199,7 @@ std::vector<Case> cases() {
 using Decoder = Result<Pixels> (*)(ByteView, std::int32_t, std::int32_t, Alpha);
 
 Result<Pixels> decode_fast(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
-  return decode_png(file, width, height, alpha);
+  return decode_png(file, width, height, {.alpha = alpha}, {});
 }
 
 std::vector<std::uint8_t> decoded(const Case& one, Decoder decoder) {

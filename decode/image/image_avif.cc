@@ -145,7 +145,8 @@ Result<Pixels> converted(const avifImage& image, bool has_alpha, Alpha alpha) {
 
 }  // namespace
 
-Result<Pixels> decode_avif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+Result<Pixels> decode_avif(ByteView file, std::int32_t width, std::int32_t height,
+                           const ImageDecoding& how, const DecodeLimit& /*limit*/) {
   const std::unique_ptr<avifDecoder, DestroyDecoder> decoder(avifDecoderCreate());
   if (!decoder) throw std::bad_alloc();
   decoder->codecChoice = AVIF_CODEC_CHOICE_DAV1D;
@@ -170,7 +171,7 @@ Result<Pixels> decode_avif(ByteView file, std::int32_t width, std::int32_t heigh
   if (!is_as_probed()) return corrupt("its AVIF picture has another size than its header says");
   if (avifDecoderNextImage(decoder.get()) != AVIF_RESULT_OK) return damaged_avif();
   if (!is_as_probed()) return corrupt("its AVIF picture has another size than its header says");
-  return converted(*decoder->image, decoder->alphaPresent != 0, alpha);
+  return converted(*decoder->image, decoder->alphaPresent != 0, how.alpha);
 }
 
 }  // namespace isocost

@@ -179,17 +179,23 @@ Result<std::vector<std::uint8_t>> read_runs(ByteView file, const BmpLayout& layo
 
 }  // namespace
 
-Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
-                          Truncated truncated) {
+Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height,
+                          const ImageDecoding& how, const DecodeLimit& /*limit*/) {
   ISOCOST_ASSIGN(const BmpLayout layout,
                  BmpLayout::read(file.first(std::min(file.size(), BmpLayout::kBytes))));
   if (layout.width != width || std::abs(layout.height) != height) {
     return corrupt("its BMP header has changed since it was probed");
   }
-  ISOCOST_ASSIGN(std::vector<std::uint8_t> rgb, layout.has_runs()
-                                                    ? read_runs(file, layout)
-                                                    : read_rows(file, layout, alpha, truncated));
+  ISOCOST_ASSIGN(std::vector<std::uint8_t> rgb,
+                 layout.has_runs() ? read_runs(file, layout)
+                                   : read_rows(file, layout, how.alpha, how.truncated));
   return Pixels{width, height, std::move(rgb)};
+}
+
+std::int64_t bmp_decoding_bytes(const PartShape& shape, std::int32_t /*divisor*/) {
+  // Counts RGBA, or RGB and the indices of runs; a row of zeros.
+  const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
+  return pixels * 4 + std::int64_t{shape.width} * 4;
 }
 
 }  // namespace isocost

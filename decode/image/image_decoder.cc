@@ -10,9 +10,11 @@
 #include "base/byte_source.h"
 #include "base/checked.h"
 #include "base/result.h"
+#include "base/units.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/image_codecs.h"
 #include "decode/image/image_headers.h"
+#include "decode/image/picture_codecs.h"
 #include "decode/resize/orientation.h"
 #include "decode/shape/sample_shape.h"
 
@@ -27,36 +29,6 @@ struct Side {
 Side turned(Side side, std::uint8_t orientation) {
   if (exchanges_sides(orientation)) std::swap(side.width, side.height);
   return side;
-}
-
-Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, ImageDecoding how,
-                      const DecodeLimit& limit) {
-  switch (shape.format) {
-    case MediaFormat::kJpeg:
-      return decode_jpeg(file, stored.width, stored.height, how, limit);
-    case MediaFormat::kPng:
-      return decode_png(file, stored.width, stored.height, how.alpha, how.truncated);
-    case MediaFormat::kWebp:
-      return decode_webp(file, stored.width, stored.height, how.alpha);
-    case MediaFormat::kGif:
-      return decode_gif(file, stored.width, stored.height, how.alpha, how.truncated);
-    case MediaFormat::kBmp:
-      return decode_bmp(file, stored.width, stored.height, how.alpha, how.truncated);
-    case MediaFormat::kTiff:
-      return decode_tiff(file, stored.width, stored.height, how.alpha, limit);
-#if ISOCOST_WITH_HEIF
-    case MediaFormat::kHeic:
-      return decode_heic(file, stored.width, stored.height, how.alpha);
-#endif
-#if ISOCOST_WITH_AVIF
-    case MediaFormat::kAvif:
-      return decode_avif(file, stored.width, stored.height, how.alpha);
-#endif
-    default:
-      return modality_of(shape.format) == Modality::kImage
-                 ? left_out(shape.format)
-                 : Error(ErrorCode::kInvalidArgument, "not an image format");
-  }
 }
 
 }  // namespace
@@ -97,7 +69,17 @@ Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const Par
 Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, ImageDecoding how,
                             const DecodeLimit& limit) {
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
-  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), how, limit);
+  const PictureCodec* codec = picture_codec(shape.format);
+  if (codec == nullptr) return Error(ErrorCode::kInvalidArgument, "not an image format");
+  if (codec->decode == nullptr) return left_out(shape.format);
+  const Side stored = turned({shape.width, shape.height}, shape.orientation);
+  return codec->decode(file, stored.width, stored.height, how, limit);
+}
+
+std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) {
+  const PictureCodec* codec = picture_codec(shape.format);
+  const std::int64_t common = shape.encoded_bytes + kMiB;
+  return codec == nullptr ? common : common + codec->decoding_bytes(shape, divisor);
 }
 
 }  // namespace isocost

@@ -161,8 +161,8 @@ Result<std::vector<std::uint8_t>> read_indices(ByteView file, const GifPicture& 
 
 }  // namespace
 
-Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
-                          Truncated truncated) {
+Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height,
+                          const ImageDecoding& how, const DecodeLimit& /*limit*/) {
   ISOCOST_ASSIGN(const ByteView screen, block(file, 0, kScreenBytes));
   ISOCOST_ASSIGN(GifPicture picture, find_picture(file));
   // A picture that leaves its canvas makes it larger, as in Pillow.
@@ -175,7 +175,7 @@ Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height
   }
   // Pillow begins with a canvas of the transparent colour, or else of the first one.
   const std::uint8_t background = picture.transparent.value_or(0);
-  if (alpha == Alpha::kDrop) picture.transparent.reset();
+  if (how.alpha == Alpha::kDrop) picture.transparent.reset();
   if (picture.width == 0 || picture.height == 0) return corrupt("its GIF picture has no size");
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, 3));
   Pixels canvas{width, height, {}};
@@ -184,9 +184,13 @@ Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height
   while (canvas.rgb.size() < bytes) {
     canvas.rgb.insert(canvas.rgb.end(), empty.begin(), empty.end());
   }
-  ISOCOST_ASSIGN(const auto indices, read_indices(file, picture, background, truncated));
+  ISOCOST_ASSIGN(const auto indices, read_indices(file, picture, background, how.truncated));
   paint(picture, indices, canvas);
   return canvas;
+}
+
+std::int64_t gif_decoding_bytes(const PartShape& shape, std::int32_t /*divisor*/) {
+  return std::int64_t{shape.width} * shape.height * (3 + 1);  // RGB and colour indices
 }
 
 }  // namespace isocost

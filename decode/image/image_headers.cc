@@ -7,42 +7,19 @@
 #include "base/result.h"
 #include "decode/bytes/header_window.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/image/picture_codecs.h"
 #include "decode/resize/orientation.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {
-namespace {
-
-Result<PartShape> read_stored(HeaderWindow& window, MediaFormat format, std::int64_t max_pixels) {
-  switch (format) {
-    case MediaFormat::kJpeg:
-      return read_jpeg_header(window);
-    case MediaFormat::kPng:
-      return read_png_header(window, max_pixels);
-    case MediaFormat::kWebp:
-      return read_webp_header(window);
-    case MediaFormat::kGif:
-      return read_gif_header(window);
-    case MediaFormat::kBmp:
-      return read_bmp_header(window);
-    case MediaFormat::kTiff:
-      return read_tiff_header(window, max_pixels);
-    case MediaFormat::kHeic:
-      if (ISOCOST_WITH_HEIF == 0) return left_out(format);
-      return read_heic_header(window, max_pixels);
-    case MediaFormat::kAvif:
-      if (ISOCOST_WITH_AVIF == 0) return left_out(format);
-      return read_avif_header(window, max_pixels);
-    default:
-      return Error(ErrorCode::kInvalidArgument, "read_image_header: not an image format");
-  }
-}
-
-}  // namespace
-
 Result<PartShape> read_image_header(HeaderWindow& window, MediaFormat format,
                                     std::int64_t max_pixels) {
-  ISOCOST_ASSIGN(PartShape shape, read_stored(window, format, max_pixels));
+  const PictureCodec* codec = picture_codec(format);
+  if (codec == nullptr) {
+    return Error(ErrorCode::kInvalidArgument, "read_image_header: not an image format");
+  }
+  if (codec->read_header == nullptr) return left_out(format);
+  ISOCOST_ASSIGN(PartShape shape, codec->read_header(window, max_pixels));
   if (shape.width <= 0 || shape.height <= 0) return corrupt("its header says a size of zero");
   ISOCOST_TRY(check_pixels(shape, max_pixels));
   shape.modality = Modality::kImage;

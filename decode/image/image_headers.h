@@ -21,12 +21,13 @@ struct JpegFrame {
 };
 Result<JpegFrame> read_jpeg_frame(HeaderWindow& window);
 
-/// Read the header of each format. Width and height are those stored, before turning.
-Result<PartShape> read_jpeg_header(HeaderWindow& window);
+/// Read the header of each format. Width and height are those stored, before turning. Those that
+/// look for more than the size do not beyond `max_pixels`.
+Result<PartShape> read_jpeg_header(HeaderWindow& window, std::int64_t max_pixels);
 Result<PartShape> read_png_header(HeaderWindow& window, std::int64_t max_pixels);
-Result<PartShape> read_webp_header(HeaderWindow& window);
-Result<PartShape> read_gif_header(HeaderWindow& window);
-Result<PartShape> read_bmp_header(HeaderWindow& window);
+Result<PartShape> read_webp_header(HeaderWindow& window, std::int64_t max_pixels);
+Result<PartShape> read_gif_header(HeaderWindow& window, std::int64_t max_pixels);
+Result<PartShape> read_bmp_header(HeaderWindow& window, std::int64_t max_pixels);
 Result<PartShape> read_tiff_header(HeaderWindow& window, std::int64_t max_pixels);
 /// The shape is that of the displayed picture, which is upright.
 Result<PartShape> read_heic_header(HeaderWindow& window, std::int64_t max_pixels);

@@ -43,7 +43,7 @@ Result<std::int64_t> find_gif_picture(HeaderWindow& window, std::int64_t at) {
 
 }  // namespace
 
-Result<PartShape> read_gif_header(HeaderWindow& window) {
+Result<PartShape> read_gif_header(HeaderWindow& window, std::int64_t /*max_pixels*/) {
   ISOCOST_ASSIGN(const ByteView bytes, window.all(0, 13, "its GIF header"));
   PartShape shape;
   shape.width = static_cast<std::int32_t>(little_endian(bytes, 6, 2));
@@ -63,7 +63,7 @@ Result<PartShape> read_gif_header(HeaderWindow& window) {
   return shape;
 }
 
-Result<PartShape> read_bmp_header(HeaderWindow& window) {
+Result<PartShape> read_bmp_header(HeaderWindow& window, std::int64_t /*max_pixels*/) {
   ISOCOST_ASSIGN(const ByteView head, window.some(0, BmpLayout::kBytes));
   ISOCOST_ASSIGN(const BmpLayout layout, BmpLayout::read(head));
   if (layout.width <= 0 || layout.height == 0 || layout.height == INT32_MIN) {

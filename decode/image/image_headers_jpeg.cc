@@ -139,7 +139,7 @@ class JpegHeader {
 
 Result<JpegFrame> read_jpeg_frame(HeaderWindow& window) { return JpegHeader(window).run(); }
 
-Result<PartShape> read_jpeg_header(HeaderWindow& window) {
+Result<PartShape> read_jpeg_header(HeaderWindow& window, std::int64_t /*max_pixels*/) {
   ISOCOST_ASSIGN(const JpegFrame frame, read_jpeg_frame(window));
   return frame.shape;
 }

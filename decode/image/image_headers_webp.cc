@@ -70,7 +70,7 @@ Status read_vp8x(HeaderWindow& window, const WebpChunk& chunk, std::int64_t end,
 
 }  // namespace
 
-Result<PartShape> read_webp_header(HeaderWindow& window) {
+Result<PartShape> read_webp_header(HeaderWindow& window, std::int64_t /*max_pixels*/) {
   ISOCOST_ASSIGN(const ByteView bytes, window.all(0, 20, "its WebP header"));
   const auto riff_end = static_cast<std::int64_t>(8 + little_endian(bytes, 4, 4));
   if (riff_end > window.size()) {

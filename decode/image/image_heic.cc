@@ -82,7 +82,8 @@ std::optional<bool> full_range_of(const heif_image_handle* handle) {
 
 }  // namespace
 
-Result<Pixels> decode_heic(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+Result<Pixels> decode_heic(ByteView file, std::int32_t width, std::int32_t height,
+                           const ImageDecoding& how, const DecodeLimit& /*limit*/) {
   const MemoryByteSource source(std::as_bytes(file));
   HeaderWindow window(source);
   ISOCOST_ASSIGN(const HeifLayout layout, read_heif_layout(window));
@@ -114,7 +115,7 @@ Result<Pixels> decode_heic(ByteView file, std::int32_t width, std::int32_t heigh
   const Heif<heif_image> image(decoded);
   ISOCOST_ASSIGN(Pixels pixels, copied(decoded, width, height, has_alpha ? 4 : 3));
   if (heif_image_handle_is_premultiplied_alpha(primary) != 0) unpremultiply(pixels.rgb);
-  if (has_alpha) make_opaque(pixels.rgb, alpha);
+  if (has_alpha) make_opaque(pixels.rgb, how.alpha);
   return pixels;
 }
 

@@ -64,14 +64,14 @@ Result<Pixels> decode_rgba(spng_ctx* png, std::int32_t width, std::int32_t heigh
 
 }  // namespace
 
-Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
-                          Truncated truncated) {
-  if (auto pixels = decode_plain_png(file, width, height, alpha)) return std::move(*pixels);
-  auto pixels = decode_any_png(file, width, height, alpha);
-  if (pixels || truncated == Truncated::kBad || pixels.error().code() != ErrorCode::kCorrupt) {
+Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height,
+                          const ImageDecoding& how, const DecodeLimit& /*limit*/) {
+  if (auto pixels = decode_plain_png(file, width, height, how.alpha)) return std::move(*pixels);
+  auto pixels = decode_any_png(file, width, height, how.alpha);
+  if (pixels || how.truncated == Truncated::kBad || pixels.error().code() != ErrorCode::kCorrupt) {
     return pixels;
   }
-  return decode_truncated_png(file, width, height, alpha);
+  return decode_truncated_png(file, width, height, how.alpha);
 }
 
 Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
@@ -101,6 +101,12 @@ Result<Pixels> decode_truncated_png(ByteView file, std::int32_t width, std::int3
   if (code != 0) return not_decoded(code);
   ISOCOST_TRY(check_header(png.get(), width, height));
   return decode_rgba(png.get(), width, height, alpha);
+}
+
+std::int64_t png_decoding_bytes(const PartShape& shape, std::int32_t /*divisor*/) {
+  // Counts the chunks put together; RGBA with filters, or RGBA; rows of 16 bits.
+  const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
+  return shape.encoded_bytes + pixels * 4 + (std::int64_t{shape.width} + shape.height) * 8 * 4;
 }
 
 }  // namespace isocost

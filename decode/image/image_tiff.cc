@@ -193,8 +193,8 @@ class TiffBlocks {
 
 }  // namespace
 
-Result<Pixels> decode_tiff(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha,
-                           const DecodeLimit& limit) {
+Result<Pixels> decode_tiff(ByteView file, std::int32_t width, std::int32_t height,
+                           const ImageDecoding& how, const DecodeLimit& limit) {
   const MemoryByteSource source(std::as_bytes(file));
   HeaderWindow window(source);
   ISOCOST_ASSIGN(const TiffLayout layout, read_tiff_layout(window));
@@ -218,7 +218,7 @@ Result<Pixels> decode_tiff(ByteView file, std::int32_t width, std::int32_t heigh
   if (layout.colours == TiffColours::kPalette) {
     ISOCOST_ASSIGN(palette, read_tiff_palette(tiff.get(), layout));
   }
-  return Pixels{width, height, tiff_rgb(layout, std::move(stored), palette, alpha)};
+  return Pixels{width, height, tiff_rgb(layout, std::move(stored), palette, how.alpha)};
 }
 
 }  // namespace isocost

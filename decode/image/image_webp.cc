@@ -46,7 +46,8 @@ Result<Pixels> first_of_animation(ByteView file, Pixels pixels, Alpha alpha) {
 
 }  // namespace
 
-Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height,
+                           const ImageDecoding& how, const DecodeLimit& /*limit*/) {
   WebPBitstreamFeatures features;
   if (WebPGetFeatures(file.data(), file.size(), &features) != VP8_STATUS_OK) return not_decoded();
   if (features.width != width || features.height != height) {
@@ -62,7 +63,7 @@ Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t heigh
   Pixels pixels{width, height, {}};
   pixels.rgb.resize(bytes);
   if (features.has_animation != 0) {
-    return first_of_animation(file, std::move(pixels), is_announced ? alpha : Alpha::kDrop);
+    return first_of_animation(file, std::move(pixels), is_announced ? how.alpha : Alpha::kDrop);
   }
   std::uint8_t* to = pixels.rgb.data();
   const bool decoded =
@@ -70,8 +71,14 @@ Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t heigh
            ? WebPDecodeRGBAInto(file.data(), file.size(), to, bytes, 4 * width)
            : WebPDecodeRGBInto(file.data(), file.size(), to, bytes, 3 * width)) != nullptr;
   if (!decoded) return not_decoded();
-  if (channels == 4) make_opaque(pixels.rgb, alpha);
+  if (channels == 4) make_opaque(pixels.rgb, how.alpha);
   return pixels;
+}
+
+std::int64_t webp_decoding_bytes(const PartShape& shape, std::int32_t /*divisor*/) {
+  // Counts two canvases, if it is animated.
+  const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
+  return pixels * (4 + 4 + 4 + 2) + std::int64_t{shape.width} * 64;
 }
 
 }  // namespace isocost

@@ -325,7 +325,7 @@ Status JpegRows::finish() {
 }
 
 Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
-                           ImageDecoding how, const DecodeLimit& limit) {
+                           const ImageDecoding& how, const DecodeLimit& limit) {
   ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,
                  JpegRows::open(file, width, height, how, limit));
   Pixels pixels{rows->width(), rows->height(), {}};

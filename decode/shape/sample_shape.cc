@@ -151,11 +151,6 @@ Modality modality_of(MediaFormat format) {
   return kFormats.at(static_cast<std::size_t>(format)).modality;
 }
 
-bool needs_worker(MediaFormat format) {
-  return format == MediaFormat::kTiff || format == MediaFormat::kHeic ||
-         format == MediaFormat::kAvif;
-}
-
 std::optional<MediaFormat> sound_only(MediaFormat container) {
   switch (container) {
     case MediaFormat::kMp4:

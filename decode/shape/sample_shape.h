@@ -105,10 +105,6 @@ std::optional<Modality> modality_from_name(std::string_view part_name);
 std::string part_extension(std::string_view part_name);
 Modality modality_of(MediaFormat format);
 
-/// Returns whether a format is decoded only in worker processes, even if others are decoded in
-/// the loader's own: TIFF, HEIC and AVIF, whose libraries are large and have had many faults.
-bool needs_worker(MediaFormat format);
-
 /// Returns the format of a video's container that has only sound; nothing for other formats.
 std::optional<MediaFormat> sound_only(MediaFormat container);
 

@@ -20,8 +20,8 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/bytes/media_bytes.h"
-#include "decode/image/image_codecs.h"
 #include "decode/image/image_decoder.h"
+#include "decode/image/picture_codecs.h"
 #include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
 #include "decode/recipes/internal/native28_grid.h"
@@ -57,24 +57,8 @@ Pixels read_ppm(const fs::path& file) {
 
 Result<Pixels> decode_stored(ByteView file, const PartShape& shape,
                              Truncated truncated = Truncated::kBad) {
-  switch (shape.format) {
-    case MediaFormat::kJpeg:
-      return decode_jpeg(file, shape.width, shape.height, {.truncated = truncated}, {});
-    case MediaFormat::kPng:
-      return decode_png(file, shape.width, shape.height, Alpha::kWhite, truncated);
-    case MediaFormat::kWebp:
-      return decode_webp(file, shape.width, shape.height, Alpha::kWhite);
-    case MediaFormat::kGif:
-      return decode_gif(file, shape.width, shape.height, Alpha::kWhite, truncated);
-    case MediaFormat::kTiff:
-      return decode_tiff(file, shape.width, shape.height, Alpha::kWhite, {});
-    case MediaFormat::kHeic:
-      return decode_heic(file, shape.width, shape.height, Alpha::kWhite);
-    case MediaFormat::kAvif:
-      return decode_avif(file, shape.width, shape.height, Alpha::kWhite);
-    default:
-      return decode_bmp(file, shape.width, shape.height, Alpha::kWhite, truncated);
-  }
+  return picture_codec(shape.format)
+      ->decode(file, shape.width, shape.height, {.truncated = truncated}, {});
 }
 
 // The displayed picture, put together from its patches. Its sides are multiples of 28, so that

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/counted.h"
+#include "decode/sample_decoder.h"
 
 namespace isocost {
 namespace {

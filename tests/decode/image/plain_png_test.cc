@@ -115,7 +115,7 @@ std::string outcome(const Result<Pixels>& pixels) {
 // Both ways must come to the same. Returns whether the file decodes.
 bool same_outcome(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
   const auto expected = decode_any_png(file, width, height, alpha);
-  const auto decoded = decode_png(file, width, height, alpha);
+  const auto decoded = decode_png(file, width, height, {.alpha = alpha}, {});
   EXPECT_EQ(outcome(decoded), outcome(expected));
   if (!decoded.has_value() || !expected.has_value()) return false;
   EXPECT_EQ(decoded->width, width);
@@ -346,7 +346,7 @@ TEST(PlainPng, NoMemoryIsTakenForWhatSoFewBytesCannotHold) {
   std::mt19937 random(8);
   const Bytes stream = deflated(filtered_rows({20, 10, 2}, random, -1));
   const Bytes file = file_of({13'000, 13'000, 2}, {chunk("IDAT", stream), chunk("IEND", {})});
-  const auto pixels = decode_png(file, 13'000, 13'000, Alpha::kWhite);
+  const auto pixels = decode_png(file, 13'000, 13'000, {}, {});
   ASSERT_FALSE(pixels.has_value());
   EXPECT_NE(pixels.error().message().find("so few bytes"), std::string::npos);
 }

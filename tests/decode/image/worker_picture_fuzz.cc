@@ -9,6 +9,7 @@
 #include "base/byte_source.h"
 #include "decode/image/image_decoder.h"
 #include "decode/probe.h"
+#include "decode/sample_decoder.h"
 #include "decode/shape/sample_shape.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "decode/image/image_decoder.h"
 #include "decode/probe.h"
+#include "decode/sample_decoder.h"
 #include "decode/shape/sample_shape.h"
 #include "tests/support/heap_peak.h"
 

@@ -12,6 +12,7 @@
 #include "decode/prepare/exact_image.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
+#include "decode/sample_decoder.h"
 #include "decode/shape/sample_shape.h"
 
 constexpr isocost::PatchGrid kGrid{4, 6};

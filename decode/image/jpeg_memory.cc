@@ -1,7 +1,7 @@
-#include <algorithm>
 #include <cstdint>
 
 #include "base/units.h"
+#include "decode/image/image_codecs.h"
 #include "decode/image/image_decoder.h"
 #include "decode/resize/orientation.h"
 #include "decode/resize/resample_kernels.h"
@@ -27,11 +27,12 @@ std::int64_t jpeg_decoder_bytes(const PartShape& shape) {
   return held + rows + read;
 }
 
-std::int64_t jpeg_bytes(const PartShape& shape, std::int64_t divisor) {
-  return jpeg_decoder_bytes(shape) + (shape.width / divisor + 1) * (shape.height / divisor + 1) * 3;
-}
-
 }  // namespace
+
+std::int64_t jpeg_decoding_bytes(const PartShape& shape, std::int32_t divisor) {
+  return jpeg_decoder_bytes(shape) +
+         (std::int64_t{shape.width} / divisor + 1) * (std::int64_t{shape.height} / divisor + 1) * 3;
+}
 
 std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
                           std::int32_t target_height) {
@@ -39,31 +40,6 @@ std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t 
     if (width / divisor >= target_width && height / divisor >= target_height) return divisor;
   }
   return 1;
-}
-
-std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) {
-  const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
-  const std::int64_t common = shape.encoded_bytes + kMiB;
-  switch (shape.format) {
-    case MediaFormat::kJpeg:
-      return common + jpeg_bytes(shape, divisor);
-    case MediaFormat::kPng:
-      // Counts the chunks put together; RGBA with filters, or RGBA; rows of 16 bits.
-      return common + shape.encoded_bytes + pixels * 4 +
-             (std::int64_t{shape.width} + shape.height) * 8 * 4;
-    case MediaFormat::kWebp:
-      return common + pixels * (4 + 4 + 4 + 2) +
-             std::int64_t{shape.width} * 64;  // two canvases, if it is animated
-    case MediaFormat::kGif:
-      return common + pixels * (3 + 1);  // RGB and colour indices
-    case MediaFormat::kTiff:
-    case MediaFormat::kHeic:
-    case MediaFormat::kAvif:
-      return common + shape.encoded_bytes + kMiB + pixels * shape.channels;
-    default:
-      // BMP: RGBA, or RGB and the indices of runs; a row of zeros.
-      return common + pixels * 4 + std::int64_t{shape.width} * 4;
-  }
 }
 
 std::int64_t jpeg_rows_bytes(const PartShape& shape) {
