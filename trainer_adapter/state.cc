@@ -1,15 +1,14 @@
 #include "trainer_adapter/state.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/json_object.h"
 
 namespace isocost {
@@ -17,51 +16,12 @@ namespace {
 
 constexpr std::int64_t kStateVersion = 2;  // 1 named the state of the cost model "learnt"
 constexpr std::size_t kCursorDigits = 16;
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // A state of the cost model has four characters for three bytes.
 constexpr JsonFormat kStateFormat{.name = "state",
                                   .max_bytes = 2 * kMaxCostModelStateBytes,
                                   .max_depth = 2,
                                   .remedy = "load it with the Isocost that wrote it"};
-
-std::string to_base64(std::string_view bytes) {
-  std::string text;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      bits = bits << 8 | (i < count ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      text += i <= count ? kBase64[bits >> (18 - 6 * i) & 63U] : '=';
-    }
-  }
-  return text;
-}
-
-// Returns nothing for a text that is not base64.
-std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  std::string bytes;
-  for (std::size_t at = 0; at < text.size(); at += 4) {
-    const std::string_view group = text.substr(at, 4);
-    const bool is_last = at + 4 == text.size();
-    const auto end = is_last ? std::min(group.find('='), group.size()) : group.size();
-    if (end < 2 || group.substr(end) != std::string_view("==").substr(0, 4 - end)) {
-      return std::nullopt;
-    }
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const std::size_t digit = i < end ? kBase64.find(group[i]) : 0;
-      if (digit == std::string_view::npos) return std::nullopt;
-      bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    }
-    for (std::size_t i = 0; i + 1 < end; ++i) bytes += static_cast<char>(bits >> (16 - 8 * i));
-  }
-  return bytes;
-}
 
 Result<std::uint64_t> cursor_of(const JsonObject& state) {
   ISOCOST_ASSIGN(const std::string text, state.text("cursor"));
@@ -101,7 +61,7 @@ Result<State> read_state(std::string_view json) {
   state.epoch = static_cast<std::uint32_t>(epoch);
   state.step = static_cast<std::uint32_t>(step);
   ISOCOST_ASSIGN(const std::string encoded, object.optional_text("cost_model_state"));
-  auto cost_model_state = from_base64(encoded);
+  auto cost_model_state = decode_base64(encoded);
   if (!cost_model_state) return object.wrong("cost_model_state", "must be base64");
   state.cost_model_state = *std::move(cost_model_state);
   return state;
@@ -126,7 +86,7 @@ std::string State::to_json() const {
   return R"({"version": )" + std::to_string(kStateVersion) + R"(, "cursor": ")" +
          std::string(kCursorDigits - hex.size(), '0') + hex + R"(", "epoch": )" +
          std::to_string(epoch) + R"(, "step": )" + std::to_string(step) +
-         R"(, "cost_model_state": ")" + to_base64(cost_model_state) + R"("})";
+         R"(, "cost_model_state": ")" + encode_base64(cost_model_state) + R"("})";
 }
 
 }  // namespace isocost

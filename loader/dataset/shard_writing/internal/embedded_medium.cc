@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/sniff.h"
 #include "decode/shape/sample_shape.h"
-#include "loader/dataset/shard_writing/internal/base64.h"
+#include "loader/dataset/shard_writing/internal/percents.h"
 
 namespace isocost {
 namespace {

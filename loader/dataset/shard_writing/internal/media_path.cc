@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "loader/dataset/shard_writing/internal/base64.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
+#include "loader/dataset/shard_writing/internal/percents.h"
 
 namespace isocost {
 namespace {

@@ -9,9 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/base64.h"
 #include "decode/shape/sample_shape.h"
-#include "loader/dataset/shard_writing/internal/base64.h"
 #include "loader/dataset/shard_writing/internal/embedded_medium.h"
+#include "loader/dataset/shard_writing/internal/percents.h"
 
 namespace {
 

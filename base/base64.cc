@@ -1,7 +1,7 @@
-#include "loader/dataset/shard_writing/internal/base64.h"
+#include "base/base64.h"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,13 +10,13 @@
 namespace isocost {
 namespace {
 
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::uint8_t kNone = 0xFF;
 
 constexpr std::array<std::uint8_t, 256> make_digits() {
   std::array<std::uint8_t, 256> digits{};
   digits.fill(kNone);
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (std::size_t i = 0; i < kAlphabet.size(); ++i) {
     digits.at(static_cast<unsigned char>(kAlphabet[i])) = static_cast<std::uint8_t>(i);
   }
@@ -34,6 +34,22 @@ Error wrong(std::string_view what) {
 }
 
 }  // namespace
+
+std::string encode_base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      bits = bits << 8 | (i < count ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      text += i <= count ? kAlphabet[bits >> (18 - 6 * i) & 63U] : '=';
+    }
+  }
+  return text;
+}
 
 Result<std::string> decode_base64(std::string_view text) {
   std::string bytes;
@@ -58,22 +74,6 @@ Result<std::string> decode_base64(std::string_view text) {
     return wrong("its " + std::to_string(digits) + " digits are cut off");
   }
   return bytes;
-}
-
-std::string decode_percents(std::string_view text) {
-  std::string decoded;
-  decoded.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    std::uint8_t byte = 0;
-    const std::string_view two = text.substr(i + 1, 2);
-    const char* const first = two.data();
-    const char* const end = first + two.size();
-    const bool is_escape =
-        text[i] == '%' && two.size() == 2 && std::from_chars(first, end, byte, 16).ptr == end;
-    decoded += is_escape ? static_cast<char>(byte) : text[i];
-    if (is_escape) i += 2;
-  }
-  return decoded;
 }
 
 }  // namespace isocost
