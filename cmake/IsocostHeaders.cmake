@@ -3,12 +3,14 @@
 # ISOCOST_INCLUDES; cmake/WriteHeaders.cmake makes the installed ones.
 set(ISOCOST_PUBLIC_HEADERS
     client.h=trainer_adapter/client.h
+    layout.h=balancer/layout/layout_receiver.h
     normalise.h=trainer_adapter/normalise.h
     own_work.h=trainer_adapter/own_work.h
     replicas.h=trainer_adapter/replicas.h
     state.h=trainer_adapter/state.h
     base/buffer.h=base/buffer.h
     base/clock.h=base/clock.h
+    base/language.h=base/language.h
     base/load.h=base/load.h
     base/log.h=base/log.h
     base/result.h=base/result.h

@@ -49,10 +49,13 @@ set(installed_headers ${ISOCOST_PUBLIC_HEADERS})
 set_target_properties(isocost_trainer_adapter PROPERTIES EXPORT_NAME client)
 isocost_export(client isocost_base isocost_transport_wire isocost_transport_shared_memory isocost_transport_zmq
                isocost_trainer_adapter)
+# Reads layouts: not in the client, which links no solver.
+isocost_export(layout isocost_costmodel isocost_balancer_partition isocost_balancer_pipeline isocost_balancer_layout)
+set_target_properties(isocost_balancer_layout PROPERTIES EXPORT_NAME layout)
 # A wheel's libtorch below this folder, as in `./run test --torch2`, has no place in an installed package.
 cmake_path(IS_PREFIX CMAKE_SOURCE_DIR "${ISOCOST_TORCH_ROOT}" torch_is_ours)
 if(ISOCOST_BUILD_TORCH AND NOT torch_is_ours)
-  isocost_export(torch isocost_costmodel isocost_libtorch isocost_torch)
+  isocost_export(torch isocost_libtorch isocost_torch)
   list(APPEND installed_headers ${ISOCOST_PUBLIC_TORCH_HEADERS})
 endif()
 install(CODE "
@@ -66,5 +69,14 @@ install(DIRECTORY ${CMAKE_BINARY_DIR}/installed_headers/isocost DESTINATION ${CM
 configure_package_config_file(cmake/IsocostConfig.cmake.in ${CMAKE_BINARY_DIR}/IsocostConfig.cmake
                               INSTALL_DESTINATION ${config_folder})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/IsocostConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# For builds without CMake. The prefix is known when this is installed.
+install(CODE "
+  set(PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
+  set(LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
+  set(INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
+  set(VERSION \"${PROJECT_VERSION}\")
+  configure_file(\"${CMAKE_SOURCE_DIR}/cmake/isocost.pc.in\" \"${CMAKE_BINARY_DIR}/isocost.pc\" @ONLY)"
+        COMPONENT development)
+install(FILES ${CMAKE_BINARY_DIR}/isocost.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/IsocostConfig.cmake ${CMAKE_BINARY_DIR}/IsocostConfigVersion.cmake
         DESTINATION ${config_folder} COMPONENT development)

@@ -24,6 +24,6 @@ set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-torch")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libisocost-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "g++, libexpected-dev, libhwy-dev, libzmq3-dev, nlohmann-json3-dev, pkg-config")
+    "g++, libexpected-dev, libglpk-dev, libhwy-dev, libzmq3-dev, nlohmann-json3-dev, pkg-config")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "cmake, isocost, libtorch-dev")
 include(CPack)

@@ -1,5 +1,6 @@
 # Writes the public headers as they are installed: `SOURCE` is this repository, `INTO` a folder, `ROWS` the rows of
-# cmake/IsocostHeaders.cmake. They include each other as <isocost/...>, so that a user's own base/log.h hides none.
+# cmake/IsocostHeaders.cmake. They include each other as <isocost/...>, so that a user's own base/log.h hides none, and
+# first of all base/language.h, so that a compiler that cannot read them says so once.
 file(REMOVE_RECURSE ${INTO})
 foreach(row ${ROWS})
   string(REGEX MATCH "^(.*)=(.*)$" row ${row})
@@ -11,6 +12,9 @@ foreach(row ${ROWS})
   endforeach()
   if(text MATCHES "#include (\"[^\n]*)")
     message(FATAL_ERROR "${name} includes ${CMAKE_MATCH_1}, which is no public header: see cmake/IsocostHeaders.cmake")
+  endif()
+  if(NOT name STREQUAL "base/language.h")
+    string(REPLACE "#pragma once\n" "#pragma once\n\n#include <isocost/base/language.h>\n" text "${text}")
   endif()
   file(WRITE ${INTO}/isocost/${name} "${text}")
 endforeach()

@@ -1,6 +1,8 @@
 """What `cmake --install` leaves is enough for trainers in other trees: both examples configure, build and train with
 only the installed package, and the installed program and Python package work."""
 
+import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -85,6 +87,68 @@ class Installed(unittest.TestCase):
         self.assertNotIn("torch", run("ldd", trainer))
         self.assertNotIn("tbb", run("ldd", trainer))
 
+    def test_a_client_by_pkg_config(self):
+        directory = DIRECTORY / "pkg_config"
+        directory.mkdir()
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(PREFIX / "lib/pkgconfig")}
+        self.assertEqual(run("pkg-config", "--modversion", "isocost", env=environment).strip(),
+                         run(self.program, "--version").split()[-1])
+        flags = run("pkg-config", "--cflags", "--libs", "isocost", env=environment).split()
+        trainer = directory / "text_client"
+        run("g++", "-std=c++20", SOURCE / "tests/install/text_client/main.cc", "-o", trainer, *flags)
+        self.assertRegex(self.train(trainer, "ENDPOINT"), rf"^{len(TEXTS)} samples, \d+ tokens\n$")
+
+    def test_a_trainer_reads_a_layout(self):
+        reader = build_outside(SOURCE / "tests/install/layout_reader")
+        layout = DIRECTORY / "layout.json"
+        degrees = {"tensor": 2, "pipeline": 1, "data": 1}
+        layout.write_text(json.dumps({"version": 1, "encoder_place": "llm", "encoder": degrees, "llm": degrees,
+                                      "microbatches": 2, "chunks": 1, "schedule": "1f1b"}))
+        fingerprint = run(self.program, "layout", "fingerprint", layout).strip()
+        self.assertEqual(run(reader, layout, 1), f"{fingerprint} 0 1\n")
+        self.assertEqual(run(self.program, "layout", "receiver", layout, 1), "0 1\n")
+
+    def configure(self, name, find, *options):
+        """Configures a project that says `find`. Returns its status, and what CMake printed, in one line."""
+        directory = DIRECTORY / name
+        directory.mkdir()
+        (directory / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\n"
+                                                  f"project({name} LANGUAGES CXX)\n{find}\n")
+        done = subprocess.run(["cmake", "-S", directory, "-B", directory / "build", *options],
+                              capture_output=True, text=True, timeout=TIMEOUT)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    def test_find_package_says_which_components_there_are(self):
+        where = f"-DCMAKE_PREFIX_PATH={PREFIX}"
+        status, printed = self.configure("no_components", "find_package(Isocost REQUIRED)", where)
+        self.assertEqual(status, 0, printed)
+        self.assertIn("there are the components client, layout", printed)
+        status, printed = self.configure("quiet", "find_package(Isocost REQUIRED QUIET)", where)
+        self.assertNotIn("components", printed)
+        status, printed = self.configure("unknown", "find_package(Isocost REQUIRED COMPONENTS trainer)", where)
+        self.assertNotEqual(status, 0)
+        self.assertIn("Isocost has no component trainer; there are: client, layout", printed)
+
+    @unittest.skipIf(os.environ.get("ISOCOST_TORCH_ROOT"), "built with a wheel")
+    def test_which_torch_is_taken_is_printed(self):
+        status, printed = self.configure("torch", "find_package(Isocost REQUIRED COMPONENTS torch)",
+                                         f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        self.assertEqual(status, 0, printed)
+        self.assertRegex(printed, r"Isocost: torch [0-9.]+, /usr/lib/\S*/libtorch\.so")
+
+    def test_a_wheels_torch_beside_debians_is_refused(self):
+        wheel = importlib.util.find_spec("torch")
+        folder = pathlib.Path(wheel.origin).parent if wheel else None
+        if not folder or not (folder / "version.py").exists() or not (folder / "share/cmake").exists():
+            self.skipTest("this Python has no wheel of torch")
+        find = "find_package(Isocost REQUIRED COMPONENTS torch)"
+        # The wheel is found first, or its library is found for the headers of the other.
+        for name, before in (("wheel_first", "find_package(Torch REQUIRED)\n"), ("wheel_beside", "")):
+            status, printed = self.configure(name, before + find, f"-DCMAKE_PREFIX_PATH={folder};{PREFIX}")
+            self.assertNotEqual(status, 0, printed)
+            self.assertIn("torch", printed)
+            self.assertIn("ISOCOST_TORCH_ROOT", printed)
+
     def test_a_client_without_a_node_says_why(self):
         trainer = build_outside(SOURCE / "tests/install/text_client", "refused")
         refused = subprocess.run([trainer, "tcp://127.0.0.1:x"], capture_output=True, text=True, timeout=TIMEOUT)
@@ -121,6 +185,20 @@ class Installed(unittest.TestCase):
         for name in outside.HEADERS:
             with self.subTest(name=name):
                 outside.compile_header(name, DIRECTORY, outside.Compiler("g++"), [f"-I{PREFIX / 'include'}"])
+
+    def test_a_compiler_that_cannot_read_the_headers_is_told_once(self):
+        file = DIRECTORY / "old.cc"
+        file.write_text("#include <isocost/client.h>\nint main() { isocost::ClientOptions options; }\n")
+        cases = [(["g++", "-std=c++17"], "compile with -std=c++20"), (["g++"], "compile with -std=c++20")]
+        if shutil.which("clang++-14"):
+            cases.append((["clang++-14", "-std=c++20"], "clang 16 or newer"))
+        for compiler, says in cases:
+            refused = subprocess.run([*compiler, "-fsyntax-only", f"-I{PREFIX / 'include'}", str(file)],
+                                     capture_output=True, text=True, timeout=TIMEOUT)
+            self.assertNotEqual(refused.returncode, 0, compiler)
+            errors = [line for line in refused.stderr.splitlines() if "error:" in line]
+            self.assertEqual(len(errors), 2, refused.stderr)  # the second ends the compilation
+            self.assertIn(says, errors[0])
 
     def test_below_usr_local_the_python_package_is_where_debians_python_looks(self):
         staged = DIRECTORY / "staged"

@@ -11,7 +11,7 @@ TIMEOUT = 240
 BUILD_TIMEOUT = 900  # a file that includes torch/torch.h takes minutes under sanitizers
 TEXTS = ["a caption", "a longer caption than the first", "one", "two words"] * 4
 # The public headers that need no libtorch, and those that do.
-HEADERS = ("client", "normalise", "own_work", "replicas", "state", "base/result", "base/tensor")
+HEADERS = ("client", "layout", "normalise", "own_work", "replicas", "state", "base/result", "base/tensor")
 TORCH_HEADERS = ("torch_loader", "torch_microbatch", "torch_profiler")
 STRICT = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
