@@ -20,9 +20,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import prepare_media  # noqa: E402
 import report  # noqa: E402
+import steps  # noqa: E402
 import timeline  # noqa: E402
 
-QUICK_STEPS = 16
+PROFILED_LOADS = 55  # of the demo's model; the bar's whole
 SILENCE_S = 120  # a run that makes no step for this long has failed
 GRACE_S = 5  # between asking a process to stop and killing it
 
@@ -159,10 +160,14 @@ def trainer_command(options, endpoint, rank, directory):
             "--report", directory / f"trace-{rank}.jsonl"]
 
 
-def train(options, number, policy, samples, bar):
+def steps_of_a_pass(options, samples):
+    epoch = -(-samples // options.global_batch_size)
+    return min(epoch, options.steps) if options.steps else epoch
+
+
+def train(options, number, policy, samples, bar, pace):
     """Trains one pass under one policy. Returns its report.Run."""
-    total = -(-samples // options.global_batch_size)
-    total = min(total, options.steps) if options.steps else total
+    total = steps_of_a_pass(options, samples)
     what = f"steps, pass {number} of {len(report.PASSES)}: {policy}"
     directory = options.directory / "runs" / f"{number}-{policy}"  # traces and logs are kept
     shutil.rmtree(directory, ignore_errors=True)
@@ -179,7 +184,9 @@ def train(options, number, policy, samples, bar):
             wait_for(processes,
                      lambda before=before: True if counter.update() > before or processes.all_done() else None,
                      f"step {before + 1}, {policy}", SILENCE_S)
-            bar(min(counter.steps, total), total, what)
+            done = min(counter.steps, total)
+            bar(done, total, what + pace.left(done))
+        pace.end_pass(total)
         if processes.failed():
             raise Failed(last_output(processes, processes.failed()))
     bar.finish()
@@ -204,17 +211,28 @@ def make_shards(options, bar):
         return sum(1 for _ in lines)
 
 
-def make_profile(options):
+def make_profile(options, bar):
     """Measures the model on this machine unless its model profile is there."""
     if options.profile.exists():
         return
-    print(f"measuring the demo's model for {options.profile_budget}", file=sys.stderr, flush=True)
     scratch = options.profile.with_suffix(".tmp")
     command = [options.program, "model", "profile", "--example", "--budget", options.profile_budget,
                "--output", scratch, "--force"]
-    if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
-        raise Failed("isocost model profile --example failed; run it to see why")
+    said = []
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as profiling:
+        for line in profiling.stderr:
+            said.append(line)
+            bar(len(said), max(PROFILED_LOADS, len(said)), "loads measured; " + line.strip())
+    bar.finish()
+    if profiling.returncode:
+        raise Failed("isocost model profile --example failed:\n" + "".join(said[-5:]))
     scratch.rename(options.profile)
+
+
+def train_all(options, samples, bar):
+    """Trains all passes. Returns their report.Run."""
+    pace = steps.Pace(len(report.PASSES) * steps_of_a_pass(options, samples))
+    return [train(options, number, policy, samples, bar, pace) for number, policy in enumerate(report.PASSES, 1)]
 
 
 def parse_arguments():
@@ -227,7 +245,7 @@ def parse_arguments():
     add("--picture", type=pathlib.Path, default=build / "demo/timeline.svg", metavar="FILE",
         help="picture to write (%(default)s)")
     add("--media-only", action="store_true", help="make the data set, and train nothing")
-    add("--quick", action="store_true", help=f"train {QUICK_STEPS} steps in each pass")
+    add("--quick", action="store_true", help=f"train {steps.QUICK_STEPS} steps in each pass")
     add("--steps", type=int, default=0, help="steps to train in each pass (0: the whole epoch)")
     add("--samples", type=int, default=2048, help="samples in the data set (%(default)s)")
     add("--global-batch-size", type=int, default=32, help="samples per step (%(default)s)")
@@ -238,7 +256,7 @@ def parse_arguments():
     add("--seed", type=int, default=0, help="seed of the data order and of the weights (%(default)s)")
     options = parser.parse_args()
     if options.quick:
-        options.steps = options.steps or QUICK_STEPS
+        options.steps = options.steps or steps.QUICK_STEPS
     options.directory = build / "demo"
     options.data = options.directory / "shards"
     options.profile = options.directory / "profile.json"
@@ -254,12 +272,15 @@ def main():
     options = parse_arguments()
     bar = Bar()
     try:
+        steps.announce("media", steps_of_a_pass(options, options.samples))
         samples = make_shards(options, bar)
         if options.media_only:
             print(options.data)
             return
-        make_profile(options)
-        runs = [train(options, number, policy, samples, bar) for number, policy in enumerate(report.PASSES, 1)]
+        steps.announce("profile", steps_of_a_pass(options, samples))
+        make_profile(options, bar)
+        steps.announce("train", steps_of_a_pass(options, samples))
+        runs = train_all(options, samples, bar)
     except Failed as failure:
         bar.finish()
         sys.exit(f"demo: {failure}")
