@@ -11,7 +11,6 @@ wanted=("$@")
 asked=${#wanted[@]}
 [ ${#wanted[@]} -gt 0 ] || wanted=(3.10 3.11 3.12 3.13 3.14)
 tree=build/portable
-platform=manylinux_2_34_x86_64
 
 . setup/functions.sh
 . "$here/pythons.sh"
@@ -45,8 +44,7 @@ for version in "${wanted[@]}"; do
   rm -f "$tree/tree/CMakeCache.txt"
   rm -rf "$tree/raw" "$tree/repaired"
   "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$tree/raw" "${options[@]}"
-  PATH="$PWD/$tree/tools/bin:$PATH" "$tree/tools/bin/auditwheel" repair --strip --plat "$platform" -w "$tree/repaired" \
-    "$tree"/raw/*.whl >"$tree/auditwheel.log" 2>&1 || { tail -20 "$tree/auditwheel.log" >&2; exit 1; }
+  "$here/bundle_libraries.sh" "$tree/tools" "$tree/raw" "$tree/repaired"
   "$tree/tools/bin/python" "$here/add_components.py" "$tree"/repaired/*.whl "$prefix" \
     "$("$venv/bin/python" -c 'import pybind11; print(pybind11.__version__)')" "$folder"
   rm -r "$tree/repaired"

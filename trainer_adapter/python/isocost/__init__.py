@@ -15,7 +15,7 @@
 
 from typing import List
 
-from isocost.base.shared_libraries import explained
+from isocost.base.missing_library import explained
 
 try:
     from isocost import _isocost
