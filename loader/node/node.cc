@@ -40,6 +40,7 @@
 #include "loader/node/internal/training_meter.h"
 #include "loader/node/internal/unasked_start.h"
 #include "loader/node/internal/unreported_job.h"
+#include "loader/plan/microbatch_count.h"
 #include "loader/plan/served_layout.h"
 #include "loader/report/timeline.h"
 #include "transport/zmq/server.h"
@@ -331,7 +332,7 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.cursor.steps(0));
   welcome.epochs = static_cast<std::uint32_t>(parts_.options.plan.epochs);
   welcome.global_batch_size = static_cast<std::uint32_t>(parts_.options.plan.global_batch_size);
-  welcome.microbatches = static_cast<std::uint32_t>(parts_.options.plan.fixed_microbatches());
+  welcome.microbatches = static_cast<std::uint32_t>(fixed_microbatches(parts_.options.plan));
   const WeightedSamples& weighted = parts_.dataset->weighted();
   welcome.weighted_samples = weighted.count;
   welcome.first_weight = weighted.weight;

@@ -11,6 +11,7 @@
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
 #include "base/load.h"
+#include "loader/plan/microbatch_count.h"
 
 namespace isocost {
 namespace {
@@ -33,7 +34,7 @@ std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe
                                 const ServedLayout* layout, const CostProfile& starting) {
   Fingerprint hash;
   hash.add(options.ranks);
-  hash.add(options.fixed_microbatches());
+  hash.add(fixed_microbatches(options));
   MicrobatchLimits::add_to(hash, options);
   if (options.padded_multiple > 1) {
     hash.add(std::string_view("padded_multiple"));
@@ -119,7 +120,7 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
   BalanceProblem problem;
   problem.dimensions = kModules;
   problem.ranks = static_cast<std::size_t>(options_.ranks);
-  const std::int64_t fixed = options_.fixed_microbatches();
+  const std::int64_t fixed = fixed_microbatches(options_);
   const bool limited = context_.limits != nullptr && !context_.limits->empty();
   problem.microbatches = static_cast<std::size_t>(std::max<std::int64_t>(fixed, 1));
   if (limited) problem.resources = context_.limits->resources();

@@ -7,7 +7,7 @@
 #include "balancer/layout/layout.h"
 #include "base/counted.h"
 #include "base/range.h"
-#include "loader/plan/microbatch_limits.h"
+#include "loader/plan/microbatch_count.h"
 
 namespace isocost {
 namespace {
@@ -33,7 +33,7 @@ Status validate_counts(const PlanOptions& options) {
   ISOCOST_TRY(check_range("microbatches", options.microbatches, 0, 100'000));
   ISOCOST_TRY(check_range("global_batch_size", options.global_batch_size, 1, 10'000'000));
   const std::int64_t ranks = std::max<std::int64_t>(options.ranks, 1);
-  const std::int64_t microbatches = std::max<std::int64_t>(options.fixed_microbatches(), 1);
+  const std::int64_t microbatches = std::max<std::int64_t>(fixed_microbatches(options), 1);
   const std::int64_t least = ranks * microbatches;
   const std::string field =
       "global_batch_size = " + std::to_string(options.global_batch_size) + ": ";
@@ -43,7 +43,7 @@ Status validate_counts(const PlanOptions& options) {
                                                   " need at least " + std::to_string(least) +
                                                   ": give a larger one, or fewer microbatches");
   }
-  const bool chosen = options.fixed_microbatches() == 0;
+  const bool chosen = fixed_microbatches(options) == 0;
   if (!chosen && options.global_batch_size > kMostMeanSamples * least) {
     return Error(ErrorCode::kInvalidArgument,
                  field + counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
@@ -54,11 +54,6 @@ Status validate_counts(const PlanOptions& options) {
 }
 
 }  // namespace
-
-std::int64_t PlanOptions::fixed_microbatches() const {
-  constexpr std::int64_t kUsual = 4;
-  return microbatches > 0 || MicrobatchLimits::any_given(*this) ? microbatches : kUsual;
-}
 
 void PlanOptions::use_layout(std::shared_ptr<const Layout> given, std::filesystem::path file) {
   layout = std::move(given);

@@ -75,8 +75,6 @@ struct PlanOptions {
   bool reprofile =
       false;  ///< Whether a trainer is asked for a new profile once the model has drifted.
 
-  /// Returns the number of microbatches per rank of a whole step; 0 if each step chooses its own.
-  std::int64_t fixed_microbatches() const;
   /// Sets the layout, and ranks and microbatches to its numbers. Messages call it `file`.
   void use_layout(std::shared_ptr<const Layout> given, std::filesystem::path file);
   /// Reads layout_file unless there is a layout. Errors: those of Layout::load.

@@ -14,8 +14,8 @@
 #include "loader/plan/internal/dummy_media.h"
 #include "loader/plan/internal/encoder_partition.h"
 #include "loader/plan/internal/padded_plan.h"
+#include "loader/plan/microbatch_count.h"
 #include "loader/plan/microbatch_limits.h"
-#include "loader/plan/step_microbatches.h"
 
 namespace isocost {
 namespace {
@@ -175,41 +175,6 @@ Division one_each(const PlanInput& input, const PlanOptions& options) {
   return division;
 }
 
-// Numbers of microbatches per rank to try, in ascending order.
-struct MicrobatchRange {
-  std::uint32_t first = 1;
-  std::uint32_t last = 1;
-};
-
-// Returns a number of microbatches per rank below which the limits cannot be kept: those of a
-// microbatch's contents, padded or not, and that of its samples.
-std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks, const CostModel& model,
-                                const MicrobatchLimits& limits) {
-  const auto per_rank = [ranks](std::int64_t bins) { return (bins + ranks - 1) / ranks; };
-  const std::int64_t by_samples =
-      (std::ssize(input.loads) + kMostMeanSamples - 1) / kMostMeanSamples;
-  const std::int64_t least = per_rank(std::max(by_samples, limits.least_microbatches(input.loads)));
-  if (!model.is_padded(CostModule::kLlm)) return least;
-  return std::max(least, per_rank(least_padded_microbatches(input.loads, model, limits)));
-}
-
-MicrobatchRange microbatch_range(const PlanInput& input, const CostModel& model,
-                                 const PlanOptions& options, const MicrobatchLimits& limits,
-                                 const ServedLayout* layout) {
-  const auto samples = static_cast<std::int64_t>(input.loads.size());
-  const std::uint32_t usual = microbatches_for(samples, options);
-  const bool whole = samples >= options.global_batch_size;
-  const bool fixed = options.fixed_microbatches() > 0;
-  if (limits.empty() || (fixed && whole)) return {usual, usual};
-  // Stages of a layout receive no repeats that would fill a microbatch.
-  const std::int64_t filled = layout != nullptr ? 0 : options.ranks - 1;
-  const std::int64_t one_each = (samples + filled) / options.ranks;
-  const std::int64_t last = fixed ? std::min(one_each, options.microbatches) : one_each;
-  const std::int64_t least = least_microbatches(input, options.ranks, model, limits);
-  const std::int64_t first = fixed ? std::max<std::int64_t>(least, usual) : least;
-  return {static_cast<std::uint32_t>(std::min(first, last)), static_cast<std::uint32_t>(last)};
-}
-
 std::size_t smallest_sample(const PlanInput& input) {
   const auto smallest = std::min_element(
       input.loads.begin(), input.loads.end(),
@@ -244,7 +209,7 @@ Result<Division> divide_within(const PlanInput& input, const CostModel& model,
                                const PlanOptions& options, const MicrobatchLimits& limits,
                                const ServedLayout* layout, const Accepts& accepts,
                                std::uint32_t& microbatches) {
-  const MicrobatchRange range = microbatch_range(input, model, options, limits, layout);
+  const MicrobatchRange range = microbatch_range(input.loads, model, options, limits, layout);
   for (microbatches = range.first;; ++microbatches) {
     const bool fills = input.loads.size() >= static_cast<std::size_t>(options.ranks) * microbatches;
     Result<Division> division =

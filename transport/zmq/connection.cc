@@ -14,7 +14,7 @@
 
 #include "base/mutex.h"
 #include "base/thread_name.h"
-#include "transport/zmq/internal/dial_state.h"
+#include "transport/zmq/internal/dial_failure.h"
 #include "transport/zmq/internal/endpoint.h"
 #include "transport/zmq/internal/frames.h"
 #include "transport/zmq/internal/job_key.h"
@@ -89,7 +89,7 @@ class ConnectionImpl final : public Connection {
   std::string endpoint_;
   bool has_curve_ = false;
   std::atomic<bool> up_ = false;
-  DialState dial_;
+  DialFailure dial_;
   // Used by the connection's thread only. Both times are those of `clock_`.
   RunningClock clock_{2 * kLongestPoll};
   Clock::time_point heard_ = clock_.now();
@@ -135,7 +135,8 @@ Status ConnectionImpl::prepare(const ConnectionOptions& options) {
   // lost connection arrive before the hello of the next one, and the node drops them.
   dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
   dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
-  if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress, kUpOrDown | DialState::events()) != 0) {
+  if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress, kUpOrDown | DialFailure::events()) !=
+      0) {
     return Error(ErrorCode::kInternal, zmq_strerror(zmq_errno()));
   }
   events_ = zmq::socket_t(context_, zmq::socket_type::pair);

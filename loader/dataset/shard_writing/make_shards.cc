@@ -23,7 +23,7 @@
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/shard_writing/internal/sample_input.h"
-#include "loader/dataset/shard_writing/internal/shard_writer.h"
+#include "loader/dataset/shard_writing/internal/tar_writer.h"
 #include "loader/dataset/shard_writing/internal/unread.h"
 #include "loader/dataset/stores/file_source.h"
 
@@ -98,7 +98,7 @@ class Maker {
   MadeShards made_;
   UnreadCounts unread_;
   std::unordered_set<std::string> keys_;
-  std::unique_ptr<ShardWriter> writer_;
+  std::unique_ptr<TarWriter> writer_;
   std::int64_t shard_samples_ = 0;
   std::int64_t shard_bytes_ = 0;
   fs::path staging_;  // within the output: shards are moved from there once all are complete
@@ -289,8 +289,7 @@ Status Maker::write(const std::vector<OpenPart>& parts) {
                     (shard_samples_ > 0 && shard_bytes_ + bytes > options_.bytes_per_shard);
   if (full) ISOCOST_TRY(end_shard());
   if (writer_ == nullptr) {
-    ISOCOST_ASSIGN(writer_,
-                   ShardWriter::create(staging_ / shard_name(made_.shards), options_.gzip));
+    ISOCOST_ASSIGN(writer_, TarWriter::create(staging_ / shard_name(made_.shards), options_.gzip));
   }
   for (const OpenPart& part : parts) {
     ISOCOST_TRY_CONTEXT(writer_->add(part.member, *part.source), part.member);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "loader/plan/microbatch_count.h"
+
 namespace isocost {
 namespace {
 
@@ -37,12 +39,12 @@ TEST(MicrobatchLimits, AreCheckedByName) {
   for (const auto& [name, option] : kOptions) {
     PlanOptions options;
     EXPECT_FALSE(MicrobatchLimits::any_given(options));
-    EXPECT_EQ(options.fixed_microbatches(), 4);
+    EXPECT_EQ(fixed_microbatches(options), 4);
     options.*option = -1;
     EXPECT_THAT(options.validate().error().message(), StartsWith(name));
     options.*option = 100;
     EXPECT_TRUE(MicrobatchLimits::any_given(options));
-    EXPECT_EQ(options.fixed_microbatches(), 0);
+    EXPECT_EQ(fixed_microbatches(options), 0);
     EXPECT_TRUE(options.validate());
     options.balance = BalancePolicy::kTokens;
     EXPECT_EQ(options.validate().error().message(),

@@ -1,5 +1,4 @@
 #include "loader/plan/planner.h"
-#include "loader/plan/step_microbatches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "loader/plan/microbatch_count.h"
 #include "loader/plan/microbatch_limits.h"
 
 namespace isocost {
@@ -405,13 +405,13 @@ TEST(PlanOptions, LimitsNeedBalanceByCost) {
   PlanOptions options = make_options(2, 0, 64);
   options.max_vision_tokens = 100;
   EXPECT_TRUE(options.validate());
-  EXPECT_EQ(options.fixed_microbatches(), 0);
+  EXPECT_EQ(fixed_microbatches(options), 0);
   options.balance = BalancePolicy::kTokens;
   EXPECT_THAT(options.validate().error().message(),
               testing::HasSubstr("max_vision_tokens: only balance = cost"));
   options.max_vision_tokens = 0;
   EXPECT_TRUE(options.validate());
-  EXPECT_EQ(options.fixed_microbatches(), 4);
+  EXPECT_EQ(fixed_microbatches(options), 4);
 }
 
 CostModel padding_model(std::int64_t multiple = 1) {

@@ -22,7 +22,7 @@
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
 #include "loader/plan/plan_options.h"
-#include "loader/plan/step_microbatches.h"
+#include "loader/plan/microbatch_count.h"
 #include "trainer_adapter/python/extension/errors.h"
 #include "trainer_adapter/python/extension/interruptible.h"
 #include "trainer_adapter/python/extension/log_sink.h"

@@ -13,11 +13,11 @@ namespace isocost {
 /// Writes one tar file (ustar, pax where a name or size needs it), the same bytes for the same
 /// members: times, owners and modes are fixed. The file gets its name when `finish` succeeds. Until
 /// then it is a temporary file beside it, which the writer's destructor removes. Single-thread.
-class ShardWriter {
+class TarWriter {
  public:
   /// Creates the temporary file. Errors: kIo.
-  static Result<std::unique_ptr<ShardWriter>> create(const std::filesystem::path& path, bool gzip);
-  virtual ~ShardWriter() = default;
+  static Result<std::unique_ptr<TarWriter>> create(const std::filesystem::path& path, bool gzip);
+  virtual ~TarWriter() = default;
 
   /// Adds a member. Errors: kIo, those of reading `body`, kCorrupt if it ends before its size.
   virtual Status add(std::string_view member, const ByteSource& body) = 0;

@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/shard_writer.h"
+#include "loader/dataset/shard_writing/internal/tar_writer.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -28,9 +28,9 @@ struct FreeEntry {
   void operator()(struct archive_entry* entry) const { archive_entry_free(entry); }
 };
 
-class TarWriter final : public ShardWriter {
+class LibarchiveWriter final : public TarWriter {
  public:
-  TarWriter(std::filesystem::path path, OutputFile file)
+  LibarchiveWriter(std::filesystem::path path, OutputFile file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
   Status open(bool gzip);
@@ -50,7 +50,7 @@ class TarWriter final : public ShardWriter {
   std::vector<std::byte> chunk_;
 };
 
-Status TarWriter::open(bool gzip) {
+Status LibarchiveWriter::open(bool gzip) {
   archive_.reset(archive_write_new());
   if (archive_ == nullptr) return Error(ErrorCode::kIo, path_.string() + ": out of memory");
   struct archive* writer = archive_.get();
@@ -67,7 +67,7 @@ Status TarWriter::open(bool gzip) {
   return {};
 }
 
-Status TarWriter::add(std::string_view member, const ByteSource& body) {
+Status LibarchiveWriter::add(std::string_view member, const ByteSource& body) {
   const std::unique_ptr<struct archive_entry, FreeEntry> entry(archive_entry_new());
   if (entry == nullptr) return Error(ErrorCode::kIo, path_.string() + ": out of memory");
   const std::string name(member);
@@ -93,13 +93,13 @@ Status TarWriter::add(std::string_view member, const ByteSource& body) {
   return {};
 }
 
-Status TarWriter::write(std::span<const std::byte> bytes) {
+Status LibarchiveWriter::write(std::span<const std::byte> bytes) {
   const la_ssize_t written = archive_write_data(archive_.get(), bytes.data(), bytes.size());
   if (written < 0 || static_cast<std::size_t>(written) != bytes.size()) return failure();
   return {};
 }
 
-Status TarWriter::finish() {
+Status LibarchiveWriter::finish() {
   if (archive_write_close(archive_.get()) != ARCHIVE_OK) return failure();
   archive_.reset();
   if (::fsync(file_.descriptor().get()) != 0) return last_file_error(path_, "write");
@@ -108,12 +108,11 @@ Status TarWriter::finish() {
 
 }  // namespace
 
-Result<std::unique_ptr<ShardWriter>> ShardWriter::create(const std::filesystem::path& path,
-                                                         bool gzip) {
+Result<std::unique_ptr<TarWriter>> TarWriter::create(const std::filesystem::path& path, bool gzip) {
   ISOCOST_ASSIGN(OutputFile file, OutputFile::create(path));
-  auto writer = std::make_unique<TarWriter>(path, std::move(file));
+  auto writer = std::make_unique<LibarchiveWriter>(path, std::move(file));
   ISOCOST_TRY(writer->open(gzip));
-  return std::unique_ptr<ShardWriter>(std::move(writer));
+  return std::unique_ptr<TarWriter>(std::move(writer));
 }
 
 std::int64_t tar_member_bytes(std::int64_t body_bytes) {

@@ -8,7 +8,7 @@ namespace isocost {
 
 /// Tells from the events of a connecting socket's monitor why it reaches no node. `see` is for one
 /// thread; the other functions are thread-safe.
-class DialState {
+class DialFailure {
  public:
   /// Returns the events of zmq_socket_monitor(3) that `see` needs.
   static int events();

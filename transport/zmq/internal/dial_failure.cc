@@ -1,17 +1,17 @@
-#include "transport/zmq/internal/dial_state.h"
+#include "transport/zmq/internal/dial_failure.h"
 
 #include <zmq.h>
 
 namespace isocost {
 
-int DialState::events() {
+int DialFailure::events() {
   return ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
          ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 }
 
 // A try ends with CONNECT_RETRIED, the wait for the next one. libzmq looks a name up in each try,
 // and one that is not found leaves no other event (4.3.4, stream_connecter_base.cpp).
-void DialState::see(std::uint16_t event) {
+void DialFailure::see(std::uint16_t event) {
   if (event == ZMQ_EVENT_CONNECT_DELAYED || event == ZMQ_EVENT_CLOSED) {
     tried_ = true;
   } else if (event == ZMQ_EVENT_CONNECTED) {
@@ -29,7 +29,7 @@ void DialState::see(std::uint16_t event) {
   }
 }
 
-std::string DialState::why_unreached(const std::string& endpoint) const {
+std::string DialFailure::why_unreached(const std::string& endpoint) const {
   switch (last_.load()) {
     case Outcome::kNone:
       return "";
