@@ -10,6 +10,7 @@
 #include "costmodel/internal/correction.h"
 #include "costmodel/internal/error_window.h"
 #include "costmodel/internal/far_beyond.h"
+#include "costmodel/internal/measurement_check.h"
 #include "costmodel/internal/state_codec.h"
 #include "costmodel/predictor.h"
 
@@ -18,53 +19,11 @@ namespace {
 
 // Limit of the error of one prediction, 1000 %: a single error would otherwise dominate the mean.
 constexpr double kMostError = 10;
-constexpr std::int32_t kLargestRank = 1 << 20;
 // Most measurements of a step that are learned from at once; a larger step is learned from in
 // parts.
 constexpr std::uint32_t kLargestStep = 1 << 20;
 
 bool empty(const ModuleLoad& load) { return load.sequences == 0 && load.units == 0; }
-
-Status refuse(const std::string& what) {
-  return Error(ErrorCode::kInvalidArgument, "measurement: " + what);
-}
-
-Status check(const Measurement& measurement) {
-  if (measurement.rank < 0 || measurement.rank >= kLargestRank) {
-    return refuse("the rank is " + std::to_string(measurement.rank));
-  }
-  for (std::size_t i = 0; i < kModules; ++i) {
-    const std::string name(module_name(static_cast<CostModule>(i)));
-    const double seconds = measurement.seconds.at(i);
-    if (!is_reportable(seconds)) {
-      std::ostringstream text;
-      text << "seconds of " << name << " are " << seconds
-           << "; they must be 1e-9 to 86400, or -1 for 'not measured'";
-      return refuse(text.str());
-    }
-    const ModuleLoad& load = measurement.load.modules.at(i);
-    if (load.sequences < 0 || load.units < 0 || load.units_squared < 0) {
-      return refuse("the load of " + name + " is negative");
-    }
-  }
-  const bool is_share = measurement.forward_share >= 0 && measurement.forward_share <= 1;
-  if (!is_share && measurement.forward_share != kNotMeasured) {
-    return refuse("the forward share is " + std::to_string(measurement.forward_share));
-  }
-  const auto index_of = [](const BucketSeconds& part) {
-    return static_cast<std::size_t>(part.module) * kShapeBuckets + part.bucket;
-  };
-  std::size_t next = 0;
-  for (const BucketSeconds& part : measurement.shape) {
-    const std::size_t at = index_of(part);
-    if (part.bucket >= kShapeBuckets || at < next || at >= kModules * kShapeBuckets ||
-        !(part.seconds >= 0) || !std::isfinite(part.seconds)) {
-      return refuse("the shape does not come from this model");
-    }
-    next = at + 1;
-  }
-  return {};
-}
 
 // Returns the profile with a cost for the module. If the profile states none, but the module is
 // measured, its proportions are those of the built-in profile.
@@ -198,10 +157,10 @@ struct CostModel::State {
           beyond[i].take(measurement.rank, seconds, is_stated ? predicted_s : 0, profile_s);
       if (!(expected_s > 0)) continue;
       std::ostringstream text;
-      text << seconds << " s of " << module_name(static_cast<CostModule>(i)) << " are over "
-           << kFarBeyond << " times the expected " << expected_s
+      text << "measurement: " << seconds << " s of " << module_name(static_cast<CostModule>(i))
+           << " are over " << kFarBeyond << " times the expected " << expected_s
            << " s; a time like it counts if the next one is like it, too";
-      result = refuse(text.str());
+      result = Error(ErrorCode::kInvalidArgument, text.str());
     }
     return result;
   }
@@ -338,7 +297,7 @@ std::span<const double> CostModel::rank_slowdowns() const {
 }
 
 Status CostModel::observe(const Measurement& measurement) {
-  Status checked = check(measurement);
+  Status checked = check_measurement(measurement);
   if (checked) checked = state_->check_plausible(measurement);
   if (!checked) {
     ++state_->rejected;

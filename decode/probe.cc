@@ -18,6 +18,7 @@
 #include "decode/bytes/sample_json.h"
 #include "decode/bytes/sniff.h"
 #include "decode/image/image_headers.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/video.h"
 

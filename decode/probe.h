@@ -6,6 +6,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/bytes/sample_json.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "decode/image/picture_codecs.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "decode/recipe.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

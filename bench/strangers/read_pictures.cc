@@ -17,6 +17,7 @@
 #include "decode/image/image_decoder.h"
 #include "decode/probe.h"
 #include "decode/resize/orientation.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

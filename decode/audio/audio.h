@@ -7,6 +7,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/shape/clip_frames.h"  // IWYU pragma: export
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

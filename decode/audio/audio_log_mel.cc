@@ -14,6 +14,7 @@
 #include "decode/audio/internal/audio_decoder.h"
 #include "decode/audio/log_mel.h"
 #include "decode/bytes/media_bytes.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

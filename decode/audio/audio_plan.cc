@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "decode/audio/audio.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

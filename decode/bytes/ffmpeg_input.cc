@@ -21,7 +21,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_codecs.h"
 #include "decode/bytes/media_container.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 extern "C" {
 #include <libavcodec/avcodec.h>

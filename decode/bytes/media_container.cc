@@ -15,7 +15,7 @@
 #include "decode/bytes/internal/fragments.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/ogg_pages.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost {
 namespace {

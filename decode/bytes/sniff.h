@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "decode/bytes/media_bytes.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost {
 

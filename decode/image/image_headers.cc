@@ -9,6 +9,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/picture_codecs.h"
 #include "decode/resize/orientation.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "decode/bytes/header_window.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

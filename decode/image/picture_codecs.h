@@ -7,6 +7,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/image/image_decoder.h"
 #include "decode/shape/decode_limit.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 
 namespace isocost {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost {
 

@@ -11,7 +11,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_container.h"
 #include "decode/shape/decode_limit.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "decode/video/internal/first_frames.h"
 #include "decode/video/internal/shown_packets.h"
 #include "decode/video/video.h"

@@ -13,6 +13,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_codecs.h"
 #include "decode/bytes/media_container.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/frame_reader.h"
 #include "decode/video/internal/frame_scaler.h"

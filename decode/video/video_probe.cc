@@ -18,6 +18,7 @@
 #include "decode/bytes/media_container.h"
 #include "decode/bytes/ogg_pages.h"
 #include "decode/resize/orientation.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/video/internal/first_frames.h"
 #include "decode/video/internal/shown_packets.h"

@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "decode/probe.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/catalogue/bad_sample.h"
 #include "loader/dataset/catalogue/remarks.h"

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "decode/recipe.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/dataset.h"
 #include "loader/plan/plan_options.h"
 

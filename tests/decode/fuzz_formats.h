@@ -8,7 +8,7 @@
 
 #include "base/sample_part.h"
 #include "decode/bytes/sniff.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost::test {
 

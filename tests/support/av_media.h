@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 // Makes audio and video at run time with libsndfile's and FFmpeg's encoders. A failure to encode
 // throws std::runtime_error, as the test machine then lacks a library.

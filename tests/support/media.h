@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "tests/support/av_media.h"
 
 // Makes pictures at run time with the codec libraries' encoders. A failure to encode throws

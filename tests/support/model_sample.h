@@ -22,6 +22,7 @@
 #include "decode/probe.h"
 #include "decode/recipe.h"
 #include "decode/shape/decode_limit.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/shape/tokens.h"
 #include "tests/support/media.h"

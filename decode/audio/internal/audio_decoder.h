@@ -10,7 +10,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/bytes/media_bytes.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost {
 

@@ -6,7 +6,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/bytes/source_slice.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost {
 

@@ -13,7 +13,7 @@
 #include "decode/audio/internal/mp3_frame.h"
 #include "decode/audio/internal/mp3_frames.h"
 #include "decode/bytes/media_bytes.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost {
 namespace {

@@ -12,7 +12,7 @@
 #include "decode/audio/internal/audio_headers.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/source_slice.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 namespace isocost {
 namespace {

@@ -19,7 +19,7 @@
 #include "decode/bytes/media_codecs.h"
 #include "decode/bytes/media_container.h"
 #include "decode/bytes/ogg_pages.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 extern "C" {
 #include <libavcodec/avcodec.h>

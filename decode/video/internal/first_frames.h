@@ -7,7 +7,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/shape/decode_limit.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 struct AVPacket;
 struct AVStream;

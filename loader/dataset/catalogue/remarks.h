@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/catalogue/shard.h"
 
 namespace isocost {

@@ -18,7 +18,7 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/index_file.h"

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/tokens.h"
 
 namespace isocost {

@@ -19,6 +19,7 @@
 #include "decode/audio/audio.h"
 #include "decode/audio/internal/audio_decoder.h"
 #include "decode/probe.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "tests/support/av_media.h"
 

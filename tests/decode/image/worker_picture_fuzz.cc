@@ -10,7 +10,7 @@
 #include "decode/image/image_decoder.h"
 #include "decode/probe.h"
 #include "decode/sample_decoder.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const isocost::MemoryByteSource source(std::as_bytes(std::span(data, size)));

@@ -24,6 +24,7 @@
 #include "decode/image/image_decoder.h"
 #include "decode/probe.h"
 #include "decode/sample_decoder.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "tests/support/heap_peak.h"
 

@@ -17,6 +17,7 @@
 #include "base/tensor_schema.h"
 #include "decode/recipe.h"
 #include "decode/resize/patch_grid.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/shape/tokens.h"
 #include "tests/support/media.h"

@@ -19,6 +19,7 @@
 #include "base/tensor_schema.h"
 #include "decode/prepare/exact_image.h"
 #include "decode/recipe.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/shape/tokens.h"
 #include "decode/video/video.h"

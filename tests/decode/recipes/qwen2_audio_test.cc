@@ -18,6 +18,7 @@
 #include "base/load.h"
 #include "base/tensor_schema.h"
 #include "decode/recipe.h"
+#include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
 #include "decode/shape/tokens.h"
 #include "tests/decode/recipes/test_sound.h"

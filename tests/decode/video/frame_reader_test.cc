@@ -14,7 +14,7 @@
 #include "decode/bytes/ffmpeg_input.h"
 #include "decode/bytes/media_codecs.h"
 #include "decode/shape/decode_limit.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "decode/video/internal/jump_progress.h"
 #include "tests/decode/video/golden_video.h"
 

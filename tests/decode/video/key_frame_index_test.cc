@@ -7,7 +7,7 @@
 
 #include "base/byte_source.h"
 #include "decode/bytes/ffmpeg_input.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "tests/support/av_media.h"
 
 extern "C" {

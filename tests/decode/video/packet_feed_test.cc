@@ -10,7 +10,7 @@
 
 #include "base/byte_source.h"
 #include "decode/bytes/ffmpeg_input.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "tests/decode/video/golden_video.h"
 
 extern "C" {

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/sniff.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/shard_writing/internal/percents.h"
 
 namespace isocost {

@@ -9,7 +9,7 @@
 
 #include "base/sample_part.h"
 #include "base/utf8.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/shard_writing/internal/conversation_media.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
 #include "loader/dataset/shard_writing/internal/turn_members.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/shard_writing/internal/embedded_medium.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/shard_writing/internal/conversation_media.h"
 #include "loader/dataset/shard_writing/internal/instruction_turns.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"

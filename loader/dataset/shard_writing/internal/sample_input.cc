@@ -8,7 +8,7 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/shard_writing/internal/json_records.h"
 #include "loader/dataset/shard_writing/internal/record_forms.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/base64.h"
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 #include "loader/dataset/shard_writing/internal/embedded_medium.h"
 #include "loader/dataset/shard_writing/internal/percents.h"
 

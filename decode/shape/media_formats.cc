@@ -1,4 +1,4 @@
-#include "decode/shape/sample_shape.h"
+#include "decode/shape/media_formats.h"
 
 #include <algorithm>
 #include <array>
