@@ -48,6 +48,13 @@ void print_unread(const std::vector<Unread>& unread) {
   }
 }
 
+// Prints the command that comes next, where there is one that these samples need.
+void print_next(const MadeShards& made, const std::string& output) {
+  if (made.conversations == 0) return;
+  std::printf("%s: next, make tokens with isocost tokenize %s --model DIR\n",
+              counted(made.conversations, "conversation").c_str(), output.c_str());
+}
+
 nlohmann::ordered_json unread_json(const std::vector<Unread>& unread) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& [kind, name, count] : unread) {
@@ -69,6 +76,7 @@ Result<int> make_shards_command(MakeShardsArguments arguments) {
   if (arguments.json) {
     print_json({{"shards", made.shards},
                 {"samples", made.samples},
+                {"conversations", made.conversations},
                 {"bytes", made.bytes},
                 {"bad", bad_samples_json(made.bad)},
                 {"unread", unread_json(made.unread)}});
@@ -77,6 +85,7 @@ Result<int> make_shards_command(MakeShardsArguments arguments) {
     print_unread(made.unread);
     std::printf("%s, %.1f MB in %s\n", counted(made.samples, "sample").c_str(),
                 static_cast<double>(made.bytes) / 1e6, counted(made.shards, "shard").c_str());
+    print_next(made, arguments.output);
   }
   return kDone;
 }

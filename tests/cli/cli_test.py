@@ -156,6 +156,19 @@ class MakeShards(WithShards):
         self.assertEqual((failed.returncode, failed.stdout), (1, ""))
         self.assertIn(f"{manifest}:1", failed.stderr)
 
+    def test_conversations_are_followed_by_the_command_that_comes_next(self):
+        records, shards = self.directory / "chats.jsonl", self.directory / "chats"
+        turns = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
+        records.write_text("".join(json.dumps({"conversations": turns, **more}) + "\n"
+                                   for more in ({}, {}, {"text": "which the recipe native28 reads"})))
+        made = isocost("make-shards", records, shards)
+        self.assertEqual(made.returncode, 0)
+        self.assertNotIn("conversation", made.stderr)  # It warns of nothing that the command mends.
+        self.assertEqual(made.stdout.splitlines()[-1],
+                         f"2 conversations: next, make tokens with isocost tokenize {shards} --model DIR")
+        made = isocost("make-shards", records, shards, "--force", "--json")
+        self.assertEqual(json.loads(made.stdout)["conversations"], 2)
+
     def test_counts_have_their_noun_in_the_right_number(self):
         manifest = self.directory / "one.jsonl"
         manifest.write_text('{"key": "one", "parts": [{"name": "txt", "text": "alone"}]}\n')

@@ -82,7 +82,6 @@ class Maker {
   }
   Status stage();
   Status add(const InputSample& sample, const std::string& location);
-  void warn_of_conversations(const std::string& location);
   Status count_unread(const InputSample& sample, const std::vector<OpenPart>& parts);
   std::optional<Refusal> refuse(const InputSample& sample, std::vector<OpenPart>& parts);
   std::optional<Refusal> open_part(const InputSample& sample, const InputPart& part,
@@ -104,7 +103,6 @@ class Maker {
   fs::path staging_;  // within the output: shards are moved from there once all are complete
   std::vector<fs::path> replaced_;          // earlier shards of the same name
   std::vector<fs::path> made_directories_;  // the deepest first
-  bool warned_of_conversations_ = false;
   bool kept_ = false;
 };
 
@@ -179,18 +177,9 @@ Status Maker::add(const InputSample& sample, const std::string& location) {
     if (!bad.part.empty()) context += ": " + bad.part;
     return take_bad(std::move(bad), Error(refusal->error).with_context(context));
   }
-  if (sample.needs_model) warn_of_conversations(location);
+  if (sample.needs_model) ++made_.conversations;
   ISOCOST_TRY(count_unread(sample, parts));
   return write(parts);
-}
-
-void Maker::warn_of_conversations(const std::string& location) {
-  if (std::exchange(warned_of_conversations_, true)) return;
-  log(options_.log, LogLevel::kWarning,
-      location +
-          ": a conversation, which is read with a model's directory alone: give isocost tokenize, "
-          "check and serve --model DIR (in Python model=DIR). To the recipe native28, which serves "
-          "without a model, all such samples are bad");
 }
 
 Status Maker::count_unread(const InputSample& sample, const std::vector<OpenPart>& parts) {

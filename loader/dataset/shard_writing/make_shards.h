@@ -55,7 +55,8 @@ struct Unread {
 struct MadeShards {
   std::uint64_t shards = 0;
   std::uint64_t samples = 0;
-  std::uint64_t bytes = 0;     ///< Bytes of the parts, without tar headers or compression.
+  std::uint64_t conversations = 0;  ///< Samples that are read with a model's directory alone.
+  std::uint64_t bytes = 0;          ///< Bytes of the parts, without tar headers or compression.
   std::vector<BadSample> bad;  ///< `shard` is the file of records with the line, or the directory.
   std::vector<Unread> unread;  ///< Ordered by kind and name.
 };

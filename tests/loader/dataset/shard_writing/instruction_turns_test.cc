@@ -233,8 +233,7 @@ TEST_F(InstructionRecords, SeveralAnswersAndConversationsWithoutAnyAreCounted) {
       R"({"question": "a", "answers": ["b", "c"]})"
       "\n"
       R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "user", "content": "b"}]})"));
-  EXPECT_THAT(said, ElementsAre(HasSubstr("a conversation, which"),
-                                "1 record had several answers, of which the first was taken",
+  EXPECT_THAT(said, ElementsAre("1 record had several answers, of which the first was taken",
                                 "1 conversation without a turn of the assistant: tokenize takes "
                                 "them with --labels all"));
 }
