@@ -104,6 +104,9 @@ class Runs(unittest.TestCase):
             shutil.copytree(folder, self.directory / outputs / str(number))
             found = self.run_with(*run, "--resume", ranks=number, output=f"{outputs}/{number}")
             self.assert_equal(found, whole, first=SAVED + 1)
+            for counted in ("tokens", "trl_tokens"):
+                went_on = getattr(found, counted)
+                self.assertEqual(went_on, {step: getattr(whole, counted)[step] for step in went_on}, counted)
             for step, ids in {**killed.samples, **found.samples}.items():
                 self.assertEqual(sorted(ids), sorted(whole.samples[step]), step)
             self.assertAlmostEqual(found.epochs[SAVED + 1], (SAVED + 1) * 2 / STEPS)

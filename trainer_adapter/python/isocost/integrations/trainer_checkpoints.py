@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import pathlib
-from typing import Any, Dict, Optional, Set
+from typing import Any, Dict, NamedTuple, Optional, Set
 
 import safetensors
 import torch
@@ -32,12 +32,24 @@ def mark_as_begun(checkpoint: pathlib.Path) -> None:
     (checkpoint / _TRAINER_FILE).unlink(missing_ok=True)
 
 
-def saved_state(checkpoint: pathlib.Path) -> Dict[str, Any]:
-    """Returns the loader's state of a checkpoint. Raises ValueError if there is none, or it is of another step."""
+class Saved(NamedTuple):
+    """What a checkpoint holds beside the Trainer's own files.
+
+    Attributes:
+        loader: the loader's state.
+        num_tokens: tokens that trl's trainer had counted; 0 for others.
+    """
+
+    loader: Dict[str, Any]
+    num_tokens: int
+
+
+def saved_state(checkpoint: pathlib.Path) -> Saved:
+    """Returns what a checkpoint holds of a loader. Raises ValueError if there is none, or it is of another step."""
     file = checkpoint / STATE_FILE
     try:
         saved = json.loads(file.read_text(encoding="utf-8"))
-        state: Dict[str, Any] = saved["loader"]
+        state = Saved(saved["loader"], int(saved.get("num_tokens", 0)))
         step = saved["global_step"]
         trained = json.loads((checkpoint / _TRAINER_FILE).read_text(encoding="utf-8"))["global_step"]
     except FileNotFoundError as error:

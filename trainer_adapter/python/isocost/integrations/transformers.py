@@ -219,10 +219,13 @@ class _StepTraining:
             resume_from_checkpoint = last_checkpoint(self.args.output_dir) or True  # Without one the Trainer says so.
         if isinstance(resume_from_checkpoint, (str, os.PathLike)):
             resume_from_checkpoint = os.fspath(resume_from_checkpoint)
-            loader.load_state_dict(saved_state(pathlib.Path(resume_from_checkpoint)))
+            saved = saved_state(pathlib.Path(resume_from_checkpoint))
+            loader.load_state_dict(saved.loader)
+            self._total_train_tokens = saved.num_tokens
             _ = loader.steps_per_epoch  # The node is asked, which refuses a state of other data.
         else:
             loader.begin_again()
+            self._total_train_tokens = 0
         skips = self.args.ignore_data_skip
         self.args.ignore_data_skip = True  # The loader is at the step that comes next.
         try:
@@ -383,6 +386,8 @@ class _StepTraining:
             directory.mkdir(parents=True, exist_ok=True)
             mark_as_begun(directory)
             saved = {"global_step": self.state.global_step, "loader": loader.state_dict()}
+            if self._is_trl:
+                saved["num_tokens"] = self._total_train_tokens
             (directory / STATE_FILE).write_text(json.dumps(saved), encoding="utf-8")
         super()._save_checkpoint(model, trial, *rest)  # type: ignore[misc]
 
