@@ -94,9 +94,9 @@ PYTHON_ROOMS = {
     "isocost.connection": COMMON | {"isocost.microbatches", "isocost.rendezvous"},
     "isocost.timing": COMMON | {"isocost.microbatches"},
     "isocost.profiling": COMMON | {"isocost.microbatches", "isocost.rendezvous"},
-    "isocost.tokens": COMMON,
     "isocost.layout": COMMON | {"isocost.rendezvous"},
     "isocost.options": COMMON | {"isocost.rendezvous", "isocost.layout"},
+    "isocost.tokens": COMMON | {"isocost.options"},
     "isocost.loop": COMMON | {"isocost.microbatches", "isocost.rendezvous", "isocost.connection",
                              "isocost.timing"},
 }
