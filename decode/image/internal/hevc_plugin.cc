@@ -170,8 +170,16 @@ void describe_colours(const de265_image* from, heif_image* to) {
   heif_nclx_color_profile_free(profile);
 }
 
+// A stream may state another depth of its colours than of luma. Planes are copied at one depth, and
+// libheif 1.15 converts no others.
+bool has_one_depth(const de265_image* from) {
+  const int luma = de265_get_bits_per_pixel(from, 0);
+  return de265_get_bits_per_pixel(from, 1) == luma && de265_get_bits_per_pixel(from, 2) == luma;
+}
+
 HeifImage converted(const de265_image* from) {
   const bool is_mono = de265_get_chroma_format(from) == de265_chroma_mono;
+  if (!is_mono && !has_one_depth(from)) return nullptr;
   heif_chroma chroma = heif_chroma_monochrome;
   if (!is_mono) {
     constexpr std::array kChromas = {heif_chroma_monochrome, heif_chroma_420, heif_chroma_422,

@@ -243,6 +243,15 @@ TEST(WorkerPictures, AFileThatIsCutOffIsBad) {
   }
 }
 
+// A grid of 10 bits whose stream states 8 bits for its colours.
+TEST(WorkerPictures, ColoursOfAnotherDepthThanLumaAreDamage) {
+  const Result<Pixels> pixels =
+      decoded(file_of(fs::path(ISOCOST_SOURCE_DIR) /
+                      "tests/decode/image/corpus/worker_picture_fuzz/other_colour_depth.heic"));
+  ASSERT_FALSE(pixels);
+  EXPECT_EQ(pixels.error().code(), ErrorCode::kCorrupt) << pixels.error().message();
+}
+
 TEST(WorkerPictures, DamageIsAnErrorOrOtherPixels) {
   std::uint32_t state = 7;
   const auto next = [&state](std::size_t below) {
