@@ -122,13 +122,15 @@ bool has_plain_frames(ByteView bytes) {
   return frame && !begins_stream(bytes) && parse_mp3_frame(bytes, frame->bytes);
 }
 
+// Bytes of an unknown kind that are passed over in search of a frame or a mark.
+constexpr std::int64_t kMostSearched = std::int64_t{1} << 20;
+
 /// Returns where `is_match(bytes, at, is_last)` first holds from `begin` on, at most 1 MiB after
 /// it; nothing if it does not. `bytes` continue for `length` bytes after `at`, unless the source
 /// ends: `is_last`. Reads small blocks, so that a search costs what it passes over.
 template <typename Match>
 Result<std::optional<std::int64_t>> search(const ByteSource& source, std::int64_t begin,
                                            std::size_t length, Match is_match) {
-  constexpr std::int64_t kMostSearched = std::int64_t{1} << 20;
   constexpr std::size_t kBlock = std::size_t{8} << 10;
   const std::int64_t end = std::min(source.size(), begin + kMostSearched);
   for (std::int64_t from = begin; from < end; from += static_cast<std::int64_t>(kBlock)) {
@@ -211,7 +213,8 @@ Result<bool> goes_on(const ByteSource& source, std::int64_t from, const Mp3Frame
     return next && same_stream(*next, of_stream);
   };
   ISOCOST_ASSIGN(const auto found, search(source, from, kMaxFrame + kMinFrame, is_frame));
-  return found.has_value();
+  // What lies beyond the search may be the rest of the sound.
+  return found.has_value() || source.size() - from > kMostSearched;
 }
 
 /// Returns whether a tag, a chunk of the WAV around an MP3 stream, or only zeros stand here.
