@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -119,7 +120,8 @@ Error FrameReader::undecodable(int code) const {
   // libavcodec keeps the size that it may not allocate, or forgets it.
   const std::int64_t pixels = std::int64_t{codec_->coded_width} * codec_->coded_height;
   const bool is_larger = pixels == 0 || pixels > codec_->max_pixels;
-  if (code == AVERROR(ENOMEM) || code == AVERROR(EINVAL) || is_larger) {
+  if (code == AVERROR(ENOMEM) && !is_larger) throw std::bad_alloc();
+  if (code == AVERROR(EINVAL) || is_larger) {
     const AVCodecParameters& of_stream = *input_.stream()->codecpar;
     return corrupt(at_seconds("its frames become larger", time_us()) + " than the " +
                    std::to_string(of_stream.width) + "x" + std::to_string(of_stream.height) +
