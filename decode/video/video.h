@@ -33,7 +33,9 @@ struct VideoFrameTimes {
   bool all_told = true;  ///< False where packets contain only decoding times.
 };
 
-/// Returns the times. Reads all packets, and decodes none. Errors: kCorrupt, kIo, those of `limit`.
+/// Returns the times. Reads all packets. Decodes none, unless the first ones leave open which
+/// pictures a decoder shows: then it decodes up to 256 (first_frames.h). Errors: kCorrupt, kIo,
+/// those of `limit`.
 Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
                                           const DecodeLimit& limit = {});
 
