@@ -13,6 +13,7 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "costmodel/measured_module.h"
 #include "costmodel/predictor.h"
 #include "costmodel/profile.h"
 
@@ -231,11 +232,6 @@ Result<ModuleProfile> parse_module(const JsonObject& module) {
   return profile;
 }
 
-json load_json(const ModuleLoad& load) {
-  return {
-      {"sequences", load.sequences}, {"units", load.units}, {"units_squared", load.units_squared}};
-}
-
 json architecture_json(const Architecture& architecture) {
   json object = {{"name", architecture.name}, {"gated", architecture.gated}};
   for (const Dimension& dimension : kDimensions) {
@@ -244,29 +240,13 @@ json architecture_json(const Architecture& architecture) {
   return object;
 }
 
-json points_json(const std::vector<ProfilePoint>& points) {
-  json array = json::array();
-  for (const ProfilePoint& point : points) {
-    json entry = load_json(point.load);
-    entry["forward_s"] = point.forward_s;
-    entry["backward_s"] = point.backward_s;
-    entry["spread"] = point.spread;
-    entry["peak_bytes"] = point.peak_bytes;
-    array.push_back(std::move(entry));
-  }
-  return array;
-}
-
-void add_measured(const std::vector<ProfilePoint>& points, const std::vector<ProfileCut>& cuts,
-                  const ModuleLoad& out_of_memory, json& object) {
-  object["points"] = points_json(points);
-  for (const ProfileCut& cut : cuts) {
-    json entry = {{"tensor", cut.tensor}, {"points", points_json(cut.points)}};
-    if (cut.layers > 0) entry["layers"] = cut.layers;
-    object["cuts"].push_back(std::move(entry));
-  }
-  if (!(out_of_memory == ModuleLoad{})) object["out_of_memory"] = load_json(out_of_memory);
-}
+struct JsonValues {
+  using Object = json;
+  using List = json;
+  static json object() { return json::object(); }
+  static json list() { return json::array(); }
+  static void append(json& list, json value) { list.push_back(std::move(value)); }
+};
 
 json module_json(const ModuleProfile& module) {
   json object = json::object();
@@ -275,7 +255,7 @@ json module_json(const ModuleProfile& module) {
     for (const Term& term : kTerms) object[term.name] = module.coefficients.*term.field;
     return object;
   }
-  add_measured(module.points, module.cuts, module.out_of_memory, object);
+  MeasuredModule<JsonValues>::add(module.points, module.cuts, module.out_of_memory, object);
   return object;
 }
 
@@ -320,14 +300,6 @@ Result<CostProfile> CostProfile::load(const std::filesystem::path& file) {
   if (!profile) return error_of_file(std::move(profile).error(), file);
   profile->source = file.string();
   return profile;
-}
-
-std::string measured_module_json(const std::vector<ProfilePoint>& points,
-                                 const std::vector<ProfileCut>& cuts,
-                                 const ModuleLoad& out_of_memory) {
-  json object = json::object();
-  add_measured(points, cuts, out_of_memory, object);
-  return object.dump();
 }
 
 std::string CostProfile::to_json() const {

@@ -88,12 +88,6 @@ struct CostProfile {
   std::uint64_t fingerprint() const;
 };
 
-/// Returns the members of a measured module in a profile file, without its architecture, as a JSON
-/// object.
-std::string measured_module_json(const std::vector<ProfilePoint>& points,
-                                 const std::vector<ProfileCut>& cuts,
-                                 const ModuleLoad& out_of_memory);
-
 /// Returns whether `less` takes more than twice the seconds of `more`, although its load is not
 /// larger. Noise and kernel selection do not explain such a difference.
 inline bool contradicts(const ProfilePoint& less, const ProfilePoint& more) {

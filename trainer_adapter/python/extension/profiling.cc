@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/profile.h"
+#include "costmodel/measured_module.h"
 #include "costmodel/profiling_method.h"
 
 namespace isocost::python {
@@ -55,8 +55,19 @@ const char* kind_name(const ProfilingRun& run) {
   return "";
 }
 
-std::string to_json(const ProfilingMethod& method) {
-  return measured_module_json(method.points(), method.cuts(), method.out_of_memory());
+struct PythonValues {
+  using Object = py::dict;
+  using List = py::list;
+  static py::dict object() { return py::dict(); }
+  static py::list list() { return py::list(); }
+  static void append(py::list& list, const py::dict& value) { list.append(value); }
+};
+
+// Returns the module's part of a profile file, without its architecture.
+py::dict module_dict(const ProfilingMethod& method) {
+  py::dict object;
+  MeasuredModule<PythonValues>::add(method.points(), method.cuts(), method.out_of_memory(), object);
+  return object;
 }
 
 void record(ProfilingMethod& method, double elapsed_s, double forward_s, double backward_s,
@@ -90,7 +101,7 @@ void bind_profiling(py::module_& module) {
           },
           py::kw_only(), py::arg("elapsed_s"))
       .def("take_progress", &ProfilingMethod::take_progress)
-      .def("to_json", &to_json);
+      .def("to_json", &module_dict);
   module.def("says_out_of_memory", &says_out_of_memory, py::arg("message"));
   module.attr("overwritten_cache_bytes") = kOverwrittenCacheBytes;
 }

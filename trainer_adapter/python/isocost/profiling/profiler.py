@@ -1,6 +1,5 @@
 """Measures one module of a model: makes the runs that costmodel/profiling_method.h asks for."""
 
-import json
 import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -79,7 +78,7 @@ class ModuleProfiler:
 
     def to_json(self) -> Dict[str, Any]:
         """Returns the module's part of a model profile, as docs/model_profile.md describes it."""
-        document: Dict[str, Any] = json.loads(self.method.to_json())
+        document: Dict[str, Any] = self.method.to_json()
         if self._module.architecture is not None:
             document["architecture"] = self._module.architecture.to_json()
         return document
