@@ -54,6 +54,10 @@ bool is_there(int descriptor, const fs::path& file) {
          locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
+Error failed(const fs::path& file, int error) {
+  return {ErrorCode::kIo, file.string() + ": " + std::generic_category().message(error)};
+}
+
 }  // namespace
 
 MakerLock::MakerLock(fs::path file, std::optional<FileDescriptor> descriptor)
@@ -90,17 +94,26 @@ Result<std::unique_ptr<MakerLock>> MakerLockRequest::poll() {
   constexpr mode_t kMode = 0644;
   for (;;) {
     FileDescriptor descriptor(open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
-    if (descriptor.get() < 0) {
-      return Error(ErrorCode::kIo, file_.string() + ": " + std::generic_category().message(errno));
+    if (descriptor.get() < 0 && errno == EACCES) {
+      // Another user's file in a folder of both: locking it needs no right to write it.
+      descriptor = FileDescriptor(open(file_.c_str(), O_RDONLY | O_CLOEXEC));
     }
+    if (descriptor.get() < 0) return failed(file_, errno);
     // A lock of the open file. One by fcntl would belong to the process, and lock out no thread.
     if (flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) {
-        unlink(file_.c_str());
-        return std::unique_ptr<MakerLock>(new MakerLock(file_, std::nullopt));
+      switch (errno) {
+        case EWOULDBLOCK:
+        case EACCES:  // the same, of some network file systems
+          log_holder(holder_of(descriptor.get()));
+          return nullptr;
+        case EOPNOTSUPP:
+        case ENOSYS:
+        case EINVAL:  // The file system has no locks, so nobody holds this file.
+          unlink(file_.c_str());
+          return std::unique_ptr<MakerLock>(new MakerLock(file_, std::nullopt));
+        default:
+          return failed(file_, errno);
       }
-      log_holder(holder_of(descriptor.get()));
-      return nullptr;
     }
     if (!is_there(descriptor.get(), file_)) continue;
     const std::string before = holder_of(descriptor.get());
