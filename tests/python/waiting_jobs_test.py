@@ -160,6 +160,20 @@ class JobsOfAModel(JobTest):
             self.assertEqual(self.ended(job)[0], "48\n")
         self.assertEqual({file.suffix for file in self.shards.glob(".isocost/*")}, {".idx", ".tokens"})
 
+    def test_the_options_of_the_tokens_that_were_waited_for_are_used(self):
+        self.ended(self.start(PROGRAM, "tokenize", self.shards, "--model", self.model, "--labels", "last"))
+        kept = self.directory / "kept"
+        kept.mkdir()
+        for file in self.shards.glob(".isocost/*.tokens"):
+            shutil.move(file, kept)
+        holder = self.hold("tokenize.lock")
+        job = self.train()
+        self.waits_for(job, holder, "tokens")
+        for file in kept.iterdir():
+            shutil.move(file, self.shards / ".isocost")
+        self.release(holder)
+        self.assertEqual(self.ended(job)[0], "48\n")
+
     def test_current_indexes_are_used_while_another_process_makes_some(self):
         self.assertEqual(self.ended(self.train())[0], "48\n")
         self.hold("tokenize.lock")

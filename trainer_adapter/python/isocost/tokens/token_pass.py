@@ -156,12 +156,13 @@ def make_missing(settings: Settings, workers: int) -> None:
     """Tokenizes the shards that have no tokens of the model, with the options of the tokens that there are, and logs
     why shards with other tokens are tokenized again. Raises the errors of `tokenize`."""
     settings.tokenizer()  # Its files may contradict each other.
-    settings, opened = _with_recorded_options(settings, False)
+    chosen, opened = _with_recorded_options(settings, False)
     shards = opened.shards
     stale = collections.Counter(why for _name, _samples, _current, _usable, why, _options in shards if why)
     for why, count in stale.items():
         _LOG.warning("%s: the tokens of %d of %s %s; they are made anew for %s, with %s", settings.data, count,
-                     counted(len(shards), "shard"), why, settings.model, named(settings.options.written()))
+                     counted(len(shards), "shard"), why, settings.model, named(chosen.options.written()))
+    # With the options as they were given: another process may record others until this one has its turn.
     if not all(usable for _name, _samples, _current, usable, *_rest in shards):
         unread = str(tokenize(settings, workers).counts.keys)
         if unread:
