@@ -38,7 +38,8 @@ class Table(Module):
         return isocost.DataLoader(shards, epochs=2, node=isocost.NodeOptions(correct=False), **loader_options)
 
     def make_validation_loader(self):
-        return isocost.DataLoader(shards, global_batch_size=16, shuffle=False) if options.get("evaluates") else None
+        return isocost.DataLoader(shards, global_batch_size=16, shuffle=False,
+                                  **options.get("validation", {})) if options.get("evaluates") else None
 
     def loss(self, microbatch):
         ids = sum(sample for sample, weight in zip(microbatch.sample_ids, microbatch.sample_weights) if weight)
@@ -60,8 +61,8 @@ class Table(Module):
             print("val_loss", self.trainer.callback_metrics["val_loss"].item(), flush=True)
 
 checkpoints = ModelCheckpoint(folder, save_last=True, every_n_train_steps=1)
-trainer = lightning.Trainer(accelerator="cpu", max_epochs=2, logger=False, enable_progress_bar=False,
-                            enable_model_summary=False, callbacks=[checkpoints], **options.get("trainer", {}))
+trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+                            callbacks=[checkpoints], **{"max_epochs": 2, **options.get("trainer", {})})
 trainer.fit(Table(), ckpt_path="last")
 """
 
@@ -277,6 +278,14 @@ class Lightning(ShardTest):
                 name = "refused-" + "-".join(trainer)
                 run = self.run_table(self.folder(name), expect=1, trainer=trainer)
                 self.assertRegex(run.stderr, said)
+
+    def test_a_loader_that_ends_before_its_trainer_is_refused(self):
+        run = self.run_table(self.folder("ends"), expect=1, trainer={"max_epochs": 3})
+        self.assertIn("make_loader: the Trainer takes 3 epochs (max_epochs = 3, max_steps = -1), and the loader ends "
+                      "after 2: leave epochs= out", run.stderr)
+        run = self.run_table(self.folder("ends-held-out"), expect=1, evaluates=True, validation={"epochs": 1})
+        self.assertIn("make_validation_loader: the loader ends after 1 epoch, and each evaluation takes one",
+                      run.stderr)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import torch
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, SingleDeviceStrategy
 from torch.nn.parallel import DistributedDataParallel
 
+from isocost.base.counted import counted
 from isocost.integrations.versions import note_version
 from isocost.loader import DataLoader
 from isocost.loop.iteration import Iteration
@@ -129,11 +130,19 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
     def train_dataloader(self) -> Steps:
         note_version("lightning")
         _check_trainer(self.trainer)
-        return _TrainSteps(self._keep(self.make_loader(), "make_loader"))
+        loader = self._keep(self.make_loader(), "make_loader")
+        _check_epochs(loader, self.trainer)
+        return _TrainSteps(loader)
 
     def val_dataloader(self) -> Any:
         loader = self.make_validation_loader()
-        return [] if loader is None else _HeldOutSteps(self._keep(loader, "make_validation_loader"))
+        if loader is None:
+            return []
+        held_out = self._keep(loader, "make_validation_loader")
+        if held_out.epochs > 0:
+            raise ValueError("make_validation_loader: the loader ends after "
+                             f"{counted(held_out.epochs, 'epoch')}, and each evaluation takes one: leave epochs= out")
+        return _HeldOutSteps(held_out)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         if isinstance(batch, Step):
@@ -244,6 +253,19 @@ def _check_trainer(trainer: Any) -> None:
 def _mesh_sizes(strategy: Any) -> Dict[str, int]:
     mesh = strategy.device_mesh if isinstance(strategy, ModelParallelStrategy) else None
     return {} if mesh is None else dict(zip(mesh.mesh_dim_names, mesh.shape))
+
+
+def _check_epochs(loader: DataLoader, trainer: Any) -> None:
+    """Raises ValueError if the loader ends before the Trainer: it would go on with epochs that have no step."""
+    if loader.epochs == 0:
+        return
+    limits = [trainer.max_epochs] if (trainer.max_epochs or -1) > 0 else []
+    if trainer.max_steps > 0:
+        limits.append(-(-trainer.max_steps // max(loader.steps_per_epoch, 1)))
+    if not limits or min(limits) > loader.epochs:
+        wanted = counted(min(limits), "epoch") if limits else "epochs without an end"
+        raise ValueError(f"make_loader: the Trainer takes {wanted} (max_epochs = {trainer.max_epochs}, max_steps = "
+                         f"{trainer.max_steps}), and the loader ends after {loader.epochs}: leave epochs= out")
 
 
 def _check_loader(loader: DataLoader, trainer: Any, where: str) -> None:
