@@ -78,7 +78,7 @@ class Settings(unittest.TestCase):
 
 
 class Formats(unittest.TestCase):
-    SOURCE = "decode/shape/sample_shape.cc"
+    SOURCE = "decode/shape/media_formats.cc"
 
     def test_extensions_are_those_that_are_read(self):
         rows = table("docs/shards.md", "modality")

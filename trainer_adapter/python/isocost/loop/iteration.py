@@ -1,4 +1,4 @@
-"""One iteration over a loader: its state. When it ends is the decision of `DataLoader._receive` in loader.py."""
+"""One iteration over a loader: its state. When it ends is the decision of `training_loop.py`."""
 
 import enum
 from typing import Any, Callable, List, Optional
