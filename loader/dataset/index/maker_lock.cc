@@ -127,11 +127,11 @@ Result<std::unique_ptr<MakerLock>> MakerLockRequest::poll() {
 
 Result<std::unique_ptr<MakerLock>> MakerLockRequest::wait(const std::stop_token& stop) {
   for (;;) {
-    ISOCOST_ASSIGN(std::unique_ptr<MakerLock> lock, poll());
-    if (lock != nullptr) return lock;
     if (stop.stop_requested()) {
       return Error(ErrorCode::kCancelled, "stopped while another process makes " + what_);
     }
+    ISOCOST_ASSIGN(std::unique_ptr<MakerLock> lock, poll());
+    if (lock != nullptr) return lock;
     std::this_thread::sleep_for(kPoll);
   }
 }
