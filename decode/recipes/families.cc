@@ -9,6 +9,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -139,10 +140,13 @@ Status replace_sizes(ModelFiles& files, const FamilyEntry& family) {
   }
   for (const auto& [key, value] : files.image_size) {
     if (std::ranges::count(family.image_size, std::string_view(key)) > 0) continue;
-    return Error(ErrorCode::kUnsupported,
-                 "image_size: models of type " + files.model_type +
-                     (known.empty() ? " have no sizes of pictures to choose from: leave it out"
-                                    : " take " + known + ", and not " + key));
+    std::string text = "image_size: models of type " + files.model_type;
+    if (known.empty()) {
+      text += " have no sizes of pictures to choose from: leave it out";
+    } else {
+      text.append(" take ").append(known).append(", and not ").append(key);
+    }
+    return Error(ErrorCode::kUnsupported, std::move(text));
   }
   files.image_processor.replace(files.image_size);
   return {};

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mutex.h"
 #include "base/thread_name.h"
 #include "costmodel/profile.h"
 #include "loader/dataset/sample_name.h"

@@ -219,6 +219,7 @@ void ClientSession::check_silence(std::chrono::nanoseconds silence) {
 // Logs that the node is silent, soon and then regularly, and that it is not any more.
 void ClientSession::tell_of_silence(std::chrono::nanoseconds silence,
                                     std::chrono::milliseconds limit) {
+  if (!welcome_) return;
   const std::chrono::milliseconds missed(kMissedHeartbeats * welcome_->heartbeat_ms);
   if (silence < std::max(missed, kTellSilenceAfter)) {
     if (std::exchange(told_silence_, {}).count() > 0) {

@@ -29,14 +29,15 @@ void LastPicture::note_sent(const AVPacket& packet) {
   sent_ = packet.pts;
   is_shown_ = (packet.flags & AV_PKT_FLAG_DISCARD) == 0;
   is_untimed_ = sent_ == AV_NOPTS_VALUE;
-  if (is_shown_ && !is_untimed_) owed_.insert(std::ranges::upper_bound(owed_, sent_), sent_);
+  if (is_shown_ && !is_untimed_)
+    owed_.insert(std::upper_bound(owed_.begin(), owed_.end(), sent_), sent_);
 }
 
 void LastPicture::note_given(const AVFrame& frame) {
   refer(before_.get(), frame);
   // Pictures come in the order in which they are shown, so that none before this one will come.
   if (frame.pts == AV_NOPTS_VALUE) return;
-  owed_.erase(owed_.begin(), std::ranges::upper_bound(owed_, frame.pts));
+  owed_.erase(owed_.begin(), std::upper_bound(owed_.begin(), owed_.end(), frame.pts));
 }
 
 void LastPicture::jump() {
