@@ -11,81 +11,40 @@ the files that are not equal follow, with what was said of each.
 """
 
 import argparse
-import collections
 import pathlib
-import subprocess
 import sys
 import warnings
 
 import numpy
 import pillow_heif
+import sweep
 from PIL import Image, ImageOps
 
 ROOT = pathlib.Path(__file__).parents[2]
-COLUMNS = ("equal", "differ", "refused by both", "refused here alone", "read here alone")
 MARKS = ((0, b"\xff\xd8\xff", "JPEG"), (0, b"\x89PNG\r\n\x1a\n", "PNG"), (0, b"GIF8", "GIF"), (0, b"BM", "BMP"),
          (0, b"II*\0", "TIFF"), (0, b"MM\0*", "TIFF"), (0, b"II+\0", "TIFF"), (0, b"MM\0+", "TIFF"),
          (8, b"WEBP", "WebP"))
 BRANDS = {b"avif": "AVIF", b"avis": "AVIF", b"heic": "HEIC", b"heix": "HEIC", b"heim": "HEIC", b"heis": "HEIC",
           b"hevc": "HEIC", b"hevx": "HEIC", b"mif1": "HEIF", b"msf1": "HEIF"}
-LARGEST = 64 << 20  # bytes of a file
 
 
-def kind_of(path):
+def kind_of(head):
     """The kind that the first bytes tell, or None."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(16)
-    except OSError:
-        return None
     for at, mark, kind in MARKS:
         if head[at:at + len(mark)] == mark:
             return kind
     return BRANDS.get(head[8:12]) if head[4:8] == b"ftyp" else None
 
 
-def pictures(folders):
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST:
-                kind = kind_of(path)
-                if kind:
-                    yield path, kind
-
-
-class Isocost:
-    """A process that decodes one file after another, and is started again after one that ends it."""
-
-    def __init__(self, program):
-        self.program = program
-        self.process = None
-
-    def read(self, path):
-        """The pixels, or what was said instead."""
-        if self.process is None:
-            self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=subprocess.DEVNULL)
-        self.process.stdin.write(bytes(path) + b"\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline().decode(errors="replace").rstrip("\n")
-        verdict, _, rest = line.partition(" ")
-        if verdict == "refused":
-            return rest
-        if verdict != "read":
-            status = self.close()
-            return f"CRASHED with status {status}"
-        width, height = (int(side) for side in rest.split()[1:])
-        raw = self.process.stdout.read(3 * width * height)
-        return numpy.frombuffer(raw, numpy.uint8).reshape(height, width, 3)
-
-    def close(self):
-        if self.process is None:
-            return None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        status = self.process.wait(timeout=60)
-        self.process = None
-        return status
+def isocost(program, path):
+    """The pixels, or what was said instead."""
+    try:
+        program.send(path)
+        _verdict, rest = program.line()
+    except sweep.Refused as error:
+        return str(error)
+    width, height = (int(side) for side in rest.split()[1:])
+    return numpy.frombuffer(program.read(3 * width * height), numpy.uint8).reshape(height, width, 3)
 
 
 def pillow(path):
@@ -123,25 +82,13 @@ def main():
     chosen = arguments.parse_args()
     warnings.simplefilter("ignore")
     pillow_heif.register_heif_opener()
-    isocost = Isocost(chosen.program)
-    counts = collections.defaultdict(collections.Counter)
-    remarks = []
-    for path, kind in pictures(chosen.folders):
+    program = sweep.Program(chosen.program)
+    table = sweep.Table()
+    for path, kind in sweep.files(chosen.folders, kind_of):
         tolerance = 1 if kind in ("HEIC", "HEIF") else 0
-        column, remark = compared(isocost.read(path), pillow(path), tolerance)
-        counts[kind][column] += 1
-        if column != "equal":
-            remarks.append(f"{column}: {path}: {remark}")
-    isocost.close()
-    print(f"| kind | files | {' | '.join(COLUMNS)} |")
-    print("|---|" + "---|" * (len(COLUMNS) + 1))
-    for kind, row in sorted(counts.items()):
-        print(f"| {kind} | {sum(row.values())} | {' | '.join(str(row[column]) for column in COLUMNS)} |")
-    total = sum(counts.values(), collections.Counter())
-    print(f"| all | {sum(total.values())} | {' | '.join(str(total[column]) for column in COLUMNS)} |\n")
-    for remark in sorted(remarks):
-        print(remark)
-    return 1 if any("CRASHED" in remark for remark in remarks) else 0
+        table.add(path, kind, *compared(isocost(program, path), pillow(path), tolerance))
+    program.close()
+    return table.show(("CRASHED",))
 
 
 if __name__ == "__main__":

@@ -23,25 +23,19 @@ import sys
 import av
 import numpy
 import soundfile
+import sweep
 
 ROOT = pathlib.Path(__file__).parents[2]
-COLUMNS = ("equal", "differ", "refused by both", "refused here alone", "read here alone")
 MARKS = ((0, b"fLaC", "FLAC"), (0, b"OggS", "Ogg"), (0, b"\x1a\x45\xdf\xa3", "Matroska"), (8, b"WAVE", "WAV"),
          (8, b"AVI ", "AVI"), (0, b"caff", "CAF"), (8, b"AIFF", "AIFF"), (8, b"AIFC", "AIFF"), (0, b"FLV\x01", "FLV"),
          (0, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "ASF"), (0, b"\0\0\x01\xba", "MPEG-PS"), (0, b"ID3", "MP3"),
          (4, b"moov", "MP4"), (4, b"mdat", "MP4"), (4, b"wide", "MP4"), (4, b"styp", "MP4"))
 PICTURES = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"jp2 ", b"crx "}
-LARGEST = 64 << 20  # bytes of a file
 TOLERANCE = 4e-6
 
 
-def kind_of(path):
+def kind_of(head):
     """The kind that the first bytes tell, or None."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(600)
-    except OSError:
-        return None
     for at, mark, kind in MARKS:
         if head[at:at + len(mark)] == mark:
             return kind
@@ -61,15 +55,6 @@ def kind_of_frames(head):
     is_possible = head[1] & 0x18 != 8 and head[2] & 0xF0 not in (0, 0xF0) and head[2] & 0x0C != 0x0C
     layer = 4 - (head[1] >> 1 & 3)
     return f"MP{layer}" if is_possible and layer < 4 else None
-
-
-def media(folders):
-    for folder in folders:
-        for path in sorted(folder.rglob("*")) if folder.is_dir() else [folder]:
-            if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST:
-                kind = kind_of(path)
-                if kind:
-                    yield path, kind
 
 
 MPEG_RATES = {"libmp3lame": (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000),
@@ -96,57 +81,23 @@ def make_mpeg_audio(folder):
                         (folder / name).unlink(missing_ok=True)  # the layer has no such rate of bits
 
 
-class Refused(Exception):
-    pass
-
-
-class Isocost:
-    """A process that decodes one file after another, and is started again behind one that ends it."""
-
-    def __init__(self, program):
-        self.program = program
-        self.process = None
-
-    def line(self):
-        line = self.process.stdout.readline().decode(errors="replace").rstrip("\n")
-        if not line:
-            status = self.close()
-            raise Refused(f"CRASHED with status {status}")
-        verdict, _, rest = line.partition(" ")
-        if verdict == "refused":
-            raise Refused(rest)
-        return verdict, rest
-
+class Isocost(sweep.Program):
     def ask(self, path):
         """("sound", format, rate, samples) or ("video", format, width, height, frames)."""
-        if self.process is None:
-            self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=subprocess.DEVNULL)
-        self.process.stdin.write(bytes(path) + b"\n")
-        self.process.stdin.flush()
+        self.send(path)
         verdict, rest = self.line()
         *name, first, second = rest.split(" ")
         if verdict == "sound":
-            raw = self.process.stdout.read(4 * int(second))
+            raw = self.read(4 * int(second))
             return verdict, " ".join(name), int(first), numpy.frombuffer(raw, numpy.float32)
         return verdict, " ".join(name[:-1]), int(name[-1]), int(first), int(second)
 
     def frames(self, width, height):
         while self.line()[0] == "frame":
-            raw = self.process.stdout.read(3 * width * height)
-            yield numpy.frombuffer(raw, numpy.uint8).reshape(height, width, 3)
+            yield numpy.frombuffer(self.read(3 * width * height), numpy.uint8).reshape(height, width, 3)
 
     def sampled(self):
         return self.line()[1]
-
-    def close(self):
-        if self.process is None:
-            return None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        status = self.process.wait(timeout=60)
-        self.process = None
-        return status
 
 
 def by_soundfile(path):
@@ -171,7 +122,7 @@ def by_pyav(path):
             chunks.append(values.mean(axis=0).astype(numpy.float32))
             rate = frame.sample_rate
     if not chunks:
-        raise Refused("no samples")
+        raise sweep.Refused("no samples")
     return rate, numpy.concatenate(chunks)
 
 
@@ -262,7 +213,7 @@ def compared_video(isocost, width, height, path):
         if refused is None:
             try:
                 frame = next(ours, None)
-            except Refused as error:
+            except sweep.Refused as error:
                 refused = str(error)
         if refused is None and frame is None and not remark:
             remark = f"{count} frames, and PyAV has more"
@@ -280,7 +231,7 @@ def compared_video(isocost, width, height, path):
     more = 0
     try:
         more = sum(1 for _ in ours) if refused is None else 0
-    except Refused as error:
+    except sweep.Refused as error:
         refused = str(error)
     if refused is not None:
         return "refused here alone", f"after {count} frames: {refused}"
@@ -295,7 +246,7 @@ def compared(isocost, path, kind):
     """Kind, column, and what is to be told of it."""
     try:
         answer = isocost.ask(path)
-    except Refused as error:
+    except sweep.Refused as error:
         if not has_video(path):
             column, told = compared_sound(None, path)
             return f"{kind}, sound", column, f"{error}; {told}"
@@ -312,7 +263,7 @@ def compared(isocost, path, kind):
         try:
             collections.deque(isocost.frames(*answer[2:4]), maxlen=0)
             column, told = "read here alone", f"{type(error).__name__}: {error}"
-        except Refused as refused:
+        except sweep.Refused as refused:
             column, told = "refused by both", str(refused)
     sampled = isocost.sampled()
     if (sampled == "whole") != (column not in ("refused here alone", "refused by both")):
@@ -331,23 +282,11 @@ def main():
         chosen.folders.append(chosen.made)
     av.logging.set_level(av.logging.PANIC)
     isocost = Isocost(chosen.program)
-    counts = collections.defaultdict(collections.Counter)
-    remarks = []
-    for path, kind in media(chosen.folders):
-        kind, column, told = compared(isocost, path, kind)
-        counts[kind][column] += 1
-        if column != "equal" or told:
-            remarks.append(f"{column}: {path}: {told}")
+    table = sweep.Table()
+    for path, kind in sweep.files(chosen.folders, kind_of):
+        table.add(path, *compared(isocost, path, kind))
     isocost.close()
-    print(f"| kind | files | {' | '.join(COLUMNS)} |")
-    print("|---|" + "---|" * (len(COLUMNS) + 1))
-    for kind, row in sorted(counts.items()):
-        print(f"| {kind} | {sum(row.values())} | {' | '.join(str(row[column]) for column in COLUMNS)} |")
-    total = sum(counts.values(), collections.Counter())
-    print(f"| all | {sum(total.values())} | {' | '.join(str(total[column]) for column in COLUMNS)} |\n")
-    for remark in sorted(remarks):
-        print(remark)
-    return 1 if any("CRASHED" in remark or "OTHERWISE" in remark for remark in remarks) else 0
+    return table.show(("CRASHED", "OTHERWISE"))
 
 
 if __name__ == "__main__":
