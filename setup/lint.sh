@@ -38,7 +38,7 @@ fi
 # libtorch 1.13's headers as C++20.
 shipped='^(base|costmodel|balancer|decode|transport|loader|trainer_adapter|cli)/.*\.cc$'
 mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep -E "$shipped" |
-  grep -v -e '^trainer_adapter/torch/' -e '^base/executor_thread.cc$' || true)
+  grep -v -e '^trainer_adapter/torch/' -e '^base/executor/executor_thread.cc$' || true)
 
 # clang-format would treat files of other languages as C++.
 mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cc)$' || true)

@@ -12,7 +12,7 @@
 
 #include "balancer/layout/layout_model.h"
 #include "balancer/pipeline/pipeline_plan.h"
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/result.h"
 
 namespace isocost {

@@ -9,7 +9,7 @@
 #include "balancer/layout/layout_search.h"
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/pipeline_plan.h"
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/fingerprint.h"
 #include "base/random.h"
 #include "bench/quality/workload.h"

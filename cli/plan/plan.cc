@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "balancer/layout/layout_search.h"
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/fingerprint.h"
 #include "base/output_file.h"
 #include "cli/common/console.h"

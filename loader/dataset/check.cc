@@ -14,7 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/counted.h"
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "base/range.h"

@@ -1,4 +1,4 @@
-#include "base/executor.h"
+#include "base/executor/executor.h"
 
 #include <gtest/gtest.h>
 

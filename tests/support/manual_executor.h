@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/mutex.h"
 
 namespace isocost {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/memory_budget.h"
 #include "base/result.h"
 #include "decode/recipe.h"

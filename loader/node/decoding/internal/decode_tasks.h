@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/mutex.h"
 
 namespace isocost {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <stop_token>
 
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost {

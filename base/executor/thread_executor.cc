@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/mutex.h"
 #include "base/thread_name.h"
 

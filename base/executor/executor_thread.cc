@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/executor.h"
+#include "base/executor/executor.h"
 
 namespace isocost {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/executor.h"
+#include "base/executor/executor.h"
 #include "base/mutex.h"
 #include "base/thread_name.h"
 
