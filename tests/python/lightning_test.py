@@ -131,6 +131,38 @@ lightning.Trainer(accelerator="cpu", strategy="ddp", devices=2, max_epochs=1, lo
 """
 
 
+# A Module with loaders that are passed to `fit`. It has none of its own to validate on.
+PASSED = """
+import sys, warnings
+warnings.filterwarnings("ignore")
+import lightning, torch, isocost
+from isocost.integrations.lightning import Module
+
+class Table(Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Linear(1, 1)
+
+    def make_loader(self):
+        return isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2)
+
+    def loss(self, microbatch):
+        return self.table(torch.ones(1, 1)).sum()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+class Validating(Table):
+    def validation_step(self, batch, batch_idx):
+        print("validated", batch_idx, flush=True)
+
+passed = {sys.argv[3]: torch.utils.data.DataLoader(torch.arange(3.0))}
+trainer = lightning.Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_progress_bar=False,
+                            enable_model_summary=False, enable_checkpointing=False, num_sanity_val_steps=0)
+trainer.fit(globals()[sys.argv[2]](), **passed)
+"""
+
+
 @unittest.skipIf(MISSING, WHY)
 class Example(Runs):
     def check(self, name, *more):
@@ -269,6 +301,23 @@ class Lightning(ShardTest):
             run = self.run_table(folder, ranks=ranks, trainer={"limit_train_batches": 2})
             self.assertEqual(sorted(self.seen(folder)), [(0, 0), (0, 1), (1, 0), (1, 1)])
             self.assertIn("epoch 0 was left at step 2: the rest of it is not trained on", run.stderr)
+
+    def run_passed(self, module, argument, expect=0):
+        run = subprocess.run([sys.executable, "-B", self.script(PASSED), self.shards, module, argument],
+                             env=environment(), capture_output=True, text=True, timeout=2 * TIMEOUT)
+        self.assertEqual(run.returncode, expect, run.stderr)
+        return run
+
+    def test_a_loader_of_ones_own_is_validated_on(self):
+        run = self.run_passed("Validating", "val_dataloaders")
+        self.assertEqual(run.stdout.splitlines(), [f"validated {i}" for i in range(3)])
+
+    def test_batches_of_other_loaders_are_refused(self):
+        for argument, method in (("train_dataloaders", "make_loader"), ("val_dataloaders", "make_validation_loader")):
+            with self.subTest(argument=argument):
+                run = self.run_passed("Table", argument, expect=1)
+                self.assertRegex(run.stderr, rf"a batch is of type Tensor: return an isocost.DataLoader from {method}, "
+                                             rf"and leave {argument}= out")
 
     def test_settings_under_which_gradients_would_be_wrong_are_refused(self):
         for trainer, said in (({"overfit_batches": 2}, "overfit_batches = 2: the loader decides"),

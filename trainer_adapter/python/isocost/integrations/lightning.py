@@ -120,12 +120,13 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         isocost.token_loss. The microbatch is on the module's device."""
         raise NotImplementedError("loss: return self.model(**microbatch).loss, or isocost.token_loss")
 
-    # What Lightning calls.
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        # Lightning validates if a class has `val_dataloader`. Without a loader it would warn of an empty list.
+        if cls.make_validation_loader is not Module.make_validation_loader and "val_dataloader" not in vars(cls):
+            cls.val_dataloader = Module._validation_steps
 
-    def setup(self, stage: str) -> None:  # noqa: ARG002
-        if type(self).make_validation_loader is Module.make_validation_loader and type(
-                self).val_dataloader is Module.val_dataloader and self.trainer.datamodule is None:
-            self.trainer.limit_val_batches = 0  # Lightning would warn of an empty list.
+    # Lightning calls these.
 
     def train_dataloader(self) -> Steps:
         note_version("lightning")
@@ -134,7 +135,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         _check_epochs(loader, self.trainer)
         return _TrainSteps(loader)
 
-    def val_dataloader(self) -> Any:
+    def _validation_steps(self) -> Any:
         loader = self.make_validation_loader()
         if loader is None:
             return []
@@ -150,6 +151,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def training_step(self, step: Step, batch_idx: int) -> None:  # noqa: ARG002 (Lightning asks for the name)
+        _check_step(step, "make_loader", "train_dataloaders")
         ranks = self.trainer.world_size
         losses = []
         for microbatch in step.microbatches:
@@ -166,6 +168,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         self._step_schedulers("epoch")
 
     def validation_step(self, step: Step, batch_idx: int) -> None:  # noqa: ARG002
+        _check_step(step, "make_validation_loader", "val_dataloaders")
         for microbatch in step.microbatches:
             share = self.loss(copy.copy(microbatch).to(self.device))
             sums = [share * microbatch.global_label_tokens, microbatch.label_tokens]
@@ -217,6 +220,12 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         for config in self.trainer.lr_scheduler_configs:
             if config.interval == interval:
                 config.scheduler.step()
+
+
+def _check_step(batch: Any, method: str, argument: str) -> None:
+    if not isinstance(batch, Step):
+        raise TypeError(f"a batch is of type {type(batch).__name__}: return an isocost.DataLoader from {method}, and "
+                        f"leave {argument}= out, or define the step of such batches in your class")
 
 
 def _check_trainer(trainer: Any) -> None:
