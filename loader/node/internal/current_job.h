@@ -161,7 +161,7 @@ class CurrentJob {
   /// planned or a microbatch is sent. A rank that takes microbatches and acknowledges none thus
   /// stalls, too.
   StallWatch::Activity activity() const ISOCOST_EXCLUDES(mutex_);
-  /// See DeliveryQueue::after; empty without a job.
+  /// See DeliveryQueue::behind; empty without a job.
   std::vector<DeliveryQueue::Behind> behind() const ISOCOST_EXCLUDES(mutex_);
   /// Returns the number of steps and samples that ranks of all jobs so far have acknowledged.
   DeliveryCounts delivered() const ISOCOST_EXCLUDES(mutex_);
