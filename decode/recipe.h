@@ -115,7 +115,7 @@ class Recipe {
   /// the times of sampled video frames. Errors: those of `load`.
   Result<std::vector<SamplePart>> parts(const SampleShape& shape) const;
 
-  /// Returns the description of one part by itself.
+  /// Returns the description of a single part.
   Result<SamplePart> part(const PartShape& shape) const;
   /// Returns the number of tokens that represent a medium in its sample's text. Errors: those of
   /// `load`.

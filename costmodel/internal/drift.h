@@ -10,7 +10,7 @@ namespace isocost {
 class DriftDetector {
  public:
   /// Takes a step's median over `rows` rows, whose relative standard deviation is `noise`. Returns
-  /// whether drift was detected; counting then begins again. A step without rows is ignored.
+  /// whether it detected drift; it then counts anew. A step without rows is ignored.
   bool take(double median_ratio, std::size_t rows, double noise);
   /// Forgets the steps so far, but not the drifts.
   void restart() { steps_off_ = 0; }

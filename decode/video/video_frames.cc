@@ -337,7 +337,7 @@ Status exact_video_frames(const ByteSource& source, const PartShape& shape,
   FrameScaler scaler(shape.width, shape.height, shape.orientation, FrameColours::kAsTransformers);
   const NumberedVideo video{source, shape, all, limit};
   // AVI contains the decoding times of pictures, declared as the times at which they are shown.
-  // Streams, such as MPEG-TS, have no key frames to jump to, and their times may begin again.
+  // Streams, such as MPEG-TS, have no key frames to jump to, and their times may restart.
   const bool is_timed =
       all.all_told && (shape.format == MediaFormat::kMp4 || shape.format == MediaFormat::kMatroska);
   if (is_timed) return timed_frames(video, indices, scaler, sink);

@@ -225,7 +225,7 @@ std::vector<OptionSpec> plan_options() {
            "Limit of predicted memory per microbatch, activations by the model profile and "
            "tensors, with balance = cost; 0: no limit. A sample that needs more is bad."),
       choice("on_long", &P::on_long, {"bad", "truncate"},
-             "A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole "
+             "A single sample that exceeds a limit of a microbatch is a bad sample, or loses whole "
              "turns from its end, with their media, until it fits; truncate needs model and "
              "max_tokens."),
       choice(

@@ -50,8 +50,8 @@ class MicrobatchLimits {
   bool holds(const Load& load) const { return broken(load) == nullptr; }
   /// Returns why no microbatch can hold the load, with its numbers; nothing if one can.
   std::optional<std::string> why_too_large(const Load& load) const;
-  /// Returns whether a microbatch of these samples, as they are run, keeps the limits, or holds of
-  /// a resource just one sample that exceeds its limit by itself.
+  /// Returns whether a microbatch of these samples, as they are run, keeps the limits. A single
+  /// sample that exceeds a limit is allowed if no other sample uses what the limit counts.
   bool keeps(const std::vector<Load>& run) const;
   /// Returns a number of microbatches (of all ranks) below which the limits cannot be kept. It
   /// follows from the sums, and from the samples larger than half a limit, no two of which share a

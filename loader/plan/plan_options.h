@@ -25,7 +25,7 @@ enum class BalancePolicy : std::uint8_t {
 inline constexpr std::array<std::string_view, 3> kBalancePolicyNames = {"in-order", "tokens",
                                                                         "cost"};
 
-/// Treatment of a sample that exceeds a limit of a microbatch by itself.
+/// Treatment of a single sample that exceeds a limit of a microbatch.
 enum class LongPolicy : std::uint8_t {
   kBad,       ///< The sample is bad.
   kTruncate,  ///< The sample loses whole turns from its end until it fits.

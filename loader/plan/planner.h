@@ -51,7 +51,7 @@ struct PlanInput {
 /// division, leaves that room, a microbatch exceeds a limit by its dummies.
 ///
 /// Every microbatch keeps the limits of the options, except for the samples in
-/// StepPlan::over_limit: a sample that exceeds a limit by itself shares its microbatch with nothing
+/// StepPlan::over_limit: a single sample that exceeds a limit shares its microbatch with nothing
 /// that the limit counts. If the number of microbatches is not fixed, it is the smallest for
 /// which a division is found; where each sample needs a microbatch of its own and ranks would have
 /// different numbers of them, the others get a repeat of weight 0. A smaller last batch has as many

@@ -36,7 +36,7 @@ struct PlannedMicrobatch {
   std::vector<Route> routes;           ///< Empty unless the encoder has ranks of its own.
 };
 
-/// A sample that exceeds a limit of a microbatch by itself, by the model profile in use: its index
+/// A single sample that exceeds a limit of a microbatch, by the model profile in use: its index
 /// among the step's samples, and its numbers with the remedy.
 struct SampleOverLimit {
   std::uint32_t index = 0;

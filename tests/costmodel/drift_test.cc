@@ -15,7 +15,7 @@ TEST(DriftDetector, DetectsThreeStepsOnTheSameSide) {
   EXPECT_TRUE(drift.take(1.4, kRows, kNoise));
   EXPECT_EQ(drift.drifts(), 1U);
   EXPECT_DOUBLE_EQ(drift.ratio(), 1.3);
-  EXPECT_FALSE(drift.take(1.4, kRows, kNoise)) << "counting begins again";
+  EXPECT_FALSE(drift.take(1.4, kRows, kNoise)) << "it counts anew";
 }
 
 TEST(DriftDetector, AUsualStepOrAStepOnTheOtherSideResetsTheCount) {

@@ -111,7 +111,7 @@ class Soak:
         while (now := time.monotonic()) < end:
             assert self.node.poll() is None, f"the node ended with status {self.node.returncode}"
             for rank, trainer in enumerate(self.trainers):
-                assert trainer.poll() is None, f"rank {rank} ended by itself, with status {trainer.returncode}"
+                assert trainer.poll() is None, f"rank {rank} ended on its own, with status {trainer.returncode}"
             self.resident.append(resident_mib(self.node.pid))
             if now >= next_kill:
                 self.kill_somebody()

@@ -20,7 +20,7 @@ class Mpg123Decoder {
 
   /// Decodes the frame that follows the last one. Returns its samples with `channels` interleaved,
   /// valid until the next call. A frame whose data began before the first one is silent. Errors:
-  /// kCorrupt; the next frame can be decoded all the same.
+  /// kCorrupt; the next frame can be decoded nevertheless.
   Result<std::span<const float>> decode(ByteView frame);
 
   /// Returns the channels of the frame that was decoded last.

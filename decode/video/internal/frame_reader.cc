@@ -206,8 +206,8 @@ bool FrameReader::may_look_beyond_index(const AVIndexEntry* entry, std::int64_t 
   return time_us - clock_.time_us() >= kFarUs && index_.may_grow_behind(entry);
 }
 
-/// Begins again at an earlier key frame, 1, 2, 4 and 8 before the last: pictures after a key frame
-/// of an open group may release references that the jump skipped, which strict decoders refuse.
+/// Goes back to an earlier key frame, 1, 2, 4 and 8 before the last: pictures after a key frame of
+/// an open group may release references that the jump skipped, which strict decoders refuse.
 /// Frames that were returned are not returned again. Returns false if going back does not help
 /// or there is no earlier key frame.
 Result<bool> FrameReader::go_back() {

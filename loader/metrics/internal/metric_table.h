@@ -60,7 +60,7 @@ void visit_samples(Visitor& at, Metrics& node) {
             "Microbatches sent to ranks. Microbatches sent again count again."},
            node.training.microbatches_sent);
   at.count({"microbatches_shared_total",
-            "Of these, those that went in shared memory and not over the socket."},
+            "Sent microbatches that went in shared memory and not over the socket."},
            node.microbatches_shared);
   at.count({"samples_bad_total", "Bad samples found by indexing or decoding."}, node.summary.bad);
   at.count({"samples_replaced_total", "Bad samples that were replaced by another sample."},

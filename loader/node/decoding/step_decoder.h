@@ -60,7 +60,7 @@ class StepDecoder {
     LoadHook load_hook;          ///< Empty: the recipe's loads are used.
     const ServedLayout* layout;  ///< Layout whose stages must hold each sample; null: none.
     ReadRetry* retry;            ///< Repeats reads that the machine refuses.
-    /// Limits of a microbatch that every sample must keep by itself; null: none.
+    /// Limits of a microbatch that every single sample must keep; null: none.
     const MicrobatchLimits* limits = nullptr;
   };
   /// `seed`: decides, with the bad sample, what replaces it.

@@ -41,8 +41,8 @@ std::optional<Refusal> check_layout(const Hello& hello, const JoinRequirements& 
                      "): start both with this file"};
 }
 
-// Refuses a client that leaves the number of ranks to a node that does not know it. If it were
-// taken for the only rank, it would train on everything by itself, while others are refused.
+// Refuses a client that leaves the number of ranks to a node that does not know it. If the node
+// took it for the only rank, it alone would train on everything, and the node would refuse others.
 std::optional<Refusal> check_world_size(const Hello& hello, const JoinRequirements& requirements,
                                         const Job* job) {
   const bool known = requirements.receivers > 0 || hello.world_size > 0 || job != nullptr;

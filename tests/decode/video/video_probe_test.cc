@@ -200,7 +200,7 @@ TEST(VideoProbe, Mp4MayBeFollowedByOtherBytes) {
   }
 }
 
-// Demuxers read the first, or all with times that begin again.
+// Demuxers read the first, or all with times that restart.
 TEST(VideoProbe, NamesFilesOneAfterAnother) {
   struct Case {
     MediaFormat format;

@@ -77,10 +77,10 @@ class DataLoader:
         microbatches: microbatches per rank and step. Default: 4, or 1 with torch's batch_size; with one of the limits
             below, as few as keep it, chosen for each step and equal on all ranks.
         max_tokens, max_vision_tokens, max_memory: what a microbatch may hold at most: tokens of the LLM, patches of the
-            vision encoder, and predicted memory ("40GiB": activations by the model profile, and tensors). A sample
-            that exceeds one by itself is a bad sample. With microbatches= or a layout, a step that does not fit is an
+            vision encoder, and predicted memory ("40GiB": activations by the model profile, and tensors). A single
+            sample that exceeds one is a bad sample. With microbatches= or a layout, a step that does not fit is an
             error that says by how much. Default: no limits.
-        on_long: what becomes of a sample that exceeds a limit by itself. "bad", the default: it is a bad sample.
+        on_long: what becomes of a single sample that exceeds a limit. "bad", the default: it is a bad sample.
             "truncate": it loses whole turns from its end, with their media, until it fits; needs model and max_tokens.
         dummy_media: with model, what a microbatch gets that lacks pictures, videos or sounds, so that every rank runs
             the encoder, for which FSDP, `fully_shard` and DistributedDataParallel wait. "needed", the default: a small

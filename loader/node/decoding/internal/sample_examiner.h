@@ -27,7 +27,7 @@ class SampleExaminer {
     std::int64_t memory;             ///< Bytes that decoding may take.
     LoadHook load_hook;              ///< Empty: the recipe's loads are used.
     const ServedLayout* layout;      ///< Whose stages must hold each sample; null: none.
-    const MicrobatchLimits* limits;  ///< Limits that every sample must keep by itself; null: none.
+    const MicrobatchLimits* limits;  ///< Limits that every single sample must keep; null: none.
   };
   explicit SampleExaminer(Context context) : context_(std::move(context)) {}
 

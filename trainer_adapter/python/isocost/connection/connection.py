@@ -98,7 +98,7 @@ class Connection:
             self._check_welcome(client)
             self.start = self.start._replace(cursor=client.welcome()["cursor"])
             self._resources.pipeline = self._pipeline(client)
-            self._resources.client = client  # Assigned last, so that the next call begins again after an interrupt.
+            self._resources.client = client  # Assigned last, so that the next call connects anew after an interrupt.
         return self._resources.client
 
     def _check_welcome(self, client: Any) -> None:

@@ -94,7 +94,7 @@ class Padded:
 class ModelInputs:
     """Makes the keyword arguments of a model in a directory from a microbatch's packed tensors.
 
-    With batching "packed" the samples are one row. `position_ids` begin again at each sample, which separates their
+    With batching "packed" the samples are one row. `position_ids` restart at each sample, which separates their
     attention in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
     an `attention_mask`. Attention kernels for variable lengths find the samples in them, too. `cu_seq_lens_q` and its
     companions would say it faster and are left out: before transformers 5.19 models hand them on to their encoders of

@@ -49,8 +49,8 @@ class NodeOptions:
             cost; 0: no limit. A sample with more is bad.
         max_memory: Limit of predicted memory per microbatch, activations by the model profile and tensors, with balance
             = cost; 0: no limit. A sample that needs more is bad.
-        on_long: A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole turns from its end,
-            with their media, until it fits; truncate needs model and max_tokens.
+        on_long: A single sample that exceeds a limit of a microbatch is a bad sample, or loses whole turns from its
+            end, with their media, until it fits; truncate needs model and max_tokens.
         dummy_media: With model: a microbatch without pictures, videos or sounds, which the same microbatch of another
             rank has, gets one small dummy without labels (needed), or each microbatch does (always), so that every rank
             runs the encoder: sharded parameters and summed gradients wait for it. Without effect on a layout with

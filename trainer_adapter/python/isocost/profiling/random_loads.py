@@ -44,7 +44,7 @@ class Loads(Protocol):
 
 class Tokens:
     """Packed samples for the language model with its output head and its loss: one row of random ids, positions that
-    begin again at each sample, and the arguments of attention kernels for variable lengths.
+    restart at each sample, and the arguments of attention kernels for variable lengths.
 
     Args:
         position_rows: 1, or the rows of M-RoPE with that of the positions within samples.
