@@ -1,8 +1,8 @@
 #pragma once
 
-// What the headers that are installed need of a compiler. cmake/WriteHeaders.cmake has each of them
-// include this file first. #error alone would let dozens of other errors follow, so a header that
-// does not exist ends the compilation.
+// Checks that the compiler can compile the installed headers. cmake/WriteHeaders.cmake has each of
+// them include this file first. #error alone would let dozens of other errors follow, so a header
+// that does not exist ends the compilation.
 
 #if __cplusplus < 202002L
 #error "Isocost's headers are C++20: compile with -std=c++20 or later (g++ 12, clang 16 or newer)."

@@ -1,4 +1,4 @@
-"""What a process and all that it started are."""
+"""A process and all that it started."""
 
 import pathlib
 

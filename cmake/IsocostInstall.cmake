@@ -1,4 +1,4 @@
-# What `cmake --install` puts where. Components: `program`, `development` (the client for C++ trainers), `python`.
+# Destinations of `cmake --install`. Components: `program`, `development` (the client for C++ trainers), `python`.
 # A trainer in another tree: find_package(Isocost COMPONENTS client) or, for libtorch, COMPONENTS torch.
 
 include(CMakePackageConfigHelpers)

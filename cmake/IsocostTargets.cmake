@@ -17,7 +17,7 @@ target_compile_options(isocost_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
                                                $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Werror=thread-safety>
                                                $<$<BOOL:${ISOCOST_WERROR}>:-Werror>)
 
-# What users run fails early where memory is misused.
+# Programs of release builds fail early if they misuse memory.
 target_compile_options(isocost_flags INTERFACE
   $<$<CONFIG:Release>:-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3>)
 target_link_options(isocost_flags INTERFACE $<$<CONFIG:Release>:LINKER:-z,relro,-z,now>)

@@ -3,8 +3,8 @@
 check_comments.py [--since COMMIT] [FILES]    (default: every tracked file of C++ and Python)
 
 It refuses comments of C++ and Python, and docstrings, that begin with a word of OPENINGS: they have no subject, or
-their subject is in another comment. A comment that contains "comment-ok" is let through. With --since, subjects of
-commits since that one are refused if they are longer than 72 characters.
+their subject is in another comment. Comments that begin with a question or contain "comment-ok" are let through. With
+--since, subjects of commits since that one are refused if they are longer than 72 characters.
 """
 
 import argparse
@@ -18,12 +18,13 @@ import tokenize
 from collections.abc import Iterator
 from typing import NamedTuple
 
-OPENINGS = ("Of", "As", "Likewise", "The same")
+OPENINGS = ("Of", "As", "Likewise", "The same", "What", "Where")
 MARKER = "comment-ok"
 MOST_OF_SUBJECT = 72
 GENERATED = {"trainer_adapter/python/isocost/_isocost.pyi"}  # Its text stands in the bindings, as strings.
 
 OPENING = re.compile(rf"({'|'.join(OPENINGS)})\b")
+QUESTION = re.compile(r"[^.?!]*\?")
 # Literals are matched so that "//" in them is no comment. A quote after a digit separates digits.
 CPP_TOKEN = re.compile(
     r'R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"'
@@ -91,7 +92,8 @@ def comment_problems(path: str, source: str) -> list[str]:
     return [f'{path}:{comment.line}: the comment begins with "{opening[1]}": write a sentence with a subject, or for a '
             f'field a noun phrase ("{MARKER}" in the comment lets it through)'
             for comment in comments
-            if (opening := OPENING.match(comment.text)) is not None and MARKER not in comment.text]
+            if (opening := OPENING.match(comment.text)) is not None
+            and QUESTION.match(comment.text) is None and MARKER not in comment.text]
 
 
 def subject_problems(since: str) -> list[str]:

@@ -114,7 +114,7 @@ def room_of(path: str) -> str:
 
 
 def arrow_problem(path: str, include: str) -> str | None:
-    """What is wrong with this include, if anything."""
+    """Returns the fault of this include, or None."""
     folder, room, target = path.split("/")[0], room_of(path), room_of(include)
     if (leaf := include.split("/")[0]) in LEAVES:
         fits = folder in LEAVES and LEAVES.index(leaf) <= LEAVES.index(folder)
@@ -169,7 +169,7 @@ def parent_of(name: str, known: Container[str]) -> str:
 
 
 def imported(module: str, path: pathlib.Path) -> set[str]:
-    """What a module of the package imports of the package, wherever the import stands."""
+    """Returns the modules of the package that a module of it imports, wherever the imports stand."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
@@ -183,7 +183,7 @@ def imported(module: str, path: pathlib.Path) -> set[str]:
 
 
 def import_problems(modules: dict[str, pathlib.Path]) -> list[str]:
-    """What is wrong with the imports between the package's modules: arrows that the table lacks, and circles."""
+    """Returns the faults of the imports between the package's modules: arrows that the table lacks, and circles."""
     found = []
     graph = {}
     for module, path in modules.items():

@@ -47,7 +47,7 @@ def problem(file: pathlib.Path, heading: str) -> str | None:
 
 
 def wrong_decisions(listing: str, files: dict[str, str]) -> list[str]:
-    """What is wrong with the list of decisions on a page, given the text of each file by its name."""
+    """Returns the faults of the list of decisions on a page, given the text of each file by its name."""
     found, rows = [], []
     for name, text in sorted(files.items()):
         number = name[:4]

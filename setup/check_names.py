@@ -52,7 +52,7 @@ def enclosing(text: str) -> str:
 
 
 def names(text: str) -> set[str]:
-    """What a file defines in its anonymous namespaces: names, and functions as NAME(TYPES)."""
+    """Returns the names that a file defines in its anonymous namespaces, those of functions as NAME(TYPES)."""
     found = set()
     for namespace in ANONYMOUS.findall(text):
         for declaration in declarations(namespace):
@@ -86,7 +86,7 @@ targets: dict[str, dict[str, str]] = collections.defaultdict(dict)
 for entry in json.loads((pathlib.Path(sys.argv[1]) / "compile_commands.json").read_text()):
     if match := re.search(r" -o \S*?CMakeFiles/(\S+?)\.dir/", entry["command"]):
         text = pathlib.Path(entry["file"]).read_text()
-        if "hwy/foreach_target.h" not in text:  # such a file is compiled by itself
+        if "hwy/foreach_target.h" not in text:  # such a file is compiled on its own
             targets[match[1]][entry["file"]] = text
 
 findings = []

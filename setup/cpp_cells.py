@@ -112,7 +112,7 @@ class Trees:
 
 
 class Cells:
-    """What the cells do. A node of the installed program delivers an epoch to each trainer."""
+    """Runs the cells. A node of the installed program delivers an epoch to each trainer."""
 
     def __init__(self):
         self.trees = Trees()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What takes too long for every change; to be run before a release: ./run nightly [PART ...], all parts by default.
+# Runs the tests that take too long for every change, before a release: ./run nightly [PART ...], by default all parts.
 #   lint     clang-tidy over everything, with the static analyzer
 #   unity    programs, trainers and the Python package, compiled as for users: files of a target together
 #   torch2   the tests that meet torch, with a current PyTorch wheel

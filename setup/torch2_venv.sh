@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with a current PyTorch wheel, once, and prints the folder `torch` of the wheel:
 # torch2_venv.sh [--newest | --oldest | --deepspeed] [PYTHON VENV], by default of Debian's Python in build/torch2/venv.
-# What trains models has the versions that the documentation names, after --newest the newest ones; after --oldest there
-# is transformers 4.57 alone; after --deepspeed there is DeepSpeed, too, which the other environments are without, since
-# transformers loads it wherever it is. Status 77 where no package index answers.
+# The packages that train models have the versions that the documentation names, or after --newest the newest ones.
+# After --oldest there is transformers 4.57 alone. After --deepspeed there is DeepSpeed, too, which the other
+# environments are without, since transformers loads it wherever it is. Status 77 where no package index answers.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 

@@ -35,7 +35,7 @@ struct ClientOptions {
   /// acknowledge nor count the time that they block, and a report says nothing of what is trained.
   /// A microbatch that was prepared and never trained on is delivered again.
   bool prepares_ahead = false;
-  /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
+  /// Start of training, the same on all ranks: a saved state, or {} for the first step. Empty:
   /// the rank continues where its last client stopped, and a new run, which finds no other rank
   /// connected, at the first microbatch of the step inside which the last run ended.
   std::optional<StartPoint> start = {};

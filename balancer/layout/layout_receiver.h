@@ -7,7 +7,7 @@
 
 namespace isocost {
 
-/// What a process of a layout tells its node: members of ClientOptions, by their names there.
+/// Fields of ClientOptions for a process of a layout, under the names that they have there.
 struct LayoutReceiver {
   std::uint64_t layout = 0;     ///< The layout's fingerprint.
   std::int32_t rank = 0;        ///< Number of the receiver, which a tensor-parallel group shares.

@@ -119,7 +119,7 @@ Pixels turned(const Pixels& stored) {
   return out;
 }
 
-// What a user of the libraries would write: everything decoded, then resized, then cut.
+// Does what a user of the libraries would write: decodes everything, then resizes it, then cuts it.
 std::vector<std::byte> reference(const Photo& photo, const View& view) {
   const MemoryByteSource source(photo.bytes);
   auto pixels = decode_image(source, photo.shape, {}, {});
@@ -166,8 +166,8 @@ double compare(const std::vector<Photo>& all, ViewOf view_of) {
   return sum / static_cast<double>(all.size());
 }
 
-// What a trainer makes of squares: float32 from -1 to 1, into one place of a ring after another,
-// since a batch's floats do not stay in the cache.
+// Makes of squares what a trainer does: float32 from -1 to 1. They go into one place of a ring
+// after another, since a batch's floats do not stay in the cache.
 class Floats {
  public:
   Floats() : values_(table(), kArithmetic), memory_(kSlots * kPicture) {}

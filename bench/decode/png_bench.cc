@@ -208,7 +208,7 @@ std::vector<std::uint8_t> decoded(const Case& one, Decoder decoder) {
   return std::move(pixels->rgb);
 }
 
-// What a user of libspng would write: its pixels as they are stored, alpha included.
+// Decodes as a user of libspng would: gives the pixels as they are stored, alpha included.
 void bare(const Case& one, std::vector<std::uint8_t>& pixels) {
   const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> png(spng_ctx_new(0), spng_ctx_free);
   spng_set_png_buffer(png.get(), one.png.data(), one.png.size());

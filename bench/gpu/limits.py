@@ -11,7 +11,7 @@ MEMORY = 0.1
 
 
 class Limit(NamedTuple):
-    """What was measured, and the range in which it should be; both ends belong to it."""
+    """A measured value, and the range in which it should be; both ends belong to the range."""
 
     name: str
     value: float

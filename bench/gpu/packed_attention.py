@@ -21,7 +21,7 @@ import torch
 
 
 class Packing(NamedTuple):
-    """Where sequences lie in a packed tensor, made before anything is timed.
+    """The places of sequences in a packed tensor, made before anything is timed.
 
     lengths: units of each sequence.
     longest, units: the largest of them, and their sum.

@@ -97,7 +97,7 @@ def pages_rows(result):
 
 
 def listed(policies, of=plans.POLICIES.get):
-    """What `of` says of each, as a sentence lists it."""
+    """Returns the values of `of` for the policies, joined as in a sentence."""
     *first, last = map(of, policies)
     return f"{', '.join(first)} and {last}"
 

@@ -144,7 +144,7 @@ def surveyed(python, cpu):
     if done.returncode != 0:
         last = (done.stderr.splitlines() or [f"status {done.returncode}"])[-1]
         fail(f"{python} cannot load torch and isocost: {last}")
-    found = json.loads(done.stdout.splitlines()[-1])  # What is imported may talk before.
+    found = json.loads(done.stdout.splitlines()[-1])  # Imported modules may print before it.
     lacks = [name for name in found["lacks"] if name != "cv2"]
     if lacks:
         fail(f"{sys.executable} lacks {', '.join(lacks)}")

@@ -1,4 +1,4 @@
-"""What decoding in worker processes costs: `isocost check` of the demo's shards with and without, in turn.
+"""Measures the cost of decoding in worker processes: `isocost check` of the demo's shards with and without, in turn.
 
 Prints medians and spreads of throughput and CPU time, and their ratios. The answers must be equal.
 """

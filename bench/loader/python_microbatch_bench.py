@@ -1,4 +1,4 @@
-"""What a microbatch costs a trainer's Python thread: CPU time, whatever it is that the node does meanwhile.
+"""Measures the cost of a microbatch to a trainer's Python thread: CPU time, whatever the node does meanwhile.
 
 A node of its own serves texts, a sample to a microbatch. The trainer's thread takes each as PyTorch's tensors, reads
 its tokens' shape, and reports its time, as a training loop does; the same loop without reports beside it. Each

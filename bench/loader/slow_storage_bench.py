@@ -1,5 +1,5 @@
-"""What a storage that answers late costs the loader: the demo's photographs, from files whose reads each take some
-milliseconds longer (delayed_files), in turn with the files themselves.
+"""Measures the cost to the loader of a storage that answers late. It reads the demo's photographs from files whose
+reads each take some milliseconds longer (delayed_files), in turn with the files themselves.
 
 Each pass is a process of its own: an embedded node with two workers goes through the samples once, in the order of a
 few shards, shuffled, or shuffled over many small shards, into an empty page cache but where the table says that it is

@@ -25,7 +25,7 @@ FAMILIES = {"square": "llava_siglip", "qwen2_vl": "qwen2_vl", "qwen3_5": "qwen3_
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Where a work's samples are. A contender reads them `passes` times, one pass after the other.
+    """The places of a work's samples. A contender reads them `passes` times, one pass after the other.
 
     Attributes:
         directory: of this work, below which contenders may keep what they prepare.

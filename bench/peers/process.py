@@ -56,8 +56,8 @@ def memory(file, field, processes):
 
 
 def timed(batches, a_pass, outside=False):
-    """What the timed passes took; a_pass is the number of batches of a pass. If programs `outside` of this process
-    do the work, its own memory does not count."""
+    """Returns the time, CPU time and memory of the timed passes; a_pass is the number of batches of a pass. If programs
+    `outside` of this process do the work, its own memory does not count."""
     received = 0
     for batch in batches:
         del batch  # Freed as after a step: two batches never exist at once.

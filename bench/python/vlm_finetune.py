@@ -259,7 +259,7 @@ def run(command, memory):
 
 
 def run_prepare(name, shards, model, memory=False):
-    """What `prepare` printed, with peak_pss if that is measured."""
+    """Returns the result that `prepare` printed, with peak_pss if that is measured."""
     ((_, _, result),), peak = run([__file__, "--prepare", name, shards, model], memory)
     return {**result, "peak_pss": peak}
 

@@ -1,4 +1,4 @@
-# What ./run demo says before its first step, and at the steps that come before demo.py; to be sourced.
+# Output of ./run demo before its first step, and at the steps that come before demo.py; to be sourced.
 
 demo_steps() { grep -v '^#' examples/demo/steps.txt; }
 

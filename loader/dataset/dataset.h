@@ -30,7 +30,7 @@ struct DatasetOptions {
   ProbeLimits limits;
   ReadingOptions reading = {};
   std::filesystem::path
-      index_dir;  ///< Where indexes are kept; empty: ".isocost" in the shards' directory.
+      index_dir;  ///< Directory of the indexes; empty: ".isocost" in the shards' directory.
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
   /// other parts. Empty: all parts are as the shard has them.
   std::filesystem::path model = {};

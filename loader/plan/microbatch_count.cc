@@ -41,7 +41,7 @@ std::int64_t microbatches_of_epoch(std::int64_t steps, std::int64_t samples,
                                    const PlanOptions& options) {
   if (steps == 0) return 0;
   const std::int64_t before = steps - 1;
-  // Where a limit ends the epoch, or its rest is left out, more samples than a batch are left.
+  // If a limit ends the epoch, or its rest is left out, more samples than a batch are left.
   const std::int64_t last =
       std::min(samples - before * options.global_batch_size, options.global_batch_size);
   return before * fixed_microbatches(options) + microbatches_for(last, options);

@@ -44,7 +44,7 @@ build_curl() {
     -DCURL_ZLIB=OFF -DCURL_USE_LIBPSL=OFF -DCURL_USE_LIBSSH2=OFF -DUSE_LIBIDN2=OFF -DCURL_USE_GSSAPI=OFF
 }
 
-# What docs/formats.md reads, and BMP; without the parts under the GPL. Shared, as the LGPL wants it.
+# FFmpeg for the formats of docs/formats.md, and BMP; without the parts under the GPL. Shared, as the LGPL wants it.
 build_ffmpeg() {
   local demuxers=mov,matroska,avi,mpegts,mpegps,flv,asf,ogg,aac,aiff,caf
   # Those of streams alone tell codecs that MPEG-PS and MPEG-TS do not name.
@@ -109,7 +109,7 @@ build_zeromq3() {
 }
 
 while read -r name version hash; do
-  # What an earlier call has built is taken if it was this very source.
+  # A library that an earlier call has built is taken if it was this very source.
   [ "$(cat "$prefix/built/$name" 2>/dev/null)" != "$name $version $hash" ] || continue
   say "building $name"
   (cd "$name" && "build_$name") >"$work/$name.log" 2>&1 </dev/null || { tail -20 "$work/$name.log" >&2; exit 1; }

@@ -31,7 +31,7 @@ TEST(BufferPool, BeginsLargeBlocksAtLargePages) {
   buffer.data()[0] = buffer.data()[kSize - 1] = std::byte{1};
 }
 
-// What malloc would keep as long as something after it is in use.
+// malloc would keep a large block as long as something after it is in use.
 TEST(BufferPool, GivesLargeBlocksBackToTheKernel) {
   if (kIsSanitized) GTEST_SKIP() << "sanitizers watch what malloc hands out";
   for (const std::int64_t size : {std::int64_t{1} << 20, std::int64_t{9} << 20}) {

@@ -227,7 +227,7 @@ class Planner(unittest.TestCase):
         arguments = ("--trace", PHOTOS, "--layout", layout, "--global-batch-size", 16, "--steps", 2)
         answer = self.answer("emulate", *arguments, "--step-seconds", 0.05, "--svg", picture)
         self.assertIn("measured: epoch 0, step 2", picture.read_text(encoding="utf-8"))
-        # What stages are told to take is what they take, with four tensor ranks, too.
+        # Stages take the time that they are told to take, with four tensor ranks, too.
         self.assertLess(answer["correction"]["prediction_error_ratio"]["llm"], 0.05)
         self.refused("'coupled'", "simulate", *arguments, "--decouple")
 

@@ -1,4 +1,4 @@
-// What the correction learns from noisy sums over microbatches, and which disturbances it ignores.
+// The correction learns from noisy sums over microbatches, and ignores the disturbances below.
 #include <gtest/gtest.h>
 
 #include "tests/costmodel/support.h"

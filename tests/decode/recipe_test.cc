@@ -82,7 +82,7 @@ Load load_of(const std::vector<NamedTensor>& tensors) {
   return load;
 }
 
-/// What must hold of every sample's tensors.
+/// Checks the conditions that hold for every sample's tensors.
 void expect_consistent(const std::vector<NamedTensor>& tensors) {
   const auto grids = values<std::int32_t>(tensors, "vision.grids");
   const auto lengths = values<std::int32_t>(tensors, "vision.lengths");

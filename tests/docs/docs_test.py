@@ -367,7 +367,7 @@ def help_blocks(prefix, with_modules):
 
 
 class Names(unittest.TestCase):
-    """What pages name in their prose."""
+    """The names in the prose of pages."""
 
     def test_files_and_benchmarks_exist(self):
         folders = "|".join(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))

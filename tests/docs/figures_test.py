@@ -51,7 +51,7 @@ class Figures(unittest.TestCase):
         cls.printed = {}
 
     def output(self, command):
-        """What a command prints, whatever pages ask for it."""
+        """Returns the output of a command, whatever pages ask for it."""
         if not ALL:
             command = command.replace(" --all", "")
         if command not in self.printed:

@@ -1,4 +1,4 @@
-"""What the Python blocks for a model of transformers take for granted: torch, the model in DIR and its optimizer."""
+"""Names that the Python blocks for a model of transformers use: torch, the model in DIR and its optimizer."""
 
 import torch
 import transformers

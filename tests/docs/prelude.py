@@ -1,4 +1,4 @@
-"""What the Python blocks of the pages take for granted: torch, a model and its optimizer."""
+"""Names that the Python blocks of the pages use: torch, a model and its optimizer."""
 
 import pathlib
 import sys

@@ -121,7 +121,7 @@ def run(prefix, *words):
 
 
 def write_tree(directory, prefix, build):
-    """What a reader who stands in the source tree finds: its files, the programs, the shards of the demo."""
+    """Writes the files that a reader in the source tree finds: its own, the programs, the shards of the demo."""
     for name in ("examples", "tests", "bench"):
         (directory / name).symlink_to(ROOT / name)
     (directory / "build/demo").mkdir(parents=True)

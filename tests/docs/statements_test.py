@@ -158,7 +158,7 @@ class Arithmetic(unittest.TestCase):
 
 
 class Attributes(unittest.TestCase):
-    """What a layout has in Python."""
+    """The attributes of a layout in Python."""
 
     def test_those_of_a_layout(self):
         page = " ".join(read("docs/layout.md").split())
@@ -176,7 +176,7 @@ class Attributes(unittest.TestCase):
 
 
 class Node(unittest.TestCase):
-    """What a node that serves two ranks tells, before they come."""
+    """The answers of a node that serves two ranks, before they come."""
 
     @classmethod
     def setUpClass(cls):

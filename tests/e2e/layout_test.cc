@@ -52,7 +52,7 @@ class LayoutLoop : public LoopTest {
     return options;
   }
 
-  // What the client at a receiver was given.
+  // The deliveries to the client at a receiver.
   struct AtReceiver {
     Place place;
     std::vector<MicrobatchHeader> headers;

@@ -19,7 +19,7 @@
 
 namespace isocost {
 
-/// What a trainer received of a microbatch.
+/// A microbatch as a trainer received it.
 struct Received {
   Position position;
   std::uint32_t microbatches = 0;

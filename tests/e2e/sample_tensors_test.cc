@@ -294,7 +294,7 @@ class Reconnect : public SampleTensors {
 
 TEST_F(Reconnect, TensorsAreTheSameOverTheSocket) { expect_same(false, 20'000); }
 
-// What still goes over the socket is short.
+// The messages that still go over the socket are short.
 TEST_F(Reconnect, TensorsAreTheSameInSharedMemory) { expect_same(true, 10); }
 
 }  // namespace

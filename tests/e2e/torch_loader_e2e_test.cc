@@ -142,7 +142,7 @@ TEST_F(TorchTrainer, ASecondRangeOverTheSameEpochsSaysWhatToAskFor) {
   EXPECT_EQ(loader.state().epoch, 2U);
 }
 
-// What was trained stays so if a stop is requested at an epoch's last microbatch.
+// Microbatches stay trained if a stop is requested at an epoch's last one.
 TEST_F(TorchTrainer, AStopEndsTheWaitForAnEpochsEnd) {
   serve(2);
   TorchLoader loader(options_);

@@ -1,5 +1,5 @@
-"""What `cmake --install` leaves is enough for trainers in other trees: both examples configure, build and train with
-only the installed package, and the installed program and Python package work."""
+"""An installed Isocost is enough for trainers in other trees: both examples configure, build and train with only the
+package that `cmake --install` leaves, and the installed program and Python package work."""
 
 import importlib.util
 import json

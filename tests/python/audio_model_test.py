@@ -78,7 +78,7 @@ IN_FLOAT32, IN_FLOAT64 = "_torch_extract_fbank_features", "_np_extract_fbank_fea
 
 
 class Oracle:
-    """What transformers makes of a sample."""
+    """The inputs that transformers makes of a sample."""
 
     def __init__(self, directory, samples):
         self.samples = samples

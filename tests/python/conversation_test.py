@@ -296,7 +296,7 @@ class Forms(unittest.TestCase):
 
         for given, wanted in (('{"a": {"b": null}, "c": [1]}', {"a": {"b": None}, "c": [1]}), ("", {}),
                               ({"a": 1, "b": None, "c": {"d": None, "e": [None]}}, {"a": 1, "c": {"e": [None]}}),
-                              # What is no object stays as it is.
+                              # A value that is no object stays as it is.
                               ("print(1)", "print(1)"), ("[1]", "[1]"), ([1], [1])):
             self.assertEqual(arguments(given), wanted)
         shared = {"name": "f", "arguments": {"a": None}}

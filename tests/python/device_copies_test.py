@@ -152,7 +152,7 @@ class DeviceCopiesTest(unittest.TestCase):
 
 
 class MicrobatchOnADevice(unittest.TestCase):
-    """What users call, with torch.cuda replaced."""
+    """The methods that users call, with torch.cuda replaced."""
 
     def setUp(self) -> None:
         self.log: List[str] = []

@@ -66,7 +66,7 @@ class Finetune(unittest.TestCase):
                 "--steps", str(STEPS), "--lr", "1e-3", "--no-shuffle", "--output", self.directory / "out", *more]
 
     def steps(self, lines):
-        """What a script printed of its steps."""
+        """Returns the lines that a script printed for its steps."""
         steps = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
         self.assertEqual([step["step"] for step in steps], list(range(1, STEPS + 1)))
         return steps

@@ -370,7 +370,7 @@ runner.run([run_items.Item("packed", 50, [{str(self.folder / "packed.py")!r}])],
 
 
 class WholePath(unittest.TestCase):
-    """What the result says of plans and predictions; what it measured depends on who else runs here."""
+    """Plans and predictions of the result. Its measurements depend on who else runs here."""
 
     def result(self, *arguments, environment=None):
         with tempfile.TemporaryDirectory() as directory:

@@ -65,14 +65,14 @@ class Model(unittest.TestCase):
         return pathlib.Path(tempfile.mkdtemp(dir=self.directory))
 
     def loaders(self, environment, *options):
-        """What loaders with these options are in a process with this environment."""
+        """Returns the attributes of loaders with these options, made in a process with this environment."""
         run = subprocess.run([sys.executable, "-B", str(RANK), str(self.shards), json.dumps(options)], env=environment,
                              capture_output=True, text=True, timeout=2 * TIMEOUT, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
         return [json.loads(line) for line in run.stdout.splitlines()]
 
     def ranks(self, environment, *options, ranks=2):
-        """What loaders with these options are in each of several ranks with this environment."""
+        """Returns the attributes of loaders with these options, made in each of several ranks with this environment."""
         with unittest.mock.patch.dict(os.environ, environment, clear=True):
             run = torchrun([RANK, self.shards, json.dumps(options)], ranks)
         return [json.loads(line) for line in run.stdout.splitlines()]
@@ -307,7 +307,8 @@ input()
 
     def test_hosts_take_the_commit_of_the_first(self):
         def found_on(host, commits):
-            """What a process of a host finds, whose caches or hub have these commits by revision."""
+            """Returns the directory that a process of `host` finds, and the revisions that it asked for. `commits`:
+            those in the caches or the hub of this host, by revision."""
             def snapshot(name):
                 asked.append(name.revision)
                 return f"{self.directory}/{host}/{commits[name.revision]}"

@@ -311,7 +311,7 @@ class Transforms(LayoutTest):
 
 
 class Measuring(LayoutTest):
-    """Where passes of other microbatches come between one's own."""
+    """Measurements where passes of other microbatches come between one's own."""
 
     def stage(self, schedule="1f1b", chunks=1, microbatches=4):
         """A loader of the LLM's first stage, and the reports that it sends."""

@@ -1,4 +1,4 @@
-"""What is handed out: a microbatch as a mapping of its tensors, and what is known of its samples."""
+"""A microbatch as it is handed out: the mapping of its tensors, and what is known of its samples."""
 
 import copy
 import json

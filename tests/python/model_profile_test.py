@@ -266,7 +266,7 @@ class Modules(Directories):
                 loss = model(input_ids=ids[None], labels=ids[None], use_cache=False,
                              num_items_in_batch=sum(lengths)).loss
                 alone += loss.item()
-            # What the last token of a sample predicts is the first of the next one, which is not a label there.
+            # A sample's last token predicts the first one of the next sample, which is not a label there.
             arguments["labels"] = arguments["labels"].clone()
             arguments["labels"][0, [5, 22]] = -100
             self.assertAlmostEqual(model(**arguments).loss.item() / alone, 1, 5, family)

@@ -97,7 +97,7 @@ def write_shards(directory, weights=None, turn_weights=(None,)):
 
 
 class Oracle:
-    """What transformers makes of a sample, with a family's image processor over Pillow."""
+    """The inputs that transformers makes of a sample, with a family's image processor over Pillow."""
 
     def __init__(self, directory, samples):
         self.samples = samples
@@ -544,7 +544,7 @@ class Model(Directories):
                 self.assertLessEqual(microbatch["input_ids"].numel(), limit)
                 delivered += len(microbatch.sample_ids)
         self.assertEqual(delivered, CONVERSATIONS)
-        # By itself, the longest sample would exceed this limit, because padding counts.
+        # The longest sample alone would exceed this limit, because padding counts.
         node = dataclasses.replace(ORDER, max_bad_samples=CONVERSATIONS)
         with isocost.DataLoader(self.shards, model=model, node=node, global_batch_size=12, batching=counted,
                                 max_tokens=limit - 1) as loader:

@@ -111,7 +111,7 @@ class Messages:
 
 
 class Piece:
-    """What a process holds of the model; passes by name as schedules call them."""
+    """The part of the model that a process holds; passes by name as schedules call them."""
 
     def __init__(self, layout, place):
         self.layout, self.place, self.messages, self.under_way = layout, place, Messages(), []

@@ -168,7 +168,7 @@ loader.close()
 """)
 
     def test_a_stopped_trainer_is_replaced_by_the_next(self):
-        # What is under way to it, more than sockets buffer, holds all memory of the node.
+        # Microbatches that are under way to it, more than sockets buffer, hold all memory of the node.
         photos = self.directory / "photos"
         photos.mkdir()
         for i in range(24):

@@ -294,7 +294,7 @@ class WithTorch(unittest.TestCase):
 
 class OtherHardware(ShardTest):
     def logged(self, hardware):
-        """What is logged of a job whose profile was measured on that hardware."""
+        """Returns the warnings of a job about a profile that was measured on that hardware."""
         weights = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 1e-6, "per_unit_squared": 0}
         profile = {"version": 1, "unit": "seconds", "hardware": hardware,
                    "modules": {name: weights for name in ("vision", "audio", "llm")}}

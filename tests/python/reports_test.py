@@ -56,7 +56,7 @@ class Reports(ShardTest):
     def test_microbatches_that_were_only_prepared_are_not_delivered(self):
         loader = self.loader(transform=same, prefetch=8, microbatches=1)
         first = next(iter(loader))
-        time.sleep(0.3)  # What runs ahead has taken more by now.
+        time.sleep(0.3)  # The thread that runs ahead has taken more by now.
         self.assertEqual(loader.stats()["node"]["samples"]["delivered"], 0)
         self.assertEqual(len(first.sample_ids), 5)
 

@@ -1,4 +1,4 @@
-"""What the tests of the Python package share: small shards of real media, made by the program itself."""
+"""Parts that the tests of the Python package share: small shards of real media, made by the program itself."""
 
 import collections
 import json
@@ -93,7 +93,7 @@ def summary(lines):
 
 
 class Run:
-    """What the ranks printed, and their exit statuses."""
+    """The output of the ranks, and their exit statuses."""
 
     def __init__(self, outputs, errors, statuses):
         self.stdout, self.stderr, self.statuses = "".join(outputs), "".join(errors), statuses

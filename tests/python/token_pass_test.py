@@ -78,7 +78,7 @@ class TokenPass(unittest.TestCase):
                 "--index-dir", str(self.index), *map(str, arguments)]
 
     def tokenize(self, *arguments, status=0, model=None):
-        """What the command prints: the summary, or the message on stderr."""
+        """Returns the output of the command: the summary, or the message on stderr."""
         run = subprocess.run(self.command(*arguments, model=model), capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(run.returncode, status, run.stderr)
         self.assertNotIn("Traceback", run.stderr)

@@ -13,7 +13,7 @@ FORMS = "DeviceMesh .*process group .*isocost.Place, or the pair"
 
 
 def mesh(names, shape, at):
-    """What a loader asks of a torch DeviceMesh, which older torch does not have."""
+    """Returns an object with the members of torch's DeviceMesh that a loader reads; older torch has no DeviceMesh."""
     groups = []
 
     def get_group(name):

@@ -145,7 +145,7 @@ class Schedules(ScheduleTest):
     WHOLE = {}  # by number of pieces, for all tests
 
     def run_job(self, ranks=1, **settings):
-        """What each process told, and the gradients of the first and the last step."""
+        """Returns the lines that each process printed, and the gradients of the first and the last step."""
         with tempfile.TemporaryDirectory(dir=self.directory) as folder:
             run = torchrun([JOB, self.shards, folder, json.dumps({"loader": LOADER, **settings})], ranks)
             saved = [torch.load(file) for file in pathlib.Path(folder).iterdir()]

@@ -1,4 +1,4 @@
-"""What counts as trained: docs/decisions/0016-what-counts-as-trained.md."""
+"""Tests of docs/decisions/0016-what-counts-as-trained.md: which steps a loader takes for trained."""
 
 import collections
 import time
@@ -158,7 +158,7 @@ class Trained(ShardTest):
     def test_an_iteration_that_was_left_says_nothing_of_the_next(self):
         loader = self.loader(microbatches=1)
         taken = [each for each, _ in zip(loader, range(4))]
-        iterator = iter(loader)  # The epoch begins again.
+        iterator = iter(loader)  # The epoch starts anew.
         next(iterator)
         with loader.timed(taken[3]):
             pass

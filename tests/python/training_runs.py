@@ -24,8 +24,8 @@ STEPS, DIES_AFTER, SAVED = 12, 5, 4  # of two epochs; a run that dies has saved 
 
 
 class Lines:
-    """What a run printed: losses, norms of gradients, losses of evaluations, and samples, each by its step; and what it
-    logged of evaluations."""
+    """The output of a run: losses, norms of gradients, losses of evaluations, and samples, each by its step; and its
+    log of evaluations."""
 
     def __init__(self, text):
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
@@ -61,7 +61,7 @@ class Runs(unittest.TestCase):
         return self.models[family]
 
     def run_with(self, family, *more, ranks=1, output="out", expect=0):
-        """What a run prints. Its checkpoints are in the folder `output`."""
+        """Returns the output of a run. Its checkpoints are in the folder `output`."""
         return Lines(self.printed(family, "--held-out", self.directory / "held_out", *more, ranks=ranks, output=output,
                                   expect=expect))
 

@@ -64,7 +64,7 @@ def write_shard(file, samples):
 
 
 class Oracle:
-    """What transformers makes of samples."""
+    """The inputs that transformers makes of samples."""
 
     def __init__(self, directory, samples):
         self.samples = samples
@@ -85,7 +85,7 @@ class Oracle:
                             dtype=torch.float32)
 
     def collated(self, keys):
-        """What the collator of transformers' examples makes: it pads, and cuts the start token off."""
+        """Returns the batch of the collator in transformers' examples, which pads, and cuts the start token off."""
         features = [{"input_features": self.features(key)[0]} for key in keys]
         batch = dict(self.processor.feature_extractor.pad(features, return_tensors="pt"))
         ids = [{"input_ids": self.processor.tokenizer(text_of(self.samples[key])).input_ids} for key in keys]

@@ -6,7 +6,7 @@
 
 namespace isocost {
 
-/// What a TCP relay is between sockets, between the sockets of memory_zmq.cc. Thread-safe.
+/// A relay between the sockets of memory_zmq.cc, as a TCP relay is between real ones. Thread-safe.
 class MemoryRelay {
  public:
   /// Relays to the ROUTER that is bound to 127.0.0.1:`port`, now or later.

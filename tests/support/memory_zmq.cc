@@ -55,7 +55,7 @@ using isocost::Mutex;
 using isocost::MutexLock;
 using Relay = std::shared_ptr<MemoryRelay::State>;
 
-// What a zmq_msg_t holds. An empty frame has no bytes.
+// The content of a zmq_msg_t. An empty frame has no bytes.
 struct Frame {
   std::shared_ptr<void> bytes;
   std::size_t size = 0;
@@ -87,7 +87,8 @@ int failed(int error) {
   return -1;
 }
 
-// What others sent to a socket. The descriptor is readable while something waits. Thread-safe.
+// The messages that others sent to a socket. The descriptor is readable while one waits.
+// Thread-safe.
 class Inbox {
  public:
   Inbox() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -119,7 +120,7 @@ class Inbox {
   std::deque<Message> messages_ ISOCOST_GUARDED_BY(mutex_);
 };
 
-// Where a socket's monitor events go.
+// The target of a socket's monitor events.
 struct Monitor {
   std::string address;
   int events = 0;

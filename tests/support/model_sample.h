@@ -27,7 +27,7 @@
 #include "decode/shape/tokens.h"
 #include "tests/support/media.h"
 
-// What the tests of recipes that are read from a model's directory share.
+// Shared helpers of the tests of recipes that are read from a model's directory.
 namespace isocost::test {
 
 /// A model's directory of a few files.

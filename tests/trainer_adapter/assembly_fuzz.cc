@@ -1,5 +1,5 @@
-// What a hostile node may announce and send, as one file: frames, each after a u32 of its size;
-// the first frame is a microbatch's header, each further message a fragment's header and a frame
+// An input is one file of the frames that a hostile node may send, each after a u32 of its size.
+// The first frame is a microbatch's header, each further message a fragment's header and a frame
 // for each of its pieces. Nothing crashes, no more is allocated than allowed, and what is handed
 // out was filled.
 

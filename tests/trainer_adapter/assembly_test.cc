@@ -349,8 +349,8 @@ TEST(Assembly, TheFuzzCorpusIsUpToDate) {
   expect_seed("assembly_fuzz/two-samples", expected);
 }
 
-// What rank 0 of a replica group broadcasts: a welcome, a microbatch, the end of an epoch; a
-// failure instead of a welcome.
+// Rank 0 of a replica group broadcasts a welcome, a microbatch, the end of an epoch; or a failure
+// instead of a welcome.
 TEST(Assembly, TheFuzzCorpusOfReplicasIsUpToDate) {
   std::string epoch;
   append_frame<std::uint64_t>(epoch, encode(Welcome{}));

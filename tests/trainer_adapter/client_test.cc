@@ -141,7 +141,7 @@ TEST(Client, IsNeverSentMoreThanItAskedFor) {
   const auto client = Client::connect(options).value();
   EXPECT_TRUE(node.wait([](const auto& counts) { return counts.sent.contains(0); }));
   read_all(*client);
-  // What is prefetched, the one in use, and one whose acknowledgement is still on its way.
+  // Three are prefetched, one is in use, and the acknowledgement of one is still on its way.
   EXPECT_LE(node.counts().most_in_flight, 5U);
 }
 

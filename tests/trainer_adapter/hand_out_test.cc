@@ -152,7 +152,8 @@ TEST_F(HandOutTest, ACallerThatPreparesAheadSaysWhereTheLoopIs) {
   EXPECT_EQ(reports[1].data_wait_s, 0) << "it counts once";
 }
 
-// What the loop reports is acknowledged once it continues, and nothing that it only holds ready.
+// A microbatch that the loop reports is acknowledged once the loop continues. One that is only held
+// ready is not.
 TEST_F(HandOutTest, AcknowledgesWhatIsTrainedAndNotWhatIsAskedPast) {
   for (std::uint32_t step = 0; step < 5; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
   EXPECT_EQ(next_step(), 0U);

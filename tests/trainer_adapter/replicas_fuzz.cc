@@ -1,5 +1,5 @@
-// What a member of a replica group may receive from its rank 0, as one file: the bytes of one
-// broadcast after another, which end with an error where the file ends. Nothing crashes, no
+// An input is one file of the bytes that a member of a replica group may receive from its rank 0:
+// one broadcast after another, which end with an error where the file ends. Nothing crashes, no
 // microbatch is larger than allowed, and every byte that is handed out was received.
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// What a client goes through while it lives: cuts, silence, signals, threads that close it, nodes
-// that lie.
+// Events in a client's life: cuts, silence, signals, threads that close it, nodes that lie.
 
 #include <gtest/gtest.h>
 
@@ -355,7 +354,7 @@ class LyingNode {
     router_.send(zmq::message_t(address_.data(), address_.size()), zmq::send_flags::sndmore);
     router_.send(zmq::message_t(bytes.data(), bytes.size()), zmq::send_flags::none);
   }
-  // What the client grants next; 0 if it grants nothing within 5 s.
+  // Returns the client's next grant; 0 if it grants nothing within 5 s.
   std::uint32_t credit() {
     const auto deadline = steady_clock::now() + std::chrono::seconds(5);
     zmq::message_t address;

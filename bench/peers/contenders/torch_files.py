@@ -1,4 +1,4 @@
-"""What the contenders in torch's DataLoader share: a map-style dataset over files, and the loader."""
+"""The shared parts of the contenders in torch's DataLoader: a map-style dataset over files, and the loader."""
 
 import torch
 

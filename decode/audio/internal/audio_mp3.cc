@@ -213,7 +213,7 @@ Result<bool> goes_on(const ByteSource& source, std::int64_t from, const Mp3Frame
     return next && same_stream(*next, of_stream);
   };
   ISOCOST_ASSIGN(const auto found, search(source, from, kMaxFrame + kMinFrame, is_frame));
-  // What lies beyond the search may be the rest of the sound.
+  // The rest of the sound may lie beyond the search.
   return found.has_value() || source.size() - from > kMostSearched;
 }
 

@@ -9,8 +9,8 @@
 
 namespace isocost {
 
-/// What the header of a BMP says: of Windows, or of OS/2 1.x. It names the pixels' place as Pillow
-/// finds it, whatever the header says of it.
+/// The header of a BMP of Windows, or of OS/2 1.x. It names the pixels' place as Pillow finds it,
+/// whatever the header says of it.
 struct BmpLayout {
   static constexpr std::size_t kBytes = 70;  ///< Bytes that are read of a file, if it has them.
 

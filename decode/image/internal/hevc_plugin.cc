@@ -81,7 +81,7 @@ heif_error push_data(void* decoder, const void* data, std::size_t size) {
   return kFine;
 }
 
-// What becomes of the bits of a sample below the upper 8.
+// The treatment of the bits of a sample below the upper 8.
 enum class LowerBits : std::uint8_t {
   kKept,
   kDropped,  ///< The sample has 8 bits.

@@ -55,7 +55,7 @@ enum class ShardCondition : std::uint8_t {
 struct ArchiveState {
   ShardCondition condition = ShardCondition::kWhole;
   std::string problem;       ///< Why it is not whole, and what to do.
-  std::string unread;        ///< What follows the shard's end and is not read; empty: nothing.
+  std::string unread;        ///< The bytes after the shard's end, which are not read; empty: none.
   bool has_end_mark = true;  ///< Whether there is the mark that ends a tar file.
   /// Number of samples, good and bad, when the shard was last found whole; 0: it never was.
   std::uint64_t samples_when_whole = 0;

@@ -83,7 +83,7 @@ void MakerLock::write(std::string_view progress) const {
   const std::string text =
       fmt::format("process {} on host {}\n{}\n", getpid(), host_name(), progress);
   if (pwrite(descriptor_->get(), text.data(), text.size(), 0) != std::ssize(text)) return;
-  // Where the rest of an older text stays, it is lines that nobody reads.
+  // If this fails, the rest of an older text stays: lines that nobody reads.
   [[maybe_unused]] const int cut = ftruncate(descriptor_->get(), static_cast<off_t>(text.size()));
 }
 

@@ -7,8 +7,8 @@
 
 namespace isocost {
 
-/// Where a new client of a rank continues that has given no start: where the rank's last client
-/// stopped.
+/// The start of a new client of a rank that has given none. It continues where the rank's last
+/// client stopped.
 struct UnaskedStart {
   Position next;     ///< The first microbatch that the rank has not acknowledged.
   StartPoint asked;  ///< The start that clients asked for, or the data's first step.

@@ -31,7 +31,7 @@ void fill(ModulePipeline& module, std::size_t replica, std::size_t slots, Random
   }
 }
 
-// Where in a step something happens: encoder or LLM, replica, slot, chunk of the model, kind.
+// A place in a step: encoder or LLM, replica, slot, chunk of the model, kind.
 using PassId = std::tuple<bool, std::size_t, std::size_t, std::size_t, PassKind>;
 
 struct Runner {

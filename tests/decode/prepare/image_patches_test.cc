@@ -66,7 +66,7 @@ int distance(Colour a, Colour b) {
   return most;
 }
 
-/// Where each displayed quarter of a picture comes from, by EXIF's definition.
+/// Returns the source of each displayed quarter of a picture, by EXIF's definition.
 std::array<Colour, 4> turned(const std::array<Colour, 4>& q, int orientation) {
   const std::array<std::array<std::size_t, 4>, 8> from = {{{0, 1, 2, 3},
                                                            {1, 0, 3, 2},

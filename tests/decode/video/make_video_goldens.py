@@ -234,7 +234,7 @@ VIDEOS = {
     "late_key_mpeg4.mp4": ("mpeg4", 25, 30, {**SMALL, "skip": 4}),
 }
 
-# What MP4 writes for a video that is shown so, and what is shown of a frame.
+# The matrix that MP4 writes for a video that is shown so, and the function that makes the shown frame.
 ONE = 1 << 16
 TURNS = {
     90: ((0, ONE, -ONE, 0), lambda frame: numpy.rot90(frame, -1)),
@@ -460,7 +460,7 @@ def edit_list(content, rate, edits):
     """Times of the movie are in milliseconds, those of the frames in ticks."""
     header = way_to(content, b"mdhd")[-1]
     (scale,) = struct.unpack_from(">I", content, header + 20)
-    # What the muxer wrote begins at the first frame, which B-frames put off.
+    # The muxer's own list begins at the first frame, which B-frames put off.
     (first,) = struct.unpack_from(">i", content, way_to(content, b"elst")[-1] + 20)
     made = struct.pack(">II", 0, len(edits))
     for start, count in edits:

@@ -229,7 +229,8 @@ Status decoded_by_number(const ByteSource& source, const PartShape& shape, std::
   return exact_video_frames(source, shape, indices, ignore);
 }
 
-// What a check passes is delivered, and what is delivered passes, whatever frames are wanted.
+// A video that a check passes is delivered, and one that is delivered passes, whatever frames are
+// wanted.
 TEST(VideoGolden, DecodingByTimeAndByNumberAgree) {
   for (const std::string& name : files_of("golden_videos")) {
     SCOPED_TRACE(name);

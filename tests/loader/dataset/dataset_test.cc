@@ -138,7 +138,8 @@ TEST_F(DatasetTest, NumbersSamplesInTheOrderOfShardNamesForAnyNumberOfWorkers) {
   EXPECT_NE(open()->fingerprint(), one->fingerprint());
 }
 
-// What was asked of the operating system, since the last time: offsets and lengths of a piece each.
+// Returns the pieces that were asked of the operating system since the last call: the offset and
+// length of each.
 std::vector<std::pair<off_t, off_t>> taken_advice() {
   const MutexLock lock(advice_mutex);
   return std::exchange(advice, {});
@@ -192,7 +193,7 @@ TEST_F(DatasetTest, JsonWeighsTheSampleAndIsAPartOnlyWithText) {
   EXPECT_EQ(dataset->shape(0).parts.size(), 1U);
   const SampleShape told = dataset->shape(1);
   ASSERT_EQ(told.parts.size(), 1U);
-  // What the index says of a JSON part is what a probe says.
+  // The index describes a JSON part as a probe does.
   const std::string json = R"({"text": "seen"})";
   const MemoryByteSource source(std::as_bytes(std::span(json)));
   EXPECT_EQ(probe(source, "json", ProbeLimits{}).value(), told.parts[0]);

@@ -38,7 +38,7 @@ class CurrentJobTest : public testing::Test {
     job_.join({rank, false, {}, std::uint64_t{100} + static_cast<std::uint64_t>(rank)});
     job_.grant(rank, credit);
   }
-  // What `next` gives without waiting.
+  // Returns the result of `next` without waiting.
   Result<CurrentJob::Next> next(std::uint64_t job) { return job_.next(job, 0s, {}); }
   std::optional<std::int32_t> next_rank(std::uint64_t job) {
     const auto given = next(job);

@@ -265,7 +265,7 @@ TEST(DeliveryQueue, ExcusesALostRankThatLacksTheEndAlone) {
   EXPECT_TRUE(queue.finished());
 }
 
-// What a device has finished is reported when the loop has moved on.
+// The report on a step comes when the device has finished it: the loop has then moved on.
 TEST(DeliveryQueue, FindsStepsThatAreHeldAndTheLastFewThatWere) {
   DeliveryQueue queue(1);
   queue.join(0, {});
@@ -301,7 +301,7 @@ TEST(DeliveryQueue, CountsWhatWasAcknowledged) {
   for (const Position& again : {Position{0, 0, 1}, Position{0, 0, 0}, Position{5, 5, 5}}) {
     queue.acknowledge(1, again);
   }
-  // What is sent again counts once.
+  // A microbatch that is sent again counts once.
   queue.leave(1, false);
   queue.join(1, {});
   queue.grant(1, 4);

@@ -96,12 +96,12 @@ class TextDataset final : public Dataset {
   std::uint64_t fingerprint() const override { return 1; }
 
   std::map<SampleId, std::string> json;         ///< JSON parts, for samples that have one.
-  Status index;                                 ///< What check_index says of all.
+  Status index;                                 ///< The answer of check_index for all.
   std::function<void(SampleId)> on_read_ahead;  ///< May be empty; called on several threads.
   std::size_t shards_open = 256;
   /// So many calls of open_part fail, as if the machine refused to read.
   mutable std::atomic<int> refused_opens = 0;
-  ErrorCode refusal = ErrorCode::kIo;  ///< What they fail with.
+  ErrorCode refusal = ErrorCode::kIo;  ///< The error of those calls.
 
  private:
   std::vector<std::string> texts_;

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What the test and the node, which the NodeThread owns, both see.
+// The state that the test shares with the node, which the NodeThread owns.
 struct Script {
   Mutex mutex;
   ConditionVariable changed;

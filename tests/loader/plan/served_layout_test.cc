@@ -192,7 +192,7 @@ TEST_F(ServedLayoutTest, LimitsHoldInAPipelineOrTheStepIsRefusedWithTheNumbers) 
       largest[module].units = std::max(largest[module].units, load[module].units);
     }
   }
-  // Twelve microbatches in all, and the largest sample by itself.
+  // Room for twelve microbatches in all, and for the largest sample alone.
   const auto tight = [&](CostModule module, double room) {
     const double mean = static_cast<double>(total[module].units) / 12;
     return std::max(largest[module].units, static_cast<std::int64_t>(mean * room));
@@ -312,9 +312,8 @@ TEST_F(ServedLayoutTest, EncoderAndLlmTablesMeet) {
   }
 }
 
-// Where the modules differ in replicas the encoder's work may be divided on its own: the makespan
-// is that of the step that encoder and LLM make of what they are given, and no coupled plan's is
-// less.
+// The encoder's work may be divided on its own if the modules differ in replicas. The makespan is
+// that of the step that encoder and LLM make of what they are given, and no coupled plan's is less.
 TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
   layout_.llm.pipeline = 7;
   layout_.microbatches = 12;
@@ -368,9 +367,9 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   EXPECT_EQ(encoder.as_one_rank({0.5, 0.25, 1.0}, {}), (ModuleSeconds{0.5, 0.25, -1}));
   EXPECT_EQ(first.as_one_rank({0.5, 0.25, half}, {}), (ModuleSeconds{-1, -1, 2.0}));
   EXPECT_EQ(encoder.as_one_rank({-1, 0.25, -1}, {}), (ModuleSeconds{-1, 0.25, -1}));
-  // What was not measured stays that, whatever the stage's share.
+  // A time that was not measured stays so, whatever the stage's share.
   EXPECT_EQ(first.as_one_rank({-1, -1, -1}, {}), (ModuleSeconds{-1, -1, -1}));
-  // What tensor ranks pay for their reductions is priced again when samples are: here it goes.
+  // The price of a sample adds the cost of the tensor ranks' reductions, so it is taken out here.
   Load load;
   load[CostModule::kVision].add_sequence(1024);
   load[CostModule::kLlm].add_sequence(2000);

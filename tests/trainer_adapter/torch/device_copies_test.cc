@@ -247,7 +247,7 @@ class HandMadeClient final : public Client {
   BufferPool pool_;
 };
 
-/// What users call.
+/// Tests of the calls that users make.
 class LoaderWithADevice : public DeviceCopiesTest {
  protected:
   std::unique_ptr<Client> client() {

@@ -38,7 +38,7 @@ void StubDevice::run(const c10::Stream& stream) {
   }
 }
 
-/// What libtorch asks of every backend.
+/// The guard that libtorch asks of every backend.
 struct StubGuard final : c10::impl::DeviceGuardImplInterface {
   static constexpr c10::DeviceType kType = c10::kPrivateUse1;
   using EventPointer = std::shared_ptr<StubDevice::Event>;

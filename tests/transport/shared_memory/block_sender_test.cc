@@ -348,7 +348,7 @@ TEST_F(BlockSenderTest, AClientThatTakesNoPacketIsCutOff) {
   EXPECT_EQ(client.receive().error().code(), ErrorCode::kUnavailable);
 }
 
-// What a client must not say ends its connection, and its blocks are dropped.
+// A message that a client must not send ends its connection, and its blocks are dropped.
 TEST_F(BlockSenderTest, HostileClientsAreCutOff) {
   const std::vector<std::function<std::vector<std::byte>(std::uint64_t block)>> lies = {
       [](std::uint64_t block) { return encode(ReleaseBlocks{{block, block}}); },

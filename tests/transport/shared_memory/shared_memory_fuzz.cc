@@ -1,6 +1,6 @@
-// What either side of the Unix socket for shared memory may say, as one file: packets, each after
-// a byte that tells who sends it and with which descriptor, and a u16 of its size. Nothing crashes,
-// and all memory is given back.
+// An input is one file of the packets that either side of the Unix socket for shared memory may
+// send, each after a byte that tells who sends it and with which descriptor, and a u16 of its size.
+// Nothing crashes, and all memory is given back.
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -74,7 +74,7 @@ TEST_F(Keys, APublicFileIsNoSecretKey) {
   EXPECT_NE(read.error().message().find("node.public"), std::string::npos);
 }
 
-// What stands before the NUL, five characters, decodes.
+// The five characters before the NUL decode.
 TEST_F(Keys, AKeyWithANulIsRefused) {
   std::string key = generate_keys().value().public_key;
   key[5] = '\0';

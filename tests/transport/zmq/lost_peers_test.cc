@@ -1,4 +1,4 @@
-// What a node and its clients ask of the system for their TCP connections.
+// The options that a node and its clients ask of the system for their TCP connections.
 
 #include "transport/zmq/internal/lost_peers.h"
 

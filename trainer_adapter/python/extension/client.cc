@@ -408,7 +408,8 @@ void bind_microbatch(py::module_& module) {
   py::class_<Microbatch>(module, "Microbatch")
       .def_property_readonly("tensors", &tensors, "Names and tensors, in the order announced.")
       .def("convert", &convert, py::arg("from_dlpack"),
-           "What `from_dlpack` makes of a DLPack capsule of each tensor, by argument name.")
+           "The objects that `from_dlpack` makes of a DLPack capsule of each tensor, by argument "
+           "name.")
       .def_property_readonly("description", &description, "Fields of Description.")
       .def_property_readonly("position", &position, "Epoch, step and microbatch.")
       .def_property_readonly(

@@ -235,7 +235,7 @@ void bind_tokens(py::module_& module) {
         return recipe_of(recipe_options(model, image_size)).description();
       },
       py::arg("model"), py::arg("image_size") = "",
-      "What a model's directory says of its media, as JSON.");
+      "Returns the description of media in a model's directory, as JSON.");
   module.def(
       "recipe_fingerprints", &recipe_fingerprints, py::arg("model"), py::arg("image_size") = "",
       "Hashes of it, one of which a node's welcome message has: its resize_order, exactness, "

@@ -44,7 +44,7 @@ class Microbatch:
     def tensors(self) -> List[Tuple[str, Tensor]]:
         """Names and tensors, in the order announced."""
     def convert(self, from_dlpack: Callable[..., Any]) -> Dict[str, Any]:
-        """What `from_dlpack` makes of a DLPack capsule of each tensor, by argument name."""
+        """The objects that `from_dlpack` makes of a DLPack capsule of each tensor, by argument name."""
     @property
     def description(self) -> Tuple[Tuple[int, int, int], List[int], List[str], List[float], bool, List[int], bool, bool, Dict[str, Any], int, int, int, bool, bytes, List[Tuple[str, int, int, int, int, int, int]]]:
         """Fields of Description."""
@@ -195,7 +195,7 @@ class MakerLock:
 tokens_version: int
 
 def recipe_description(model: str, image_size: str = '') -> str:
-    """What a model's directory says of its media, as JSON."""
+    """Returns the description of media in a model's directory, as JSON."""
 
 def recipe_fingerprints(model: str, image_size: str = '') -> List[int]:
     """Hashes of it, one of which a node's welcome message has: its resize_order, exactness, alpha and truncated decide."""

@@ -10,7 +10,7 @@ Loss = Callable[[Microbatch], Tuple[Any, Any]]
 
 
 class Evaluation(NamedTuple):
-    """What isocost.evaluate returns.
+    """The result of isocost.evaluate.
 
     Attributes:
         loss: float, the weighted mean over all ranks.

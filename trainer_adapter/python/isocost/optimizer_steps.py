@@ -7,7 +7,7 @@ from isocost.microbatches.microbatch import Microbatch
 
 
 class Steps:
-    """What isocost.steps returns. It holds the loader and no state of its own."""
+    """The result of isocost.steps. It holds the loader and no state of its own."""
 
     def __init__(self, loader: DataLoader):
         self.loader = loader

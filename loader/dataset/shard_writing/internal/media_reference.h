@@ -16,7 +16,7 @@ struct MediaReference {
   /// have one.
   std::vector<nlohmann::ordered_json*> strings;
   bool is_bytes = false;  ///< Whether the string is base64, because its member holds bytes.
-  std::string format;     ///< What the record says of the format of its bytes: "wav", "image/png".
+  std::string format;     ///< The record's name for the format of its bytes: "wav", "image/png".
 
   const std::string& name() const { return strings.front()->get_ref<const std::string&>(); }
 };

@@ -16,7 +16,7 @@ struct Decompressed {
   FileDescriptor file;
   std::int64_t bytes = 0;
   std::string problem;  ///< Reason why the stream ends early, and what to do; empty: it does not.
-  std::string unread;   ///< What follows the end of the stream; empty: only zeros.
+  std::string unread;   ///< The bytes after the end of the stream; empty: only zeros.
 };
 
 /// Decompresses all frames of a file for which is_compressed is true into one in $TMPDIR, else

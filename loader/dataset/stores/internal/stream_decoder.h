@@ -21,7 +21,7 @@ class StreamDecoder {
     std::size_t produced = 0;
     bool frame_ended = false;
     std::string damage;   ///< Why the stream cannot be decoded further; empty: it can.
-    std::string refusal;  ///< What a whole stream lacks here, and what to do.
+    std::string refusal;  ///< Reason why a whole stream cannot be read here, and what to do.
   };
 
   virtual ~StreamDecoder() = default;

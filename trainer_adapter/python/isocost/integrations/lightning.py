@@ -123,10 +123,11 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         # Lightning validates if a class has `val_dataloader`. Without a loader it would warn of an empty list.
-        if cls.make_validation_loader is not Module.make_validation_loader and "val_dataloader" not in vars(cls):
+        has_loader = cls.make_validation_loader is not Module.make_validation_loader
+        if has_loader and cls.val_dataloader is lightning.LightningModule.val_dataloader:
             cls.val_dataloader = Module._validation_steps
 
-    # Lightning calls these.
+    # Lightning calls the methods below.
 
     def train_dataloader(self) -> Steps:
         note_version("lightning")

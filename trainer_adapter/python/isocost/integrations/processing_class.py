@@ -12,7 +12,7 @@ _SHOWN = 40  # characters of a text that a message shows
 
 
 class Difference(NamedTuple):
-    """What differs.
+    """One difference.
 
     Attributes:
         of: the name of what differs.

@@ -1,4 +1,4 @@
-"""What the Trainer's checkpoints hold of a loader, and of weights that the Trainer does not find in them."""
+"""The state of a loader in the Trainer's checkpoints, and weights that the Trainer does not find in them."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def mark_as_begun(checkpoint: pathlib.Path) -> None:
 
 
 class Saved(NamedTuple):
-    """What a checkpoint holds beside the Trainer's own files.
+    """The content of a checkpoint beside the Trainer's own files.
 
     Attributes:
         loader: the loader's state.

@@ -85,7 +85,7 @@ def trainer_class(base: type) -> type:
 
 
 class _StepTraining:
-    """What differs from a Trainer over torch's DataLoader. Mixed in before the Trainer's class."""
+    """The differences from a Trainer over torch's DataLoader. Mixed in before the Trainer's class."""
 
     def __init__(self, model: Any = None, args: Any = None, **options: Any):
         loader = options.pop("train_dataset", None)

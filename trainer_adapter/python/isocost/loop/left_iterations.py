@@ -1,5 +1,5 @@
-"""Where the next iteration begins after one that was left before its end: by break, by an exception, by a framework's
-limit of batches, or because another one was begun."""
+"""The start of the iteration after one that was left before its end: by break, by an exception, by a framework's limit
+of batches, or because another one was begun."""
 
 import logging
 from typing import Optional, Tuple
@@ -10,11 +10,12 @@ _Step = Tuple[int, int]  # epoch and step
 
 
 class LeftIterations:
-    """Decides it, and warns once of each of two kinds. All ranks decide the same, since all leave at the same step.
+    """Decides where the next iteration begins, and warns once of each of two kinds. All ranks decide the same, since
+    all leave at the same step.
 
     A loop that has trained steps of the epoch (docs/decisions/0016-what-counts-as-trained.md) goes on with the next
     epoch: with the same one again it would train on its first samples for ever. One that has trained none has only
-    looked at microbatches, and begins again where it began."""
+    looked at microbatches, and its next iteration starts where this one started."""
 
     def __init__(self, endless: bool):
         self._endless = endless

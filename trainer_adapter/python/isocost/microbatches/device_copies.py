@@ -31,7 +31,7 @@ class DeviceCopies:
             return []
         if pin is not None and not all(tensor.is_pinned() for tensor in tensors):
             with self._cuda.device(self._device):
-                pin()  # Where pinning fails, the tensors are copied to pinned memory.
+                pin()  # If pinning fails, the tensors are copied to pinned memory.
         sources = [tensor if tensor.is_pinned() else tensor.pin_memory() for tensor in tensors]
         current = self._cuda.current_stream(self._device)
         with self._cuda.stream(self._stream):

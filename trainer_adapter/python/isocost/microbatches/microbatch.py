@@ -74,8 +74,8 @@ class Microbatch(MutableMapping[str, Any]):
     media, input_ids and position_ids where they are embedded, labels and loss_weights on the last stage, lengths and
     cu_seqlens on every stage of their module.
 
-    What the mapping shows can be changed as in a dict (`pop`, assignment, `update`, `copy.copy`); attributes, `packed`
-    and what isocost.token_loss computes stay those of the microbatch that the loader handed out. `Microbatch(mapping)`
+    The mapping can be changed as a dict (`pop`, assignment, `update`, `copy.copy`); attributes, `packed` and what
+    isocost.token_loss computes stay those of the microbatch that the loader handed out. `Microbatch(mapping)`
     makes one of a mapping, as libraries do with `type(batch)({...})`: of a microbatch a copy, of any other mapping one
     that has tensors and no attributes. Two microbatches are equal only if they are the same object.
 
@@ -115,7 +115,7 @@ class Microbatch(MutableMapping[str, Any]):
             self._pin: Optional[Callable[[], bool]] = None
             self._model: Optional[ModelInputs] = None
             self._row: Optional[Row] = None
-            self._shown: Optional[Dict[str, Any]] = None  # What the mapping shows, if that is not what is packed.
+            self._shown: Optional[Dict[str, Any]] = None  # The tensors that the mapping shows, if not those packed.
 
     @classmethod
     def received(cls, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None) -> "Microbatch":

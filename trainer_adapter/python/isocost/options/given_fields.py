@@ -7,7 +7,7 @@ from typing import Any, FrozenSet, Iterable, List, Type, TypeVar
 
 _Options = TypeVar("_Options")
 
-# What to do instead of giving a setting that another loader, or the model's processor, has by this name.
+# The remedy for a setting that another loader, or the model's processor, has by this name.
 ELSEWHERE = {
     name: f"the size to which a model's pictures are scaled is isocost.DataLoader(image_size={{{name!r}: ...}}), and "
           "max_decoded_pixels of isocost.NodeOptions is the size beyond which a file is refused"

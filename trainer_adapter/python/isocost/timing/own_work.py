@@ -19,7 +19,7 @@ Wait = Literal["collective", "buffers", "stream"]
 class OwnWork:
     """The calling thread's work from construction to `stop`, without the waits for communication in it.
 
-    What is left out:
+    It leaves out:
     - DistributedDataParallel reduces gradients while a backward pass computes them, and `backward` returns when they
       are reduced: when the slowest rank is done. What the rank computes itself ends before that: the autograd engine
       then runs the callbacks that were queued during the pass, in their order. The first one is queued here, when the

@@ -67,7 +67,7 @@ class Rendering(NamedTuple):
 
 
 class _Markers(NamedTuple):
-    """What surrounds the assistant's turns in conversations of one shape."""
+    """The texts around the assistant's turns in conversations of one shape."""
 
     prompt: str  # the generation prompt
     begin: str  # what all turns begin with: the prompt, or a part of it where some turns have no more
