@@ -1,4 +1,4 @@
-"""What the sweeps of files of others share: finding files, a program that reads one after another, and the table."""
+"""The sweeps of files of others share this: finding files, a program that reads one after another, and the table."""
 
 import collections
 import subprocess

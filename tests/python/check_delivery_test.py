@@ -7,9 +7,8 @@ import tarfile
 import tempfile
 import unittest
 
-from support import PROGRAM, TIMEOUT, main
-
 import isocost
+from support import PROGRAM, TIMEOUT, main
 
 MEDIA = pathlib.Path(__file__).resolve().parents[1] / "decode"
 FOLDERS = ("golden", "audio/golden_sounds", "audio/refused_sounds", "video/golden_videos", "video/not_whole",
@@ -34,7 +33,8 @@ class CheckAndDelivery(unittest.TestCase):
 
     def checked(self):
         """Returns the keys of the samples that a check lists as bad, and the number of those that it passes."""
-        run = subprocess.run([PROGRAM, "check", self.shards, "--json"], capture_output=True, text=True, timeout=2 * TIMEOUT)
+        run = subprocess.run([PROGRAM, "check", self.shards, "--json"], capture_output=True, text=True,
+                             timeout=2 * TIMEOUT)
         said = json.loads(run.stdout)
         return {sample["key"] for sample in said["bad"]}, said["samples"]
 
