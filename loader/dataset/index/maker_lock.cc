@@ -71,13 +71,16 @@ MakerLock::~MakerLock() {
 }
 
 void MakerLock::tell(std::string_view progress) {
-  const MutexLock lock(mutex_);
-  if (Clock::now() - told_ < kTell) return;
-  told_ = Clock::now();
+  {
+    const MutexLock lock(mutex_);
+    if (Clock::now() - told_ < kTell) return;
+    told_ = Clock::now();
+  }
   write(progress);
 }
 
-// A reader may see half of it, which costs it a word of one log line.
+// Writes without the mutex: a reader may see half of it, or an older text if two writes meet, which
+// costs it a word of one log line.
 void MakerLock::write(std::string_view progress) const {
   if (!descriptor_) return;
   const std::string text =

@@ -28,8 +28,10 @@ struct IndexingOptions {
 
 /// Opens the indexes of shards, or builds those that are missing or stale. Returns them in the
 /// order of the shards. One process at a time builds those of a directory (maker_lock.h); the
-/// others wait for it, and then have them. Blocks; works on the calling thread and on threads of
-/// its own. Errors: those of open_or_build_index, after which no further shard is begun.
+/// others wait for it, and then have them. Shards whose indexes are current do not wait. Blocks;
+/// works on the calling thread and on threads of its own, all of which call `progress` and `log`,
+/// without a lock. Errors: those of open_or_build_index, after which no further shard is begun, and
+/// nobody waits for another process.
 Result<std::vector<std::unique_ptr<const ShardIndex>>> open_indexes(
     std::span<const std::filesystem::path> shards, const IndexingOptions& options);
 
