@@ -71,12 +71,13 @@ configure_package_config_file(cmake/IsocostConfig.cmake.in ${CMAKE_BINARY_DIR}/I
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/IsocostConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 # For builds without CMake. The prefix is known when this is installed.
 install(CODE "
+  set(SOURCE \"${CMAKE_SOURCE_DIR}\")
+  set(INTO \"${CMAKE_BINARY_DIR}/isocost.pc\")
   set(PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
+  set(VERSION \"${PROJECT_VERSION}\")
   set(LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
   set(INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
-  set(VERSION \"${PROJECT_VERSION}\")
-  configure_file(\"${CMAKE_SOURCE_DIR}/cmake/isocost.pc.in\" \"${CMAKE_BINARY_DIR}/isocost.pc\" @ONLY)"
-        COMPONENT development)
+  include(\"${CMAKE_SOURCE_DIR}/cmake/WritePkgConfig.cmake\")" COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/isocost.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/IsocostConfig.cmake ${CMAKE_BINARY_DIR}/IsocostConfigVersion.cmake
         DESTINATION ${config_folder} COMPONENT development)

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import outside
@@ -34,6 +35,30 @@ def owner(library):
 def build_outside(folder, name=None):
     """Copies the project `folder` away from this tree, and builds it against PREFIX. Returns its program."""
     return outside.build(folder, DIRECTORY / (name or folder.name), PREFIX)
+
+
+class PkgConfig(unittest.TestCase):
+    """isocost.pc names the folders into which libraries and headers are installed, below the prefix or not."""
+
+    @staticmethod
+    def folders(libdir, includedir, *options):
+        """What pkg-config says of the two folders, installed below /opt/isocost."""
+        with tempfile.TemporaryDirectory() as directory:
+            run("cmake", f"-DSOURCE={SOURCE}", f"-DINTO={directory}/isocost.pc", "-DPREFIX=/opt/isocost",
+                "-DVERSION=1.2.3", f"-DLIBDIR={libdir}", f"-DINCLUDEDIR={includedir}",
+                "-P", SOURCE / "cmake/WritePkgConfig.cmake")
+            environment = {**os.environ, "PKG_CONFIG_PATH": directory}
+            return [run("pkg-config", *options, f"--variable={name}", "isocost", env=environment).strip()
+                    for name in ("libdir", "includedir")]
+
+    def test_folders_below_the_prefix_move_with_it(self):
+        self.assertEqual(self.folders("lib", "include"), ["/opt/isocost/lib", "/opt/isocost/include"])
+        self.assertEqual(self.folders("lib/x86_64-linux-gnu", "include", "--define-variable=prefix=/moved"),
+                         ["/moved/lib/x86_64-linux-gnu", "/moved/include"])
+
+    def test_absolute_folders_stay_as_they_are(self):
+        self.assertEqual(self.folders("/usr/lib64", "/usr/include"), ["/usr/lib64", "/usr/include"])
+        self.assertEqual(self.folders("/usr/lib64", "include"), ["/usr/lib64", "/opt/isocost/include"])
 
 
 class Installed(unittest.TestCase):
