@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ extern "C" {
 namespace isocost {
 namespace {
 
+constexpr int kTinySample = 16;  // bytes
 constexpr std::int64_t kMaxDurationUs = std::int64_t{1'000'000'000} * 1'000'000;
 
 std::int64_t to_us(std::int64_t ticks, AVRational time_base) {
@@ -215,27 +217,42 @@ bool lists_shown_frames(AVStream* stream) {
   return (first->flags & AVINDEX_KEYFRAME) != 0 || !begins_with_key_frame(codec);
 }
 
+/// Returns whether a sample is so small that it may hold no picture, such as the end of a sequence:
+/// only its bytes tell.
+bool is_tiny(int size) { return size <= kTinySample; }
+
+/// Returns whether a sample of an MP4's index holds a picture. Reads it only if it is tiny.
+Result<bool> lists_picture(const AVStream& stream, const AVIndexEntry& entry,
+                           const ByteSource& source) {
+  const int size = entry.size;
+  if (!is_tiny(size)) return true;
+  std::array<std::uint8_t, kTinySample> bytes{};
+  const auto sample = std::span(bytes).first(static_cast<std::size_t>(std::max(size, 0)));
+  if (entry.pos < 0) return corrupt("its index names no place of a packet");
+  ISOCOST_ASSIGN(const std::size_t got, source.read_at(entry.pos, std::as_writable_bytes(sample)));
+  if (got < sample.size()) return corrupt("its stream is cut off within a packet");
+  const AvPacket packet = make_av_packet();
+  packet->data = bytes.data();
+  packet->size = size;
+  return holds_picture(stream, *packet);
+}
+
 /// Returns the number of frames that the index of an MP4 lists, without those that an edit list
-/// cuts away.
-std::int64_t indexed_frames(AVStream* stream) {
+/// cuts away, and without samples at the end that hold no picture. Returns nothing where such a
+/// sample precedes a picture: it may end a sequence, so that pictures behind it are not shown.
+Result<std::optional<std::int64_t>> indexed_frames(AVStream* stream, const ByteSource& source) {
   std::int64_t frames = 0;
+  bool has_ended = false;
   const int entries = avformat_index_get_entries_count(stream);
   for (int i = 0; i < entries; ++i) {
     const AVIndexEntry* entry = avformat_index_get_entry(stream, i);
-    frames += (entry->flags & AVINDEX_DISCARD_FRAME) == 0 ? 1 : 0;
+    ISOCOST_ASSIGN(const bool is_picture, lists_picture(*stream, *entry, source));
+    if (is_picture && has_ended) return std::optional<std::int64_t>();
+    has_ended = !is_picture;
+    const bool is_cut_away = (entry->flags & AVINDEX_DISCARD_FRAME) != 0;
+    frames += is_picture && !is_cut_away ? 1 : 0;
   }
-  return frames;
-}
-
-/// Returns whether the index of an MP4 lists samples that may be too small for a picture, such as
-/// the end of a sequence: only their bytes tell.
-bool lists_tiny_samples(AVStream* stream) {
-  constexpr int kTiny = 16;
-  const int entries = avformat_index_get_entries_count(stream);
-  for (int i = 0; i < entries; ++i) {
-    if (avformat_index_get_entry(stream, i)->size <= kTiny) return true;
-  }
-  return false;
+  return std::optional(frames);
 }
 
 /// Returns the number of pictures at the start that the index of an MP4 lists, but that no decoder
@@ -256,10 +273,25 @@ Result<std::optional<std::int64_t>> undecodable_leading_frames(FfmpegInput& inpu
     if (!more) break;
     verdict = beginning.note(*packet);
     if (verdict == BeginningInDoubt::Verdict::kInDoubt) return std::optional<std::int64_t>();
+    const bool is_shown = shown.is_shown(*packet);
     const bool is_cut_away = (packet->flags & AV_PKT_FLAG_DISCARD) != 0;
-    frames += !shown.is_shown(*packet) && !is_cut_away ? 1 : 0;
+    // indexed_frames does not count it.
+    const bool is_end = is_tiny(packet->size) && !holds_picture(*input.stream(), *packet);
+    frames += !is_shown && !is_cut_away && !is_end ? 1 : 0;
   }
   return std::optional(frames);
+}
+
+/// Returns the number of frames that are shown of an MP4 in one piece, by its index; nothing where
+/// the packets must be read.
+Result<std::optional<std::int64_t>> indexed_shown_frames(FfmpegInput& input,
+                                                         const ByteSource& source) {
+  if (!lists_shown_frames(input.stream())) return std::optional<std::int64_t>();
+  ISOCOST_ASSIGN(const auto frames, indexed_frames(input.stream(), source));
+  if (!frames) return frames;
+  ISOCOST_ASSIGN(const auto leading, undecodable_leading_frames(input));
+  if (!leading || *leading >= *frames) return std::optional<std::int64_t>();
+  return std::optional(*frames - *leading);
 }
 
 struct FrameCount {
@@ -274,12 +306,9 @@ struct FrameCount {
 /// otherwise all packets are read, from the start and therefore by an input of their own.
 Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
                                 bool fragmented) {
-  AVStream* stream = input.stream();
-  if (format == MediaFormat::kMp4 && !fragmented && lists_shown_frames(stream) &&
-      !lists_tiny_samples(stream)) {
-    const std::int64_t frames = indexed_frames(stream);
-    ISOCOST_ASSIGN(const auto leading, undecodable_leading_frames(input));
-    if (leading && *leading < frames) return FrameCount{frames - *leading};
+  if (format == MediaFormat::kMp4 && !fragmented) {
+    ISOCOST_ASSIGN(const auto frames, indexed_shown_frames(input, source));
+    if (frames) return FrameCount{*frames};
   }
   ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
   const std::int64_t origin_us = to_us(times.origin, input.stream()->time_base);

@@ -219,8 +219,11 @@ class VideoWriter {
     av_dict_free(&options);
     check(written, "write_header");
     if (audio_ != nullptr) write_silence(spec.silence_s);
-    for (int i = 0; i < spec.frames && codec_ != nullptr; ++i) encode(spec, i);
+    for (int i = 0; i < spec.frames && codec_ != nullptr; ++i) {
+      encode(spec, std::min(i, spec.still_from - 1), i);
+    }
     if (codec_ != nullptr && spec.frames > 0) drain(nullptr);
+    if (!spec.end.empty()) write_end(spec.end);
     for (int i = 0; i < spec.repeats; ++i) write_last_again();
     check(av_write_trailer(context_), "write_trailer");
     avio_flush(context_->pb);
@@ -284,7 +287,7 @@ class VideoWriter {
     }
   }
 
-  void encode(const VideoSpec& spec, int number) {
+  void encode(const VideoSpec& spec, int number, int at) {
     if (frame_ == nullptr) frame_ = av_frame_alloc();
     av_frame_unref(frame_);
     frame_->format = codec_->pix_fmt;
@@ -292,7 +295,7 @@ class VideoWriter {
     frame_->height = codec_->height;
     check(av_frame_get_buffer(frame_, 0), "av_frame_get_buffer");
     paint(spec, number);
-    frame_->pts = number;
+    frame_->pts = at;
     drain(frame_);
   }
 
@@ -307,6 +310,21 @@ class VideoWriter {
       check(av_packet_ref(last_, packet_), "packet_ref");
       check(av_interleaved_write_frame(context_, packet_), "write_frame");
     }
+  }
+
+  // Writes a sample in the place of the next frame.
+  void write_end(std::span<const std::uint8_t> bytes) {
+    last_->pts += last_->duration;
+    last_->dts += last_->duration;
+    AVPacket* end = av_packet_alloc();
+    check(av_new_packet(end, static_cast<int>(bytes.size())), "new_packet");
+    check(av_packet_copy_props(end, last_), "copy_props");
+    end->stream_index = video_->index;
+    end->flags = 0;
+    std::ranges::copy(bytes, end->data);
+    const int written = av_interleaved_write_frame(context_, end);
+    av_packet_free(&end);
+    check(written, "write_frame");
   }
 
   void write_last_again() {

@@ -43,8 +43,10 @@ struct VideoSpec {
   bool noise = false;                  ///< Pictures that compress badly, for a large file.
   std::int32_t repeats = 0;            ///< How often the last packet is written again: a long video
                                        ///< of few bytes.
-  double silence_s = 0;                ///< Length of an additional, silent PCM stream.
-  std::optional<std::array<std::uint8_t, 3>> yuv;  ///< A plain colour instead of the number.
+  std::int32_t still_from = INT32_MAX;  ///< The first frame that looks like the one before it.
+  std::vector<std::uint8_t> end = {};   ///< A sample behind those of the encoder; empty: none.
+  double silence_s = 0;                 ///< Length of an additional, silent PCM stream.
+  std::optional<std::array<std::uint8_t, 3>> yuv = {};  ///< A plain colour instead of the number.
 };
 /// Makes a video in which every picture shows its number, 16 bits as 4×4 black and white tiles.
 Bytes make_video(const VideoSpec& spec);

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -76,6 +78,50 @@ TEST(VideoProbe, FindsTheIndexAtEitherEndWithFewReads) {
     EXPECT_EQ(shape->duration_us, 30'000'000);
     EXPECT_LT(source.bytes_read(), source.size() / 2);
   }
+}
+
+struct Probed {
+  std::int64_t frames = 0;
+  double share = 0;  ///< Share of the bytes that was read.
+};
+
+// Probes a video of about a megabyte; checks that it has as many frames as its packets show.
+Probed probe_large(VideoSpec spec) {
+  spec.encoder = "libx264";
+  spec.noise = true;
+  spec.width = spec.height = 320;
+  spec.gop = 5;
+  const Bytes bytes = make_video(spec);
+  const MemoryByteSource memory(bytes);
+  const CountingByteSource source(memory);
+  const auto shape = probe_video(source, MediaFormat::kMp4, kManyPixels);
+  if (!shape) throw std::runtime_error(shape.error().to_string());
+  EXPECT_EQ(shape->frames, std::ssize(video_frame_times(memory, MediaFormat::kMp4).value().us));
+  return {shape->frames,
+          static_cast<double>(source.bytes_read()) / static_cast<double>(source.size())};
+}
+
+// A picture like the one before takes about ten bytes, and so does the end of a sequence.
+TEST(VideoProbe, ReadsOfAllSamplesOnlyTheTiny) {
+  constexpr double kFew = 0.1;
+  const std::vector<std::uint8_t> end_of_sequence = {0, 0, 0, 1, 0x0A};
+  const Probed still = probe_large({.frames = 200, .still_from = 100});
+  EXPECT_EQ(still.frames, 200);
+  EXPECT_LT(still.share, kFew);
+  const Probed ended = probe_large({.frames = 200, .end = end_of_sequence});
+  EXPECT_EQ(ended.frames, 200);
+  EXPECT_LT(ended.share, kFew);
+  const Probed both =
+      probe_large({.frames = 200, .b_frames = 2, .still_from = 100, .end = end_of_sequence});
+  EXPECT_EQ(both.frames, 200);
+  EXPECT_LT(both.share, kFew);
+}
+
+// Which frames behind the end of a sequence are shown, only their packets tell.
+TEST(VideoProbe, ReadsAllBehindAnEndOfSequence) {
+  const Probed probed = probe_large({.frames = 200, .repeats = 2, .end = {0, 0, 0, 1, 0x0A}});
+  EXPECT_EQ(probed.frames, 202);
+  EXPECT_GT(probed.share, 0.9);
 }
 
 TEST(VideoProbe, MeasuresWhereTheContainerDoesNotSay) {
