@@ -49,11 +49,6 @@ namespace {
 
 // Time that a node that has ended waits for its clients to leave.
 constexpr std::chrono::seconds kDrainTimeout{5};
-// Time that ranks have for the steps that they have begun; less than Kubernetes waits before it
-// kills.
-constexpr std::chrono::seconds kLongestDrain{20};
-// Time between two lines of the log that say for which ranks it waits.
-constexpr std::chrono::seconds kDrainInterval{5};
 
 Error drained(const Position& at) {
   return {ErrorCode::kDraining, "it is draining, as it was asked to stop: resume at epoch " +
@@ -439,9 +434,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_t
   std::optional<DrainWatch> watch;
   const std::stop_callback begin_draining(drain, [&] {
     job_.drain();
-    watch.emplace(DrainWatch::Options{.limit = kLongestDrain,
-                                      .interval = kDrainInterval,
-                                      .unfinished = [this] { return job_.unfinished(); },
+    watch.emplace(DrainWatch::Options{.unfinished = [this] { return job_.unfinished(); },
                                       .name = [this](std::int32_t rank) { return name_of(rank); },
                                       .log = parts_.log,
                                       .end = [&serving] { serving.request_stop(); }});

@@ -17,12 +17,15 @@ namespace isocost {
 class DrainWatch {
  public:
   struct Options {
-    std::chrono::milliseconds limit;
-    std::chrono::milliseconds interval;  ///< Time between two lines of the log; at least 1 ms.
-    std::function<UnfinishedRanks()> unfinished;
-    std::function<std::string(std::int32_t rank)> name;
-    LogSink log;
-    std::function<void()> end;  ///< Called once, after `limit`.
+    /// Time that ranks have for the steps that they have begun; less than the 30 s that Kubernetes
+    /// waits before it kills.
+    std::chrono::milliseconds limit = std::chrono::seconds(20);
+    /// Time between two lines of the log; at least 1 ms.
+    std::chrono::milliseconds interval = std::chrono::seconds(5);
+    std::function<UnfinishedRanks()> unfinished = {};
+    std::function<std::string(std::int32_t rank)> name = {};
+    LogSink log = {};
+    std::function<void()> end = {};  ///< Called once, after `limit`.
   };
   explicit DrainWatch(Options options);
 

@@ -53,6 +53,27 @@ TEST(DrainWatch, SaysItAtOnceAndAgainAndEndsTheWait) {
                                        HasSubstr("up to 0.01 s")));
 }
 
+// docs/faults.md says both times. Kubernetes kills 30 s after it has asked a node to stop.
+TEST(DrainWatch, WaitsForTwentySecondsUnlessToldOtherwise) {
+  constexpr std::chrono::seconds kKilledAfter{30};
+  constexpr std::chrono::seconds kForClientsToLeave{5};
+  EXPECT_LT(DrainWatch::Options{}.limit + kForClientsToLeave, kKilledAfter);
+  EXPECT_EQ(DrainWatch::Options{}.interval, 5s);
+  LogLines log;
+  std::promise<void> asked;
+  {
+    const DrainWatch watch({.unfinished =
+                                [&asked] {
+                                  asked.set_value();
+                                  return UnfinishedRanks{{4}, {}};
+                                },
+                            .name = name_of,
+                            .log = log.sink()});
+    asked.get_future().wait();
+  }
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("waits up to 20 s")));
+}
+
 TEST(DrainWatch, EndsWithItsOwner) {
   LogLines log;
   bool ended = false;
