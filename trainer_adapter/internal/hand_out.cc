@@ -7,7 +7,6 @@
 
 #include "trainer_adapter/internal/position_text.h"
 #include "trainer_adapter/trained_steps.h"
-#include "transport/wire/wire.h"
 #include "transport/zmq/connection.h"
 
 namespace isocost {
@@ -44,22 +43,22 @@ bool has_work(const MicrobatchHeader& header) {
 }  // namespace
 
 HandOut::HandOut(const ClientOptions& options, Connection& connection)
-    : prefetch_(std::clamp<std::uint32_t>(options.prefetch, 1, kMaxCredit)),
+    : prefetch_(prefetch_limit(options)),
       prepares_ahead_(options.prepares_ahead),
       receives_(options.rank != kNoRank),
-      connection_(connection) {}
+      connection_(connection),
+      credit_(options) {}
 
 void HandOut::begin_session(std::uint64_t session) {
   const MutexLock lock(mutex_);
-  session_ = session;
   if (acknowledged_) connection_.send(Acknowledgement{*acknowledged_});
-  credit_out_ = 0;
-  top_up();
+  credit_.begin_session(session);
+  grant_credit();
 }
 
 void HandOut::end_session() {
   const MutexLock lock(mutex_);
-  session_.reset();
+  credit_.end_session();
 }
 
 bool HandOut::add(Microbatch microbatch) {
@@ -71,7 +70,8 @@ bool HandOut::add(Microbatch microbatch) {
   }
   changed_.notify_all();  // without the mutex, which the trainer needs to continue
   const MutexLock lock(mutex_);
-  spend_credit();
+  credit_.spend();
+  grant_credit();
   return true;
 }
 
@@ -86,7 +86,8 @@ bool HandOut::add(const EpochEnd& end) {
 
 void HandOut::return_credit() {
   const MutexLock lock(mutex_);
-  spend_credit();
+  credit_.spend();
+  grant_credit();
 }
 
 void HandOut::fail(Error error, const std::optional<Position>& resume_point) {
@@ -233,19 +234,8 @@ bool HandOut::is_ready() const {
   return closed_ || !ready_.empty() || last_epoch_ended_ || failure_.has_value();
 }
 
-// Grants credit so that `prefetch` microbatches are ready or on their way.
-void HandOut::top_up() {
-  const std::uint32_t covered = credit_out_ + microbatches_ready_;
-  if (!session_ || !receives_ || covered >= prefetch_) return;
-  const std::uint32_t more = prefetch_ - covered;
-  connection_.send(Credit{more, *session_});
-  credit_out_ += more;
-}
-
-// Counts a credit that the node has spent, and grants another one if its microbatch takes no room.
-void HandOut::spend_credit() {
-  if (credit_out_ > 0) credit_out_ -= 1;
-  top_up();
+void HandOut::grant_credit() {
+  if (const auto credit = credit_.top_up(microbatches_ready_)) connection_.send(*credit);
 }
 
 void HandOut::begin_use(const Position& position) {
@@ -304,7 +294,7 @@ std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
     return std::nullopt;
   }
   microbatches_ready_ -= 1;
-  top_up();
+  grant_credit();
   auto& microbatch = std::get<Microbatch>(ready);
   taken_ = microbatch.header.position;
   if (!has_work(microbatch.header)) {

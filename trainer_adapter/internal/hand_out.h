@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "trainer_adapter/client.h"
+#include "trainer_adapter/internal/prefetch_credit.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {
@@ -18,8 +19,9 @@ namespace isocost {
 class Connection;
 
 /// Hands microbatches to the training loop in the order in which they were added, grants credit for
-/// further ones, and acknowledges those that are trained once the loop continues. A loop that does
-/// not say which are has trained, for the node, the one in use when it asks for the next one.
+/// further ones (prefetch_credit.h), and acknowledges those that are trained once the loop
+/// continues. A loop that does not say which are has trained, for the node, the one in use when it
+/// asks for the next one.
 /// Internally synchronised.
 class HandOut {
  public:
@@ -80,8 +82,7 @@ class HandOut {
   bool is_ready() const ISOCOST_REQUIRES(mutex_);
   Status check_taken(const char* what, const Position& position) const ISOCOST_REQUIRES(mutex_);
   Status check_measured(const Report& report) const ISOCOST_REQUIRES(mutex_);
-  void top_up() ISOCOST_REQUIRES(mutex_);
-  void spend_credit() ISOCOST_REQUIRES(mutex_);
+  void grant_credit() ISOCOST_REQUIRES(mutex_);
   void begin_use(const Position& position) ISOCOST_REQUIRES(mutex_);
   void end_use() ISOCOST_REQUIRES(mutex_);
   void end_last_use() ISOCOST_REQUIRES(mutex_);
@@ -108,10 +109,7 @@ class HandOut {
   bool last_epoch_ended_ ISOCOST_GUARDED_BY(mutex_) = false;
   bool took_last_end_ ISOCOST_GUARDED_BY(mutex_) = false;  // whether `next` returned that end
   bool closed_ ISOCOST_GUARDED_BY(mutex_) = false;
-  // The session that credit is granted in; empty: the node would ignore credit.
-  std::optional<std::uint64_t> session_ ISOCOST_GUARDED_BY(mutex_);
-  // Credit that was granted in this session and is not spent yet.
-  std::uint32_t credit_out_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  PrefetchCredit credit_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> used_ ISOCOST_GUARDED_BY(mutex_);     // the last one that was in use
   std::optional<Position> trained_ ISOCOST_GUARDED_BY(mutex_);  // the last one by the loop's word
