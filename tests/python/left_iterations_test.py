@@ -107,6 +107,21 @@ class Left(ShardTest):
         self.assertEqual([place for place, _ in itertools.groupby(seen)],
                          [divmod(step, steps) for step in range(len(set(seen)))])
 
+    def test_an_endless_look_across_the_end_of_an_epoch_begins_again_where_it_began(self):
+        loader, seen = self.loader(endless=True), []
+        for microbatch in itertools.islice(loader, 4):
+            self.train(loader, microbatch, seen)
+        beyond = 2 * -(-SAMPLES // 8)  # the microbatches of an epoch
+        with self.assertLogs("isocost", "WARNING") as logs:
+            looks = [[(each.epoch, each.step, each.sample_ids) for each in itertools.islice(loader, beyond)]
+                     for _ in range(2)]
+        self.assertEqual(looks[0][0][:2], (0, 2))
+        self.assertEqual(looks[0][-1][:2], (1, 1))
+        self.assertEqual(looks[1], looks[0])
+        [said] = self.warnings(logs)
+        self.assertIn("epoch 1 was left at step 2, and the loop has not said that it trained a step: the next "
+                      "iteration begins at epoch 0, step 2 again.", said)
+
     def test_the_last_epoch_that_is_left_ends_the_job(self):
         loader, seen = self.loader(epochs=1), []
         logging.getLogger("isocost").setLevel(logging.ERROR)

@@ -15,7 +15,7 @@ class LeftIterations:
 
     A loop that has trained steps of the epoch (docs/decisions/0016-what-counts-as-trained.md) goes on with the next
     epoch: with the same one again it would train on its first samples for ever. One that has trained none has only
-    looked at microbatches, and its next iteration starts where this one started."""
+    looked at microbatches, and its next iteration starts where this one started, which may be in an earlier epoch."""
 
     def __init__(self, endless: bool):
         self._endless = endless
@@ -35,10 +35,9 @@ class LeftIterations:
                 return first_untrained
             self._warn_of_rest(first_untrained)
             return begun[0] + 1, 0
-        again = begun if handed_out[0] == begun[0] else (handed_out[0], 0)
         if handed_out > (begun[0], begun[1] + 1):
-            self._warn_of_repetition(handed_out, again)
-        return again
+            self._warn_of_repetition(handed_out, begun)
+        return begun
 
     def _warn_of_rest(self, at: _Step) -> None:
         if self._has_warned_of_rest:
