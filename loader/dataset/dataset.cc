@@ -93,7 +93,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
   for (std::size_t i = 0; i < listing.shards.size(); ++i) {
     shards.emplace_back(std::move(listing.shards[i]), std::move(indexes[i]), std::move(tokens[i]));
   }
-  Selection selection = select_samples(shards, {options.why_unusable, options.truncate});
+  Selection selection = select_samples(shards, {options.check_shape, options.truncate});
   log_cuts(cut_samples(selection.shards), options.log);
   ShardFindings findings = shard_findings(listing, shards);
   std::vector<Remark> remarks = remarks_of(shards);

@@ -22,7 +22,7 @@
 #include "loader/dataset/catalogue/shard_findings.h"
 #include "loader/dataset/catalogue/weighted_samples.h"
 #include "loader/dataset/formats/sample_reading.h"
-#include "loader/dataset/tokens/why_unusable.h"
+#include "loader/dataset/tokens/shape_check.h"
 
 namespace isocost {
 
@@ -41,8 +41,8 @@ struct DatasetOptions {
   /// Returns why a sample of this shape cannot be used, for a limit among the options; empty: it
   /// can be. Called once for each sample that has no other fault, by the thread that opens the data
   /// set. Null: all can be used.
-  WhyUnusable why_unusable = {};
-  /// Whether samples with tokens that why_unusable refuses are cut at the end of a turn, the last
+  ShapeCheck check_shape = {};
+  /// Whether samples with tokens that check_shape refuses are cut at the end of a turn, the last
   /// at which it accepts them. Media of the turns that are cut off are no parts of the sample.
   bool truncate = false;
   /// Whether the log names what no model sees.

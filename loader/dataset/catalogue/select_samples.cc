@@ -80,10 +80,10 @@ void Selector::drop_unusable(const SelectionOptions& options) {
 
 std::string Selector::why_unusable(SamplePosition at, const SelectionOptions& options) {
   const Shard& shard = shards_[at.shard];
-  std::string reason = options.why_unusable(shard.parts(at.sample, nullptr).shape());
+  std::string reason = options.check_shape(shard.parts(at.sample, nullptr).shape());
   if (reason.empty() || !options.truncate || !shard.tokens()) return reason;
   Truncation truncated =
-      truncate_sample(shard.view(), *shard.tokens(), at.sample, options.why_unusable);
+      truncate_sample(shard.view(), *shard.tokens(), at.sample, options.check_shape);
   if (!truncated.cut) return std::move(truncated.reason);
   cuts_[at.shard].emplace(at.sample, *truncated.cut);
   return "";
@@ -106,7 +106,7 @@ Selection select_samples(std::span<const Shard> shards, const SelectionOptions& 
   Selector selector(shards);
   selector.collect_bad();
   selector.drop_without_tokens();
-  if (options.why_unusable) selector.drop_unusable(options);
+  if (options.check_shape) selector.drop_unusable(options);
   return std::move(selector).select();
 }
 

@@ -7,20 +7,20 @@
 #include "loader/dataset/catalogue/bad_sample.h"
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_selection.h"
-#include "loader/dataset/tokens/why_unusable.h"
+#include "loader/dataset/tokens/shape_check.h"
 
 namespace isocost {
 
 struct SelectionOptions {
   /// Called once for each sample that has no other fault. Null: all can be used.
-  WhyUnusable why_unusable;
-  /// Whether samples with tokens that why_unusable refuses are cut at the end of a turn.
+  ShapeCheck check_shape;
+  /// Whether samples with tokens that check_shape refuses are cut at the end of a turn.
   bool truncate = false;
 };
 
 struct Selection {
   std::vector<ShardSelection> shards;  ///< One for each shard.
-  /// Samples that indexing found bad, then those without tokens, and those that why_unusable
+  /// Samples that indexing found bad, then those without tokens, and those that check_shape
   /// refuses; each in the order of the shards.
   std::vector<BadSample> bad;
 };

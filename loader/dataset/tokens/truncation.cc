@@ -22,9 +22,9 @@ TokenCut place_of(const TurnEnd& turn, std::size_t turns, const Tokens& tokens) 
 }  // namespace
 
 Truncation truncate_sample(const IndexView& index, const TokenFile& tokens, std::uint64_t sample,
-                           const WhyUnusable& why_unusable) {
+                           const ShapeCheck& check_shape) {
   const auto why_not_cut = [&](const TurnCut* cut) {
-    return why_unusable(SampleParts(index, &tokens, sample, cut).shape());
+    return check_shape(SampleParts(index, &tokens, sample, cut).shape());
   };
   const auto decoded = decode_tokens(tokens.entry(sample));
   if (!decoded) return {.cut = std::nullopt, .reason = decoded.error().message()};

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "loader/dataset/index/index_format.h"
+#include "loader/dataset/tokens/shape_check.h"
 #include "loader/dataset/tokens/token_file.h"
 #include "loader/dataset/tokens/turn_cut.h"
-#include "loader/dataset/tokens/why_unusable.h"
 
 namespace isocost {
 
@@ -19,6 +19,6 @@ struct Truncation {
 /// Cuts a sample that cannot be used whole at the last end of a turn at which it can be. Leaves out
 /// cuts without a labelled token before them. `sample` is counted within the shard.
 Truncation truncate_sample(const IndexView& index, const TokenFile& tokens, std::uint64_t sample,
-                           const WhyUnusable& why_unusable);
+                           const ShapeCheck& check_shape);
 
 }  // namespace isocost

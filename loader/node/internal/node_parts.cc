@@ -108,7 +108,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   dataset_options.stop = stop;
   // A hook's loads are known only when a step is planned.
   if (!limits.empty() && !load_hook) {
-    dataset_options.why_unusable = [&](const SampleShape& shape) {
+    dataset_options.check_shape = [&](const SampleShape& shape) {
       return why_too_large(shape, recipe, limits);
     };
     dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;

@@ -712,7 +712,7 @@ TEST_F(DatasetTest, ShardsWithoutSamplesAreLost) {
 TEST_F(DatasetTest, SamplesThatALimitRefusesAreBadAndHaveNoNumber) {
   write("a.tar", {{"x.txt", "short"}, {"y.txt", "much longer"}, {"z.txt", "short too"}});
   write("b.tar", {{"u.txt", "another long one"}, {"x.txt", "a repeated key, and long"}});
-  options_.why_unusable = [](const SampleShape& shape) {
+  options_.check_shape = [](const SampleShape& shape) {
     return shape.parts.front().text_bytes > 10 ? std::string("is too long") : std::string();
   };
   const auto dataset = open();

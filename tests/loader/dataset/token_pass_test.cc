@@ -167,7 +167,7 @@ class LongSampleTest : public TokenPassTest {
     DatasetOptions options;
     options.model = model_;
     options.truncate = truncate;
-    options.why_unusable = [most](const SampleShape& shape) {
+    options.check_shape = [most](const SampleShape& shape) {
       const std::int64_t ids = shape.parts.front().text_tokens + std::ssize(shape.parts) - 1;
       return ids > most ? "has " + std::to_string(ids) : std::string();
     };

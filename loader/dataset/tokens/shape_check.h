@@ -8,6 +8,6 @@
 namespace isocost {
 
 /// Returns why a sample of this shape cannot be used; empty: it can be.
-using WhyUnusable = std::function<std::string(const SampleShape&)>;
+using ShapeCheck = std::function<std::string(const SampleShape&)>;
 
 }  // namespace isocost
