@@ -42,7 +42,7 @@ class PkgConfig(unittest.TestCase):
 
     @staticmethod
     def folders(libdir, includedir, *options):
-        """What pkg-config says of the two folders, installed below /opt/isocost."""
+        """Returns the two folders, as pkg-config prints them, installed below /opt/isocost."""
         with tempfile.TemporaryDirectory() as directory:
             run("cmake", f"-DSOURCE={SOURCE}", f"-DINTO={directory}/isocost.pc", "-DPREFIX=/opt/isocost",
                 "-DVERSION=1.2.3", f"-DLIBDIR={libdir}", f"-DINCLUDEDIR={includedir}",
