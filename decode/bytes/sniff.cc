@@ -79,11 +79,13 @@ bool is_mp4(ByteView head) {
                      [&](std::string_view type) { return has_tag(head, 4, type); });
 }
 
-/// Returns whether a frame header of MPEG audio layer III, without forbidden values, begins here.
+/// Returns whether a frame header of MPEG audio, layer II or III, without forbidden values, begins
+/// here.
 bool is_mpeg_audio(ByteView head) {
   if (head.size() < 4 || head[0] != 0xFF || (head[1] & 0xE0) != 0xE0) return false;
   const bool version = (head[1] & 0x18) != 0x08;
-  const bool layer = (head[1] & 0x06) == 0x02;
+  const bool has_layer2 = (head[1] & 0x18) != 0;  // MPEG-2.5 has no other layer than III
+  const bool layer = (head[1] & 0x06) == 0x02 || (has_layer2 && (head[1] & 0x06) == 0x04);
   const bool rates = (head[2] & 0xF0) != 0xF0 && (head[2] & 0x0C) != 0x0C;
   return version && layer && rates;
 }

@@ -89,6 +89,7 @@ constexpr std::array kExtensions = std::to_array<std::pair<std::string_view, Med
     {"tiff", MediaFormat::kTiff},     {"heic", MediaFormat::kHeic},
     {"heif", MediaFormat::kHeic},     {"hif", MediaFormat::kHeic},
     {"avif", MediaFormat::kAvif},     {"avifs", MediaFormat::kAvif},
+    {"mp2", MediaFormat::kMp3},
 });
 
 // Media of formats that are not read, and other names of those that are.
@@ -106,7 +107,6 @@ constexpr std::array kOtherMedia = std::to_array<std::pair<std::string_view, Mod
     {"svg", Modality::kImage},
     {"amr", Modality::kAudio},
     {"au", Modality::kAudio},
-    {"mp2", Modality::kAudio},
     {"ac3", Modality::kAudio},
 });
 

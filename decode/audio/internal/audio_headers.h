@@ -70,8 +70,8 @@ struct OggLink {
 /// have been seen; the last one reaches to the end of the source if it was not read to its end.
 Result<std::vector<OggLink>> check_ogg_pages(const ByteSource& source, std::int64_t samples);
 
-/// Reads MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are
-/// read. Streams one after another count together. Errors: kUnsupported if their rates differ.
+/// Reads MPEG audio, layer II or III: the Xing, Info or VBRI frame; without one, all frame headers
+/// are read. Streams one after another count together. Errors: kUnsupported if their rates differ.
 Result<AudioHeader> read_mp3_header(const ByteSource& source);
 
 /// Reads a container that libavformat reads, or a format that only it reads: MP4, Matroska, AVI,

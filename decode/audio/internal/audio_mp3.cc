@@ -22,7 +22,7 @@ constexpr std::size_t kMaxFrame = 2881;  ///< 320 kbit/s at 16 kHz, with padding
 constexpr std::size_t kMinFrame = 24;
 
 bool same_stream(const Mp3Frame& a, const Mp3Frame& b) {
-  return a.sample_rate == b.sample_rate && a.samples == b.samples;
+  return a.layer == b.layer && a.sample_rate == b.sample_rate && a.samples == b.samples;
 }
 
 struct Located {
@@ -49,7 +49,7 @@ Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
       return Located{start + static_cast<std::int64_t>(at), *frame, std::move(bytes)};
     }
   }
-  return corrupt("it has no MPEG layer III frames");
+  return corrupt("it has no frames of MPEG layer II or III: convert it (ffmpeg -i FILE NEW.mp3)");
 }
 
 struct VbrTag {
@@ -101,6 +101,7 @@ std::optional<VbrTag> parse_vbri(ByteView bytes) {
 }
 
 std::optional<VbrTag> parse_vbr_tag(ByteView bytes, const Mp3Frame& frame) {
+  if (frame.layer != 3) return std::nullopt;
   const std::size_t at = 4 + frame.side_info;
   if (auto tag = parse_xing(bytes, at)) return tag;
   if (auto tag = parse_xing(bytes, at + 2)) return tag;  // after a checksum
@@ -243,12 +244,13 @@ Result<std::int64_t> count_samples(Mp3Frames& frames) {
     return corrupt("cut off: its MP3 header says " + std::to_string(frames.stated_frames()) +
                    " frames, " + std::to_string(count) + " are there");
   }
-  return std::max<std::int64_t>(0, count * frames.samples_a_frame() - frames.skip());
+  return std::max<std::int64_t>(0, count * frames.frame().samples - frames.skip());
 }
 
 Error streams_differ(std::int64_t offset) {
-  return {ErrorCode::kUnsupported, "the MP3 stream that begins at byte " + std::to_string(offset) +
-                                       " has another sample rate than the first: give each a file"};
+  return {ErrorCode::kUnsupported,
+          "the MP3 stream that begins at byte " + std::to_string(offset) +
+              " has another sample rate or layer than the first: give each a file"};
 }
 
 }  // namespace
@@ -256,9 +258,7 @@ Error streams_differ(std::int64_t offset) {
 Result<Mp3Frames> Mp3Frames::open(const ByteSource& source, std::int64_t start) {
   ISOCOST_ASSIGN(const Located first, first_frame(source, start));
   Mp3Frames frames(source, first.offset);
-  frames.sample_rate_ = first.frame.sample_rate;
-  frames.channels_ = first.frame.channels;
-  frames.samples_a_frame_ = first.frame.samples;
+  frames.frame_ = first.frame;
   const auto tag = parse_vbr_tag(first.bytes, first.frame);
   if (!tag) return frames;
   const std::int64_t there = source.size() - first.offset;
@@ -298,16 +298,13 @@ Result<ByteView> Mp3Frames::next() {
   }
   if (block_.size() - at_ < 4) return ByteView();
   const auto frame = parse_mp3_frame(block_, at_);
-  const bool is_ours =
-      frame && frame->sample_rate == sample_rate_ && frame->samples == samples_a_frame_;
+  const bool is_ours = frame && same_stream(*frame, frame_);
   const ByteView rest = ByteView(block_).subspan(at_);
   if (begins_stream(rest)) return ByteView();
   if (!is_ours) {
     const bool is_behind = audible_ && position() >= end_;
     if (is_behind || is_trailing_tag(block_, at_)) return ByteView();
-    ISOCOST_ASSIGN(
-        const bool is_between,
-        goes_on(*source_, position(), {.sample_rate = sample_rate_, .samples = samples_a_frame_}));
+    ISOCOST_ASSIGN(const bool is_between, goes_on(*source_, position(), frame_));
     if (!is_between) return ByteView();
     return corrupt("its MP3 frame at byte " + std::to_string(position()) +
                    " is broken, or other bytes stand between its frames; `ffmpeg -i FILE -c:a "
@@ -343,19 +340,21 @@ Result<AudioHeader> read_mp3_header(const ByteSource& source) {
   header.frames = 0;
   constexpr int kMostStreams = 4096;
   std::optional<std::int64_t> start = 0;
+  Mp3Frame first;
   for (int i = 0; start; ++i) {
     if (i == kMostStreams) return corrupt("it has too many MP3 streams one after another");
     ISOCOST_ASSIGN(Mp3Frames frames, Mp3Frames::open(source, *start));
     if (*start == 0) {
-      header.sample_rate = frames.sample_rate();
-      header.channels = frames.channels();
-    } else if (frames.sample_rate() != header.sample_rate) {
+      first = frames.frame();
+    } else if (!frames.may_follow(first)) {
       return streams_differ(*start);
     }
     ISOCOST_ASSIGN(const std::int64_t samples, count_samples(frames));
     header.frames += samples;
     ISOCOST_ASSIGN(start, frames.following());
   }
+  header.sample_rate = first.sample_rate;
+  header.channels = first.channels;
   return header;
 }
 

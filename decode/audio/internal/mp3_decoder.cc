@@ -24,14 +24,16 @@ class Mp3Decoder final : public AudioDecoder {
       : source_(source),
         frames_(std::move(frames)),
         decoder_(std::move(decoder)),
-        mono_(static_cast<std::size_t>(frames_.samples_a_frame())) {
+        mono_(static_cast<std::size_t>(frames_.frame().samples)) {
     begin_stream();
   }
 
   std::int32_t sample_rate() const override {
-    return static_cast<std::int32_t>(frames_.sample_rate());
+    return static_cast<std::int32_t>(frames_.frame().sample_rate);
   }
-  std::int32_t channels() const override { return static_cast<std::int32_t>(frames_.channels()); }
+  std::int32_t channels() const override {
+    return static_cast<std::int32_t>(frames_.frame().channels);
+  }
 
   Result<std::span<const float>> read() override {
     for (;;) {
@@ -62,8 +64,8 @@ class Mp3Decoder final : public AudioDecoder {
     ISOCOST_ASSIGN(const std::optional<std::int64_t> start, frames_.following());
     if (!start) return false;
     ISOCOST_ASSIGN(Mp3Frames next, Mp3Frames::open(source_, *start));
-    if (next.sample_rate() != frames_.sample_rate()) {
-      return corrupt("its MP3 streams have different sample rates");
+    if (!next.may_follow(frames_.frame())) {
+      return corrupt("its MP3 streams have different sample rates or layers");
     }
     frames_ = std::move(next);
     ISOCOST_TRY(decoder_.reset());
@@ -81,15 +83,15 @@ class Mp3Decoder final : public AudioDecoder {
     const auto channels = static_cast<std::size_t>(decoder_.channels());
     const std::size_t samples = std::min(decoded->size() / channels, mono_.size());
     ISOCOST_TRY(mix_to_mono(
-        samples, channels, index * frames_.samples_a_frame(), mono_.data(),
+        samples, channels, index * frames_.frame().samples, mono_.data(),
         [&](std::size_t i, std::size_t channel) { return (*decoded)[i * channels + channel]; }));
     return samples;
   }
 
-  /// Fills in silence for a frame at the start that does not decode: a stream cut out of a longer
-  /// one starts with frames whose data began before them.
+  /// Fills in silence for a frame at the start that does not decode: in layer III, a stream cut out
+  /// of a longer one starts with frames whose data began before them.
   Result<std::size_t> undecodable(std::int64_t index, const Error& error) {
-    if (index < kLenient) {
+    if (index < kLenient && frames_.frame().layer == 3) {
       std::fill(mono_.begin(), mono_.end(), 0.0F);
       return mono_.size();
     }

@@ -14,12 +14,16 @@ namespace {
 constexpr std::size_t kHeaderBytes = 4;
 constexpr std::size_t kChecksumBytes = 2;
 
-std::int64_t bit_rate(bool mpeg1, std::size_t index) {
-  constexpr std::array<std::int16_t, 16> kMpeg1 = {0,   32,  40,  48,  56,  64,  80,  96,
-                                                   112, 128, 160, 192, 224, 256, 320, 0};
-  constexpr std::array<std::int16_t, 16> kMpeg2 = {0,  8,  16, 24,  32,  40,  48,  56,
-                                                   64, 80, 96, 112, 128, 144, 160, 0};
-  return 1000 * std::int64_t{mpeg1 ? kMpeg1[index] : kMpeg2[index]};
+/// Returns bits per second; 0 for a free format and for no rate.
+std::int64_t bit_rate(bool mpeg1, int layer, std::size_t index) {
+  using Rates = std::array<std::int16_t, 16>;
+  constexpr Rates kMpeg1Layer2 = {0,   32,  48,  56,  64,  80,  96,  112,
+                                  128, 160, 192, 224, 256, 320, 384, 0};
+  constexpr Rates kMpeg1Layer3 = {0,   32,  40,  48,  56,  64,  80,  96,
+                                  112, 128, 160, 192, 224, 256, 320, 0};
+  constexpr Rates kMpeg2 = {0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0};
+  const Rates& mpeg1_rates = layer == 2 ? kMpeg1Layer2 : kMpeg1Layer3;
+  return 1000 * std::int64_t{mpeg1 ? mpeg1_rates[index] : kMpeg2[index]};
 }
 
 class BitReader {
@@ -60,28 +64,30 @@ std::optional<Mp3Frame> parse_mp3_frame(ByteView bytes, std::size_t at) {
   if (at > bytes.size() || bytes.size() - at < kHeaderBytes) return std::nullopt;
   if (bytes[at] != 0xFF || (bytes[at + 1] & 0xE0) != 0xE0) return std::nullopt;
   const unsigned version = (bytes[at + 1] >> 3) & 3U;  // 3: MPEG-1, 2: MPEG-2, 0: 2.5
-  const unsigned layer = (bytes[at + 1] >> 1) & 3U;    // 1: layer III
   const unsigned rate_index = (bytes[at + 2] >> 2) & 3U;
-  if (version == 1 || layer != 1 || rate_index == 3) return std::nullopt;
   Mp3Frame frame;
+  frame.layer = 4 - ((bytes[at + 1] >> 1) & 3);
   frame.is_mpeg1 = version == 3;
-  const std::int64_t bits = bit_rate(frame.is_mpeg1, bytes[at + 2] >> 4);
+  const bool is_layer2 = frame.layer == 2 && version != 0;
+  if (version == 1 || rate_index == 3 || (frame.layer != 3 && !is_layer2)) return std::nullopt;
+  const std::int64_t bits = bit_rate(frame.is_mpeg1, frame.layer, bytes[at + 2] >> 4);
   if (bits == 0) return std::nullopt;
   constexpr std::array<std::int64_t, 3> kRates = {44'100, 48'000, 32'000};
   frame.sample_rate = kRates[rate_index] / (frame.is_mpeg1 ? 1 : (version == 2 ? 2 : 4));
   frame.channels = (bytes[at + 3] >> 6) == 3 ? 1 : 2;
-  frame.samples = frame.is_mpeg1 ? 1152 : 576;
+  frame.samples = is_layer2 || frame.is_mpeg1 ? 1152 : 576;
   frame.has_checksum = (bytes[at + 1] & 1) == 0;
   const std::int64_t padding = (bytes[at + 2] >> 1) & 1;
   frame.bytes = static_cast<std::size_t>(frame.samples / 8 * bits / frame.sample_rate + padding);
   const bool mono = frame.channels == 1;
-  frame.side_info = frame.is_mpeg1 ? (mono ? 17 : 32) : (mono ? 9 : 17);
+  if (!is_layer2) frame.side_info = frame.is_mpeg1 ? (mono ? 17 : 32) : (mono ? 9 : 17);
   return frame;
 }
 
 Status check_mp3_side_info(ByteView bytes) {
   const auto frame = parse_mp3_frame(bytes, 0);
   if (!frame) return corrupt("it has no frame header");
+  if (frame->layer != 3) return {};
   const std::size_t side_at = kHeaderBytes + (frame->has_checksum ? kChecksumBytes : 0);
   const std::size_t body_at = side_at + frame->side_info;
   if (bytes.size() < body_at) return corrupt("it is too short");

@@ -7,13 +7,14 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/audio/internal/mp3_frame.h"
 #include "decode/bytes/media_bytes.h"
 
 namespace isocost {
 
-/// Walks the frames of an MP3 stream, one after the other without a gap: damage is an error and is
-/// not skipped. A file may hold several streams one after another, each with a length of its own.
-/// Single-thread; the source must outlive it.
+/// Walks the frames of an MP3 stream (MPEG audio, layer III, or layer II), one after the other
+/// without a gap: damage is an error and is not skipped. A file may hold several streams one after
+/// another, each with a length of its own. Single-thread; the source must outlive it.
 class Mp3Frames {
  public:
   /// Finds the first frame from `start` on. Errors: kCorrupt (no frames, or more than there are
@@ -30,9 +31,12 @@ class Mp3Frames {
   /// the beginning where the stream states its length, otherwise once `next` has come to the end.
   Result<std::optional<std::int64_t>> following() const;
 
-  std::int64_t sample_rate() const { return sample_rate_; }
-  std::int64_t channels() const { return channels_; }
-  std::int64_t samples_a_frame() const { return samples_a_frame_; }
+  /// Returns the first frame; the others have its layer, sample rate and number of samples.
+  const Mp3Frame& frame() const { return frame_; }
+  /// Returns whether this stream can continue a sound whose first frame is `first`.
+  bool may_follow(const Mp3Frame& first) const {
+    return frame_.sample_rate == first.sample_rate && frame_.samples == first.samples;
+  }
   /// Returns the number of decoded samples at the start that are not audible.
   std::int64_t skip() const { return skip_; }
   /// Returns the number of audible samples; nothing if the stream does not state it, or counts its
@@ -51,9 +55,7 @@ class Mp3Frames {
   std::int64_t end_;     ///< Offset after the stream, as its header states it.
   std::vector<std::uint8_t> block_;
   std::size_t at_ = 0;
-  std::int64_t sample_rate_ = 0;
-  std::int64_t channels_ = 0;
-  std::int64_t samples_a_frame_ = 0;
+  Mp3Frame frame_;
   std::int64_t skip_ = 0;
   std::optional<std::int64_t> audible_;
   std::int64_t stated_frames_ = 0;

@@ -9,8 +9,8 @@
 
 namespace isocost {
 
-/// Decodes frames of MPEG audio, layer III, through libmpg123. FFmpeg 5.1 has a wrong table for 24
-/// kHz. Single-thread.
+/// Decodes frames of MPEG audio, layers II and III, through libmpg123. FFmpeg 5.1 has a wrong table
+/// for 24 kHz. Single-thread.
 class Mpg123Decoder {
  public:
   static Result<Mpg123Decoder> create();

@@ -53,8 +53,9 @@ SOUNDS = {
     "speex.flv": (16000, 1, 0.1, ["-c:a", "libspeex"]),
 }
 
-# Every sample rate of layer III.
+# Every sample rate of layer III, and one of MPEG-1 and of MPEG-2 for layer II.
 MP3_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+MP2_RATES = (24000, 48000)
 
 # Made with PyAV 14, since the program lacks the encoder: 0.2 s of the sound above at 8 kHz.
 KEPT = ["amr.3gp"]
@@ -64,10 +65,10 @@ def run(*command):
     return subprocess.run(["ffmpeg", "-v", "error", "-y", *command], stdout=subprocess.PIPE, check=True).stdout
 
 
-def make_mp3(path, rate, channels):
+def make_mpeg_audio(path, encoder, rate, channels):
     """Makes loud noise beside the tone, which fills all bands."""
     noise = f"aevalsrc=0.3*sin(2*PI*t*(220+300*t))+0.6*random(0)-0.3:d=0.15:s={rate}"
-    run("-f", "lavfi", "-i", noise, "-ac", str(channels), "-c:a", "libmp3lame", "-b:a", "64k", "-fflags", "+bitexact",
+    run("-f", "lavfi", "-i", noise, "-ac", str(channels), "-c:a", encoder, "-b:a", "64k", "-fflags", "+bitexact",
         "-flags:a", "+bitexact", str(path))
     samples, _ = soundfile.read(path, dtype="float32")
     path.with_name(path.name + ".f32").write_bytes(numpy.ascontiguousarray(samples).tobytes())
@@ -83,8 +84,10 @@ def main():
         run("-f", "lavfi", "-i", TONE % (seconds, rate), *options, "-ac", str(channels), "-fflags", "+bitexact",
             "-flags:a", "+bitexact", str(path))
     for rate in MP3_RATES:
-        make_mp3(FOLDER / f"mono_{rate}.mp3", rate, 1)
-    make_mp3(FOLDER / "stereo_24000.mp3", 24000, 2)
+        make_mpeg_audio(FOLDER / f"mono_{rate}.mp3", "libmp3lame", rate, 1)
+    make_mpeg_audio(FOLDER / "stereo_24000.mp3", "libmp3lame", 24000, 2)
+    for rate in MP2_RATES:
+        make_mpeg_audio(FOLDER / f"stereo_{rate}.mp2", "mp2", rate, 2)
     run("-i", str(FOLDER / "mono_24000.mp3"), "-c", "copy", "-fflags", "+bitexact",
         str(FOLDER.parent / "refused_sounds" / "mp3_24000.mka"))
     key = "0123456789abcdef0123456789abcdef"
