@@ -12,6 +12,7 @@
 #include "loader/dataset/catalogue/shard_listing.h"
 #include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/open_indexes.h"
 #include "loader/dataset/internal/indexed_dataset.h"
 #include "loader/dataset/tokens/shard_tokens.h"

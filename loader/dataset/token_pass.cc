@@ -9,6 +9,7 @@
 #include "decode/recipe.h"
 #include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/open_index.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"

@@ -12,6 +12,7 @@
 
 #include "base/output_file.h"
 #include "loader/dataset/index/index_format.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/internal/index_builder.h"
 
 namespace isocost {

@@ -21,7 +21,7 @@
 #include "decode/shape/media_formats.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/shard_name.h"
-#include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/shard_writing/internal/sample_input.h"
 #include "loader/dataset/shard_writing/internal/tar_writer.h"
 #include "loader/dataset/shard_writing/internal/unread.h"

@@ -8,6 +8,7 @@
 
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/index_location.h"
 
 namespace isocost {
 namespace fs = std::filesystem;

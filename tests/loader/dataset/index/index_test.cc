@@ -17,8 +17,8 @@
 #include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
-#include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/index_format.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/internal/index_layout.h"
 #include "tests/support/tar_files.h"
 

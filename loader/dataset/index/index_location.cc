@@ -1,0 +1,65 @@
+#include "loader/dataset/index/index_location.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/fingerprint.h"
+
+namespace isocost {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path user_cache() {
+  // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment.
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return fs::path(cache) / "isocost";
+  const char* home = std::getenv("HOME");
+  // NOLINTEND(concurrency-mt-unsafe)
+  if (home != nullptr && *home == '/') return fs::path(home) / ".cache" / "isocost";
+  return {};
+}
+
+// Returns the folder of an index: shards of one name in different directories must not share an
+// index.
+fs::path folder_for(const fs::path& parent, const fs::path& shards) {
+  std::error_code failed;
+  fs::path canonical = fs::weakly_canonical(shards, failed);
+  if (failed) canonical = shards;
+  return parent / fmt::format("{}-{:016x}", canonical.filename().string(),
+                              Fingerprint::of(canonical.string()));
+}
+
+}  // namespace
+
+std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir) {
+  if (!index_dir.empty()) return {folder_for(index_dir, shards)};
+  std::vector<fs::path> directories = {shards / ".isocost"};
+  const fs::path cache = user_cache();
+  if (!cache.empty()) directories.push_back(folder_for(cache, shards));
+  return directories;
+}
+
+std::filesystem::path index_path(const fs::path& directory, const fs::path& shard) {
+  return directory / (shard.filename().string() + ".idx");
+}
+
+std::string shard_of_index(const fs::path& file) {
+  return file.extension() == ".idx" ? file.stem().string() : "";
+}
+
+void remove_index(std::span<const fs::path> directories, const fs::path& shard) {
+  for (const fs::path& directory : directories) {
+    for (const char* extension : {".idx", ".tokens", ".checked"}) {
+      std::error_code ignored;  // most are not there
+      fs::remove(index_path(directory, shard).replace_extension(extension), ignored);
+    }
+  }
+}
+
+}  // namespace isocost
