@@ -11,11 +11,13 @@ of channels, and the folder is read, too.
 Every file below the folders is tried whose first bytes are those of a sound or video. A sound is equal if soundfile or
 PyAV has the same samples, mixed to mono; a video if PyAV has the same frames. The table has a row for each kind; the
 files that are not equal follow, with what was said of each, and so do videos of which a few frames alone are not what
-they are among all: what a data set's check passes must be delivered.
+they are among all: what a data set's check passes must be delivered. A file that ends PyAV or
+soundfile is in no column.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import pathlib
 import subprocess
 import sys
@@ -271,6 +273,34 @@ def compared(isocost, path, kind):
     return f"{kind}, video", column, told
 
 
+class Comparison:
+    """A process that compares one file after another, and a new one after a file that ends PyAV or soundfile."""
+
+    def __init__(self, program):
+        self.program = program
+        self.begin()
+
+    def begin(self):
+        self.pool = concurrent.futures.ProcessPoolExecutor(1, initializer=begin_comparing, initargs=(self.program,))
+
+    def __call__(self, path, kind):
+        try:
+            return self.pool.submit(compare, path, kind).result()
+        except concurrent.futures.process.BrokenProcessPool:
+            self.begin()
+            return kind, "not compared", "another reader ends with a signal"
+
+
+def begin_comparing(program):
+    global comparing_with
+    av.logging.set_level(av.logging.PANIC)
+    comparing_with = Isocost(program)
+
+
+def compare(path, kind):
+    return compared(comparing_with, path, kind)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folders", nargs="*", type=pathlib.Path, metavar="FOLDER")
@@ -280,12 +310,10 @@ def main():
     if chosen.made:
         make_mpeg_audio(chosen.made)
         chosen.folders.append(chosen.made)
-    av.logging.set_level(av.logging.PANIC)
-    isocost = Isocost(chosen.program)
+    comparison = Comparison(chosen.program)
     table = sweep.Table()
     for path, kind in sweep.files(chosen.folders, kind_of):
-        table.add(path, *compared(isocost, path, kind))
-    isocost.close()
+        table.add(path, *comparison(path, kind))
     return table.show(("CRASHED", "OTHERWISE"))
 
 

@@ -62,14 +62,14 @@ class PyMakerLock {
 
   void enter() {
     MakerLockRequest request(file_, what_, log_);
-    std::optional<Result<std::unique_ptr<MakerLock>>> taken;
+    Result<std::unique_ptr<MakerLock>> taken = std::unique_ptr<MakerLock>();
     wait_interruptibly([&](std::chrono::milliseconds interval) {
-      taken.emplace(request.poll());
-      if (!*taken || **taken != nullptr) return true;
+      taken = request.poll();
+      if (!taken || *taken != nullptr) return true;
       std::this_thread::sleep_for(interval);
       return false;
     });
-    lock_ = value(*std::move(taken));
+    lock_ = value(std::move(taken));
   }
   void exit() { lock_.reset(); }
   void tell(const std::string& progress) {
@@ -170,7 +170,7 @@ Recipe recipe_of(const ModelRecipeOptions& options) { return value(Recipe::creat
 // `image_size` is text, as for the setting of a node.
 ModelRecipeOptions recipe_options(const OsText& model, const std::string& image_size) {
   auto size = parse_image_size(image_size);
-  if (!size) value(Status(std::move(size).error().with_context("image_size")));
+  if (!size) raise(std::move(size).error().with_context("image_size"));
   return {.directory = model.bytes, .image_size = *std::move(size)};
 }
 
