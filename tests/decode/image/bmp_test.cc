@@ -22,7 +22,7 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 void append(Bytes& to, std::uint64_t number, int bytes) {
-  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<std::uint8_t>(number >> (8 * i)));
+  for (int i = 0; i < bytes; ++i, number >>= 8) to.push_back(static_cast<std::uint8_t>(number));
 }
 
 struct BmpKind {
