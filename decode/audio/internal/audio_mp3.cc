@@ -36,8 +36,10 @@ struct Located {
 Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
   ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source, from));
   if (start >= source.size()) return corrupt("cut off: nothing follows its ID3 tag");
+  bool has_free_format = false;
   for (const std::size_t window : {std::size_t{4} << 10, std::size_t{64} << 10}) {
     ISOCOST_ASSIGN(auto bytes, read_some(source, start, window));
+    has_free_format = is_free_format(bytes, 0);
     const bool whole = start + static_cast<std::int64_t>(bytes.size()) >= source.size();
     for (std::size_t at = 0; at + 4 <= bytes.size(); ++at) {
       const auto frame = parse_mp3_frame(bytes, at);
@@ -48,6 +50,10 @@ Result<Located> first_frame(const ByteSource& source, std::int64_t from) {
       bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
       return Located{start + static_cast<std::int64_t>(at), *frame, std::move(bytes)};
     }
+  }
+  if (has_free_format) {
+    return corrupt(
+        "its MP3 is of free format, which is not read: convert it (ffmpeg -i FILE NEW.mp3)");
   }
   return corrupt("it has no frames of MPEG layer II or III: convert it (ffmpeg -i FILE NEW.mp3)");
 }
@@ -202,6 +208,15 @@ Result<std::optional<std::int64_t>> find_frames(const ByteSource& source, std::i
   return search(source, from, 3 * kMaxFrame, has_run);
 }
 
+/// Returns whether a run of frames of another kind begins at `from`: a stream that has no tag.
+Result<bool> begins_other_run(const ByteSource& source, std::int64_t from,
+                              const Mp3Frame& of_stream) {
+  ISOCOST_ASSIGN(const auto bytes, read_some(source, from, 3 * kMaxFrame));
+  const auto frame = parse_mp3_frame(bytes, 0);
+  const bool is_whole = from + static_cast<std::int64_t>(bytes.size()) >= source.size();
+  return frame && !same_stream(*frame, of_stream) && has_run(bytes, 0, is_whole);
+}
+
 /// Returns whether frames of the stream go on somewhere behind `from`, so that other bytes stand
 /// between its frames. A single frame counts where the file ends with it.
 Result<bool> goes_on(const ByteSource& source, std::int64_t from, const Mp3Frame& of_stream) {
@@ -304,6 +319,8 @@ Result<ByteView> Mp3Frames::next() {
   if (!is_ours) {
     const bool is_behind = audible_ && position() >= end_;
     if (is_behind || is_trailing_tag(block_, at_)) return ByteView();
+    ISOCOST_ASSIGN(const bool is_other, begins_other_run(*source_, position(), frame_));
+    if (is_other) return ByteView();
     ISOCOST_ASSIGN(const bool is_between, goes_on(*source_, position(), frame_));
     if (!is_between) return ByteView();
     return corrupt("its MP3 frame at byte " + std::to_string(position()) +
@@ -322,7 +339,8 @@ Result<std::optional<std::int64_t>> Mp3Frames::following() const {
     ISOCOST_ASSIGN(const auto bytes, read_some(*source_, at, kMaxFrame));
     const auto frame = parse_mp3_frame(bytes, 0);
     if (frame && frame->bytes <= bytes.size()) {
-      if (is_after_tag || begins_stream(bytes)) return std::optional(at);
+      ISOCOST_ASSIGN(const bool is_other, begins_other_run(*source_, at, frame_));
+      if (is_after_tag || is_other || begins_stream(bytes)) return std::optional(at);
       at += static_cast<std::int64_t>(frame->bytes);  // the one that its header leaves out
       continue;
     }

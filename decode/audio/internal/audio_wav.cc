@@ -24,6 +24,7 @@ constexpr std::uint64_t kALaw = 6;
 constexpr std::uint64_t kMuLaw = 7;
 constexpr std::uint64_t kImaAdpcm = 0x11;
 constexpr std::uint64_t kGsm = 0x31;
+constexpr std::uint64_t kMp2 = 0x50;  // MPEG audio, layer II
 constexpr std::uint64_t kMp3 = 0x55;
 constexpr std::uint64_t kExtensible = 0xFFFE;
 
@@ -41,8 +42,10 @@ struct WavFormat {
   std::int64_t sample_rate = 0;
   std::uint64_t tag = kPcm;
   std::int64_t block_bytes = 1;
-  std::int64_t block_frames = 1;  ///< 0: unknown, in MP3.
+  std::int64_t block_frames = 1;  ///< 0: unknown, in MP2 and MP3.
 };
+
+bool is_mpeg(std::uint64_t tag) { return tag == kMp2 || tag == kMp3; }
 
 bool is_compressed(std::uint64_t tag) { return tag == kMsAdpcm || tag == kImaAdpcm || tag == kGsm; }
 
@@ -56,6 +59,7 @@ bool known_width(std::uint64_t tag, std::uint64_t bits) {
     case kImaAdpcm:
       return bits == 4;
     case kGsm:
+    case kMp2:
     case kMp3:
       return true;  // the number means nothing
     default:
@@ -94,7 +98,7 @@ Result<WavFormat> parse_format(ByteView chunk, Numbers numbers) {
   format.channels = static_cast<std::int64_t>(numbers.at(chunk, 2, 2));
   format.sample_rate = static_cast<std::int64_t>(numbers.at(chunk, 4, 4));
   format.tag = tag;
-  if (tag == kMp3) {
+  if (is_mpeg(tag)) {
     format.block_frames = 0;
     return format;
   }
@@ -143,6 +147,7 @@ class WavChunks {
     numbers_.is_big = has_tag(block_, 0, "RIFX");
     const bool is_known = wide || numbers_.is_big || has_tag(block_, 0, "RIFF");
     if (!is_known || !has_tag(block_, 8, "WAVE")) return corrupt("it is no RIFF/WAVE file");
+    ISOCOST_TRY(check_alone());
     std::int64_t at = 12;
     for (int i = 0; i < kMaxChunks; ++i) {
       ISOCOST_ASSIGN(const auto head, bytes_at(at, 8));
@@ -175,6 +180,16 @@ class WavChunks {
                                        block_.begin() + static_cast<std::ptrdiff_t>(end));
     }
     return read_some(source_, at, size);
+  }
+
+  // Refuses WAVs one after another, of which libsndfile reads none.
+  Status check_alone() const {
+    const auto end = 8 + static_cast<std::int64_t>(numbers_.at(block_, 4, 4));
+    if (end >= source_.size()) return {};
+    ISOCOST_ASSIGN(const auto head, bytes_at(end, 12));
+    if (!has_tag(head, 0, "RIFF") || !has_tag(head, 8, "WAVE")) return {};
+    return Error(ErrorCode::kUnsupported,
+                 "another WAV begins at byte " + std::to_string(end) + ": give each a file");
   }
 
   Status take_chunk(ByteView head, std::int64_t body, std::int64_t length) {
@@ -222,7 +237,7 @@ class WavChunks {
     WavLayout layout;
     layout.size_field = field;
     layout.is_big_endian = numbers_.is_big;
-    layout.holds_mp3 = format_->tag == kMp3;
+    layout.holds_mp3 = is_mpeg(format_->tag);
     layout.stated_bytes = length;
     layout.data_bytes = is_unknown ? there : std::min(length, there);
     layout.header.format = MediaFormat::kWav;

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "decode/audio/internal/audio_decoder.h"
 #include "decode/audio/internal/audio_headers.h"
+#include "decode/audio/internal/mp3_frame.h"
 #include "decode/bytes/ffmpeg_input.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/media_codecs.h"
@@ -241,13 +242,26 @@ Status check_not_chained(const ByteSource& source) {
                "each a file");
 }
 
+/// Returns whether the first packet is a frame of layer II, which MP4 calls MP3.
+Result<bool> begins_with_layer2(const ByteSource& source, MediaFormat format) {
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format, StreamKind::kSound));
+  const AvPacket packet = make_av_packet();
+  ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+  if (!more || packet->size <= 0) return false;
+  const auto frame = parse_mp3_frame({packet->data, static_cast<std::size_t>(packet->size)}, 0);
+  return frame && frame->layer == 2;
+}
+
 /// Refuses what FFmpeg 5.1 decodes wrongly without an error: its table of long bands for MP3 of 24
 /// kHz has 52 and 64 where other decoders have 54 and 62. MP3 files have another decoder.
-Status check_decoded_rightly(const AVCodecParameters& codec) {
+Status check_decoded_rightly(const ByteSource& source, MediaFormat format,
+                             const AVCodecParameters& codec) {
   constexpr int kWrongRate = 24'000;
   if (codec.codec_id != AV_CODEC_ID_MP3 || codec.sample_rate != kWrongRate) return {};
+  ISOCOST_ASSIGN(const bool is_layer2, begins_with_layer2(source, format));
+  if (is_layer2) return {};
   return Error(ErrorCode::kUnsupported,
-               "MP3 of 24 kHz is decoded in MP3 files alone: take it out of its container "
+               "MP3 of 24 kHz is decoded in MP3 and WAV files alone: take it out of its container "
                "(ffmpeg -i FILE -c copy FILE.mp3)");
 }
 
@@ -269,7 +283,7 @@ Result<AudioHeader> read_container_sound_header(const ByteSource& source, MediaF
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format, StreamKind::kSound));
   const AVStream& stream = *input.stream();
   ISOCOST_TRY(check_codec(stream));
-  ISOCOST_TRY(check_decoded_rightly(*stream.codecpar));
+  ISOCOST_TRY(check_decoded_rightly(source, format, *stream.codecpar));
   AudioHeader header;
   header.format = format;
   header.sample_rate = stream.codecpar->sample_rate;

@@ -58,22 +58,46 @@ Result<std::size_t> read_granule(BitReader& bits, bool is_mpeg1) {
   return main_data;
 }
 
-}  // namespace
+/// The first four bytes of a frame.
+struct Header {
+  unsigned version = 0;  ///< 3: MPEG-1, 2: MPEG-2, 0: 2.5
+  int layer = 0;
+  std::size_t bits_index = 0;
+  std::size_t rate_index = 0;
+};
 
-std::optional<Mp3Frame> parse_mp3_frame(ByteView bytes, std::size_t at) {
+/// Returns a header of layer II or III; nothing for other bytes.
+std::optional<Header> parse_header(ByteView bytes, std::size_t at) {
   if (at > bytes.size() || bytes.size() - at < kHeaderBytes) return std::nullopt;
   if (bytes[at] != 0xFF || (bytes[at + 1] & 0xE0) != 0xE0) return std::nullopt;
-  const unsigned version = (bytes[at + 1] >> 3) & 3U;  // 3: MPEG-1, 2: MPEG-2, 0: 2.5
-  const unsigned rate_index = (bytes[at + 2] >> 2) & 3U;
+  const Header header{.version = (bytes[at + 1] >> 3) & 3U,
+                      .layer = 4 - ((bytes[at + 1] >> 1) & 3),
+                      .bits_index = static_cast<std::size_t>(bytes[at + 2] >> 4),
+                      .rate_index = (bytes[at + 2] >> 2) & std::size_t{3}};
+  const bool is_read = header.layer == 3 || (header.layer == 2 && header.version != 0);
+  if (header.version == 1 || header.rate_index == 3 || !is_read) return std::nullopt;
+  return header;
+}
+
+}  // namespace
+
+bool is_free_format(ByteView bytes, std::size_t at) {
+  const auto header = parse_header(bytes, at);
+  return header && header->bits_index == 0;
+}
+
+std::optional<Mp3Frame> parse_mp3_frame(ByteView bytes, std::size_t at) {
+  const auto header = parse_header(bytes, at);
+  if (!header) return std::nullopt;
   Mp3Frame frame;
-  frame.layer = 4 - ((bytes[at + 1] >> 1) & 3);
-  frame.is_mpeg1 = version == 3;
-  const bool is_layer2 = frame.layer == 2 && version != 0;
-  if (version == 1 || rate_index == 3 || (frame.layer != 3 && !is_layer2)) return std::nullopt;
-  const std::int64_t bits = bit_rate(frame.is_mpeg1, frame.layer, bytes[at + 2] >> 4);
+  frame.layer = header->layer;
+  frame.is_mpeg1 = header->version == 3;
+  const bool is_layer2 = frame.layer == 2;
+  const std::int64_t bits = bit_rate(frame.is_mpeg1, frame.layer, header->bits_index);
   if (bits == 0) return std::nullopt;
   constexpr std::array<std::int64_t, 3> kRates = {44'100, 48'000, 32'000};
-  frame.sample_rate = kRates[rate_index] / (frame.is_mpeg1 ? 1 : (version == 2 ? 2 : 4));
+  const int divisor = frame.is_mpeg1 ? 1 : (header->version == 2 ? 2 : 4);
+  frame.sample_rate = kRates.at(header->rate_index) / divisor;
   frame.channels = (bytes[at + 3] >> 6) == 3 ? 1 : 2;
   frame.samples = is_layer2 || frame.is_mpeg1 ? 1152 : 576;
   frame.has_checksum = (bytes[at + 1] & 1) == 0;

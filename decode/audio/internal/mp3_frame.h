@@ -26,6 +26,9 @@ struct Mp3Frame {
 /// other bytes.
 std::optional<Mp3Frame> parse_mp3_frame(ByteView bytes, std::size_t at);
 
+/// Returns whether the header of a frame of free format stands here, whose length nothing states.
+bool is_free_format(ByteView bytes, std::size_t at);
+
 /// Checks what a whole frame of layer III says of its granules, since the decoder fills a granule
 /// that cannot be with silence. Errors: kCorrupt.
 Status check_mp3_side_info(ByteView frame);

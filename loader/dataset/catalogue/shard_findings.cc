@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "loader/dataset/catalogue/internal/missing_end_marks.h"
+#include "loader/dataset/formats/shard_name.h"
 
 namespace isocost {
 namespace {
@@ -16,14 +17,20 @@ bool lacks_end_mark(const Shard& shard) {
   return !shard.view().has_end_mark() && shard.view().condition() != ShardCondition::kLost;
 }
 
+// Zeros behind a compressed stream are not read.
+std::string_view remedy_without_end_mark(const Shard& shard) {
+  return names_compressed_shard(shard.name())
+             ? "copy it again, or pack it again if its writer leaves out the mark"
+             : "copy it again, or append 1024 zero bytes if its writer leaves out the mark";
+}
+
 // A shard that its index calls whole, and that the others show to be cut off. How many samples it
 // had is not known.
 BrokenShard cut_off(const Shard& shard, std::uint64_t lacking, std::uint64_t shards) {
   return {.name = shard.name(),
           .reason = fmt::format("without the mark that ends a tar file, like {} of the {} shards, "
-                                "so cut off between two members; copy it again, or append 1024 "
-                                "zero bytes if its writer leaves out the mark",
-                                lacking, shards),
+                                "so cut off between two members; {}",
+                                lacking, shards, remedy_without_end_mark(shard)),
           .samples = shard.view().samples() + shard.view().bad()};
 }
 

@@ -96,7 +96,7 @@ std::vector<std::byte> encode_index(const IndexContents& contents);
 /// and be 8-byte aligned. Immutable; const-safe.
 class IndexView {
  public:
-  static constexpr std::uint32_t kVersion = 10;
+  static constexpr std::uint32_t kVersion = 11;
 
   IndexView() = default;
   /// Checks and reads an index. Errors: kCorrupt, kUnsupported (another version).

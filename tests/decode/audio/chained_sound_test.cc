@@ -11,12 +11,15 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/audio/audio.h"
 #include "decode/audio/internal/audio_decoder.h"
+#include "decode/audio/internal/mp3_frame.h"
+#include "decode/bytes/media_bytes.h"
 #include "decode/probe.h"
 #include "decode/shape/media_formats.h"
 #include "decode/shape/sample_shape.h"
@@ -216,6 +219,42 @@ TEST(ChainedSound, Mp3StreamsOfDifferentRatesAreNamed) {
   ASSERT_FALSE(shape.has_value());
   EXPECT_EQ(shape.error().code(), ErrorCode::kUnsupported);
   EXPECT_THAT(shape.error().message(), HasSubstr("another sample rate"));
+}
+
+// Returns an MP3 without the frame that tells its length.
+Bytes without_tag(const Bytes& mp3) {
+  const auto bytes = std::span(mp3);
+  const ByteView view(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  const std::size_t at = has_tag(view, 0, "ID3") ? 10 + std::to_integer<std::size_t>(mp3[9]) : 0;
+  const auto rest = bytes.subspan(at + parse_mp3_frame(view, at).value().bytes);
+  return {rest.begin(), rest.end()};
+}
+
+TEST(ChainedSound, StreamsWithoutTagsAreJoinedOrNamed) {
+  const Bytes mp2 = golden_sound("stereo_48000.mp2");
+  const Bytes mp3 = without_tag(golden_sound("mono_48000.mp3"));
+  expect_samples_of({mp2, mp2}, joined({mp2, mp2}), MediaFormat::kMp3);
+  expect_samples_of({mp2, mp3}, joined({mp2, mp3}), MediaFormat::kMp3);
+  expect_samples_of({mp2, mp3, mp2}, joined({mp2, mp3, mp2}), MediaFormat::kMp3);
+  const Bytes other_layer = without_tag(golden_sound("mono_24000.mp3"));
+  const Bytes other_rate = without_tag(golden_sound("mono_44100.mp3"));
+  const Bytes tagged = golden_sound("mono_44100.mp3");
+  const Bytes slow = golden_sound("stereo_24000.mp2");
+  for (const auto& [first, second] : {std::pair(mp2, slow),
+                                      {slow, mp2},
+                                      {slow, other_layer},
+                                      {mp3, other_rate},
+                                      {other_rate, mp3},
+                                      {tagged, mp3},
+                                      {tagged, mp2}}) {
+    for (const std::size_t times : {std::size_t{1}, (std::size_t{1} << 21) / second.size()}) {
+      Bytes whole = first;
+      for (std::size_t i = 0; i < times; ++i) whole = joined({whole, second});
+      const auto shape = probe_audio(MemoryByteSource(whole), MediaFormat::kMp3);
+      ASSERT_FALSE(shape.has_value()) << shape->frames;
+      EXPECT_THAT(shape.error().message(), HasSubstr("another sample rate or layer"));
+    }
+  }
 }
 
 }  // namespace

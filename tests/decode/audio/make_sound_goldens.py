@@ -9,6 +9,7 @@ container_sound_test.cc says how close Isocost must be.
 """
 
 import pathlib
+import shutil
 import subprocess
 
 import numpy
@@ -48,6 +49,7 @@ SOUNDS = {
     "pcm.avi": (8000, 1, 0.2, []),
     "aac.ts": (16000, 1, 0.2, ["-c:a", "aac"]),
     "mp2.mpg": (16000, 1, 0.2, ["-c:a", "mp2"]),
+    "mp2_24000.mp4": (24000, 1, 0.2, ["-c:a", "mp2"]),
     "aac.flv": (16000, 1, 0.2, ["-c:a", "aac"]),
     "mp3.flv": (22050, 1, 0.2, ["-c:a", "libmp3lame"]),
     "speex.flv": (16000, 1, 0.1, ["-c:a", "libspeex"]),
@@ -88,6 +90,8 @@ def main():
     make_mpeg_audio(FOLDER / "stereo_24000.mp3", "libmp3lame", 24000, 2)
     for rate in MP2_RATES:
         make_mpeg_audio(FOLDER / f"stereo_{rate}.mp2", "mp2", rate, 2)
+    run("-i", str(FOLDER / "stereo_24000.mp2"), "-c", "copy", "-fflags", "+bitexact", str(FOLDER / "mp2.wav"))
+    shutil.copy(FOLDER / "stereo_24000.mp2.f32", FOLDER / "mp2.wav.f32")  # soundfile does not read it in a WAV
     run("-i", str(FOLDER / "mono_24000.mp3"), "-c", "copy", "-fflags", "+bitexact",
         str(FOLDER.parent / "refused_sounds" / "mp3_24000.mka"))
     key = "0123456789abcdef0123456789abcdef"

@@ -320,6 +320,21 @@ TEST(SoundProperties, Mp3WithOtherBytesBetweenItsFramesIsRefused) {
   }
 }
 
+TEST(SoundProperties, WavsOneAfterAnotherAreNamed) {
+  const Bytes wav = tone(MediaFormat::kWav, 16'000, 1, 2'000);
+  EXPECT_THAT(error_of(wav + wav, "a.wav"),
+              HasSubstr("another WAV begins at byte " + std::to_string(wav.size())));
+}
+
+TEST(SoundProperties, Mp3OfFreeFormatIsNamed) {
+  Bytes mp3 = plain_mp3(20'000);
+  for (std::size_t at = 0; at + 4 < mp3.size(); ++at) {
+    if (mp3[at] == std::byte{0xFF} && mp3[at + 1] == std::byte{0xFB})
+      mp3[at + 2] &= std::byte{0x0F};
+  }
+  EXPECT_THAT(error_of(mp3, "a.mp3"), HasSubstr("its MP3 is of free format, which is not read"));
+}
+
 // iTunes counts the frame of the header, and tells neither delay nor padding.
 TEST(SoundProperties, Mp3HeadersMayCountTheirOwnFrame) {
   for (const std::int32_t rate : {8'000, 11'025, 44'100}) {

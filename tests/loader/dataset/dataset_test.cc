@@ -608,6 +608,17 @@ TEST_F(DatasetTest, TwoMissingEndMarksAmongFewShardsAreDamage) {
   EXPECT_TRUE(open()->findings().broken.empty());
 }
 
+TEST_F(DatasetTest, TheRemedyForACompressedShardWithoutAnEndMarkIsToPackItAgain) {
+  const std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}}, "ustar");
+  for (int i = 0; i < 2; ++i) {
+    write_file(shards() / (std::to_string(i) + ".tar.gz"), gzip(tar.substr(0, 2048)));
+  }
+  const auto dataset = open();
+  ASSERT_EQ(dataset->findings().broken.size(), 2U);
+  EXPECT_THAT(describe(dataset->findings().broken.front()),
+              HasSubstr("copy it again, or pack it again if its writer leaves out the mark"));
+}
+
 // A shard that is cut off within a member lacks the mark, too; one that is lost is no tar.
 TEST_F(DatasetTest, ADamagedShardIsOneWithoutAnEndMarkAndALostOneIsNot) {
   const std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}}, "ustar");
