@@ -17,7 +17,7 @@ from isocost.rendezvous.launcher import launched
 from support import SAMPLES, TIMEOUT, ShardTest, main
 
 NAMES = ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK",
-         "OMPI_COMM_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE")
+         "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE")
 # Prints what this rank trains on.
 TRAIN = """
 import json, os, sys, isocost
@@ -68,8 +68,10 @@ class Variables(unittest.TestCase):
         mpi = {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "6"}
         self.assertIsNone(self.found())
         self.assertEqual(self.found(RANK="1", WORLD_SIZE="2", **slurm, **mpi)[:2], (1, 2))
-        self.assertEqual(self.found(**slurm, **mpi)[:2], (3, 4))
-        self.assertEqual(self.found(**mpi)[:2], (5, 6))
+        self.assertEqual(self.found(**slurm)[:2], (3, 4))
+        # An mpirun within a step of SLURM, or over hosts, is the launcher that knows.
+        self.assertEqual(self.found(**slurm, **mpi)[:2], (5, 6))
+        self.assertEqual(self.found(**slurm, PMI_RANK="1", PMI_SIZE="2")[:2], (1, 2))
 
     def test_a_jobs_script_is_no_task(self):
         self.assertIsNone(self.found(SLURM_PROCID="0", SLURM_NTASKS="8"))

@@ -55,9 +55,9 @@ class DataLoader:
             "ipc://PATH".
 
         rank, world_size: data-parallel rank and number of ranks. Default: those of the initialised process group, else
-            of torchrun (RANK, WORLD_SIZE), of a step of srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS), or of Open MPI
-            (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE), else one process. If a process group is initialised later,
-            the first microbatch after that is ValueError if its numbers differ.
+            of torchrun (RANK, WORLD_SIZE), of an mpirun (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE; PMI_RANK,
+            PMI_SIZE), or of a step of srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS), else one process. If a process group
+            is initialised later, the first microbatch after that is ValueError if its numbers differ.
         topology: which ranks receive different microbatches, in one of four forms. The first two give rank and
             world_size themselves.
             - A torch DeviceMesh with named dimensions. Ranks that differ along dp, ddp, fsdp, data, dp_replicate or

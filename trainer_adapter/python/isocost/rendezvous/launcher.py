@@ -3,12 +3,14 @@
 import os
 from typing import NamedTuple, Optional, Tuple
 
-# The variables of rank and number of processes, in the order in which they count. A job script of SLURM has
+# The variables of rank and number of processes, in the order in which they count. mpirun starts its processes by srun
+# where there is SLURM, one on each host, and they inherit variables that count hosts. A job script of SLURM has
 # SLURM_NTASKS and SLURM_PROCID, too, although it is no task; only a step's processes have SLURM_STEP_NUM_TASKS.
 _LAUNCHERS: Tuple[Tuple[str, str, str], ...] = (
     ("torchrun", "RANK", "WORLD_SIZE"),
-    ("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("mpirun of MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE"),
+    ("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
 REMEDY = ("make the loader once the process group is initialised (torch.distributed.init_process_group; in Lightning "
           "in train_dataloader), or give rank= and world_size=")
@@ -27,7 +29,7 @@ class Launched(NamedTuple):
 
 
 def launched() -> Optional[Launched]:
-    """Returns what torchrun, srun or Open MPI's mpirun has said, in this order; None if none of them did. Raises
+    """Returns what torchrun, an mpirun or srun has said, in this order; None if none of them did. Raises
     ValueError if one has said a part, or something else than numbers."""
     for launcher, rank_name, size_name in _LAUNCHERS:
         rank, size = _number(rank_name), _number(size_name)
