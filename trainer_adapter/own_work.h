@@ -14,7 +14,7 @@ namespace isocost {
 /// Measures a rank's own work on a microbatch, by module, for `report`: forward and backward
 /// passes, without the time in which the rank waits for other ranks.
 ///
-///   OwnWork work;
+///   OwnWork work = loader.own_work();  // waits for the loader's device
 ///   const torch::Tensor features = vision->forward(microbatch["vision_patches"]);
 ///   work.add(CostModule::kVision);
 ///   token_loss(llm->forward(microbatch["input_ids"], features), microbatch).backward();

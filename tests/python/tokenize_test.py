@@ -529,7 +529,10 @@ class Labels(DirectoryTest):
         plain = ModelTokenizer(self.make())
         self.assertEqual(self.labelled_text(plain, in_parts), ["b<|im_end|>"])
         self.assertEqual(text_of(plain, beside), text_of(plain, in_parts))
-        self.assertEqual(plain.take_seen_keys().unread(), {("assistant", "reasoning_content"): 3})
+        found = plain.take_seen_keys()
+        self.assertEqual(found.unread(), {("assistant", "reasoning_content"): 3})
+        self.assertEqual(str(found), "no model sees thoughts (parts of type 'thinking', or 'reasoning_content') in "
+                                     "turns of the assistant of 3 samples; docs/models/tokens.md says what is read")
 
     def labelled_text(self, tokenizer, messages):
         given = tokenizer.conversation("key", encode({"messages": messages}), [], [])

@@ -262,7 +262,8 @@ void Epochs::show() {
   epoch_ = Epoch(*session_, stop_);
 }
 
-// A member that ClientOptions gets must be one of LoaderOptions, too.
+// A member that ClientOptions gets must be one of LoaderOptions, too, and changes its size unless
+// it fits into padding. `prepares_ahead` is the loader's own matter.
 static_assert(sizeof(LoaderOptions) == sizeof(ClientOptions) + alignof(ClientOptions));
 
 ClientOptions LoaderOptions::client() const {

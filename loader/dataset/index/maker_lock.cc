@@ -110,6 +110,7 @@ Result<std::unique_ptr<MakerLock>> MakerLockRequest::poll() {
           log_holder(holder_of(descriptor.get()));
           return nullptr;
         case EOPNOTSUPP:
+        case ENOLCK:  // NFS without its lock daemon
         case ENOSYS:
         case EINVAL:  // The file system has no locks, so nobody holds this file.
           unlink(file_.c_str());

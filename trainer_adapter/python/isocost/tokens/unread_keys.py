@@ -122,12 +122,16 @@ class SeenKeys(NamedTuple):
 
     def __str__(self) -> str:
         """A sentence on the keys that were not read; "" if all were."""
-        unread = [f"{key[:_LONGEST]!r} in {_where(place)} of {counted(count, 'sample')}"
+        unread = [f"{_named(key)} in {_where(place)} of {counted(count, 'sample')}"
                   for (place, key), count in self.unread().items()]
         more = f", and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
         if not unread:
             return ""
         return f"no model sees {', '.join(unread[:_SHOWN])}{more}; docs/models/tokens.md says what is read"
+
+
+def _named(key: str) -> str:
+    return "thoughts (parts of type 'thinking', or 'reasoning_content')" if key == _THOUGHTS else repr(key[:_LONGEST])
 
 
 def _where(place: str) -> str:
