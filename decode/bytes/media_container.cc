@@ -207,6 +207,8 @@ Result<MediaContainer> check_aiff(const ByteSource& source) {
   const auto size = static_cast<std::int64_t>(big_endian(head, 4, 4));
   // Some writers count a byte behind an odd number of them, and do not write it.
   if (size < kUnknown && 8 + size > source.size() + 1) return cut_off(8 + size, source.size());
+  ISOCOST_ASSIGN(const auto behind, read_some(source, 8 + size + size % 2, 12));
+  if (has_tag(behind, 0, "FORM") && has_tag(behind, 8, "AIF")) return several("AIFF files");
   MediaContainer container;
   std::int64_t at = 12;
   for (int i = 0; i < kMaxChunks && at < source.size(); ++i) {
@@ -245,6 +247,22 @@ Result<MediaContainer> check_caf(const ByteSource& source) {
   }
   return at < source.size() ? Result<MediaContainer>(corrupt("it has too many CAF chunks"))
                             : MediaContainer{};
+}
+
+/// Checks that no other FLV stands behind the tags of the first one.
+Result<MediaContainer> check_flv(const ByteSource& source) {
+  constexpr std::int64_t kTagHeader = 11;
+  constexpr std::int64_t kBackPointer = 4;
+  ISOCOST_ASSIGN(auto head, read_some(source, 0, 9));
+  if (!has_tag(head, 0, "FLV") || head.size() < 9) return corrupt("it is no FLV file");
+  std::int64_t at = static_cast<std::int64_t>(big_endian(head, 5, 4)) + kBackPointer;
+  while (at < source.size()) {
+    ISOCOST_ASSIGN(head, read_some(source, at, kTagHeader));
+    if (has_tag(head, 0, "FLV\x01")) return several("FLV files");
+    if (head.size() < kTagHeader) break;
+    at += kTagHeader + static_cast<std::int64_t>(big_endian(head, 1, 3)) + kBackPointer;
+  }
+  return MediaContainer{};
 }
 
 /// Checks that only indexes follow the data object of ASF.
@@ -319,6 +337,9 @@ Result<MediaContainer> check_media_container(const ByteSource& source, MediaForm
     case MediaFormat::kWmv:
     case MediaFormat::kWma:
       return check_asf(source);
+    case MediaFormat::kFlv:
+    case MediaFormat::kFlvSound:
+      return check_flv(source);
     case MediaFormat::kAiff:
       return check_aiff(source);
     case MediaFormat::kCaf:

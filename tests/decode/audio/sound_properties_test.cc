@@ -415,6 +415,11 @@ TEST(SoundProperties, AiffMayHaveAnOddNumberOfBytes) {
   expect_samples_of(plain, aiff(kAiffSound, form - 1, data) + Bytes(1), "a.aiff");
 }
 
+TEST(SoundProperties, AiffsOneAfterAnotherAreNamed) {
+  const Bytes plain = aiff(kAiffSound);
+  EXPECT_THAT(error_of(plain + plain, "a.aiff"), HasSubstr("several AIFF files one after another"));
+}
+
 TEST(SoundProperties, AiffHasTheSamplesThatAreThere) {
   const Bytes plain = aiff(kAiffSound);
   expect_samples_of(plain, aiff(1000), "a.aiff");

@@ -178,7 +178,7 @@ TEST(VideoGolden, RefusesACutOffOggVideo) {
 }
 
 TEST(VideoGolden, VideosOneAfterAnotherAreNamed) {
-  for (const std::string name : {"theora.ogv", "sound.ogv", "wmv2.wmv"}) {
+  for (const std::string name : {"theora.ogv", "sound.ogv", "wmv2.wmv", "h264.flv"}) {
     auto bytes = test::golden_video(name);
     const auto second = bytes;
     bytes.insert(bytes.end(), second.begin(), second.end());
