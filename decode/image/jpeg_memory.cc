@@ -34,14 +34,6 @@ std::int64_t jpeg_decoding_bytes(const PartShape& shape, std::int32_t divisor) {
          (std::int64_t{shape.width} / divisor + 1) * (std::int64_t{shape.height} / divisor + 1) * 3;
 }
 
-std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
-                          std::int32_t target_height) {
-  for (const std::int32_t divisor : {8, 4, 2}) {
-    if (width / divisor >= target_width && height / divisor >= target_height) return divisor;
-  }
-  return 1;
-}
-
 std::int64_t jpeg_rows_bytes(const PartShape& shape) {
   return shape.encoded_bytes + kMiB + jpeg_decoder_bytes(shape);
 }

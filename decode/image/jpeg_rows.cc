@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "decode/image/image_codecs.h"
+#include "decode/image/image_decoder.h"
 
 namespace isocost {
 namespace {
@@ -144,6 +145,14 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb
 }
 
 }  // namespace
+
+std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
+                          std::int32_t target_height) {
+  for (const std::int32_t divisor : {8, 4, 2}) {
+    if (width / divisor >= target_width && height / divisor >= target_height) return divisor;
+  }
+  return 1;
+}
 
 struct JpegRows::Decoder {
   jpeg_decompress_struct jpeg{};
