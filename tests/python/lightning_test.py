@@ -17,16 +17,26 @@ WHY = f"{', '.join(MISSING)} not installed: ./run test --torch2 has all"
 GOES_ON_AT = ((0, 2), (1, 1), (2, 0))  # A checkpoint is written after every second step.
 
 # Trains one weight, with losses that are the samples' numbers, and writes which samples each step had. It goes on from
-# the last checkpoint.
+# the last checkpoint. None of its hooks calls `super()`, which Lightning does not ask for.
 TABLE = """
-import json, os, sys, warnings
-warnings.filterwarnings("ignore")
+import json, os, sys
 import lightning, torch, isocost
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint, OnExceptionCheckpoint
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from isocost.integrations.lightning import Module
 
 shards, folder, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 loader_options = {"global_batch_size": 8, "microbatches": 1, **options.get("loader", {})}
+made = []
+
+class Failing(torch.optim.SGD):
+    calls = 0
+
+    def step(self, closure=None):
+        Failing.calls += 1
+        if Failing.calls == options["fails_at"]:
+            raise RuntimeError("no step")
+        return super().step(closure)
 
 class Table(Module):
     def __init__(self):
@@ -35,7 +45,8 @@ class Table(Module):
         torch.nn.init.ones_(self.table.weight)
 
     def make_loader(self):
-        return isocost.DataLoader(shards, epochs=2, node=isocost.NodeOptions(correct=False), **loader_options)
+        made.append(isocost.DataLoader(shards, epochs=2, node=isocost.NodeOptions(correct=False), **loader_options))
+        return made[-1]
 
     def make_validation_loader(self):
         return isocost.DataLoader(shards, global_batch_size=16, shuffle=False,
@@ -46,24 +57,56 @@ class Table(Module):
         return self.table(torch.full((1, 1), ids / microbatch.global_label_tokens)).sum()
 
     def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=options.get("lr", 0.01))
+        kind = Failing if "fails_at" in options else torch.optim.SGD
+        optimizers = [kind(self.parameters(), lr=options.get("lr", 0.01)) for _ in range(options.get("optimizers", 1))]
+        if options.get("plateau"):
+            return optimizers, [ReduceLROnPlateau(optimizers[0])]
+        return optimizers, [{"scheduler": LambdaLR(optimizers[0], lambda count: 1.0), **each}
+                            for each in options.get("schedulers", [])]
+
+    def configure_callbacks(self):
+        return [lightning.Callback()]
 
     def on_train_batch_end(self, outputs, batch, batch_idx):
+        counts = [each.scheduler.last_epoch for each in self.trainer.lr_scheduler_configs]
+        if counts:
+            print("schedulers", json.dumps([batch.microbatches[0].epoch, batch.microbatches[0].step, counts]))
         ids = [sample for each in batch.microbatches
                for sample, weight in zip(each.sample_ids, each.sample_weights) if weight]
         at = batch.microbatches[0]
         with open(os.path.join(folder, f"seen-{self.trainer.global_rank}.jsonl"), "a") as seen:
             print(json.dumps([at.epoch, at.step, ids]), file=seen)
 
+    def on_train_epoch_end(self):
+        pass
+
+    def on_train_end(self):
+        if self.trainer.is_global_zero:  # Lines of two ranks would mix.
+            print("reports", made[0].stats()["reports"], flush=True)
+
+    def on_validation_epoch_start(self):
+        pass
+
     def on_validation_epoch_end(self):
-        super().on_validation_epoch_end()
         if not self.trainer.sanity_checking and self.trainer.is_global_zero:
             print("val_loss", self.trainer.callback_metrics["val_loss"].item(), flush=True)
 
+    def teardown(self, stage):
+        pass
+
 checkpoints = ModelCheckpoint(folder, save_last=True, every_n_train_steps=1)
+callbacks = [checkpoints, OnExceptionCheckpoint(folder)] if "fails_at" in options else [checkpoints]
 trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-                            callbacks=[checkpoints], **{"max_epochs": 2, **options.get("trainer", {})})
-trainer.fit(Table(), ckpt_path="last")
+                            callbacks=callbacks, **{"max_epochs": 2, **options.get("trainer", {})})
+if options.get("validates"):
+    trainer.validate(Table(), verbose=False)
+else:
+    trainer.fit(Table(), ckpt_path=options.get("checkpoint", "last"))
+    try:
+        iter(made[0])
+    except isocost.ClosedError:
+        if trainer.is_global_zero:
+            print("closed", flush=True)
 """
 
 # A LightningModule and a loop of one's own. The loader has no length, so Lightning fetches one microbatch ahead.
@@ -133,8 +176,7 @@ lightning.Trainer(accelerator="cpu", strategy="ddp", devices=2, max_epochs=1, lo
 
 # A Module with loaders that are passed to `fit`. It has none of its own to validate on.
 PASSED = """
-import sys, warnings
-warnings.filterwarnings("ignore")
+import sys
 import lightning, torch, isocost
 from isocost.integrations.lightning import Module
 
@@ -156,10 +198,13 @@ class Validating(Table):
     def validation_step(self, batch, batch_idx):
         print("validated", batch_idx, flush=True)
 
-passed = {sys.argv[3]: torch.utils.data.DataLoader(torch.arange(3.0))}
+passed = {name: torch.utils.data.DataLoader(torch.arange(3.0)) for name in sys.argv[3:]}
 trainer = lightning.Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_progress_bar=False,
                             enable_model_summary=False, enable_checkpointing=False, num_sanity_val_steps=0)
-trainer.fit(globals()[sys.argv[2]](), **passed)
+module = globals()[sys.argv[2]]()
+trainer.fit(module, **passed)
+if not passed:
+    trainer.validate(module)
 """
 
 
@@ -212,6 +257,14 @@ class Lightning(ShardTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         return run
 
+    def printed(self, run, name):
+        """The rest of each line of the output that begins with this name."""
+        return [line.split(" ", 1)[1] for line in run.stdout.splitlines() if line.startswith(f"{name} ")]
+
+    def counts(self, run):
+        """How often each scheduler has been stepped after each of the run's steps."""
+        return {(epoch, step): counts for epoch, step, counts in map(json.loads, self.printed(run, "schedulers"))}
+
     def seen(self, folder):
         """The samples of each step, by epoch and step, over all ranks; a step that was trained twice fails."""
         steps = {}
@@ -247,6 +300,46 @@ class Lightning(ShardTest):
                     self.assertEqual(len(self.seen(folder)), stop)
                     self.run_table(folder, loader=loader)
                     self.assertEqual(self.seen(folder), expected)
+
+    def test_a_step_whose_optimizer_failed_is_taken_by_the_resumed_run(self):
+        folder = self.folder("failed")
+        loader = {"microbatches": 2}
+        run = self.run_table(folder, expect=1, loader=loader, fails_at=3)
+        self.assertIn("RuntimeError: no step", run.stderr)
+        self.assertEqual(sorted(self.seen(folder)), [(0, 0), (0, 1)])
+        run = self.run_table(folder, loader=loader, checkpoint=str(folder / "on_exception.ckpt"))
+        self.assert_each_sample_once_an_epoch(self.seen(folder))
+        steps = len(self.seen(folder)) - 2
+        self.assertGreater(int(self.printed(run, "reports")[0]), steps)  # Most steps have two microbatches.
+
+    def test_schedulers_step_as_lightning_counts(self):
+        schedulers = [{}, {"frequency": 2}, {"interval": "step"}, {"interval": "step", "frequency": 2}]
+        whole = self.counts(self.run_table(self.folder("scheduled"), schedulers=schedulers))
+        steps = len(whole) // 2
+        for (epoch, step), found in whole.items():
+            epochs = epoch + (step == steps - 1)
+            self.assertEqual(found, [epochs, epochs // 2, epoch * steps + step + 1,
+                                     epoch * (steps // 2) + (step + 1) // 2], (epoch, step))
+        for stop in (steps - 1, steps):  # before an epoch's last step, and after it
+            folder = self.folder(f"scheduled-{stop}")
+            found = self.counts(self.run_table(folder, schedulers=schedulers, trainer={"max_steps": stop}))
+            found.update(self.counts(self.run_table(folder, schedulers=schedulers)))
+            self.assertEqual(found, whole)
+
+    def test_what_would_not_be_stepped_is_refused(self):
+        for options, said in (({"plateau": True}, "ReduceLROnPlateau needs a metric, and would not be stepped"),
+                              ({"optimizers": 2}, "configure_optimizers returned 2 optimizers, and a step is one"),
+                              ({"schedulers": [{"interval": "batch"}]}, "\"interval\" = 'batch': must be")):
+            with self.subTest(options=options):
+                folder = self.folder("refused-" + "-".join(options))
+                run = self.run_table(folder, expect=1, **options)
+                self.assertIn("ValueError: configure_optimizers", run.stderr)
+                self.assertIn(said, run.stderr)
+                self.assertEqual(self.seen(folder), {})
+
+    def test_loaders_are_closed_after_a_fit(self):
+        run = self.run_table(self.folder("closed"), trainer={"max_steps": 1})
+        self.assertIn("closed", run.stdout.splitlines())
 
     def test_ranks_of_its_launcher_train_on_samples_of_their_own(self):
         folder = self.folder("launched")
@@ -290,10 +383,12 @@ class Lightning(ShardTest):
         for ranks in (1, 2):
             run = self.run_table(self.folder(f"evaluated-{ranks}"), ranks=ranks, evaluates=True, lr=0.0,
                                  trainer={"num_sanity_val_steps": 2})
-            found = [float(line.split()[1]) for line in run.stdout.splitlines() if "val_loss" in line]
+            found = [float(value) for value in self.printed(run, "val_loss")]
             self.assertEqual(len(found), 2, "one an epoch")
             for value in found:
                 self.assertAlmostEqual(value / expected, 1, delta=1e-6)
+        run = self.run_table(self.folder("validated"), evaluates=True, validates=True)
+        self.assertAlmostEqual(float(self.printed(run, "val_loss")[0]) / expected, 1, delta=1e-6)
 
     def test_an_epoch_that_is_left_early_is_followed_by_the_next(self):
         for ranks in (1, 2):
@@ -302,8 +397,8 @@ class Lightning(ShardTest):
             self.assertEqual(sorted(self.seen(folder)), [(0, 0), (0, 1), (1, 0), (1, 1)])
             self.assertIn("epoch 0 was left at step 2: the rest of it is not trained on", run.stderr)
 
-    def run_passed(self, module, argument, expect=0):
-        run = subprocess.run([sys.executable, "-B", self.script(PASSED), self.shards, module, argument],
+    def run_passed(self, module, *arguments, expect=0):
+        run = subprocess.run([sys.executable, "-B", self.script(PASSED), self.shards, module, *arguments],
                              env=environment(), capture_output=True, text=True, timeout=2 * TIMEOUT)
         self.assertEqual(run.returncode, expect, run.stderr)
         return run
@@ -311,6 +406,14 @@ class Lightning(ShardTest):
     def test_a_loader_of_ones_own_is_validated_on(self):
         run = self.run_passed("Validating", "val_dataloaders")
         self.assertEqual(run.stdout.splitlines(), [f"validated {i}" for i in range(3)])
+
+    def test_no_warning_comes_of_no_loader_to_evaluate_on(self):
+        run = self.run_table(self.folder("unwarned"), trainer={"max_steps": 1})  # make_validation_loader returns None
+        passed = self.run_passed("Table", expect=1)  # It has none, and calls Trainer.validate after the fit.
+        for stderr in (run.stderr, passed.stderr):
+            self.assertNotRegex(stderr, "You defined a `validation_step`|Total length")
+        self.assertIn("ValueError: Trainer.validate: make_validation_loader returned no loader to evaluate on",
+                      passed.stderr)
 
     def test_batches_of_other_loaders_are_refused(self):
         for argument, method in (("train_dataloaders", "make_loader"), ("val_dataloaders", "make_validation_loader")):
@@ -330,8 +433,12 @@ class Lightning(ShardTest):
 
     def test_a_loader_that_ends_before_its_trainer_is_refused(self):
         run = self.run_table(self.folder("ends"), expect=1, trainer={"max_epochs": 3})
-        self.assertIn("make_loader: the Trainer takes 3 epochs (max_epochs = 3, max_steps = -1), and the loader ends "
-                      "after 2: leave epochs= out", run.stderr)
+        self.assertIn("make_loader: the Trainer takes 3 epochs (max_epochs = 3, max_steps = -1, "
+                      "limit_train_batches = 1.0), and the loader ends after 2: leave epochs= out", run.stderr)
+        run = self.run_table(self.folder("ends-limited"), expect=1,
+                             trainer={"max_epochs": -1, "max_steps": 10, "limit_train_batches": 2})
+        self.assertIn("make_loader: the Trainer takes 5 epochs (max_epochs = -1, max_steps = 10, limit_train_batches = "
+                      "2), and the loader ends after 2", run.stderr)
         run = self.run_table(self.folder("ends-held-out"), expect=1, evaluates=True, validation={"epochs": 1})
         self.assertIn("make_validation_loader: the loader ends after 1 epoch, and each evaluation takes one",
                       run.stderr)

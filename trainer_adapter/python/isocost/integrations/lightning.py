@@ -18,13 +18,17 @@ those of the global batch's mean, whatever the plan and the number of ranks. Lig
 checkpoints, and a resumed run goes on with the next step. Tested with Lightning 2.6.
 """
 
+import contextlib
 import copy
+import warnings
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import lightning
 import torch
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, SingleDeviceStrategy
+from lightning.pytorch.trainer.states import TrainerFn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from isocost.base.counted import counted
 from isocost.integrations.versions import note_version
@@ -32,6 +36,7 @@ from isocost.loader import DataLoader
 from isocost.loop.iteration import Iteration
 from isocost.microbatches.microbatch import Microbatch
 from isocost.optimizer_steps import Steps
+from isocost.timing.own_work import OwnWork
 
 
 class Step:
@@ -81,20 +86,52 @@ class _HeldOutSteps(Steps):
         return _StepIterator(self.loader, self._iteration)
 
 
+class _NoSteps:
+    """An empty loader, for Lightning to skip. Without one it would warn that `validation_step` has no `val_dataloader`.
+    It warns of this one, too, and names its class."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _Hooks(lightning.Callback):  # type: ignore[misc]
+    """The hooks that a Module needs. A subclass may replace the module's own ones without `super()`, as Lightning
+    allows, and would replace these with them. It has no state, and does nothing for other modules."""
+
+    def on_validation_epoch_start(self, _trainer: Any, module: Any) -> None:
+        if isinstance(module, Module):
+            module._begin_evaluation()  # noqa: SLF001
+
+    def on_validation_epoch_end(self, _trainer: Any, module: Any) -> None:
+        if isinstance(module, Module):
+            module._log_evaluation()  # noqa: SLF001
+
+    def teardown(self, _trainer: Any, module: Any, stage: str) -> None:  # noqa: ARG002
+        if isinstance(module, Module):
+            module._close_loaders()  # noqa: SLF001
+
+
 class Module(lightning.LightningModule):  # type: ignore[misc]
     """A LightningModule that is trained on an isocost.DataLoader, by manual optimization. A subclass has `make_loader`,
-    `loss` and `configure_optimizers`, with one optimizer.
+    `loss` and `configure_optimizers`, with one optimizer. Its hooks need not call `super()`.
 
     It logs "train_loss" in each step, the global batch's mean, and "grad_norm" with `clip_norm`; with
-    `make_validation_loader` "val_loss", the mean over the label tokens of all its samples. Schedulers step after each
-    step, or each epoch where their configuration says `"interval": "epoch"`.
+    `make_validation_loader` "val_loss", the mean over the label tokens of all its samples, which is there in a
+    subclass's `on_validation_epoch_end`. Schedulers step after each epoch, Lightning's default, or after each step
+    where their configuration says `"interval": "step"`; with `"frequency": n` after every nth of these, as Lightning
+    counts them.
 
     Args:
         clip_norm: greatest norm of a step's gradient; None: it is not clipped. Lightning's own `gradient_clip_val`
             knows only automatic optimization.
 
     Raises, before the first step: TypeError where `make_loader` returns something else; ValueError for settings of the
-    Trainer under which gradients or samples would be wrong, and for a loader of another number of ranks.
+    Trainer under which gradients or samples would be wrong, for a loader of another number of ranks, and for several
+    optimizers and schedulers that would not be stepped; and from `Trainer.validate` ValueError where there is no loader
+    to evaluate on.
     """
 
     def __init__(self, clip_norm: Optional[float] = None) -> None:
@@ -120,14 +157,19 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         isocost.token_loss. The microbatch is on the module's device."""
         raise NotImplementedError("loss: return self.model(**microbatch).loss, or isocost.token_loss")
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        # Lightning validates if a class has `val_dataloader`. Without a loader it would warn of an empty list.
-        has_loader = cls.make_validation_loader is not Module.make_validation_loader
-        if has_loader and cls.val_dataloader is lightning.LightningModule.val_dataloader:
-            cls.val_dataloader = Module._validation_steps
-
     # Lightning calls the methods below.
+
+    @property
+    def trainer(self) -> Any:
+        return super().trainer
+
+    @trainer.setter
+    def trainer(self, trainer: Any) -> None:
+        # Lightning sets it when a fit or an evaluation begins, and no subclass replaces it by accident, as it might
+        # `configure_callbacks`.
+        if trainer is not None and not any(isinstance(each, _Hooks) for each in trainer.callbacks):
+            trainer.callbacks = [_Hooks(), *trainer.callbacks]
+        lightning.LightningModule.trainer.fset(self, trainer)
 
     def train_dataloader(self) -> Steps:
         note_version("lightning")
@@ -136,10 +178,14 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         _check_epochs(loader, self.trainer)
         return _TrainSteps(loader)
 
-    def _validation_steps(self) -> Any:
+    def val_dataloader(self) -> Any:
         loader = self.make_validation_loader()
+        if loader is None and self.trainer.state.fn == TrainerFn.VALIDATING:
+            raise ValueError("Trainer.validate: make_validation_loader returned no loader to evaluate on: return an "
+                             "isocost.DataLoader")
         if loader is None:
-            return []
+            warnings.filterwarnings("ignore", message=f"Total length of `{_NoSteps.__name__}`")
+            return _NoSteps()
         held_out = self._keep(loader, "make_validation_loader")
         if held_out.epochs > 0:
             raise ValueError("make_validation_loader: the loader ends after "
@@ -151,22 +197,21 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
             return batch  # Each microbatch goes there when its turn comes.
         return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
-    def training_step(self, step: Step, batch_idx: int) -> None:  # noqa: ARG002 (Lightning asks for the name)
+    def training_step(self, step: Step, batch_idx: int) -> None:
         _check_step(step, "make_loader", "train_dataloaders")
         ranks = self.trainer.world_size
-        losses = []
+        losses, works = [], []
         for microbatch in step.microbatches:
             self._sum_over_ranks_after(microbatch)
-            with step.loader.timed(microbatch):
+            with _measured(step.loader) as work:
                 loss = self.loss(copy.copy(microbatch).to(self.device))
                 self.manual_backward(loss * ranks)  # Wrappers average over the ranks, and the loss is a sum.
             losses.append(loss.detach())
-        self._step()
+            works.append(work)
+        self._step(step, works)
+        self._step_schedulers(batch_idx)
         total = self.trainer.strategy.reduce(torch.stack(losses).sum(), reduce_op="sum")
         self.log("train_loss", total, batch_size=step.loader.global_batch_size)
-
-    def on_train_epoch_end(self) -> None:
-        self._step_schedulers("epoch")
 
     def validation_step(self, step: Step, batch_idx: int) -> None:  # noqa: ARG002
         _check_step(step, "make_validation_loader", "val_dataloaders")
@@ -177,15 +222,17 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
                 [torch.as_tensor(each, dtype=torch.float64, device=self.device) for each in sums])
             step.loader.note_trained(microbatch)
 
-    def on_validation_epoch_start(self) -> None:
+    # The hooks call these.
+
+    def _begin_evaluation(self) -> None:
         self._held_out_sums = torch.zeros(2, dtype=torch.float64)
 
-    def on_validation_epoch_end(self) -> None:
+    def _log_evaluation(self) -> None:
         losses, tokens = self.trainer.strategy.reduce(self._held_out_sums.to(self.device), reduce_op="sum").tolist()
         if tokens > 0:
             self.log("val_loss", losses / tokens, rank_zero_only=True, batch_size=1)
 
-    def teardown(self, stage: str) -> None:  # noqa: ARG002
+    def _close_loaders(self) -> None:
         for loader in self._loaders:
             loader.close()
         self._loaders = []
@@ -208,19 +255,36 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
             if hasattr(module, "set_requires_gradient_sync"):  # by fully_shard
                 module.set_requires_gradient_sync(microbatch.last_of_step)
 
-    def _step(self) -> None:
+    def _step(self, step: Step, works: List[OwnWork]) -> None:
+        """Applies the step's gradient, and reports the seconds of its microbatches."""
         optimizer = self.optimizers()
         if self.clip_norm is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters(), self.clip_norm)
             self.log("grad_norm", getattr(norm, "full_tensor", lambda: norm)(), batch_size=1)
         optimizer.step()
+        # The report says that they are trained. If the optimizer raises, a state must name this step again.
+        for microbatch, work in zip(step.microbatches, works):
+            step.loader.recorder.add_work(microbatch, [work])
         optimizer.zero_grad()
-        self._step_schedulers("step")
 
-    def _step_schedulers(self, interval: str) -> None:
+    def _step_schedulers(self, batch_idx: int) -> None:
+        """Steps the schedulers when Lightning would: those of an epoch in its last step, so that a checkpoint of that
+        step has their state."""
         for config in self.trainer.lr_scheduler_configs:
-            if config.interval == interval:
-                config.scheduler.step()
+            is_of_epoch = config.interval == "epoch"
+            count = 1 + (self.trainer.current_epoch if is_of_epoch else batch_idx)
+            if count % config.frequency == 0 and (self.trainer.is_last_batch or not is_of_epoch):
+                self.lr_scheduler_step(config.scheduler, None)
+
+
+@contextlib.contextmanager
+def _measured(loader: DataLoader) -> Iterator[OwnWork]:
+    """Measures a block as `loader.timed` does, and leaves the report to the caller."""
+    work = OwnWork(loader.recorder.shared)
+    try:
+        yield work
+    finally:
+        work.stop()
 
 
 def _check_step(batch: Any, method: str, argument: str) -> None:
@@ -254,10 +318,23 @@ def _check_trainer(trainer: Any) -> None:
     for setting, (is_wrong, reason) in refused.items():
         if is_wrong:
             raise ValueError(f"{setting}: {reason}")
+    _check_optimizers(trainer)
+
+
+def _check_optimizers(trainer: Any) -> None:
+    """Raises ValueError for what `configure_optimizers` returned, if some of it would not be stepped."""
+    if len(trainer.optimizers) > 1:
+        raise ValueError(f"configure_optimizers returned {len(trainer.optimizers)} optimizers, and a step is one "
+                         "optimizer's: return one, with a parameter group for each set of settings")
     for config in trainer.lr_scheduler_configs:
-        if config.reduce_on_plateau:
-            raise ValueError("configure_optimizers: ReduceLROnPlateau is not stepped here: step it in "
-                             "on_validation_epoch_end, or use another scheduler")
+        # Lightning sets `reduce_on_plateau` under automatic optimization alone, and checks the interval there alone.
+        if isinstance(config.scheduler, ReduceLROnPlateau):
+            raise ValueError("configure_optimizers: ReduceLROnPlateau needs a metric, and would not be stepped: keep "
+                             "it out of what you return and step it in on_validation_epoch_end, or use another "
+                             "scheduler")
+        if config.interval not in ("epoch", "step"):
+            raise ValueError(f"configure_optimizers: \"interval\" = {config.interval!r}: must be \"epoch\" or "
+                             "\"step\"")
 
 
 def _mesh_sizes(strategy: Any) -> Dict[str, int]:
@@ -271,11 +348,18 @@ def _check_epochs(loader: DataLoader, trainer: Any) -> None:
         return
     limits = [trainer.max_epochs] if (trainer.max_epochs or -1) > 0 else []
     if trainer.max_steps > 0:
-        limits.append(-(-trainer.max_steps // max(loader.steps_per_epoch, 1)))
+        limits.append(-(-trainer.max_steps // max(_steps_of_epoch(loader, trainer), 1)))
     if not limits or min(limits) > loader.epochs:
         wanted = counted(min(limits), "epoch") if limits else "epochs without an end"
         raise ValueError(f"make_loader: the Trainer takes {wanted} (max_epochs = {trainer.max_epochs}, max_steps = "
-                         f"{trainer.max_steps}), and the loader ends after {loader.epochs}: leave epochs= out")
+                         f"{trainer.max_steps}, limit_train_batches = {trainer.limit_train_batches}), and the loader "
+                         f"ends after {loader.epochs}: leave epochs= out")
+
+
+def _steps_of_epoch(loader: DataLoader, trainer: Any) -> int:
+    """Returns the number of steps that the Trainer takes of an epoch before it goes on to the next one."""
+    limit = trainer.limit_train_batches
+    return min(loader.steps_per_epoch, limit) if isinstance(limit, int) else int(loader.steps_per_epoch * limit)
 
 
 def _check_loader(loader: DataLoader, trainer: Any, where: str) -> None:
