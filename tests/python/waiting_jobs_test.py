@@ -95,9 +95,9 @@ class Jobs(JobTest):
             job.send_signal(number)
             _output, errors = job.communicate(timeout=TIMEOUT)
             self.assertNotEqual(job.returncode, 0)
-            # One thread waits for the other process, and the others for this thread.
-            self.assertRegex(errors, "stopped while (another process makes|waiting to make) the indexes" if program else
-                             "KeyboardInterrupt")
+            # One thread waits for the other process, others for this thread, and the rest finds that it is to stop.
+            stopped = "stopped while (another process makes the indexes|waiting to make the indexes|indexing)"
+            self.assertRegex(errors, stopped if program else "KeyboardInterrupt")
             self.assertNotIn("waiting until", errors)  # which was said before the stop
         self.assertIsNone(holder.poll())
         self.assertEqual(list(self.shards.glob(".isocost/*.idx")), [])
