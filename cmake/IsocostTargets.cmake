@@ -86,7 +86,8 @@ function(isocost_fuzz name)
     isocost_program(${name} SOURCES ${arg_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/fuzz_replay_main.cc
                     LINK ${arg_LINK})
     add_test(NAME ${name} COMMAND ${name} ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
-    set_tests_properties(${name} PROPERTIES LABELS "fuzz" TIMEOUT 120)
+    # Under ThreadSanitizer some replay for minutes.
+    set_tests_properties(${name} PROPERTIES LABELS "fuzz" TIMEOUT 900)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
