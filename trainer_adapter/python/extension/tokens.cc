@@ -8,11 +8,13 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/utf8.h"
 #include "decode/recipe.h"
 #include "loader/dataset/index/maker_lock.h"
@@ -58,17 +60,27 @@ std::unique_ptr<TokenPass> open_pass(const OsText& data, const OsText& model,
 class PyMakerLock {
  public:
   PyMakerLock(OsText file, OsText what, const py::function& on_log)
-      : file_(std::move(file.bytes)), what_(std::move(what.bytes)), log_(log_sink(on_log)) {}
+      : file_(std::move(file.bytes)), what_(std::move(what.bytes)), on_log_(on_log) {}
 
   void enter() {
-    MakerLockRequest request(file_, what_, log_);
-    Result<std::unique_ptr<MakerLock>> taken = std::unique_ptr<MakerLock>();
-    wait_interruptibly([&](std::chrono::milliseconds interval) {
-      taken = request.poll();
-      if (!taken || *taken != nullptr) return true;
-      std::this_thread::sleep_for(interval);
-      return false;
+    // A signal's handler may run within the callback, so what it raises must end the wait.
+    std::vector<std::pair<LogLevel, std::string>> said;
+    MakerLockRequest request(file_, what_, [&](LogLevel level, std::string_view text) {
+      said.emplace_back(level, text);
     });
+    Result<std::unique_ptr<MakerLock>> taken = std::unique_ptr<MakerLock>();
+    wait_interruptibly(
+        [&](std::chrono::milliseconds interval) {
+          taken = request.poll();
+          if (!taken || *taken != nullptr) return true;
+          std::this_thread::sleep_for(interval);
+          return false;
+        },
+        [&] {
+          for (const auto& [level, text] : std::exchange(said, {})) {
+            on_log_(static_cast<int>(level), readable(text));
+          }
+        });
     lock_ = value(std::move(taken));
   }
   void exit() { lock_.reset(); }
@@ -79,7 +91,7 @@ class PyMakerLock {
  private:
   const std::string file_;
   const std::string what_;
-  const LogSink log_;
+  const py::function on_log_;
   std::unique_ptr<MakerLock> lock_;
 };
 
