@@ -9,6 +9,7 @@ import sys
 import time
 import unittest
 
+from isocost import _isocost
 from support import PROGRAM, TIMEOUT, ShardTest, main
 
 HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
@@ -101,6 +102,15 @@ class Jobs(JobTest):
             self.assertNotIn("waiting until", errors)  # which was said before the stop
         self.assertIsNone(holder.poll())
         self.assertEqual(list(self.shards.glob(".isocost/*.idx")), [])
+
+    def test_a_signal_that_comes_while_the_wait_is_logged_ends_it(self):
+        held = self.hold("index.lock")
+        for raised in (lambda: signal.raise_signal(signal.SIGINT), lambda: sys.exit("ended")):
+            with self.assertRaises((KeyboardInterrupt, SystemExit)):
+                with _isocost.MakerLock(str(self.shards / ".isocost" / "index.lock"), "it",
+                                        lambda _level, _text, raised=raised: raised()):
+                    self.fail("it is held by another process")
+        self.assertIsNone(held.poll())
 
     def test_the_other_ranks_wait_longer_than_their_time_out(self):
         from torch import distributed

@@ -46,7 +46,7 @@ py::dict by_module(const std::array<T, kModules>& values) {
 // synchronised.
 class NoticeQueue : public std::enable_shared_from_this<NoticeQueue> {
  public:
-  explicit NoticeQueue(LogSink log) : log_(std::move(log)) {}
+  explicit NoticeQueue(const py::function& on_log) : on_log_(hold(on_log)) {}
 
   LogSink sink() {
     return [self = shared_from_this()](LogLevel level, std::string_view text) {
@@ -56,18 +56,18 @@ class NoticeQueue : public std::enable_shared_from_this<NoticeQueue> {
     };
   }
 
-  /// Logs the messages. Call it with the GIL.
+  /// Logs the messages. Call it with the GIL. Throws what the handler of a signal raises meanwhile.
   void pass_on() {
     std::vector<std::pair<LogLevel, std::string>> notices;
     {
       const MutexLock lock(mutex_);
       notices.swap(waiting_);
     }
-    for (const auto& [level, text] : notices) log(log_, level, text);
+    for (const auto& [level, text] : notices) log_here(*on_log_, level, text);
   }
 
  private:
-  const LogSink log_;
+  const std::shared_ptr<py::function> on_log_;
   Mutex mutex_;
   std::vector<std::pair<LogLevel, std::string>> waiting_ ISOCOST_GUARDED_BY(mutex_);
 };
@@ -160,7 +160,7 @@ class ConnectOutcome {
 // Connects on a thread of its own, since connecting blocks until the node answers, and Ctrl-C must
 // stop it.
 std::unique_ptr<PyClient> connect(ClientOptions options, const py::function& on_log) {
-  auto notices = std::make_shared<NoticeQueue>(log_sink(on_log));
+  auto notices = std::make_shared<NoticeQueue>(on_log);
   options.log = notices->sink();
   auto outcome = std::make_unique<ConnectOutcome>();
   std::jthread connecting([&outcome = *outcome, &options](const std::stop_token& stop) {

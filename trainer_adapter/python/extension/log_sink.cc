@@ -15,12 +15,21 @@ std::shared_ptr<py::function> hold(const py::function& function) {
           }};
 }
 
+void log_here(const py::function& on_log, LogLevel level, std::string_view text) {
+  try {
+    on_log(static_cast<int>(level), readable(text));
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+    error.discard_as_unraisable("isocost log");
+  }
+}
+
 LogSink log_sink(const py::function& on_log) {
   return [callback = hold(on_log)](LogLevel level, std::string_view text) {
     if (Py_IsInitialized() == 0) return;
     const py::gil_scoped_acquire acquired;
     try {
-      (*callback)(static_cast<int>(level), readable(text));
+      log_here(*callback, level, text);
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("isocost log");
     }

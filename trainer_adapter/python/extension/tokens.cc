@@ -63,7 +63,8 @@ class PyMakerLock {
       : file_(std::move(file.bytes)), what_(std::move(what.bytes)), on_log_(on_log) {}
 
   void enter() {
-    // A signal's handler may run within the callback, so what it raises must end the wait.
+    // Logged by this thread between two polls, so that a signal whose handler runs meanwhile ends
+    // the wait.
     std::vector<std::pair<LogLevel, std::string>> said;
     MakerLockRequest request(file_, what_, [&](LogLevel level, std::string_view text) {
       said.emplace_back(level, text);
@@ -78,7 +79,7 @@ class PyMakerLock {
         },
         [&] {
           for (const auto& [level, text] : std::exchange(said, {})) {
-            on_log_(static_cast<int>(level), readable(text));
+            log_here(on_log_, level, text);
           }
         });
     lock_ = value(std::move(taken));
