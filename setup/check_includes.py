@@ -37,6 +37,8 @@ ROOMS = {
     "transport/zmq": {"base", "transport/wire", "transport/shared_memory"},
     "loader/dataset/stores": {"base"},
     "loader/dataset/formats": {"base"},
+    "loader/dataset/records": {"base", "decode/shape", "decode/bytes", "loader/dataset/stores",
+                               "loader/dataset/formats"},
     "loader/dataset/index": {"base", "decode/shape", "decode/bytes", "decode", "loader/dataset/stores",
                              "loader/dataset/formats"},
     "loader/dataset/tokens": {"base", "decode/shape", "decode", "loader/dataset/index"},
@@ -46,7 +48,8 @@ ROOMS = {
                        "loader/dataset/stores", "loader/dataset/formats", "loader/dataset/index",
                        "loader/dataset/tokens", "loader/dataset/catalogue"},
     "loader/dataset/shard_writing": {"base", "decode/shape", "decode/bytes", "decode", "loader/dataset/stores",
-                                     "loader/dataset/formats", "loader/dataset/index", "loader/dataset/catalogue"},
+                                     "loader/dataset/formats", "loader/dataset/records", "loader/dataset/index",
+                                     "loader/dataset/catalogue"},
     "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset"} | BALANCER,
     "loader/metrics": {"base", "costmodel", "transport/wire"},
     "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset", "loader/plan"}

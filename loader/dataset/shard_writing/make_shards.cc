@@ -22,7 +22,7 @@
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/index_location.h"
-#include "loader/dataset/shard_writing/internal/sample_input.h"
+#include "loader/dataset/records/sample_input.h"
 #include "loader/dataset/shard_writing/internal/tar_writer.h"
 #include "loader/dataset/shard_writing/internal/unread.h"
 #include "loader/dataset/stores/file_source.h"

@@ -1,5 +1,5 @@
 // Questions with answers, by the names that data sets have for them, as turns of a conversation.
-#include "loader/dataset/shard_writing/internal/instruction_turns.h"
+#include "loader/dataset/records/internal/instruction_turns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 #include "base/scratch_directory.h"
 #include "loader/dataset/formats/tar_listing.h"
-#include "loader/dataset/shard_writing/internal/sample_input.h"
+#include "loader/dataset/records/sample_input.h"
 #include "loader/dataset/shard_writing/make_shards.h"
 #include "loader/dataset/stores/file_source.h"
 #include "tests/support/memory_scratch.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/base64.h"
-#include "loader/dataset/shard_writing/internal/percents.h"
+#include "loader/dataset/records/internal/percents.h"
 #include "loader/dataset/shard_writing/make_shards.h"
 #include "tests/loader/dataset/shard_writing/records_fixture.h"
 #include "tests/support/tar_files.h"

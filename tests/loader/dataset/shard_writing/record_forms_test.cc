@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "loader/dataset/dataset.h"
-#include "loader/dataset/shard_writing/internal/json_records.h"
+#include "loader/dataset/records/internal/json_records.h"
 #include "loader/dataset/shard_writing/make_shards.h"
 #include "tests/loader/dataset/shard_writing/records_fixture.h"
 #include "tests/support/tar_files.h"

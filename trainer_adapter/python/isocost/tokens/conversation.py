@@ -1,6 +1,6 @@
 """A sample's text as a conversation, in the form that chat templates take.
 
-make-shards reads the media of the same grammar in C++ (loader/dataset/shard_writing/internal/conversation_media.h);
+make-shards reads the media of the same grammar in C++ (loader/dataset/records/internal/conversation_media.h);
 tests/conversations.json holds both to it, case by case.
 """
 
@@ -20,7 +20,7 @@ MEDIA_MARK = "<media>"  # the placeholder in a caption template
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 # Roles by all names that a turn may have for them, in lower case and with "_" for "-": Hugging Face's, ShareGPT's, and
-# those of other data sets. make-shards has the same table (loader/dataset/shard_writing/internal/turn_roles.cc).
+# those of other data sets. make-shards has the same table (loader/dataset/records/internal/turn_roles.cc).
 _SPEAKERS = {**{role: role for role in ROLES}, "human": "user", "gpt": "assistant", "chatgpt": "assistant",
              "bing": "assistant", "bard": "assistant", "model": "assistant", "ai": "assistant", "bot": "assistant",
              "chatbot": "assistant", "function_call": "assistant", "tool_call": "assistant", "observation": "tool",

@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/record_forms.h"
+#include "loader/dataset/records/internal/record_forms.h"
 
 #include <algorithm>
 #include <array>
@@ -12,12 +12,12 @@
 #include "base/counted.h"
 #include "base/utf8.h"
 #include "decode/shape/media_formats.h"
-#include "loader/dataset/shard_writing/internal/conversation_media.h"
-#include "loader/dataset/shard_writing/internal/instruction_turns.h"
-#include "loader/dataset/shard_writing/internal/json_records.h"
-#include "loader/dataset/shard_writing/internal/json_value.h"
-#include "loader/dataset/shard_writing/internal/media_part.h"
-#include "loader/dataset/shard_writing/internal/media_reference.h"
+#include "loader/dataset/records/internal/conversation_media.h"
+#include "loader/dataset/records/internal/instruction_turns.h"
+#include "loader/dataset/records/internal/json_records.h"
+#include "loader/dataset/records/internal/json_value.h"
+#include "loader/dataset/records/internal/media_part.h"
+#include "loader/dataset/records/internal/media_reference.h"
 
 namespace isocost {
 namespace {

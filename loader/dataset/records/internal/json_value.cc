@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/json_value.h"
+#include "loader/dataset/records/internal/json_value.h"
 
 #include <charconv>
 #include <cmath>

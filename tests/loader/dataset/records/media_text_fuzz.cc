@@ -11,8 +11,8 @@
 
 #include "base/base64.h"
 #include "decode/shape/media_formats.h"
-#include "loader/dataset/shard_writing/internal/embedded_medium.h"
-#include "loader/dataset/shard_writing/internal/percents.h"
+#include "loader/dataset/records/internal/embedded_medium.h"
+#include "loader/dataset/records/internal/percents.h"
 
 namespace {
 

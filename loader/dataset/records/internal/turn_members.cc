@@ -1,7 +1,7 @@
 // Members of turns other than their texts, as the tokenizer reads them
 // (isocost/tokens/conversation.py).
 
-#include "loader/dataset/shard_writing/internal/turn_members.h"
+#include "loader/dataset/records/internal/turn_members.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "loader/dataset/shard_writing/internal/json_records.h"
-#include "loader/dataset/shard_writing/internal/json_value.h"
-#include "loader/dataset/shard_writing/internal/turn_roles.h"
+#include "loader/dataset/records/internal/json_records.h"
+#include "loader/dataset/records/internal/json_value.h"
+#include "loader/dataset/records/internal/turn_roles.h"
 
 namespace isocost {
 namespace {

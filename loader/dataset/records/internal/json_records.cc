@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/json_records.h"
+#include "loader/dataset/records/internal/json_records.h"
 
 #include <span>
 #include <string_view>

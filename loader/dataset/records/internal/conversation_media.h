@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/dataset/shard_writing/internal/media_reference.h"
+#include "loader/dataset/records/internal/media_reference.h"
 
 namespace isocost {
 

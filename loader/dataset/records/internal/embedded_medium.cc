@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/embedded_medium.h"
+#include "loader/dataset/records/internal/embedded_medium.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "decode/bytes/media_bytes.h"
 #include "decode/bytes/sniff.h"
 #include "decode/shape/media_formats.h"
-#include "loader/dataset/shard_writing/internal/percents.h"
+#include "loader/dataset/records/internal/percents.h"
 
 namespace isocost {
 namespace {

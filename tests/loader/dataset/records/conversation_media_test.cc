@@ -1,6 +1,6 @@
 // Conversations, case by case: tests/conversations.json holds what the tokenizer must read, too.
 
-#include "loader/dataset/shard_writing/internal/conversation_media.h"
+#include "loader/dataset/records/internal/conversation_media.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

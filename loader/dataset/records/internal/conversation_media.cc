@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/conversation_media.h"
+#include "loader/dataset/records/internal/conversation_media.h"
 
 #include <algorithm>
 #include <array>
@@ -11,10 +11,10 @@
 
 #include "base/counted.h"
 #include "base/utf8.h"
-#include "loader/dataset/shard_writing/internal/json_records.h"
-#include "loader/dataset/shard_writing/internal/json_value.h"
-#include "loader/dataset/shard_writing/internal/turn_members.h"
-#include "loader/dataset/shard_writing/internal/turn_roles.h"
+#include "loader/dataset/records/internal/json_records.h"
+#include "loader/dataset/records/internal/json_value.h"
+#include "loader/dataset/records/internal/turn_members.h"
+#include "loader/dataset/records/internal/turn_roles.h"
 
 namespace isocost {
 namespace {

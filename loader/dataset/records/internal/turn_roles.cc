@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/turn_roles.h"
+#include "loader/dataset/records/internal/turn_roles.h"
 
 #include <algorithm>
 #include <array>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/dataset/shard_writing/internal/media_path.h"
-#include "loader/dataset/shard_writing/internal/sample_input.h"
+#include "loader/dataset/records/internal/media_path.h"
+#include "loader/dataset/records/sample_input.h"
 
 namespace isocost {
 

@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/sample_input.h"
+#include "loader/dataset/records/sample_input.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include "base/utf8.h"
 #include "decode/shape/media_formats.h"
 #include "loader/dataset/formats/member_name.h"
-#include "loader/dataset/shard_writing/internal/json_records.h"
-#include "loader/dataset/shard_writing/internal/record_forms.h"
+#include "loader/dataset/records/internal/json_records.h"
+#include "loader/dataset/records/internal/record_forms.h"
 
 namespace isocost {
 namespace {

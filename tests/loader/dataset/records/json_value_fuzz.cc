@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "loader/dataset/shard_writing/internal/json_value.h"
+#include "loader/dataset/records/internal/json_value.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/instruction_turns.h"
+#include "loader/dataset/records/internal/instruction_turns.h"
 
 #include <algorithm>
 #include <array>
@@ -10,10 +10,10 @@
 #include "base/sample_part.h"
 #include "base/utf8.h"
 #include "decode/shape/media_formats.h"
-#include "loader/dataset/shard_writing/internal/conversation_media.h"
-#include "loader/dataset/shard_writing/internal/json_records.h"
-#include "loader/dataset/shard_writing/internal/turn_members.h"
-#include "loader/dataset/shard_writing/internal/turn_roles.h"
+#include "loader/dataset/records/internal/conversation_media.h"
+#include "loader/dataset/records/internal/json_records.h"
+#include "loader/dataset/records/internal/turn_members.h"
+#include "loader/dataset/records/internal/turn_roles.h"
 
 namespace isocost {
 namespace {

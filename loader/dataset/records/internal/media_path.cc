@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/media_path.h"
+#include "loader/dataset/records/internal/media_path.h"
 
 #include <utf8proc.h>
 
@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "loader/dataset/shard_writing/internal/json_records.h"
-#include "loader/dataset/shard_writing/internal/percents.h"
+#include "loader/dataset/records/internal/json_records.h"
+#include "loader/dataset/records/internal/percents.h"
 
 namespace isocost {
 namespace {

@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/percents.h"
+#include "loader/dataset/records/internal/percents.h"
 
 #include <charconv>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "loader/dataset/shard_writing/internal/media_part.h"
+#include "loader/dataset/records/internal/media_part.h"
 
 #include <array>
 #include <cstdio>
@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "decode/shape/media_formats.h"
-#include "loader/dataset/shard_writing/internal/embedded_medium.h"
-#include "loader/dataset/shard_writing/internal/json_records.h"
+#include "loader/dataset/records/internal/embedded_medium.h"
+#include "loader/dataset/records/internal/json_records.h"
 
 namespace isocost {
 namespace {
