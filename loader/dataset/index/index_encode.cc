@@ -69,7 +69,7 @@ void for_each_part(const IndexContents& contents, const PartVisitor& visit) {
 std::vector<std::string_view> texts_of(const IndexContents& contents, const Names& names) {
   std::vector<std::string_view> texts;
   texts.reserve(contents.samples.size() + names.list.size() + 3 * contents.bad.size() + 2 +
-                2 * contents.remarks.size());
+                2 * contents.remarks.size() + contents.files.size());
   for (const IndexedSample& sample : contents.samples) texts.emplace_back(sample.key);
   texts.insert(texts.end(), names.list.begin(), names.list.end());
   for (const IndexedBad& bad : contents.bad) {
@@ -79,6 +79,7 @@ std::vector<std::string_view> texts_of(const IndexContents& contents, const Name
   for (const IndexedRemark& remark : contents.remarks) {
     texts.insert(texts.end(), {std::string_view(remark.name), remark.detail});
   }
+  for (const IndexedFile& file : contents.files) texts.emplace_back(file.path);
   return texts;
 }
 
@@ -111,6 +112,19 @@ void add_sample_column(Encoder& encoder, const IndexContents& contents, Get get)
   encoder.end_column();
 }
 
+// Adds the columns that say where the parts of records lie, which those of a tar need not.
+void add_place_columns(Encoder& encoder, const IndexContents& contents) {
+  if (contents.kind != ShardKind::kTar) {
+    const auto column = [&](auto get) { add_sample_column(encoder, contents, get); };
+    column([](const IndexedSample& sample) { return sample.json_source; });
+    column([](const IndexedSample& sample) { return sample.record.begin; });
+    column([](const IndexedSample& sample) { return sample.record.end; });
+    add_part_column(encoder, contents, [](const IndexedPart& part) { return part.source; });
+  }
+  for (const IndexedFile& file : contents.files) encoder.add(file.stamp.bytes);
+  for (const IndexedFile& file : contents.files) encoder.add(file.stamp.mtime_ns);
+}
+
 IndexHeader header_of(const IndexContents& contents) {
   IndexHeader header;
   header.shard_bytes = contents.identity.stamp.bytes;
@@ -127,6 +141,11 @@ IndexHeader header_of(const IndexContents& contents) {
   header.has_end_mark = contents.archive.has_end_mark ? 1 : 0;
   header.reading = contents.identity.reading;
   header.remarks = contents.remarks.size();
+  header.files = contents.files.size();
+  header.origin = contents.identity.origin;
+  header.file_hash = contents.file_hash;
+  header.kind = static_cast<std::uint8_t>(contents.kind);
+  header.form = contents.form;
   return header;
 }
 
@@ -161,6 +180,7 @@ std::vector<std::byte> encode_index(const IndexContents& contents) {
   encoder.end_column();
   for (const IndexedRemark& remark : contents.remarks) encoder.add(remark.kind);
   encoder.end_column();
+  add_place_columns(encoder, contents);
   for (const std::string_view text : texts) encoder.add_text(text);
   encoder.end_column();
   return encoder.finish(header);

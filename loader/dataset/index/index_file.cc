@@ -1,5 +1,7 @@
 #include "loader/dataset/index/index_file.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <system_error>
@@ -32,12 +34,11 @@ void ShardIndex::make_stale() const {
   if (!kept()) return;
   const std::span<const std::byte> current = memory_.empty() ? mapping_.bytes() : memory_;
   std::vector<std::byte> bytes(current.begin(), current.end());
-  IndexHeader header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  header.shard_bytes = -1;  // the size of no file
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  header.crc = index_crc(bytes);
-  std::memcpy(bytes.data(), &header, sizeof(header));
+  const std::int64_t size_of_no_file = -1;
+  std::memcpy(bytes.data() + offsetof(IndexHeader, shard_bytes), &size_of_no_file,
+              sizeof(size_of_no_file));
+  const std::uint32_t crc = index_crc(bytes);
+  std::memcpy(bytes.data() + offsetof(IndexHeader, crc), &crc, sizeof(crc));
   if (!damaged() && replace_file(file_, bytes)) return;
   std::error_code ignored;  // it may be gone already
   fs::remove(file_, ignored);

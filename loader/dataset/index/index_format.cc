@@ -28,7 +28,8 @@ bool is_inside(std::int64_t offset, std::int64_t bytes, std::int64_t tar_bytes) 
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b) {
   return a.stamp == b.stamp && a.limits.max_pixels == b.limits.max_pixels &&
          a.limits.max_json_bytes == b.limits.max_json_bytes &&
-         a.limits.max_text_bytes == b.limits.max_text_bytes && a.reading == b.reading;
+         a.limits.max_text_bytes == b.limits.max_text_bytes && a.reading == b.reading &&
+         a.origin == b.origin;
 }
 
 template <typename T>
@@ -41,17 +42,22 @@ T IndexView::load(std::uint64_t column, std::uint64_t i) const {
 }
 
 Result<IndexView> IndexView::parse(std::span<const std::byte> bytes) {
-  IndexHeader header;
-  if (bytes.size() < sizeof(header)) return broken("shorter than its header");
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kIndexMagic) return broken("not an index file");
-  if (header.version != kVersion) {
-    return Error(ErrorCode::kUnsupported, fmt::format("index of version {}", header.version));
-  }
-  if (header.file_bytes != bytes.size()) return broken("its size is not what it says");
-  if (header.crc != index_crc(bytes)) return broken("checksum");
+  if (bytes.size() < index_header_bytes(kOldestVersion)) return broken("shorter than its header");
   IndexView view;
   view.bytes_ = bytes;
+  const IndexHeader header = view.header();
+  if (header.magic != kIndexMagic) return broken("not an index file");
+  if (header.version != kVersion && header.version != kOldestVersion) {
+    return Error(ErrorCode::kUnsupported, fmt::format("index of version {}", header.version));
+  }
+  if (bytes.size() < index_header_bytes(header.version)) return broken("shorter than its header");
+  if (header.file_bytes != bytes.size()) return broken("its size is not what it says");
+  if (header.crc != index_crc(bytes)) return broken("checksum");
+  if (header.kind > static_cast<std::uint8_t>(ShardKind::kDirectory)) {
+    return broken("an unknown kind of shard");
+  }
+  view.kind_ = static_cast<ShardKind>(header.kind);
+  view.files_ = header.files;
   view.samples_ = header.samples;
   view.parts_ = header.parts;
   view.bad_ = header.bad;
@@ -62,8 +68,9 @@ Result<IndexView> IndexView::parse(std::span<const std::byte> bytes) {
   const auto columns = view.lay_out();
   if (!columns || columns->end != bytes.size()) return broken("its columns do not fit");
   view.at_ = *columns;
-  ISOCOST_TRY(view.check_samples());
   ISOCOST_TRY(view.check_texts());
+  ISOCOST_TRY(view.check_files());
+  ISOCOST_TRY(view.check_samples());
   ISOCOST_TRY(view.check_parts());
   ISOCOST_TRY(view.check_remarks());
   return view;
@@ -73,10 +80,10 @@ std::optional<IndexView::Columns> IndexView::lay_out() const {
   // No count can exceed the file's bytes, so that no sum below overflows.
   const std::uint64_t limit = bytes_.size();
   if (samples_ > limit || parts_ > limit || bad_ > limit || names_ > limit || remarks_ > limit ||
-      text_size_ > limit) {
+      text_size_ > limit || files_ > limit) {
     return std::nullopt;
   }
-  IndexLayout layout;
+  IndexLayout layout(index_header_bytes(header().version));
   Columns at{};
   at.first_part = layout.add(samples_ + 1, sizeof(std::uint64_t));
   at.weight = layout.add(samples_, sizeof(float));
@@ -96,6 +103,12 @@ std::optional<IndexView::Columns> IndexView::lay_out() const {
   }
   at.remark_count = layout.add(remarks_, sizeof(std::uint64_t));
   at.remark_kind = layout.add(remarks_, sizeof(std::uint8_t));
+  at.json_source = layout.add(samples_of_records(), sizeof(PartSource));
+  at.record_begin = layout.add(samples_of_records(), sizeof(std::int64_t));
+  at.record_end = layout.add(samples_of_records(), sizeof(std::int64_t));
+  at.source = layout.add(parts_of_records(), sizeof(PartSource));
+  at.file_bytes = layout.add(files_, sizeof(std::int64_t));
+  at.file_mtime = layout.add(files_, sizeof(std::int64_t));
   at.text = layout.add(text_size_, 1);
   at.end = layout.end();
   return at;
@@ -109,9 +122,11 @@ Status IndexView::check_samples() const {
   for (std::uint64_t i = 0; i < samples_; ++i) {
     if (first_part(i) >= first_part(i + 1)) return broken("a sample without parts");
     if (!std::isfinite(weight(i)) || weight(i) < 0) return broken("a sample's weight");
-    if (!is_inside(json_offset(i), json_bytes(i), tar_bytes_)) {
-      return broken("a JSON part beyond its shard");
+    const ByteRange place = record(i);
+    if (!is_inside(place.begin, place.end - place.begin, tar_bytes_)) {
+      return broken("a record beyond its file");
     }
+    if (!is_place(json_place(i))) return broken("a JSON part beyond its shard");
   }
   return {};
 }
@@ -130,9 +145,7 @@ Status IndexView::check_texts() const {
 Status IndexView::check_parts() const {
   for (std::uint64_t i = 0; i < parts_; ++i) {
     const PartShape shape = part_shape(i);
-    if (!is_inside(part_offset(i), shape.encoded_bytes, tar_bytes_)) {
-      return broken("a part beyond its shard");
-    }
+    if (!is_place(part_place(i))) return broken("a part beyond its shard");
     if (shape.modality > Modality::kVideo || shape.format > kLastFormat ||
         modality_of(shape.format) != shape.modality || shape.orientation < 1 ||
         shape.orientation > 8) {
@@ -158,28 +171,65 @@ Status IndexView::check_remarks() const {
   return {};
 }
 
+Status IndexView::check_files() const {
+  if (kind_ == ShardKind::kTar && files_ > 0) return broken("files of a tar");
+  for (std::uint64_t i = 0; i < files_; ++i) {
+    const std::string_view path = file_path(i);
+    if (path.empty() || path.find('\0') != std::string_view::npos) return broken("a file's path");
+    if (file_stamp(i).bytes < 0) return broken("a file's size");
+  }
+  return {};
+}
+
+// Returns whether the bytes of a part exist.
+bool IndexView::is_place(const PartPlace& place) const {
+  if (place.source == kInShard) return is_inside(place.offset, place.bytes, tar_bytes_);
+  if (place.source == kMade) {
+    return place.offset >= 0 && place.bytes >= 0 && place.bytes <= kMaxMadeBytes;
+  }
+  return place.source <= files_ && place.offset == 0 &&
+         place.bytes == file_stamp(place.source - 1).bytes;
+}
+
+IndexHeader IndexView::header() const {
+  // The bytes that follow an older header are those of its columns.
+  std::uint32_t version = 0;
+  std::memcpy(&version, bytes_.data() + offsetof(IndexHeader, version), sizeof(version));
+  IndexHeader header;
+  std::memcpy(&header, bytes_.data(), std::min(bytes_.size(), index_header_bytes(version)));
+  return header;
+}
+
 IndexIdentity IndexView::identity() const {
-  const auto header = load<IndexHeader>(0, 0);
+  const IndexHeader header = this->header();
   IndexIdentity identity;
   identity.stamp = {header.shard_bytes, header.shard_mtime_ns};
   identity.limits.max_pixels = header.max_pixels;
   identity.limits.max_json_bytes = header.max_json_bytes;
   identity.limits.max_text_bytes = header.max_text_bytes;
   identity.reading = header.reading;
+  identity.origin = header.origin;
   return identity;
 }
 
-std::uint64_t IndexView::content_hash() const { return load<IndexHeader>(0, 0).content_hash; }
+std::uint64_t IndexView::content_hash() const { return header().content_hash; }
+
+std::uint8_t IndexView::form() const { return header().form; }
+
+ShardIdentity IndexView::file_identity() const {
+  const IndexHeader header = this->header();
+  const bool is_tar = kind_ == ShardKind::kTar;
+  return {{header.shard_bytes, header.shard_mtime_ns},
+          is_tar ? header.content_hash : header.file_hash};
+}
 
 ShardCondition IndexView::condition() const {
-  return static_cast<ShardCondition>(load<IndexHeader>(0, 0).condition);
+  return static_cast<ShardCondition>(header().condition);
 }
 
-bool IndexView::has_end_mark() const { return load<IndexHeader>(0, 0).has_end_mark != 0; }
+bool IndexView::has_end_mark() const { return header().has_end_mark != 0; }
 
-std::uint64_t IndexView::samples_when_whole() const {
-  return load<IndexHeader>(0, 0).samples_when_whole;
-}
+std::uint64_t IndexView::samples_when_whole() const { return header().samples_when_whole; }
 
 std::string_view IndexView::text(std::uint64_t i) const {
   const auto begin = load<std::uint64_t>(at_.text_end, i);
@@ -198,6 +248,17 @@ std::int64_t IndexView::json_bytes(std::uint64_t sample) const {
   return load<std::int64_t>(at_.json_bytes, sample);
 }
 
+PartPlace IndexView::json_place(std::uint64_t sample) const {
+  const PartSource source =
+      kind_ == ShardKind::kTar ? kInShard : load<PartSource>(at_.json_source, sample);
+  return {source, json_offset(sample), json_bytes(sample)};
+}
+
+ByteRange IndexView::record(std::uint64_t sample) const {
+  if (kind_ == ShardKind::kTar) return {};
+  return {load<std::int64_t>(at_.record_begin, sample), load<std::int64_t>(at_.record_end, sample)};
+}
+
 std::uint64_t IndexView::first_part(std::uint64_t sample) const {
   return std::min(load<std::uint64_t>(at_.first_part, sample), parts_);
 }
@@ -209,6 +270,20 @@ std::string_view IndexView::part_name(std::uint64_t part) const {
 
 std::int64_t IndexView::part_offset(std::uint64_t part) const {
   return load<std::int64_t>(at_.offset, part);
+}
+
+PartPlace IndexView::part_place(std::uint64_t part) const {
+  const PartSource source =
+      kind_ == ShardKind::kTar ? kInShard : load<PartSource>(at_.source, part);
+  return {source, part_offset(part), load<std::int64_t>(at_.bytes, part)};
+}
+
+std::string_view IndexView::file_path(std::uint64_t file) const {
+  return file < files_ ? text(file_texts() + file) : std::string_view();
+}
+
+FileStamp IndexView::file_stamp(std::uint64_t file) const {
+  return {load<std::int64_t>(at_.file_bytes, file), load<std::int64_t>(at_.file_mtime, file)};
 }
 
 IndexedRemark IndexView::remark(std::uint64_t i) const {

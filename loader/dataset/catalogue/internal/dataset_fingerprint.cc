@@ -37,7 +37,7 @@ void add(Fingerprint& fingerprint, const Shard& shard, const ShardSelection& sel
 std::uint64_t dataset_fingerprint(std::span<const Shard> shards,
                                   std::span<const ShardSelection> selections) {
   Fingerprint fingerprint;
-  fingerprint.add(IndexView::kVersion);  // what is read of a sample differs between versions
+  fingerprint.add(IndexView::kOldestVersion);
   for (std::size_t s = 0; s < shards.size(); ++s) add(fingerprint, shards[s], selections[s]);
   return fingerprint.value();
 }

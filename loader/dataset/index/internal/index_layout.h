@@ -34,12 +34,25 @@ struct IndexHeader {
   std::array<std::uint8_t, 6> padding = {};
   std::uint64_t reading = 0;  ///< SampleReading::hash.
   std::uint64_t remarks = 0;
+  // From here on since version 12.
+  std::uint64_t files = 0;
+  std::uint64_t origin = 0;     ///< IndexIdentity::origin.
+  std::uint64_t file_hash = 0;  ///< ShardFile::content_hash of a file of records.
+  std::uint8_t kind = 0;        ///< ShardKind.
+  std::uint8_t form = 0;        ///< Form of its records.
+  std::array<std::uint8_t, 6> padding_at_end = {};
 };
-static_assert(sizeof(IndexHeader) == 152 && std::is_trivially_copyable_v<IndexHeader>);
+static_assert(sizeof(IndexHeader) == 184 && std::is_trivially_copyable_v<IndexHeader>);
+
+/// Returns the size of the header of a version.
+constexpr std::size_t index_header_bytes(std::uint32_t version) {
+  return version == 11 ? offsetof(IndexHeader, files) : sizeof(IndexHeader);
+}
 
 /// Columns follow the header in order, each from a multiple of 8.
 class IndexLayout {
  public:
+  explicit IndexLayout(std::size_t header_bytes) : end_(header_bytes) {}
   /// Returns the offset of a column of `count` entries.
   std::uint64_t add(std::uint64_t count, std::uint64_t entry_bytes) {
     const std::uint64_t begin = end_;
@@ -49,7 +62,7 @@ class IndexLayout {
   std::uint64_t end() const { return end_; }
 
  private:
-  std::uint64_t end_ = sizeof(IndexHeader);
+  std::uint64_t end_;
 };
 
 /// Returns the checksum of an index file's bytes, which must hold at least a header.

@@ -50,7 +50,7 @@ TEST(Catalogue, MayBeEmpty) {
   const Catalogue catalogue({}, {});
   EXPECT_EQ(catalogue.size(), 0U);
   Fingerprint wanted;
-  wanted.add(IndexView::kVersion);
+  wanted.add(IndexView::kOldestVersion);
   EXPECT_EQ(catalogue.fingerprint(), wanted.value());
 }
 
@@ -58,7 +58,7 @@ TEST(Catalogue, MayBeEmpty) {
 // read: with the version of the index.
 TEST(DatasetFingerprint, HasTheVersionOfTheIndexAndTheShards) {
   Fingerprint wanted;
-  wanted.add(IndexView::kVersion);
+  wanted.add(IndexView::kOldestVersion);
   const auto add = [&](std::string_view shard, const std::vector<std::string_view>& keys) {
     wanted.add(shard);
     wanted.add(std::uint64_t{1} << 20);  // bytes
@@ -87,7 +87,7 @@ TEST(DatasetFingerprint, HasTheTokenizerAndTheCuts) {
                               made_tokens(scratch, std::vector<TokenizedSample>(1), identity)));
   const Catalogue catalogue(std::move(shards), {{1, {}, {{0, TurnCut{{9, 0, {}}, {}, 0}}}}});
   Fingerprint wanted;
-  wanted.add(IndexView::kVersion);
+  wanted.add(IndexView::kOldestVersion);
   wanted.add("a.tar");
   wanted.add(std::uint64_t{1} << 20);  // bytes
   wanted.add(0);                       // hash of the content

@@ -21,13 +21,27 @@ std::uint64_t sum_of(std::string_view text) {
   return sum;
 }
 
+// Ends the program if the bytes of a part lie nowhere.
+void check(const IndexView& view, const isocost::PartPlace& place) {
+  if (place.offset < 0 || place.bytes < 0) std::abort();
+  if (place.source == isocost::kMade) {
+    if (place.bytes > IndexView::kMaxMadeBytes) std::abort();
+  } else if (place.source == isocost::kInShard) {
+    if (place.offset > view.tar_bytes() - place.bytes) std::abort();
+  } else if (place.source > view.files() || place.offset != 0 ||
+             place.bytes != view.file_stamp(place.source - 1).bytes) {
+    std::abort();
+  }
+}
+
 std::uint64_t read_everything(const IndexView& view) {
   std::uint64_t sum = static_cast<std::uint64_t>(view.identity().stamp.bytes);
   for (std::uint64_t i = 0; i < view.samples(); ++i) {
     sum += sum_of(view.key(i));
     if (!(view.weight(i) >= 0)) std::abort();
-    if (view.json_offset(i) < 0 || view.json_bytes(i) < 0 ||
-        view.json_offset(i) > view.tar_bytes() - view.json_bytes(i)) {
+    check(view, view.json_place(i));
+    const isocost::ByteRange record = view.record(i);
+    if (record.begin < 0 || record.end < record.begin || record.end > view.tar_bytes()) {
       std::abort();
     }
     if (view.first_part(i) >= view.first_part(i + 1)) std::abort();
@@ -36,11 +50,7 @@ std::uint64_t read_everything(const IndexView& view) {
   for (std::uint64_t i = 0; i < view.parts(); ++i) {
     const isocost::PartShape shape = view.part_shape(i);
     sum += sum_of(view.part_name(i));
-    const std::int64_t offset = view.part_offset(i);
-    if (offset < 0 || shape.encoded_bytes < 0 || offset > view.tar_bytes() ||
-        shape.encoded_bytes > view.tar_bytes() - offset) {
-      std::abort();
-    }
+    check(view, view.part_place(i));
     if (isocost::modality_of(shape.format) != shape.modality) std::abort();
   }
   for (std::uint64_t i = 0; i < view.bad(); ++i) {
@@ -50,6 +60,10 @@ std::uint64_t read_everything(const IndexView& view) {
     const isocost::IndexedRemark remark = view.remark(i);
     sum += sum_of(remark.name) + sum_of(remark.detail) + remark.count;
     if (remark.kind > isocost::RemarkKind::kJsonKey) std::abort();
+  }
+  for (std::uint64_t i = 0; i < view.files(); ++i) {
+    if (view.file_path(i).empty() || view.file_stamp(i).bytes < 0) std::abort();
+    sum += sum_of(view.file_path(i));
   }
   if (view.condition() > isocost::ShardCondition::kLost) std::abort();
   return sum + sum_of(view.problem()) + sum_of(view.unread()) + view.samples_when_whole();
@@ -69,16 +83,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto given = std::as_bytes(std::span(data, size));
   std::vector<std::byte> bytes(given.begin(), given.end());
   open_index(bytes);
-  if (bytes.size() < sizeof(IndexHeader)) return 0;
   // With size and checksum mended the columns after them are looked at.
-  IndexHeader header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  header.magic = isocost::kIndexMagic;
-  header.version = IndexView::kVersion;
-  header.file_bytes = bytes.size();
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  header.crc = isocost::index_crc(bytes);
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  open_index(bytes);
+  for (const std::uint32_t version : {IndexView::kOldestVersion, IndexView::kVersion}) {
+    const std::size_t header_bytes = isocost::index_header_bytes(version);
+    if (bytes.size() < header_bytes) continue;
+    IndexHeader header;
+    std::memcpy(&header, bytes.data(), header_bytes);
+    header.magic = isocost::kIndexMagic;
+    header.version = version;
+    header.file_bytes = bytes.size();
+    std::memcpy(bytes.data(), &header, header_bytes);
+    header.crc = isocost::index_crc(bytes);
+    std::memcpy(bytes.data(), &header, header_bytes);
+    open_index(bytes);
+  }
   return 0;
 }

@@ -74,6 +74,80 @@ IndexContents some_contents() {
   return contents;
 }
 
+// A shard of records: a file, a range of the shard's own file, and a part that is made.
+IndexContents records_contents() {
+  IndexContents contents = some_contents();
+  contents.kind = ShardKind::kRecords;
+  contents.form = 3;
+  contents.identity.origin = 99;
+  contents.content_hash = 5;
+  contents.file_hash = 6;
+  contents.files = {{"photos/a.jpg", {5000, 11}}, {"/data/m.mp4", {0, 12}}};
+  IndexedSample& first = contents.samples[0];
+  first.parts[0].offset = 0;
+  first.parts[0].source = 1;
+  first.parts[1].offset = 1;
+  first.parts[1].source = kMade;
+  first.record = {100, 200};
+  first.json_offset = 101;
+  first.json_bytes = 98;
+  IndexedSample& second = contents.samples[1];
+  second.json_source = kMade;
+  second.json_offset = 2;
+  IndexedSample& third = contents.samples[2];
+  third.parts[0].source = 2;
+  third.parts[0].offset = 0;
+  return contents;
+}
+
+TEST(IndexFormat, GivesBackWhereThePartsOfRecordsLie) {
+  const IndexContents contents = records_contents();
+  const auto bytes = encode_index(contents);
+  const auto view = IndexView::parse(bytes);
+  ASSERT_TRUE(view.has_value()) << view.error().to_string();
+  EXPECT_TRUE(same_identity(view->identity(), contents.identity));
+  EXPECT_EQ(view->kind(), ShardKind::kRecords);
+  EXPECT_EQ(view->form(), 3);
+  EXPECT_EQ(view->content_hash(), 5U);
+  EXPECT_EQ(view->file_identity().content_hash, 6U);
+  EXPECT_EQ(view->file_identity().stamp, contents.identity.stamp);
+  ASSERT_EQ(view->files(), 2U);
+  EXPECT_EQ(view->file_path(1), "/data/m.mp4");
+  EXPECT_EQ(view->file_stamp(0), contents.files[0].stamp);
+  EXPECT_EQ(view->part_place(0).source, 1U);
+  EXPECT_EQ(view->part_place(0).bytes, 5000);
+  EXPECT_EQ(view->part_place(1).source, kMade);
+  EXPECT_EQ(view->part_place(1).offset, 1);
+  EXPECT_EQ(view->part_place(2).source, kInShard);
+  EXPECT_EQ(view->record(0).begin, 100);
+  EXPECT_EQ(view->record(0).end, 200);
+  EXPECT_EQ(view->json_place(0).source, kInShard);
+  EXPECT_EQ(view->json_place(0).offset, 101);
+  EXPECT_EQ(view->json_place(1).source, kMade);
+  EXPECT_EQ(view->problem(), "ends early");
+  EXPECT_EQ(view->remark(1).name, "id");
+}
+
+TEST(IndexFormat, RefusesPartsOfFilesThatItDoesNotHave) {
+  const auto refuses = [](auto change) {
+    IndexContents contents = records_contents();
+    change(contents);
+    return !IndexView::parse(encode_index(contents)).has_value();
+  };
+  EXPECT_FALSE(refuses([](IndexContents&) {}));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].parts[0].source = 3; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].parts[0].offset = 1; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].parts[1].offset = -1; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.files[0].stamp.bytes = 4999; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.files[0].path.clear(); }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.files[0].path = std::string("a\0b", 3); }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[1].json_source = 9; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].record.end = 100'001; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].record.end = 99; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.kind = static_cast<ShardKind>(3); }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.kind = ShardKind::kTar; }));
+}
+
 TEST(IndexFormat, GivesBackWhatWasWritten) {
   const IndexContents contents = some_contents();
   const auto bytes = encode_index(contents);
@@ -128,7 +202,7 @@ TEST(IndexFormat, AnEmptyIndexIsWhole) {
 }
 
 TEST(IndexFormat, EveryCutAndEveryFlippedByteIsNoticed) {
-  const auto bytes = encode_index(some_contents());
+  const auto bytes = encode_index(records_contents());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     EXPECT_FALSE(IndexView::parse(std::span(bytes).first(i)).has_value()) << i;
     auto flipped = bytes;
@@ -138,8 +212,22 @@ TEST(IndexFormat, EveryCutAndEveryFlippedByteIsNoticed) {
 }
 
 // The checksum finds accidents; what a hostile file says is checked one by one.
-TEST(IndexFormat, AHostileFileWithAGoodChecksumCannotLeadAstray) {
-  const auto bytes = encode_index(some_contents());
+void expect_within(const PartPlace& place, const IndexView& view) {
+  if (place.source == kMade) {
+    EXPECT_LE(place.bytes, IndexView::kMaxMadeBytes);
+  } else if (place.source == kInShard) {
+    EXPECT_LE(place.offset + place.bytes, view.tar_bytes());
+  } else {
+    ASSERT_LE(place.source, view.files());
+    EXPECT_EQ(place.bytes, view.file_stamp(place.source - 1).bytes);
+  }
+}
+
+class HostileIndex : public testing::TestWithParam<IndexContents (*)()> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, HostileIndex, testing::Values(some_contents, records_contents));
+
+TEST_P(HostileIndex, WithAGoodChecksumCannotLeadAstray) {
+  const auto bytes = encode_index(GetParam()());
   std::size_t accepted = 0;
   for (std::size_t i = 16; i + 8 <= bytes.size(); i += 4) {
     for (const std::uint64_t value :
@@ -153,9 +241,10 @@ TEST(IndexFormat, AHostileFileWithAGoodChecksumCannotLeadAstray) {
       ++accepted;
       for (std::uint64_t s = 0; s < view->samples(); ++s) {
         EXPECT_LE(view->key(s).size(), bytes.size());
-        EXPECT_LE(view->json_offset(s) + view->json_bytes(s), view->tar_bytes());
+        expect_within(view->json_place(s), *view);
+        EXPECT_LE(view->record(s).end, view->tar_bytes());
         for (std::uint64_t p = view->first_part(s); p < view->first_part(s + 1); ++p) {
-          EXPECT_LE(view->part_offset(p) + view->part_shape(p).encoded_bytes, view->tar_bytes());
+          expect_within(view->part_place(p), *view);
           EXPECT_LE(view->part_name(p).size(), bytes.size());
         }
       }
