@@ -36,7 +36,7 @@ ROOMS = {
     "transport/shared_memory": {"base", "transport/wire"},
     "transport/zmq": {"base", "transport/wire", "transport/shared_memory"},
     "loader/dataset/stores": {"base"},
-    "loader/dataset/formats": {"base"},
+    "loader/dataset/formats": {"base", "decode/shape", "decode/bytes"},
     "loader/dataset/records": {"base", "decode/shape", "decode/bytes", "loader/dataset/stores",
                                "loader/dataset/formats"},
     "loader/dataset/index": {"base", "decode/shape", "decode/bytes", "decode", "loader/dataset/stores",

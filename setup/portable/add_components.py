@@ -22,7 +22,7 @@ LICENCES = "Apache-2.0; it contains libraries under the LGPL, version 2.1 or lat
 # under the GPL it would put the whole wheel under it.
 LICENCE_OF = {
     **dict.fromkeys("dlpack highway onetbb".split(), "Apache-2.0"),
-    **dict.fromkeys("dav1d libarchive libavif libspng".split(), "BSD-2-Clause"),
+    **dict.fromkeys("dav1d libarchive libavif libspng xxhash".split(), "BSD-2-Clause"),
     **dict.fromkeys("cli11 flac kissfft libogg libvorbis libwebp libyuv libzstd opus pybind11".split(), "BSD-3-Clause"),
     "tl-expected": "CC0-1.0",
     "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib",
@@ -32,15 +32,15 @@ LICENCE_OF = {
     **dict.fromkeys("ffmpeg libmicrohttpd libsndfile".split(), "LGPL-2.1-or-later"),
     **dict.fromkeys("libde265 libheif".split(), "LGPL-3.0-or-later"),
     "zeromq3": "LGPL-3.0-or-later WITH LGPL-3.0-linking-exception",
-    **dict.fromkeys("cppzmq fmtlib libdeflate nlohmann-json3 prometheus-cpp spdlog tomlplusplus utf8proc".split(),
-                    "MIT"),
+    **dict.fromkeys("cppzmq fmtlib libdeflate nlohmann-json3 prometheus-cpp spdlog tomlplusplus utf8proc "
+                    "yaml-cpp".split(), "MIT"),
     "bzip2": "bzip2-1.0.6",
     "curl": "curl",
     "tiff": "libtiff",
 }
 # Packages of header-only libraries, which are compiled in.
 HEADERS = ("cppzmq-dev", "libcli11-dev", "libdlpack-dev", "libexpected-dev", "libkissfft-dev", "libtomlplusplus-dev",
-           "nlohmann-json3-dev")
+           "libxxhash-dev", "nlohmann-json3-dev")
 # The texts that Debian's files with licences name.
 COMMON_LICENCES = [pathlib.Path("/usr/share/common-licenses", name) for name in
                    ("Apache-2.0", "GPL-3", "LGPL-2", "LGPL-2.1", "LGPL-3")]
