@@ -1,23 +1,18 @@
 #include "cli/common/dataset_flags.h"
 
 #include <cstddef>
-#include <filesystem>
-#include <system_error>
 
 #include "cli/common/console.h"
 #include "cli/common/number_range.h"
+#include "loader/dataset/names/data_text.h"
 
 namespace isocost::cli {
 
-Status check_shard_directory(const std::string& directory) {
-  std::error_code failed;
-  if (!std::filesystem::is_regular_file(directory, failed)) return {};
-  return Error(
-      ErrorCode::kInvalidArgument,
-      directory +
-          " is a file; give the directory that holds the shards (*.tar, *.tar.gz, "
-          "*.tgz, *.tar.zst, *.tzst). 'isocost make-shards' writes shards from a manifest");
+void DataWords::add_to(CLI::App& command) {
+  command.add_option("DATA", words, "What to read: " + std::string(kDataHelp))->required();
 }
+
+Result<std::string> DataWords::text() const { return join_data(words); }
 
 void add_reading(CLI::App& command, ReadingOptions& reading) {
   command
@@ -34,10 +29,7 @@ void add_reading(CLI::App& command, ReadingOptions& reading) {
 }
 
 void DatasetFlags::add_to(CLI::App& command) {
-  command
-      .add_option("DIR", directory,
-                  "Directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst)")
-      ->required();
+  data.add_to(command);
   command
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")

@@ -3,22 +3,29 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/result.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/formats/sample_reading.h"
 
 namespace isocost::cli {
 
-/// Checks that a directory of shards is not a file. Errors: kInvalidArgument with the argument to
-/// give instead.
-Status check_shard_directory(const std::string& directory);
+/// The data that a command reads, which a shell may have expanded to several words.
+struct DataWords {
+  std::vector<std::string> words;
+
+  void add_to(CLI::App& command);
+  /// Returns the data text. Errors: those of join_data.
+  Result<std::string> text() const;
+};
 
 /// Adds --ignore-parts and --weight-key to a command.
 void add_reading(CLI::App& command, ReadingOptions& reading);
 
 /// Flags of the commands that read a whole data set: `index` and `check`.
 struct DatasetFlags {
-  std::string directory;
+  DataWords data;
   std::string index_dir;
   ReadingOptions reading;
   std::int64_t workers = 0;

@@ -34,7 +34,7 @@ struct CheckArguments {
 
 // Checks a data set. Returns kFailed if something is bad.
 Result<int> check(const CheckArguments& arguments) {
-  ISOCOST_TRY(check_shard_directory(arguments.dataset.directory));
+  ISOCOST_ASSIGN(const std::string data, as_usage_error(arguments.dataset.data.text()));
   const SignalStop signals;
   CheckOptions options;
   options.dataset = arguments.dataset.options();
@@ -45,7 +45,7 @@ Result<int> check(const CheckArguments& arguments) {
   options.decode = node.decode;
   options.decode.workers = arguments.dataset.workers;
   options.dataset.model = model_directory(options.decode.recipe);
-  ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
+  ISOCOST_ASSIGN(const CheckReport report, check_dataset(data, options));
   finish_progress();
   if (arguments.dataset.json) {
     nlohmann::ordered_json json = {{"shards", report.findings.shards},
@@ -69,7 +69,8 @@ Result<int> check(const CheckArguments& arguments) {
 }
 
 constexpr const char* kCheckFooter =
-    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
+    "Examples:\n  isocost check data/shards\n  isocost check data/shards/*.tar\n  isocost check "
+    "--json data/shards > report.json\n"
     "  isocost check data/shards --allow-broken-shards 2 --accept-unread-archives on";
 
 }  // namespace

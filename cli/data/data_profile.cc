@@ -28,7 +28,7 @@ namespace isocost::cli {
 namespace {
 
 struct DataProfileArguments {
-  std::string directory;
+  DataWords data;
   std::string index_dir;
   ReadingOptions reading;
   std::string profile;
@@ -142,7 +142,7 @@ void print_table(const DataProfile& profile) {
 }
 
 Result<int> data_profile(DataProfileArguments arguments) {
-  ISOCOST_TRY(check_shard_directory(arguments.directory));
+  ISOCOST_ASSIGN(const std::string data, as_usage_error(arguments.data.text()));
   ISOCOST_TRY(check_new_file("--html", arguments.html, arguments.force));
   const SignalStop signals;
   DataProfileOptions& options = arguments.options;
@@ -163,10 +163,9 @@ Result<int> data_profile(DataProfileArguments arguments) {
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
   dataset_options.stop = options.stop;
-  ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.directory, dataset_options));
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, dataset_options));
   log_findings(dataset->findings(), {}, dataset_options.log);
-  ISOCOST_ASSIGN(const DataProfile profile,
-                 make_data_profile(*dataset, arguments.directory, options));
+  ISOCOST_ASSIGN(const DataProfile profile, make_data_profile(*dataset, data, options));
   finish_progress();
   if (!arguments.html.empty()) {
     ISOCOST_TRY(replace_file(arguments.html, data_report_html(profile)));
@@ -180,10 +179,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
 }
 
 void DataProfileArguments::add_to(CLI::App& command) {
-  command
-      .add_option("DIR", directory,
-                  "Directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst)")
-      ->required();
+  data.add_to(command);
   add_count(command, "--samples", options.samples, 0, 1'000'000'000,
             "Samples to profile, drawn at random; 0: all");
   command.add_option("--profile", profile, "Model profile; default: the built-in one")

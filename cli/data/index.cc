@@ -49,10 +49,10 @@ Result<int> index(const IndexArguments& arguments) {
   NodeOptions node;
   ISOCOST_TRY(as_usage_error(apply(arguments.settings, node)));
   ISOCOST_TRY(as_usage_error(node.shards.validate()));
-  ISOCOST_TRY(check_shard_directory(flags.directory));
+  ISOCOST_ASSIGN(const std::string data, as_usage_error(flags.data.text()));
   ISOCOST_TRY(check_index_dir(flags.index_dir));
   const auto started = std::chrono::steady_clock::now();
-  ISOCOST_ASSIGN(const auto dataset, Dataset::open(flags.directory, flags.options()));
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, flags.options()));
   finish_progress();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   const ShardFindings& findings = dataset->findings();
@@ -79,6 +79,7 @@ Result<int> index(const IndexArguments& arguments) {
 constexpr const char* kIndexFooter =
     "Examples:\n  isocost index data/shards\n"
     "  isocost index data/shards --index-dir /fast/index --json\n"
+    "  isocost index 'data/**/*.tar'\n"
     "  isocost index data/shards --allow-broken-shards 1%\n"
     "  isocost index data/shards --ignore-parts avif,heic\n"
     "An index is kept as long as its shard's size and modification time are those it was made\n"

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/common/dataset_flags.h"
+#include "cli/common/exit_status.h"
 #include "cli/common/number_range.h"
 #include "cli/common/python_command.h"
 #include "cli/data/commands.h"
@@ -12,7 +14,7 @@ namespace {
 
 // The options of isocost/tokens/token_pass.py, which has their defaults.
 struct TokenizeArguments {
-  std::string data;
+  DataWords data;
   std::string model;
   std::optional<std::string> labels;
   std::optional<std::string> caption_template;
@@ -31,6 +33,7 @@ struct TokenizeArguments {
 // Tokenizers are Python's: models come with them, and Isocost has none of its own. Returns only if
 // Python cannot be started.
 Result<int> tokenize(const TokenizeArguments& arguments) {
+  ISOCOST_ASSIGN(const std::string data, as_usage_error(arguments.data.text()));
   // With "=", a value that begins with "-" is no option.
   std::vector<std::string> words = {"--model=" + arguments.model};
   const auto add = [&words](const char* option, const std::optional<std::string>& value) {
@@ -48,12 +51,12 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   if (arguments.workers) add("--workers", std::to_string(*arguments.workers));
   if (arguments.force) words.emplace_back("--force");
   if (arguments.json) words.emplace_back("--json");
-  words.insert(words.end(), {"--", arguments.data});
+  words.insert(words.end(), {"--", data});
   return run_python({"isocost tokenize", "isocost.tokenize", "tokenizers jinja2"}, words);
 }
 
 void TokenizeArguments::add_to(CLI::App& command) {
-  command.add_option("DATA", data, "Directory of shards")->required();
+  data.add_to(command);
   command
       .add_option("--model", model,
                   "The model's directory: config.json, tokenizer.json, chat_template.jinja")

@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -27,6 +28,7 @@
 #include "loader/config/option_table.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
 #include "loader/node/node_options.h"
@@ -116,11 +118,25 @@ bool is_meant(std::string_view wanted, std::string_view shard, std::string_view 
          wanted[shard.size()] == '/' && wanted.ends_with(key);
 }
 
-Result<SampleId> find_id(const Dataset& dataset, const PredictArguments& arguments) {
+// Returns the samples that are meant by `wanted`. A shard's name and a key may hold slashes, so
+// that "a/b/c" may be read in two ways: the longest name of a shard is meant.
+std::vector<SampleId> meant_samples(const Dataset& dataset, std::string_view wanted) {
   std::vector<SampleId> found;
+  std::size_t longest = 0;
   for (SampleId id = 0; id < dataset.size(); ++id) {
-    if (is_meant(arguments.sample, dataset.shard(id), dataset.key(id))) found.push_back(id);
+    const std::string_view shard = dataset.shard(id);
+    const std::string_view key = dataset.key(id);
+    if (!is_meant(wanted, shard, key)) continue;
+    const std::size_t length = wanted == key ? 0 : shard.size();
+    if (length > longest) found.clear();
+    if (length >= longest) found.push_back(id);
+    longest = std::max(longest, length);
   }
+  return found;
+}
+
+Result<SampleId> find_id(const Dataset& dataset, const PredictArguments& arguments) {
+  const std::vector<SampleId> found = meant_samples(dataset, arguments.sample);
   if (found.size() == 1) return found.front();
   if (found.size() > 1) {
     const auto name = [&](SampleId id) { return sample_name(dataset.shard(id), dataset.key(id)); };
@@ -140,7 +156,6 @@ Result<SampleId> find_id(const Dataset& dataset, const PredictArguments& argumen
 }
 
 Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
-  ISOCOST_TRY(check_shard_directory(arguments.data));
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
   options.reading = arguments.reading;
@@ -330,9 +345,8 @@ Result<int> predict(const PredictArguments& arguments) {
 }
 
 void PredictArguments::add_to(CLI::App& command) {
-  command
-      .add_option("--data", data, "Directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst)")
-      ->type_name("DIR");
+  command.add_option("--data", data, "What has the sample: " + std::string(kDataHelp))
+      ->type_name("DATA");
   command
       .add_option("--sample", sample, "The sample's key, or SHARD/KEY where several shards have it")
       ->type_name("KEY");

@@ -7,7 +7,6 @@
 #include "base/output_file.h"
 #include "base/read_file.h"
 #include "cli/common/console.h"
-#include "cli/common/dataset_flags.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
@@ -38,9 +37,7 @@ Result<NodeOptions> read_options(const ServeArguments& arguments) {
     ISOCOST_TRY(settings.add_toml(text, arguments.config));
   }
   settings.add(arguments.flags);
-  ISOCOST_ASSIGN(NodeOptions options, make_options(settings, isolated_defaults()));
-  ISOCOST_TRY(check_shard_directory(options.data.string()));
-  return options;
+  return make_options(settings, isolated_defaults());
 }
 
 Status write_summary(const NodeOptions& options, const NodeSummary& summary) {

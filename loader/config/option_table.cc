@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "balancer/layout/layout.h"
+#include "loader/dataset/names/data_text.h"
 
 namespace isocost {
 namespace {
@@ -203,9 +204,8 @@ std::vector<OptionSpec> plan_options() {
   using P = PlanOptions;
   using C = CostModelOptions;
   return {
-      text_option("data", &NodeOptions::data, "DIR",
-                  "Directory of WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst) to "
-                  "train on."),
+      text_option("data", &NodeOptions::data, "DATA",
+                  "What to train on: " + std::string(kDataHelp) + "."),
       number("ranks", &P::ranks,
              "Data-parallel ranks of the training job; 0: taken from the first trainer."),
       number("global_batch_size", &P::global_batch_size,

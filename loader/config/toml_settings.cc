@@ -3,11 +3,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <toml++/toml.h>
 
 #include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
+#include "loader/dataset/names/data_text.h"
 
 namespace isocost {
 namespace {
@@ -26,10 +28,23 @@ Result<std::string> value_text(const toml::node& node) {
   return Error(ErrorCode::kInvalidArgument, "expected text, a number or true/false");
 }
 
+Result<std::string> data_text(const toml::array& array) {
+  std::vector<std::string> texts;
+  for (const toml::node& node : array) {
+    const auto* text = node.as_string();
+    if (text == nullptr) return Error(ErrorCode::kInvalidArgument, "expected texts in the array");
+    texts.push_back(text->get());
+  }
+  return join_data(texts);
+}
+
 // Returns the value of a setting. Text in the place of a number is refused, even if it contains
 // one: TOML values must have the right type.
 Result<std::string> setting_text(const OptionSpec& option, std::string_view key,
                                  const toml::node& node) {
+  if (const auto* array = node.as_array(); array != nullptr && option.name == "data") {
+    return data_text(*array);
+  }
   ISOCOST_ASSIGN(std::string text, value_text(node));
   if (!option.is_number() || !node.is_string()) return text;
   NodeOptions ignored;

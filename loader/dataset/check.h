@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <stop_token>
 #include <vector>
 
@@ -36,7 +35,6 @@ struct CheckReport {
 /// Bad samples are in the report. Errors: those of Dataset::open, Recipe::create,
 /// DecodeOptions::validate and make_decoder; kCancelled; kIo, kNotFound or kUnavailable for a shard
 /// that cannot be read or has changed meanwhile.
-Result<CheckReport> check_dataset(const std::filesystem::path& directory,
-                                  const CheckOptions& options);
+Result<CheckReport> check_dataset(const std::string& data, const CheckOptions& options);
 
 }  // namespace isocost

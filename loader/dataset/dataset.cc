@@ -10,49 +10,36 @@
 #include "loader/dataset/catalogue/select_samples.h"
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_listing.h"
-#include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/index_location.h"
-#include "loader/dataset/index/open_indexes.h"
 #include "loader/dataset/internal/indexed_dataset.h"
+#include "loader/dataset/internal/indexed_shards.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/dataset/tokens/shard_tokens.h"
 #include "loader/dataset/tokens/tokenizer_identity.h"
 
 namespace isocost {
-namespace fs = std::filesystem;
 namespace {
 
 using Indexes = std::vector<std::unique_ptr<const ShardIndex>>;
 using TokenFiles = std::vector<std::shared_ptr<const TokenFile>>;
 
-Result<IndexingOptions> indexing_options(const fs::path& directory, const DatasetOptions& options) {
-  ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(options.reading));
-  return IndexingOptions{.directories = index_directories(directory, options.index_dir),
-                         .limits = options.limits,
-                         .reading = std::move(reading),
-                         .workers = options.workers,
-                         .progress = options.progress,
-                         .log = options.log,
-                         .stop = options.stop};
-}
-
 // Says first that a shard is broken: its tokens were made of the whole one, and are refused.
-Error of_shard(Error error, const fs::path& shard, const IndexView& view) {
+Error of_shard(Error error, const ShardPlace& shard, const IndexView& view) {
   if (view.condition() == ShardCondition::kWhole) return error;
-  const std::string broken = shard.filename().string() + ": " + std::string(view.problem());
+  const std::string broken = shard.name + ": " + std::string(view.problem());
   return std::move(error).with_context(broken);
 }
 
 // Opens the tokens of all shards; each is null if the shards' own text is used.
-Result<TokenFiles> open_all_tokens(std::span<const fs::path> shards, const Indexes& indexes,
-                                   const fs::path& directory, const DatasetOptions& options) {
+Result<TokenFiles> open_all_tokens(std::span<const ShardPlace> shards, const Indexes& indexes,
+                                   std::string_view data, const DatasetOptions& options) {
   TokenFiles tokens(shards.size());
   if (options.model.empty()) return tokens;
   ISOCOST_ASSIGN(const TokenizerIdentity tokenizer, TokenizerIdentity::of_model(options.model));
-  const std::string remedy =
-      "isocost tokenize " + data_arguments(directory, options) + " makes them";
+  const std::string remedy = "isocost tokenize " + data_arguments(data, options) + " makes them";
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    auto opened = open_shard_tokens(shards[i], *indexes[i], tokenizer, remedy);
+    auto opened = open_shard_tokens(shards[i].path(), *indexes[i], tokenizer, remedy);
     if (!opened) return of_shard(std::move(opened).error(), shards[i], indexes[i]->view());
     tokens[i] = *std::move(opened);
   }
@@ -68,8 +55,8 @@ void log_cuts(std::size_t cuts, const LogSink& sink) {
 
 }  // namespace
 
-std::string data_arguments(const fs::path& directory, const DatasetOptions& options) {
-  std::string arguments = directory.string();
+std::string data_arguments(std::string_view data, const DatasetOptions& options) {
+  std::string arguments = for_shell(data);
   if (!options.model.empty()) arguments += " --model " + options.model.string();
   if (!options.index_dir.empty()) arguments += " --index-dir " + options.index_dir.string();
   const ReadingOptions& reading = options.reading;
@@ -83,12 +70,12 @@ std::string data_arguments(const fs::path& directory, const DatasetOptions& opti
   return arguments;
 }
 
-Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
+Result<std::unique_ptr<Dataset>> Dataset::open(const std::string& data,
                                                const DatasetOptions& options) {
-  ISOCOST_ASSIGN(const IndexingOptions indexing, indexing_options(directory, options));
-  ISOCOST_ASSIGN(ShardListing listing, list_shards(directory, indexing.directories));
-  ISOCOST_ASSIGN(Indexes indexes, open_indexes(listing.shards, indexing));
-  ISOCOST_ASSIGN(TokenFiles tokens, open_all_tokens(listing.shards, indexes, directory, options));
+  ISOCOST_ASSIGN(IndexedShards indexed, index_shards(data, options));
+  ShardListing& listing = indexed.listing;
+  Indexes& indexes = indexed.indexes;
+  ISOCOST_ASSIGN(TokenFiles tokens, open_all_tokens(listing.shards, indexes, data, options));
   std::vector<Shard> shards;
   shards.reserve(listing.shards.size());
   for (std::size_t i = 0; i < listing.shards.size(); ++i) {
@@ -98,7 +85,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
   log_cuts(cut_samples(selection.shards), options.log);
   ShardFindings findings = shard_findings(listing, shards);
   std::vector<Remark> remarks = remarks_of(shards);
-  if (options.log_remarks) log_remarks(remarks, directory.string(), options.log);
+  if (options.log_remarks) log_remarks(remarks, data, options.log);
   return std::make_unique<IndexedDataset>(Catalogue(std::move(shards), std::move(selection.shards)),
                                           std::move(selection.bad), std::move(findings),
                                           std::move(remarks));

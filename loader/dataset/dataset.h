@@ -30,7 +30,7 @@ struct DatasetOptions {
   ProbeLimits limits;
   ReadingOptions reading = {};
   std::filesystem::path
-      index_dir;  ///< Directory of the indexes; empty: ".isocost" in the shards' directory.
+      index_dir;  ///< Directory of the indexes; empty: ".isocost" where the names begin.
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
   /// other parts. Empty: all parts are as the shard has them.
   std::filesystem::path model = {};
@@ -52,17 +52,20 @@ struct DatasetOptions {
 /// Returns the arguments with which commands open a data set in the same way, for messages: "DATA
 /// --model DIR --index-dir DIR --ignore-parts LIST --weight-key KEY --max-decoded-pixels N",
 /// without options that have their defaults.
-std::string data_arguments(const std::filesystem::path& directory, const DatasetOptions& options);
+std::string data_arguments(std::string_view data, const DatasetOptions& options);
 
-/// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst; not recursive),
-/// read through an index per shard. A missing or stale index is built in one pass over the shard's
-/// headers. Immutable once open; const-safe.
+/// WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst), read through an index per shard.
+/// A missing or stale index is built in one pass over the shard's headers. Immutable once open;
+/// const-safe.
 class Dataset {
  public:
-  /// Opens a data set. Blocks while shards are indexed. Bad samples are listed in `bad`,
-  /// broken shards in `findings`. Errors: kInvalidArgument (reading), kNotFound (no directory,
-  /// no shards, no tokens of the model), kIo, kCancelled; those of TokenizerIdentity::of_model.
-  static Result<std::unique_ptr<Dataset>> open(const std::filesystem::path& directory,
+  /// Opens a data set: a directory (not those below), a shard, a pattern as in
+  /// "shards/{000..099}.tar" or "**/*.tar", a list of these with "::" between them, or a file with
+  /// one of these on each line (see docs/data.md). Blocks while shards are indexed. Bad samples are
+  /// listed in `bad`, broken shards in `findings`. Errors: kInvalidArgument (names, reading),
+  /// kNotFound (no directory, no shards, no tokens of the model), kIo, kCancelled; those of
+  /// TokenizerIdentity::of_model.
+  static Result<std::unique_ptr<Dataset>> open(const std::string& data,
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
 
@@ -98,7 +101,8 @@ class Dataset {
   /// Returns a format among the data set's media that needs_worker; nothing if none does.
   virtual std::optional<MediaFormat> format_that_needs_worker() const = 0;
   virtual std::size_t shards() const = 0;
-  /// Returns the name of a shard: `i` < shards().
+  /// Returns the name of a shard, its path below the directory where the names of its entry begin:
+  /// `i` < shards().
   virtual const std::string& shard_name(std::size_t i) const = 0;
   /// Reads a shard whole, and returns whether it has the bytes of the last call, in this run or an
   /// earlier one. True if its size or modification time differ from then, or there was no call.

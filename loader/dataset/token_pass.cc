@@ -7,10 +7,11 @@
 #include "base/utf8.h"
 #include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
-#include "loader/dataset/formats/sample_reading.h"
+#include "loader/dataset/catalogue/remarks.h"
+#include "loader/dataset/catalogue/shard.h"
+#include "loader/dataset/catalogue/shard_findings.h"
 #include "loader/dataset/index/index_file.h"
-#include "loader/dataset/index/index_location.h"
-#include "loader/dataset/index/open_index.h"
+#include "loader/dataset/internal/indexed_shards.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
 #include "loader/dataset/stores/shard_file.h"
@@ -29,24 +30,18 @@ std::optional<Recipe> recipe_of_text(const fs::path& model) {
   return *std::move(recipe);
 }
 
-struct PassShard {
-  std::string name;
-  fs::path path;
-  std::unique_ptr<ShardIndex> index;
-};
-
 class IndexedTokenPass final : public TokenPass {
  public:
   IndexedTokenPass(TokenizerIdentity identity, std::optional<Recipe> recipe,
-                   std::vector<PassShard> shards, std::string unread)
+                   std::vector<Shard> shards, std::string unread)
       : identity_(std::move(identity)),
         recipe_(std::move(recipe)),
         shards_(std::move(shards)),
         unread_(std::move(unread)),
-        directory_(shards_.empty() ? fs::path() : shards_.front().index->file().parent_path()) {}
+        directory_(shards_.empty() ? fs::path() : shards_.front().index().file().parent_path()) {}
 
   std::size_t shards() const override { return shards_.size(); }
-  const std::string& shard_name(std::size_t shard) const override { return shards_[shard].name; }
+  const std::string& shard_name(std::size_t shard) const override { return shards_[shard].name(); }
   std::uint64_t samples(std::size_t shard) const override { return view(shard).samples(); }
   bool is_current(std::size_t shard) const override {
     const auto file = TokenFile::map(file_of(shard));
@@ -68,9 +63,9 @@ class IndexedTokenPass final : public TokenPass {
   Status write(std::size_t shard, std::span<const TokenizedSample> samples) override;
 
  private:
-  const IndexView& view(std::size_t shard) const { return shards_[shard].index->view(); }
+  const IndexView& view(std::size_t shard) const { return shards_[shard].view(); }
   fs::path file_of(std::size_t shard) const {
-    return token_file_name(shards_[shard].index->file());
+    return token_file_name(shards_[shard].index().file());
   }
   TokenFileIdentity identity_of(std::size_t shard) const {
     return TokenFileIdentity::of(view(shard), identity_);
@@ -78,7 +73,7 @@ class IndexedTokenPass final : public TokenPass {
 
   const TokenizerIdentity identity_;
   const std::optional<Recipe> recipe_;
-  const std::vector<PassShard> shards_;
+  const std::vector<Shard> shards_;
   const std::string unread_;
   const fs::path directory_;
 };
@@ -158,7 +153,7 @@ std::string IndexedTokenPass::why_stale(std::size_t shard) const {
 }
 
 Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const {
-  ISOCOST_ASSIGN(const auto file, ShardFile::open(shards_[shard].path));
+  ISOCOST_ASSIGN(const auto file, ShardFile::open(shards_[shard].path()));
   std::vector<SampleText> texts;
   texts.reserve(view(shard).samples());
   for (std::uint64_t i = 0; i < view(shard).samples(); ++i) {
@@ -194,29 +189,26 @@ Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSampl
 
 }  // namespace
 
-Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, const fs::path& model,
+Result<std::unique_ptr<TokenPass>> TokenPass::open(const std::string& data, const fs::path& model,
                                                    std::string options,
                                                    const DatasetOptions& dataset) {
   ISOCOST_ASSIGN(TokenizerIdentity identity, TokenizerIdentity::of_model(model));
   identity.options = std::move(options);
-  ISOCOST_ASSIGN(const std::unique_ptr<Dataset> indexed, Dataset::open(directory, dataset));
-  log_findings(indexed->findings(), {}, dataset.log);
-  ISOCOST_ASSIGN(const SampleReading reading, SampleReading::create(dataset.reading));
-  std::vector<PassShard> shards;
-  for (std::size_t i = 0; i < indexed->shards(); ++i) {
-    PassShard shard{indexed->shard_name(i), directory / indexed->shard_name(i), nullptr};
-    ISOCOST_ASSIGN(shard.index,
-                   open_or_build_index({shard.path, index_directories(directory, dataset.index_dir),
-                                        dataset.limits, reading, dataset.log, dataset.stop}));
-    if (!shard.index->kept()) {
-      return Error(ErrorCode::kIo, shard.path.string() +
+  ISOCOST_ASSIGN(IndexedShards indexed, index_shards(data, dataset));
+  std::vector<Shard> shards;
+  for (std::size_t i = 0; i < indexed.indexes.size(); ++i) {
+    if (!indexed.indexes[i]->kept()) {
+      return Error(ErrorCode::kIo, indexed.listing.shards[i].path().string() +
                                        ": its index could not be written, and its tokens would "
                                        "stand beside it; give a directory as index_dir");
     }
-    shards.push_back(std::move(shard));
+    shards.emplace_back(indexed.listing.shards[i], std::move(indexed.indexes[i]), nullptr);
   }
+  log_findings(shard_findings(indexed.listing, shards), {}, dataset.log);
+  const std::vector<Remark> remarks = remarks_of(shards);
+  if (dataset.log_remarks) log_remarks(remarks, data, dataset.log);
   return std::make_unique<IndexedTokenPass>(std::move(identity), recipe_of_text(model),
-                                            std::move(shards), describe_unread(indexed->remarks()));
+                                            std::move(shards), describe_unread(remarks));
 }
 
 }  // namespace isocost

@@ -36,7 +36,7 @@ class TokenPass {
   /// TokenizerIdentity; files that were made with other options are not current. Errors: those of
   /// Dataset::open and TokenizerIdentity::of_model; kIo if there is no directory where an index can
   /// be kept.
-  static Result<std::unique_ptr<TokenPass>> open(const std::filesystem::path& directory,
+  static Result<std::unique_ptr<TokenPass>> open(const std::string& data,
                                                  const std::filesystem::path& model,
                                                  std::string options,
                                                  const DatasetOptions& dataset);

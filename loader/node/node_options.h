@@ -52,7 +52,7 @@ struct ServiceOptions {
 
 /// All options of `isocost serve`, as flags and as TOML keys. See docs/config.md.
 struct NodeOptions {
-  std::filesystem::path data;  ///< Directory of shards to train on.
+  std::string data;  ///< Data to train on; see Dataset::open.
   PlanOptions plan;
   CostModelOptions cost_model;
   DecodeOptions decode;

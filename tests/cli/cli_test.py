@@ -83,8 +83,9 @@ class Help(unittest.TestCase):
 
     def test_what_is_wrong_with_arguments_is_told_in_one_way(self):
         for arguments, says in (
-            (["check"], "DIR is required; isocost check --help explains the call"),
-            (["check", "a", "b"], "'b' is an argument too many; isocost check --help explains the call"),
+            (["check"], "DATA is required; isocost check --help explains the call"),
+            (["make-shards", "a", "b", "c"],
+             "'c' is an argument too many; isocost make-shards --help explains the call"),
             (["index", "a", "--frobnicate", "x"], "there is no flag '--frobnicate'; isocost index --help lists them"),
             (["serve", "--shards", "data"], "there is no flag '--shards'; isocost serve calls it --data"),
             (["data"], "a command is missing; isocost data --help lists them"),
@@ -513,13 +514,34 @@ class Check(WithShards):
             self.assertEqual(found.returncode, 1, (command, found.stderr))
             self.assertIn("shard-000000.tar", found.stdout + found.stderr)
 
+    def test_data_is_named_by_patterns_and_lists(self):
+        for part, numbers in (("en", "01"), ("fr", "2")):
+            (self.directory / "parts" / part).mkdir(parents=True)
+            for number in numbers:
+                (self.directory / "parts" / part / f"{number}.tar").symlink_to(self.shards / "shard-000000.tar")
+        pattern = self.directory / "parts/{en,fr}/*.tar"
+        found = json.loads(isocost("check", pattern, "--json").stdout)
+        self.assertEqual(found["shards"], 3)
+        words = sorted((self.directory / "parts/en").glob("*.tar"))
+        self.assertEqual(json.loads(isocost("index", *words, "--json").stdout)["shards"], 2, "as a shell expands them")
+        shards = self.directory / "parts" / "train.txt"
+        shards.write_text("en/0.tar\nfr/2.tar\n")
+        self.assertEqual(json.loads(isocost("index", shards, "--json").stdout)["shards"], 2)
+        shards.write_text("en/0.tar\nde/2.tgz2\n")
+        refused = isocost("index", shards)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("train.txt, line 2: de/2.tgz2: no such file or directory", refused.stderr)
+        missing = isocost("check", self.directory / "parts/en/{0..3}.tar")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("lost", missing.stdout)
+
     def test_a_file_where_a_directory_belongs_is_named(self):
         manifest = self.directory / "manifest.jsonl"
         for command in (("check", manifest), ("index", manifest), ("data", "profile", manifest),
                         ("predict", "--sample", "x", "--data", manifest), ("serve", "--data", manifest)):
             refused = isocost(*command)
             self.assertEqual(refused.returncode, 2, refused.stderr)
-            self.assertIn(f"{manifest} is a file; give the directory", refused.stderr)
+            self.assertIn(f"{manifest}: a file of records; 'isocost make-shards' writes shards", refused.stderr)
 
     def test_an_index_that_is_not_kept_is_status_1(self):
         indexes = self.directory / "indexes"

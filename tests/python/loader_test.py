@@ -36,6 +36,14 @@ class Iterating(ShardTest):
         ids = [sample for microbatch in loader for sample in microbatch.sample_ids]
         self.assertEqual(sorted(ids), list(range(SAMPLES)))
 
+    def test_a_list_of_paths_is_one_data_set(self):
+        shards = sorted(pathlib.Path(self.shards).glob("*.tar"))
+        for data in (shards, f"{self.shards}/*.tar"):
+            with isocost.DataLoader(data, global_batch_size=8, epochs=1) as loader:
+                self.assertEqual(sum(len(microbatch.sample_ids) for microbatch in loader), SAMPLES)
+        with self.assertRaisesRegex(ValueError, "the endpoint of a node is given alone"):
+            isocost.DataLoader([self.shards, "tcp://127.0.0.1:1"])
+
     def test_len_is_the_number_of_microbatches(self):
         for options in ({}, {"microbatches": 4}, {"node": isocost.NodeOptions(tail="drop")},
                         {"global_batch_size": 25}):

@@ -4,18 +4,15 @@
 
 namespace isocost {
 
-Shard::Shard(std::filesystem::path path, std::unique_ptr<const ShardIndex> index,
+Shard::Shard(ShardPlace place, std::unique_ptr<const ShardIndex> index,
              std::shared_ptr<const TokenFile> tokens)
-    : path_(std::move(path)),
-      name_(path_.filename().string()),
-      index_(std::move(index)),
-      tokens_(std::move(tokens)) {}
+    : place_(std::move(place)), index_(std::move(index)), tokens_(std::move(tokens)) {}
 
 std::vector<BadSample> Shard::bad() const {
   std::vector<BadSample> bad;
   bad.reserve(static_cast<std::size_t>(view().bad()));
   for (std::uint64_t i = 0; i < view().bad(); ++i) {
-    bad.push_back({name_, std::string(view().bad_key(i)), std::string(view().bad_part(i)),
+    bad.push_back({name(), std::string(view().bad_key(i)), std::string(view().bad_part(i)),
                    std::string(view().bad_reason(i))});
   }
   return bad;

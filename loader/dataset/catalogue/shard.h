@@ -10,6 +10,7 @@
 #include "loader/dataset/catalogue/bad_sample.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/index_format.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/tokens/sample_parts.h"
 #include "loader/dataset/tokens/token_file.h"
 #include "loader/dataset/tokens/turn_cut.h"
@@ -21,11 +22,11 @@ namespace isocost {
 class Shard {
  public:
   /// `tokens` is null if the shard's own text is used.
-  Shard(std::filesystem::path path, std::unique_ptr<const ShardIndex> index,
+  Shard(ShardPlace place, std::unique_ptr<const ShardIndex> index,
         std::shared_ptr<const TokenFile> tokens);
 
-  const std::filesystem::path& path() const { return path_; }
-  const std::string& name() const { return name_; }
+  std::filesystem::path path() const { return place_.path(); }
+  const std::string& name() const { return place_.name; }
   const ShardIndex& index() const { return *index_; }
   const IndexView& view() const { return index_->view(); }
   const std::shared_ptr<const TokenFile>& tokens() const { return tokens_; }
@@ -44,8 +45,7 @@ class Shard {
   Status check_mapped_files() const;
 
  private:
-  std::filesystem::path path_;
-  std::string name_;
+  ShardPlace place_;
   std::unique_ptr<const ShardIndex> index_;
   std::shared_ptr<const TokenFile> tokens_;
 };

@@ -2,76 +2,164 @@
 
 #include <fmt/format.h>
 
-#include <set>
-#include <string_view>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "base/utf8.h"
 #include "loader/dataset/catalogue/internal/absent_shards.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/names/named_files.h"
 #include "loader/dataset/stores/directory_listing.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
 namespace {
 
+using Roots = std::map<std::string, std::shared_ptr<const ShardRoot>>;
+
 bool is_shown(std::string_view name) { return !name.starts_with('.'); }
 
-// Returns why an entry that is not a shard holds samples that are not read; empty: it holds none.
+// Returns why an entry of a directory that is not a shard holds samples that are not read; empty:
+// it holds none.
 std::string why_unread(const ListedFile& entry) {
   if (!entry.is_directory) return std::string(why_no_shard(entry.name));
   const fs::path shard = find_below(entry.path, is_shard_name);
   if (shard.empty()) return "";
   return fmt::format(
-      "a directory that holds shards ({}), which are not read; move them, or make "
-      "it a data set of its own",
+      "a directory that holds shards ({}), which are not read; name them too, as by the pattern "
+      "'**/*.tar', or make it a data set of its own",
       shard.filename().string());
 }
 
-Error no_shards(const fs::path& directory, const std::vector<std::string>& unread) {
-  std::string instead = "'isocost make-shards' writes them";
+Error no_shards(const NamedFiles& entry, const std::vector<std::string>& unread) {
+  const std::string named =
+      entry.is_directory
+          ? fmt::format("{}: no shards ({}) in it", entry.root.string(), kShardNames)
+          : fmt::format("{}: no shard ({}) matches it", printable_utf8(entry.given), kShardNames);
   if (!unread.empty()) {
-    instead = "there is " + unread.front();
-    if (unread.size() > 1)
-      instead += fmt::format("; and {} more that are not read", unread.size() - 1);
+    return {ErrorCode::kNotFound,
+            fmt::format("{}; there is {}{}", named, unread.front(),
+                        unread.size() == 1
+                            ? ""
+                            : fmt::format("; and {} more that are not read", unread.size() - 1))};
   }
-  return {ErrorCode::kNotFound,
-          fmt::format("{}: no shards ({}) in it; {}", directory.string(), kShardNames, instead)};
+  return {ErrorCode::kNotFound, fmt::format("{}; {}", named,
+                                            entry.is_directory ? "'isocost make-shards' writes them"
+                                                               : what_lies_beside(entry.root))};
+}
+
+Error two_of_one_name(const NamedFiles& entry, const fs::path& one, const fs::path& other,
+                      std::string_view name) {
+  const std::string given = printable_utf8(entry.given);
+  if (one == other) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("{}: {} is named twice; name it once", given, one.string())};
+  }
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{}: {} and {} would both be called {}; name them by one pattern, as in "
+                      "data/{{a,b}}/*.tar, and they are called by their paths from there",
+                      given, one.string(), other.string(), printable_utf8(name))};
+}
+
+class Lister {
+ public:
+  explicit Lister(const fs::path& index_dir) : index_dir_(index_dir) {}
+
+  // Adds the shards that an entry names. Returns their number.
+  Result<std::size_t> add(const NamedFiles& entry);
+  // Adds the shards that an entry means and that are absent, when all are added that are named.
+  // Returns their number.
+  std::size_t add_absent(const NamedFiles& entry);
+  ShardListing& listing() { return listing_; }
+
+ private:
+  Result<std::size_t> add_directory(const NamedFiles& entry);
+  Status add_shard(const NamedFiles& entry, std::string name, std::string problem);
+  std::shared_ptr<const ShardRoot> root_of(const NamedFiles& entry);
+
+  const fs::path& index_dir_;
+  Roots roots_;  // by directory
+  Roots named_;  // by the name of each shard
+  ShardListing listing_;
+};
+
+std::shared_ptr<const ShardRoot> Lister::root_of(const NamedFiles& entry) {
+  std::shared_ptr<const ShardRoot>& root = roots_[entry.root.string()];
+  if (!root) root = shard_root(entry.root, index_dir_);
+  return root;
+}
+
+Result<std::size_t> Lister::add(const NamedFiles& entry) {
+  if (entry.is_directory) return add_directory(entry);
+  for (const std::string& name : entry.names) {
+    ISOCOST_TRY(add_shard(entry, name, why_no_file(entry.root / name)));
+  }
+  listing_.unread.insert(listing_.unread.end(), entry.unread.begin(), entry.unread.end());
+  return entry.names.size();
+}
+
+Result<std::size_t> Lister::add_directory(const NamedFiles& entry) {
+  ISOCOST_ASSIGN(std::vector<ListedFile> files, list_directory(entry.root, is_shown));
+  std::size_t added = 0;
+  for (ListedFile& file : files) {
+    if (is_shard_name(file.name)) {
+      ISOCOST_TRY(add_shard(entry, std::move(file.name), std::move(file.problem)));
+      ++added;
+    } else if (const std::string reason = why_unread(file); !reason.empty()) {
+      listing_.unread.push_back(file.name + ": " + reason);
+    }
+  }
+  return added;
+}
+
+Status Lister::add_shard(const NamedFiles& entry, std::string name, std::string problem) {
+  std::shared_ptr<const ShardRoot> root = root_of(entry);
+  const auto [other, is_new] = named_.emplace(name, root);
+  if (!is_new) {
+    return two_of_one_name(entry, other->second->directory / name, root->directory / name, name);
+  }
+  if (problem.empty()) {
+    listing_.shards.push_back({std::move(root), std::move(name)});
+    return {};
+  }
+  const std::uint64_t samples = samples_when_whole(*root, name);
+  listing_.lost.push_back({.name = std::move(name),
+                           .lost = true,
+                           .reason = std::move(problem),
+                           .samples_when_whole = samples});
+  return {};
+}
+
+std::size_t Lister::add_absent(const NamedFiles& entry) {
+  if (!entry.is_directory && entry.patterns.empty()) return 0;
+  const std::shared_ptr<const ShardRoot> root = root_of(entry);
+  std::vector<BrokenShard> absent = absent_shards(
+      entry, *root, [this](const std::string& name) { return named_.contains(name); });
+  for (BrokenShard& shard : absent) {
+    named_.emplace(shard.name, root);
+    listing_.lost.push_back(std::move(shard));
+  }
+  return absent.size();
 }
 
 }  // namespace
 
-Result<ShardListing> list_shards(const fs::path& directory,
-                                 std::span<const fs::path> index_directories) {
-  auto entries = list_directory(directory, is_shown);
-  if (!entries && entries.error().code() == ErrorCode::kNotFound) {
-    return Error(ErrorCode::kNotFound, fmt::format("{}; give the one that holds the shards ({})",
-                                                   entries.error().message(), kShardNames));
+Result<ShardListing> list_shards(std::string_view data, const fs::path& index_dir) {
+  ISOCOST_ASSIGN(const std::vector<NamedFiles> entries, resolve_names(data));
+  Lister lister(index_dir);
+  std::vector<std::size_t> counts;
+  for (const NamedFiles& entry : entries) {
+    ISOCOST_ASSIGN(const std::size_t count, lister.add(entry));
+    counts.push_back(count);
   }
-  if (!entries) return std::move(entries).error();
-  ShardListing listing;
-  std::set<std::string> names;
-  for (ListedFile& entry : *entries) {
-    if (!is_shard_name(entry.name)) {
-      const std::string reason = why_unread(entry);
-      if (!reason.empty()) listing.unread.push_back(entry.name + ": " + reason);
-      continue;
-    }
-    names.insert(entry.name);
-    if (entry.problem.empty()) {
-      listing.shards.push_back(std::move(entry.path));
-    } else {
-      listing.lost.push_back(
-          {.name = entry.name,
-           .lost = true,
-           .reason = std::move(entry.problem),
-           .samples_when_whole = samples_when_whole(index_directories, entry.name)});
-    }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (counts[i] + lister.add_absent(entries[i]) > 0) continue;
+    return no_shards(entries[i], lister.listing().unread);
   }
-  for (BrokenShard& absent : absent_shards(index_directories, names)) {
-    listing.lost.push_back(std::move(absent));
-  }
-  if (listing.shards.empty() && listing.lost.empty()) return no_shards(directory, listing.unread);
-  return listing;
+  return std::move(lister.listing());
 }
 
 }  // namespace isocost

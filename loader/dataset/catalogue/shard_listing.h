@@ -1,29 +1,32 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "loader/dataset/catalogue/broken_shard.h"
+#include "loader/dataset/index/index_location.h"
 
 namespace isocost {
 
-/// The shards of a directory.
+/// The shards of a data set.
 struct ShardListing {
-  std::vector<std::filesystem::path> shards;  ///< By name.
-  /// Lost shards: entries with a shard's name that are no files, and shards that are absent while
-  /// their index is there.
+  /// In the order of the entries of the data text; those of a directory or a pattern by name. No
+  /// two have one name.
+  std::vector<ShardPlace> shards;
+  /// Lost shards: those that are named and no files, and those that are absent while their index is
+  /// there.
   std::vector<BrokenShard> lost;
   /// Archives of other formats, and directories below that hold shards, with what is to be done:
   /// "name: reason".
   std::vector<std::string> unread;
 };
 
-/// Lists a directory, and the indexes in `index_directories`. Errors: kNotFound (no directory, no
-/// shards and no indexes of shards), kIo.
-Result<ShardListing> list_shards(const std::filesystem::path& directory,
-                                 std::span<const std::filesystem::path> index_directories);
+/// Lists the shards that a data text names (see resolve_names), and their indexes (see shard_root).
+/// Errors: those of resolve_names; kNotFound (a directory or a pattern without a shard, present or
+/// lost); kInvalidArgument (two shards of one name, one shard named twice); kIo.
+Result<ShardListing> list_shards(std::string_view data, const std::filesystem::path& index_dir);
 
 }  // namespace isocost

@@ -8,6 +8,11 @@
 
 namespace isocost {
 
+/// Version of the rules by which a sample is read from a shard: which members are its parts, its
+/// order and its weights. A change that gives a data set other samples raises it, and saved states
+/// of other versions are refused. A new form of the index file alone does not.
+inline constexpr std::uint64_t kReadingVersion = 1;
+
 /// Options that decide what is read of a sample. An index belongs to one choice of them.
 struct ReadingOptions {
   std::string ignore_parts;  ///< Extensions of parts that are left out: "avif,heic".

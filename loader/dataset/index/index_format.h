@@ -29,7 +29,7 @@ struct IndexIdentity {
 };
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b);
 
-/// Where shards lie, and how samples are found in them.
+/// The kind of a shard: how samples are found in it.
 enum class ShardKind : std::uint8_t {
   kTar = 0,
   kRecords = 1,    ///< Records of a JSON file, with media in files of their own.
@@ -136,7 +136,7 @@ std::vector<std::byte> encode_index(const IndexContents& contents);
 class IndexView {
  public:
   static constexpr std::uint32_t kVersion = 12;
-  static constexpr std::uint32_t kOldestVersion = 11;  ///< Of those that are read.
+  static constexpr std::uint32_t kOldestVersion = 11;  ///< The oldest that is read.
   /// Largest size of a made part: records are at most 64 MiB long.
   static constexpr std::int64_t kMaxMadeBytes = std::int64_t{256} << 20;
 

@@ -4,9 +4,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <span>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/fingerprint.h"
@@ -35,8 +37,6 @@ fs::path folder_for(const fs::path& parent, const fs::path& shards) {
                               Fingerprint::of(canonical.string()));
 }
 
-}  // namespace
-
 std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir) {
   if (!index_dir.empty()) return {folder_for(index_dir, shards)};
   std::vector<fs::path> directories = {shards / ".isocost"};
@@ -45,19 +45,27 @@ std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& 
   return directories;
 }
 
-std::filesystem::path index_path(const fs::path& directory, const fs::path& shard) {
-  return directory / (shard.filename().string() + ".idx");
+}  // namespace
+
+std::shared_ptr<const ShardRoot> shard_root(fs::path directory, const fs::path& index_dir) {
+  std::vector<fs::path> indexes = index_directories(directory, index_dir);
+  return std::make_shared<const ShardRoot>(ShardRoot{std::move(directory), std::move(indexes)});
 }
 
-std::string shard_of_index(const fs::path& file) {
-  return file.extension() == ".idx" ? file.stem().string() : "";
+fs::path index_path(const fs::path& directory, std::string_view shard) {
+  return directory / (std::string(shard) + ".idx");
 }
 
-void remove_index(std::span<const fs::path> directories, const fs::path& shard) {
-  for (const fs::path& directory : directories) {
+std::string shard_of_index(const fs::path& directory, const fs::path& file) {
+  if (file.extension() != ".idx") return "";
+  return fs::path(file).replace_extension().lexically_relative(directory).generic_string();
+}
+
+void remove_index(const ShardPlace& shard) {
+  for (const fs::path& directory : shard.root->index_directories) {
     for (const char* extension : {".idx", ".tokens", ".checked"}) {
       std::error_code ignored;  // most are not there
-      fs::remove(index_path(directory, shard).replace_extension(extension), ignored);
+      fs::remove(index_path(directory, shard.name).replace_extension(extension), ignored);
     }
   }
 }

@@ -1,28 +1,43 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace isocost {
 
-/// Returns the directories that may hold the indexes of a directory of shards, preferred first: a
-/// folder in `index_dir` if that is given; else ".isocost" beside the shards, then the user's cache
-/// for shards in a directory that cannot be written.
-std::vector<std::filesystem::path> index_directories(const std::filesystem::path& shards,
-                                                     const std::filesystem::path& index_dir);
+/// A directory below which shards have their names, and where their indexes are.
+struct ShardRoot {
+  std::filesystem::path directory;
+  /// Directories that may hold the indexes, preferred first.
+  std::vector<std::filesystem::path> index_directories;
+};
 
-/// Returns the file in a directory of indexes for a shard.
-std::filesystem::path index_path(const std::filesystem::path& directory,
-                                 const std::filesystem::path& shard);
+/// Returns the root of shards below a directory. Their indexes are in a folder of `index_dir` if
+/// that is given; else in ".isocost" beside the shards, then in the user's cache for shards in a
+/// directory that cannot be written.
+std::shared_ptr<const ShardRoot> shard_root(std::filesystem::path directory,
+                                            const std::filesystem::path& index_dir);
 
-/// Returns the name of the shard that an index file belongs to; empty: it is no index file.
-std::string shard_of_index(const std::filesystem::path& file);
+/// A shard's root, and its name: the path from there, with '/'. Value type.
+struct ShardPlace {
+  std::shared_ptr<const ShardRoot> root;
+  std::string name;
 
-/// Removes what is kept of a shard in these directories: its index, its tokens and the record of
-/// the last check.
-void remove_index(std::span<const std::filesystem::path> directories,
-                  const std::filesystem::path& shard);
+  std::filesystem::path path() const { return root->directory / name; }
+};
+
+/// Returns the file in a directory of indexes for a shard of this name.
+std::filesystem::path index_path(const std::filesystem::path& directory, std::string_view shard);
+
+/// Returns the name of the shard that an index file in a directory of indexes belongs to; empty: it
+/// is no index file.
+std::string shard_of_index(const std::filesystem::path& directory,
+                           const std::filesystem::path& file);
+
+/// Removes what is kept of a shard: its index, its tokens and the record of the last check.
+void remove_index(const ShardPlace& shard);
 
 }  // namespace isocost

@@ -14,8 +14,8 @@
 #include "base/counted.h"
 #include "base/mutex.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/index/internal/open_index.h"
 #include "loader/dataset/index/maker_lock.h"
-#include "loader/dataset/index/open_index.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -26,14 +26,13 @@ constexpr const char* kIndexLock = "index.lock";
 // Returns how many shards are indexed at once. Workers for plain shards read a little here and
 // there, and wait for a disk or a network, so more of them than cores help. A compressed shard
 // takes a core, and memory for its inflated bytes.
-std::size_t workers_for(std::span<const fs::path> shards, std::size_t wanted) {
+std::size_t workers_for(std::span<const ShardPlace> shards, std::size_t wanted) {
   constexpr std::size_t kLeastOfPlain = 8;
   std::size_t workers = wanted;
   if (wanted == 0) {
     workers = std::max(std::thread::hardware_concurrency(), 1U);
-    const bool has_compressed = std::ranges::any_of(shards, [](const fs::path& shard) {
-      return names_compressed_shard(shard.filename().string());
-    });
+    const bool has_compressed = std::ranges::any_of(
+        shards, [](const ShardPlace& shard) { return names_compressed_shard(shard.name); });
     if (!has_compressed) workers = std::max(workers, kLeastOfPlain);
   }
   return std::min(workers, shards.size());
@@ -43,7 +42,7 @@ std::size_t workers_for(std::span<const fs::path> shards, std::size_t wanted) {
 // workers. Internally synchronised.
 class IndexMaker {
  public:
-  IndexMaker(std::span<const fs::path> shards, const IndexingOptions& options)
+  IndexMaker(std::span<const ShardPlace> shards, const IndexingOptions& options)
       : shards_(shards), options_(options) {}
 
   // Blocks until this process makes the indexes. One thread waits for the lock, and the others for
@@ -65,11 +64,11 @@ class IndexMaker {
     IndexMaker& maker_;
   };
 
-  std::string what() const { return "the indexes of " + shards_.front().parent_path().string(); }
+  std::string what() const { return "the indexes of " + shards_.front().root->directory.string(); }
   Result<std::unique_ptr<MakerLock>> wait_for_lock(const std::stop_token& stop) const;
   void end_becoming() ISOCOST_EXCLUDES(mutex_);
 
-  const std::span<const fs::path> shards_;
+  const std::span<const ShardPlace> shards_;
   const IndexingOptions& options_;
   Mutex mutex_;
   ConditionVariable became_;
@@ -99,7 +98,7 @@ Status IndexMaker::become(const std::stop_token& stop) {
 
 // Returns null if no directory can be written, and so nothing need be locked.
 Result<std::unique_ptr<MakerLock>> IndexMaker::wait_for_lock(const std::stop_token& stop) const {
-  for (const fs::path& directory : options_.directories) {
+  for (const fs::path& directory : shards_.front().root->index_directories) {
     std::error_code ignored;
     fs::create_directories(directory, ignored);
     auto taken = MakerLockRequest(directory / kIndexLock, what(), options_.log).wait(stop);
@@ -126,17 +125,17 @@ void IndexMaker::tell(std::string_view progress) {
 
 class Indexing {
  public:
-  Indexing(std::span<const fs::path> shards, const IndexingOptions& options)
+  Indexing(std::span<const ShardPlace> shards, const IndexingOptions& options)
       : shards_(shards), options_(options), indexes_(shards.size()), maker_(shards, options) {}
 
   Result<std::vector<std::unique_ptr<const ShardIndex>>> run() &&;
 
  private:
   void work();
-  void finish_one(const fs::path& shard);
+  void finish_one(const ShardPlace& shard);
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
 
-  const std::span<const fs::path> shards_;
+  const std::span<const ShardPlace> shards_;
   const IndexingOptions& options_;
   std::vector<std::unique_ptr<const ShardIndex>> indexes_;  // each is set by one worker
   std::atomic<std::size_t> next_ = 0;
@@ -162,9 +161,9 @@ Result<std::vector<std::unique_ptr<const ShardIndex>>> Indexing::run() && {
 
 void Indexing::work() {
   for (std::size_t i = next_++; i < shards_.size(); i = next_++) {
-    auto index = open_or_build_index({shards_[i], options_.directories, options_.limits,
-                                      options_.reading, options_.log, options_.stop,
-                                      [this] { return maker_.become(ended_.get_token()); }});
+    auto index =
+        open_or_build_index({shards_[i], options_.limits, options_.reading, options_.log,
+                             options_.stop, [this] { return maker_.become(ended_.get_token()); }});
     if (!index) {
       fail(std::move(index).error());
       return;
@@ -174,10 +173,10 @@ void Indexing::work() {
   }
 }
 
-void Indexing::finish_one(const fs::path& shard) {
+void Indexing::finish_one(const ShardPlace& shard) {
   const std::uint64_t done = ++done_;
   maker_.tell(std::to_string(done) + " of " + counted(shards_.size(), "shard"));
-  if (options_.progress) options_.progress(done, shards_.size(), shard.filename().string());
+  if (options_.progress) options_.progress(done, shards_.size(), shard.name);
 }
 
 // The error is kept before others are ended, whose errors only follow from it.
@@ -193,7 +192,7 @@ void Indexing::fail(Error error) {
 }  // namespace
 
 Result<std::vector<std::unique_ptr<const ShardIndex>>> open_indexes(
-    std::span<const fs::path> shards, const IndexingOptions& options) {
+    std::span<const ShardPlace> shards, const IndexingOptions& options) {
   return Indexing(shards, options).run();
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -13,11 +12,11 @@
 #include "decode/probe.h"
 #include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/index_location.h"
 
 namespace isocost {
 
 struct IndexingOptions {
-  std::vector<std::filesystem::path> directories;  ///< See index_directories.
   ProbeLimits limits;
   SampleReading reading;
   std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, of plain tars at least 8.
@@ -27,12 +26,12 @@ struct IndexingOptions {
 };
 
 /// Opens the indexes of shards, or builds those that are missing or stale. Returns them in the
-/// order of the shards. One process at a time builds those of a directory (maker_lock.h); the
-/// others wait for it, and then have them. Shards whose indexes are current do not wait. Blocks;
-/// works on the calling thread and on threads of its own, all of which call `progress` and `log`,
-/// without a lock. Errors: those of open_or_build_index, after which no further shard is begun, and
-/// nobody waits for another process.
+/// order of the shards. One process at a time builds those of the first shard's root
+/// (maker_lock.h); the others wait for it, and then have them. Shards whose indexes are current do
+/// not wait. Blocks; works on the calling thread and on threads of its own, all of which call
+/// `progress` and `log`, without a lock. Errors: those of open_or_build_index, after which no
+/// further shard is begun, and nobody waits for another process.
 Result<std::vector<std::unique_ptr<const ShardIndex>>> open_indexes(
-    std::span<const std::filesystem::path> shards, const IndexingOptions& options);
+    std::span<const ShardPlace> shards, const IndexingOptions& options);
 
 }  // namespace isocost

@@ -309,7 +309,7 @@ Result<MadeShards> Maker::keep() {
   for (const fs::path& path : replaced_) {
     remove(path);
     // A shard that is absent while its index is there would be taken for a lost one.
-    remove_index(index_directories(output_, {}), path);
+    remove_index({shard_root(output_, {}), path.filename().string()});
   }
   kept_ = true;
   for (std::uint64_t i = 0; i < made_.shards; ++i) {

@@ -10,16 +10,24 @@ namespace isocost {
 namespace fs = std::filesystem;
 namespace {
 
-// Returns why an entry is no file to read; empty: it is one.
 std::string why_no_file(const fs::directory_entry& entry) {
   std::error_code ignored;
   if (entry.is_regular_file(ignored)) return "";
   if (entry.is_directory(ignored)) return "a directory; pack it, or give it another name";
-  if (!entry.exists(ignored)) return "a broken link; repair or remove it";
+  if (entry.is_symlink(ignored) && !entry.exists(ignored)) {
+    return "a broken link; repair or remove it";
+  }
+  if (!entry.exists(ignored)) return "it is absent; put it back, or take its name off the data";
   return "not a file; remove it, or give it another name";
 }
 
 }  // namespace
+
+std::string why_no_file(const fs::path& path) {
+  std::error_code failed;
+  const fs::directory_entry entry(path, failed);
+  return why_no_file(entry);
+}
 
 Result<std::vector<ListedFile>> list_directory(
     const fs::path& directory, const std::function<bool(std::string_view name)>& is_wanted) {

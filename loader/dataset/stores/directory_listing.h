@@ -25,6 +25,10 @@ Result<std::vector<ListedFile>> list_directory(
     const std::filesystem::path& directory,
     const std::function<bool(std::string_view name)>& is_wanted);
 
+/// Returns why a path is no file to read, and what to do; empty: it is one. A path that is not
+/// there is no file.
+std::string why_no_file(const std::filesystem::path& path);
+
 /// Returns a file in a directory, or in one below, whose name `is_wanted` accepts; empty: there is
 /// none among the first thousands of entries. Leaves out hidden directories and those behind links.
 std::filesystem::path find_below(const std::filesystem::path& directory,

@@ -54,10 +54,10 @@ std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
   return load ? limits.why_too_large(*load).value_or("") : std::string();
 }
 
-Error no_usable_sample(const std::filesystem::path& data, const DatasetOptions& options,
+Error no_usable_sample(const std::string& data, const DatasetOptions& options,
                        const Dataset& dataset) {
   const std::vector<BadSample>& bad = dataset.bad();
-  const std::string none = data.string() + " holds no usable sample (";
+  const std::string none = data + " holds no usable sample (";
   const auto limited = std::find_if(bad.begin(), bad.end(),
                                     [](const BadSample& sample) { return sample.over_limit; });
   if (limited != bad.end()) {
@@ -114,13 +114,13 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
     dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
   }
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
-  ISOCOST_TRY_CONTEXT(check_findings(dataset->findings(), options.shards), options.data.string());
+  ISOCOST_TRY_CONTEXT(check_findings(dataset->findings(), options.shards), options.data);
   log_findings(dataset->findings(), options.shards, log);
   if (dataset->size() == 0) {
     return no_usable_sample(options.data, dataset_options, *dataset);
   }
   if (const auto format = dataset->format_that_needs_worker()) {
-    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), options.data.string());
+    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), options.data);
   }
   ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
 

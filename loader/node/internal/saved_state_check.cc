@@ -16,8 +16,8 @@ std::optional<Refusal> check_saved_order(const Hello& hello, std::uint64_t curso
       client_name(hello) +
       " resumes a state of other data or another order of samples: give the node the data, "
       "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail and lookahead with which "
-      "the state was saved, and the version of Isocost, if its index is another one, as that "
-      "decides what is read";
+      "the state was saved, and the version of Isocost, if another one reads samples in another "
+      "way";
   if (lookahead > 1) {
     reason +=
         "; within a look-ahead window also the ranks, microbatches, limits of a microbatch, "

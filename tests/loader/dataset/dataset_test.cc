@@ -746,6 +746,33 @@ TEST_F(DatasetTest, ADirectoryWithoutShardsIsNotFound) {
   EXPECT_THAT(dataset.error().message(), HasSubstr("make-shards"));
 }
 
+TEST_F(DatasetTest, ShardsHaveTheirPathsBelowTheRootForNames) {
+  for (const char* name : {"en/0.tar", "fr/0.tar", "fr/old/1.tar"}) {
+    write(name, {{std::string(name, 2) + "/a.txt", "x"}});
+  }
+  const auto dataset = Dataset::open((shards() / "**/*.tar").string(), options_).value();
+  ASSERT_EQ(dataset->size(), 3U);
+  EXPECT_EQ(dataset->shard(0), "en/0.tar");
+  EXPECT_EQ(dataset->key(0), "en/a");
+  EXPECT_EQ(dataset->shard(2), "fr/old/1.tar");
+  EXPECT_TRUE(dataset->open_part(2, 0).has_value());
+  EXPECT_TRUE(std::filesystem::exists(shards() / ".isocost/fr/old/1.tar.idx"));
+  EXPECT_EQ(dataset->indexes_not_kept(), 0U);
+}
+
+TEST_F(DatasetTest, WhereItLiesAddsNothingToTheFingerprint) {
+  for (const char* name : {"en/0.tar", "fr/0.tar"}) write(name, {{"a.txt", name}});
+  const auto of = [this](const std::filesystem::path& text) {
+    return Dataset::open(text, options_).value()->fingerprint();
+  };
+  const std::uint64_t here = of(shards() / "{en,fr}/*.tar");
+  EXPECT_EQ(of(shards() / "*/0.tar"), here) << "the same shards by another pattern";
+  EXPECT_NE(of(shards() / "{fr,en}/*.tar"), here) << "in another order";
+  EXPECT_NE(of(shards() / "en"), here);
+  std::filesystem::rename(shards(), scratch_ / "moved");
+  EXPECT_EQ(of(scratch_ / "moved/{en,fr}/*.tar"), here);
+}
+
 TEST_F(DatasetTest, AShardThatChangesUnderAnOpenDataSetIsRefused) {
   write("a.tar", {{"a.txt", "x"}});
   const auto dataset = open();

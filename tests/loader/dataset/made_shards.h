@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/index_format.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/tokens/token_file.h"
 #include "loader/dataset/tokens/tokenized_sample.h"
 #include "tests/support/tar_files.h"
@@ -47,11 +47,13 @@ inline std::unique_ptr<const ShardIndex> index_in_memory(const IndexContents& co
   return ShardIndex::in_memory(encode_index(contents), {}).value();
 }
 
+/// Returns the place of a shard in "data".
+inline ShardPlace made_place(const std::string& name) { return {shard_root("data", {}), name}; }
+
 /// Returns a shard without a file, whose samples have these keys.
 inline Shard made_shard(const std::string& name, const std::vector<std::string>& keys,
                         std::shared_ptr<const TokenFile> tokens = nullptr) {
-  return {std::filesystem::path("data") / name, index_in_memory(contents_of(keys)),
-          std::move(tokens)};
+  return {made_place(name), index_in_memory(contents_of(keys)), std::move(tokens)};
 }
 
 /// Returns tokens of these samples, mapped from a file in `scratch`, which may be removed.

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/scratch_directory.h"
 #include "loader/dataset/index/index_file.h"
-#include "loader/dataset/index/open_index.h"
+#include "loader/dataset/index/index_location.h"
+#include "loader/dataset/index/internal/open_index.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -24,7 +26,9 @@ class ShardFilesTest : public testing::Test {
   fs::path path() const { return scratch_ / "a.tar"; }
   fs::path index_file() const { return scratch_ / "indexes" / "a.tar.idx"; }
   Shard shard(const std::vector<fs::path>& directories) const {
-    return {path(), open_or_build_index({path(), directories, {}, {}, {}}).value(), nullptr};
+    const ShardPlace place{
+        std::make_shared<const ShardRoot>(ShardRoot{scratch_.path(), directories}), "a.tar"};
+    return {place, open_or_build_index({place, {}, {}, {}}).value(), nullptr};
   }
   Shard shard() const { return shard({scratch_ / "indexes"}); }
 

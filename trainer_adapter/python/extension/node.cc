@@ -18,6 +18,7 @@
 #include "base/utf8.h"
 #include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
@@ -227,6 +228,14 @@ void bind_node(py::module_& module) {
       py::arg("steps"), py::arg("samples"), py::kw_only(), py::arg("global_batch_size"),
       py::arg("microbatches"), py::arg("ranks"),
       "Returns the number of microbatches per rank in an epoch.");
+  module.def(
+      "join_data",
+      [](const std::vector<OsText>& given) {
+        std::vector<std::string> texts;
+        for (const OsText& each : given) texts.push_back(each.bytes);
+        return OsText{value(join_data(texts))};
+      },
+      py::arg("texts"), "Returns several texts that name data as one.");
   module.def(
       "option_table", &option_table,
       "Name, value, text and default in an embedded node of each setting in docs/config.md.");

@@ -133,6 +133,9 @@ class Node:
 def microbatches_of_epoch(steps: int, samples: int, *, global_batch_size: int, microbatches: int, ranks: int) -> int:
     """Returns the number of microbatches per rank in an epoch."""
 
+def join_data(texts: List[str]) -> str:
+    """Returns several texts that name data as one."""
+
 def option_table() -> List[Tuple[str, str, str, str]]:
     """Name, value, text and default in an embedded node of each setting in docs/config.md."""
 

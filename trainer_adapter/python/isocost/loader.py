@@ -13,7 +13,7 @@ from isocost.loop.training_loop import TrainingLoop
 from isocost.microbatches.microbatch import Microbatch
 from isocost.microbatches.model_inputs import Padded
 from isocost.microbatches.transform import Transform
-from isocost.opening import LoaderArguments, PathLike, open_loader
+from isocost.opening import Data, LoaderArguments, PathLike, open_loader
 from isocost.options import arguments
 from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
@@ -50,9 +50,10 @@ class DataLoader:
     All ranks make the same loader. Under torchrun rank 0 hosts the loader node, and the others find it.
 
     Args:
-        data: what to train on. A directory of WebDataset shards: a loader node runs inside this process (with several
-            ranks, inside that of rank 0). Or the endpoint of a node that `isocost serve` runs, "tcp://HOST:PORT" or
-            "ipc://PATH".
+        data: what to train on. A directory of WebDataset shards, a shard, a pattern ("shards/{000..099}.tar",
+            "**/*.tar"), a list of these, or a file with one on each line: a loader node runs inside this process (with
+            several ranks, inside that of rank 0). Or the endpoint of a node that `isocost serve` runs,
+            "tcp://HOST:PORT" or "ipc://PATH".
 
         rank, world_size: data-parallel rank and number of ranks. Default: those of the initialised process group, else
             of torchrun (RANK, WORLD_SIZE), of an mpirun (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE; PMI_RANK,
@@ -167,7 +168,7 @@ class DataLoader:
     sampler = None
     batch_sampler = None
 
-    def __init__(self, data: PathLike = "", *, rank: Optional[int] = None, world_size: Optional[int] = None,
+    def __init__(self, data: Data = "", *, rank: Optional[int] = None, world_size: Optional[int] = None,
                  topology: Any = None, layout: Optional[PathLike] = None,
                  global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
                  shuffle: Optional[bool] = None, seed: Optional[int] = None, epochs: int = 0, endless: bool = False,

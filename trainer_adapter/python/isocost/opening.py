@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import os
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Union
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Set, Union
 
 from isocost import _isocost
 from isocost.base.logs import log
@@ -29,6 +29,7 @@ _OF_THE_MODEL = "no model profile is given for "
 _noted_of_models: Set[str] = set()
 
 PathLike = Union[str, os.PathLike[str]]
+Data = Union[PathLike, Sequence[PathLike]]  # as isocost.DataLoader takes it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LoaderArguments:
         torch_options: the other keywords of torch's DataLoader.
     """
 
-    data: PathLike
+    data: Data
     rank: Optional[int]
     world_size: Optional[int]
     topology: Any
@@ -67,7 +68,7 @@ class Opened(NamedTuple):
     """The parts of a loader once its arguments are resolved.
 
     Attributes:
-        data: the directory of shards or the node's endpoint.
+        data: the data or the node's endpoint, as one text.
         topology: this process among those that train together.
         in_layout: its place in the layout; None: there is no layout.
         replica_group: the process group whose members receive the same microbatches; None: only this process.
@@ -117,7 +118,7 @@ class _Opening:
         self._resources = resources
         self._data = arguments.data(given.data)
         self._image_size = image_size_text(given.image_size)
-        self._is_endpoint = "://" in self._data
+        self._is_endpoint = arguments.is_endpoint(self._data)
         self._topology = resolve(given.topology, given.rank, given.world_size, given.layout is not None)
         self._in_layout = None if given.layout is None else resolve_place(
             given.layout, self._topology.place, self._topology.process, self._is_endpoint,

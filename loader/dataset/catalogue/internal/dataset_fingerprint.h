@@ -8,9 +8,9 @@
 
 namespace isocost {
 
-/// Returns a hash of the shards' names, sizes and contents, of the tokenizer of their tokens, and
-/// of the usable samples and their cuts; equal for equal data sets. `selections` has an element for
-/// each shard.
+/// Returns a hash of the version of reading and, for each shard, of its name, size, content, choice
+/// of what is read, tokenizer, and the number, keys and cuts of its usable samples; equal for equal
+/// data sets. Where the shards lie adds nothing. `selections` has an element for each shard.
 std::uint64_t dataset_fingerprint(std::span<const Shard> shards,
                                   std::span<const ShardSelection> selections);
 

@@ -10,6 +10,7 @@
 
 #include "base/fingerprint.h"
 #include "base/scratch_directory.h"
+#include "loader/dataset/formats/sample_reading.h"
 #include "tests/loader/dataset/made_shards.h"
 
 namespace isocost {
@@ -50,22 +51,25 @@ TEST(Catalogue, MayBeEmpty) {
   const Catalogue catalogue({}, {});
   EXPECT_EQ(catalogue.size(), 0U);
   Fingerprint wanted;
-  wanted.add(IndexView::kOldestVersion);
+  wanted.add(kReadingVersion);
   EXPECT_EQ(catalogue.fingerprint(), wanted.value());
 }
 
 // A saved state names the data set by its fingerprint, which therefore changes only with what is
-// read: with the version of the index.
-TEST(DatasetFingerprint, HasTheVersionOfTheIndexAndTheShards) {
+// read.
+TEST(DatasetFingerprint, HasTheVersionOfReadingAndTheShards) {
   Fingerprint wanted;
-  wanted.add(IndexView::kOldestVersion);
+  wanted.add(kReadingVersion);
   const auto add = [&](std::string_view shard, const std::vector<std::string_view>& keys) {
     wanted.add(shard);
     wanted.add(std::uint64_t{1} << 20);  // bytes
     wanted.add(0);                       // hash of the content
     wanted.add(0);                       // parts that are left out
     wanted.add(keys.size());
-    for (const std::string_view key : keys) wanted.add(key);
+    Fingerprint of_keys;
+    for (const std::string_view key : keys) of_keys.add(key);
+    wanted.add(of_keys.value());
+    wanted.add(Fingerprint().value());  // cuts
   };
   add("a.tar", {"a0", "a2"});
   add("b.tar", {});
@@ -87,7 +91,7 @@ TEST(DatasetFingerprint, HasTheTokenizerAndTheCuts) {
                               made_tokens(scratch, std::vector<TokenizedSample>(1), identity)));
   const Catalogue catalogue(std::move(shards), {{1, {}, {{0, TurnCut{{9, 0, {}}, {}, 0}}}}});
   Fingerprint wanted;
-  wanted.add(IndexView::kOldestVersion);
+  wanted.add(kReadingVersion);
   wanted.add("a.tar");
   wanted.add(std::uint64_t{1} << 20);  // bytes
   wanted.add(0);                       // hash of the content
@@ -95,9 +99,13 @@ TEST(DatasetFingerprint, HasTheTokenizerAndTheCuts) {
   wanted.add(1);                       // samples
   for (int i = 1; i <= 5; ++i) wanted.add(i);
   wanted.add("--labels all");
-  wanted.add("key");
-  wanted.add(0);  // sample
-  wanted.add(9);  // end of its cut
+  Fingerprint keys;
+  keys.add("key");
+  wanted.add(keys.value());
+  Fingerprint cuts;
+  cuts.add(0);  // sample
+  cuts.add(9);  // end of its cut
+  wanted.add(cuts.value());
   EXPECT_EQ(catalogue.fingerprint(), wanted.value());
 }
 

@@ -50,7 +50,7 @@ TEST(SelectSamples, DropsThoseThatCannotBeUsedInTheOrderOfReasons) {
   contents.bad = {{"broken", "png", "no picture"}};
   std::vector<Shard> shards;
   shards.push_back(made_shard("0.tar", {"x", "a"}));
-  shards.emplace_back("data/1.tar", index_in_memory(contents), nullptr);
+  shards.emplace_back(made_place("1.tar"), index_in_memory(contents), nullptr);
   shards.push_back(made_shard("2.tar", {"k", "l", "m"}, made_tokens(scratch, tokenized)));
   const Selection selection = select_samples(shards, {longer_than_three, false});
   EXPECT_THAT(keys_of(selection.bad), ElementsAre("broken", "k", "m"));

@@ -20,6 +20,12 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::StartsWith;
 
+std::vector<std::string> names_of(const ShardListing& listing) {
+  std::vector<std::string> names;
+  for (const ShardPlace& shard : listing.shards) names.push_back(shard.name);
+  return names;
+}
+
 TEST(ShardListing, TellsShardsFromLostOnes) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   const fs::path directory = scratch / "data";
@@ -28,8 +34,8 @@ TEST(ShardListing, TellsShardsFromLostOnes) {
   }
   fs::create_directory(directory / "e.tar");
   fs::create_symlink("nowhere", directory / "d.tar.gz");
-  const ShardListing listing = list_shards(directory, {}).value();
-  EXPECT_THAT(listing.shards, ElementsAre(directory / "a.tgz", directory / "b.tar"));
+  const ShardListing listing = list_shards(directory.string(), {}).value();
+  EXPECT_THAT(names_of(listing), ElementsAre("a.tgz", "b.tar"));
   ASSERT_EQ(listing.lost.size(), 2U);
   EXPECT_EQ(listing.lost[0].name, "d.tar.gz");
   EXPECT_TRUE(listing.lost[0].lost);
@@ -40,7 +46,7 @@ TEST(ShardListing, TellsShardsFromLostOnes) {
 TEST(ShardListing, ADirectoryOfLostShardsIsNotEmpty) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   fs::create_directories(scratch / "data" / "a.tar");
-  const ShardListing listing = list_shards(scratch / "data", {}).value();
+  const ShardListing listing = list_shards((scratch / "data").string(), {}).value();
   EXPECT_TRUE(listing.shards.empty());
   EXPECT_EQ(listing.lost.size(), 1U);
 }
@@ -52,8 +58,8 @@ TEST(ShardListing, NamesArchivesAndDirectoriesThatAreNotRead) {
                            "pictures/0.jpg", ".hidden/0.tar", "a.tar.md5", ".isocost/0.tar.xz"}) {
     write_file(directory / name, "x");
   }
-  const ShardListing listing = list_shards(directory, {}).value();
-  EXPECT_THAT(listing.shards, ElementsAre(directory / "a.tar"));
+  const ShardListing listing = list_shards(directory.string(), {}).value();
+  EXPECT_THAT(names_of(listing), ElementsAre("a.tar"));
   EXPECT_TRUE(listing.lost.empty());
   EXPECT_THAT(listing.unread,
               ElementsAre(StartsWith("b.tar.xz: an archive of a format that is not read; pack"),
@@ -61,14 +67,15 @@ TEST(ShardListing, NamesArchivesAndDirectoriesThatAreNotRead) {
                           StartsWith("d.tar.part: a shard whose download was not completed"),
                           StartsWith("train: a directory that holds shards (0.tar)")));
   fs::remove(directory / "a.tar");
-  EXPECT_THAT(list_shards(directory, {}).error().message(),
+  EXPECT_THAT(list_shards(directory.string(), {}).error().message(),
               testing::HasSubstr("in it; there is b.tar.xz: an archive of a format that is not "
                                  "read"));
 }
 
 TEST(ShardListing, AShardThatIsAbsentWhileItsIndexIsThereIsLost) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
-  const fs::path indexes = scratch / "indexes";
+  const fs::path indexes =
+      shard_root(scratch / "data", scratch / "indexes")->index_directories.front();
   IndexContents contents = contents_of({"a", "b"});
   contents.archive.samples_when_whole = 2;
   const auto write_index = [&](const std::string& name) {
@@ -83,8 +90,10 @@ TEST(ShardListing, AShardThatIsAbsentWhileItsIndexIsThereIsLost) {
   contents = {};
   contents.archive.condition = ShardCondition::kLost;  // it was empty, and was removed
   write_index("removed.tar.idx");
-  const std::vector<fs::path> directories = {indexes, scratch / "none"};
-  const ShardListing listing = list_shards(scratch / "data", directories).value();
+  const auto listed = [&] {
+    return list_shards((scratch / "data").string(), scratch / "indexes").value();
+  };
+  const ShardListing listing = listed();
   ASSERT_EQ(listing.lost.size(), 2U);
   EXPECT_EQ(listing.lost[0].name, "gone.tar");
   EXPECT_TRUE(listing.lost[0].lost);
@@ -94,23 +103,93 @@ TEST(ShardListing, AShardThatIsAbsentWhileItsIndexIsThereIsLost) {
                 (indexes / "gone.tar.idx").string() + " if it was meant to go");
   EXPECT_EQ(listing.lost[1].name, "old.tar");
   fs::create_symlink("nowhere", scratch / "data/gone.tar");
-  EXPECT_EQ(list_shards(scratch / "data", directories).value().lost[0].samples_when_whole, 2U)
-      << "a broken link had samples, too";
+  EXPECT_EQ(listed().lost[0].samples_when_whole, 2U) << "a broken link had samples, too";
   fs::remove(scratch / "data/gone.tar");
   fs::remove(scratch / "data/here.tar");
-  EXPECT_EQ(list_shards(scratch / "data", directories).value().lost.size(), 3U);
+  EXPECT_EQ(listed().lost.size(), 3U);
+}
+
+class NamedShards : public testing::Test {
+ protected:
+  NamedShards() {
+    for (const char* name : {"en/0.tar", "en/1.tar", "fr/0.tar"}) write_file(scratch_ / name, "x");
+  }
+  ShardListing listed(const std::string& text) const {
+    auto listing = list_shards((scratch_ / text).string(), {});
+    EXPECT_TRUE(listing.has_value()) << listing.error().to_string();
+    return listing ? *std::move(listing) : ShardListing();
+  }
+  std::string refusal(const std::string& text) const {
+    const auto listing = list_shards((scratch_ / text).string(), {});
+    return listing ? "" : listing.error().message();
+  }
+  // Writes the index of a shard that was whole.
+  void write_index(const std::string& file) const {
+    IndexContents contents = contents_of({"a", "b"});
+    contents.archive.samples_when_whole = 2;
+    const std::vector<std::byte> bytes = encode_index(contents);
+    write_file(scratch_ / file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+
+  const ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+};
+
+TEST_F(NamedShards, AreCalledByTheirPathsFromTheRoot) {
+  EXPECT_THAT(names_of(listed("{en,fr}/0.tar")), ElementsAre("en/0.tar", "fr/0.tar"));
+  EXPECT_THAT(names_of(listed("*/*.tar")), ElementsAre("en/0.tar", "en/1.tar", "fr/0.tar"));
+  EXPECT_EQ(fs::weakly_canonical(listed("fr/0.tar").shards.at(0).path()),
+            fs::weakly_canonical(scratch_ / "fr/0.tar"));
+}
+
+TEST_F(NamedShards, OfOneNameAreRefusedWithBoth) {
+  const std::string message = refusal("en/0.tar::" + (scratch_ / "fr/0.tar").string());
+  EXPECT_THAT(message, testing::HasSubstr("en/0.tar and "));
+  EXPECT_THAT(message, testing::HasSubstr("fr/0.tar would both be called 0.tar; name them by one"));
+  EXPECT_THAT(refusal("en/0.tar::" + (scratch_ / "en").string()),
+              testing::HasSubstr("en/0.tar is named twice"));
+  EXPECT_THAT(refusal("{en,en}/0.tar"), testing::HasSubstr("is named twice"));
+}
+
+TEST_F(NamedShards, ThatAreNamedAndAbsentAreLost) {
+  write_index("en/.isocost/2.tar.idx");
+  const ShardListing listing = listed("en/{0..3}.tar");
+  EXPECT_THAT(names_of(listing), ElementsAre("0.tar", "1.tar"));
+  ASSERT_EQ(listing.lost.size(), 2U);
+  EXPECT_EQ(listing.lost[0].name, "2.tar");
+  EXPECT_EQ(listing.lost[0].samples_when_whole, 2U);
+  EXPECT_THAT(listing.lost[0].reason, StartsWith("it is absent"));
+  EXPECT_EQ(listing.lost[1].name, "3.tar");
+}
+
+// The neighbours' indexes are those of another data set in the same directory.
+TEST_F(NamedShards, AnIndexCountsOnlyWhereThePatternMeansItsShard) {
+  write_index(".isocost/en/9.tar.idx");
+  write_index(".isocost/de/9.tar.idx");
+  EXPECT_TRUE(listed("{en,fr}/0.tar").lost.empty());
+  const ShardListing listing = listed("{en,fr}/*.tar");
+  ASSERT_EQ(listing.lost.size(), 1U);
+  EXPECT_EQ(listing.lost[0].name, "en/9.tar");
+  EXPECT_EQ(listed("**/*.tar").lost.size(), 2U);
+  EXPECT_TRUE(listed("en").lost.empty()) << "it has indexes of its own";
+}
+
+TEST_F(NamedShards, AnEmptyPatternSaysWhatLiesThere) {
+  const std::string message = refusal("en/*.tgz");
+  EXPECT_THAT(message, testing::HasSubstr("en/*.tgz: no shard (*.tar, "));
+  EXPECT_THAT(message, EndsWith("there are 0.tar, 1.tar"));
+  write_file(scratch_ / "en/2.tar.xz", "x");
+  EXPECT_THAT(refusal("en/*.xz"), testing::HasSubstr("there is 2.tar.xz: an archive of a format"));
 }
 
 TEST(ShardListing, SaysWhatToGiveInstead) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
-  const auto nowhere = list_shards(scratch / "nowhere", {});
+  const auto nowhere = list_shards((scratch / "nowhere").string(), {});
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_EQ(nowhere.error().code(), ErrorCode::kNotFound);
-  EXPECT_THAT(nowhere.error().message(),
-              EndsWith("nowhere: no such directory; give the one that holds the shards (*.tar, "
-                       "*.tar.gz, *.tgz, *.tar.zst, *.tzst)"));
+  EXPECT_THAT(nowhere.error().message(), EndsWith("nowhere: no such file or directory; " +
+                                                  scratch.path().string() + " is empty"));
   fs::create_directory(scratch / "empty");
-  const auto empty = list_shards(scratch / "empty", {});
+  const auto empty = list_shards((scratch / "empty").string(), {});
   ASSERT_FALSE(empty.has_value());
   EXPECT_EQ(empty.error().code(), ErrorCode::kNotFound);
   EXPECT_THAT(empty.error().message(), EndsWith("empty: no shards (*.tar, *.tar.gz, *.tgz, "

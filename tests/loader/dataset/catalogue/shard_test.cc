@@ -20,7 +20,7 @@ using testing::EndsWith;
 TEST(Shard, ListsWhatIndexingFoundBad) {
   IndexContents contents = contents_of({"good"});
   contents.bad = {{"key", "png", "no picture"}, {"other", "", "no part"}};
-  const Shard shard("data/a.tar", index_in_memory(contents), nullptr);
+  const Shard shard(made_place("a.tar"), index_in_memory(contents), nullptr);
   EXPECT_EQ(shard.name(), "a.tar");
   EXPECT_EQ(shard.samples(), 1U);
   const std::vector<BadSample> bad = shard.bad();
@@ -45,7 +45,7 @@ TEST(Shard, TellsWhichMappedFileWasCut) {
   const std::filesystem::path file = scratch / "a.idx";
   const std::vector<std::byte> bytes = encode_index(contents_of({"key"}));
   write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  const Shard shard("data/a.tar", ShardIndex::map(file).value(),
+  const Shard shard(made_place("a.tar"), ShardIndex::map(file).value(),
                     made_tokens(scratch, std::vector<TokenizedSample>(1)));
   EXPECT_TRUE(shard.check_mapped_files().has_value());
   std::filesystem::resize_file(file, 40);

@@ -254,9 +254,9 @@ TEST_P(HostileIndex, WithAGoodChecksumCannotLeadAstray) {
 }
 
 TEST(IndexDirectories, KeepShardsOfOneNameApart) {
-  EXPECT_EQ(index_directories("train", "").front(), fs::path("train") / ".isocost");
-  const auto train = index_directories("train", "indexes");
-  const auto valid = index_directories("valid", "indexes");
+  EXPECT_EQ(shard_root("train", "")->index_directories.front(), fs::path("train") / ".isocost");
+  const auto train = shard_root("train", "indexes")->index_directories;
+  const auto valid = shard_root("valid", "indexes")->index_directories;
   ASSERT_EQ(train.size(), 1U);
   EXPECT_NE(train, valid);
   EXPECT_EQ(train.front().parent_path(), "indexes");

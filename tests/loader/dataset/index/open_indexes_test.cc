@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/scratch_directory.h"
+#include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/maker_lock.h"
 #include "tests/support/tar_files.h"
 
@@ -31,16 +32,17 @@ using testing::UnorderedElementsAreArray;
 class OpenIndexesTest : public testing::Test {
  protected:
   OpenIndexesTest() {
-    options_.directories = {scratch_ / "indexes"};
+    const auto root =
+        std::make_shared<const ShardRoot>(ShardRoot{scratch_.path(), {scratch_ / "indexes"}});
     for (int i = 0; i < 9; ++i) {
       const std::string digit = std::to_string(i);
-      shards_.push_back(scratch_ / (digit + ".tar"));
-      write_file(shards_.back(), make_tar({{"key" + digit + ".txt", "text"}}));
+      shards_.push_back({root, digit + ".tar"});
+      write_file(shards_.back().path(), make_tar({{"key" + digit + ".txt", "text"}}));
     }
   }
 
   const ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
-  std::vector<fs::path> shards_;
+  std::vector<ShardPlace> shards_;
   IndexingOptions options_;
 };
 
@@ -72,12 +74,12 @@ TEST_F(OpenIndexesTest, TellsEachShardThatIsDone) {
   ASSERT_TRUE(open_indexes(shards_, options_).has_value());
   EXPECT_THAT(counts, UnorderedElementsAreArray({1, 2, 3, 4, 5, 6, 7, 8, 9}));
   std::vector<std::string> wanted;
-  for (const fs::path& shard : shards_) wanted.push_back(shard.filename().string());
+  for (const ShardPlace& shard : shards_) wanted.push_back(shard.name);
   EXPECT_THAT(names, UnorderedElementsAreArray(wanted));
 }
 
 TEST_F(OpenIndexesTest, AShardThatCannotBeReadEndsThem) {
-  fs::remove(shards_[0]);
+  fs::remove(shards_[0].path());
   options_.workers = 1;
   std::uint64_t done = 0;
   options_.progress = [&](std::uint64_t, std::uint64_t, std::string_view) { ++done; };
@@ -131,7 +133,7 @@ TEST_F(OpenIndexesMeanwhile, ThoseThatAreThereAreOpenedAndTold) {
 
 TEST_F(OpenIndexesMeanwhile, AFailureEndsTheWait) {
   index_all_but(2);
-  fs::remove(shards_[8]);
+  fs::remove(shards_[8].path());
   options_.workers = 3;
   std::promise<void> waiting;
   const std::shared_future<void> waits = waiting.get_future().share();

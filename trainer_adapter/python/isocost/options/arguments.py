@@ -9,6 +9,7 @@ import sysconfig
 import typing
 from typing import Any, Mapping, Optional, Union
 
+from isocost import _isocost
 from isocost.base.counted import counted
 from isocost.options.given_fields import given_fields
 from isocost.options.node_options import NodeOptions, RecipeOptions
@@ -39,16 +40,24 @@ def require_torch() -> None:
 
 
 def data(given: Any) -> str:
-    """Returns the directory or endpoint as text. Raises TypeError if it is neither text nor a path, ValueError if
-    it is empty."""
+    """Returns the data or endpoint as one text. Raises TypeError if it is neither text nor a path nor a list of these,
+    ValueError if it is empty."""
     try:
-        text = os.fsdecode(given)
+        texts = [os.fsdecode(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
     except TypeError:
         raise TypeError(f"data = {reprlib.repr(given)}: must be a directory of WebDataset shards or the endpoint of a "
-                        "node, as text or a path; `isocost make-shards` writes shards from files") from None
-    if not text:
+                        "node, as text or a path, or a list of shards; `isocost make-shards` writes shards from "
+                        "files") from None
+    if not any(texts):
         raise ValueError("data= is missing: give a directory of WebDataset shards, or the endpoint of a node")
-    return text
+    if len(texts) > 1 and any(map(is_endpoint, texts)):
+        raise ValueError(f"data = {reprlib.repr(given)}: the endpoint of a node is given alone")
+    return str(_isocost.join_data(texts))
+
+
+def is_endpoint(data: str) -> bool:
+    """Returns whether the text names a node, and not data."""
+    return data.startswith(("tcp://", "ipc://"))
 
 
 def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:

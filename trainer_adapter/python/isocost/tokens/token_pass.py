@@ -203,7 +203,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
         prog=program, description="Tokenizes a data set for a model, once, before training.",
         epilog=_EPILOG.format(program=program), formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False)
-    parser.add_argument("data", metavar="DATA", help="directory of shards")
+    parser.add_argument("data", metavar="DATA", nargs="+",
+                        help="directory of shards, shard, pattern as in 'shards/{000..099}.tar', several of these with "
+                             ":: between them, or file with one on each line")
     parser.add_argument("--model", metavar="DIR", required=True,
                         help="the model's directory: config.json, tokenizer.json, chat_template.jinja")
     parser.add_argument("--labels", choices=LABELS,
@@ -249,7 +251,8 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         parser.error(f"--workers {given.workers}: must be 1 or more")
     signal.signal(signal.SIGTERM, _end)
     try:
-        settings = Settings(given.data, given.index_dir, given.model, options, given.ignore_parts, given.weight_key,
+        data = str(_isocost.join_data(given.data))
+        settings = Settings(data, given.index_dir, given.model, options, given.ignore_parts, given.weight_key,
                             given.image_size, given.max_decoded_pixels)
         outcome = tokenize(settings, given.workers, replace=given.force)
     except KeyboardInterrupt:
@@ -259,10 +262,10 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     for unread in filter(None, (outcome.unread, str(outcome.counts.keys))):
-        print(f"{program}: {given.data}: {unread}", file=sys.stderr)
+        print(f"{program}: {data}: {unread}", file=sys.stderr)
     print(json.dumps(outcome.to_json()) if given.json else readable(str(outcome)), flush=True)
     if outcome.usable_samples == 0:
-        print(f"{program}: {given.data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)
+        print(f"{program}: {data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)
         return 1
     return 0
 

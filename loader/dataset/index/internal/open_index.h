@@ -1,23 +1,21 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <stop_token>
-#include <vector>
 
 #include "base/log.h"
 #include "base/result.h"
 #include "decode/probe.h"
 #include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/index_file.h"
+#include "loader/dataset/index/index_location.h"
 
 namespace isocost {
 
 /// A shard whose index is asked for, and the values that an index on disk must have been made with.
 struct IndexRequest {
-  std::filesystem::path shard;
-  std::vector<std::filesystem::path> directories;
+  ShardPlace shard;
   ProbeLimits limits;
   SampleReading reading;
   LogSink log;
@@ -27,9 +25,9 @@ struct IndexRequest {
   std::function<Status()> before_building = {};
 };
 
-/// Returns the shard's index: the first current one in `directories`, or else a new one, written to
-/// the first directory that can be written. Errors: kNotFound, kIo if the shard cannot be read;
-/// kCancelled; those of before_building.
+/// Returns the shard's index: the first current one in its root's directories, or else a new one,
+/// written to the first of them that can be written. Errors: kNotFound, kIo if the shard cannot be
+/// read; kCancelled; those of before_building.
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request);
 
 }  // namespace isocost

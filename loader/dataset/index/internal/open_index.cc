@@ -1,4 +1,4 @@
-#include "loader/dataset/index/open_index.h"
+#include "loader/dataset/index/internal/open_index.h"
 
 #include <fmt/format.h>
 
@@ -41,8 +41,8 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
 // Returns the first current index; null if there is none. See current_index.
 std::unique_ptr<ShardIndex> find_current(const IndexRequest& request, const FileStamp& stamp,
                                          std::uint64_t& samples_when_whole, const LogSink& sink) {
-  for (const fs::path& directory : request.directories) {
-    if (auto index = current_index(index_path(directory, request.shard),
+  for (const fs::path& directory : request.shard.root->index_directories) {
+    if (auto index = current_index(index_path(directory, request.shard.name),
                                    {stamp, request.limits, request.reading.hash()},
                                    samples_when_whole, sink)) {
       return index;
@@ -53,9 +53,10 @@ std::unique_ptr<ShardIndex> find_current(const IndexRequest& request, const File
 
 Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
                             std::uint64_t samples_when_whole) {
-  const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
+  const auto shard =
+      ShardFile::open(request.shard.path(), ShardFile::kMaxInflatedBytes, request.stop);
   if (shard) {
-    return build_index(*shard, request.shard.filename().string(), request.limits, request.reading,
+    return build_index(*shard, request.shard.name, request.limits, request.reading,
                        samples_when_whole, request.stop);
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
@@ -72,10 +73,10 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
 // Writes the index. Returns its file; an empty path if none could be written.
 fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
   std::string refusals;
-  for (const fs::path& directory : request.directories) {
+  for (const fs::path& directory : request.shard.root->index_directories) {
+    fs::path file = index_path(directory, request.shard.name);
     std::error_code ignored;
-    fs::create_directories(directory, ignored);
-    fs::path file = index_path(directory, request.shard);
+    fs::create_directories(file.parent_path(), ignored);
     const auto written = replace_file(file, bytes);
     if (written) return file;
     refusals += "; " + written.error().message();
@@ -83,7 +84,7 @@ fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
   log(request.log, LogLevel::kWarning,
       fmt::format("{}: its index is kept in memory and will be built again next time{}; give a "
                   "directory as index_dir",
-                  request.shard.string(), refusals));
+                  request.shard.path().string(), refusals));
   return {};
 }
 
@@ -91,17 +92,17 @@ fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
 
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
-  ISOCOST_ASSIGN(FileStamp stamp, stamp_of(request.shard));
+  ISOCOST_ASSIGN(FileStamp stamp, stamp_of(request.shard.path()));
   std::uint64_t samples_when_whole = 0;
   if (request.before_building) {
     if (auto index = find_current(request, stamp, samples_when_whole, {})) return index;
     ISOCOST_TRY(request.before_building());
-    ISOCOST_ASSIGN(stamp, stamp_of(request.shard));
+    ISOCOST_ASSIGN(stamp, stamp_of(request.shard.path()));
   }
   if (auto index = find_current(request, stamp, samples_when_whole, request.log)) return index;
   auto contents = build(request, stamp, samples_when_whole);
-  if (!contents) return std::move(contents).error().with_context(request.shard.string());
-  ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard));
+  if (!contents) return std::move(contents).error().with_context(request.shard.path().string());
+  ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard.path()));
   std::vector<std::byte> bytes = encode_index(*contents);
   // A shard that changed meanwhile is indexed again by the next run.
   fs::path kept_in;

@@ -1,0 +1,40 @@
+#include "loader/dataset/names/data_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/utf8.h"
+
+namespace isocost {
+
+Result<std::string> join_data(std::span<const std::string> texts) {
+  if (texts.size() == 1) return texts.front();
+  if (texts.empty() || std::ranges::find(texts, "") != texts.end()) {
+    return Error(ErrorCode::kInvalidArgument, "no data is named; give a directory or a file");
+  }
+  std::string joined;
+  for (const std::string& text : texts) {
+    if (text.find("::") != std::string::npos) {
+      return Error(ErrorCode::kInvalidArgument,
+                   fmt::format("{}: '::' stands between texts; name this one in a file with a path "
+                               "on each line",
+                               printable_utf8(text)));
+    }
+    joined += (joined.empty() ? "" : "::") + text;
+  }
+  return joined;
+}
+
+std::string for_shell(std::string_view data) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
+  if (!data.empty() && data.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(data);
+  }
+  std::string quoted = "'";
+  for (const char c : data) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace isocost

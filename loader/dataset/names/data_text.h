@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace isocost {
+
+/// The forms of a data text, for help.
+inline constexpr std::string_view kDataHelp =
+    "a directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst), a shard, a pattern as in "
+    "'shards/{000..099}.tar' or '**/*.tar', several of these with :: between them, or a file with "
+    "one on each line";
+
+/// Joins several texts into one data text. Errors: kInvalidArgument for none, an empty one, and one
+/// of several with "::" in it, which would be taken apart.
+Result<std::string> join_data(std::span<const std::string> texts);
+
+/// Returns a data text as a shell takes it: in quotes if the shell would change it.
+std::string for_shell(std::string_view data);
+
+}  // namespace isocost

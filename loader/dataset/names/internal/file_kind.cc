@@ -1,0 +1,75 @@
+#include "loader/dataset/names/internal/file_kind.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/utf8.h"
+#include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/stores/file_source.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kTarBlock = 512;
+
+// Returns whether the numbers of a tar header add up: its checksum field holds the sum of all
+// bytes, with blanks in place of the field (POSIX.1-2008, pax, "ustar Interchange Format").
+bool is_tar_header(std::string_view block) {
+  constexpr std::size_t kField = 148;
+  constexpr std::size_t kFieldBytes = 8;
+  if (block.size() < kTarBlock) return false;
+  unsigned sum = 0;
+  unsigned stated = 0;
+  for (std::size_t i = 0; i < kTarBlock; ++i) {
+    const bool in_field = i >= kField && i < kField + kFieldBytes;
+    sum += in_field ? ' ' : static_cast<unsigned char>(block[i]);
+    if (in_field && block[i] >= '0' && block[i] <= '7') stated = stated * 8 + (block[i] - '0');
+  }
+  return sum == stated;
+}
+
+bool is_compressed_stream(std::string_view begin) {
+  return begin.starts_with("\x1F\x8B") || begin.starts_with("\x28\xB5\x2F\xFD");
+}
+
+bool is_json(std::string_view begin) {
+  const std::string_view text = without_byte_order_mark(begin);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+}
+
+// The last character may be cut.
+bool is_text(std::string_view begin) {
+  constexpr std::size_t kMostOfCharacter = 3;
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(begin.data()), begin.size());
+  return begin.find('\0') == std::string_view::npos &&
+         valid_utf8_prefix(bytes) + kMostOfCharacter >= begin.size();
+}
+
+}  // namespace
+
+Result<FileKind> kind_of_file(const std::filesystem::path& file) {
+  if (has_shard_ending(file.filename().string())) return FileKind::kShard;
+  ISOCOST_ASSIGN(const auto source, FileSource::open(file));
+  std::array<char, kTarBlock> bytes{};
+  ISOCOST_ASSIGN(const std::size_t read,
+                 source->read_at(0, std::as_writable_bytes(std::span(bytes))));
+  const std::string_view begin(bytes.data(), read);
+  if (is_tar_header(begin) || is_compressed_stream(begin)) return FileKind::kShard;
+  if (is_json(begin)) return FileKind::kRecords;
+  if (!begin.empty() && is_text(begin)) return FileKind::kList;
+  return Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: it is {}; give a shard ({}), a directory of shards, a pattern as in "
+                  "shards/{{000..099}}.tar, or a text file with one path per line",
+                  file.string(), begin.empty() ? "empty" : "no tar file, no JSON and no text",
+                  kShardNames));
+}
+
+}  // namespace isocost

@@ -1,0 +1,153 @@
+#include "loader/dataset/names/named_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/scratch_directory.h"
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class NamedFilesTest : public testing::Test {
+ protected:
+  NamedFilesTest() {
+    for (const char* name : {"en/0.tar", "en/1.tar", "fr/0.tar", "fr/note.txt", "fr/2.tar.xz"}) {
+      write_file(scratch_ / name, "x");
+    }
+  }
+  std::vector<NamedFiles> resolved(std::string_view text) const {
+    auto entries = resolve_names(text, scratch_.path());
+    EXPECT_TRUE(entries.has_value()) << entries.error().to_string();
+    return entries ? *std::move(entries) : std::vector<NamedFiles>();
+  }
+  NamedFiles one(std::string_view text) const {
+    std::vector<NamedFiles> entries = resolved(text);
+    EXPECT_EQ(entries.size(), 1U);
+    return entries.empty() ? NamedFiles() : entries.front();
+  }
+  Error refused(std::string_view text) const {
+    const auto entries = resolve_names(text, scratch_.path());
+    EXPECT_FALSE(entries.has_value()) << text;
+    return entries ? Error(ErrorCode::kInternal, "") : entries.error();
+  }
+
+  const ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+};
+
+TEST_F(NamedFilesTest, TakesADirectoryAndAShard) {
+  const NamedFiles directory = one("en");
+  EXPECT_TRUE(directory.is_directory);
+  EXPECT_EQ(directory.root, scratch_ / "en");
+  const NamedFiles shard = one("en/0.tar");
+  EXPECT_FALSE(shard.is_directory);
+  EXPECT_EQ(shard.root, scratch_ / "en");
+  EXPECT_THAT(shard.names, ElementsAre("0.tar"));
+}
+
+TEST_F(NamedFilesTest, NamesBeginAtTheFirstWildcardOrBrace) {
+  const NamedFiles braces = one("{en,fr}/{0..1}.tar");
+  EXPECT_EQ(fs::path(braces.root).lexically_normal(), scratch_ / "");
+  EXPECT_THAT(braces.names, ElementsAre("en/0.tar", "en/1.tar", "fr/0.tar", "fr/1.tar"))
+      << "what braces name need not exist";
+  const NamedFiles glob = one("en/*.tar");
+  EXPECT_EQ(fs::path(glob.root).lexically_normal(), scratch_ / "en/");
+  EXPECT_THAT(glob.names, ElementsAre("0.tar", "1.tar"));
+  EXPECT_TRUE(glob.means("7.tar"));
+  EXPECT_FALSE(glob.means("old/7.tar"));
+  EXPECT_THAT(one("{fr,en}/*.tar").names, ElementsAre("fr/0.tar", "en/0.tar", "en/1.tar"))
+      << "in the order of the braces";
+  EXPECT_THAT(one("**/*.tar").names, ElementsAre("en/0.tar", "en/1.tar", "fr/0.tar"));
+}
+
+TEST_F(NamedFilesTest, DirectoriesInBracesMeanTheirShards) {
+  const NamedFiles both = one("{en,fr}");
+  EXPECT_THAT(both.names, ElementsAre("en/0.tar", "en/1.tar", "fr/0.tar"));
+  EXPECT_TRUE(both.means("fr/7.tar"));
+  EXPECT_THAT(both.unread, ElementsAre(StartsWith("fr/2.tar.xz: an archive of a format")));
+}
+
+TEST_F(NamedFilesTest, AnExistingPathIsTakenLiterally) {
+  for (const char* name :
+       {"odd/{0..9}.tar", "odd/*.tar", "odd/a,b.tar", "odd/a::b.tar", "odd/[x].tar"}) {
+    write_file(scratch_ / name, "x");
+    EXPECT_THAT(one(name).names, ElementsAre(fs::path(name).filename().string()));
+  }
+  write_file(scratch_ / "{odd}/0.tar", "x");
+  EXPECT_TRUE(one("{odd}").is_directory);
+}
+
+TEST_F(NamedFilesTest, SeveralStandBetweenColons) {
+  const std::vector<NamedFiles> entries = resolved("fr/0.tar::en");
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_THAT(entries[0].names, ElementsAre("0.tar"));
+  EXPECT_TRUE(entries[1].is_directory);
+  EXPECT_EQ(refused("fr/0.tar::").code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("").code(), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(NamedFilesTest, AListHasAnEntryOnEachLine) {
+  write_file(scratch_ / "lists/train.txt",
+             "\xEF\xBB\xBF# shards to train on\r\n../en/0.tar\r\n\n../fr/*.tar\n../fr");
+  const std::vector<NamedFiles> entries = resolved("lists/train.txt");
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_THAT(entries[0].names, ElementsAre("0.tar"));
+  EXPECT_EQ(fs::weakly_canonical(entries[0].root), fs::weakly_canonical(scratch_ / "en"));
+  EXPECT_THAT(entries[1].names, ElementsAre("0.tar"));
+  EXPECT_THAT(entries[1].given, HasSubstr("train.txt, line 4: ../fr/*.tar"));
+  EXPECT_TRUE(entries[2].is_directory);
+}
+
+TEST_F(NamedFilesTest, ALineThatNamesNothingIsRefusedByNumber) {
+  write_file(scratch_ / "list", "en/0.tar\nhello world\n");
+  EXPECT_THAT(refused("list").message(), HasSubstr("list, line 2: hello world: no such file"));
+  write_file(scratch_ / "list", "en/0.tar\nnowhere/*.tar\n");
+  EXPECT_THAT(refused("list").message(), HasSubstr("list, line 2: nowhere/*.tar: "));
+  write_file(scratch_ / "list", "en/0.tar\n{0..\n");
+  EXPECT_THAT(refused("list").message(), HasSubstr("list, line 2: {0..: its brace at character 1"));
+  write_file(scratch_ / "other", "en/0.tar");
+  write_file(scratch_ / "list", "other\n");
+  EXPECT_THAT(refused("list").message(), HasSubstr("list, line 1: other: a list in a list"));
+  write_file(scratch_ / "list", "s3://bucket/0.tar\n");
+  EXPECT_THAT(refused("list").message(), HasSubstr("line 1: s3://bucket/0.tar: an address"));
+  write_file(scratch_ / "list", "# nothing\n");
+  EXPECT_THAT(refused("list").message(), HasSubstr("a list without a path"));
+}
+
+TEST_F(NamedFilesTest, SaysWhatLiesBeside) {
+  const Error nothing = refused("en2");
+  EXPECT_EQ(nothing.code(), ErrorCode::kNotFound);
+  EXPECT_THAT(nothing.message(), HasSubstr("en2: no such file or directory; in "));
+  EXPECT_THAT(nothing.message(), HasSubstr("there are en, fr"));
+  EXPECT_THAT(refused("nowhere/{0..9}.tar").message(), HasSubstr("nowhere/: no such directory"));
+  EXPECT_THAT(refused("nowhere/0.tar").message(), HasSubstr("nowhere: no such directory"));
+}
+
+// It may be lost, and the options say how many may be.
+TEST_F(NamedFilesTest, AShardThatIsNamedNeedNotExist) {
+  EXPECT_THAT(one("en/7.tar").names, ElementsAre("7.tar"));
+}
+
+TEST_F(NamedFilesTest, NamesStayBelowTheirRoot) {
+  EXPECT_THAT(refused("en/*/../../fr/0.tar").message(), HasSubstr("'..' behind a wildcard"));
+  EXPECT_THAT(one("en/../fr/*.tar").names, ElementsAre("0.tar"));
+}
+
+TEST_F(NamedFilesTest, RecordsAreNoShards) {
+  write_file(scratch_ / "docs.jsonl", "{}\n");
+  EXPECT_THAT(refused("docs.jsonl").message(), HasSubstr("'isocost make-shards' writes shards"));
+}
+
+}  // namespace
+}  // namespace isocost
