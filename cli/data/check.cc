@@ -45,7 +45,8 @@ Result<int> check(const CheckArguments& arguments) {
   options.decode = node.decode;
   options.decode.workers = arguments.dataset.workers;
   options.dataset.model = model_directory(options.decode.recipe);
-  ISOCOST_ASSIGN(const CheckReport report, check_dataset(data, options));
+  ISOCOST_ASSIGN(const CheckReport report,
+                 check_dataset(DataSources::of_text(data, options.dataset.reading), options));
   finish_progress();
   if (arguments.dataset.json) {
     nlohmann::ordered_json json = {{"shards", report.findings.shards},
@@ -65,7 +66,7 @@ Result<int> check(const CheckArguments& arguments) {
                 counted(report.parts, "part").c_str(), static_cast<double>(report.bytes) / 1e6,
                 report.bad.size(), broken_count(report.findings).c_str());
   }
-  return findings_status(report.bad.empty(), report.findings, node.shards);
+  return findings_status(report.bad.empty(), report.sources, node.shards);
 }
 
 constexpr const char* kCheckFooter =

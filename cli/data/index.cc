@@ -73,7 +73,7 @@ Result<int> index(const IndexArguments& arguments) {
                 broken_count(findings).c_str(), seconds.count());
   }
   const bool is_good = dataset->bad().empty() && dataset->indexes_not_kept() == 0;
-  return findings_status(is_good, findings, node.shards);
+  return findings_status(is_good, dataset->sources(), node.shards);
 }
 
 constexpr const char* kIndexFooter =

@@ -1,5 +1,6 @@
 #include "cli/data/shard_findings_list.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -53,9 +54,12 @@ std::string broken_count(const ShardFindings& findings) {
   return broken == 0 ? "" : ", " + counted(broken, "broken shard");
 }
 
-int findings_status(bool is_good, const ShardFindings& findings, const ShardOptions& options) {
-  const bool few_broken = check_findings(findings, options).has_value();
-  const bool accepted = few_broken && (options.accept_unread || findings.unread.empty());
+int findings_status(bool is_good, std::span<const DatasetSource> sources,
+                    const ShardOptions& options) {
+  const bool few_broken = check_findings(sources, options).has_value();
+  const bool all_read = std::ranges::all_of(
+      sources, [](const DatasetSource& source) { return source.findings.unread.empty(); });
+  const bool accepted = few_broken && (options.accept_unread || all_read);
   return is_good && accepted ? kDone : kFailed;
 }
 

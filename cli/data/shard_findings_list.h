@@ -1,9 +1,11 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "loader/dataset/catalogue/shard_findings.h"
+#include "loader/dataset/dataset.h"
 #include "loader/dataset/shard_options.h"
 
 namespace isocost::cli {
@@ -19,6 +21,7 @@ std::string broken_count(const ShardFindings& findings);
 
 /// Returns the exit status of a command that has looked at shards: kFailed if it found a bad
 /// sample (`is_good` is false), or more than the options accept.
-int findings_status(bool is_good, const ShardFindings& findings, const ShardOptions& options);
+int findings_status(bool is_good, std::span<const DatasetSource> sources,
+                    const ShardOptions& options);
 
 }  // namespace isocost::cli

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -57,28 +59,52 @@ Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const BadSampleOpti
       new BadSampleList(options, std::move(file), limit, std::move(log)));
 }
 
-Status BadSampleList::add_indexed(std::span<const BadSample> bad, std::uint64_t samples) {
-  std::uint64_t added = 0;
+void BadSampleList::count_by(std::span<const DatasetSource> sources) {
+  sources_.clear();
+  for (const DatasetSource& source : sources) {
+    sources_.push_back({.name = source.name,
+                        .first = source.first,
+                        .samples = source.size,
+                        .indexed = source.size + source.bad});
+  }
+}
+
+// A shard's name begins with its source's, which holds no slash.
+BadSampleList::OfSource& BadSampleList::source_of(const BadSample& bad) {
+  const std::string_view name = std::string_view(bad.shard).substr(0, bad.shard.find('/'));
+  const auto found = std::ranges::find(sources_, name, &OfSource::name);
+  return found == sources_.end() ? sources_.front() : *found;
+}
+
+Status BadSampleList::add_indexed(std::span<const BadSample> bad) {
+  std::map<std::string_view, std::uint64_t> added;  // by source
   for (const BadSample& sample : bad) {
     if (!take(sample)) continue;
-    ISOCOST_TRY(check(sample, ++added, samples));
+    const OfSource& source = source_of(sample);
+    ISOCOST_TRY(check(sample, source, ++added[source.name], source.indexed));
   }
   return {};
 }
 
-void BadSampleList::look_at(std::uint64_t samples, std::uint64_t of) {
-  decoded_ = std::min(decoded_ + samples, of);
+void BadSampleList::look_at(std::span<const SampleId> ids) {
+  for (const SampleId id : ids) {
+    const auto after = std::ranges::upper_bound(sources_, id, {}, &OfSource::first);
+    OfSource& source = after == sources_.begin() ? *after : *std::prev(after);
+    source.decoded = std::min(source.decoded + 1, source.samples);
+  }
 }
 
 Status BadSampleList::add(const BadSample& bad) {
   if (!take(bad)) return {};
-  return check(bad, ++bad_decoded_, decoded_);
+  OfSource& source = source_of(bad);
+  return check(bad, source, ++source.bad_decoded, source.decoded);
 }
 
 // Counts a bad sample. Returns whether it is new.
 bool BadSampleList::take(const BadSample& bad) {
   if (!seen_.insert(bad.shard + '\0' + bad.key + '\0' + bad.part).second) return false;
   count_ = seen_.size();
+  ++source_of(bad).seen;
   last_ = bad;
   list(bad);
   if (std::has_single_bit(seen_.size())) {
@@ -100,23 +126,25 @@ void BadSampleList::list(const BadSample& bad) {
           ": bad samples are counted, and no longer listed");
 }
 
-bool BadSampleList::is_exceeded(std::uint64_t bad, std::uint64_t of) const {
-  if (limit_.count) return !limit_.allows(seen_.size(), of);
+bool BadSampleList::is_exceeded(const OfSource& source, std::uint64_t bad, std::uint64_t of) const {
+  if (limit_.count) return !limit_.allows(source.seen, of);
   return bad >= kFewestForAShare && !limit_.allows(bad, of);
 }
 
-Status BadSampleList::check(const BadSample& last, std::uint64_t bad, std::uint64_t of) const {
+Status BadSampleList::check(const BadSample& last, const OfSource& source, std::uint64_t bad,
+                            std::uint64_t of) const {
   if (options_.policy == BadSamplePolicy::kFail) {
     return Error(ErrorCode::kCorrupt,
                  describe(last) + " (on_bad_sample = fail; skip leaves such samples out)");
   }
-  if (!is_exceeded(bad, of)) return {};
+  if (!is_exceeded(source, bad, of)) return {};
   const std::string found = limit_.count
-                                ? counted(seen_.size(), "bad sample")
+                                ? counted(source.seen, "bad sample")
                                 : counted(bad, "bad sample") + " among " + std::to_string(of);
-  return Error(
-      last.over_limit ? ErrorCode::kResourceExhausted : ErrorCode::kCorrupt,
-      found + ", max_bad_samples allows " + options_.max + "; the last one: " + describe(last));
+  return Error(last.over_limit ? ErrorCode::kResourceExhausted : ErrorCode::kCorrupt,
+               (source.name.empty() ? "" : "source " + source.name + ": ") + found +
+                   ", max_bad_samples allows " + options_.max +
+                   "; the last one: " + describe(last));
 }
 
 }  // namespace isocost

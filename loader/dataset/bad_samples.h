@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/result.h"
@@ -23,8 +25,8 @@ enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
 /// Treatment of samples that cannot be used. See docs/config.md.
 struct BadSampleOptions {
   BadSamplePolicy policy = BadSamplePolicy::kSkip;
-  /// Limit beyond which training ends: a count, or a percentage of the examined samples. Fewer than
-  /// ten bad samples exceed only the percentage 0%.
+  /// Limit of a source beyond which training ends: a count, or a percentage of the examined
+  /// samples. Fewer than ten bad samples exceed only the percentage 0%.
   std::string max = "1%";
   std::filesystem::path file = "bad_samples.jsonl";
 };
@@ -40,16 +42,20 @@ class BadSampleList {
   static Result<std::unique_ptr<BadSampleList>> create(const BadSampleOptions& options,
                                                        LogSink log);
 
-  /// Counts and lists the samples that indexing found bad among `samples`. Errors: those of `add`.
-  Status add_indexed(std::span<const BadSample> bad, std::uint64_t samples);
+  /// Begins to count for each of these sources, by whose names their shards begin; before, all
+  /// samples are of one.
+  void count_by(std::span<const DatasetSource> sources);
+
+  /// Counts and lists the samples that indexing found bad. Errors: those of `add`.
+  Status add_indexed(std::span<const BadSample> bad);
 
   /// Removes the list of an earlier run, unless this one has begun its own.
   void remove_earlier_list() const { file_.remove_earlier(); }
 
-  /// Counts `samples` more samples that decoding has examined. The data set has `of` usable ones.
-  void look_at(std::uint64_t samples, std::uint64_t of);
+  /// Counts samples that decoding has examined.
+  void look_at(std::span<const SampleId> ids);
   /// Counts and lists a sample that decoding found bad. An error ends training: kCorrupt, with the
-  /// sample's name, if the policy is kFail or there are more than options.max.
+  /// sample's name, if the policy is kFail or its source has more than options.max.
   Status add(const BadSample& bad);
 
   std::uint64_t count() const { return count_; }
@@ -60,10 +66,23 @@ class BadSampleList {
  private:
   BadSampleList(const BadSampleOptions& options, BadSampleFile file, CountOrShare limit,
                 LogSink log);
+  // Counts of a source.
+  struct OfSource {
+    std::string name;
+    SampleId first = 0;
+    std::uint64_t samples = std::numeric_limits<std::uint64_t>::max();  // usable ones
+    std::uint64_t indexed = 0;                                          // all that were indexed
+    std::uint64_t seen = 0;
+    std::uint64_t decoded = 0;  // samples that decoding looked at
+    std::uint64_t bad_decoded = 0;
+  };
+
+  OfSource& source_of(const BadSample& bad);
   bool take(const BadSample& bad);
   void list(const BadSample& bad);
-  bool is_exceeded(std::uint64_t bad, std::uint64_t of) const;
-  Status check(const BadSample& last, std::uint64_t bad, std::uint64_t of) const;
+  bool is_exceeded(const OfSource& source, std::uint64_t bad, std::uint64_t of) const;
+  Status check(const BadSample& last, const OfSource& source, std::uint64_t bad,
+               std::uint64_t of) const;
 
   const BadSampleOptions options_;
   const CountOrShare limit_;
@@ -71,8 +90,7 @@ class BadSampleList {
   BadSampleFile file_;
   bool file_failed_ = false;
   std::set<std::string, std::less<>> seen_;  // shard, key and part
-  std::uint64_t decoded_ = 0;                // samples that decoding looked at
-  std::uint64_t bad_decoded_ = 0;
+  std::vector<OfSource> sources_ = {{}};     // in the order of their samples
   std::optional<BadSample> last_;
   std::atomic<std::uint64_t> count_ = 0;  // size of seen_
 };

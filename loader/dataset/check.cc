@@ -285,16 +285,17 @@ Status validate(const CheckOptions& options) {
 
 }  // namespace
 
-Result<CheckReport> check_dataset(const std::string& data, const CheckOptions& options) {
+Result<CheckReport> check_dataset(const DataSources& data, const CheckOptions& options) {
   ISOCOST_TRY(validate(options));
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.decode.recipe));
   ISOCOST_ASSIGN(const auto decoder, make_decoder(recipe, options.decode, options.dataset.log));
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> dataset, Dataset::open(data, options.dataset));
   if (!options.dataset.model.empty()) warn_of_weights(*dataset, options.dataset.log);
   if (const auto format = dataset->format_that_needs_worker()) {
-    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, options.dataset.stop), data);
+    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, options.dataset.stop), data.given);
   }
   CheckReport report;
+  report.sources = dataset->sources();
   report.findings = dataset->findings();
   report.bad = dataset->bad();
   report.remarks = dataset->remarks();

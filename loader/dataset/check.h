@@ -19,7 +19,8 @@ struct CheckOptions {
 };
 
 struct CheckReport {
-  ShardFindings findings;
+  std::vector<DatasetSource> sources;
+  ShardFindings findings;     ///< Those of all sources.
   std::uint64_t samples = 0;  ///< Good samples.
   std::uint64_t parts = 0;    ///< Parts of the good samples.
   std::uint64_t bytes = 0;    ///< Encoded bytes of all parts read.
@@ -35,6 +36,6 @@ struct CheckReport {
 /// Bad samples are in the report. Errors: those of Dataset::open, Recipe::create,
 /// DecodeOptions::validate and make_decoder; kCancelled; kIo, kNotFound or kUnavailable for a shard
 /// that cannot be read or has changed meanwhile.
-Result<CheckReport> check_dataset(const std::string& data, const CheckOptions& options);
+Result<CheckReport> check_dataset(const DataSources& data, const CheckOptions& options);
 
 }  // namespace isocost

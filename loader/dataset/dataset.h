@@ -21,6 +21,7 @@
 #include "loader/dataset/catalogue/sample_id.h"
 #include "loader/dataset/catalogue/shard_findings.h"
 #include "loader/dataset/catalogue/weighted_samples.h"
+#include "loader/dataset/data_source.h"
 #include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/tokens/shape_check.h"
 
@@ -28,7 +29,7 @@ namespace isocost {
 
 struct DatasetOptions {
   ProbeLimits limits;
-  ReadingOptions reading = {};
+  ReadingOptions reading = {};  ///< Those of a data text; sources have their own.
   std::filesystem::path
       index_dir;  ///< Directory of the indexes; empty: ".isocost" where the names begin.
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
@@ -54,6 +55,17 @@ struct DatasetOptions {
 /// without options that have their defaults.
 std::string data_arguments(std::string_view data, const DatasetOptions& options);
 
+/// A source of an open data set: its samples have the ids from `first` on.
+struct DatasetSource {
+  std::string name;  ///< Empty: the only one.
+  SampleId first = 0;
+  std::uint64_t size = 0;  ///< Usable samples.
+  std::uint64_t fingerprint =
+      0;                   ///< Hash of its samples, whatever its name: see Dataset::fingerprint.
+  std::uint64_t bad = 0;   ///< Samples that were found bad before training.
+  ShardFindings findings;  ///< Faults of its shards.
+};
+
 /// WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst), read through an index per shard.
 /// A missing or stale index is built in one pass over the shard's headers. Immutable once open;
 /// const-safe.
@@ -66,6 +78,10 @@ class Dataset {
   /// kNotFound (no directory, no shards, no tokens of the model), kIo, kCancelled; those of
   /// TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::string& data,
+                                               const DatasetOptions& options);
+  /// Opens several data sets as one, in this order. The shards of a source that has a name are
+  /// called `source/shard`. Errors: those of one, with the source's name.
+  static Result<std::unique_ptr<Dataset>> open(const DataSources& data,
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
 
@@ -92,6 +108,8 @@ class Dataset {
   /// Returns the number of shards that stay open at once.
   virtual std::size_t open_shards() const = 0;
 
+  /// Returns the sources, in the order of their ids: one or more.
+  virtual const std::vector<DatasetSource>& sources() const = 0;
   virtual const std::vector<BadSample>& bad() const = 0;
   /// Returns the faults of whole shards; what can be read of broken ones is used.
   virtual const ShardFindings& findings() const = 0;

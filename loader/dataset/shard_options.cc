@@ -65,13 +65,19 @@ void log_findings(const ShardFindings& findings, const ShardOptions& options, co
                   join(findings.unread, "; ")));
 }
 
-Status check_findings(const ShardFindings& findings, const ShardOptions& options) {
+Status check_findings(std::span<const DatasetSource> sources, const ShardOptions& options) {
   ISOCOST_ASSIGN(const CountOrShare allowed,
                  CountOrShare::parse("allow_broken_shards", options.allow_broken));
-  if (allowed.allows(findings.broken.size(), findings.shards)) return {};
-  return Error(ErrorCode::kCorrupt,
-               fmt::format("{}, allow_broken_shards allows {}: {}", count_of_broken(findings),
-                           options.allow_broken, join(described(findings.broken), "; ")));
+  for (const DatasetSource& source : sources) {
+    const ShardFindings& findings = source.findings;
+    if (allowed.allows(findings.broken.size(), findings.shards)) continue;
+    return Error(ErrorCode::kCorrupt,
+                 fmt::format("{}{}, allow_broken_shards allows {}: {}",
+                             source.name.empty() ? "" : "source " + source.name + ": ",
+                             count_of_broken(findings), options.allow_broken,
+                             join(described(findings.broken), "; ")));
+  }
+  return {};
 }
 
 }  // namespace isocost

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "base/log.h"
 #include "base/result.h"
 #include "loader/dataset/catalogue/shard_findings.h"
+#include "loader/dataset/dataset.h"
 
 namespace isocost {
 
@@ -23,7 +25,8 @@ struct ShardOptions {
 /// Logs findings as warnings, without more than a few dozen lines.
 void log_findings(const ShardFindings& findings, const ShardOptions& options, const LogSink& log);
 
-/// Checks that no more shards are broken than the options allow. Errors: kCorrupt with their names.
-Status check_findings(const ShardFindings& findings, const ShardOptions& options);
+/// Checks that no more shards are broken than the options allow, of each source. Errors: kCorrupt
+/// with their names.
+Status check_findings(std::span<const DatasetSource> sources, const ShardOptions& options);
 
 }  // namespace isocost

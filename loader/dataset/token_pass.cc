@@ -187,26 +187,45 @@ Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSampl
   return replace_file(file_of(shard), encode_token_file(identity_of(shard), samples, media));
 }
 
+// Adds the shards of a source. Their tokens will stand beside their indexes.
+Status add_shards(const DataSource& source, IndexedShards& indexed, std::vector<Shard>& shards) {
+  for (std::size_t i = 0; i < indexed.indexes.size(); ++i) {
+    const ShardPlace& place = indexed.listing.shards[i];
+    if (!indexed.indexes[i]->kept()) {
+      return Error(ErrorCode::kIo, place.path().string() +
+                                       ": its index could not be written, and its tokens would "
+                                       "stand beside it; give a directory as index_dir");
+    }
+    shards.emplace_back(place, std::move(indexed.indexes[i]), nullptr, source.name);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TokenPass>> TokenPass::open(const std::string& data, const fs::path& model,
                                                    std::string options,
                                                    const DatasetOptions& dataset) {
+  return open(DataSources::of_text(data, dataset.reading), model, std::move(options), dataset);
+}
+
+Result<std::unique_ptr<TokenPass>> TokenPass::open(const DataSources& data, const fs::path& model,
+                                                   std::string options,
+                                                   const DatasetOptions& dataset) {
   ISOCOST_ASSIGN(TokenizerIdentity identity, TokenizerIdentity::of_model(model));
   identity.options = std::move(options);
-  ISOCOST_ASSIGN(IndexedShards indexed, index_shards(data, dataset));
   std::vector<Shard> shards;
-  for (std::size_t i = 0; i < indexed.indexes.size(); ++i) {
-    if (!indexed.indexes[i]->kept()) {
-      return Error(ErrorCode::kIo, indexed.listing.shards[i].path().string() +
-                                       ": its index could not be written, and its tokens would "
-                                       "stand beside it; give a directory as index_dir");
-    }
-    shards.emplace_back(indexed.listing.shards[i], std::move(indexed.indexes[i]), nullptr);
+  std::vector<ShardFindings> findings;
+  for (const DataSource& source : data.sources) {
+    const std::size_t first = shards.size();
+    ISOCOST_ASSIGN(IndexedShards indexed, index_shards(source, dataset));
+    ISOCOST_TRY(add_shards(source, indexed, shards));
+    findings.push_back(shard_findings(indexed.listing,
+                                      std::span<const Shard>(shards).subspan(first), source.name));
   }
-  log_findings(shard_findings(indexed.listing, shards), {}, dataset.log);
+  log_findings(joined_findings(findings), {}, dataset.log);
   const std::vector<Remark> remarks = remarks_of(shards);
-  if (dataset.log_remarks) log_remarks(remarks, data, dataset.log);
+  if (dataset.log_remarks) log_remarks(remarks, data.given, dataset.log);
   return std::make_unique<IndexedTokenPass>(std::move(identity), recipe_of_text(model),
                                             std::move(shards), describe_unread(remarks));
 }

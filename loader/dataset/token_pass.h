@@ -40,6 +40,11 @@ class TokenPass {
                                                  const std::filesystem::path& model,
                                                  std::string options,
                                                  const DatasetOptions& dataset);
+  /// Does the same for several sources.
+  static Result<std::unique_ptr<TokenPass>> open(const DataSources& data,
+                                                 const std::filesystem::path& model,
+                                                 std::string options,
+                                                 const DatasetOptions& dataset);
   virtual ~TokenPass() = default;
 
   virtual std::size_t shards() const = 0;

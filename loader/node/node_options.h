@@ -10,6 +10,7 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "loader/dataset/bad_samples.h"
+#include "loader/dataset/data_source.h"
 #include "loader/dataset/decode_options.h"
 #include "loader/dataset/shard_options.h"
 #include "loader/plan/plan_options.h"
@@ -52,7 +53,8 @@ struct ServiceOptions {
 
 /// All options of `isocost serve`, as flags and as TOML keys. See docs/config.md.
 struct NodeOptions {
-  std::string data;  ///< Data to train on; see Dataset::open.
+  std::string data;     ///< Data to train on; see Dataset::open.
+  DataSources sources;  ///< The sources that `data` names, if it is a mixture; else none.
   PlanOptions plan;
   CostModelOptions cost_model;
   DecodeOptions decode;

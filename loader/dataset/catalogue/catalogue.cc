@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "loader/dataset/catalogue/internal/dataset_fingerprint.h"
@@ -37,6 +38,12 @@ Catalogue::Catalogue(std::vector<Shard> shards, std::vector<ShardSelection> sele
     add(weighted_, shards_[s], selections_[s], first_.back());
     first_.push_back(first_.back() + selections_[s].size());
   }
+}
+
+std::uint64_t Catalogue::fingerprint(std::size_t begin, std::size_t end) const {
+  if (begin == 0 && end == shards_.size()) return fingerprint_;
+  return dataset_fingerprint(std::span(shards_).subspan(begin, end - begin),
+                             std::span(selections_).subspan(begin, end - begin));
 }
 
 CatalogueSample Catalogue::sample(SampleId id) const {

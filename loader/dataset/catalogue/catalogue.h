@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -35,8 +36,12 @@ class Catalogue {
   CatalogueSample sample(SampleId id) const;
   const std::vector<Shard>& shards() const { return shards_; }
   const WeightedSamples& weighted() const { return weighted_; }
+  /// Returns the id of a shard's first sample; size() for the number of shards.
+  SampleId first(std::size_t shard) const { return first_[shard]; }
   /// Returns a hash of the shards and the usable samples; equal for equal data sets.
   std::uint64_t fingerprint() const { return fingerprint_; }
+  /// Returns the hash of the shards from `begin` to `end`, without `end`.
+  std::uint64_t fingerprint(std::size_t begin, std::size_t end) const;
 
  private:
   std::vector<Shard> shards_;

@@ -5,14 +5,17 @@
 namespace isocost {
 
 Shard::Shard(ShardPlace place, std::unique_ptr<const ShardIndex> index,
-             std::shared_ptr<const TokenFile> tokens)
-    : place_(std::move(place)), index_(std::move(index)), tokens_(std::move(tokens)) {}
+             std::shared_ptr<const TokenFile> tokens, std::string_view source)
+    : place_(std::move(place)),
+      name_(name_in_source(source, place_.name)),
+      index_(std::move(index)),
+      tokens_(std::move(tokens)) {}
 
 std::vector<BadSample> Shard::bad() const {
   std::vector<BadSample> bad;
   bad.reserve(static_cast<std::size_t>(view().bad()));
   for (std::uint64_t i = 0; i < view().bad(); ++i) {
-    bad.push_back({name(), std::string(view().bad_key(i)), std::string(view().bad_part(i)),
+    bad.push_back({name_, std::string(view().bad_key(i)), std::string(view().bad_part(i)),
                    std::string(view().bad_reason(i))});
   }
   return bad;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -22,11 +23,15 @@ namespace isocost {
 class Shard {
  public:
   /// `tokens` is null if the shard's own text is used.
+  /// `source` is the name of its source; empty: the only one.
   Shard(ShardPlace place, std::unique_ptr<const ShardIndex> index,
-        std::shared_ptr<const TokenFile> tokens);
+        std::shared_ptr<const TokenFile> tokens, std::string_view source = {});
 
   std::filesystem::path path() const { return place_.path(); }
-  const std::string& name() const { return place_.name; }
+  const ShardPlace& place() const { return place_; }
+  /// Returns the name by which samples and messages have it: that of its place, in a mixture after
+  /// that of its source.
+  const std::string& name() const { return name_; }
   const ShardIndex& index() const { return *index_; }
   const IndexView& view() const { return index_->view(); }
   const std::shared_ptr<const TokenFile>& tokens() const { return tokens_; }
@@ -46,6 +51,7 @@ class Shard {
 
  private:
   ShardPlace place_;
+  std::string name_;
   std::unique_ptr<const ShardIndex> index_;
   std::shared_ptr<const TokenFile> tokens_;
 };

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "loader/dataset/catalogue/internal/missing_end_marks.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/index/index_location.h"
 
 namespace isocost {
 namespace {
@@ -59,11 +61,17 @@ void add_conditions(ShardFindings& findings, std::span<const Shard> shards) {
 
 }  // namespace
 
-ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard> shards) {
+ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard> shards,
+                             std::string_view source) {
   ShardFindings findings;
   findings.shards = shards.size() + listing.lost.size();
-  findings.broken = listing.lost;
-  findings.unread = listing.unread;
+  for (BrokenShard lost : listing.lost) {
+    lost.name = name_in_source(source, lost.name);
+    findings.broken.push_back(std::move(lost));
+  }
+  for (const std::string& unread : listing.unread) {
+    findings.unread.push_back(name_in_source(source, unread));
+  }
   add_conditions(findings, shards);
   for (const Shard& shard : shards) {
     const std::string_view unread = shard.view().unread();
@@ -72,6 +80,20 @@ ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard>
   std::ranges::sort(findings.broken, {}, &BrokenShard::name);
   std::ranges::sort(findings.unread);
   return findings;
+}
+
+ShardFindings joined_findings(std::span<const ShardFindings> findings) {
+  const auto append = [](auto& all, const auto& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  };
+  ShardFindings joined;
+  for (const ShardFindings& each : findings) {
+    joined.shards += each.shards;
+    append(joined.broken, each.broken);
+    append(joined.unread, each.unread);
+    append(joined.without_end_mark, each.without_end_mark);
+  }
+  return joined;
 }
 
 }  // namespace isocost

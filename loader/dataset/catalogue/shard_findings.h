@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loader/dataset/catalogue/broken_shard.h"
@@ -22,7 +23,12 @@ struct ShardFindings {
   std::vector<std::string> without_end_mark;
 };
 
-/// Collects what the listing and the indexes of its shards say.
-ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard> shards);
+/// Collects what the listing and the indexes of its shards say, of a source with this name or of
+/// the only one.
+ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard> shards,
+                             std::string_view source = {});
+
+/// Joins the findings of several sources.
+ShardFindings joined_findings(std::span<const ShardFindings> findings);
 
 }  // namespace isocost

@@ -147,8 +147,9 @@ std::size_t Lister::add_absent(const NamedFiles& entry) {
 
 }  // namespace
 
-Result<ShardListing> list_shards(std::string_view data, const fs::path& index_dir) {
-  ISOCOST_ASSIGN(const std::vector<NamedFiles> entries, resolve_names(data));
+Result<ShardListing> list_shards(std::string_view data, const fs::path& index_dir,
+                                 const fs::path& base) {
+  ISOCOST_ASSIGN(const std::vector<NamedFiles> entries, resolve_names(data, base));
   Lister lister(index_dir);
   std::vector<std::size_t> counts;
   for (const NamedFiles& entry : entries) {

@@ -25,8 +25,10 @@ struct ShardListing {
 };
 
 /// Lists the shards that a data text names (see resolve_names), and their indexes (see shard_root).
+/// The text is relative to `base`.
 /// Errors: those of resolve_names; kNotFound (a directory or a pattern without a shard, present or
 /// lost); kInvalidArgument (two shards of one name, one shard named twice); kIo.
-Result<ShardListing> list_shards(std::string_view data, const std::filesystem::path& index_dir);
+Result<ShardListing> list_shards(std::string_view data, const std::filesystem::path& index_dir,
+                                 const std::filesystem::path& base = {});
 
 }  // namespace isocost

@@ -52,6 +52,11 @@ std::shared_ptr<const ShardRoot> shard_root(fs::path directory, const fs::path& 
   return std::make_shared<const ShardRoot>(ShardRoot{std::move(directory), std::move(indexes)});
 }
 
+std::string name_in_source(std::string_view source, std::string_view shard) {
+  if (source.empty()) return std::string(shard);
+  return fmt::format("{}/{}", source, shard);
+}
+
 fs::path index_path(const fs::path& directory, std::string_view shard) {
   return directory / (std::string(shard) + ".idx");
 }

@@ -29,6 +29,10 @@ struct ShardPlace {
   std::filesystem::path path() const { return root->directory / name; }
 };
 
+/// Returns the name of a shard of a source in a mixture, "source/shard"; that of the shard alone if
+/// the source has no name.
+std::string name_in_source(std::string_view source, std::string_view shard);
+
 /// Returns the file in a directory of indexes for a shard of this name.
 std::filesystem::path index_path(const std::filesystem::path& directory, std::string_view shard);
 

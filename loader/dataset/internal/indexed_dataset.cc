@@ -13,13 +13,21 @@ std::vector<ByteRange> ranges_of(const CatalogueSample& sample) {
   return read_ahead_ranges(sample.shard.view(), sample.number, sample.shard.tokens() != nullptr);
 }
 
+ShardFindings joined(const std::vector<DatasetSource>& sources) {
+  std::vector<ShardFindings> findings;
+  findings.reserve(sources.size());
+  for (const DatasetSource& source : sources) findings.push_back(source.findings);
+  return joined_findings(findings);
+}
+
 }  // namespace
 
-IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad,
-                               ShardFindings findings, std::vector<Remark> remarks)
+IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> sources,
+                               std::vector<BadSample> bad, std::vector<Remark> remarks)
     : catalogue_(std::move(catalogue)),
+      sources_(std::move(sources)),
       bad_(std::move(bad)),
-      findings_(std::move(findings)),
+      findings_(joined(sources_)),
       remarks_(std::move(remarks)) {}
 
 SampleShape IndexedDataset::shape(SampleId id) const {

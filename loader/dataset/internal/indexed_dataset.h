@@ -19,8 +19,8 @@ namespace isocost {
 /// A data set of indexed shards: the catalogue has its samples, the files their bytes.
 class IndexedDataset final : public Dataset {
  public:
-  IndexedDataset(Catalogue catalogue, std::vector<BadSample> bad, ShardFindings findings,
-                 std::vector<Remark> remarks);
+  IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> sources,
+                 std::vector<BadSample> bad, std::vector<Remark> remarks);
 
   std::uint64_t size() const override { return catalogue_.size(); }
   SampleShape shape(SampleId id) const override;
@@ -33,6 +33,7 @@ class IndexedDataset final : public Dataset {
   void read_ahead(SampleId id) const override;
   std::int64_t read_ahead_bytes(SampleId id) const override;
   std::size_t open_shards() const override { return files_.max_open(); }
+  const std::vector<DatasetSource>& sources() const override { return sources_; }
   const std::vector<BadSample>& bad() const override { return bad_; }
   const ShardFindings& findings() const override { return findings_; }
   const std::vector<Remark>& remarks() const override { return remarks_; }
@@ -48,6 +49,7 @@ class IndexedDataset final : public Dataset {
 
  private:
   const Catalogue catalogue_;
+  const std::vector<DatasetSource> sources_;
   const std::vector<BadSample> bad_;
   const ShardFindings findings_;
   const std::vector<Remark> remarks_;

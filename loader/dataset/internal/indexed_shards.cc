@@ -1,5 +1,6 @@
 #include "loader/dataset/internal/indexed_shards.h"
 
+#include <string>
 #include <utility>
 
 #include "loader/dataset/formats/sample_reading.h"
@@ -7,10 +8,12 @@
 
 namespace isocost {
 
-Result<IndexedShards> index_shards(std::string_view data, const DatasetOptions& options) {
-  ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(options.reading));
+namespace {
+
+Result<IndexedShards> index(const DataSource& source, const DatasetOptions& options) {
+  ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(source.reading));
   IndexedShards indexed;
-  ISOCOST_ASSIGN(indexed.listing, list_shards(data, options.index_dir));
+  ISOCOST_ASSIGN(indexed.listing, list_shards(source.data, options.index_dir, source.base));
   ISOCOST_ASSIGN(indexed.indexes,
                  open_indexes(indexed.listing.shards, {.limits = options.limits,
                                                        .reading = std::move(reading),
@@ -19,6 +22,14 @@ Result<IndexedShards> index_shards(std::string_view data, const DatasetOptions& 
                                                        .log = options.log,
                                                        .stop = options.stop}));
   return indexed;
+}
+
+}  // namespace
+
+Result<IndexedShards> index_shards(const DataSource& source, const DatasetOptions& options) {
+  auto indexed = index(source, options);
+  if (indexed || source.name.empty()) return indexed;
+  return std::move(indexed).error().with_context("source " + source.name);
 }
 
 }  // namespace isocost

@@ -44,7 +44,7 @@ Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleI
   ISOCOST_TRY(begun);
   ISOCOST_TRY(ended);
 
-  context_.bad->look_at(ids.size(), context_.dataset->size());
+  context_.bad->look_at(ids);
   std::vector<StepSample> good;
   std::vector<SampleId> taken(ids.begin(), ids.end());
   for (const auto& ended_attempt : attempts) {

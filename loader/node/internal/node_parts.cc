@@ -25,6 +25,11 @@ CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
   return cursor;
 }
 
+DataSources sources_of(const NodeOptions& options) {
+  if (!options.sources.sources.empty()) return options.sources;
+  return DataSources::of_text(options.data, options.decode.reading);
+}
+
 CostModel::Options cost_model_options(const NodeOptions& options, const MonotonicClock& clock) {
   CostModel::Options model_options;
   model_options.correct = options.cost_model.correct;
@@ -113,8 +118,8 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
     };
     dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
   }
-  ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
-  ISOCOST_TRY_CONTEXT(check_findings(dataset->findings(), options.shards), options.data);
+  ISOCOST_ASSIGN(auto dataset, Dataset::open(sources_of(options), dataset_options));
+  ISOCOST_TRY_CONTEXT(check_findings(dataset->sources(), options.shards), options.data);
   log_findings(dataset->findings(), options.shards, log);
   if (dataset->size() == 0) {
     return no_usable_sample(options.data, dataset_options, *dataset);
@@ -122,7 +127,8 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   if (const auto format = dataset->format_that_needs_worker()) {
     ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), options.data);
   }
-  ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
+  bad->count_by(dataset->sources());
+  ISOCOST_TRY(bad->add_indexed(dataset->bad()));
 
   const std::uint64_t size = dataset->size();
   const Cursor cursor(cursor_options(options, size));

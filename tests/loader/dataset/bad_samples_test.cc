@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,15 @@ class BadSamples : public testing::Test {
   }
   ErrorCode refusal() { return BadSampleList::create(options_, {}).error().code(); }
   static BadSample sample(int i) { return {"a.tar", "key" + std::to_string(i), "png", "broken"}; }
+  // Examines `count` samples of a data set of `size`, and begins anew at its end.
+  static void look_at(BadSampleList& list, std::uint64_t count, std::uint64_t size) {
+    std::vector<DatasetSource> sources(1);
+    sources[0].size = size;
+    list.count_by(sources);
+    std::vector<SampleId> ids(count);
+    for (std::uint64_t i = 0; i < count; ++i) ids[i] = i % size;
+    list.look_at(ids);
+  }
   // Adds bad samples until one ends training; returns how many were let pass.
   int most(BadSampleList& list) {
     for (int i = 0;; ++i) {
@@ -62,13 +73,13 @@ TEST_F(BadSamples, OneCountsOnceHoweverOftenItIsMet) {
 TEST_F(BadSamples, APercentageIsOfTheSamplesLookedAtAndCountsFromTenOn) {
   options_.file.clear();
   const auto few = list();  // 1 %
-  few->look_at(20, 100'000);
+  look_at(*few, 20, 100'000);
   EXPECT_EQ(most(*few), 9);
   const auto many = list();
-  many->look_at(3000, 100'000);
+  look_at(*many, 3000, 100'000);
   EXPECT_EQ(most(*many), 30);
   const auto whole = list();
-  whole->look_at(1'000'000, 2000);  // several epochs of 2000 samples
+  look_at(*whole, 1'000'000, 2000);  // several epochs of 2000 samples
   EXPECT_EQ(most(*whole), 20);
 }
 
@@ -79,18 +90,59 @@ TEST_F(BadSamples, ACountAndNoneAtAllAreExact) {
   EXPECT_EQ(most(*list()), 0);
   options_.max = "100%";
   const auto all = list();
-  all->look_at(50, 50);
+  look_at(*all, 50, 50);
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(all->add(sample(i)));
 }
 
 TEST_F(BadSamples, WhatIndexingFoundIsComparedWithAllThatItLookedAt) {
   std::vector<BadSample> found;
   for (int i = 0; i < 11; ++i) found.push_back(sample(i));
-  EXPECT_TRUE(list()->add_indexed(found, 1200));
-  const Status refused = list()->add_indexed(found, 1000);
+  const auto added = [&](std::uint64_t samples) {
+    const auto bad = list();
+    std::vector<DatasetSource> sources(1);
+    sources[0].size = samples - found.size();
+    sources[0].bad = found.size();
+    bad->count_by(sources);
+    return bad->add_indexed(found);
+  };
+  EXPECT_TRUE(added(1200));
+  const Status refused = added(1000);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("11 bad samples among 1000"));
   EXPECT_THAT(refused.error().message(), HasSubstr("max_bad_samples allows 1%"));
+}
+
+// A bad source is not hidden by a large one beside it.
+TEST_F(BadSamples, TheLimitHoldsForEachSource) {
+  std::vector<DatasetSource> sources(2);
+  sources[0].name = "large";
+  sources[0].size = 100'000;
+  sources[1].name = "small";
+  sources[1].first = 100'000;
+  sources[1].size = 1000;
+  const auto of = [](const char* source, int i) {
+    return BadSample{std::string(source) + "/a.tar", "key" + std::to_string(i), "png", "broken"};
+  };
+  const auto bad = list();  // 1 %
+  bad->count_by(sources);
+  std::vector<SampleId> ids(101'000);
+  std::iota(ids.begin(), ids.end(), 0);
+  bad->look_at(ids);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(bad->add(of("small", i)));
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(bad->add(of("large", i)));
+  const Status refused = bad->add(of("small", 10));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("source small: 11 bad samples among 1000, max_bad_samples allows 1%"));
+  options_.file.clear();
+  options_.max = "3";
+  const auto counted = list();
+  counted->count_by(sources);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(counted->add(of("small", i)));
+    EXPECT_TRUE(counted->add(of("large", i)));
+  }
+  EXPECT_FALSE(counted->add(of("large", 3)));
 }
 
 TEST_F(BadSamples, TheListOfAnEarlierRunIsReplaced) {

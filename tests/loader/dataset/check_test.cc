@@ -24,7 +24,7 @@ class Check : public testing::Test {
  protected:
   Result<CheckReport> check(const std::vector<TarFile>& files) {
     write_file(scratch_ / "shard-0.tar", make_tar(files));
-    return check_dataset(scratch_.path(), options_);
+    return check_dataset(DataSources::of_text(scratch_.path(), {}), options_);
   }
   ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   CheckOptions options_;
@@ -126,7 +126,7 @@ TEST_F(Check, FindsAByteThatChangedAtTheSameSizeAndTime) {
   write_file(shard, tar);
   std::filesystem::last_write_time(shard, time);
   for (int again = 0; again < 2; ++again) {
-    const auto report = check_dataset(scratch_.path(), options_);
+    const auto report = check_dataset(DataSources::of_text(scratch_.path(), {}), options_);
     ASSERT_TRUE(report.has_value()) << report.error().message();
     ASSERT_EQ(report->bad.size(), 1U);
     EXPECT_EQ(report->bad[0].shard, "shard-0.tar");
@@ -135,7 +135,7 @@ TEST_F(Check, FindsAByteThatChangedAtTheSameSizeAndTime) {
     EXPECT_EQ(report->samples, 1U);
   }
   std::filesystem::last_write_time(shard, time + std::chrono::seconds(1));
-  const auto accepted = check_dataset(scratch_.path(), options_);
+  const auto accepted = check_dataset(DataSources::of_text(scratch_.path(), {}), options_);
   ASSERT_TRUE(accepted.has_value()) << accepted.error().message();
   EXPECT_TRUE(accepted->bad.empty());
 }
@@ -156,7 +156,8 @@ TEST_F(Check, AMissingProgramEndsItBeforeAPictureThatNeedsOneComes) {
 }
 
 TEST_F(Check, NeedsShards) {
-  EXPECT_EQ(check_dataset(scratch_.path(), options_).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(check_dataset(DataSources::of_text(scratch_.path(), {}), options_).error().code(),
+            ErrorCode::kNotFound);
 }
 
 }  // namespace

@@ -746,31 +746,38 @@ TEST_F(DatasetTest, ADirectoryWithoutShardsIsNotFound) {
   EXPECT_THAT(dataset.error().message(), HasSubstr("make-shards"));
 }
 
-TEST_F(DatasetTest, ShardsHaveTheirPathsBelowTheRootForNames) {
-  for (const char* name : {"en/0.tar", "fr/0.tar", "fr/old/1.tar"}) {
-    write(name, {{std::string(name, 2) + "/a.txt", "x"}});
-  }
-  const auto dataset = Dataset::open((shards() / "**/*.tar").string(), options_).value();
-  ASSERT_EQ(dataset->size(), 3U);
-  EXPECT_EQ(dataset->shard(0), "en/0.tar");
-  EXPECT_EQ(dataset->key(0), "en/a");
-  EXPECT_EQ(dataset->shard(2), "fr/old/1.tar");
-  EXPECT_TRUE(dataset->open_part(2, 0).has_value());
-  EXPECT_TRUE(std::filesystem::exists(shards() / ".isocost/fr/old/1.tar.idx"));
-  EXPECT_EQ(dataset->indexes_not_kept(), 0U);
-}
-
-TEST_F(DatasetTest, WhereItLiesAddsNothingToTheFingerprint) {
-  for (const char* name : {"en/0.tar", "fr/0.tar"}) write(name, {{"a.txt", name}});
-  const auto of = [this](const std::filesystem::path& text) {
-    return Dataset::open(text, options_).value()->fingerprint();
-  };
-  const std::uint64_t here = of(shards() / "{en,fr}/*.tar");
-  EXPECT_EQ(of(shards() / "*/0.tar"), here) << "the same shards by another pattern";
-  EXPECT_NE(of(shards() / "{fr,en}/*.tar"), here) << "in another order";
-  EXPECT_NE(of(shards() / "en"), here);
-  std::filesystem::rename(shards(), scratch_ / "moved");
-  EXPECT_EQ(of(scratch_ / "moved/{en,fr}/*.tar"), here);
+TEST_F(DatasetTest, SourcesAreOneDataSetWithTheirNames) {
+  write("a/0.tar", {{"x.txt", "1"}, {"y.txt", "2"}});
+  write("b/0.tar", {{"x.txt", "3"}, {"x.json", R"({"weight": 0.5, "factor": 2})"}, {"z.xyz", "4"}});
+  write("b/1.tar", {{"x.txt", "5"}, {"bad.png", "no picture"}});
+  DataSources both{"mixture.toml", {}};
+  both.sources.push_back({.name = "first", .data = "a", .base = shards()});
+  both.sources.push_back({.name = "second",
+                          .data = "b/{0..2}.tar",
+                          .base = shards(),
+                          .reading = {.ignore_parts = "png", .weight_key = "factor"}});
+  const auto dataset = Dataset::open(both, options_).value();
+  ASSERT_EQ(dataset->size(), 4U);
+  EXPECT_EQ(dataset->shard(1), "first/0.tar");
+  EXPECT_EQ(dataset->shard(2), "second/0.tar");
+  EXPECT_EQ(dataset->shape(2).weight, 2.0F) << "each source has its own reading";
+  EXPECT_TRUE(std::filesystem::exists(shards() / "b/.isocost/1.tar.idx"))
+      << "a mixture and its sources alone share indexes";
+  const std::vector<DatasetSource>& sources = dataset->sources();
+  ASSERT_EQ(sources.size(), 2U);
+  EXPECT_EQ(sources[1].name, "second");
+  EXPECT_EQ(sources[1].first, 2U);
+  EXPECT_EQ(sources[1].size, 2U);
+  ASSERT_EQ(sources[1].findings.broken.size(), 1U);
+  EXPECT_EQ(sources[1].findings.broken[0].name, "second/2.tar");
+  EXPECT_EQ(dataset->findings().shards, 4U);
+  DatasetOptions alone = options_;
+  EXPECT_EQ(sources[0].fingerprint,
+            Dataset::open((shards() / "a").string(), alone).value()->fingerprint())
+      << "the name is the mixture's";
+  both.sources[1].data = "nowhere";
+  EXPECT_THAT(Dataset::open(both, options_).error().message(),
+              HasSubstr("source second: nowhere: no such file or directory"));
 }
 
 TEST_F(DatasetTest, AShardThatChangesUnderAnOpenDataSetIsRefused) {

@@ -35,9 +35,16 @@ std::vector<std::string> logged(const ShardFindings& findings, const ShardOption
   return lines;
 }
 
+// Checks the findings of an only source.
+Status checked(ShardFindings findings, const ShardOptions& options) {
+  std::vector<DatasetSource> sources(1);
+  sources[0].findings = std::move(findings);
+  return check_findings(sources, options);
+}
+
 TEST(ShardOptions, AllowNoBrokenShardUnlessTold) {
-  EXPECT_TRUE(check_findings(broken(0, 10), {}));
-  const Status refused = check_findings(broken(2, 10), {});
+  EXPECT_TRUE(checked(broken(0, 10), {}));
+  const Status refused = checked(broken(2, 10), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
   EXPECT_EQ(refused.error().message(),
@@ -47,12 +54,12 @@ TEST(ShardOptions, AllowNoBrokenShardUnlessTold) {
 }
 
 TEST(ShardOptions, AllowACountOrAShareOfAllShards) {
-  EXPECT_TRUE(check_findings(broken(2, 10), {.allow_broken = "2"}));
-  EXPECT_FALSE(check_findings(broken(3, 10), {.allow_broken = "2"}));
-  EXPECT_TRUE(check_findings(broken(2, 10), {.allow_broken = "20%"}));
-  EXPECT_FALSE(check_findings(broken(3, 10), {.allow_broken = "20%"}));
-  EXPECT_FALSE(check_findings(broken(1, 10), {.allow_broken = "0%"}));
-  EXPECT_TRUE(check_findings(broken(10, 10), {.allow_broken = "100%"}));
+  EXPECT_TRUE(checked(broken(2, 10), {.allow_broken = "2"}));
+  EXPECT_FALSE(checked(broken(3, 10), {.allow_broken = "2"}));
+  EXPECT_TRUE(checked(broken(2, 10), {.allow_broken = "20%"}));
+  EXPECT_FALSE(checked(broken(3, 10), {.allow_broken = "20%"}));
+  EXPECT_FALSE(checked(broken(1, 10), {.allow_broken = "0%"}));
+  EXPECT_TRUE(checked(broken(10, 10), {.allow_broken = "100%"}));
 }
 
 TEST(ShardOptions, RefuseWhatIsNoLimit) {
@@ -62,8 +69,21 @@ TEST(ShardOptions, RefuseWhatIsNoLimit) {
               HasSubstr("allow_broken_shards: 'few' is neither a count"));
 }
 
+TEST(ShardOptions, HoldForEachSource) {
+  std::vector<DatasetSource> sources(2);
+  sources[0].name = "captions";
+  sources[0].findings = broken(1, 10);
+  sources[1].name = "documents";
+  sources[1].findings = broken(2, 100);
+  EXPECT_TRUE(check_findings(sources, {.allow_broken = "2"}));
+  EXPECT_THAT(check_findings(sources, {.allow_broken = "5%"}).error().message(),
+              HasSubstr("source captions: 1 of 10 shards is damaged or lost"));
+  EXPECT_THAT(check_findings(sources, {.allow_broken = "1"}).error().message(),
+              HasSubstr("source documents: 2 of 100 shards"));
+}
+
 TEST(ShardOptions, NameAFewDozenShards) {
-  EXPECT_THAT(check_findings(broken(1000, 1000), {}).error().message(),
+  EXPECT_THAT(checked(broken(1000, 1000), {}).error().message(),
               AllOf(HasSubstr("19.tar"), HasSubstr("; and 980 more"), Not(HasSubstr("20.tar"))));
 }
 

@@ -91,6 +91,7 @@ class TextDataset final : public Dataset {
   Result<bool> is_as_last_checked(std::size_t /*i*/, const std::stop_token&) const override {
     return true;
   }
+  const std::vector<DatasetSource>& sources() const override { return sources_; }
   const ShardFindings& findings() const override { return findings_; }
   std::size_t indexes_not_kept() const override { return 0; }
   std::uint64_t fingerprint() const override { return 1; }
@@ -107,6 +108,7 @@ class TextDataset final : public Dataset {
   std::vector<std::string> texts_;
   std::vector<std::string> keys_;
   std::vector<BadSample> bad_;
+  std::vector<DatasetSource> sources_ = {{}};
   ShardFindings findings_;
   WeightedSamples weighted_;
   std::vector<Remark> remarks_;

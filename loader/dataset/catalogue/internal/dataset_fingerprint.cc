@@ -35,7 +35,7 @@ std::uint64_t hash_of_cuts(const ShardSelection& selection) {
 }
 
 void add(Fingerprint& fingerprint, const Shard& shard, const ShardSelection& selection) {
-  fingerprint.add(shard.name());
+  fingerprint.add(shard.place().name);
   fingerprint.add(shard.view().identity().stamp.bytes);
   fingerprint.add(shard.view().content_hash());
   fingerprint.add(shard.view().identity().reading);

@@ -10,7 +10,8 @@ namespace isocost {
 
 /// Returns a hash of the version of reading and, for each shard, of its name, size, content, choice
 /// of what is read, tokenizer, and the number, keys and cuts of its usable samples; equal for equal
-/// data sets. Where the shards lie adds nothing. `selections` has an element for each shard.
+/// data sets. Where the shards lie adds nothing, and neither does the name of their source.
+/// `selections` has an element for each shard.
 std::uint64_t dataset_fingerprint(std::span<const Shard> shards,
                                   std::span<const ShardSelection> selections);
 
