@@ -7,9 +7,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/utf8.h"
 #include "loader/dataset/catalogue/internal/absent_shards.h"
+#include "loader/dataset/formats/directory_format.h"
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/names/named_files.h"
 #include "loader/dataset/stores/directory_listing.h"
@@ -76,6 +78,7 @@ class Lister {
   ShardListing& listing() { return listing_; }
 
  private:
+  Status check_format(const fs::path& directory, const std::vector<ListedFile>& files);
   Result<std::size_t> add_directory(const NamedFiles& entry);
   Status add_shard(const NamedFiles& entry, std::string name, std::string problem);
   std::shared_ptr<const ShardRoot> root_of(const NamedFiles& entry);
@@ -101,8 +104,33 @@ Result<std::size_t> Lister::add(const NamedFiles& entry) {
   return entry.names.size();
 }
 
+// Refuses a directory of a format that is not read, and notes what is read in another way than its
+// own loader reads it.
+Status Lister::check_format(const fs::path& directory, const std::vector<ListedFile>& files) {
+  std::vector<std::string> names;
+  names.reserve(files.size());
+  for (const ListedFile& file : files) names.push_back(file.name);
+  ISOCOST_ASSIGN(const DirectoryFormat format, recognise_directory(directory, names));
+  if (format == DirectoryFormat::kMds) {
+    return Error(ErrorCode::kUnsupported,
+                 fmt::format("{} is a data set of Mosaic Streaming (MDS), which is not read; write "
+                             "its samples as JSON lines with media files and make shards of them "
+                             "(isocost make-shards)",
+                             printable_utf8(directory.string())));
+  }
+  if (format == DirectoryFormat::kEnergon) {
+    listing_.notes.push_back(fmt::format(
+        "{}: it has a folder .nv-meta of Energon, and all its shards are read as they lie, "
+        "whatever "
+        "split they belong to; name those of one split, as in '{}/train-{{000..099}}.tar'",
+        printable_utf8(directory.string()), printable_utf8(directory.string())));
+  }
+  return {};
+}
+
 Result<std::size_t> Lister::add_directory(const NamedFiles& entry) {
   ISOCOST_ASSIGN(std::vector<ListedFile> files, list_directory(entry.root, is_shown));
+  ISOCOST_TRY(check_format(entry.root, files));
   std::size_t added = 0;
   for (ListedFile& file : files) {
     if (is_shard_name(file.name)) {

@@ -22,12 +22,14 @@ struct ShardListing {
   /// Archives of other formats, and directories below that hold shards, with what is to be done:
   /// "name: reason".
   std::vector<std::string> unread;
+  /// Warnings about directories that another loader would read in another way.
+  std::vector<std::string> notes;
 };
 
 /// Lists the shards that a data text names (see resolve_names), and their indexes (see shard_root).
-/// The text is relative to `base`.
-/// Errors: those of resolve_names; kNotFound (a directory or a pattern without a shard, present or
-/// lost); kInvalidArgument (two shards of one name, one shard named twice); kIo.
+/// The text is relative to `base`. Errors: those of resolve_names and recognise_directory; kNotFound
+/// (a directory or a pattern without a shard, present or lost); kInvalidArgument (two shards of one
+/// name, one shard named twice); kIo.
 Result<ShardListing> list_shards(std::string_view data, const std::filesystem::path& index_dir,
                                  const std::filesystem::path& base = {});
 

@@ -14,6 +14,14 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x
 
 }  // namespace
 
+bool is_metadata_member(std::string_view name) {
+  constexpr std::string_view kMark = "__";
+  const std::string_view first = name.substr(0, name.find('/'));
+  if (!first.starts_with(kMark) || !first.ends_with(kMark)) return false;
+  // A folder needs both marks; of a file's name they may be the same.
+  return first.size() >= 2 * kMark.size() || first.size() == name.size();
+}
+
 bool has_parent_component(std::string_view name) {
   while (!name.empty()) {
     const std::size_t end = std::min(name.find('/'), name.size());
@@ -37,6 +45,9 @@ std::optional<std::string> refuse_member_name(std::string_view name) {
   if (name.front() == '/') return "absolute path: store names relative to the shard's root";
   if (name.starts_with("./")) return "'./' before the path: store names without it";
   if (has_parent_component(name)) return "'..' in the path: store names without it";
+  if (is_metadata_member(name)) {
+    return "a first folder like '__this__', which readers of WebDataset skip: rename it";
+  }
   if (std::any_of(name.begin(), name.end(), is_control)) return "control character in the name";
   if (!is_utf8(name)) return "the name is not UTF-8";
   const MemberName split = split_member_name(name);

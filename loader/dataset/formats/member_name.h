@@ -15,12 +15,16 @@ struct MemberName {
 };
 MemberName split_member_name(std::string_view name);
 
+/// Returns whether WebDataset skips a member of this name as metadata: its first component begins
+/// and ends with two underscores, as in "__meta__" and "__info__/a.json".
+bool is_metadata_member(std::string_view name);
+
 /// Returns whether one of the path's components is "..".
 bool has_parent_component(std::string_view name);
 
 /// Returns why a member of this name is refused, or nothing. These are refused: absolute
 /// paths, a leading "./" (which a reader of shards removes, so that the key would be another), ".."
-/// components, control characters, text that is not UTF-8, names without key or part, names beyond
+/// components, names that is_metadata_member tells, control characters, text that is not UTF-8, names without key or part, names beyond
 /// 4096 bytes.
 std::optional<std::string> refuse_member_name(std::string_view name);
 

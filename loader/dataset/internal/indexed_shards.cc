@@ -14,6 +14,7 @@ Result<IndexedShards> index(const DataSource& source, const DatasetOptions& opti
   ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(source.reading));
   IndexedShards indexed;
   ISOCOST_ASSIGN(indexed.listing, list_shards(source.data, options.index_dir, source.base));
+  for (const std::string& note : indexed.listing.notes) log(options.log, LogLevel::kWarning, note);
   ISOCOST_ASSIGN(indexed.indexes,
                  open_indexes(indexed.listing.shards, {.limits = options.limits,
                                                        .reading = std::move(reading),

@@ -12,7 +12,9 @@
 
 #include "base/read_file.h"
 #include "base/utf8.h"
+#include "loader/dataset/formats/metadataset.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/names/internal/address.h"
 #include "loader/dataset/names/internal/brace_expansion.h"
 #include "loader/dataset/names/internal/file_kind.h"
 #include "loader/dataset/names/internal/path_pattern.h"
@@ -24,6 +26,7 @@ namespace {
 
 constexpr std::size_t kMostFiles = 1'000'000;
 constexpr std::size_t kMostListBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostMetadatasetBytes = std::size_t{16} << 20;
 constexpr std::string_view kWild = "*?[{";
 
 using Entries = std::vector<NamedFiles>;
@@ -94,15 +97,21 @@ Result<NamedFiles> expand(std::string_view text, const fs::path& base, std::stri
 }
 
 Result<NamedFiles> missing(const fs::path& path, std::string given) {
-  if (given.find("://") != std::string::npos) {
-    return invalid(given, "an address, and only files are read; copy it to a disk");
-  }
   if (has_shard_ending(path.filename().string()) && is_folder(or_here(path.parent_path()))) {
     return named_file(path, std::move(given));
   }
   return Error(ErrorCode::kNotFound,
                fmt::format("{}: no such file or directory; {}", printable_utf8(given),
                            what_lies_beside(or_here(path.parent_path()))));
+}
+
+// Refuses a file that describes how Energon mixes data sets.
+Status refuse_metadataset(const fs::path& file, std::string_view given) {
+  const std::string ending = lower_ascii(file.extension().string());
+  if (ending != ".yaml" && ending != ".yml") return {};
+  ISOCOST_ASSIGN(const std::string text, read_file("metadataset", file, kMostMetadatasetBytes));
+  const auto reason = why_no_metadataset(text, "train");
+  return reason ? Status(invalid(given, *reason)) : Status();
 }
 
 Status add_list(Entries& entries, const fs::path& file);
@@ -120,6 +129,7 @@ Status add_entry(Entries& entries, std::string_view text, const fs::path& base, 
     return {};
   }
   if (!is_there(path)) {
+    if (const auto reason = why_no_address(text)) return invalid(given, *reason);
     const bool is_plain = text.find_first_of(kWild) == std::string_view::npos;
     ISOCOST_ASSIGN(NamedFiles named, is_plain ? missing(path, std::move(given))
                                               : expand(text, base, std::move(given)));
@@ -127,6 +137,7 @@ Status add_entry(Entries& entries, std::string_view text, const fs::path& base, 
     return {};
   }
   ISOCOST_ASSIGN(const FileKind kind, kind_of_file(path));
+  ISOCOST_TRY(refuse_metadataset(path, given));
   if (kind == FileKind::kShard) {
     entries.push_back(named_file(path, std::move(given)));
     return {};

@@ -443,7 +443,9 @@ TEST_F(DatasetTest, WhatNoModelSeesIsNamedOnceAtEachStart) {
                   {"b.txt", "x"},
                   {"b.cls", "2"},
                   {"b.json", R"({"score": 1, "url": null, "weight": 1})"},
-                  {"README", "?"}});
+                  {"README", "?"},
+                  {"__meta__", "?"},
+                  {"__meta__/c.txt", "?"}});
   write("b.tar", {{"c.txt", "x"},
                   {"c.cls", "1"},
                   {"c.json", R"({"score": NaN})"},
@@ -457,7 +459,8 @@ TEST_F(DatasetTest, WhatNoModelSeesIsNamedOnceAtEachStart) {
     EXPECT_THAT(
         lines,
         ElementsAre(shards().string() +
-                    ": no model sees 1 part 'caption' beside a conversation, 3 parts 'cls', 1 "
+                    ": no model sees 2 parts '__meta__' (metadata of WebDataset), 1 part 'caption' "
+                    "beside a conversation, 3 parts 'cls', 1 "
                     "part 'without an extension', 'image' in the JSON of 1 sample, 'score' in "
                     "the JSON of 2 samples; docs/formats.md says what is read"));
   }

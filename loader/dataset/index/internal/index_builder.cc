@@ -100,6 +100,11 @@ Result<IndexContents> Builder::run(const std::stop_token& stop) {
 }
 
 void Builder::add(const TarMember& member) {
+  if (is_metadata_member(member.name)) {
+    remark(RemarkKind::kPart, member.name.substr(0, member.name.find('/')),
+           "(metadata of WebDataset)");
+    return;
+  }
   const auto [key, part] = split_member_name(member.name);
   if (key.empty() || key.ends_with('/') || part.empty()) {
     add_nameless(member);

@@ -64,9 +64,11 @@ bool is_padded(std::string_view number) {
   return number.size() > first + 1 && number[first] == '0';
 }
 
+// The order in which letters are counted; nothing lies between 'Z' and 'a'.
+constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
 bool is_letter(std::string_view text) {
-  return text.size() == 1 &&
-         ((text[0] >= 'a' && text[0] <= 'z') || (text[0] >= 'A' && text[0] <= 'Z'));
+  return text.size() == 1 && kLetters.find(text[0]) != std::string_view::npos;
 }
 
 // A count such as "{first..last}" or "{first..last..step}".
@@ -91,8 +93,8 @@ std::optional<Range> parse_range(std::string_view inside) {
     last = last.substr(0, more);
   }
   if (is_letter(first) && is_letter(last)) {
-    range.first = first[0];
-    range.last = last[0];
+    range.first = static_cast<std::int64_t>(kLetters.find(first[0]));
+    range.last = static_cast<std::int64_t>(kLetters.find(last[0]));
     range.counts_letters = true;
     return range;
   }
@@ -106,7 +108,7 @@ std::optional<Range> parse_range(std::string_view inside) {
 }
 
 std::string counted_word(const Range& range, std::int64_t value) {
-  if (range.counts_letters) return {static_cast<char>(value)};
+  if (range.counts_letters) return std::string(1, kLetters[static_cast<std::size_t>(value)]);
   return fmt::format("{:0{}}", value, range.width);
 }
 

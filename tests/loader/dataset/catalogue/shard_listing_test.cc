@@ -43,6 +43,32 @@ TEST(ShardListing, TellsShardsFromLostOnes) {
   EXPECT_EQ(listing.lost[1].name, "e.tar");
 }
 
+TEST(ShardListing, NamesDirectoriesOfOtherLoaders) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const auto error = [&](const char* name) {
+    return list_shards((scratch / name).string(), {}).error().message();
+  };
+  write_file(scratch / "mds/index.json", R"({"shards": [], "version": 2})");
+  EXPECT_THAT(error("mds"), testing::HasSubstr("a data set of Mosaic Streaming (MDS)"));
+  write_file(scratch / "lit/index.json", R"({"chunks": [], "config": {}})");
+  EXPECT_THAT(error("lit"), testing::HasSubstr("LitData"));
+  write_file(scratch / "shar/cuts.000000.jsonl.gz", "x");
+  write_file(scratch / "shar/recording.000000.tar", "x");
+  EXPECT_THAT(error("shar"), testing::HasSubstr("Lhotse Shar"));
+  write_file(scratch / "records/a.tfrecord", "x");
+  EXPECT_THAT(error("records"), testing::HasSubstr("TFRecord"));
+}
+
+TEST(ShardListing, NotesThatEnergonWouldReadASplit) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  write_file(scratch / "data/a.tar", "x");
+  EXPECT_TRUE(list_shards((scratch / "data").string(), {}).value().notes.empty());
+  write_file(scratch / "data/.nv-meta/.info.json", "{}");
+  const ShardListing listing = list_shards((scratch / "data").string(), {}).value();
+  EXPECT_THAT(names_of(listing), ElementsAre("a.tar"));
+  EXPECT_THAT(listing.notes, ElementsAre(testing::HasSubstr("whatever split they belong to")));
+}
+
 TEST(ShardListing, ADirectoryOfLostShardsIsNotEmpty) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   fs::create_directories(scratch / "data" / "a.tar");

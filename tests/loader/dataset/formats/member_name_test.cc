@@ -21,6 +21,17 @@ TEST(MemberName, KeyEndsAtTheFirstDotOfTheBaseName) {
   expect("a/.hidden", "a/", "hidden");
 }
 
+TEST(MemberName, IsMetadataAsWebDatasetHasIt) {
+  for (const char* name : {"__meta__", "__a__/b.jpg", "____", "____/a.jpg", "__", "___", "__a.jpg__",
+                           "__a__b__", "__a__/__b__"}) {
+    EXPECT_TRUE(is_metadata_member(name)) << name;
+  }
+  for (const char* name : {"", "a", "__a", "a__", "__a.jpg", "__a__.jpg", "__/a.jpg", "___/a.jpg",
+                           "b/__a__/c.jpg", "_a_/b.jpg", "__a_/b.jpg"}) {
+    EXPECT_FALSE(is_metadata_member(name)) << name;
+  }
+}
+
 TEST(MemberName, RefusesWhatCouldLeaveTheShardOrNameNothing) {
   for (const std::string good :
        {"cat.jpg", "a/b.0.png", "..a/b.txt", "a..b/c.txt", "a...txt", "Bär/Käse.txt"}) {
@@ -28,7 +39,7 @@ TEST(MemberName, RefusesWhatCouldLeaveTheShardOrNameNothing) {
   }
   for (const std::string bad :
        {"", "/etc/cat.jpg", "../cat.jpg", "a/../b.jpg", "a/..", "./cat.jpg", ".//cat.jpg", "cat",
-        "cat.", ".jpg", "a/.jpg", "a\nb.jpg", "\xFF.jpg"}) {
+        "cat.", ".jpg", "a/.jpg", "a\nb.jpg", "\xFF.jpg", "__a__/b.jpg"}) {
     EXPECT_NE(refuse_member_name(bad), std::nullopt) << bad;
   }
   EXPECT_NE(refuse_member_name(std::string(5000, 'a') + ".txt"), std::nullopt);

@@ -125,6 +125,28 @@ TEST_F(NamedFilesTest, ALineThatNamesNothingIsRefusedByNumber) {
   EXPECT_THAT(refused("list").message(), HasSubstr("a list without a path"));
 }
 
+TEST_F(NamedFilesTest, NamesAddressesAndCommandsWithWhatToDo) {
+  EXPECT_THAT(refused("hf://datasets/a/{0..9}.tar").message(), HasSubstr("hf download"));
+  EXPECT_THAT(refused("gs://bucket/*.tar").message(), HasSubstr("gcloud storage rsync"));
+  EXPECT_THAT(refused("az://c/0.tar").message(), HasSubstr("azcopy copy"));
+  EXPECT_THAT(refused("S3://bucket/0.tar").message(), HasSubstr("aws s3 sync"));
+  EXPECT_THAT(refused("https://host/0.tar").message(), HasSubstr("copy it to a disk"));
+  for (const char* command : {"pipe:curl -s https://host/{0..9}.tar", "pipe:cat 0.tar"}) {
+    EXPECT_THAT(refused(command).message(), HasSubstr("a command of WebDataset, which is not run"));
+  }
+}
+
+TEST_F(NamedFilesTest, PrintsTheMixtureOfAMetadataset) {
+  write_file(scratch_ / "mix.yaml",
+             "__module__: megatron.energon\n__class__: MetadatasetV2\n"
+             "splits: {train: {blend: [{weight: 2, path: en}, {weight: 1, path: fr}]}}\n");
+  const std::string message = refused("mix.yaml").message();
+  EXPECT_THAT(message, HasSubstr("a metadataset of Energon, which is not read"));
+  EXPECT_THAT(message, HasSubstr("path = \"en\"\nsplit = \"train\"\nproportion = 2\n"));
+  write_file(scratch_ / "list.yaml", "en/0.tar\n");
+  EXPECT_THAT(resolved("list.yaml").at(0).names, ElementsAre("0.tar"));
+}
+
 TEST_F(NamedFilesTest, SaysWhatLiesBeside) {
   const Error nothing = refused("en2");
   EXPECT_EQ(nothing.code(), ErrorCode::kNotFound);

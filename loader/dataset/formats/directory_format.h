@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace isocost {
+
+/// How the samples of a directory are found.
+enum class DirectoryFormat : std::uint8_t {
+  kShards,   ///< The shards in it (WebDataset); also where nothing else is recognised.
+  kMds,      ///< Mosaic Streaming: an index.json names the shards.
+  kEnergon,  ///< Energon: shards, and a folder .nv-meta that says how they are read.
+};
+
+/// Returns the format that a `format` setting names: "webdataset", "mds" or "energon". Errors:
+/// kInvalidArgument with the names that there are.
+Result<DirectoryFormat> directory_format_from_name(std::string_view name);
+
+/// Decides by named files, `.nv-meta/.info.json`, `.nv-meta/.info.yaml` and `index.json`, how the
+/// samples of a directory are found. `names` are the entries of the directory. Errors: kUnsupported
+/// for the data sets of other loaders, which are named, with what to do instead; kIo.
+Result<DirectoryFormat> recognise_directory(const std::filesystem::path& directory,
+                                            std::span<const std::string> names);
+
+}  // namespace isocost

@@ -1,0 +1,50 @@
+#include "loader/dataset/names/internal/address.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "base/utf8.h"
+
+namespace isocost {
+namespace {
+
+struct Scheme {
+  std::string_view begin;  // in lower case
+  std::string_view of;
+  std::string_view remedy;
+};
+
+constexpr std::array kSchemes = {
+    Scheme{"hf://", "an address of Hugging Face",
+           "download it, as with 'hf download --repo-type dataset NAME --local-dir DIR', and give "
+           "DIR"},
+    Scheme{"gs://", "an address of Google Cloud Storage",
+           "copy it to a disk, as with 'gcloud storage rsync -r', and give the directory"},
+    Scheme{"az://", "an address of Azure Blob Storage",
+           "copy it to a disk, as with 'azcopy copy --recursive', and give the directory"},
+    Scheme{"s3://", "an address of S3",
+           "copy it to a disk, as with 'aws s3 sync', and give the directory"},
+};
+
+}  // namespace
+
+std::optional<std::string> why_no_address(std::string_view text) {
+  if (starts_with_ignoring_case(text, "pipe:")) {
+    return "a command of WebDataset, which is not run; copy what it prints to a disk, and give the "
+           "files";
+  }
+  const auto* const found = std::ranges::find_if(kSchemes, [text](const Scheme& scheme) {
+    return starts_with_ignoring_case(text, scheme.begin);
+  });
+  if (found != kSchemes.end()) {
+    return fmt::format("{}, and only files are read; {}", found->of, found->remedy);
+  }
+  if (text.find("://") == std::string_view::npos) return std::nullopt;
+  return "an address, and only files are read; copy it to a disk";
+}
+
+}  // namespace isocost
