@@ -27,9 +27,9 @@ struct ShardListing {
 };
 
 /// Lists the shards that a data text names (see resolve_names), and their indexes (see shard_root).
-/// The text is relative to `base`. Errors: those of resolve_names and recognise_directory; kNotFound
-/// (a directory or a pattern without a shard, present or lost); kInvalidArgument (two shards of one
-/// name, one shard named twice); kIo.
+/// The text is relative to `base`. Errors: those of resolve_names and recognise_directory;
+/// kNotFound (a directory or a pattern without a shard, present or lost); kInvalidArgument (two
+/// shards of one name, one shard named twice); kIo.
 Result<ShardListing> list_shards(std::string_view data, const std::filesystem::path& index_dir,
                                  const std::filesystem::path& base = {});
 
