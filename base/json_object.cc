@@ -86,6 +86,10 @@ Result<JsonObject> JsonObject::parse(std::string_view text, const JsonFormat& fo
   return JsonObject(std::move(document), object, "");
 }
 
+std::string quoted_json(std::string_view text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 Error error_of_file(const Error& error, const std::filesystem::path& file) {
   const bool theirs =
       error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported;

@@ -27,6 +27,10 @@ struct JsonFormat {
 /// become kInvalidArgument, and the message names the file.
 Error error_of_file(const Error& error, const std::filesystem::path& file);
 
+/// Returns a text in UTF-8 as a string of JSON, with its quotation marks. Bytes that are not UTF-8
+/// become U+FFFD.
+std::string quoted_json(std::string_view text);
+
 /// An object of a JSON document from outside, read strictly. A duplicate, unknown or missing key, a
 /// value of another type, and a number out of range or not finite are errors kCorrupt that name the
 /// format and the key's path ("profile: 'modules.llm.points.3.forward_s' must be ..."). Value type:

@@ -26,6 +26,13 @@ ConnectionOptions connection_options(const ClientOptions& options) {
           .max_frame_bytes = std::max(options.max_microbatch_bytes, kMaxMessageBytes)};
 }
 
+Status check_size(const char* field, std::size_t bytes, std::size_t most) {
+  if (bytes <= most) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               std::string("start.") + field + ": " + std::to_string(bytes) +
+                   " bytes are more than a node ever sends: the saved state is corrupt");
+}
+
 Status check_start(const ClientOptions& options) {
   if (!options.start) return {};
   const bool is_first = options.start->epoch == 0 && options.start->step == 0;
@@ -34,10 +41,9 @@ Status check_start(const ClientOptions& options) {
                  "start: a state without a cursor says not in which data its step is counted. Give "
                  "the state that was saved, or set accept_other_data");
   }
-  if (options.start->cost_model_state.size() <= kMaxCostModelStateBytes) return {};
-  return Error(ErrorCode::kInvalidArgument,
-               "start.cost_model_state: " + std::to_string(options.start->cost_model_state.size()) +
-                   " bytes are more than a node ever sends: the saved state is corrupt");
+  ISOCOST_TRY(check_size("cost_model_state", options.start->cost_model_state.size(),
+                         kMaxCostModelStateBytes));
+  return check_size("mixture", options.start->mixture.size(), kMaxMixtureBytes);
 }
 
 Status check_forward(const Report& report) {

@@ -70,7 +70,10 @@ Status TrainedSteps::check_handed_out(const OrderedMicrobatch& microbatch) const
 
 StartPoint TrainedSteps::following(const OrderedMicrobatch& microbatch) const {
   const Position& at = microbatch.position;
-  StartPoint state{now_.state.cursor, at.epoch, at.step, cost_model_state_at(at)};
+  StartPoint state = now_.state;
+  state.epoch = at.epoch;
+  state.step = at.step;
+  state.cost_model_state = cost_model_state_at(at);
   if (microbatch.last_of_epoch) {
     state.epoch += 1;
     state.step = 0;

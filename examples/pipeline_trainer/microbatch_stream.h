@@ -60,7 +60,10 @@ class MicrobatchStream {
   double waited_s();
   /// Returns the part of a saved state from which the node resumes at this step.
   StartPoint start_at(std::uint32_t step) {
-    return {client_->welcome().start.cursor, 0, step, cost_model_state_};
+    StartPoint start = client_->welcome().start;
+    start.step = step;
+    start.cost_model_state = cost_model_state_;
+    return start;
   }
 
  private:

@@ -4,12 +4,15 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "examples/multimodal_trainer/process.h"
 #include "examples/multimodal_trainer/train_step.h"
 #include "examples/pipeline_trainer/stage.h"
 #include "examples/pipeline_trainer/tensor_file.h"
+#include "trainer_adapter/state.h"
 
 namespace isocost {
 namespace {
@@ -44,13 +47,11 @@ Status load_state(const Options& options, const std::string& part, StageModel& m
     torch::Tensor target = parameter;
     target.copy_(found->second);
   }
-  const auto cursor = saved.find(kCursorTensor);
-  if (cursor == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no cursor");
-  start.cursor = static_cast<std::uint64_t>(cursor->second.item<std::int64_t>());
-  const auto cost_model_state = saved.find(kCostModelStateTensor);
-  if (cost_model_state == saved.end()) return {};
-  const torch::Tensor bytes = cost_model_state->second.contiguous();
-  start.cost_model_state.assign(static_cast<const char*>(bytes.data_ptr()), bytes.nbytes());
+  const auto loader = saved.find(kLoaderTensor);
+  if (loader == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no loader");
+  const torch::Tensor json = loader->second.contiguous();
+  ISOCOST_ASSIGN(start,
+                 State::from_json({static_cast<const char*>(json.data_ptr()), json.nbytes()}));
   return {};
 }
 
@@ -58,12 +59,10 @@ Status save_state(const Options& options, const std::string& part, const StageMo
                   const StartPoint& at) {
   const std::uint32_t step = at.step;
   NamedParameters state = model.parameters();
-  state.emplace_back(kCursorTensor,
-                     torch::tensor({static_cast<std::int64_t>(at.cursor)}, torch::kLong));
-  state.emplace_back(kCostModelStateTensor,
-                     torch::tensor(std::vector<std::uint8_t>(at.cost_model_state.begin(),
-                                                             at.cost_model_state.end()),
-                                   torch::kByte));
+  const std::string json = State(at).to_json();
+  state.emplace_back(
+      kLoaderTensor,
+      torch::tensor(std::vector<std::uint8_t>(json.begin(), json.end()), torch::kByte));
   ISOCOST_TRY(write_tensors(state_file(options, part, step), state));
   // A process that died may have saved one step less than the others, but never two.
   std::error_code ignored;

@@ -13,8 +13,7 @@ std::filesystem::path gradient_file(const Options& options, const std::string& p
 std::filesystem::path state_file(const Options& options, const std::string& part,
                                  std::uint32_t step);
 /// Entries of a state other than the weights, see StartPoint.
-inline constexpr const char* kCursorTensor = "cursor";
-inline constexpr const char* kCostModelStateTensor = "cost_model_state";
+inline constexpr const char* kLoaderTensor = "loader";
 
 /// Runs a stage's process, or the one that computes the reference, until training ends.
 Status run_worker(const Options& options);

@@ -290,7 +290,41 @@ TEST_F(Resume, RefusesAStateOfOtherData) {
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(other.error().message().find("seed, shuffle, global_batch_size"), std::string::npos);
+  StartPoint of_mixture = mine;
+  of_mixture.mixture = R"({"source": []})";
+  const auto mixed = Client::connect(client(0, 1, of_mixture));
+  ASSERT_FALSE(mixed.has_value());
+  EXPECT_NE(
+      mixed.error().message().find("of a mixture of data sets, and the node has one data set"),
+      std::string::npos);
   train(1, mine, {});
+  finish();
+}
+
+// A cursor of the version before says nothing of the data, so that whoever knows that they are the
+// same leaves it out.
+TEST_F(Resume, AnOldCursorIsRefusedAndGoesOnWithoutIt) {
+  make_dataset(20);
+  NodeOptions options = this->options(0);
+  options.plan.epochs = 2;
+  serve(options);
+  const Step second_epoch{1, 0};
+  const Batches whole = train(1, start_at(0, 0), second_epoch);
+  StartPoint old = start_at(0, 1, 0xf1e2d3);
+  old.state_version = 2;
+  const auto refused = Client::connect(client(0, 1, old));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  for (const std::string part : {"resumes a state of version 2", "set its 'cursor' to \"0\"",
+                                 "accept_other_data", "goes on at epoch 0, step 1"}) {
+    EXPECT_NE(refused.error().message().find(part), std::string::npos) << refused.error().message();
+  }
+  old.cursor = 0;
+  const Batches rest = train(1, old, second_epoch);
+  EXPECT_EQ(rest.size(), 1U);
+  EXPECT_EQ(rest.at({0, 1}), whole.at({0, 1}));
+  EXPECT_NE(rest.at({0, 1}), whole.at({0, 0}));
+  train(1, start_at(1, 0), {});
   finish();
 }
 

@@ -252,7 +252,7 @@ class BadInput(ShardTest):
         with self.loader() as loader:
             next(iter(loader))
             good = loader.state_dict()
-            for state, pattern in (({}, "no state"), (dict(good, version=3), "'version' is 3; .*: load it with"),
+            for state, pattern in (({}, "no state"), (dict(good, version=4), "'version' is 4; .*: load it with"),
                                    (dict(good, step=-1), "'step' must be"),
                                    ({"version": 2, "epoch": 0}, "'cursor' is missing"),
                                    (dict(good, cursor="xyz"), "'cursor' must be a hexadecimal"),

@@ -135,17 +135,61 @@ class Resume(ShardTest):
     def test_a_state_that_0_1_wrote_is_read(self):
         written = json.loads((COMPATIBILITY / "saved_state.json").read_text())
         state = State.from_dict(written)
-        self.assertEqual((state.cursor, state.epoch, state.step), (0x00f1e2d3c4b5a697, 2, 17))
-        self.assertEqual(state.to_dict(), written)
+        self.assertEqual((state.cursor, state.epoch, state.step, state.mixture), (0x00f1e2d3c4b5a697, 2, 17, ""))
+        self.assertEqual(state.to_dict(), {**written, "mixture": ""})
+        self.assertEqual(State.from_dict(state.to_dict()), state)
+
+    def test_a_state_of_version_2_goes_on_without_its_cursor(self):
+        def loader():
+            made = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+            self.addCleanup(made.close)
+            return made
+
+        whole = [(each.step, each.index, each.sample_ids) for each in loader()]
+        old = {"version": 2, "cursor": "00f1e2d3c4b5a697", "epoch": 0, "step": 2, "cost_model_state": ""}
+        for use in (len, lambda resumed: next(iter(resumed))):
+            resumed = loader()
+            resumed.load_state_dict(old)
+            with self.assertRaisesRegex(ValueError, "resumes a state of version 2, whose cursor .* another form.* set "
+                                                    "its 'cursor' to \"0\".*goes on at epoch 0, step 2"):
+                use(resumed)
+        resumed = loader()
+        resumed.load_state_dict({**old, "cursor": "0"})
+        rest = []
+        for each in resumed:
+            rest.append((each.step, each.index, each.sample_ids))
+            state = resumed.state_dict(after=each)
+        self.assertEqual(rest, [each for each in whole if each[0] >= 2])
+        self.assertEqual(state["version"], 3)
+        # Version 2 with a cursor that fits is resumed as it is.
+        fits = {**old, "cursor": state["cursor"]}
+        resumed = loader()
+        resumed.load_state_dict(fits)
+        self.assertEqual([(each.step, each.index, each.sample_ids) for each in resumed], rest)
+
+    def test_a_state_of_a_mixture_is_refused_by_a_node_without_one(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16) as loader:
+            len(loader)
+            state = loader.state_dict()
+            self.assertEqual(state["mixture"], "")
+            loader.load_state_dict({**state, "mixture": '{"source": []}'})
+            with self.assertRaisesRegex(ValueError, "state of a mixture of data sets, and the node has one data set"):
+                next(iter(loader))
+            for wrong, says in ((3, "must be"), ("é" * 40_000, "must have at most 65536 bytes, and has 80000")):
+                with self.assertRaisesRegex(ValueError, f"'mixture' {says}"):
+                    loader.load_state_dict({**state, "mixture": wrong})
+            del state["mixture"]
+            with self.assertRaisesRegex(ValueError, "'mixture' is missing"):
+                loader.load_state_dict(state)
 
     def test_a_state_of_version_1_is_refused_and_says_how_to_go_on(self):
         written = {"version": 1, "cursor": "00f1e2d3c4b5a697", "epoch": 2, "step": 17, "learnt": "SVNDTQAB"}
-        with self.assertRaisesRegex(ValueError, "'version' is 1; this program reads version 2: take 'cursor', 'epoch' "
-                                                "and 'step' alone"):
+        with self.assertRaisesRegex(ValueError, "'version' is 1; this program reads versions 2 and 3: take 'cursor', "
+                                                "'epoch' and 'step' alone"):
             State.from_dict(written)
         position = {name: written[name] for name in ("cursor", "epoch", "step")}
         self.assertEqual(State.from_dict({"version": 2, **position}).to_dict(),
-                         {"version": 2, **position, "cost_model_state": ""})
+                         {"version": 2, **position, "cost_model_state": "", "mixture": ""})
 
     def test_unknown_keys_of_a_state_are_refused(self):
         written = json.loads((COMPATIBILITY / "saved_state.json").read_text())
@@ -154,7 +198,8 @@ class Resume(ShardTest):
 
     def test_any_state_is_read_or_refused_with_a_reason(self):
         """Seeded changes to a saved state, as of a damaged checkpoint: there is no other error than ValueError."""
-        text = (COMPATIBILITY / "saved_state.json").read_text()
+        text = json.dumps({**State.from_dict(json.loads((COMPATIBILITY / "saved_state.json").read_text())).to_dict(),
+                           "version": 3, "mixture": '{"source": ["é"]}'})
         written, choices = json.loads(text), random.Random(3)
         values = (None, True, -1, 0, 2**32, 2**64, 10**400, 2.5, float("nan"), "", "é", "-1", "0x10", "=", "A" * 7, [],
                   {}, [1], {"a": 1})

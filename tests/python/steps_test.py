@@ -4,10 +4,12 @@ import itertools
 import json
 import signal
 import time
+import unittest.mock
 
 import torch
 
 import isocost
+from isocost.connection.connection import Connection
 from support import SAMPLES, TIMEOUT, ShardTest, learned, main, make_shards, torchrun
 
 STILL = isocost.NodeOptions(correct=False)  # Plans do not follow measured seconds.
@@ -39,6 +41,25 @@ class Steps(ShardTest):
         for options in ({}, {"microbatches": None, "max_tokens": 200}, {"node": isocost.NodeOptions(tail="drop")}):
             steps = isocost.steps(self.loader(**options))
             self.assertEqual(len(steps), len(list(steps)), options)
+
+    def test_without_a_length_nothing_has_one(self):
+        # The node's word is changed here: a node of a data set has a length.
+        loader, welcome = self.loader(), Connection.welcome
+
+        def without_length(connection):
+            return {**welcome(connection), "has_length": False, "samples_per_epoch": 0, "steps_per_epoch": 0}
+
+        self.assertTrue(loader.has_length)
+        with unittest.mock.patch.object(Connection, "welcome", without_length):
+            self.assertFalse(loader.has_length)
+            for count in (lambda: len(loader), lambda: len(isocost.steps(loader)), lambda: loader.steps_per_epoch):
+                with self.assertRaisesRegex(TypeError, "mixture of data sets has no length unless"):
+                    count()
+            with self.assertRaisesRegex(TypeError, "no number of samples"):
+                len(loader.dataset)
+            with self.assertRaisesRegex(ValueError, "two evaluations of a mixture"):
+                isocost.evaluate(loader, lambda microbatch: (0, 0))
+        self.assertFalse(self.loader(endless=True).has_length)
 
     def test_a_step_is_acknowledged_when_the_next_one_is_asked_for(self):
         for options in ({}, {"collate": lambda microbatch: microbatch}, {"transform": lambda sample: None}):

@@ -49,8 +49,9 @@ class LoaderSession {
 
  private:
   static StartPoint start_of(const Client& client, std::string cost_model_state) {
-    const StartPoint& start = client.welcome().start;
-    return {start.cursor, start.epoch, start.step, std::move(cost_model_state)};
+    StartPoint start = client.welcome().start;
+    start.cost_model_state = std::move(cost_model_state);
+    return start;
   }
   void follow(const MicrobatchHeader& header);
 

@@ -17,7 +17,7 @@ namespace isocost {
 
 /// Version of the wire format. A peer of another version is refused with a message that names both
 /// versions. See docs/wire_format.md.
-inline constexpr std::uint16_t kProtocolVersion = 7;
+inline constexpr std::uint16_t kProtocolVersion = 8;
 
 /// Position of a microbatch in a rank's sequence. Positions are ordered as microbatches are
 /// delivered.
@@ -30,6 +30,10 @@ struct Position {
 
 inline constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxCostModelStateBytes = kMaxProfileBytes + (std::size_t{64} << 10);
+inline constexpr std::size_t kMaxMixtureBytes = std::size_t{64} << 10;
+
+/// Version of saved states. Version 2 has no mixture, and another form of cursor.
+inline constexpr std::uint16_t kStateVersion = 3;
 
 /// The start of a job, and the content of a saved state: the first step that is not trained on yet.
 struct StartPoint {
@@ -43,6 +47,11 @@ struct StartPoint {
   /// The last MicrobatchHeader::cost_model_state that was received; empty if there was none. A node
   /// without measurements of its own plans with it from its next step on.
   std::string cost_model_state;
+  /// The mixture of data sets whose steps are counted: a JSON text in UTF-8, at most
+  /// kMaxMixtureBytes; empty without a mixture.
+  std::string mixture = {};
+  /// Version of the saved state that the cursor comes from.
+  std::uint16_t state_version = kStateVersion;
   bool operator==(const StartPoint&) const = default;
 };
 
@@ -84,13 +93,13 @@ struct Welcome {
   std::uint64_t node_id = 0;  ///< Random per process, so that clients notice a restarted node.
   std::uint64_t session = 0;  ///< Different for each welcome; a session begins without credit.
   std::uint64_t job = 0;      ///< Number of the job in this node process, counted from 1.
-  /// The step at which this rank begins or continues, without cost_model_state. Saved states refer
-  /// to its cursor.
+  /// The step at which this rank begins or continues, without cost_model_state. Saved states keep
+  /// its cursor and its mixture.
   StartPoint start;
   std::uint64_t dataset_fingerprint = 0;
   std::uint64_t recipe_fingerprint = 0;
-  std::uint64_t samples_per_epoch = 0;
-  std::uint32_t steps_per_epoch = 0;
+  std::uint64_t samples_per_epoch = 0;  ///< 0 without a length.
+  std::uint32_t steps_per_epoch = 0;    ///< 0 without a length.
   std::uint32_t epochs = 1;             ///< 0: endless.
   std::uint32_t global_batch_size = 0;  ///< Samples of a full step.
   std::uint32_t microbatches = 1;  ///< Microbatches per rank of a full step; 0: each step decides.
@@ -108,6 +117,9 @@ struct Welcome {
       1.0F;  ///< The weight of that sample; 1: only turns of it have other weights.
   /// The multiple that plans take the LLM's sequences to be padded to; 0: to be packed.
   std::uint32_t padded_multiple = 0;
+  /// Whether it is known how many steps an epoch has. Otherwise nobody may count on one: the
+  /// end comes as EpochEnd, or not at all.
+  bool has_length = true;
 };
 
 /// Limits of a microbatch header's descriptions of samples. A key (kMaxSampleKeyBytes), a JSON text

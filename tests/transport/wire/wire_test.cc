@@ -47,9 +47,13 @@ MicrobatchHeader example_header() {
 
 // One of each, with every field away from its default.
 std::vector<Message> examples() {
-  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learned"}, "a GPU", 11};
-  Welcome welcome{8,  11, 10, 12, {13, 14, 15, {}},       22, 33,        44,    55, 66,
-                  77, 71, 72, 88, {"isocost.0a", {1, 2}}, 5,  "a.tar/7", 12.5F, 64};
+  Hello hello{3,         8, {1, 2, 3}, true,
+              {4, 5, 6}, 7, true,      {8, 9, 10, "learned", R"({"source": []})", 2},
+              "a GPU",   11};
+  Welcome welcome{8,  11,        10,    12, {13, 14, 15, {}, R"({"source": [1]})"},
+                  22, 33,        44,    55, 66,
+                  77, 71,        72,    88, {"isocost.0a", {1, 2}},
+                  5,  "a.tar/7", 12.5F, 64};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125};
   FragmentHeader fragment{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}};
@@ -110,13 +114,33 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   EXPECT_EQ(read.tensors[0].shape, (std::vector<std::int64_t>{64, 588}));
 }
 
+TEST(Wire, AHelloKeepsTheMixtureAndTheVersionOfItsState) {
+  Hello hello;
+  hello.has_start = true;
+  hello.start = {1, 2, 3, "learned", std::string(kMaxMixtureBytes, 'm'), 2};
+  EXPECT_EQ(std::get<Hello>(decode(encode(hello)).value()).start, hello.start);
+  hello.start.mixture += 'm';
+  EXPECT_EQ(decode(encode(hello)).error().code(), ErrorCode::kCorrupt);
+  hello.start.mixture = "\xff";  // a state is JSON, which has no such byte
+  EXPECT_EQ(decode(encode(hello)).error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(Wire, AWelcomeWithoutALengthHasNoNumbersOfAnEpoch) {
+  Welcome welcome;
+  EXPECT_TRUE(std::get<Welcome>(decode(encode(welcome)).value()).has_length);
+  welcome.has_length = false;
+  EXPECT_FALSE(std::get<Welcome>(decode(encode(welcome)).value()).has_length);
+  welcome.steps_per_epoch = 1;
+  EXPECT_EQ(decode(encode(welcome)).error().code(), ErrorCode::kCorrupt);
+}
+
 // The examples of docs/wire_format.md.
 TEST(Wire, IsWhatTheDocumentShows) {
-  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4307000500");
-  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4307000200020000000700000000000000");
-  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4307000300000000000700000001000000");
+  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4308000500");
+  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4308000200020000000700000000000000");
+  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4308000300000000000700000001000000");
   EXPECT_EQ(hex(encode(Refusal{ErrorCode::kAlreadyExists, "rank 0 is taken"})),
-            "49534f4307004100020f00000072616e6b20302069732074616b656e");
+            "49534f4308004100020f00000072616e6b20302069732074616b656e");
 }
 
 TEST(Wire, EveryCutIsCorrupt) {
@@ -152,12 +176,12 @@ TEST(Wire, ErrorsArriveAsPrintableText) {
 
 TEST(Wire, AnotherVersionIsRefusedButItsRefusalIsRead) {
   auto bytes = encode(Hello{});
-  for (const auto& [version, older] : {std::pair{9, 7}, std::pair{1, 1}}) {
+  for (const auto& [version, older] : {std::pair{9, 8}, std::pair{1, 1}}) {
     bytes[4] = static_cast<std::byte>(version);
     const auto read = decode(bytes);
     EXPECT_EQ(read.error().code(), ErrorCode::kUnsupported);
     const std::string& message = read.error().message();
-    EXPECT_NE(message.find(version == 9 ? "versions 7 and 9" : "versions 1 and 7"),
+    EXPECT_NE(message.find(version == 9 ? "versions 8 and 9" : "versions 1 and 8"),
               std::string::npos)
         << message;
     EXPECT_TRUE(message.ends_with("update the side that uses version " + std::to_string(older)))

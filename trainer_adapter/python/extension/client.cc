@@ -179,7 +179,8 @@ std::unique_ptr<PyClient> connect(ClientOptions options, const py::function& on_
 }
 
 // The fields of StartPoint.
-using Start = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, py::bytes>;
+using Start =
+    std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, py::bytes, std::string, std::uint16_t>;
 
 ClientOptions client_options(const OsText& endpoint, std::int32_t rank, std::int32_t world_size,
                              std::uint32_t prefetch, double connect_timeout_s,
@@ -195,8 +196,8 @@ ClientOptions client_options(const OsText& endpoint, std::int32_t rank, std::int
   options.connect_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(connect_timeout_s * 1e3));
   if (start) {
-    const auto& [cursor, epoch, step, cost_model_state] = *start;
-    options.start = {cursor, epoch, step, cost_model_state};
+    const auto& [cursor, epoch, step, cost_model_state, mixture, version] = *start;
+    options.start = {cursor, epoch, step, cost_model_state, mixture, version};
     options.accept_other_data = cursor == 0;  // set_epoch before the node was asked
   }
   options.curve_server_key_file = server_key_file.bytes;
@@ -211,10 +212,12 @@ py::dict welcome(PyClient& self) {
   py::dict result;
   result["ranks"] = welcome.ranks;
   result["cursor"] = welcome.start.cursor;
+  result["mixture"] = welcome.start.mixture;
   result["start"] = py::make_tuple(welcome.start.epoch, welcome.start.step);
   result["dataset_fingerprint"] = welcome.dataset_fingerprint;
   result["samples_per_epoch"] = welcome.samples_per_epoch;
   result["steps_per_epoch"] = welcome.steps_per_epoch;
+  result["has_length"] = welcome.has_length;
   result["epochs"] = welcome.epochs;
   result["global_batch_size"] = welcome.global_batch_size;
   result["microbatches"] = welcome.microbatches;

@@ -65,7 +65,7 @@ class Microbatch:
         """[samples * announced] rows of each sample in each tensor, sample by sample."""
 
 class Client:
-    def __init__(self, *, endpoint: str, rank: int, world_size: int, prefetch: int, connect_timeout_s: float, start: Optional[Tuple[int, int, int, bytes]], server_key_file: str, secret_key_file: str, hardware: str, layout: int, on_log: Callable[..., Any]) -> None: ...
+    def __init__(self, *, endpoint: str, rank: int, world_size: int, prefetch: int, connect_timeout_s: float, start: Optional[Tuple[int, int, int, bytes, str, int]], server_key_file: str, secret_key_file: str, hardware: str, layout: int, on_log: Callable[..., Any]) -> None: ...
     def next(self) -> Optional[Microbatch]: ...
     def acknowledge(self) -> None: ...
     def use(self, epoch: int, step: int, microbatch: int, waited_s: float) -> None: ...
@@ -171,11 +171,13 @@ def says_out_of_memory(message: str) -> bool: ...
 
 overwritten_cache_bytes: int
 
-def read_state(text: str) -> Tuple[int, int, int, bytes]:
+def read_state(text: str) -> Tuple[int, int, int, bytes, str, int]:
     """Reads a saved state; raises ValueError that names the key."""
 
-def state_text(cursor: int, epoch: int, step: int, cost_model_state: bytes) -> str:
+def state_text(cursor: int, epoch: int, step: int, cost_model_state: bytes, mixture: str, version: int) -> str:
     """Returns a saved state as JSON."""
+
+state_version: int
 
 class TokenPass:
     def __init__(self, data: str, model: str, options: str, index_dir: str, ignore_parts: str, weight_key: str, max_decoded_pixels: int, on_log: Callable[..., Any]) -> None: ...

@@ -35,9 +35,9 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
             sum of their weights, numbers or scalar tensors. A model's own loss, as isocost.token_loss, is divided by
             the global batch's label tokens: multiply by them.
 
-    Raises: ValueError for a loader with a layout or `endless`, one whose epochs have all been delivered, and data
-        without any weight; TypeError if `collate` makes something else of microbatches; RuntimeError if there are
-        several ranks and torch.distributed is not initialised.
+    Raises: ValueError for a loader with a layout or `endless`, a mixture without a length, one whose epochs have all
+        been delivered, and data without any weight; TypeError if `collate` makes something else of microbatches;
+        RuntimeError if there are several ranks and torch.distributed is not initialised.
 
     Example:
         >>> held_out = isocost.DataLoader("data/eval", model=DIR, global_batch_size=64, shuffle=False)
@@ -50,6 +50,9 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
                          "without layout=")
     if loader.endless:
         raise ValueError("evaluate: an endless loader has no end: make one without endless=True")
+    if not loader.has_length:
+        raise ValueError("evaluate: two evaluations of a mixture of data sets would see other samples: make a loader "
+                         "of each data set")
     import torch
 
     sums = torch.zeros(3, dtype=torch.float64)  # losses, weights, samples

@@ -270,7 +270,8 @@ class DataLoader:
     def dataset(self) -> Dataset:
         """The data: an object with `len()`, `data`, `samples` and `fingerprint`. Blocks until the node has answered."""
         welcome = self._connection.welcome()
-        return Dataset(self._opened.data, welcome["samples_per_epoch"], welcome["dataset_fingerprint"])
+        samples = welcome["samples_per_epoch"] if welcome["has_length"] else None
+        return Dataset(self._opened.data, samples, welcome["dataset_fingerprint"])
 
     @property
     def batch_size(self) -> Optional[int]:
@@ -284,6 +285,12 @@ class DataLoader:
             return None
         samples, rest = divmod(welcome["global_batch_size"], self._opened.data_ranks * welcome["microbatches"])
         return samples if rest == 0 else None
+
+    @property
+    def has_length(self) -> bool:
+        """Whether an epoch has a number of steps: not for an endless loader, and not for a mixture of data sets without
+        a length. Blocks until the node has answered."""
+        return not self.endless and bool(self._connection.welcome()["has_length"])
 
     @property
     def recorder(self) -> Recorder:
@@ -309,15 +316,15 @@ class DataLoader:
 
         Bad samples that decoding finds may make the last step shorter, limits of a microbatch may make it longer, and
         with tail "carry" later epochs have a step more or less than the first. Raises TypeError if the loader is
-        endless, and if each step chooses its number of microbatches: with a limit and without microbatches=, and
-        for an encoder with ranks of its own."""
+        endless, for a mixture of data sets without a length, and if each step chooses its number of microbatches: with
+        a limit and without microbatches=, and for an encoder with ranks of its own."""
         if self.endless:
             raise TypeError("an endless isocost.DataLoader has no length")
         if self.place is not None and self.place.module == "encoder":
             raise TypeError("an encoder with ranks of its own has no length: each step decides how many microbatches "
                             "it has")
-        welcome = self._connection.welcome()
-        steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch_size"], welcome["microbatches"]
+        steps, welcome = self.steps_per_epoch, self._connection.welcome()
+        batch, full = welcome["global_batch_size"], welcome["microbatches"]
         if full == 0:
             raise TypeError("a loader with a limit of a microbatch and without microbatches= has no length: each step "
                             f"decides how many microbatches it has. Iterate over it, {_FRAMEWORKS}")
@@ -330,8 +337,12 @@ class DataLoader:
         """Number of steps in a whole epoch, with limits of a microbatch too. Blocks until the node has answered.
 
         An epoch has fewer if all samples of a step are bad; with tail "carry" later epochs have a step more or less
-        than the first."""
-        return int(self._connection.welcome()["steps_per_epoch"])
+        than the first. Raises TypeError for a mixture of data sets without a length."""
+        welcome = self._connection.welcome()
+        if not welcome["has_length"]:
+            raise TypeError("a mixture of data sets has no length unless each source has `epochs`, no source has a "
+                            "`proportion`, or `steps` is given: give one of these, or count the steps yourself")
+        return int(welcome["steps_per_epoch"])
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration this epoch's. No effect if it would be anyway, so that a state within this epoch

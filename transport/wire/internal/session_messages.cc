@@ -16,6 +16,8 @@ void put_start(ByteWriter& out, const StartPoint& start) {
   out.put(start.epoch);
   out.put(start.step);
   put_cost_model_state(out, start.cost_model_state);
+  out.put_text<std::uint32_t>(start.mixture);
+  out.put(start.state_version);
 }
 
 StartPoint get_start(ByteReader& in) {
@@ -24,6 +26,9 @@ StartPoint get_start(ByteReader& in) {
   start.epoch = in.get<std::uint32_t>();
   start.step = in.get<std::uint32_t>();
   start.cost_model_state = get_cost_model_state(in);
+  start.mixture = in.get_text<std::uint32_t>(kMaxMixtureBytes);
+  if (!is_utf8(start.mixture)) in.fail();
+  start.state_version = in.get<std::uint16_t>();
   return start;
 }
 
@@ -82,6 +87,7 @@ MessageType put(ByteWriter& out, const Welcome& welcome) {
   out.put_text<std::uint16_t>(fits ? welcome.first_weighted : std::string());
   out.put(welcome.first_weight);
   out.put(welcome.padded_multiple);
+  out.put(static_cast<std::uint8_t>(welcome.has_length));
   return MessageType::kWelcome;
 }
 
@@ -107,6 +113,9 @@ Welcome get_welcome(ByteReader& in) {
   welcome.first_weighted = printable_utf8(in.get_text<std::uint16_t>(kMaxSampleKeyBytes));
   welcome.first_weight = in.get<float>();
   welcome.padded_multiple = in.get<std::uint32_t>();
+  welcome.has_length = in.get<std::uint8_t>() != 0;
+  if (!welcome.has_length && (welcome.samples_per_epoch > 0 || welcome.steps_per_epoch > 0))
+    in.fail();
   if (!(welcome.first_weight >= 0 && welcome.first_weight <= 3e38F)) in.fail();
   if (!welcome.shared_memory.socket.empty() && !is_name(welcome.shared_memory.socket)) in.fail();
   if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.heartbeat_timeout_ms == 0)

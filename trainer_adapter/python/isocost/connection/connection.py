@@ -63,7 +63,7 @@ class Connection:
     """Connects when it is first used, and again after `restart`. Only the thread that uses the loader calls it.
 
     Attributes:
-        start: where the connection begins; its cursor is the node's once it is connected.
+        start: where the connection begins; its cursor and mixture are the node's once it is connected.
     """
 
     def __init__(self, resources: Resources, address: Address, replica_group: Any, preparation: Preparation):
@@ -96,7 +96,7 @@ class Connection:
             connect = functools.partial(self._connect, self._address.rank)
             client = connect() if self._replica_group is None else Replicas(self._replica_group, connect)
             self._check_welcome(client)
-            self.start = self.start._replace(cursor=client.welcome()["cursor"])
+            self.start = self.start.with_order_of(client.welcome())
             self._resources.pipeline = self._pipeline(client)
             self._resources.client = client  # Assigned last, so that the next call connects anew after an interrupt.
         return self._resources.client
@@ -137,7 +137,7 @@ class Connection:
                 self._welcome = client.welcome()
             finally:
                 client.close()
-            self.start = self.start._replace(cursor=self._welcome["cursor"])
+            self.start = self.start.with_order_of(self._welcome)
         return self._welcome
 
     def counts(self) -> Dict[str, Any]:

@@ -14,12 +14,20 @@ class State(NamedTuple):
             that has another one refuses the state.
         epoch, step: int, from 0.
         cost_model_state: what the node sent last of its cost model; opaque.
+        mixture: the node's mixture of data sets, a JSON text; "" without one.
+        version: that of the saved state which the cursor comes from; the present one for a node's cursor.
     """
 
     cursor: int
     epoch: int
     step: int
     cost_model_state: bytes = b""
+    mixture: str = ""
+    version: int = _isocost.state_version
+
+    def with_order_of(self, welcome: Mapping[str, Any]) -> "State":
+        """Returns this state as one of the node's data set and order of samples."""
+        return self._replace(cursor=welcome["cursor"], mixture=welcome["mixture"], version=_isocost.state_version)
 
     def to_dict(self) -> Dict[str, Any]:
         # The keys are always the same: torch.distributed.checkpoint loads those that a fresh loader's state has.

@@ -366,6 +366,9 @@ def _check_loader(loader: DataLoader, trainer: Any, where: str) -> None:
     if loader.layout is not None or loader.endless:
         has = "a layout" if loader.layout is not None else "endless=True"
         raise ValueError(f"{where}: the loader has {has}, which is not supported: leave it out")
+    if not loader.has_length:
+        raise ValueError(f"{where}: the Trainer counts epochs, and this mixture of data sets has none: give it "
+                         "`steps`, or each of its sources `epochs`")
     if loader.world_size != trainer.world_size:
         raise ValueError(f"{where}: the loader is of {loader.world_size} ranks, and the Trainer of "
                          f"{trainer.world_size}: make the loader in {where}, without rank= and world_size=")

@@ -131,6 +131,13 @@ def model_parallel(model: Any, accelerator: Any) -> Iterator[str]:
                 yield f"{name} = {getattr(of, name)}"
 
 
+def check_length(loader: DataLoader) -> None:
+    """Asks the node, and raises ValueError if an epoch has no number of steps."""
+    if not loader.has_length:
+        raise ValueError(f"{loader!r}: the Trainer counts epochs, and this mixture of data sets has none: give it "
+                         "`steps`, or each of its sources `epochs`")
+
+
 def check_endless_epochs(loader: DataLoader) -> None:
     if loader.epochs > 0:
         epochs = counted(loader.epochs, "epoch")

@@ -45,6 +45,7 @@ from isocost.integrations.trainer_checks import (
     check_clipping,
     check_endless_epochs,
     check_epochs,
+    check_length,
     check_loader,
     check_refused,
     has_own_loss,
@@ -222,10 +223,10 @@ class _StepTraining:
             saved = saved_state(pathlib.Path(resume_from_checkpoint))
             loader.load_state_dict(saved.loader)
             self._total_train_tokens = saved.num_tokens
-            _ = loader.steps_per_epoch  # The node is asked, which refuses a state of other data.
         else:
             loader.begin_again()
             self._total_train_tokens = 0
+        check_length(loader)  # The node is asked, which refuses a state of other data.
         skips = self.args.ignore_data_skip
         self.args.ignore_data_skip = True  # The loader is at the step that comes next.
         try:

@@ -76,7 +76,7 @@ class Trained:
             remedy = f". Remedy: {_REMEDY}" if after is None else ""
             raise ValueError(f"state_dict: {error}{remedy}") from None
         epoch, step, cost_model_state = found
-        return State(self._connection.start.cursor, epoch, step, cost_model_state)
+        return self._connection.start._replace(epoch=epoch, step=step, cost_model_state=cost_model_state)
 
 
 def _place(microbatch: Microbatch) -> _Place:

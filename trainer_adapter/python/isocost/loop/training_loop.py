@@ -38,7 +38,7 @@ class TrainingLoop:
         self._ranks = ranks
         self._endless = endless
         self._reprofile = reprofile
-        self._next = State(0, 0, 0)  # The step that is handed out next; the cursor is the connection's.
+        self._next = State(0, 0, 0)  # The step that is handed out next; data and order are the connection's.
         self._iteration: Optional["weakref.ref[Iteration]"] = None  # The iteration that was begun last.
         self._is_iterating = False  # An iteration has handed out a microbatch, and not its last one.
         self._begun = (0, 0)  # Epoch and step of its first microbatch.
@@ -47,7 +47,8 @@ class TrainingLoop:
     @property
     def next_step(self) -> State:
         """The step of the microbatch that is handed out next."""
-        return self._next._replace(cursor=self._connection.start.cursor)
+        epoch, step, cost_model_state = self._next.epoch, self._next.step, self._next.cost_model_state
+        return self._connection.start._replace(epoch=epoch, step=step, cost_model_state=cost_model_state)
 
     def begin(self, loader: Any) -> Iteration:
         """Begins an iteration over microbatches."""
@@ -131,8 +132,9 @@ class TrainingLoop:
             if item["last_epoch"] or not (self._endless or is_of_an_earlier_iteration):
                 self._is_iterating = False
                 raise StopIteration
+        epoch, step = _following(microbatch)
         cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
-        self._next = State(self._next.cursor, *_following(microbatch), cost_model_state)
+        self._next = self._next._replace(epoch=epoch, step=step, cost_model_state=cost_model_state)
         self.trained.hand_out(microbatch)
         if not iteration.has_begun:
             self._begun = (microbatch.epoch, microbatch.step)
