@@ -103,6 +103,7 @@ PYTHON_ROOMS = {
     "isocost.layout": COMMON | {"isocost.rendezvous"},
     "isocost.options": COMMON | {"isocost.rendezvous", "isocost.layout"},
     "isocost.tokens": COMMON | {"isocost.options"},
+    "isocost.parquet": COMMON,
     "isocost.loop": COMMON | {"isocost.microbatches", "isocost.rendezvous", "isocost.connection",
                              "isocost.timing"},
 }

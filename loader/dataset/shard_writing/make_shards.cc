@@ -55,6 +55,23 @@ bool is_shard_of(const fs::path& path, std::string_view name) {
   return rest == ".tar" || rest == ".tar.gz";
 }
 
+// Returns the shards in a directory, if it exists. Errors: kAlreadyExists if there are some, unless
+// they may be replaced.
+Result<std::vector<fs::path>> standing_shards(const fs::path& output, bool force) {
+  std::error_code error;
+  std::vector<fs::path> standing;
+  if (fs::exists(output, error)) {
+    for (const auto& entry : fs::directory_iterator(output, error)) {
+      if (has_shard_ending(entry.path().filename().string())) standing.push_back(entry.path());
+    }
+  }
+  if (error) return Error(ErrorCode::kIo, output.string() + ": " + error.message());
+  if (standing.empty() || force) return standing;
+  return Error(ErrorCode::kAlreadyExists,
+               output.string() + " already holds " + counted(standing.size(), "shard") +
+                   ": name another directory, or replace them with --force");
+}
+
 class Maker {
  public:
   Maker(const fs::path& output, const MakeShardsOptions& options)
@@ -113,20 +130,9 @@ Status Maker::prepare() {
     made_directories_.push_back(path);
   }
   fs::create_directories(output_, error);
-  std::vector<fs::path> standing;
-  if (!error) {
-    for (const auto& entry : fs::directory_iterator(output_, error)) {
-      if (has_shard_ending(entry.path().filename().string())) standing.push_back(entry.path());
-    }
-  }
   if (error) return Error(ErrorCode::kIo, output_.string() + ": " + error.message());
+  ISOCOST_ASSIGN(std::vector<fs::path> standing, standing_shards(output_, options_.force));
   ISOCOST_TRY(stage());
-  if (standing.empty()) return {};
-  if (!options_.force) {
-    return Error(ErrorCode::kAlreadyExists,
-                 output_.string() + " already holds " + counted(standing.size(), "shard") +
-                     ": name another directory, or replace them with --force");
-  }
   std::erase_if(standing, [&](const fs::path& path) { return !is_shard_of(path, options_.name); });
   replaced_ = std::move(standing);
   return {};
@@ -353,6 +359,12 @@ Status MakeShardsOptions::validate() const {
                  "bytes_per_shard = " + std::to_string(bytes_per_shard) + ": must be at least 1");
   }
   return {};
+}
+
+Status check_output(const fs::path& output, const MakeShardsOptions& options) {
+  ISOCOST_TRY(options.validate());
+  const auto standing = standing_shards(output, options.force);
+  return standing ? Status() : Status(standing.error());
 }
 
 Result<MadeShards> make_shards(const fs::path& source, const fs::path& output,

@@ -61,6 +61,10 @@ struct MadeShards {
   std::vector<Unread> unread;  ///< Ordered by kind and name.
 };
 
+/// Checks what `make_shards` checks before it reads the source. Errors: kInvalidArgument for an
+/// option; kAlreadyExists for shards in `output` without `force`; kIo.
+Status check_output(const std::filesystem::path& output, const MakeShardsOptions& options);
+
 /// Writes WebDataset shards into the directory `output`, which is made if missing. `source` is
 ///
 /// - a file of JSON records, either lines or the elements of one array: a manifest of lines like
