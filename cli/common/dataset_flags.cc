@@ -28,6 +28,17 @@ void add_reading(CLI::App& command, ReadingOptions& reading) {
       ->capture_default_str();
 }
 
+void add_records(CLI::App& command, ReadingOptions& reading) {
+  command
+      .add_option("--media-root", reading.media_root,
+                  "Directory where the relative paths of media in a file of records start; empty: "
+                  "the file's own")
+      ->type_name("DIR");
+  command.add_flag("--number-keys", reading.number_keys,
+                   "Call the samples of a file of records by their line or array element instead "
+                   "of by their id, which may then be repeated");
+}
+
 void DatasetFlags::add_to(CLI::App& command) {
   data.add_to(command);
   command
@@ -35,6 +46,7 @@ void DatasetFlags::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
+  add_records(command, reading);
   command
       .add_option("--max-decoded-pixels", max_decoded_pixels,
                   "Images and frames with more pixels are bad; the index keeps the choice")

@@ -21,6 +21,8 @@ struct TokenizeArguments {
   std::optional<std::string> index_dir;
   std::optional<std::string> ignore_parts;
   std::optional<std::string> weight_key;
+  std::optional<std::string> media_root;
+  bool number_keys = false;
   std::optional<std::string> image_size;
   std::optional<std::int64_t> max_decoded_pixels;
   std::optional<int> workers;
@@ -44,6 +46,8 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   add("--index-dir", arguments.index_dir);
   add("--ignore-parts", arguments.ignore_parts);
   add("--weight-key", arguments.weight_key);
+  add("--media-root", arguments.media_root);
+  if (arguments.number_keys) words.emplace_back("--number-keys");
   add("--image-size", arguments.image_size);
   if (arguments.max_decoded_pixels) {
     add("--max-decoded-pixels", std::to_string(*arguments.max_decoded_pixels));
@@ -88,6 +92,13 @@ void TokenizeArguments::add_to(CLI::App& command) {
                   "Member of a sample's JSON that scales its loss [weight]; the index keeps the "
                   "choice")
       ->type_name("KEY");
+  command
+      .add_option("--media-root", media_root,
+                  "Directory where the relative paths of media in a file of records start [the "
+                  "file's own]")
+      ->type_name("DIR");
+  command.add_flag("--number-keys", number_keys,
+                   "Call the samples of a file of records by their line or array element");
   command
       .add_option("--image-size", image_size,
                   "Sizes of the model's pictures, as for 'isocost serve'; tokens do not depend on "

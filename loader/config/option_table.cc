@@ -466,6 +466,12 @@ std::vector<OptionSpec> decode_options() {
       text_option("weight_key", &ReadingOptions::weight_key, "KEY",
                   "Member of a sample's JSON that scales its loss; empty: none does. The index "
                   "keeps the choice, so give all commands the same."),
+      text_option("media_root", &ReadingOptions::media_root, "DIR",
+                  "Directory where the relative paths of media in a file of records start; empty: "
+                  "the file's own. Give all commands the same."),
+      flag_option("number_keys", &ReadingOptions::number_keys,
+                  "Call the samples of a file of records by their line or array element instead "
+                  "of by their id, which may then be repeated. Give all commands the same."),
   };
 }
 

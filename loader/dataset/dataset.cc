@@ -137,6 +137,8 @@ std::string data_arguments(std::string_view data, const DatasetOptions& options)
   if (reading.weight_key != ReadingOptions{}.weight_key) {
     arguments += " --weight-key '" + reading.weight_key + "'";
   }
+  if (!reading.media_root.empty()) arguments += " --media-root " + for_shell(reading.media_root);
+  if (reading.number_keys) arguments += " --number-keys";
   if (options.limits.max_pixels != ProbeLimits{}.max_pixels) {
     arguments += " --max-decoded-pixels " + std::to_string(options.limits.max_pixels);
   }

@@ -12,6 +12,7 @@
 #include "loader/dataset/catalogue/shard_findings.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/internal/indexed_shards.h"
+#include "loader/dataset/internal/shard_files.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
 #include "loader/dataset/stores/shard_file.h"
@@ -76,12 +77,14 @@ class IndexedTokenPass final : public TokenPass {
   const std::vector<Shard> shards_;
   const std::string unread_;
   const fs::path directory_;
+  mutable ShardFiles files_;
 };
 
-Result<std::string> read_member(const ByteSource& shard, std::int64_t offset, std::int64_t bytes) {
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  ISOCOST_ASSIGN(const std::size_t read,
-                 shard.read_at(offset, std::as_writable_bytes(std::span(text))));
+Result<std::string> read_part(ShardFiles& files, const Shard& shard, std::uint64_t sample,
+                              const PartPlace& place) {
+  ISOCOST_ASSIGN(const auto part, files.open_part(shard, sample, place));
+  std::string text(static_cast<std::size_t>(place.bytes), '\0');
+  ISOCOST_ASSIGN(const std::size_t read, part->read_at(0, std::as_writable_bytes(std::span(text))));
   text.resize(read);
   return text;
 }
@@ -105,8 +108,9 @@ std::uint32_t placeholders_of(const PartShape& shape, const std::optional<Recipe
   return static_cast<std::uint32_t>(recipe->placeholders(shape).value_or(1));
 }
 
-Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::uint64_t sample,
+Result<SampleText> text_of(ShardFiles& files, const Shard& shard, std::uint64_t sample,
                            const std::optional<Recipe>& recipe) {
+  const IndexView& view = shard.view();
   SampleText found;
   found.key = printable_utf8(view.key(sample));
   for (std::uint64_t i = view.first_part(sample); i < view.first_part(sample + 1); ++i) {
@@ -115,7 +119,7 @@ Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::
       found.media.push_back(medium_of(shape, recipe, found.reason));
       continue;
     }
-    ISOCOST_ASSIGN(std::string text, read_member(shard, view.part_offset(i), shape.encoded_bytes));
+    ISOCOST_ASSIGN(std::string text, read_part(files, shard, sample, view.part_place(i)));
     if (shape.format == MediaFormat::kJson) {
       ISOCOST_ASSIGN(SampleJson json, parse_sample_json(text));
       text = std::move(json.text);
@@ -126,8 +130,7 @@ Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::
     found.texts.push_back(std::move(text));
   }
   if (view.json_bytes(sample) > 0) {
-    ISOCOST_ASSIGN(found.json,
-                   read_member(shard, view.json_offset(sample), view.json_bytes(sample)));
+    ISOCOST_ASSIGN(found.json, read_part(files, shard, sample, view.json_place(sample)));
   }
   return found;
 }
@@ -153,11 +156,10 @@ std::string IndexedTokenPass::why_stale(std::size_t shard) const {
 }
 
 Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const {
-  ISOCOST_ASSIGN(const auto file, ShardFile::open(shards_[shard].path()));
   std::vector<SampleText> texts;
   texts.reserve(view(shard).samples());
   for (std::uint64_t i = 0; i < view(shard).samples(); ++i) {
-    auto text = text_of(*file, view(shard), i, recipe_);
+    auto text = text_of(files_, shards_[shard], i, recipe_);
     if (!text) {
       return std::move(text).error().with_context(
           sample_name(shard_name(shard), view(shard).key(i)));

@@ -535,13 +535,38 @@ class Check(WithShards):
         self.assertEqual(missing.returncode, 1)
         self.assertIn("lost", missing.stdout)
 
-    def test_a_file_where_a_directory_belongs_is_named(self):
-        manifest = self.directory / "manifest.jsonl"
-        for command in (("check", manifest), ("index", manifest), ("data", "profile", manifest),
-                        ("predict", "--sample", "x", "--data", manifest), ("serve", "--data", manifest)):
+    def test_a_file_that_is_no_data_is_named(self):
+        other = self.directory / "other.bin"
+        other.write_bytes(bytes(range(256)))
+        for command in (("check", other), ("index", other), ("data", "profile", other),
+                        ("predict", "--sample", "x", "--data", other), ("serve", "--data", other)):
             refused = isocost(*command)
             self.assertEqual(refused.returncode, 2, refused.stderr)
-            self.assertIn(f"{manifest}: a file of records; 'isocost make-shards' writes shards", refused.stderr)
+            self.assertIn(f"{other}: it is no tar file, no JSON and no text", refused.stderr)
+
+    def test_records_are_read_in_place(self):
+        manifest = self.directory / "manifest.jsonl"
+        for command in ("index", "check"):
+            of_records = json.loads(isocost(command, manifest, "--json").stdout)
+            of_shards = json.loads(isocost(command, self.shards, "--json").stdout)
+            self.assertEqual(of_records["samples"], 40)
+            self.assertEqual(of_records["samples"], of_shards["samples"])
+        profiled = isocost("data", "profile", manifest)
+        self.assertEqual(profiled.returncode, 0, profiled.stderr)
+        predicted = isocost("predict", "--sample", "manifest.jsonl-000000/s017", "--data", manifest)
+        self.assertEqual(predicted.returncode, 0, predicted.stderr)
+        numbered = isocost("predict", "--sample", "manifest.jsonl-000000/000000018", "--data", manifest,
+                           "--number-keys")
+        self.assertEqual(numbered.returncode, 0, numbered.stderr)
+        refused = isocost("check", manifest, "--media-root", self.directory / "nowhere")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("nowhere is no directory", refused.stderr)
+        with manifest.open("a") as out:
+            out.write('{"key": "cut"')
+        checked = isocost("check", manifest, "--json")
+        self.assertEqual(checked.returncode, 1)
+        [bad] = json.loads(checked.stdout)["bad"]
+        self.assertIn(f"{manifest}:41: ", bad["reason"])
 
     def test_an_index_that_is_not_kept_is_status_1(self):
         indexes = self.directory / "indexes"

@@ -67,7 +67,7 @@ class Settings(ShardTest):
                                      max_audio_seconds=3.5, max_text_tokens=100),
         lookahead=2, steps=2, tail="drop", resize_order="pillow-13", exactness="fast", alpha="drop", truncated="accept",
         padded=("vision", "llm"), padded_multiple=8, dummy_media="off", correct=False, ignore_parts=("avif", "seg.png"),
-        weight_key="scale",
+        weight_key="scale", media_root="media", number_keys=True,
         on_bad_sample="replace", max_bad_samples=3, allow_broken_shards="1%", accept_unread_archives=True,
         max_decoded_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
         max_tokens=100_000, max_vision_tokens=200_000, max_memory="1TiB",

@@ -58,4 +58,12 @@ std::optional<std::string> refuse_member_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<std::string> refuse_member(std::string_view key, std::string_view part) {
+  const std::string name = std::string(key) + "." + std::string(part);
+  if (auto reason = refuse_member_name(name)) return reason;
+  const MemberName split = split_member_name(name);
+  if (split.key == key && split.part == part) return std::nullopt;
+  return "the key's base name has a dot, or the part's name a slash";
+}
+
 }  // namespace isocost

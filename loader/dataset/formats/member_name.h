@@ -24,8 +24,11 @@ bool has_parent_component(std::string_view name);
 
 /// Returns why a member of this name is refused, or nothing. These are refused: absolute
 /// paths, a leading "./" (which a reader of shards removes, so that the key would be another), ".."
-/// components, names that is_metadata_member tells, control characters, text that is not UTF-8, names without key or part, names beyond
-/// 4096 bytes.
+/// components, names that is_metadata_member tells, control characters, text that is not UTF-8,
+/// names without key or part, names beyond 4096 bytes.
 std::optional<std::string> refuse_member_name(std::string_view name);
+
+/// Returns why no member can be this part of the sample with this key, or nothing.
+std::optional<std::string> refuse_member(std::string_view key, std::string_view part);
 
 }  // namespace isocost

@@ -19,6 +19,10 @@ struct ReadingOptions {
   /// The member of a sample's JSON that scales its loss; empty: none does, and each sample has the
   /// weight 1.
   std::string weight_key = "weight";
+  /// Directory where relative paths of media in records start; empty: that of the file of records.
+  std::string media_root = {};
+  /// Whether records are called by their line or array element instead of by their id or key.
+  bool number_keys = false;
 };
 
 /// The choice of what is read of a sample. Immutable; const-safe.

@@ -76,4 +76,9 @@ bool names_compressed_shard(std::string_view name) {
   return ending != nullptr && ending->compressed;
 }
 
+bool is_records_name(std::string_view name) {
+  if (name.starts_with('.')) return false;
+  return name.ends_with(".jsonl") || name.ends_with(".jsonl.gz") || name.ends_with(".jsonl.zst");
+}
+
 }  // namespace isocost

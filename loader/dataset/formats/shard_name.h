@@ -14,6 +14,10 @@ bool has_shard_ending(std::string_view name);
 /// of a shard, and not its name, decide how it is read.
 bool is_shard_name(std::string_view name);
 
+/// Returns whether a file of this name holds records of JSON, one a line: *.jsonl, plain or
+/// compressed by gzip or zstd. Hidden ones do not.
+bool is_records_name(std::string_view name);
+
 /// Returns why a file of this name, which is not a shard, holds samples that are not read, and what
 /// to do: an archive of another format, or a download that was not completed. Empty: it holds none.
 std::string_view why_no_shard(std::string_view name);

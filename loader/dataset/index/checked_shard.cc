@@ -26,9 +26,10 @@ std::optional<Record> read_record(const std::filesystem::path& path) {
 
 }  // namespace
 
-Result<bool> is_as_last_checked(const ShardFile& shard, const std::filesystem::path& record,
-                                const std::stop_token& stop) {
-  ISOCOST_ASSIGN(const std::uint64_t hash, shard.whole_hash(stop));
+Result<bool> is_as_last_checked(const ShardFile& shard, const std::optional<ByteRange>& range,
+                                const std::filesystem::path& record, const std::stop_token& stop) {
+  ISOCOST_ASSIGN(const std::uint64_t hash,
+                 range ? shard.plain_hash(*range, stop) : shard.whole_hash(stop));
   const FileStamp stamp = shard.state().stamp;
   const std::optional<Record> last = read_record(record);
   if (last && last->stamp == stamp) return last->hash == hash;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "loader/dataset/index/internal/index_layout.h"
+#include "loader/dataset/records/record_range.h"
 
 namespace isocost {
 namespace {
@@ -55,6 +56,9 @@ Result<IndexView> IndexView::parse(std::span<const std::byte> bytes) {
   if (header.crc != index_crc(bytes)) return broken("checksum");
   if (header.kind > static_cast<std::uint8_t>(ShardKind::kDirectory)) {
     return broken("an unknown kind of shard");
+  }
+  if (header.form > static_cast<std::uint8_t>(kLastRecordForm)) {
+    return broken("an unknown form of records");
   }
   view.kind_ = static_cast<ShardKind>(header.kind);
   view.files_ = header.files;
@@ -123,7 +127,8 @@ Status IndexView::check_samples() const {
     if (first_part(i) >= first_part(i + 1)) return broken("a sample without parts");
     if (!std::isfinite(weight(i)) || weight(i) < 0) return broken("a sample's weight");
     const ByteRange place = record(i);
-    if (!is_inside(place.begin, place.end - place.begin, tar_bytes_)) {
+    if (place.begin < 0 || place.end < place.begin || place.end > tar_bytes_ ||
+        place.end - place.begin > kMaxMadeBytes) {
       return broken("a record beyond its file");
     }
     if (!is_place(json_place(i))) return broken("a JSON part beyond its shard");

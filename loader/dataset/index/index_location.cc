@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/fingerprint.h"
+#include "loader/dataset/index/record_shard.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -56,6 +57,8 @@ std::string name_in_source(std::string_view source, std::string_view shard) {
   if (source.empty()) return std::string(shard);
   return fmt::format("{}/{}", source, shard);
 }
+
+fs::path ShardPlace::path() const { return records ? records->path() : root->directory / name; }
 
 fs::path index_path(const fs::path& directory, std::string_view shard) {
   return directory / (std::string(shard) + ".idx");

@@ -8,6 +8,8 @@
 
 namespace isocost {
 
+struct RecordShard;
+
 /// A directory below which shards have their names, and where their indexes are.
 struct ShardRoot {
   std::filesystem::path directory;
@@ -25,8 +27,12 @@ std::shared_ptr<const ShardRoot> shard_root(std::filesystem::path directory,
 struct ShardPlace {
   std::shared_ptr<const ShardRoot> root;
   std::string name;
+  /// The records of which the shard consists, which are a range of a file, or files of a directory.
+  /// Null: the shard is a file of its own.
+  std::shared_ptr<RecordShard> records = nullptr;
 
-  std::filesystem::path path() const { return root->directory / name; }
+  /// Returns the file of the shard, or its directory.
+  std::filesystem::path path() const;
 };
 
 /// Returns the name of a shard of a source in a mixture, "source/shard"; that of the shard alone if

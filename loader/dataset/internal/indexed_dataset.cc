@@ -48,19 +48,14 @@ Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::
   const CatalogueSample sample = catalogue_.sample(id);
   const auto indexed = sample.parts().indexed(part);
   if (!indexed) return open_tokens(sample.shard.tokens(), sample.number, sample.cut);
-  const IndexView& view = sample.shard.view();
-  ISOCOST_ASSIGN(auto file, files_.open(sample.shard));
-  return std::make_unique<MemberSource>(std::move(file), view.part_offset(*indexed),
-                                        view.part_shape(*indexed).encoded_bytes);
+  return files_.open_part(sample.shard, sample.number, sample.shard.view().part_place(*indexed));
 }
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const {
   const CatalogueSample sample = catalogue_.sample(id);
-  const IndexView& view = sample.shard.view();
-  const std::int64_t bytes = view.json_bytes(sample.number);
-  if (bytes == 0) return std::unique_ptr<ByteSource>();
-  ISOCOST_ASSIGN(auto file, files_.open(sample.shard));
-  return std::make_unique<MemberSource>(std::move(file), view.json_offset(sample.number), bytes);
+  const PartPlace place = sample.shard.view().json_place(sample.number);
+  if (place.bytes == 0) return std::unique_ptr<ByteSource>();
+  return files_.open_part(sample.shard, sample.number, place);
 }
 
 Status IndexedDataset::check_index(SampleId id) const {
@@ -71,11 +66,16 @@ void IndexedDataset::read_ahead(SampleId id) const {
   const CatalogueSample sample = catalogue_.sample(id);
   const std::vector<ByteRange> ranges = ranges_of(sample);
   if (!ranges.empty()) files_.read_ahead(sample.shard, ranges);
+  ShardFiles::read_ahead_media(sample.shard, read_ahead_files(sample.shard.view(), sample.number));
 }
 
 std::int64_t IndexedDataset::read_ahead_bytes(SampleId id) const {
   std::int64_t bytes = 0;
-  for (const ByteRange& range : ranges_of(catalogue_.sample(id))) bytes += range.end - range.begin;
+  const CatalogueSample sample = catalogue_.sample(id);
+  for (const ByteRange& range : ranges_of(sample)) bytes += range.end - range.begin;
+  for (const FileAhead& file : read_ahead_files(sample.shard.view(), sample.number)) {
+    bytes += file.bytes;
+  }
   return bytes;
 }
 

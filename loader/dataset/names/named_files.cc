@@ -71,7 +71,7 @@ Status add_word(NamedFiles& entry, const std::string& word) {
   if (!matched) return std::move(matched).error().with_context(printable_utf8(entry.given));
   for (std::string& name : *matched) {
     const std::string last = fs::path(name).filename().string();
-    if (is_shard_name(last)) {
+    if (is_shard_name(last) || is_records_name(last)) {
       entry.names.push_back(std::move(name));
     } else if (const std::string_view reason = why_no_shard(last); !reason.empty()) {
       entry.unread.push_back(fmt::format("{}: {}", name, reason));
@@ -143,7 +143,9 @@ Status add_entry(Entries& entries, std::string_view text, const fs::path& base, 
     return {};
   }
   if (kind == FileKind::kRecords) {
-    return invalid(given, "a file of records; 'isocost make-shards' writes shards of them");
+    entries.push_back(named_file(path, std::move(given)));
+    entries.back().is_records = true;
+    return {};
   }
   if (in_list) return invalid(given, "a list in a list; put its lines in the first one");
   return add_list(entries, path);

@@ -19,6 +19,8 @@ struct NamedFiles {
   /// that are named without a wildcard need not exist.
   std::vector<std::string> names;
   std::vector<std::string> patterns;  ///< Patterns of `match_below` that are part of the entry.
+  /// Whether the name is that of a file of records, and no shard.
+  bool is_records = false;
   /// Files that a pattern matches and that are no shards, if they look like one: "name: reason".
   std::vector<std::string> unread;
 

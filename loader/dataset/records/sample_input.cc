@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "base/counted.h"
-#include "base/utf8.h"
 #include "decode/shape/media_formats.h"
 #include "loader/dataset/formats/member_name.h"
 #include "loader/dataset/records/internal/json_records.h"
 #include "loader/dataset/records/internal/record_forms.h"
+#include "loader/dataset/records/made_part.h"
 
 namespace isocost {
 namespace {
@@ -20,16 +19,20 @@ namespace fs = std::filesystem;
 
 class Records final : public SampleInput {
  public:
-  Records(std::unique_ptr<JsonRecords> records, const fs::path& root, bool number_keys)
-      : records_(std::move(records)), forms_(root, number_keys) {}
+  Records(std::unique_ptr<JsonRecords> records, const fs::path& root, bool number_keys,
+          RecordForm form = RecordForm::kUnknown)
+      : records_(std::move(records)), forms_(root, number_keys, form) {}
 
   Result<std::optional<InputSample>> next() override {
+    forms_.forget_key();
     ISOCOST_ASSIGN(std::optional<std::string> record, records_->next());
     if (!record) return std::optional<InputSample>();
     ISOCOST_ASSIGN(InputSample sample, forms_.read(*std::move(record), records_->number()));
     return std::optional(std::move(sample));
   }
   std::string location() const override { return records_->location(); }
+  RecordBytes record() const override { return records_->record(); }
+  RecordForm form() const override { return forms_.form(); }
   const std::string& key() const override { return forms_.key(); }
   std::vector<std::string> remarks() const override { return forms_.remarks(); }
   const std::map<std::string, std::uint64_t>& files_left_out() const override { return none_; }
@@ -42,18 +45,24 @@ class Records final : public SampleInput {
   std::map<std::string, std::uint64_t> none_;
 };
 
+// Returns the directory at which paths of media start. Errors: kNotFound.
+Result<fs::path> media_root(const fs::path& source, const SampleInputOptions& options) {
+  fs::path root = options.media_root.empty() ? source.parent_path() : options.media_root;
+  std::error_code error;
+  if (!options.media_root.empty() && !fs::is_directory(root, error)) {
+    return Error(ErrorCode::kNotFound,
+                 "media_root: " + root.string() + " is no directory: name that of the media files");
+  }
+  return root;
+}
+
 Result<std::unique_ptr<SampleInput>> open_records(const fs::path& source,
                                                   const SampleInputOptions& options) {
   if (options.class_from_directory) {
     return Error(ErrorCode::kInvalidArgument,
                  "class_from_directory: " + source.string() + " is no directory");
   }
-  const fs::path root = options.media_root.empty() ? source.parent_path() : options.media_root;
-  std::error_code error;
-  if (!options.media_root.empty() && !fs::is_directory(root, error)) {
-    return Error(ErrorCode::kNotFound,
-                 "media_root: " + root.string() + " is no directory: name that of the media files");
-  }
+  ISOCOST_ASSIGN(const fs::path root, media_root(source, options));
   ISOCOST_ASSIGN(auto records, JsonRecords::open(source));
   return std::unique_ptr<SampleInput>(
       std::make_unique<Records>(std::move(records), root, options.number_keys));
@@ -66,6 +75,8 @@ class Tree final : public SampleInput {
 
   Result<std::optional<InputSample>> next() override;
   std::string location() const override { return root_.string(); }
+  RecordBytes record() const override { return {}; }
+  RecordForm form() const override { return RecordForm::kUnknown; }
   const std::string& key() const override { return key_; }
   std::vector<std::string> remarks() const override { return {}; }
   const std::map<std::string, std::uint64_t>& files_left_out() const override { return left_out_; }
@@ -108,8 +119,8 @@ Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root,
     if (entry->path().filename() == "metadata.jsonl") {
       return Error(ErrorCode::kInvalidArgument,
                    entry->path().string() +
-                       " may hold the captions of its directory: make shards of that file, or move "
-                       "it away");
+                       " may hold the captions of its directory: give that file itself, or move it "
+                       "away");
     }
     const std::string name = entry->path().lexically_relative(root).generic_string();
     const MemberName split = split_member_name(name);
@@ -161,20 +172,14 @@ Result<std::optional<InputSample>> Tree::next() {
 }
 
 Status Tree::add_class(InputSample& sample) const {
-  const fs::path directory = fs::path(sample.key).parent_path().filename();
-  if (directory.empty()) {
-    return Error(ErrorCode::kCorrupt, "lies in no directory that could be its class");
-  }
-  if (!is_utf8(directory.string())) {
-    return Error(ErrorCode::kCorrupt, "the name of its directory is not UTF-8");
-  }
+  ISOCOST_ASSIGN(std::string json, make_class_part(sample.key));
   const bool has_json = std::any_of(
       sample.parts.begin(), sample.parts.end(),
       [](const InputPart& part) { return format_from_extension(part.name) == MediaFormat::kJson; });
   if (has_json) {
     return Error(ErrorCode::kCorrupt, "has JSON of its own: write the class there");
   }
-  sample.parts.push_back({"json", nlohmann::json{{"class", directory.string()}}.dump()});
+  sample.parts.push_back({"json", std::move(json)});
   return {};
 }
 
@@ -201,6 +206,23 @@ Result<std::unique_ptr<SampleInput>> SampleInput::open(const fs::path& source,
                                       ? " is neither a file of JSON records nor a directory"
                                       : " does not exist: name a file of JSON records (a manifest, "
                                         "conversations, captions) or a directory"));
+}
+
+Result<std::unique_ptr<SampleInput>> SampleInput::open_range(
+    const fs::path& path, std::shared_ptr<const ByteSource> bytes, const RecordRange& range,
+    const SampleInputOptions& options) {
+  ISOCOST_ASSIGN(const fs::path root, media_root(path, options));
+  ISOCOST_ASSIGN(auto records, JsonRecords::open_range(path, std::move(bytes), range));
+  return std::unique_ptr<SampleInput>(
+      std::make_unique<Records>(std::move(records), root, options.number_keys, range.form));
+}
+
+Status check_modality(const InputPart& part, const PartShape& content) {
+  if (!part.modality || content.modality == *part.modality) return {};
+  return corrupt_record("is " + std::string(modality_name(content.modality)) + " (" +
+                        std::string(format_name(content.format)) +
+                        "), but its record names it as " +
+                        std::string(modality_name(*part.modality)));
 }
 
 }  // namespace isocost

@@ -11,10 +11,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/byte_source.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/sample_part.h"
+#include "decode/shape/sample_shape.h"
 #include "loader/dataset/formats/ignored_parts.h"
+#include "loader/dataset/records/record_range.h"
 
 namespace isocost {
 
@@ -24,7 +27,12 @@ struct InputPart {
   std::variant<std::string, std::filesystem::path> body;
   /// The modality that the record states and the content must have. Nothing: any.
   std::optional<Modality> modality = std::nullopt;
+  /// Offset in the record of the bytes, if they stand there as they are. Nothing: they do not.
+  std::optional<std::int64_t> offset_in_record = std::nullopt;
 };
+
+/// Checks that a part's content is of the modality that its record states. Errors: kCorrupt.
+Status check_modality(const InputPart& part, const PartShape& content);
 
 struct InputSample {
   std::string key;
@@ -53,6 +61,12 @@ class SampleInput {
   /// metadata.jsonl.
   static Result<std::unique_ptr<SampleInput>> open(const std::filesystem::path& source,
                                                    const SampleInputOptions& options);
+  /// Reads a range of a plain file of records, which another range may precede. `path` is the file
+  /// of which `bytes` are the plain bytes. Errors: kNotFound, kIo, kCorrupt.
+  static Result<std::unique_ptr<SampleInput>> open_range(const std::filesystem::path& path,
+                                                         std::shared_ptr<const ByteSource> bytes,
+                                                         const RecordRange& range,
+                                                         const SampleInputOptions& options);
   virtual ~SampleInput() = default;
 
   /// Returns the next sample, or nothing at the end. Errors: kCorrupt for a bad record; the next
@@ -60,6 +74,10 @@ class SampleInput {
   virtual Result<std::optional<InputSample>> next() = 0;
   /// Returns the location of the last result of `next`, for messages: "manifest.jsonl:17".
   virtual std::string location() const = 0;
+  /// Returns the bytes of the last record in the plain file; none for files of a directory.
+  virtual RecordBytes record() const = 0;
+  /// Returns the form of the records that were read.
+  virtual RecordForm form() const = 0;
   /// Returns the key of the last result of `next`, also if that is an error; empty if unknown.
   virtual const std::string& key() const = 0;
   /// Returns sentences on what was read otherwise than the source spells it, with counts.

@@ -246,14 +246,8 @@ std::optional<Refusal> Maker::refuse(const InputSample& sample, std::vector<Open
 std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPart& part,
                                         OpenPart& opened, bool& readable) const {
   opened.member = sample.key + "." + part.name;
-  if (auto reason = refuse_member_name(opened.member)) {
+  if (auto reason = refuse_member(sample.key, part.name)) {
     return Refusal{part.name, {ErrorCode::kInvalidArgument, *std::move(reason)}};
-  }
-  const MemberName split = split_member_name(opened.member);
-  if (split.key != sample.key || split.part != part.name) {
-    return Refusal{
-        part.name,
-        {ErrorCode::kInvalidArgument, "the key's base name has a dot, or the part's name a slash"}};
   }
   if (const auto* text = std::get_if<std::string>(&part.body)) {
     opened.text = *text;
@@ -267,12 +261,8 @@ std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPa
   readable = true;
   auto shape = probe(*opened.source, part.name, options_.limits, options_.reading.weight_key);
   if (!shape) return Refusal{part.name, std::move(shape).error()};
-  if (part.modality && shape->modality != *part.modality) {
-    return Refusal{part.name,
-                   {ErrorCode::kCorrupt, "is " + std::string(modality_name(shape->modality)) +
-                                             " (" + std::string(format_name(shape->format)) +
-                                             "), but its record names it as " +
-                                             std::string(modality_name(*part.modality))}};
+  if (Status agrees = check_modality(part, *shape); !agrees) {
+    return Refusal{part.name, std::move(agrees).error()};
   }
   return std::nullopt;
 }

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/byte_source.h"
-#include "base/file_descriptor.h"
 #include "base/result.h"
+#include "loader/dataset/stores/file_stamp.h"
 
 namespace isocost {
 
@@ -19,14 +19,15 @@ class FileSource final : public ByteSource {
   /// Opens a file. Errors: kNotFound, kIo (also if it is not a regular file).
   static Result<std::unique_ptr<FileSource>> open(const std::filesystem::path& path);
 
-  std::int64_t size() const override { return bytes_; }
+  std::int64_t size() const override { return opened_.stamp.bytes; }
+  /// Returns the stamp of the file when it was opened.
+  const FileStamp& stamp() const { return opened_.stamp; }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
 
  private:
   FileSource() = default;
-  FileDescriptor file_;
+  StampedFile opened_;
   std::string name_;
-  std::int64_t bytes_ = 0;
 };
 
 }  // namespace isocost

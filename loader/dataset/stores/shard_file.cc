@@ -13,17 +13,10 @@
 #include "base/fingerprint.h"
 #include "loader/dataset/stores/internal/compressed_stream.h"
 #include "loader/dataset/stores/internal/decompress.h"
+#include "loader/dataset/stores/internal/stat_times.h"
 
 namespace isocost {
 namespace {
-
-std::int64_t nanoseconds(const timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-FileStamp stamp_from(const struct stat& status) {
-  return {status.st_size, nanoseconds(status.st_mtim)};
-}
 
 FileState state_from(const struct stat& status) {
   return {stamp_from(status), nanoseconds(status.st_ctim), status.st_dev, status.st_ino};
@@ -53,12 +46,6 @@ std::array<std::int64_t, 16> block_offsets(std::int64_t file_bytes) {
 }
 
 }  // namespace
-
-Result<FileStamp> stamp_of(const std::filesystem::path& path) {
-  struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return last_file_error(path, "stat");
-  return stamp_from(status);
-}
 
 Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::path& path,
                                                          std::int64_t max_inflated_bytes,
@@ -117,6 +104,22 @@ Result<std::uint64_t> ShardFile::whole_hash(const std::stop_token& stop) const {
     if (read < block.size()) return hash.value();
     at += static_cast<std::int64_t>(read);
   }
+}
+
+Result<std::uint64_t> ShardFile::plain_hash(const ByteRange& range,
+                                            const std::stop_token& stop) const {
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  Fingerprint hash;
+  for (std::int64_t at = range.begin; at < range.end;) {
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while hashing");
+    const auto left = static_cast<std::size_t>(range.end - at);
+    ISOCOST_ASSIGN(const std::size_t read,
+                   read_at(at, std::span(block).first(std::min(left, block.size()))));
+    if (read == 0) break;
+    hash.add(std::string_view(reinterpret_cast<const char*>(block.data()), read));
+    at += static_cast<std::int64_t>(read);
+  }
+  return hash.value();
 }
 
 Result<std::size_t> ShardFile::read_at(std::int64_t offset,

@@ -11,17 +11,9 @@
 #include "base/byte_source.h"
 #include "base/file_descriptor.h"
 #include "base/result.h"
+#include "loader/dataset/stores/file_stamp.h"
 
 namespace isocost {
-
-/// Identifies the file that an index or an open shard belongs to.
-struct FileStamp {
-  std::int64_t bytes = 0;
-  std::int64_t mtime_ns = 0;
-  bool operator==(const FileStamp&) const = default;
-};
-/// Returns a file's stamp. Errors: kNotFound, kIo.
-Result<FileStamp> stamp_of(const std::filesystem::path& path);
 
 /// State of an open file in the file system: a write, a truncation or a replacement changes it.
 struct FileState {
@@ -75,6 +67,8 @@ class ShardFile final : public ByteSource {
   Result<std::uint64_t> content_hash() const;
   /// Returns a hash of all bytes of the file, as it is on disk. Errors: kIo; kCancelled.
   Result<std::uint64_t> whole_hash(const std::stop_token& stop) const;
+  /// Returns a hash of a range of the plain bytes. Errors: kIo; kCancelled.
+  Result<std::uint64_t> plain_hash(const ByteRange& range, const std::stop_token& stop) const;
   bool inflated() const { return plain_.is_open(); }
   const std::string& problem() const { return problem_; }
   /// Returns what stands after the end of the compressed stream; empty: nothing.

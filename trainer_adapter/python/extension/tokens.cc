@@ -43,10 +43,11 @@ using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::str
 std::unique_ptr<TokenPass> open_pass(const OsText& data, const OsText& model,
                                      const std::string& options, const OsText& index_dir,
                                      const std::string& ignore_parts, const std::string& weight_key,
+                                     const OsText& media_root, bool number_keys,
                                      std::int64_t max_decoded_pixels, const py::function& on_log) {
   DatasetOptions dataset;
   dataset.index_dir = index_dir.bytes;
-  dataset.reading = {ignore_parts, weight_key};
+  dataset.reading = {ignore_parts, weight_key, media_root.bytes, number_keys};
   dataset.limits.max_pixels = max_decoded_pixels;
   dataset.log_remarks = false;  // each process that tokenizes opens the data set
   dataset.log = log_sink(on_log);
@@ -214,7 +215,8 @@ void bind_tokens(py::module_& module) {
   py::class_<TokenPass>(module, "TokenPass")
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
            py::arg("index_dir"), py::arg("ignore_parts"), py::arg("weight_key"),
-           py::arg("max_decoded_pixels"), py::arg("on_log"))
+           py::arg("media_root"), py::arg("number_keys"), py::arg("max_decoded_pixels"),
+           py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
       .def(
           "tokenized",

@@ -14,6 +14,8 @@
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/internal/index_builder.h"
+#include "loader/dataset/index/internal/records_builder.h"
+#include "loader/dataset/index/record_shard.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -38,13 +40,21 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
   return nullptr;
 }
 
+IndexIdentity identity_of(const IndexRequest& request, const FileStamp& stamp) {
+  const auto& records = request.shard.records;
+  return {stamp, request.limits, request.reading.hash(), records ? records->origin : 0};
+}
+
+Result<FileStamp> stamp_of_place(const ShardPlace& shard) {
+  return shard.records ? stamp_of(*shard.records) : stamp_of(shard.path());
+}
+
 // Returns the first current index; null if there is none. See current_index.
 std::unique_ptr<ShardIndex> find_current(const IndexRequest& request, const FileStamp& stamp,
                                          std::uint64_t& samples_when_whole, const LogSink& sink) {
   for (const fs::path& directory : request.shard.root->index_directories) {
     if (auto index = current_index(index_path(directory, request.shard.name),
-                                   {stamp, request.limits, request.reading.hash()},
-                                   samples_when_whole, sink)) {
+                                   identity_of(request, stamp), samples_when_whole, sink)) {
       return index;
     }
   }
@@ -53,6 +63,10 @@ std::unique_ptr<ShardIndex> find_current(const IndexRequest& request, const File
 
 Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
                             std::uint64_t samples_when_whole) {
+  if (request.shard.records) {
+    return build_records_index(*request.shard.records, request.shard.name, request.limits,
+                               request.reading, request.stop);
+  }
   const auto shard =
       ShardFile::open(request.shard.path(), ShardFile::kMaxInflatedBytes, request.stop);
   if (shard) {
@@ -61,7 +75,7 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
   IndexContents refused;  // a bomb is a lost shard, not a failure
-  refused.identity = {stamp, request.limits, request.reading.hash()};
+  refused.identity = identity_of(request, stamp);
   refused.archive = {.condition = ShardCondition::kLost,
                      .problem = shard.error().message(),
                      .unread = "",
@@ -92,17 +106,17 @@ fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
 
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
-  ISOCOST_ASSIGN(FileStamp stamp, stamp_of(request.shard.path()));
+  ISOCOST_ASSIGN(FileStamp stamp, stamp_of_place(request.shard));
   std::uint64_t samples_when_whole = 0;
   if (request.before_building) {
     if (auto index = find_current(request, stamp, samples_when_whole, {})) return index;
     ISOCOST_TRY(request.before_building());
-    ISOCOST_ASSIGN(stamp, stamp_of(request.shard.path()));
+    ISOCOST_ASSIGN(stamp, stamp_of_place(request.shard));
   }
   if (auto index = find_current(request, stamp, samples_when_whole, request.log)) return index;
   auto contents = build(request, stamp, samples_when_whole);
   if (!contents) return std::move(contents).error().with_context(request.shard.path().string());
-  ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard.path()));
+  ISOCOST_ASSIGN(const FileStamp after, stamp_of_place(request.shard));
   std::vector<std::byte> bytes = encode_index(*contents);
   // A shard that changed meanwhile is indexed again by the next run.
   fs::path kept_in;

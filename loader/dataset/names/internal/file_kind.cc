@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/stores/file_source.h"
+#include "loader/dataset/stores/sequential_reader.h"
 
 namespace isocost {
 namespace {
@@ -52,6 +53,21 @@ bool is_text(std::string_view begin) {
          valid_utf8_prefix(bytes) + kMostOfCharacter >= begin.size();
 }
 
+// A compressed stream is taken for a shard unless it begins as JSON.
+FileKind kind_of_compressed(const std::filesystem::path& file) {
+  std::array<char, kTarBlock> bytes{};
+  const auto plain = SequentialReader::open(file);
+  if (!plain) return FileKind::kShard;
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const auto read = (*plain)->read(std::as_writable_bytes(std::span(bytes).subspan(filled)));
+    if (!read || *read == 0) break;
+    filled += *read;
+  }
+  const std::string_view begin(bytes.data(), filled);
+  return is_json(begin) && !is_tar_header(begin) ? FileKind::kRecords : FileKind::kShard;
+}
+
 }  // namespace
 
 Result<FileKind> kind_of_file(const std::filesystem::path& file) {
@@ -61,7 +77,8 @@ Result<FileKind> kind_of_file(const std::filesystem::path& file) {
   ISOCOST_ASSIGN(const std::size_t read,
                  source->read_at(0, std::as_writable_bytes(std::span(bytes))));
   const std::string_view begin(bytes.data(), read);
-  if (is_tar_header(begin) || is_compressed_stream(begin)) return FileKind::kShard;
+  if (is_compressed_stream(begin)) return kind_of_compressed(file);
+  if (is_tar_header(begin)) return FileKind::kShard;
   if (is_json(begin)) return FileKind::kRecords;
   if (!begin.empty() && is_text(begin)) return FileKind::kList;
   return Error(

@@ -10,7 +10,7 @@ namespace isocost {
 /// The contents of a file that is given as data.
 enum class FileKind : std::uint8_t {
   kShard,    ///< A tar file, or one that is compressed by gzip or zstd.
-  kRecords,  ///< JSON: an array or lines.
+  kRecords,  ///< JSON: an array or lines, plain or compressed.
   kList,     ///< Text: a path on each line.
 };
 

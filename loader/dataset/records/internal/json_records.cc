@@ -1,5 +1,6 @@
 #include "loader/dataset/records/internal/json_records.h"
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,29 @@ Error too_long() {
   return corrupt_record("longer than " + std::to_string(JsonRecords::kMaxBytes >> 20) +
                         " MiB, the limit of a record: name media as files instead of in base64");
 }
+
+// A range of bytes in their order.
+class RangeReader final : public SequentialReader {
+ public:
+  RangeReader(std::shared_ptr<const ByteSource> bytes, std::int64_t begin, std::int64_t end)
+      : bytes_(std::move(bytes)), begin_(begin), end_(end), at_(begin) {}
+
+  Result<std::size_t> read(std::span<std::byte> destination) override {
+    const auto left = static_cast<std::size_t>(end_ - at_);
+    ISOCOST_ASSIGN(const std::size_t read,
+                   bytes_->read_at(at_, destination.first(std::min(left, destination.size()))));
+    at_ += static_cast<std::int64_t>(read);
+    return read;
+  }
+  std::uint64_t done() const override { return static_cast<std::uint64_t>(at_ - begin_); }
+  std::uint64_t total() const override { return static_cast<std::uint64_t>(end_ - begin_); }
+
+ private:
+  const std::shared_ptr<const ByteSource> bytes_;
+  const std::int64_t begin_;
+  const std::int64_t end_;
+  std::int64_t at_;
+};
 
 // Follows JSON's strings and brackets, to find where a value ends.
 class Nesting {
@@ -56,15 +80,42 @@ class Nesting {
 Result<std::unique_ptr<JsonRecords>> JsonRecords::open(const std::filesystem::path& path) {
   std::unique_ptr<JsonRecords> records(new JsonRecords(path));
   ISOCOST_ASSIGN(records->file_, SequentialReader::open(path));
+  return begin(std::move(records));
+}
+
+Result<std::unique_ptr<JsonRecords>> JsonRecords::open(const std::filesystem::path& path,
+                                                       std::shared_ptr<const ByteSource> bytes) {
+  std::unique_ptr<JsonRecords> records(new JsonRecords(path));
+  const std::int64_t size = bytes->size();
+  records->file_ = std::make_unique<RangeReader>(std::move(bytes), 0, size);
+  return begin(std::move(records));
+}
+
+Result<std::unique_ptr<JsonRecords>> JsonRecords::open_range(
+    const std::filesystem::path& path, std::shared_ptr<const ByteSource> bytes,
+    const RecordRange& range) {
+  std::unique_ptr<JsonRecords> records(new JsonRecords(path));
+  records->file_ = std::make_unique<RangeReader>(std::move(bytes), range.begin, range.end);
+  records->ends_behind_separator_ = !range.is_last;
+  if (range.begin == 0) return begin(std::move(records));
+  records->buffer_offset_ = range.begin;
+  records->is_array_ = range.is_array;
+  records->line_ = range.line;
+  records->number_ = range.number;
+  return records;
+}
+
+Result<std::unique_ptr<JsonRecords>> JsonRecords::begin(std::unique_ptr<JsonRecords> records) {
   records->detect();
   if (auto& failure = records->failure_) return *std::move(failure);
   if (auto other = why_no_records({records->buffer_.data(), records->buffer_.size()})) {
-    return Error(ErrorCode::kCorrupt, path.string() + ": no records of JSON: " + *std::move(other));
+    return Error(ErrorCode::kCorrupt,
+                 records->path_.string() + ": no records of JSON: " + *std::move(other));
   }
   const auto head = std::as_bytes(std::span(records->buffer_));
   const Status is_text = check_is_text(
       {reinterpret_cast<const std::uint8_t*>(head.data()), head.size()}, MediaFormat::kJson);
-  if (!is_text) return Error(is_text.error()).with_context(path.string());
+  if (!is_text) return Error(is_text.error()).with_context(records->path_.string());
   return records;
 }
 
@@ -89,6 +140,7 @@ int JsonRecords::peek() {
 // Fills the buffer, unless the file ends: a compressed file comes in pieces of any size, and the
 // form of the file and its format are told by its beginning.
 void JsonRecords::fill() {
+  buffer_offset_ += static_cast<std::int64_t>(buffer_.size());
   buffer_.resize(kBuffer);
   at_ = 0;
   std::size_t filled = 0;
@@ -114,6 +166,7 @@ void JsonRecords::skip_spaces() {
 }
 
 Result<std::optional<std::string>> JsonRecords::next() {
+  record_ = {};
   if (ended_) return std::optional<std::string>();
   auto record = is_array_ ? next_element() : next_line();
   if (!failure_) return record;
@@ -124,6 +177,7 @@ Result<std::optional<std::string>> JsonRecords::next() {
 Result<std::optional<std::string>> JsonRecords::next_line() {
   while (peek() != kEnd) {
     number_ = record_line_ = line_;
+    const std::int64_t begin = rest().begin;
     std::string text;
     bool fits = true;
     bool blank = true;
@@ -134,6 +188,7 @@ Result<std::optional<std::string>> JsonRecords::next_line() {
     }
     if (blank) continue;
     if (!fits) return too_long();
+    record_ = {begin, begin + static_cast<std::int64_t>(text.size())};
     return std::optional(std::move(text));
   }
   ended_ = true;
@@ -144,6 +199,11 @@ Result<std::optional<std::string>> JsonRecords::next_element() {
   if (array_ended_) return behind_array();
   skip_spaces();
   record_line_ = line_;
+  if (ends_behind_separator_ && peek() == kEnd) {
+    ended_ = true;
+    return std::optional<std::string>();
+  }
+  const std::int64_t begin = rest().begin;
   if (number_ == 0 && peek() == ']') {
     get();
     array_ended_ = true;
@@ -169,6 +229,7 @@ Result<std::optional<std::string>> JsonRecords::next_element() {
   }
   if (!fits) return too_long();
   while (!text.empty() && is_space(text.back())) text.pop_back();
+  record_ = {begin, begin + static_cast<std::int64_t>(text.size())};
   return std::optional(std::move(text));
 }
 
@@ -178,6 +239,15 @@ Result<std::optional<std::string>> JsonRecords::behind_array() {
   if (peek() == kEnd) return std::optional<std::string>();
   record_line_ = line_;
   return corrupt_record("something follows the end of the array");
+}
+
+RecordRange JsonRecords::rest() const {
+  RecordRange range;
+  range.begin = buffer_offset_ + static_cast<std::int64_t>(at_);
+  range.line = line_;
+  range.number = number_;
+  range.is_array = is_array_;
+  return range;
 }
 
 std::string JsonRecords::location() const {

@@ -52,6 +52,7 @@ Result<InputPart> media_part(const MediaReference& reference, std::size_t index,
   std::string extension = file.extension().string();
   if (!extension.empty()) extension.erase(0, 1);
   const auto modality = modality_from_name(extension);
+  if (!paths.looks()) return InputPart{part_name(index, extension), std::move(file)};
   if (extension.empty() || !modality || *modality == Modality::kText) {
     return corrupt_record(quoted_name(reference.name()) +
                           ": not the extension of an image, audio or video file");

@@ -141,12 +141,14 @@ std::string quoted_name(std::string_view name) {
 }
 
 bool MediaPaths::is_file(std::string_view name) const {
+  if (!looks_) return false;
   std::error_code ignored;
   const bool can_be = !refuse_path(name) && (may_leave_ || !leaves(name));
   return can_be && fs::is_regular_file(root_ / fs::path(name).lexically_normal(), ignored);
 }
 
 Result<fs::path> MediaPaths::find(std::string_view name) {
+  if (!looks_) return fs::path(name);
   const bool is_file_url = starts_with_ignoring_case(name, kFileUrl) && !is_file(name);
   const std::string_view written = is_file_url ? path_of_url(name) : name;
   if (is_file(written)) return root_ / fs::path(written).lexically_normal();

@@ -22,6 +22,16 @@ class MediaPaths {
   MediaPaths(std::filesystem::path root, bool may_leave)
       : root_(std::move(root)), may_leave_(may_leave) {}
 
+  /// Finds nothing: takes each path as it is written, and no file for there. With it a record that
+  /// was read before gives the same parts, whatever has become of its files.
+  static MediaPaths without_files() {
+    MediaPaths paths({}, /*may_leave=*/true);
+    paths.looks_ = false;
+    return paths;
+  }
+  /// Returns whether files are looked for.
+  bool looks() const { return looks_; }
+
   /// Returns the file of a path or a file:// URL. Errors: kCorrupt for a URL of another scheme, a
   /// path that no file can have or that leaves the root, and if no file or several match:
   /// the message names what was tried.
@@ -42,8 +52,9 @@ class MediaPaths {
   Search search_all(std::string_view written) const;
   std::string why_none(std::string_view written, const Search& search) const;
 
-  const std::filesystem::path root_;
-  const bool may_leave_;
+  std::filesystem::path root_;
+  bool may_leave_;
+  bool looks_ = true;
   std::map<std::string, std::size_t> changed_;
 };
 

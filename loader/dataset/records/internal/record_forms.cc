@@ -93,27 +93,26 @@ Result<InputSample> RecordForms::read(std::string record, std::uint64_t number) 
     return corrupt_record(
         "not a JSON object; one is expected on each line, or as an array's element");
   }
-  if (!form_) form_ = detect(object);
-  if (!form_) {
+  if (form_ == RecordForm::kUnknown) form_ = detect(object);
+  if (form_ == RecordForm::kUnknown) {
     return corrupt_record(
         "none of the forms that are read: \"key\" and \"parts\" (a manifest); \"messages\" or "
         "\"conversations\"; \"instruction\" and \"output\", \"query\" and \"response\", "
         "\"question\" and \"answer\" or \"prompt\" and \"completion\"; \"file_name\" or "
         "\"image\" with \"text\" or \"caption\"");
   }
-  const Form form = *form_;
-  ISOCOST_ASSIGN(key_, key_of(form, object, number));
-  const bool has_id = form != Form::kManifest && !number_keys_ && has(object, "id");
-  ISOCOST_ASSIGN(InputSample read, sample(form, std::move(object), std::move(record)));
+  ISOCOST_ASSIGN(key_, key_of(object, number));
+  const bool has_id = form_ != RecordForm::kManifest && !number_keys_ && has(object, "id");
+  ISOCOST_ASSIGN(InputSample read, sample(std::move(object), std::move(record)));
   read.key = key_;
   read.key_is_id = has_id;
   return read;
 }
 
 // Returns the key of a record; empty for a manifest's line without one, which is refused later.
-Result<std::string> RecordForms::key_of(Form form, const Json& object, std::uint64_t number) const {
+Result<std::string> RecordForms::key_of(const Json& object, std::uint64_t number) const {
   if (number_keys_) return numbered_key(number);
-  if (form == Form::kManifest) return string_member(object, "key").value_or("");
+  if (form_ == RecordForm::kManifest) return string_member(object, "key").value_or("");
   ISOCOST_ASSIGN(const std::optional<std::string> id, id_of(object));
   return id ? *id : numbered_key(number);
 }
@@ -137,33 +136,47 @@ std::vector<std::string> RecordForms::remarks() const {
   return remarks;
 }
 
-Result<InputSample> RecordForms::sample(Form form, Json object, std::string record) {
-  switch (form) {
-    case Form::kManifest:
+Result<InputSample> RecordForms::sample(Json object, std::string record) {
+  switch (form_) {
+    case RecordForm::kManifest:
       return manifest(object);
-    case Form::kConversation:
+    case RecordForm::kConversation:
       return conversation(std::move(object), std::move(record));
-    case Form::kInstruction:
+    case RecordForm::kInstruction:
       return instruction(std::move(object));
-    case Form::kCaption:
+    case RecordForm::kCaption:
       return caption(std::move(object));
+    case RecordForm::kUnknown:
+      break;
   }
   return Error(ErrorCode::kInternal, "no such form");
 }
 
-std::optional<RecordForms::Form> RecordForms::detect(const Json& object) {
-  if (has(object, "parts")) return Form::kManifest;
-  if (has(object, "messages") || has(object, "conversations")) return Form::kConversation;
-  if (is_instruction(object)) return Form::kInstruction;
+RecordForms RecordForms::of_indexed(RecordForm form) {
+  RecordForms forms({}, /*number_keys=*/true, form);
+  forms.paths_ = MediaPaths::without_files();
+  forms.manifest_paths_ = MediaPaths::without_files();
+  return forms;
+}
+
+RecordForm RecordForms::form_of(std::string_view record) {
+  const auto object = parse_json_value(record, kMaxDepth);
+  return object && object->is_object() ? detect(*object) : RecordForm::kUnknown;
+}
+
+RecordForm RecordForms::detect(const Json& object) {
+  if (has(object, "parts")) return RecordForm::kManifest;
+  if (has(object, "messages") || has(object, "conversations")) return RecordForm::kConversation;
+  if (is_instruction(object)) return RecordForm::kInstruction;
   const bool captioned = has(object, "text") || has(object, "caption");
   const bool names_media =
       std::any_of(kMediaKeys.begin(), kMediaKeys.end(),
                   [&](std::string_view name) { return medium_member(object, name) != nullptr; });
   if (medium_member(object, "file_name") != nullptr || (names_media && captioned)) {
-    return Form::kCaption;
+    return RecordForm::kCaption;
   }
-  if (has(object, "key")) return Form::kManifest;
-  return std::nullopt;
+  if (has(object, "key")) return RecordForm::kManifest;
+  return RecordForm::kUnknown;
 }
 
 Result<InputSample> RecordForms::manifest(const Json& object) {
@@ -215,11 +228,15 @@ Result<InputSample> RecordForms::conversation(Json object, std::string record) {
   ISOCOST_ASSIGN(const ConversationMedia found, conversation_media(object));
   sample.needs_model = !string_member(object, "text");
   ISOCOST_ASSIGN(const bool held_bytes, add_media(sample, found.media, paths_));
-  if (held_bytes || record.empty()) record = json_text(object);
+  const bool is_record = !held_bytes && !record.empty();
+  if (!is_record) record = json_text(object);
   constexpr std::string_view kSpaces = " \t\r";
   record.erase(record.find_last_not_of(kSpaces) + 1);
-  record.erase(0, record.find_first_not_of(kSpaces));
+  const auto spaces =
+      static_cast<std::int64_t>(std::min(record.find_first_not_of(kSpaces), record.size()));
+  record.erase(0, static_cast<std::size_t>(spaces));
   sample.parts.push_back({"json", std::move(record)});
+  if (is_record) sample.parts.back().offset_in_record = spaces;
   if (!found.has_assistant) ++without_an_assistant_;
   return sample;
 }

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "loader/dataset/records/internal/media_path.h"
+#include "loader/dataset/records/record_range.h"
 #include "loader/dataset/records/sample_input.h"
 
 namespace isocost {
@@ -31,27 +31,33 @@ class RecordForms {
   static constexpr std::size_t kMaxDepth = 68;
 
   /// Relative paths of media start at `root`.
-  RecordForms(const std::filesystem::path& root, bool number_keys)
+  RecordForms(const std::filesystem::path& root, bool number_keys,
+              RecordForm form = RecordForm::kUnknown)
       : paths_(root, /*may_leave=*/false),
         manifest_paths_(root, /*may_leave=*/true),
-        number_keys_(number_keys) {}
+        number_keys_(number_keys),
+        form_(form) {}
+  /// Reads records that gave samples before, without a look at their files.
+  static RecordForms of_indexed(RecordForm form);
+  /// Returns the form whose keys a record has.
+  static RecordForm form_of(std::string_view record);
 
   /// Returns the sample of a record. `number` becomes its key with `number_keys`, and if it has no
   /// "id". Errors: kCorrupt, without the position.
   Result<InputSample> read(std::string record, std::uint64_t number);
 
+  /// Returns the form of the records that were read.
+  RecordForm form() const { return form_; }
   /// Returns the key of the last record; empty if it is unknown.
   const std::string& key() const { return key_; }
+  void forget_key() { key_.clear(); }
   /// Returns sentences on what was read otherwise than it is written, with counts.
   std::vector<std::string> remarks() const;
 
  private:
-  enum class Form { kManifest, kConversation, kInstruction, kCaption };
-
-  static std::optional<Form> detect(const nlohmann::ordered_json& object);
-  Result<std::string> key_of(Form form, const nlohmann::ordered_json& object,
-                             std::uint64_t number) const;
-  Result<InputSample> sample(Form form, nlohmann::ordered_json object, std::string record);
+  static RecordForm detect(const nlohmann::ordered_json& object);
+  Result<std::string> key_of(const nlohmann::ordered_json& object, std::uint64_t number) const;
+  Result<InputSample> sample(nlohmann::ordered_json object, std::string record);
   Result<InputSample> manifest(const nlohmann::ordered_json& object);
   Result<InputPart> manifest_part(const nlohmann::ordered_json& part);
   Result<InputSample> conversation(nlohmann::ordered_json object, std::string record);
@@ -61,7 +67,7 @@ class RecordForms {
   MediaPaths paths_;
   MediaPaths manifest_paths_;
   bool number_keys_ = false;
-  std::optional<Form> form_;
+  RecordForm form_ = RecordForm::kUnknown;
   std::string key_;
   std::size_t several_answers_ = 0;       // records
   std::size_t without_an_assistant_ = 0;  // conversations

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -144,6 +142,7 @@ TEST(IndexFormat, RefusesPartsOfFilesThatItDoesNotHave) {
   EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[1].json_source = 9; }));
   EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].record.end = 100'001; }));
   EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].record.end = 99; }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.form = 5; }));
   EXPECT_TRUE(refuses([](IndexContents& c) { c.kind = static_cast<ShardKind>(3); }));
   EXPECT_TRUE(refuses([](IndexContents& c) { c.kind = ShardKind::kTar; }));
 }
@@ -400,14 +399,40 @@ TEST_F(IndexReuse, WhereNothingCanBeWrittenTheIndexIsKeptInMemory) {
   EXPECT_THAT(log_, Contains(HasSubstr("index_dir")));
 }
 
-// docs/compatibility.md: the index that 0.1 wrote.
-TEST(IndexFormat, IsReadAs0_1WroteIt) {
-  std::ifstream file(fs::path(ISOCOST_SOURCE_DIR) / "tests/compatibility/0.1/shard.idx",
-                     std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);  // as an index must be
+// docs/compatibility.md: the indexes that 0.1 wrote. An index is aligned.
+std::vector<std::uint64_t> kept_index(const char* name) {
+  const std::string bytes =
+      read_file(fs::path(ISOCOST_SOURCE_DIR) / "tests/compatibility/0.1" / name);
+  EXPECT_EQ(bytes.size() % 8, 0U);
+  std::vector<std::uint64_t> aligned(bytes.size() / 8);
   std::memcpy(aligned.data(), bytes.data(), bytes.size());
-  const auto index = IndexView::parse(std::as_bytes(std::span(aligned)).first(bytes.size()));
+  return aligned;
+}
+
+TEST(IndexFormat, OfRecordsIsReadAs0_1WroteIt) {
+  const auto bytes = kept_index("records.idx");
+  const auto index = IndexView::parse(std::as_bytes(std::span(bytes)));
+  ASSERT_TRUE(index) << index.error().to_string();
+  EXPECT_EQ(index->kind(), ShardKind::kRecords);
+  EXPECT_EQ(index->form(), 4);
+  ASSERT_EQ(index->samples(), 3U);
+  ASSERT_EQ(index->files(), 3U);
+  EXPECT_EQ(index->file_path(1), "images/a.jpg");
+  const PartPlace picture = index->part_place(index->first_part(1));
+  EXPECT_EQ(picture.source, 2U);
+  EXPECT_EQ(picture.bytes, index->file_stamp(1).bytes);
+  const PartPlace caption = index->part_place(index->first_part(0) + 1);
+  EXPECT_EQ(caption.source, kMade);
+  EXPECT_EQ(caption.offset, 1);
+  EXPECT_EQ(index->json_place(0).source, kMade);
+  EXPECT_EQ(index->json_bytes(1), 0);
+  ASSERT_EQ(index->bad(), 1U);
+  EXPECT_THAT(std::string(index->bad_reason(0)), HasSubstr("metadata.jsonl:4: "));
+}
+
+TEST(IndexFormat, IsReadAs0_1WroteIt) {
+  const auto bytes = kept_index("shard.idx");
+  const auto index = IndexView::parse(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(index) << index.error().to_string();
   ASSERT_EQ(index->samples(), 7U);
   EXPECT_EQ(index->key(3), "3");

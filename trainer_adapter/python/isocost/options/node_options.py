@@ -101,6 +101,10 @@ class NodeOptions:
             give all commands the same.
         weight_key: Member of a sample's JSON that scales its loss; empty: none does. The index keeps the choice, so
             give all commands the same.
+        media_root: Directory where the relative paths of media in a file of records start; empty: the file's own. Give
+            all commands the same.
+        number_keys: Call the samples of a file of records by their line or array element instead of by their id, which
+            may then be repeated. Give all commands the same.
         plan_ahead: Steps decoded and planned ahead of training.
         io_threads: Threads of ZeroMQ, 1 to 64, each of which moves the bytes of some of the trainers. Raise it if
             trainers on other hosts together need more than one thread moves: 1.7 GB/s on the machine where it was
@@ -150,6 +154,8 @@ class NodeOptions:
     index_dir: Path = ""
     ignore_parts: Sequence[str] = ()
     weight_key: str = "weight"
+    media_root: Path = ""
+    number_keys: bool = False
     plan_ahead: int = 2
     io_threads: int = 1
     shared_memory: bool = True

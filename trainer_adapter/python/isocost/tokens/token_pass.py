@@ -224,6 +224,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--weight-key", metavar="KEY", default="weight",
                         help="member of a sample's JSON that scales its loss; empty: none does; the index keeps the "
                              "choice (default: %(default)s)")
+    parser.add_argument("--media-root", metavar="DIR", default="",
+                        help="directory where the relative paths of media in a file of records start (default: the "
+                             "file's own)")
+    parser.add_argument("--number-keys", action="store_true",
+                        help="call the samples of a file of records by their line or array element")
     parser.add_argument("--image-size", metavar="KEY=N,...", default="",
                         help="sizes of the model's pictures, as for `isocost serve`; tokens do not depend on them")
     parser.add_argument("--max-decoded-pixels", metavar="N", type=int, default=NodeOptions.max_decoded_pixels,
@@ -253,7 +258,7 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
     try:
         data = str(_isocost.join_data(given.data))
         settings = Settings(data, given.index_dir, given.model, options, given.ignore_parts, given.weight_key,
-                            given.image_size, given.max_decoded_pixels)
+                            given.image_size, given.max_decoded_pixels, given.media_root, given.number_keys)
         outcome = tokenize(settings, given.workers, replace=given.force)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)

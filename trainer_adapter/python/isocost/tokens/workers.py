@@ -47,6 +47,8 @@ class Settings(NamedTuple):
         weight_key: the member of a sample's JSON that scales its loss; "" for none.
         image_size: the size of the model's pictures; "" for that of its directory. It is checked, and changes no token.
         max_decoded_pixels: images and frames with more are bad.
+        media_root: where paths of media in a file of records start; "" for its own directory.
+        number_keys: whether samples of a file of records are called by their line or array element.
     """
 
     data: str
@@ -57,6 +59,8 @@ class Settings(NamedTuple):
     weight_key: str = "weight"
     image_size: str = ""
     max_decoded_pixels: int = NodeOptions.max_decoded_pixels
+    media_root: str = ""
+    number_keys: bool = False
 
     def tokenizer(self) -> Tokenizer:
         """Raises what ModelTokenizer and TranscriptTokenizer raise."""
@@ -68,7 +72,7 @@ class Settings(NamedTuple):
     def open(self) -> Any:
         """Returns the pass over the data set. Indexes it if that is not done. Raises OSError and ValueError."""
         return _isocost.TokenPass(self.data, self.model, self.options.written(), self.index_dir, self.ignore_parts,
-                                  self.weight_key, self.max_decoded_pixels, log)
+                                  self.weight_key, self.media_root, self.number_keys, self.max_decoded_pixels, log)
 
 
 class Counts(NamedTuple):
