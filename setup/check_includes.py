@@ -52,7 +52,8 @@ ROOMS = {
     "loader/dataset/shard_writing": {"base", "decode/shape", "decode/bytes", "decode", "loader/dataset/stores",
                                      "loader/dataset/formats", "loader/dataset/records", "loader/dataset/index",
                                      "loader/dataset/catalogue"},
-    "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset"} | BALANCER,
+    "loader/plan/mixture": {"base"},
+    "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset", "loader/plan/mixture"} | BALANCER,
     "loader/metrics": {"base", "costmodel", "transport/wire"},
     "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset", "loader/plan"}
                      | BALANCER,

@@ -36,6 +36,7 @@ bool Cursor::delivers_rest(std::uint64_t epoch) const {
 }
 
 std::uint64_t Cursor::steps(std::uint64_t epoch) const {
+  if (options_.mixture) return options_.mixture->steps().value_or(kEndless);
   if (options_.size == 0) return 0;
   const std::uint64_t full = available(epoch) / options_.global_batch_size;
   const std::uint64_t rest = available(epoch) % options_.global_batch_size;
@@ -44,11 +45,12 @@ std::uint64_t Cursor::steps(std::uint64_t epoch) const {
 }
 
 std::uint64_t Cursor::dropped(std::uint64_t epoch) const {
-  if (options_.tail != TailPolicy::kDrop) return 0;
+  if (options_.tail != TailPolicy::kDrop || options_.mixture) return 0;
   return available(epoch) % options_.global_batch_size;
 }
 
 std::uint64_t Cursor::fingerprint(std::uint64_t dataset) const {
+  if (options_.mixture) return options_.mixture->fingerprint();
   Fingerprint hash;
   hash.add(dataset);
   hash.add(options_.size);
@@ -62,6 +64,7 @@ std::uint64_t Cursor::fingerprint(std::uint64_t dataset) const {
 
 std::vector<SampleId> Cursor::batch(std::uint64_t epoch, std::uint64_t step) const {
   if (step >= steps(epoch)) return {};
+  if (options_.mixture) return options_.mixture->batch(epoch, step);
   const std::uint64_t carried = carried_into(epoch);
   const std::uint64_t begin = step * options_.global_batch_size;
   const std::uint64_t count = std::min(options_.global_batch_size, available(epoch) - begin);

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "loader/dataset/dataset.h"
+#include "loader/plan/mixture_cursor.h"
 
 namespace isocost {
 
@@ -28,6 +31,9 @@ struct CursorOptions {
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
   std::uint64_t epochs = 1;     ///< kCarry needs to know the last epoch; 0: without end.
   std::uint64_t max_steps = 0;  ///< Steps of an epoch at most; the others are left out. 0: all.
+  /// The mixture that is drawn from; null: one data set. Seed, batch, size and limits are then the
+  /// mixture's, and those above have no effect.
+  std::shared_ptr<const MixtureCursor> mixture;
 };
 
 /// Draws the samples of each global batch. The order of an epoch depends on (seed, epoch, size)
@@ -35,16 +41,21 @@ struct CursorOptions {
 /// stored: any batch can be drawn without drawing those before it. Immutable; const-safe.
 class Cursor {
  public:
+  /// The number of steps of a mixture without an end.
+  static constexpr std::uint64_t kEndless = std::numeric_limits<std::uint32_t>::max();
+
   explicit Cursor(const CursorOptions& options);
 
-  /// Returns the number of global batches in the epoch, `max_steps` at most.
+  /// Returns the number of global batches in the epoch, `max_steps` at most; kEndless if a mixture
+  /// has no end.
   std::uint64_t steps(std::uint64_t epoch) const;
   /// Returns the samples of a global batch; empty at and beyond `steps(epoch)`.
   std::vector<SampleId> batch(std::uint64_t epoch, std::uint64_t step) const;
   /// Returns how many samples of the epoch kDrop leaves out.
   std::uint64_t dropped(std::uint64_t epoch) const;
   /// Returns a hash, never 0, that is equal for two cursors if every step of every epoch has the
-  /// same samples. `dataset` is the fingerprint of the data set.
+  /// same samples. `dataset` is the fingerprint of the data set. With a mixture, it is
+  /// MixtureCursor's: a saved state has the mixture itself, too.
   std::uint64_t fingerprint(std::uint64_t dataset) const;
 
  private:
