@@ -61,8 +61,8 @@ ROOMS = {
                              "loader/dataset", "loader/plan"},
     "loader/node": {"base", "costmodel", "decode", "transport/wire", "transport/zmq", "loader/dataset", "loader/plan",
                     "loader/metrics", "loader/report", "loader/node/decoding"} | BALANCER,
-    "loader/config": {"base", "balancer/layout", "loader/dataset/names", "loader/dataset", "loader/plan",
-                      "loader/node"},
+    "loader/config": {"base", "balancer/layout", "loader/dataset/names", "loader/dataset", "loader/plan/mixture",
+                      "loader/plan", "loader/node"},
     "trainer_adapter": {"base"} | TRANSPORT,
     "trainer_adapter/torch": {"base", "costmodel", "transport/wire", "trainer_adapter"},
 }
