@@ -45,6 +45,9 @@ Result<std::string> setting_text(const OptionSpec& option, std::string_view key,
   if (const auto* array = node.as_array(); array != nullptr && option.name == "data") {
     return data_text(*array);
   }
+  if (option.name == "data" && !node.is_string()) {
+    return Error(ErrorCode::kInvalidArgument, "expected a text or an array of texts");
+  }
   ISOCOST_ASSIGN(std::string text, value_text(node));
   if (!option.is_number() || !node.is_string()) return text;
   NodeOptions ignored;

@@ -23,9 +23,7 @@ struct DataSources {
   std::vector<DataSource> sources;
 
   /// Returns the only source of a data text.
-  static DataSources of_text(std::string text, ReadingOptions reading) {
-    return {text, {{.name = "", .data = text, .base = {}, .reading = std::move(reading)}}};
-  }
+  static DataSources of_text(std::string text, ReadingOptions reading);
 };
 
 }  // namespace isocost

@@ -31,6 +31,16 @@ std::optional<Recipe> recipe_of_text(const fs::path& model) {
   return *std::move(recipe);
 }
 
+// Returns the directory of indexes that a shard's index is in, maybe in a folder of it.
+fs::path index_directory_of(const Shard& shard) {
+  fs::path directory = shard.index().file();
+  for (const fs::path& ignored : fs::path(shard.place().name)) {
+    static_cast<void>(ignored);
+    directory = directory.parent_path();
+  }
+  return directory;
+}
+
 class IndexedTokenPass final : public TokenPass {
  public:
   IndexedTokenPass(TokenizerIdentity identity, std::optional<Recipe> recipe,
@@ -39,7 +49,7 @@ class IndexedTokenPass final : public TokenPass {
         recipe_(std::move(recipe)),
         shards_(std::move(shards)),
         unread_(std::move(unread)),
-        directory_(shards_.empty() ? fs::path() : shards_.front().index().file().parent_path()) {}
+        directory_(shards_.empty() ? fs::path() : index_directory_of(shards_.front())) {}
 
   std::size_t shards() const override { return shards_.size(); }
   const std::string& shard_name(std::size_t shard) const override { return shards_[shard].name(); }

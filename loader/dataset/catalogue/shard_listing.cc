@@ -9,7 +9,6 @@
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 #include "base/utf8.h"
@@ -23,8 +22,6 @@
 namespace isocost {
 namespace fs = std::filesystem;
 namespace {
-
-using Roots = std::map<std::string, std::shared_ptr<const ShardRoot>>;
 
 bool is_shown(std::string_view name) { return !name.starts_with('.'); }
 
@@ -40,34 +37,47 @@ std::string why_unread(const ListedFile& entry) {
       shard.filename().string());
 }
 
-Error no_shards(const NamedFiles& entry, const std::vector<std::string>& unread) {
-  const std::string named =
-      entry.is_directory
-          ? fmt::format("{}: no shards ({}) in it", entry.root.string(), kShardNames)
-          : fmt::format("{}: no shard ({}) matches it", printable_utf8(entry.given), kShardNames);
+// Says that a part of an entry has no shard, neither one that is there nor a lost one.
+Error no_shards(const NamedFiles& entry, const NamedPart& part,
+                const std::vector<std::string>& unread) {
+  const bool is_directory = part.kind == NamedPart::Kind::kDirectory;
+  const fs::path directory = entry.root / (is_directory ? part.path : "");
+  std::string given = is_directory && part.path.empty() ? entry.root.string() : entry.given;
+  if (!part.path.empty() && entry.parts.size() > 1) given += ": " + part.path;
+  std::string text =
+      fmt::format("{}: {} ({}) {}", printable_utf8(given), is_directory ? "no shards" : "no shard",
+                  kShardNames, is_directory ? "in it" : "matches it");
   if (!unread.empty()) {
-    return {ErrorCode::kNotFound,
-            fmt::format("{}; there is {}{}", named, unread.front(),
-                        unread.size() == 1
-                            ? ""
-                            : fmt::format("; and {} more that are not read", unread.size() - 1))};
+    text += "; there is " + unread.front();
+    if (unread.size() > 1)
+      text += fmt::format("; and {} more that are not read", unread.size() - 1);
+    return {ErrorCode::kNotFound, std::move(text)};
   }
-  return {ErrorCode::kNotFound, fmt::format("{}; {}", named,
-                                            entry.is_directory ? "'isocost make-shards' writes them"
-                                                               : what_lies_beside(entry.root))};
+  text += is_directory ? "; 'isocost make-shards' writes them" : "; " + what_lies_beside(directory);
+  const fs::path below = find_below(directory, is_shard_name);
+  if (!is_directory && below.has_parent_path() &&
+      below.parent_path().lexically_normal() != (directory / "").lexically_normal().parent_path()) {
+    text += fmt::format("; shards lie below it: '{}' names them",
+                        printable_utf8((directory / "**/*.tar").string()));
+  }
+  return {ErrorCode::kNotFound, std::move(text)};
 }
 
-Error two_of_one_name(const NamedFiles& entry, const fs::path& one, const fs::path& other,
-                      std::string_view name) {
+// Says that two paths are one shard, or would have one name.
+Error named_before(const NamedFiles& entry, const fs::path& before, const fs::path& path,
+                   std::string_view name) {
   const std::string given = printable_utf8(entry.given);
-  if (one == other) {
-    return {ErrorCode::kInvalidArgument,
-            fmt::format("{}: {} is named twice; name it once", given, one.string())};
+  std::error_code ignored;
+  if (before == path || fs::equivalent(before, path, ignored)) {
+    return {ErrorCode::kInvalidArgument, fmt::format("{}: {} is named twice; name it once", given,
+                                                     printable_utf8(path.string()))};
   }
   return {ErrorCode::kInvalidArgument,
-          fmt::format("{}: {} and {} would both be called {}; name them by one pattern, as in "
-                      "data/{{a,b}}/*.tar, and they are called by their paths from there",
-                      given, one.string(), other.string(), printable_utf8(name))};
+          fmt::format("{}: {} and {} would both be called {}; name them by one pattern, in quotes "
+                      "so that a shell leaves it, as in 'data/{{a,b}}/*.tar': they are then called "
+                      "by their paths from there",
+                      given, printable_utf8(before.string()), printable_utf8(path.string()),
+                      printable_utf8(name))};
 }
 
 // Returns whether a directory without shards may be one of samples: there is a file that is read,
@@ -90,50 +100,79 @@ class Lister {
   Lister(const fs::path& index_dir, const RecordListingOptions& records)
       : index_dir_(index_dir), records_(records) {}
 
-  // Adds the shards that an entry names. Returns their number.
-  Result<std::size_t> add(const NamedFiles& entry);
-  // Adds the shards that an entry means and that are absent, when all are added that are named.
-  // Returns their number.
-  std::size_t add_absent(const NamedFiles& entry);
+  // Adds the shards that an entry names.
+  Status add(const NamedFiles& entry);
+  // Adds the shards that entries mean and that are absent, when all are added that are named.
+  // Errors: kNotFound for a directory or pattern that has none of either.
+  Status add_absent(const std::vector<NamedFiles>& entries);
   ShardListing& listing() { return listing_; }
 
  private:
+  struct Root {
+    std::shared_ptr<const ShardRoot> root;
+    fs::path canonical;
+  };
+
   Status check_format(const fs::path& directory, const std::vector<ListedFile>& files);
-  Result<std::size_t> add_directory(const NamedFiles& entry);
-  Result<std::size_t> add_without_shards(const NamedFiles& entry,
-                                         const std::vector<ListedFile>& files);
-  Result<std::size_t> add_records(const NamedFiles& entry, const fs::path& path,
-                                  const std::string& name);
-  Status reserve_name(const NamedFiles& entry, const std::string& name,
-                      const std::shared_ptr<const ShardRoot>& root);
+  Status add_directory(const NamedFiles& entry, const NamedPart& part);
+  Status add_files(const NamedFiles& entry, const NamedPart& part);
+  Status add_without_shards(const NamedFiles& entry, const fs::path& directory,
+                            const std::vector<ListedFile>& files, const std::string& below);
+  Status add_records(const NamedFiles& entry, const fs::path& path, const std::string& name);
+  Status reserve_name(const NamedFiles& entry, const std::string& name);
   Status add_shard(const NamedFiles& entry, std::string name, std::string problem);
-  std::shared_ptr<const ShardRoot> root_of(const NamedFiles& entry);
+  Status check_path(const NamedFiles& entry, const std::string& name);
+  const Root& root_of(const NamedFiles& entry);
 
   const fs::path& index_dir_;
   const RecordListingOptions& records_;
-  Roots roots_;  // by directory
-  Roots named_;  // by the name of each shard
+  std::map<std::string, Root> roots_;                              // by directory
+  std::map<std::string, std::shared_ptr<const ShardRoot>> named_;  // by the shard's name
+  std::map<std::string, fs::path> paths_;                          // by canonical path
+  std::vector<std::size_t> counts_;                                // of each part, in order
   ShardListing listing_;
 };
 
-std::shared_ptr<const ShardRoot> Lister::root_of(const NamedFiles& entry) {
-  std::shared_ptr<const ShardRoot>& root = roots_[entry.root.string()];
-  if (!root) root = shard_root(entry.root, index_dir_);
+const Lister::Root& Lister::root_of(const NamedFiles& entry) {
+  Root& root = roots_[entry.root.string()];
+  if (root.root) return root;
+  std::error_code ignored;
+  root.root = shard_root(entry.root, index_dir_);
+  root.canonical = fs::weakly_canonical(entry.root, ignored);
   return root;
 }
 
-Result<std::size_t> Lister::add(const NamedFiles& entry) {
-  if (entry.is_directory) return add_directory(entry);
-  if (entry.is_records) return add_records(entry, entry.root / entry.names[0], entry.names[0]);
-  for (const std::string& name : entry.names) {
-    if (is_records_name(fs::path(name).filename().string())) {
-      ISOCOST_TRY(add_records(entry, entry.root / name, name));
-      continue;
-    }
-    ISOCOST_TRY(add_shard(entry, name, why_no_file(entry.root / name)));
+Status Lister::add(const NamedFiles& entry) {
+  for (const NamedPart& part : entry.parts) {
+    const std::size_t before = named_.size();
+    ISOCOST_TRY(part.kind == NamedPart::Kind::kDirectory ? add_directory(entry, part)
+                                                         : add_files(entry, part));
+    counts_.push_back(named_.size() - before);
   }
-  listing_.unread.insert(listing_.unread.end(), entry.unread.begin(), entry.unread.end());
-  return entry.names.size();
+  return {};
+}
+
+Status Lister::add_files(const NamedFiles& entry, const NamedPart& part) {
+  if (part.kind == NamedPart::Kind::kFile) {
+    ISOCOST_ASSIGN(std::string problem, why_no_file(entry.root / part.path));
+    if (!problem.empty() && entry.is_line) problem += " (" + printable_utf8(entry.given) + ")";
+    return add_shard(entry, part.path, std::move(problem));
+  }
+  if (part.kind == NamedPart::Kind::kRecords) {
+    return add_records(entry, entry.root / part.path, part.path);
+  }
+  for (const std::string& file : part.files) {
+    const std::string last = fs::path(file).filename().string();
+    if (is_records_name(last)) {
+      ISOCOST_TRY(add_records(entry, entry.root / file, file));
+    } else if (is_shard_name(last)) {
+      ISOCOST_ASSIGN(std::string problem, why_no_file(entry.root / file));
+      ISOCOST_TRY(add_shard(entry, file, std::move(problem)));
+    } else if (const std::string_view reason = why_no_shard(last); !reason.empty()) {
+      listing_.unread.push_back(fmt::format("{}: {}", file, reason));
+    }
+  }
+  return {};
 }
 
 // Refuses a directory of a format that is not read, and notes what is read in another way than its
@@ -152,77 +191,83 @@ Status Lister::check_format(const fs::path& directory, const std::vector<ListedF
   if (format == DirectoryFormat::kEnergon) {
     listing_.notes.push_back(fmt::format(
         "{}: it has a folder .nv-meta of Energon, and all its shards are read as they lie, "
-        "whatever "
-        "split they belong to; name those of one split, as in '{}/train-{{000..099}}.tar'",
+        "whatever split they belong to; name those of one split, as in "
+        "'{}/train-{{000..099}}.tar'",
         printable_utf8(directory.string()), printable_utf8(directory.string())));
   }
   return {};
 }
 
-Result<std::size_t> Lister::add_directory(const NamedFiles& entry) {
-  ISOCOST_ASSIGN(std::vector<ListedFile> files, list_directory(entry.root, is_shown));
-  ISOCOST_TRY(check_format(entry.root, files));
-  const std::size_t unread_before = listing_.unread.size();
-  std::size_t added = 0;
+Status Lister::add_directory(const NamedFiles& entry, const NamedPart& part) {
+  const fs::path directory = part.path.empty() ? entry.root : entry.root / part.path;
+  ISOCOST_ASSIGN(std::vector<ListedFile> files, list_directory(directory, is_shown));
+  ISOCOST_TRY(check_format(directory, files));
+  const std::string below = part.path.empty() ? "" : part.path + "/";
+  const std::size_t before = named_.size() + listing_.unread.size();
   for (ListedFile& file : files) {
     if (is_shard_name(file.name)) {
-      ISOCOST_TRY(add_shard(entry, std::move(file.name), std::move(file.problem)));
-      ++added;
+      ISOCOST_TRY(add_shard(entry, below + file.name, std::move(file.problem)));
     } else if (const std::string reason = why_unread(file); !reason.empty()) {
-      listing_.unread.push_back(file.name + ": " + reason);
+      listing_.unread.push_back(below + file.name + ": " + reason);
     }
   }
   // Files beside archives, or beside the indexes of shards that are gone, are no samples.
+  AbsentShards absent(root_of(entry).root, [](const std::string&) { return false; });
   const bool had_shards =
-      added > 0 || listing_.unread.size() > unread_before ||
-      !absent_shards(entry, *root_of(entry), [](const std::string&) { return false; }).empty();
-  return had_shards ? added : add_without_shards(entry, files);
+      named_.size() + listing_.unread.size() > before || !absent.meant_by(part).empty();
+  return had_shards ? Status() : add_without_shards(entry, directory, files, below);
 }
 
-// Adds the records of a directory without shards: those of its *.jsonl files, or else its files.
-Result<std::size_t> Lister::add_without_shards(const NamedFiles& entry,
-                                               const std::vector<ListedFile>& files) {
-  std::size_t added = 0;
+// Adds the records of a directory without shards: those of its files of records, or else its files.
+Status Lister::add_without_shards(const NamedFiles& entry, const fs::path& directory,
+                                  const std::vector<ListedFile>& files, const std::string& below) {
+  const std::size_t before = named_.size();
   for (const ListedFile& file : files) {
     if (file.is_directory || !is_records_name(file.name)) continue;
-    ISOCOST_ASSIGN(const std::size_t shards, add_records(entry, file.path, file.name));
-    added += shards;
+    ISOCOST_TRY(add_records(entry, file.path, below + file.name));
   }
-  if (added > 0 || !holds_samples(files)) return added;
-  auto shards = add_records(entry, entry.root, name_of_directory(entry.root));
-  if (!shards && shards.error().code() == ErrorCode::kNotFound) return std::size_t{0};
-  if (shards) {
-    log(records_.input.log, LogLevel::kWarning,
-        fmt::format("{}: no shards in it, so its files are read as samples", entry.root.string()));
-  }
-  return shards;
+  if (named_.size() > before || !holds_samples(files)) return {};
+  const Status added = add_records(entry, directory, below + name_of_directory(directory));
+  if (!added) return added.error().code() == ErrorCode::kNotFound ? Status() : added;
+  log(records_.input.log, LogLevel::kWarning,
+      fmt::format("{}: no shards in it, so its files are read as samples",
+                  printable_utf8(directory.string())));
+  return {};
 }
 
 // Adds the shards of a file of records, or of a directory of files.
-Result<std::size_t> Lister::add_records(const NamedFiles& entry, const fs::path& path,
-                                        const std::string& name) {
-  const std::shared_ptr<const ShardRoot> root = root_of(entry);
+Status Lister::add_records(const NamedFiles& entry, const fs::path& path, const std::string& name) {
+  const std::shared_ptr<const ShardRoot> root = root_of(entry).root;
   RecordListingOptions options = records_;
   options.directories = root->index_directories;
   ISOCOST_ASSIGN(const auto shards, list_record_shards(path, name, options));
   for (std::size_t i = 0; i < shards.size(); ++i) {
     std::string shard = record_shard_name(name, i);
-    ISOCOST_TRY(reserve_name(entry, shard, root));
+    ISOCOST_TRY(reserve_name(entry, shard));
     listing_.shards.push_back({root, std::move(shard), shards[i]});
   }
-  return shards.size();
+  return {};
 }
 
-Status Lister::reserve_name(const NamedFiles& entry, const std::string& name,
-                            const std::shared_ptr<const ShardRoot>& root) {
+Status Lister::reserve_name(const NamedFiles& entry, const std::string& name) {
+  const std::shared_ptr<const ShardRoot>& root = root_of(entry).root;
   const auto [other, is_new] = named_.emplace(name, root);
   if (is_new) return {};
-  return two_of_one_name(entry, other->second->directory / name, root->directory / name, name);
+  return named_before(entry, other->second->directory / name, root->directory / name, name);
+}
+
+// Refuses a file that was named before by another way to it.
+Status Lister::check_path(const NamedFiles& entry, const std::string& name) {
+  const fs::path path = entry.root / name;
+  const auto [before, is_new] =
+      paths_.emplace((root_of(entry).canonical / name).lexically_normal().string(), path);
+  return is_new ? Status() : Status(named_before(entry, before->second, path, name));
 }
 
 Status Lister::add_shard(const NamedFiles& entry, std::string name, std::string problem) {
-  std::shared_ptr<const ShardRoot> root = root_of(entry);
-  ISOCOST_TRY(reserve_name(entry, name, root));
+  std::shared_ptr<const ShardRoot> root = root_of(entry).root;
+  ISOCOST_TRY(reserve_name(entry, name));
+  ISOCOST_TRY(check_path(entry, name));
   if (problem.empty()) {
     listing_.shards.push_back({std::move(root), std::move(name)});
     return {};
@@ -235,16 +280,23 @@ Status Lister::add_shard(const NamedFiles& entry, std::string name, std::string 
   return {};
 }
 
-std::size_t Lister::add_absent(const NamedFiles& entry) {
-  if (!entry.is_directory && entry.patterns.empty()) return 0;
-  const std::shared_ptr<const ShardRoot> root = root_of(entry);
-  std::vector<BrokenShard> absent = absent_shards(
-      entry, *root, [this](const std::string& name) { return named_.contains(name); });
-  for (BrokenShard& shard : absent) {
-    named_.emplace(shard.name, root);
-    listing_.lost.push_back(std::move(shard));
+Status Lister::add_absent(const std::vector<NamedFiles>& entries) {
+  const auto is_listed = [this](const std::string& name) { return named_.contains(name); };
+  std::map<std::string, AbsentShards> absent;  // by directory
+  std::size_t number = 0;
+  for (const NamedFiles& entry : entries) {
+    const std::shared_ptr<const ShardRoot> root = root_of(entry).root;
+    AbsentShards& of_root = absent.try_emplace(entry.root.string(), root, is_listed).first->second;
+    for (const NamedPart& part : entry.parts) {
+      std::vector<BrokenShard> gone = of_root.meant_by(part);
+      if (counts_[number++] + gone.size() == 0) return no_shards(entry, part, listing_.unread);
+      for (BrokenShard& shard : gone) {
+        named_.emplace(shard.name, root);
+        listing_.lost.push_back(std::move(shard));
+      }
+    }
   }
-  return absent.size();
+  return {};
 }
 
 }  // namespace
@@ -253,15 +305,8 @@ Result<ShardListing> list_shards(std::string_view data, const fs::path& index_di
                                  const fs::path& base, const RecordListingOptions& records) {
   ISOCOST_ASSIGN(const std::vector<NamedFiles> entries, resolve_names(data, base));
   Lister lister(index_dir, records);
-  std::vector<std::size_t> counts;
-  for (const NamedFiles& entry : entries) {
-    ISOCOST_ASSIGN(const std::size_t count, lister.add(entry));
-    counts.push_back(count);
-  }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (counts[i] + lister.add_absent(entries[i]) > 0) continue;
-    return no_shards(entries[i], lister.listing().unread);
-  }
+  for (const NamedFiles& entry : entries) ISOCOST_TRY(lister.add(entry));
+  ISOCOST_TRY(lister.add_absent(entries));
   return std::move(lister.listing());
 }
 

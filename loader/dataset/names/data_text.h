@@ -18,6 +18,10 @@ inline constexpr std::string_view kDataHelp =
 /// of several with "::" in it, which would be taken apart.
 Result<std::string> join_data(std::span<const std::string> texts);
 
+/// Returns a data text for messages: one of several hundred bytes or more as its first entry, and
+/// how many more there are.
+std::string shown_data(std::string_view data);
+
 /// Returns a data text as a shell takes it: in quotes if the shell would change it.
 std::string for_shell(std::string_view data);
 

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace isocost {
 namespace fs = std::filesystem;
 namespace {
@@ -23,10 +25,14 @@ std::string why_no_file(const fs::directory_entry& entry) {
 
 }  // namespace
 
-std::string why_no_file(const fs::path& path) {
+Result<std::string> why_no_file(const fs::path& path) {
   std::error_code failed;
-  const fs::directory_entry entry(path, failed);
-  return why_no_file(entry);
+  const fs::file_status status = fs::symlink_status(path, failed);
+  if (status.type() == fs::file_type::none) {
+    return Error(ErrorCode::kIo, fmt::format("{}: cannot be looked at: {}",
+                                             printable_utf8(path.string()), failed.message()));
+  }
+  return why_no_file(fs::directory_entry(path, failed));
 }
 
 Result<std::vector<ListedFile>> list_directory(

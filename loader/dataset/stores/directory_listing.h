@@ -26,8 +26,9 @@ Result<std::vector<ListedFile>> list_directory(
     const std::function<bool(std::string_view name)>& is_wanted);
 
 /// Returns why a path is no file to read, and what to do; empty: it is one. A path that is not
-/// there is no file.
-std::string why_no_file(const std::filesystem::path& path);
+/// there is no file. Errors: kIo if that cannot be said, as below a directory that this user may
+/// not read.
+Result<std::string> why_no_file(const std::filesystem::path& path);
 
 /// Returns a file in a directory, or in one below, whose name `is_wanted` accepts; empty: there is
 /// none among the first thousands of entries. Leaves out hidden directories and those behind links.

@@ -118,14 +118,15 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
     };
     dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
   }
-  ISOCOST_ASSIGN(auto dataset, Dataset::open(sources_of(options), dataset_options));
-  ISOCOST_TRY_CONTEXT(check_findings(dataset->sources(), options.shards), options.data);
+  const DataSources data = sources_of(options);
+  ISOCOST_ASSIGN(auto dataset, Dataset::open(data, dataset_options));
+  ISOCOST_TRY_CONTEXT(check_findings(dataset->sources(), options.shards), data.given);
   log_findings(dataset->findings(), options.shards, log);
   if (dataset->size() == 0) {
-    return no_usable_sample(options.data, dataset_options, *dataset);
+    return no_usable_sample(data.given, dataset_options, *dataset);
   }
   if (const auto format = dataset->format_that_needs_worker()) {
-    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), options.data);
+    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), data.given);
   }
   bad->count_by(dataset->sources());
   ISOCOST_TRY(bad->add_indexed(dataset->bad()));

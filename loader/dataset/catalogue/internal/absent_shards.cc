@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <system_error>
+#include <utility>
 
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/index_file.h"
@@ -23,10 +23,9 @@ bool never_had_a_sample(const fs::path& file) {
   return view.samples_when_whole() == 0 && view.condition() == ShardCondition::kLost;
 }
 
-// Returns whether an entry would have a shard of this name if it existed.
-bool is_meant(const NamedFiles& entry, const std::string& shard) {
-  if (!is_shard_name(fs::path(shard).filename().string())) return false;
-  return entry.is_directory ? shard.find('/') == std::string::npos : entry.means(shard);
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 }  // namespace
@@ -40,30 +39,46 @@ std::uint64_t samples_when_whole(const ShardRoot& root, const std::string& shard
   return samples;
 }
 
-std::vector<BrokenShard> absent_shards(
-    const NamedFiles& entry, const ShardRoot& root,
-    const std::function<bool(const std::string& name)>& is_listed) {
-  std::map<std::string, std::string> indexes;  // of each shard, joined
-  for (const fs::path& directory : root.index_directories) {
+AbsentShards::AbsentShards(std::shared_ptr<const ShardRoot> root,
+                           std::function<bool(const std::string& name)> is_listed)
+    : root_(std::move(root)), is_listed_(std::move(is_listed)) {}
+
+// A shard that is there is not absent, even if a pattern does not reach it, as behind a link.
+const AbsentShards::Indexes& AbsentShards::indexes() {
+  if (indexes_) return *indexes_;
+  indexes_.emplace();
+  for (const fs::path& directory : root_->index_directories) {
     std::error_code failed;  // there need not be any index yet
     fs::recursive_directory_iterator file(directory, failed);
     for (; !failed && file != fs::recursive_directory_iterator(); file.increment(failed)) {
       const std::string shard = shard_of_index(directory, file->path());
-      if (!is_meant(entry, shard) || is_listed(shard)) continue;
-      if (never_had_a_sample(file->path())) continue;
-      std::string& files = indexes[shard];
-      files += (files.empty() ? "" : " and ") + file->path().string();
+      if (!is_shard_name(fs::path(shard).filename().string()) || is_listed_(shard)) continue;
+      if (!is_there(root_->directory / shard)) (*indexes_)[shard].push_back(file->path());
     }
   }
+  return *indexes_;
+}
+
+std::vector<BrokenShard> AbsentShards::meant_by(const NamedPart& part) {
   std::vector<BrokenShard> absent;
-  absent.reserve(indexes.size());
-  for (const auto& [name, files] : indexes) {
+  const bool names_files =
+      part.kind == NamedPart::Kind::kFile || part.kind == NamedPart::Kind::kRecords;
+  if (names_files) return absent;
+  const auto is_meant = part.meaning();
+  for (const auto& [name, files] : indexes()) {
+    if (!is_meant(name) || is_listed_(name)) continue;
+    std::string named;
+    for (const fs::path& file : files) {
+      if (never_had_a_sample(file)) continue;
+      named += (named.empty() ? "" : " and ") + file.string();
+    }
+    if (named.empty()) continue;
     absent.push_back({.name = name,
                       .lost = true,
                       .reason = fmt::format("it is absent, while its index is there; put it back, "
                                             "or delete {} if it was meant to go",
-                                            files),
-                      .samples_when_whole = samples_when_whole(root, name)});
+                                            named),
+                      .samples_when_whole = samples_when_whole(*root_, name)});
   }
   return absent;
 }

@@ -125,18 +125,20 @@ Result<Words> count(const Range& range, std::size_t most) {
   return counted;
 }
 
+Result<Words> expand(std::string_view text, std::size_t most, int depth);
+
 // Returns the words that a pair of braces stands for, without what is around it.
-Result<Words> expand_pair(std::string_view inside, std::size_t most) {
+Result<Words> expand_pair(std::string_view inside, std::size_t most, int depth) {
   const auto parts = alternatives(inside);
   if (parts.size() == 1) {
     if (const auto range = parse_range(inside)) return count(*range, most);
-    ISOCOST_ASSIGN(Words words, expand_braces(inside, most));
+    ISOCOST_ASSIGN(Words words, expand(inside, most, depth + 1));
     for (std::string& word : words) word = "{" + word + "}";
     return words;
   }
   Words words;
   for (const std::string_view part : parts) {
-    ISOCOST_ASSIGN(Words expanded, expand_braces(part, most));
+    ISOCOST_ASSIGN(Words expanded, expand(part, most, depth + 1));
     if (words.size() + expanded.size() > most) return too_many(most);
     std::ranges::move(expanded, std::back_inserter(words));
   }
@@ -154,9 +156,12 @@ Result<Words> products(const Words& words, const Words& ends, std::size_t most) 
   return all;
 }
 
-}  // namespace
-
-Result<Words> expand_braces(std::string_view text, std::size_t most) {
+Result<Words> expand(std::string_view text, std::size_t most, int depth) {
+  constexpr int kDeepest = 32;
+  if (depth > kDeepest) {
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("its braces stand in each other over {} deep", kDeepest));
+  }
   Words words = {""};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t brace = std::min(text.find_first_of("{}", at), text.size());
@@ -164,14 +169,22 @@ Result<Words> expand_braces(std::string_view text, std::size_t most) {
     if (brace == text.size()) break;
     const std::size_t end = text[brace] == '{' ? closing(text, brace) : std::string_view::npos;
     if (end == std::string_view::npos) {
+      constexpr std::size_t kShown = 40;
       return Error(ErrorCode::kInvalidArgument,
-                   fmt::format("its brace at character {} has no other one", brace + 1));
+                   fmt::format("the brace at '{}' has no other one", text.substr(brace, kShown)));
     }
-    ISOCOST_ASSIGN(const Words pair, expand_pair(text.substr(brace + 1, end - brace - 1), most));
+    ISOCOST_ASSIGN(const Words pair,
+                   expand_pair(text.substr(brace + 1, end - brace - 1), most, depth));
     ISOCOST_ASSIGN(words, products(words, pair, most));
     at = end + 1;
   }
   return words;
+}
+
+}  // namespace
+
+Result<Words> expand_braces(std::string_view text, std::size_t most) {
+  return expand(text, most, 0);
 }
 
 }  // namespace isocost

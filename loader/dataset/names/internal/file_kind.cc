@@ -39,18 +39,24 @@ bool is_compressed_stream(std::string_view begin) {
   return begin.starts_with("\x1F\x8B") || begin.starts_with("\x28\xB5\x2F\xFD");
 }
 
+// Returns whether the first two marks are those of an object, or of an array of objects, arrays or
+// texts. A list may begin with a pattern such as "{a,b}/*.tar" or "[ab].tar".
 bool is_json(std::string_view begin) {
+  constexpr std::string_view kBlanks = " \t\r\n";
   const std::string_view text = without_byte_order_mark(begin);
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return false;
+  const std::size_t second = text.find_first_not_of(kBlanks, first + 1);
+  const char mark = second == std::string_view::npos ? '"' : text[second];
+  return text[first] == '{' ? mark == '"' || mark == '}'
+                            : std::string_view("{[\"]").find(mark) != std::string_view::npos;
 }
 
-// The last character may be cut.
+// Names of files may be no UTF-8.
 bool is_text(std::string_view begin) {
-  constexpr std::size_t kMostOfCharacter = 3;
-  const std::span bytes(reinterpret_cast<const std::uint8_t*>(begin.data()), begin.size());
-  return begin.find('\0') == std::string_view::npos &&
-         valid_utf8_prefix(bytes) + kMostOfCharacter >= begin.size();
+  return std::ranges::none_of(begin, [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\r' && c != '\n';
+  });
 }
 
 // A compressed stream is taken for a shard unless it begins as JSON.
@@ -85,8 +91,8 @@ Result<FileKind> kind_of_file(const std::filesystem::path& file) {
       ErrorCode::kInvalidArgument,
       fmt::format("{}: it is {}; give a shard ({}), a directory of shards, a pattern as in "
                   "shards/{{000..099}}.tar, or a text file with one path per line",
-                  file.string(), begin.empty() ? "empty" : "no tar file, no JSON and no text",
-                  kShardNames));
+                  printable_utf8(file.string()),
+                  begin.empty() ? "empty" : "no tar file, no JSON and no text", kShardNames));
 }
 
 }  // namespace isocost

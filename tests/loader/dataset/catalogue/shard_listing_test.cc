@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -171,6 +172,9 @@ TEST_F(NamedShards, OfOneNameAreRefusedWithBoth) {
   const std::string message = refusal("en/0.tar::" + (scratch_ / "fr/0.tar").string());
   EXPECT_THAT(message, testing::HasSubstr("en/0.tar and "));
   EXPECT_THAT(message, testing::HasSubstr("fr/0.tar would both be called 0.tar; name them by one"));
+  EXPECT_THAT(refusal("en::" + (scratch_ / "{en,fr}").string()),
+              testing::HasSubstr("en/0.tar is named twice"))
+      << "by another name";
   EXPECT_THAT(refusal("en/0.tar::" + (scratch_ / "en").string()),
               testing::HasSubstr("en/0.tar is named twice"));
   EXPECT_THAT(refusal("{en,en}/0.tar"), testing::HasSubstr("is named twice"));
@@ -205,6 +209,44 @@ TEST_F(NamedShards, AnEmptyPatternSaysWhatLiesThere) {
   EXPECT_THAT(message, EndsWith("there are 0.tar, 1.tar"));
   write_file(scratch_ / "en/2.tar.xz", "x");
   EXPECT_THAT(refusal("en/*.xz"), testing::HasSubstr("there is 2.tar.xz: an archive of a format"));
+  EXPECT_THAT(refusal("*.tar"), testing::HasSubstr("shards lie below it: '"));
+}
+
+// Half of a data set is easily missed.
+TEST_F(NamedShards, EachWordOfBracesHasShards) {
+  fs::create_directory(scratch_ / "de");
+  EXPECT_THAT(refusal("{en,de}/*.tar"), testing::HasSubstr("de/*.tar: no shard ("));
+  EXPECT_THAT(refusal("{en,xx}/*.tar"), testing::HasSubstr("xx/*.tar: no shard ("));
+  EXPECT_THAT(refusal("{en,de}"), testing::HasSubstr(": de: no shards ("));
+  write_index(".isocost/de/9.tar.idx");
+  EXPECT_EQ(listed("{en,de}/*.tar").lost.size(), 1U) << "all that it had is lost";
+}
+
+TEST_F(NamedShards, ADirectoryInBracesIsReadAsADirectoryIs) {
+  write_file(scratch_ / "fr/old/0.tar", "x");
+  fs::create_directory(scratch_ / "fr/9.tar");
+  const ShardListing listing = listed("{en,fr}");
+  EXPECT_THAT(listing.unread, ElementsAre(StartsWith("fr/old: a directory that holds shards")));
+  ASSERT_EQ(listing.lost.size(), 1U);
+  EXPECT_EQ(listing.lost[0].name, "fr/9.tar");
+  EXPECT_EQ(listed("fr/*.tar").lost.size(), 1U);
+}
+
+// A link to a directory is followed by "*", and not by "**".
+TEST_F(NamedShards, AShardBehindALinkIsNotAbsent) {
+  fs::create_directory_symlink("en", scratch_ / "link");
+  write_index(".isocost/link/0.tar.idx");
+  EXPECT_TRUE(listed("**/*.tar").lost.empty());
+  EXPECT_THAT(names_of(listed("*/1.tar")), ElementsAre("en/1.tar", "link/1.tar"));
+}
+
+TEST_F(NamedShards, AShardThatMayNotBeLookedAtIsNotLost) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may look at everything";
+  fs::permissions(scratch_ / "fr", fs::perms::none);
+  const auto listing = list_shards((scratch_ / "fr/0.tar").string(), {});
+  fs::permissions(scratch_ / "fr", fs::perms::owner_all);
+  ASSERT_FALSE(listing.has_value());
+  EXPECT_EQ(listing.error().code(), ErrorCode::kIo);
 }
 
 TEST(ShardListing, SaysWhatToGiveInstead) {

@@ -79,8 +79,8 @@ TEST(BraceExpansion, GivesWhatBraceexpandGives) {
 }
 
 TEST(BraceExpansion, NamesABraceWithoutItsOther) {
-  EXPECT_THAT(error_of("a{b"), HasSubstr("its brace at character 2 has no other one"));
-  EXPECT_THAT(error_of("ab}"), HasSubstr("its brace at character 3 has no other one"));
+  EXPECT_THAT(error_of("a{b"), HasSubstr("the brace at '{b' has no other one"));
+  EXPECT_THAT(error_of("ab}"), HasSubstr("the brace at '}' has no other one"));
 }
 
 TEST(BraceExpansion, RefusesTooManyWordsBeforeItMakesThem) {

@@ -27,6 +27,14 @@ TEST(DataText, RefusesWhatWouldBeTakenApart) {
             ErrorCode::kInvalidArgument);
 }
 
+TEST(DataText, IsShownShort) {
+  EXPECT_EQ(shown_data("data/*.tar"), "data/*.tar");
+  std::string many = "a.tar";
+  for (int i = 0; i < 1000; ++i) many += "::b.tar";
+  EXPECT_EQ(shown_data(many), "a.tar and 1000 more");
+  EXPECT_LE(shown_data(std::string(100'000, 'x')).size(), 303U);
+}
+
 TEST(DataText, IsQuotedWhereAShellWouldChangeIt) {
   EXPECT_EQ(for_shell("data/shards-00.tar"), "data/shards-00.tar");
   EXPECT_EQ(for_shell("data/*.tar"), "'data/*.tar'");

@@ -46,8 +46,8 @@ def data(given: Any) -> str:
         texts = [os.fsdecode(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
     except TypeError:
         raise TypeError(f"data = {reprlib.repr(given)}: must be a directory of WebDataset shards or the endpoint of a "
-                        "node, as text or a path, or a list of shards; `isocost make-shards` writes shards from "
-                        "files") from None
+                        "node, as text or a path, or a list of these, which list() makes of a generator; `isocost "
+                        "make-shards` writes shards from files") from None
     if not any(texts):
         raise ValueError("data= is missing: give a directory of WebDataset shards, or the endpoint of a node")
     if len(texts) > 1 and any(map(is_endpoint, texts)):
