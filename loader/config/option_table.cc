@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "balancer/layout/layout.h"
+#include "loader/config/internal/mixture_file.h"
 #include "loader/dataset/names/data_text.h"
 
 namespace isocost {
@@ -553,6 +554,34 @@ Status apply(const GivenSettings& settings, NodeOptions& options) {
   return {};
 }
 
+namespace {
+
+// Reads the mixture file that `data` names. What a mixture has of its own is refused where it was
+// given.
+Status use_mixture(const GivenSettings& settings, NodeOptions& options) {
+  ISOCOST_ASSIGN(MixtureDescription mixture, read_mixture_file(options.data));
+  if (const Setting* tail = settings.find("tail"); tail != nullptr) {
+    return Error(ErrorCode::kInvalidArgument,
+                 tail->source + ": " + options.data +
+                     " is a mixture, which has no tail: every batch is full but for the last one "
+                     "of all; leave it out");
+  }
+  const bool by_size = mixture.sources.front().schedule.points.empty();
+  if (!by_size && options.plan.epochs > 1) {
+    const Setting* epochs = settings.find("epochs");
+    return Error(ErrorCode::kInvalidArgument,
+                 (epochs == nullptr ? "epochs" : epochs->source) + ": " + options.data +
+                     " has proportions, and so no epochs: give epochs to its sources, or steps, "
+                     "in the file");
+  }
+  if (!by_size) options.plan.epochs = 1;
+  ISOCOST_ASSIGN(options.sources, data_sources(mixture, options.data, options.decode.reading));
+  options.mixture = std::make_shared<const MixtureDescription>(std::move(mixture));
+  return {};
+}
+
+}  // namespace
+
 Result<NodeOptions> make_options(const GivenSettings& settings, NodeOptions defaults) {
   NodeOptions options = std::move(defaults);
   const Setting* layout_file = settings.find("layout");
@@ -561,6 +590,7 @@ Result<NodeOptions> make_options(const GivenSettings& settings, NodeOptions defa
     options.plan.use_layout(std::make_shared<const Layout>(std::move(layout)), layout_file->value);
   }
   ISOCOST_TRY(apply(settings, options));
+  if (names_mixture(options.data)) ISOCOST_TRY(use_mixture(settings, options));
   ISOCOST_TRY(options.read_files());
   ISOCOST_TRY(options.validate());
   return options;

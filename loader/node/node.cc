@@ -324,6 +324,12 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   welcome.recipe_fingerprint = parts_.recipe.fingerprint();
   welcome.samples_per_epoch = parts_.dataset->size();
   welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.cursor.steps(0));
+  if (parts_.mixture != nullptr) {
+    const auto samples = parts_.mixture->samples();
+    welcome.has_length = samples.has_value();
+    welcome.samples_per_epoch = samples.value_or(0);
+    if (!samples) welcome.steps_per_epoch = 0;
+  }
   welcome.epochs = static_cast<std::uint32_t>(parts_.options.plan.epochs);
   welcome.global_batch_size = static_cast<std::uint32_t>(parts_.options.plan.global_batch_size);
   welcome.microbatches = static_cast<std::uint32_t>(fixed_microbatches(parts_.options.plan));

@@ -13,6 +13,7 @@
 #include "loader/dataset/data_source.h"
 #include "loader/dataset/decode_options.h"
 #include "loader/dataset/shard_options.h"
+#include "loader/plan/mixture/mixture_description.h"
 #include "loader/plan/plan_options.h"
 
 namespace isocost {
@@ -55,6 +56,8 @@ struct ServiceOptions {
 struct NodeOptions {
   std::string data;     ///< Data to train on; see Dataset::open.
   DataSources sources;  ///< The sources that `data` names, if it is a mixture; else none.
+  /// Proportions and limits of the sources; null: `data` is no mixture.
+  std::shared_ptr<const MixtureDescription> mixture;
   PlanOptions plan;
   CostModelOptions cost_model;
   DecodeOptions decode;

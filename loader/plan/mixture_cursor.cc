@@ -38,6 +38,13 @@ std::optional<std::uint64_t> MixtureCursor::steps() const {
   return length ? std::optional(mixture_->options().skipped.steps_before(*length)) : std::nullopt;
 }
 
+std::optional<std::uint64_t> MixtureCursor::samples() const {
+  const auto steps = this->steps();
+  if (!steps || *steps == 0) return steps;
+  const std::uint64_t last = mixture_->options().skipped.position_of(*steps - 1);
+  return (*steps - 1) * mixture_->options().global_batch_size + mixture_->batch_size(last);
+}
+
 std::vector<SampleId> MixtureCursor::batch(std::uint64_t epoch, std::uint64_t step) const {
   const MixtureOptions& options = mixture_->options();
   const std::uint64_t position = options.skipped.position_of(step);
@@ -67,12 +74,9 @@ std::vector<std::string> MixtureCursor::ended_with(std::uint64_t step) const {
 }
 
 std::uint64_t MixtureCursor::fingerprint() const {
-  const MixtureOptions& options = mixture_->options();
   Fingerprint hash;
   hash.add(std::string_view("mixture"));
-  hash.add(options.seed);
-  hash.add(options.shuffled);
-  hash.add(options.global_batch_size);
+  hash.add(std::string_view(saved().value_or("")));
   return std::max<std::uint64_t>(hash.value(), 1);
 }
 

@@ -25,12 +25,14 @@ class MixtureCursor {
   const Mixture& mixture() const { return *mixture_; }
   /// Returns the number of steps of an epoch, without those left out; nothing if there is no end.
   std::optional<std::uint64_t> steps() const;
+  /// Returns the number of samples of an epoch; nothing if there is no end.
+  std::optional<std::uint64_t> samples() const;
   /// Returns the samples of a step; empty at and beyond `steps()`. Only a mixture by size has other
   /// epochs than 0; each is one pass.
   std::vector<SampleId> batch(std::uint64_t epoch, std::uint64_t step) const;
   /// Returns the names of sources that have got all of their epochs with this step.
   std::vector<std::string> ended_with(std::uint64_t step) const;
-  /// Returns a hash, never 0, of all that no step of a job can change.
+  /// Returns a hash, never 0, of the mixture as it is saved.
   std::uint64_t fingerprint() const;
   /// Returns the mixture for a saved state. Errors: those of mixture_json.
   Result<std::string> saved() const;

@@ -17,6 +17,7 @@
 #include "base/counted.h"
 #include "base/read_file.h"
 #include "loader/config/internal/nearest_key.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/plan/mixture/mixture.h"
 
 namespace isocost {
@@ -233,6 +234,19 @@ Status check_sources(const MixtureDescription& mixture) {
   return std::move(error).with_context(mixture.sources.front().place + ": proportion");
 }
 
+// Refuses what a source asks for and this version does not do.
+Status check_supported(const SourceDescription& source) {
+  const char* key = nullptr;
+  if (!source.media_root.empty()) key = "media_root";
+  if (!source.format.empty()) key = "format";
+  if (!source.split.empty()) key = "split";
+  if (source.text) key = "text";
+  if (key == nullptr) return {};
+  return Error(ErrorCode::kUnsupported, source.place + ": " + key +
+                                            " is not read yet: make WebDataset shards of the data "
+                                            "(isocost make-shards), and leave it out");
+}
+
 Result<MixtureDescription> mixture_of(const toml::table& table, const std::filesystem::path& file) {
   const std::string name = file.string();
   ISOCOST_TRY(check_keys(table, kFileKeys, name));
@@ -275,6 +289,24 @@ Result<MixtureDescription> mixture_of(const toml::table& table, const std::files
 }
 
 }  // namespace
+
+Result<DataSources> data_sources(const MixtureDescription& mixture, std::string given,
+                                 const ReadingOptions& reading) {
+  DataSources data{std::move(given), {}};
+  data.sources.reserve(mixture.sources.size());
+  for (const SourceDescription& described : mixture.sources) {
+    ISOCOST_TRY(check_supported(described));
+    auto text = join_data(described.paths);
+    if (!text) return std::move(text).error().with_context(described.place + ": path");
+    DataSource source{described.name, *std::move(text), mixture.directory, reading};
+    if (described.ignore_parts) source.reading.ignore_parts = *described.ignore_parts;
+    if (described.weight_key) source.reading.weight_key = *described.weight_key;
+    data.sources.push_back(std::move(source));
+  }
+  // The ids of samples do not depend on the order of the file either.
+  std::ranges::sort(data.sources, {}, &DataSource::name);
+  return data;
+}
 
 bool names_mixture(std::string_view data) {
   std::error_code ignored;

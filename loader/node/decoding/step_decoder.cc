@@ -188,7 +188,7 @@ Result<std::optional<StepSample>> StepDecoder::replacement(SampleId bad,
                                                            std::span<const SampleId> taken,
                                                            const Following& following,
                                                            const std::stop_token& stop) {
-  ReplacementDraw draw(seed_, bad, context_.dataset->size());
+  ReplacementDraw draw(seed_, bad, source_of(*context_.dataset, bad));
   while (const auto id = draw.next(taken)) {
     ISOCOST_ASSIGN(const auto attempt, begin(*id, stop));
     ISOCOST_TRY(end({attempt}, following, stop));

@@ -82,10 +82,10 @@ class StepDecoder {
   using Following = std::function<std::optional<SampleId>(std::size_t index)>;
 
   /// Returns the good samples of `ids` in their order, each decoded once. With the policy `replace`
-  /// another sample of the data set, the same in every run, takes a bad one's place. Blocks until
-  /// all are decoded. Samples of `following` that were begun meanwhile are taken up by the calls
-  /// for their steps, which must be the next ones; any other call drops them. Errors: those of
-  /// BadSampleList::add, of the load hook and of ReadRetry::run.
+  /// another sample of the same source, the same in every run, takes a bad one's place. Blocks
+  /// until all are decoded. Samples of `following` that were begun meanwhile are taken up by the
+  /// calls for their steps, which must be the next ones; any other call drops them. Errors: those
+  /// of BadSampleList::add, of the load hook and of ReadRetry::run.
   Result<std::vector<StepSample>> decode_step(std::span<const SampleId> ids,
                                               const Following& following,
                                               const std::stop_token& stop);

@@ -16,6 +16,7 @@
 #include "loader/node/node_options.h"
 #include "loader/plan/cursor.h"
 #include "loader/plan/microbatch_limits.h"
+#include "loader/plan/mixture_cursor.h"
 #include "loader/plan/served_layout.h"
 #include "transport/zmq/server.h"
 
@@ -33,6 +34,7 @@ struct NodeParts {
   std::unique_ptr<OnlineModel> model;  ///< The cost model, with the state of `correction_file`.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
   Cursor cursor;
+  std::shared_ptr<const MixtureCursor> mixture;  ///< The one that `cursor` draws from, if any.
   std::unique_ptr<BadSampleList> bad;
   LoadHook load_hook;
 

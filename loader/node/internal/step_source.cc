@@ -74,6 +74,17 @@ void StepSource::note_dummies(const SealedStep& sealed) {
   }
 }
 
+// Says of a source that has got all of its epochs that the others share its proportion.
+void StepSource::note_ended(std::uint32_t step) {
+  if (parts_.mixture == nullptr || parts_.mixture->mixture().by_size()) return;
+  for (const std::string& name : parts_.mixture->ended_with(step)) {
+    log(parts_.log, LogLevel::kInfo,
+        "source '" + name + "' gives its last samples about step " + std::to_string(step) +
+            ", as it has been read as often as its epochs say: the other sources share its "
+            "proportion from here on");
+  }
+}
+
 void StepSource::receive_state(std::string cost_model_state) {
   if (cost_model_state.empty() || !parts_.options.cost_model.correct) return;
   const MutexLock lock(mutex_);
@@ -147,6 +158,7 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   }));
   sealed->take_dummies(dummies_);
   note_dummies(*sealed);
+  note_ended(request.step);
   sealed->count_readers();
   sealed->plan_seconds = seconds_between(started, parts_.clock());
   sealed->profile_wanted = reprofiling_.should_ask();

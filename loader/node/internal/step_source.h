@@ -64,6 +64,7 @@ class StepSource {
   void restore_received() ISOCOST_EXCLUDES(mutex_);
   void make_dummies();
   void note_dummies(const SealedStep& sealed);
+  void note_ended(std::uint32_t step);
   PlanInput plan_input(const SealedStep& step) const;
 
   const NodeParts& parts_;

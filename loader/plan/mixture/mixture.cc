@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t kMostBatch = 10'000'000;
 constexpr std::uint64_t kMostSamples = std::uint64_t{1} << 53;
 constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
+constexpr std::uint64_t kRecent = 64;
 constexpr std::uint64_t kRemembered = 4096;  // steps from one remembered position to the next
 // A smaller share would be lost in the rounding of shares.
 constexpr std::int64_t kLeastShare = 32;
@@ -99,6 +100,10 @@ ProportionSchedule schedule_of(const MixtureSource& source) {
   return {{{0, static_cast<double>(samples)}}, false, source.schedule.end};
 }
 
+std::uint64_t sum_of(std::span<const std::uint64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
 std::uint64_t limit_of(const MixtureSource& source) {
   const bool once = source.schedule.points.empty() && source.epochs == 0;
   if (once) return source.size;
@@ -107,9 +112,7 @@ std::uint64_t limit_of(const MixtureSource& source) {
 
 }  // namespace
 
-std::uint64_t StepDraws::size() const {
-  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-}
+std::uint64_t StepDraws::size() const { return sum_of(counts); }
 
 std::uint64_t source_seed(std::uint64_t seed, std::string_view name) {
   Fingerprint hash;
@@ -122,6 +125,8 @@ std::uint64_t source_seed(std::uint64_t seed, std::string_view name) {
 struct Mixture::Walked {
   DrawWalk walk;
   std::vector<DrawPosition> remembered;  // every kRemembered steps from 0 on
+  // The draws of the last steps, each at its number modulo kRecent.
+  std::vector<std::pair<std::uint64_t, StepDraws>> recent = {};
 
   std::span<const std::uint64_t> next() {
     const DrawPosition& position = walk.position();
@@ -189,13 +194,14 @@ bool Mixture::always_fed(bool last) const {
   return true;
 }
 
-// Returns the first position without samples, up to `most`.
-std::uint64_t Mixture::first_empty(std::uint64_t most) const {
+// Returns the first position without samples, up to `most`. Keeps the size of the one before it.
+std::uint64_t Mixture::first_empty(std::uint64_t most) {
   DrawWalk walk(schedules_, limits_, options_.global_batch_size);
   std::uint64_t positions = 0;
   for (; positions < most; ++positions) {
-    const std::span<const std::uint64_t> counts = walk.next();
-    if (std::ranges::all_of(counts, [](std::uint64_t count) { return count == 0; })) break;
+    const std::uint64_t size = sum_of(walk.next());
+    if (size == 0) break;
+    last_size_ = size;
   }
   return positions;
 }
@@ -204,6 +210,7 @@ std::uint64_t Mixture::first_empty(std::uint64_t most) const {
 // So if none ever has that, the number follows from the samples; otherwise the walk tells it.
 void Mixture::count_positions() {
   const std::uint64_t stop = options_.steps > 0 ? options_.steps : kMostPositions;
+  last_size_ = options_.global_batch_size;
   if (options_.steps > 0) length_ = options_.steps;
   if (always_fed(false)) return;
   if (always_fed(true)) {
@@ -222,9 +229,19 @@ void Mixture::count_positions() {
     length_ = first_empty(stop);
     return;
   }
-  Wide samples = options_.global_batch_size - 1;
+  const std::uint64_t batch = options_.global_batch_size;
+  Wide samples = 0;
   for (const std::uint64_t limit : limits_) samples += limit;
-  length_ = static_cast<std::uint64_t>(std::min<Wide>(samples / options_.global_batch_size, stop));
+  const Wide positions = (samples + batch - 1) / batch;
+  length_ = static_cast<std::uint64_t>(std::min<Wide>(positions, stop));
+  if (*length_ == positions)
+    last_size_ = static_cast<std::uint64_t>(samples - (positions - 1) * batch);
+}
+
+std::uint64_t Mixture::batch_size(std::uint64_t position) const {
+  const std::uint64_t length = length_.value_or(kMostPositions);
+  if (position >= length) return 0;
+  return position + 1 == length ? last_size_ : options_.global_batch_size;
 }
 
 StepDraws Mixture::draws(std::uint64_t position) const {
@@ -233,11 +250,17 @@ StepDraws Mixture::draws(std::uint64_t position) const {
   draws.before.resize(options_.sources.size());
   if (length_ && position >= *length_) return draws;
   const MutexLock lock(mutex_);
+  auto& recent = walked_->recent;
+  recent.resize(kRecent);
+  auto& [kept_position, kept] = recent[position % kRecent];
+  if (kept_position == position && !kept.counts.empty()) return kept;
   walked_->move_to(position);
   draws.before = walked_->walk.position().drawn;
   const std::span<const std::uint64_t> counts = walked_->next();
   draws.counts.assign(counts.begin(), counts.end());
   draws.ended.assign(walked_->walk.ended().begin(), walked_->walk.ended().end());
+  kept_position = position;
+  kept = draws;
   return draws;
 }
 

@@ -85,6 +85,8 @@ class Mixture {
   bool by_size() const;
   /// Returns the number of positions; nothing if the mixture has no end.
   std::optional<std::uint64_t> length() const { return length_; }
+  /// Returns the samples of a position, which are a batch but for the last one.
+  std::uint64_t batch_size(std::uint64_t position) const;
   /// Returns the draws of a position. Skipped positions have draws as well, so that the others keep
   /// theirs.
   StepDraws draws(std::uint64_t position) const ISOCOST_EXCLUDES(mutex_);
@@ -95,13 +97,14 @@ class Mixture {
 
   void count_positions();
   bool always_fed(bool last) const;
-  std::uint64_t first_empty(std::uint64_t most) const;
+  std::uint64_t first_empty(std::uint64_t most);
 
   MixtureOptions options_;
   std::vector<ProportionSchedule>
       schedules_;                      // of the sources; sizes stand for proportions by size
   std::vector<std::uint64_t> limits_;  // most samples of each source
   std::optional<std::uint64_t> length_;
+  std::uint64_t last_size_ = 0;  // samples of the last position, if there is one
   mutable Mutex mutex_;
   const std::unique_ptr<Walked> walked_ ISOCOST_GUARDED_BY(mutex_);
 };

@@ -52,6 +52,7 @@ class TextDataset final : public Dataset {
  public:
   explicit TextDataset(std::vector<std::string> texts) : texts_(std::move(texts)) {
     for (std::size_t i = 0; i < texts_.size(); ++i) keys_.push_back("key" + std::to_string(i));
+    sources_.emplace_back().size = texts_.size();
   }
 
   std::uint64_t size() const override { return texts_.size(); }
@@ -108,7 +109,7 @@ class TextDataset final : public Dataset {
   std::vector<std::string> texts_;
   std::vector<std::string> keys_;
   std::vector<BadSample> bad_;
-  std::vector<DatasetSource> sources_ = {{}};
+  std::vector<DatasetSource> sources_;  // one, of all samples
   ShardFindings findings_;
   WeightedSamples weighted_;
   std::vector<Remark> remarks_;

@@ -99,6 +99,7 @@ TEST(MixtureCursor, WithoutShuffleSamplesComeInOrder) {
 TEST(MixtureCursor, WithoutProportionsEachEpochHoldsEverySampleOnceInAnotherOrder) {
   const MixtureCursor all = cursor(options({source("a", 30, {}), source("b", 11, {})}));
   ASSERT_EQ(all.steps(), 11U);
+  EXPECT_EQ(all.samples(), 41U);
   std::vector<std::vector<SampleId>> epochs;
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<SampleId> ids = drawn(all, 11, epoch);
@@ -118,6 +119,7 @@ TEST(MixtureCursor, StepsThatAreLeftOutMoveNoSamplesOfOthers) {
   given.skipped = SkippedSteps::parse({"3-5", "19-30"}).value();
   const MixtureCursor skipping = cursor(given);
   EXPECT_EQ(skipping.steps(), 16U);
+  EXPECT_EQ(skipping.samples(), 16 * 4U);
   for (std::uint64_t step = 0; step < 16; ++step) {
     EXPECT_EQ(skipping.batch(0, step), whole.batch(0, step < 3 ? step : step + 3)) << step;
   }
@@ -162,7 +164,7 @@ TEST(MixtureCursor, AStateContinuesWithAnEditedMixture) {
     EXPECT_EQ(continued.batch(0, step), saved.batch(0, step));
   }
   EXPECT_NE(continued.batch(0, 11), saved.batch(0, 11));
-  EXPECT_EQ(continued.fingerprint(), saved.fingerprint());
+  EXPECT_NE(continued.fingerprint(), saved.fingerprint());
   EXPECT_FALSE(continue_from("{}", edited, 10, 1));
   EXPECT_FALSE(continue_from(state, edited, 20, 1));
 }

@@ -225,6 +225,7 @@ TEST(Mixture, ItEndsWhenAllSourcesHave) {
       const StepDraws draws = mixture->draws(step);
       const bool last = step + 1 == *mixture->length();
       EXPECT_EQ(draws.size(), last ? samples - step * batch : batch);
+      EXPECT_EQ(mixture->batch_size(step), draws.size());
       for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i] += draws.counts[i];
     }
     for (std::size_t i = 0; i < drawn.size(); ++i) {
@@ -238,6 +239,7 @@ TEST(Mixture, AnEndBeforeALateSourceIsCounted) {
   const auto gap =
       create(options({source("a", {{0, 1}}, 1, 20), source("b", {{100, 1}}, 1, 20)}, 8));
   EXPECT_EQ(gap->length(), 3U);
+  EXPECT_EQ(gap->batch_size(2), 4U);
   const auto endless = create(options({source("a", {{0, 1}}, 1, 20), source("b", {{100, 1}})}, 8));
   EXPECT_EQ(endless->length(), 3U);
   const auto fed = create(options({source("a", {{0, 1}}, 1, 20), source("b", {{2, 1}})}, 8));
