@@ -4,6 +4,7 @@
 
 #include "cli/common/console.h"
 #include "cli/common/number_range.h"
+#include "loader/config/data_sources.h"
 #include "loader/dataset/names/data_text.h"
 
 namespace isocost::cli {
@@ -13,6 +14,12 @@ void DataWords::add_to(CLI::App& command) {
 }
 
 Result<std::string> DataWords::text() const { return join_data(words); }
+
+Result<DataSources> DataWords::sources(const ReadingOptions& reading) const {
+  ISOCOST_ASSIGN(const std::string data, text());
+  ISOCOST_ASSIGN(NamedData named, read_data(data, reading));
+  return std::move(named.sources);
+}
 
 void add_reading(CLI::App& command, ReadingOptions& reading) {
   command

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "loader/dataset/data_source.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/formats/sample_reading.h"
 
@@ -18,6 +19,8 @@ struct DataWords {
   void add_to(CLI::App& command);
   /// Returns the data text. Errors: those of join_data.
   Result<std::string> text() const;
+  /// Returns the sources that the words name. Errors: those of join_data and read_data.
+  Result<DataSources> sources(const ReadingOptions& reading) const;
 };
 
 /// Adds --ignore-parts and --weight-key to a command.

@@ -34,7 +34,8 @@ struct CheckArguments {
 
 // Checks a data set. Returns kFailed if something is bad.
 Result<int> check(const CheckArguments& arguments) {
-  ISOCOST_ASSIGN(const std::string data, as_usage_error(arguments.dataset.data.text()));
+  const DatasetFlags& flags = arguments.dataset;
+  ISOCOST_ASSIGN(const DataSources data, as_usage_error(flags.data.sources(flags.reading)));
   const SignalStop signals;
   CheckOptions options;
   options.dataset = arguments.dataset.options();
@@ -45,8 +46,7 @@ Result<int> check(const CheckArguments& arguments) {
   options.decode = node.decode;
   options.decode.workers = arguments.dataset.workers;
   options.dataset.model = model_directory(options.decode.recipe);
-  ISOCOST_ASSIGN(const CheckReport report,
-                 check_dataset(DataSources::of_text(data, options.dataset.reading), options));
+  ISOCOST_ASSIGN(const CheckReport report, check_dataset(data, options));
   finish_progress();
   if (arguments.dataset.json) {
     nlohmann::ordered_json json = {{"shards", report.findings.shards},

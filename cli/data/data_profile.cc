@@ -142,7 +142,7 @@ void print_table(const DataProfile& profile) {
 }
 
 Result<int> data_profile(DataProfileArguments arguments) {
-  ISOCOST_ASSIGN(const std::string data, as_usage_error(arguments.data.text()));
+  ISOCOST_ASSIGN(const DataSources data, as_usage_error(arguments.data.sources(arguments.reading)));
   ISOCOST_TRY(check_new_file("--html", arguments.html, arguments.force));
   const SignalStop signals;
   DataProfileOptions& options = arguments.options;
@@ -165,7 +165,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   dataset_options.stop = options.stop;
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, dataset_options));
   log_findings(dataset->findings(), {}, dataset_options.log);
-  ISOCOST_ASSIGN(const DataProfile profile, make_data_profile(*dataset, data, options));
+  ISOCOST_ASSIGN(const DataProfile profile, make_data_profile(*dataset, data.given, options));
   finish_progress();
   if (!arguments.html.empty()) {
     ISOCOST_TRY(replace_file(arguments.html, data_report_html(profile)));

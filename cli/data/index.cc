@@ -49,7 +49,7 @@ Result<int> index(const IndexArguments& arguments) {
   NodeOptions node;
   ISOCOST_TRY(as_usage_error(apply(arguments.settings, node)));
   ISOCOST_TRY(as_usage_error(node.shards.validate()));
-  ISOCOST_ASSIGN(const std::string data, as_usage_error(flags.data.text()));
+  ISOCOST_ASSIGN(const DataSources data, as_usage_error(flags.data.sources(flags.reading)));
   ISOCOST_TRY(check_index_dir(flags.index_dir));
   const auto started = std::chrono::steady_clock::now();
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, flags.options()));

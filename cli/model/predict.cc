@@ -24,6 +24,7 @@
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
+#include "loader/config/data_sources.h"
 #include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
 #include "loader/dataset/bad_samples.h"
@@ -165,7 +166,8 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   options.limits.max_pixels = node.decode.max_decoded_pixels;
   options.progress = progress_bar();
   options.log = console_log(false);
-  ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.data, options));
+  ISOCOST_ASSIGN(const NamedData data, as_usage_error(read_data(arguments.data, options.reading)));
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(data.sources, options));
   finish_progress();
   log_findings(dataset->findings(), {}, options.log);
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(node.decode.recipe));

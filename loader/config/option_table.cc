@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "balancer/layout/layout.h"
+#include "loader/config/data_sources.h"
 #include "loader/config/internal/mixture_file.h"
 #include "loader/dataset/names/data_text.h"
 
@@ -559,7 +560,8 @@ namespace {
 // Reads the mixture file that `data` names. What a mixture has of its own is refused where it was
 // given.
 Status use_mixture(const GivenSettings& settings, NodeOptions& options) {
-  ISOCOST_ASSIGN(MixtureDescription mixture, read_mixture_file(options.data));
+  ISOCOST_ASSIGN(NamedData named, read_data(options.data, options.decode.reading));
+  MixtureDescription& mixture = *named.mixture;
   if (const Setting* tail = settings.find("tail"); tail != nullptr) {
     return Error(ErrorCode::kInvalidArgument,
                  tail->source + ": " + options.data +
@@ -575,7 +577,7 @@ Status use_mixture(const GivenSettings& settings, NodeOptions& options) {
                      "in the file");
   }
   if (!by_size) options.plan.epochs = 1;
-  ISOCOST_ASSIGN(options.sources, data_sources(mixture, options.data, options.decode.reading));
+  options.sources = std::move(named.sources);
   options.mixture = std::make_shared<const MixtureDescription>(std::move(mixture));
   return {};
 }

@@ -84,8 +84,8 @@ class Help(unittest.TestCase):
     def test_what_is_wrong_with_arguments_is_told_in_one_way(self):
         for arguments, says in (
             (["check"], "DATA is required; isocost check --help explains the call"),
-            (["make-shards", "a", "b", "c"],
-             "'c' is an argument too many; isocost make-shards --help explains the call"),
+            (["model", "profile", "a", "b"],
+             "'b' is an argument too many; isocost model profile --help explains the call"),
             (["index", "a", "--frobnicate", "x"], "there is no flag '--frobnicate'; isocost index --help lists them"),
             (["serve", "--shards", "data"], "there is no flag '--shards'; isocost serve calls it --data"),
             (["data"], "a command is missing; isocost data --help lists them"),
@@ -534,6 +534,31 @@ class Check(WithShards):
         missing = isocost("check", self.directory / "parts/en/{0..3}.tar")
         self.assertEqual(missing.returncode, 1)
         self.assertIn("lost", missing.stdout)
+
+    def test_a_mixture_is_read_by_all_commands(self):
+        (self.directory / "mixture").mkdir()
+        mixture = self.directory / "mixture" / "mixture.toml"
+        mixture.write_text(f"""
+[[source]]
+name = "first"
+path = "../{self.shards.name}/shard-000000.tar"
+[[source]]
+name = "second"
+path = "../{self.shards.name}/*.tar"
+""")
+        alone = json.loads(isocost("index", self.shards, "--json").stdout)
+        both = json.loads(isocost("check", mixture, "--json").stdout)
+        self.assertEqual(both["shards"], alone["shards"] + 1)
+        self.assertEqual(both["samples"], alone["samples"] + 16)
+        self.assertEqual(json.loads(isocost("index", mixture, "--json").stdout)["samples"], both["samples"])
+        profile = json.loads(isocost("data", "profile", mixture, "--json").stdout)
+        self.assertEqual(profile["samples"], both["samples"])
+        key = isocost("predict", "--data", mixture, "--sample", "nothing")
+        self.assertIn("mixture.toml holds no sample with the key 'nothing'", key.stderr)
+        mixture.write_text(mixture.read_text() + 'proportions = 1\n')
+        refused = isocost("check", mixture)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("mixture.toml:8: proportions: no such key: write proportion", refused.stderr)
 
     def test_a_file_that_is_no_data_is_named(self):
         other = self.directory / "other.bin"

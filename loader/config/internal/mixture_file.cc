@@ -59,10 +59,12 @@ Status check_keys(const toml::table& table, std::span<const std::string_view> kn
   return {};
 }
 
-Result<std::string> text_of(const Value& value) {
+Result<std::string> text_of(const Value& value, bool may_be_empty = false) {
   const auto* text = value.node->as_string();
   if (text == nullptr) return value.wrong("must be text in quotes");
-  if (text->get().empty()) return value.wrong("is empty: give a text, or leave the key out");
+  if (text->get().empty() && !may_be_empty) {
+    return value.wrong("is empty: give a text, or leave the key out");
+  }
   if (text->get().find('\0') != std::string::npos) {
     return value.wrong("holds a byte of value 0: leave it out");
   }
@@ -177,10 +179,10 @@ class SourceReader {
     return given->node->is_array() && key == "path" ? Result<std::string>("") : text_of(*given);
   }
 
-  Status read_text(std::string_view key, const auto& keep) const {
+  Status read_text(std::string_view key, const auto& keep, bool may_be_empty = false) const {
     const auto given = value(key);
     if (!given) return {};
-    ISOCOST_ASSIGN(std::string text, text_of(*given));
+    ISOCOST_ASSIGN(std::string text, text_of(*given, may_be_empty));
     keep(std::move(text));
     return {};
   }
@@ -190,9 +192,10 @@ class SourceReader {
     ISOCOST_TRY(read_text("format", [&](std::string text) { source.format = std::move(text); }));
     ISOCOST_TRY(read_text("split", [&](std::string text) { source.split = std::move(text); }));
     ISOCOST_TRY(read_text("text", [&](std::string text) { source.text = std::move(text); }));
-    ISOCOST_TRY(read_text("ignore_parts",
-                          [&](std::string text) { source.ignore_parts = std::move(text); }));
-    return read_text("weight_key", [&](std::string text) { source.weight_key = std::move(text); });
+    ISOCOST_TRY(read_text(
+        "ignore_parts", [&](std::string text) { source.ignore_parts = std::move(text); }, true));
+    return read_text(
+        "weight_key", [&](std::string text) { source.weight_key = std::move(text); }, true);
   }
 
   Status read_schedule(ProportionSchedule& schedule) const {
@@ -237,7 +240,6 @@ Status check_sources(const MixtureDescription& mixture) {
 // Refuses what a source asks for and this version does not do.
 Status check_supported(const SourceDescription& source) {
   const char* key = nullptr;
-  if (!source.media_root.empty()) key = "media_root";
   if (!source.format.empty()) key = "format";
   if (!source.split.empty()) key = "split";
   if (source.text) key = "text";
@@ -301,6 +303,7 @@ Result<DataSources> data_sources(const MixtureDescription& mixture, std::string 
     DataSource source{described.name, *std::move(text), mixture.directory, reading};
     if (described.ignore_parts) source.reading.ignore_parts = *described.ignore_parts;
     if (described.weight_key) source.reading.weight_key = *described.weight_key;
+    if (!described.media_root.empty()) source.reading.media_root = described.media_root.string();
     data.sources.push_back(std::move(source));
   }
   // The ids of samples do not depend on the order of the file either.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "base/utf8.h"
-
 namespace isocost {
 
 Result<std::string> join_data(std::span<const std::string> texts) {
@@ -24,11 +22,18 @@ Result<std::string> join_data(std::span<const std::string> texts) {
       return Error(ErrorCode::kInvalidArgument,
                    fmt::format("{}: '::' stands between texts; name this one in a file with a path "
                                "on each line",
-                               printable_utf8(text)));
+                               printable_path(text)));
     }
     joined += (joined.empty() ? "" : "::") + text;
   }
   return joined;
+}
+
+std::string printable_path(std::string_view path) {
+  std::string printable(path);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
+  std::ranges::replace_if(printable, is_control, '?');
+  return printable;
 }
 
 std::string shown_data(std::string_view data) {

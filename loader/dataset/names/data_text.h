@@ -11,12 +11,16 @@ namespace isocost {
 /// The forms of a data text, for help.
 inline constexpr std::string_view kDataHelp =
     "a directory of shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst), a shard, a pattern as in "
-    "'shards/{000..099}.tar' or '**/*.tar', several of these with :: between them, or a file with "
-    "one on each line";
+    "'shards/{000..099}.tar' or '**/*.tar', several of these with :: between them, a file with "
+    "one on each line, or a mixture (*.toml)";
 
 /// Joins several texts into one data text. Errors: kInvalidArgument for none, an empty one, and one
 /// of several with "::" in it, which would be taken apart.
 Result<std::string> join_data(std::span<const std::string> texts);
+
+/// Returns a path or text for messages: with '?' for control characters, and other bytes as they
+/// are, which need not be UTF-8.
+std::string printable_path(std::string_view path);
 
 /// Returns a data text for messages: one of several hundred bytes or more as its first entry, and
 /// how many more there are.

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "decode/recipe.h"
+#include "loader/config/data_sources.h"
 #include "loader/dataset/index/maker_lock.h"
 #include "loader/dataset/token_pass.h"
 #include "trainer_adapter/python/extension/errors.h"
@@ -40,6 +41,13 @@ using TextRow = std::tuple<std::string, std::vector<MediumRow>, std::optional<py
 // the same form), and why there are no tokens (empty: there are some).
 using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::string>;
 
+Result<std::unique_ptr<TokenPass>> open_pass_of(const std::string& data, const std::string& model,
+                                                const std::string& options,
+                                                const DatasetOptions& dataset) {
+  ISOCOST_ASSIGN(const NamedData named, read_data(data, dataset.reading));
+  return TokenPass::open(named.sources, model, options, dataset);
+}
+
 std::unique_ptr<TokenPass> open_pass(const OsText& data, const OsText& model,
                                      const std::string& options, const OsText& index_dir,
                                      const std::string& ignore_parts, const std::string& weight_key,
@@ -53,7 +61,7 @@ std::unique_ptr<TokenPass> open_pass(const OsText& data, const OsText& model,
   dataset.log = log_sink(on_log);
   return value(interruptible([&](const std::stop_token& stop) {
     dataset.stop = stop;
-    return TokenPass::open(data.bytes, model.bytes, options, dataset);
+    return open_pass_of(data.bytes, model.bytes, options, dataset);
   }));
 }
 

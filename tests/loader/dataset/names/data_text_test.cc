@@ -27,6 +27,10 @@ TEST(DataText, RefusesWhatWouldBeTakenApart) {
             ErrorCode::kInvalidArgument);
 }
 
+TEST(DataText, IsPrintableWithItsBytes) {
+  EXPECT_EQ(printable_path("a\x1B[31m\n\xE9.tar"), "a?[31m?\xE9.tar");
+}
+
 TEST(DataText, IsShownShort) {
   EXPECT_EQ(shown_data("data/*.tar"), "data/*.tar");
   std::string many = "a.tar";
