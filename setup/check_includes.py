@@ -53,14 +53,16 @@ ROOMS = {
                                      "loader/dataset/formats", "loader/dataset/records", "loader/dataset/index",
                                      "loader/dataset/catalogue"},
     "loader/plan/mixture": {"base"},
-    "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset", "loader/plan/mixture"} | BALANCER,
+    "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset", "loader/plan/mixture"}
+                   | BALANCER,
     "loader/metrics": {"base", "costmodel", "transport/wire"},
     "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset", "loader/plan"}
                      | BALANCER,
     "loader/node/decoding": {"base", "base/executor", "decode", "transport/wire", "loader/dataset/stores",
                              "loader/dataset", "loader/plan"},
-    "loader/node": {"base", "costmodel", "decode", "transport/wire", "transport/zmq", "loader/dataset", "loader/plan/mixture",
-                    "loader/plan", "loader/metrics", "loader/report", "loader/node/decoding"} | BALANCER,
+    "loader/node": {"base", "costmodel", "decode", "transport/wire", "transport/zmq", "loader/dataset",
+                    "loader/plan/mixture", "loader/plan", "loader/metrics", "loader/report", "loader/node/decoding"}
+                   | BALANCER,
     "loader/config": {"base", "balancer/layout", "loader/dataset/names", "loader/dataset", "loader/plan/mixture",
                       "loader/plan", "loader/node"},
     "trainer_adapter": {"base"} | TRANSPORT,

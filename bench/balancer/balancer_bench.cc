@@ -13,8 +13,8 @@ namespace {
 using isocost::BalanceOptions;
 using isocost::BalanceProblem;
 using isocost::BalanceResult;
-using isocost::Mixture;
 using isocost::Objective;
+using isocost::TraceMixture;
 
 constexpr std::uint64_t kSeeds = 10;
 

@@ -24,7 +24,7 @@ isocost::Layout eight_by_eight() {
   return {.encoder = {4, 2, 8}, .llm = {4, 6, 8}, .microbatches = 16};
 }
 
-std::vector<SampleCost> draw(const isocost::Mixture& mixture, std::size_t items,
+std::vector<SampleCost> draw(const isocost::TraceMixture& mixture, std::size_t items,
                              std::uint64_t seed) {
   const isocost::SamplePrices prices(isocost::CostProfile::stated_default());
   isocost::Random random(seed);
@@ -43,7 +43,7 @@ std::vector<SampleCost> draw(const isocost::Mixture& mixture, std::size_t items,
   return samples;
 }
 
-std::vector<SampleCost> draw_spread(const isocost::Mixture& mixture, std::size_t items,
+std::vector<SampleCost> draw_spread(const isocost::TraceMixture& mixture, std::size_t items,
                                     std::uint64_t seed) {
   std::vector<SampleCost> samples = draw(mixture, items, seed);
   for (SampleCost& sample : samples) {
@@ -115,7 +115,7 @@ std::vector<UnequalLayout> unequal_layouts() {
 }
 
 std::vector<std::vector<SampleCost>> unequal_batches(const isocost::JobModel& job,
-                                                     const isocost::Mixture& mixture,
+                                                     const isocost::TraceMixture& mixture,
                                                      const UnequalLayout& unequal,
                                                      SampleCost& mean) {
   constexpr std::uint64_t kSeeds = 8;

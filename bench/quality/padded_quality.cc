@@ -19,7 +19,7 @@ constexpr std::int64_t kSamples = 128;
 constexpr std::int64_t kRanks = 4;
 constexpr std::int64_t kMicrobatches = 4;
 
-PlanInput draw_step(const Mixture& mixture, std::uint64_t seed) {
+PlanInput draw_step(const TraceMixture& mixture, std::uint64_t seed) {
   Random random(seed);
   PlanInput input;
   for (std::int64_t i = 0; i < kSamples; ++i) {
@@ -64,7 +64,7 @@ Score score(const StepPlan& plan, const PlanInput& input, const CostModel& model
 }
 
 Status run(const char* name) {
-  ISOCOST_ASSIGN(const Mixture mixture, load_mixture(name, ISOCOST_QUALITY_DATA));
+  ISOCOST_ASSIGN(const TraceMixture mixture, load_mixture(name, ISOCOST_QUALITY_DATA));
   PlanOptions options;
   options.ranks = kRanks;
   options.microbatches = kMicrobatches;

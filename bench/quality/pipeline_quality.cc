@@ -56,7 +56,7 @@ std::vector<PipelineCase> pipeline_cases() {
           {"pipeline mixed 256, encoder x 8, straggler", "mixed", 256, unequal, 1.2}};
 }
 
-Batches draw_batches(const Mixture& mixture, std::size_t samples, std::size_t count,
+Batches draw_batches(const TraceMixture& mixture, std::size_t samples, std::size_t count,
                      std::uint64_t seed) {
   const SamplePrices prices(CostProfile::stated_default());
   Random random(seed);
@@ -155,7 +155,7 @@ Result<json> run_decoupled(const PipelineModel& model, const Batches& batches) {
 }
 
 Result<json> run_case(const PipelineCase& what, const std::filesystem::path& traces) {
-  ISOCOST_ASSIGN(const Mixture mixture, load_mixture(what.mixture, traces));
+  ISOCOST_ASSIGN(const TraceMixture mixture, load_mixture(what.mixture, traces));
   const JobModel job;
   Batches batches = draw_batches(mixture, what.samples, kSteps, 1);
   const SampleCost mean = isocost::mean(batches.front());
@@ -197,7 +197,7 @@ Result<json> score_fresh(const JobModel& job, const Layout& layout, const Batche
 }
 
 Result<json> run_search(const std::filesystem::path& traces) {
-  ISOCOST_ASSIGN(const Mixture mixture, load_mixture("mixed", traces));
+  ISOCOST_ASSIGN(const TraceMixture mixture, load_mixture("mixed", traces));
   const JobModel job;
   LayoutSearchOptions options;
   options.gpus = 16;

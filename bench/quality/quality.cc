@@ -114,7 +114,7 @@ void mix(std::uint64_t& hash, const std::vector<std::vector<std::uint32_t>>& bin
 }
 
 Result<json> run_policy(const std::string& policy, const Case& what,
-                        const isocost::Mixture& mixture) {
+                        const isocost::TraceMixture& mixture) {
   double makespan = 0;
   double gap = 0;
   double idle = 0;
@@ -147,7 +147,8 @@ Result<json> run_policy(const std::string& policy, const Case& what,
 Result<json> run_all(const std::string& folder) {
   json report;
   for (const Case& what : cases()) {
-    ISOCOST_ASSIGN(const isocost::Mixture mixture, isocost::load_mixture(what.mixture, folder));
+    ISOCOST_ASSIGN(const isocost::TraceMixture mixture,
+                   isocost::load_mixture(what.mixture, folder));
     for (const char* policy : {"in-order", "lpt", "cost"}) {
       ISOCOST_ASSIGN(report[what.name][policy], run_policy(policy, what, mixture));
     }

@@ -78,7 +78,7 @@ void scale(BalanceProblem& problem) {
 
 }  // namespace
 
-TraceSample draw(const Mixture& mixture, Random& random) {
+TraceSample draw(const TraceMixture& mixture, Random& random) {
   std::uint64_t total = 0;
   for (const std::uint64_t weight : mixture.weights) total += weight;
   std::uint64_t ticket = random.below(total);
@@ -87,8 +87,8 @@ TraceSample draw(const Mixture& mixture, Random& random) {
   return mixture.traces[trace][random.below(mixture.traces[trace].size())];
 }
 
-Result<Mixture> load_mixture(const std::string& name, const std::filesystem::path& folder) {
-  Mixture mixture{.name = name, .traces = {}, .weights = {}};
+Result<TraceMixture> load_mixture(const std::string& name, const std::filesystem::path& folder) {
+  TraceMixture mixture{.name = name, .traces = {}, .weights = {}};
   std::vector<std::pair<std::string, std::uint64_t>> parts = {{name, 1}};
   if (name == "mixed") parts = {{"documents", 2}, {"videos", 2}, {"photos", 1}, {"speech", 1}};
   for (const auto& [trace, weight] : parts) {
@@ -99,7 +99,7 @@ Result<Mixture> load_mixture(const std::string& name, const std::filesystem::pat
   return mixture;
 }
 
-BalanceProblem draw_problem(const Mixture& mixture, Objective objective, std::size_t items,
+BalanceProblem draw_problem(const TraceMixture& mixture, Objective objective, std::size_t items,
                             std::size_t ranks, std::size_t microbatches, double cap,
                             std::uint64_t seed) {
   BalanceProblem problem{.dimensions = objective == Objective::kSlowestRank || cap > 0

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/utf8.h"
 #include "decode/shape/media_formats.h"
 #include "loader/dataset/catalogue/internal/absent_shards.h"
 #include "loader/dataset/formats/directory_format.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/dataset/names/named_files.h"
 #include "loader/dataset/stores/directory_listing.h"
 
@@ -45,7 +45,7 @@ Error no_shards(const NamedFiles& entry, const NamedPart& part,
   std::string given = is_directory && part.path.empty() ? entry.root.string() : entry.given;
   if (!part.path.empty() && entry.parts.size() > 1) given += ": " + part.path;
   std::string text =
-      fmt::format("{}: {} ({}) {}", printable_utf8(given), is_directory ? "no shards" : "no shard",
+      fmt::format("{}: {} ({}) {}", printable_path(given), is_directory ? "no shards" : "no shard",
                   kShardNames, is_directory ? "in it" : "matches it");
   if (!unread.empty()) {
     text += "; there is " + unread.front();
@@ -58,7 +58,7 @@ Error no_shards(const NamedFiles& entry, const NamedPart& part,
   if (!is_directory && below.has_parent_path() &&
       below.parent_path().lexically_normal() != (directory / "").lexically_normal().parent_path()) {
     text += fmt::format("; shards lie below it: '{}' names them",
-                        printable_utf8((directory / "**/*.tar").string()));
+                        printable_path((directory / "**/*.tar").string()));
   }
   return {ErrorCode::kNotFound, std::move(text)};
 }
@@ -66,18 +66,18 @@ Error no_shards(const NamedFiles& entry, const NamedPart& part,
 // Says that two paths are one shard, or would have one name.
 Error named_before(const NamedFiles& entry, const fs::path& before, const fs::path& path,
                    std::string_view name) {
-  const std::string given = printable_utf8(entry.given);
+  const std::string given = printable_path(entry.given);
   std::error_code ignored;
   if (before == path || fs::equivalent(before, path, ignored)) {
     return {ErrorCode::kInvalidArgument, fmt::format("{}: {} is named twice; name it once", given,
-                                                     printable_utf8(path.string()))};
+                                                     printable_path(path.string()))};
   }
   return {ErrorCode::kInvalidArgument,
           fmt::format("{}: {} and {} would both be called {}; name them by one pattern, in quotes "
                       "so that a shell leaves it, as in 'data/{{a,b}}/*.tar': they are then called "
                       "by their paths from there",
-                      given, printable_utf8(before.string()), printable_utf8(path.string()),
-                      printable_utf8(name))};
+                      given, printable_path(before.string()), printable_path(path.string()),
+                      printable_path(name))};
 }
 
 // Returns whether a directory without shards may be one of samples: there is a file that is read,
@@ -155,7 +155,7 @@ Status Lister::add(const NamedFiles& entry) {
 Status Lister::add_files(const NamedFiles& entry, const NamedPart& part) {
   if (part.kind == NamedPart::Kind::kFile) {
     ISOCOST_ASSIGN(std::string problem, why_no_file(entry.root / part.path));
-    if (!problem.empty() && entry.is_line) problem += " (" + printable_utf8(entry.given) + ")";
+    if (!problem.empty() && entry.is_line) problem += " (" + printable_path(entry.given) + ")";
     return add_shard(entry, part.path, std::move(problem));
   }
   if (part.kind == NamedPart::Kind::kRecords) {
@@ -186,14 +186,14 @@ Status Lister::check_format(const fs::path& directory, const std::vector<ListedF
     return Error(ErrorCode::kUnsupported,
                  fmt::format("{} is a data set of Mosaic Streaming (MDS), which is not read; write "
                              "its samples as JSON lines with media files (docs/records.md)",
-                             printable_utf8(directory.string())));
+                             printable_path(directory.string())));
   }
   if (format == DirectoryFormat::kEnergon) {
     listing_.notes.push_back(fmt::format(
         "{}: it has a folder .nv-meta of Energon, and all its shards are read as they lie, "
         "whatever split they belong to; name those of one split, as in "
         "'{}/train-{{000..099}}.tar'",
-        printable_utf8(directory.string()), printable_utf8(directory.string())));
+        printable_path(directory.string()), printable_path(directory.string())));
   }
   return {};
 }
@@ -231,7 +231,7 @@ Status Lister::add_without_shards(const NamedFiles& entry, const fs::path& direc
   if (!added) return added.error().code() == ErrorCode::kNotFound ? Status() : added;
   log(records_.input.log, LogLevel::kWarning,
       fmt::format("{}: no shards in it, so its files are read as samples",
-                  printable_utf8(directory.string())));
+                  printable_path(directory.string())));
   return {};
 }
 

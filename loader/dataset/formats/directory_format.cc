@@ -119,7 +119,8 @@ Result<DirectoryFormat> directory_format_from_name(std::string_view name) {
 Result<DirectoryFormat> recognise_directory(const fs::path& directory,
                                             std::span<const std::string> names) {
   const fs::path meta = directory / ".nv-meta";
-  if (is_file(meta / ".info.json") || is_file(meta / ".info.yaml")) return DirectoryFormat::kEnergon;
+  if (is_file(meta / ".info.json") || is_file(meta / ".info.yaml"))
+    return DirectoryFormat::kEnergon;
   if (is_file(directory / "index.json")) {
     ISOCOST_ASSIGN(const auto found, by_index(directory));
     if (found) return *found;

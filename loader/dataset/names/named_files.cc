@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "loader/dataset/formats/metadataset.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/dataset/names/internal/address.h"
 #include "loader/dataset/names/internal/brace_expansion.h"
 #include "loader/dataset/names/internal/file_kind.h"
@@ -31,7 +32,7 @@ using Entries = std::vector<NamedFiles>;
 using Kind = NamedPart::Kind;
 
 Error invalid(std::string_view given, std::string_view problem) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", printable_utf8(given), problem)};
+  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", printable_path(given), problem)};
 }
 
 bool is_there(const fs::path& path) {
@@ -60,7 +61,7 @@ std::string hint_of(std::string_view text) {
 
 Error not_found(std::string_view given, std::string_view text, const fs::path& directory) {
   return {ErrorCode::kNotFound,
-          fmt::format("{}: no such file or directory; {}{}", printable_utf8(given),
+          fmt::format("{}: no such file or directory; {}{}", printable_path(given),
                       what_lies_beside(or_here(directory)), hint_of(text))};
 }
 
@@ -100,13 +101,13 @@ Status Expansion::add(const std::string& word) {
   if (below.is_absolute() || std::ranges::find(below, "..") != below.end()) {
     return invalid(entry_.given, fmt::format("'{}' leaves the directory before the first wildcard "
                                              "or brace; put it before them, or use '::'",
-                                             printable_utf8(word)));
+                                             printable_path(word)));
   }
   if (is_there(entry_.root / below)) return add_existing(below);
   if (has_wildcard(word)) {
     NamedPart part{.kind = Kind::kPattern, .path = word, .files = {}};
     auto matched = walk_.match(PathPattern(word));
-    if (!matched) return std::move(matched).error().with_context(printable_utf8(entry_.given));
+    if (!matched) return std::move(matched).error().with_context(printable_path(entry_.given));
     part.files = *std::move(matched);
     entry_.parts.push_back(std::move(part));
     return {};
@@ -115,7 +116,7 @@ Status Expansion::add(const std::string& word) {
     return invalid(entry_.given,
                    fmt::format("'{}': a brace that neither lists, as {{a,b}}, nor counts, as "
                                "{{000..099}}",
-                               printable_utf8(word)));
+                               printable_path(word)));
   }
   if (!has_shard_ending(word)) {
     return not_found(fmt::format("{}: {}", entry_.given, word), word, entry_.root);
@@ -134,7 +135,7 @@ Status Expansion::add_existing(const fs::path& below) {
     if (found == FileKind::kRecords) kind = Kind::kRecords;
     if (found == FileKind::kList) {
       return invalid(entry_.given, fmt::format("{} is a list; name it by itself",
-                                               printable_utf8(below.string())));
+                                               printable_path(below.string())));
     }
   }
   entry_.parts.push_back({.kind = kind, .path = below.string(), .files = {}});
@@ -265,7 +266,7 @@ Status Resolving::expand(const Text& text) {
   entry.root = or_here(text.base / fs::path(text.text.substr(0, behind)));
   if (!is_folder(entry.root)) return not_found(text.given, text.text, entry.root);
   auto words = expand_braces(text.text.substr(behind), kMostFiles);
-  if (!words) return std::move(words).error().with_context(printable_utf8(text.given));
+  if (!words) return std::move(words).error().with_context(printable_path(text.given));
   Expansion expansion(entry);
   for (const std::string& word : *words) ISOCOST_TRY(expansion.add(word));
   entries_.push_back(std::move(entry));
@@ -294,13 +295,13 @@ Result<Entries> resolve_names(std::string_view text, const fs::path& base) {
 std::string what_lies_beside(const fs::path& directory) {
   constexpr std::size_t kMostNamed = 3;
   const auto is_shown = [](std::string_view name) { return !name.starts_with('.'); };
-  const std::string where = printable_utf8(directory.string());
+  const std::string where = printable_path(directory.string());
   const auto files = list_directory(directory, is_shown);
-  if (!files) return printable_utf8(files.error().message());
+  if (!files) return printable_path(files.error().message());
   if (files->empty()) return where + " is empty";
   std::string names;
   for (std::size_t i = 0; i < std::min(kMostNamed, files->size()); ++i) {
-    names += (names.empty() ? "" : ", ") + printable_utf8((*files)[i].name);
+    names += (names.empty() ? "" : ", ") + printable_path((*files)[i].name);
   }
   if (files->size() > kMostNamed) names += fmt::format(" and {} more", files->size() - kMostNamed);
   return fmt::format("in {} there {} {}", where, files->size() == 1 ? "is" : "are", names);

@@ -6,8 +6,6 @@
 #include <system_error>
 #include <utility>
 
-#include "base/utf8.h"
-
 namespace isocost {
 namespace fs = std::filesystem;
 namespace {
@@ -29,8 +27,8 @@ Result<std::string> why_no_file(const fs::path& path) {
   std::error_code failed;
   const fs::file_status status = fs::symlink_status(path, failed);
   if (status.type() == fs::file_type::none) {
-    return Error(ErrorCode::kIo, fmt::format("{}: cannot be looked at: {}",
-                                             printable_utf8(path.string()), failed.message()));
+    return Error(ErrorCode::kIo,
+                 fmt::format("{}: cannot be looked at: {}", path.string(), failed.message()));
   }
   return why_no_file(fs::directory_entry(path, failed));
 }

@@ -56,6 +56,7 @@ class StepSourceTest : public testing::Test {
             std::make_unique<OnlineModel>(profile, CostModel::Options{}, log_.sink()),
             nullptr,
             Cursor(cursor),
+            nullptr,
             BadSampleList::create(options_.bad_samples, {}).value(),
             {}};
   }

@@ -11,6 +11,7 @@
 
 #include "base/utf8.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/dataset/stores/file_source.h"
 #include "loader/dataset/stores/sequential_reader.h"
 
@@ -91,7 +92,7 @@ Result<FileKind> kind_of_file(const std::filesystem::path& file) {
       ErrorCode::kInvalidArgument,
       fmt::format("{}: it is {}; give a shard ({}), a directory of shards, a pattern as in "
                   "shards/{{000..099}}.tar, or a text file with one path per line",
-                  printable_utf8(file.string()),
+                  printable_path(file.string()),
                   begin.empty() ? "empty" : "no tar file, no JSON and no text", kShardNames));
 }
 

@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
-#include "base/utf8.h"
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/formats/utf8_locale.h"
+#include "loader/dataset/names/data_text.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -140,7 +140,7 @@ Result<const std::vector<PatternWalk::Entry>*> PatternWalk::entries_of(const std
   }
   if (!failed) return &entries;
   return Error(ErrorCode::kIo,
-               fmt::format("{}: cannot be listed: {}", printable_utf8((root_ / below).string()),
+               fmt::format("{}: cannot be listed: {}", printable_path((root_ / below).string()),
                            failed.message()));
 }
 

@@ -73,7 +73,8 @@ TEST_F(DirectoryFormats, RefuseLhotseSharBesideItsTars) {
 }
 
 TEST_F(DirectoryFormats, RefuseTfRecordsAlone) {
-  for (const char* name : {"a.tfrecord", "a.tfrecords", "a.tfrecord-00000-of-00008", "a.TFRecord"}) {
+  for (const char* name :
+       {"a.tfrecord", "a.tfrecords", "a.tfrecord-00000-of-00008", "a.TFRecord"}) {
     EXPECT_THAT(recognise_directory("data", std::vector<std::string>{name}).error().message(),
                 HasSubstr("TFRecord"))
         << name;

@@ -22,8 +22,8 @@ TEST(MemberName, KeyEndsAtTheFirstDotOfTheBaseName) {
 }
 
 TEST(MemberName, IsMetadataAsWebDatasetHasIt) {
-  for (const char* name : {"__meta__", "__a__/b.jpg", "____", "____/a.jpg", "__", "___", "__a.jpg__",
-                           "__a__b__", "__a__/__b__"}) {
+  for (const char* name : {"__meta__", "__a__/b.jpg", "____", "____/a.jpg", "__", "___",
+                           "__a.jpg__", "__a__b__", "__a__/__b__"}) {
     EXPECT_TRUE(is_metadata_member(name)) << name;
   }
   for (const char* name : {"", "a", "__a", "a__", "__a.jpg", "__a__.jpg", "__/a.jpg", "___/a.jpg",

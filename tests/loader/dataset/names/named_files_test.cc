@@ -114,7 +114,8 @@ TEST_F(NamedFilesTest, ABraceThatIsNoneIsRefused) {
               HasSubstr("stand in each other"));
   write_file(scratch_ / "en/list.txt", "0.tar\n");
   EXPECT_THAT(refused("{en,fr}/../../0.tar").message(), HasSubstr("leaves the directory"));
-  EXPECT_THAT(refused("en/{list.txt,0.tar}").message(), HasSubstr("list.txt is a list; name it by itself"));
+  EXPECT_THAT(refused("en/{list.txt,0.tar}").message(),
+              HasSubstr("list.txt is a list; name it by itself"));
 }
 
 TEST_F(NamedFilesTest, AnAbsolutePathInBracesIsRefused) {
