@@ -44,6 +44,24 @@ class Iterating(ShardTest):
         with self.assertRaisesRegex(ValueError, "the endpoint of a node is given alone"):
             isocost.DataLoader([self.shards, "tcp://127.0.0.1:1"])
 
+    def test_a_mixture_gives_every_step_its_proportions(self):
+        shards = sorted(pathlib.Path(self.shards).glob("*.tar"))
+        sources = [f'[[source]]\nname = "{name}"\npath = "{path}"\nproportion = {proportion}\n'
+                   for name, path, proportion in (("few", shards[0], 1), ("many", shards[1], 3))]
+        mixture = pathlib.Path(self.shards).parent / "mixture.toml"
+        mixture.write_text("\n".join(sources))
+        loader = self.loader_of(mixture, global_batch_size=8, microbatches=1)
+        with self.assertRaisesRegex(TypeError, "a mixture of data sets has no length"):
+            len(loader)
+        for microbatch in itertools.islice(loader, 10):
+            names = [name.split("/")[0] for name in microbatch.sample_keys]
+            self.assertEqual((names.count("few"), names.count("many")), (2, 6))
+
+    def loader_of(self, data, **options):
+        loader = isocost.DataLoader(data, **options)
+        self.addCleanup(loader.close)
+        return loader
+
     def test_len_is_the_number_of_microbatches(self):
         for options in ({}, {"microbatches": 4}, {"node": isocost.NodeOptions(tail="drop")},
                         {"global_batch_size": 25}):
