@@ -14,6 +14,7 @@
 #include "decode/shape/media_formats.h"
 #include "loader/dataset/catalogue/internal/absent_shards.h"
 #include "loader/dataset/formats/directory_format.h"
+#include "loader/dataset/formats/mds_data_set.h"
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/names/named_files.h"
@@ -113,14 +114,17 @@ class Lister {
     fs::path canonical;
   };
 
-  Status check_format(const fs::path& directory, const std::vector<ListedFile>& files);
+  Result<DirectoryFormat> format_of(const fs::path& directory,
+                                    const std::vector<ListedFile>& files);
   Status add_directory(const NamedFiles& entry, const NamedPart& part);
   Status add_files(const NamedFiles& entry, const NamedPart& part);
   Status add_without_shards(const NamedFiles& entry, const fs::path& directory,
                             const std::vector<ListedFile>& files, const std::string& below);
   Status add_records(const NamedFiles& entry, const fs::path& path, const std::string& name);
   Status reserve_name(const NamedFiles& entry, const std::string& name);
-  Status add_shard(const NamedFiles& entry, std::string name, std::string problem);
+  Status add_mds(const NamedFiles& entry, const fs::path& directory, const std::string& below);
+  Status add_shard(const NamedFiles& entry, std::string name, std::string problem,
+                   std::shared_ptr<const MdsStoredShard> mds = nullptr);
   Status check_path(const NamedFiles& entry, const std::string& name);
   const Root& root_of(const NamedFiles& entry);
 
@@ -175,19 +179,14 @@ Status Lister::add_files(const NamedFiles& entry, const NamedPart& part) {
   return {};
 }
 
-// Refuses a directory of a format that is not read, and notes what is read in another way than its
-// own loader reads it.
-Status Lister::check_format(const fs::path& directory, const std::vector<ListedFile>& files) {
+// Returns the format of a directory, and notes what is read in another way than its own loader
+// reads it.
+Result<DirectoryFormat> Lister::format_of(const fs::path& directory,
+                                          const std::vector<ListedFile>& files) {
   std::vector<std::string> names;
   names.reserve(files.size());
   for (const ListedFile& file : files) names.push_back(file.name);
   ISOCOST_ASSIGN(const DirectoryFormat format, recognise_directory(directory, names));
-  if (format == DirectoryFormat::kMds) {
-    return Error(ErrorCode::kUnsupported,
-                 fmt::format("{} is a data set of Mosaic Streaming (MDS), which is not read; write "
-                             "its samples as JSON lines with media files (docs/records.md)",
-                             printable_path(directory.string())));
-  }
   if (format == DirectoryFormat::kEnergon) {
     listing_.notes.push_back(fmt::format(
         "{}: it has a folder .nv-meta of Energon, and all its shards are read as they lie, "
@@ -195,14 +194,26 @@ Status Lister::check_format(const fs::path& directory, const std::vector<ListedF
         "'{}/train-{{000..099}}.tar'",
         printable_path(directory.string()), printable_path(directory.string())));
   }
+  return format;
+}
+
+// Adds the shards that an index.json of Mosaic Streaming names.
+Status Lister::add_mds(const NamedFiles& entry, const fs::path& directory,
+                       const std::string& below) {
+  ISOCOST_ASSIGN(auto shards, open_mds_data_set(directory));
+  for (auto& shard : shards) {
+    ISOCOST_ASSIGN(std::string problem, why_no_file(directory / shard->name));
+    ISOCOST_TRY(add_shard(entry, below + shard->name, std::move(problem), shard));
+  }
   return {};
 }
 
 Status Lister::add_directory(const NamedFiles& entry, const NamedPart& part) {
   const fs::path directory = part.path.empty() ? entry.root : entry.root / part.path;
   ISOCOST_ASSIGN(std::vector<ListedFile> files, list_directory(directory, is_shown));
-  ISOCOST_TRY(check_format(directory, files));
+  ISOCOST_ASSIGN(const DirectoryFormat format, format_of(directory, files));
   const std::string below = part.path.empty() ? "" : part.path + "/";
+  if (format == DirectoryFormat::kMds) return add_mds(entry, directory, below);
   const std::size_t before = named_.size() + listing_.unread.size();
   for (ListedFile& file : files) {
     if (is_shard_name(file.name)) {
@@ -264,12 +275,13 @@ Status Lister::check_path(const NamedFiles& entry, const std::string& name) {
   return is_new ? Status() : Status(named_before(entry, before->second, path, name));
 }
 
-Status Lister::add_shard(const NamedFiles& entry, std::string name, std::string problem) {
+Status Lister::add_shard(const NamedFiles& entry, std::string name, std::string problem,
+                         std::shared_ptr<const MdsStoredShard> mds) {
   std::shared_ptr<const ShardRoot> root = root_of(entry).root;
   ISOCOST_TRY(reserve_name(entry, name));
   ISOCOST_TRY(check_path(entry, name));
   if (problem.empty()) {
-    listing_.shards.push_back({std::move(root), std::move(name)});
+    listing_.shards.push_back({std::move(root), std::move(name), nullptr, std::move(mds)});
     return {};
   }
   const std::uint64_t samples = samples_when_whole(*root, name);

@@ -54,7 +54,7 @@ Result<IndexView> IndexView::parse(std::span<const std::byte> bytes) {
   if (bytes.size() < index_header_bytes(header.version)) return broken("shorter than its header");
   if (header.file_bytes != bytes.size()) return broken("its size is not what it says");
   if (header.crc != index_crc(bytes)) return broken("checksum");
-  if (header.kind > static_cast<std::uint8_t>(ShardKind::kDirectory)) {
+  if (header.kind > static_cast<std::uint8_t>(ShardKind::kMds)) {
     return broken("an unknown kind of shard");
   }
   if (header.form > static_cast<std::uint8_t>(kLastRecordForm)) {

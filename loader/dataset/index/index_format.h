@@ -34,6 +34,7 @@ enum class ShardKind : std::uint8_t {
   kTar = 0,
   kRecords = 1,    ///< Records of a JSON file, with media in files of their own.
   kDirectory = 2,  ///< Files, grouped into samples by their names.
+  kMds = 3,        ///< A shard of Mosaic Streaming.
 };
 
 /// Says which bytes a part has: those of the shard's file (kInShard); those of file n - 1 of the

@@ -8,6 +8,7 @@
 
 namespace isocost {
 
+struct MdsStoredShard;
 struct RecordShard;
 
 /// A directory below which shards have their names, and where their indexes are.
@@ -30,6 +31,8 @@ struct ShardPlace {
   /// The records of which the shard consists, which are a range of a file, or files of a directory.
   /// Null: the shard is a file of its own.
   std::shared_ptr<RecordShard> records = nullptr;
+  /// The shard as the index of its data set states it, if it is one of Mosaic Streaming. Else null.
+  std::shared_ptr<const MdsStoredShard> mds = nullptr;
 
   /// Returns the file of the shard, or its directory.
   std::filesystem::path path() const;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "loader/dataset/formats/mds_json.h"
 #include "loader/dataset/index/checked_shard.h"
 #include "loader/dataset/index/record_shard.h"
 #include "loader/dataset/records/made_part.h"
@@ -96,6 +97,9 @@ Result<std::string> ShardFiles::make(const Shard& shard, std::uint64_t sample,
     if (view.kind() == ShardKind::kDirectory) return make_class_part(view.key(sample));
     const ByteRange range = view.record(sample);
     ISOCOST_ASSIGN(const auto file, open(shard));
+    if (view.kind() == ShardKind::kMds) {
+      return make_mds_json(*file, {range.begin, range.end - range.begin});
+    }
     std::string record(static_cast<std::size_t>(range.end - range.begin), '\0');
     ISOCOST_ASSIGN(const std::size_t read,
                    file->read_at(range.begin, std::as_writable_bytes(std::span(record))));

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "base/output_file.h"
+#include "loader/dataset/formats/mds_data_set.h"
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/internal/index_builder.h"
+#include "loader/dataset/index/internal/mds_builder.h"
 #include "loader/dataset/index/internal/records_builder.h"
 #include "loader/dataset/index/record_shard.h"
 
@@ -41,8 +43,11 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
 }
 
 IndexIdentity identity_of(const IndexRequest& request, const FileStamp& stamp) {
-  const auto& records = request.shard.records;
-  return {stamp, request.limits, request.reading.hash(), records ? records->origin : 0};
+  const ShardPlace& shard = request.shard;
+  const std::uint64_t origin = shard.records ? shard.records->origin
+                               : shard.mds   ? shard.mds->origin()
+                                             : 0;
+  return {stamp, request.limits, request.reading.hash(), origin};
 }
 
 Result<FileStamp> stamp_of_place(const ShardPlace& shard) {
@@ -69,6 +74,9 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
   }
   const auto shard =
       ShardFile::open(request.shard.path(), ShardFile::kMaxInflatedBytes, request.stop);
+  if (shard && request.shard.mds) {
+    return build_mds_index(*shard, request.shard, request.limits, request.reading, request.stop);
+  }
   if (shard) {
     return build_index(*shard, request.shard.name, request.limits, request.reading,
                        samples_when_whole, request.stop);

@@ -49,8 +49,6 @@ TEST(ShardListing, NamesDirectoriesOfOtherLoaders) {
   const auto error = [&](const char* name) {
     return list_shards((scratch / name).string(), {}).error().message();
   };
-  write_file(scratch / "mds/index.json", R"({"shards": [], "version": 2})");
-  EXPECT_THAT(error("mds"), testing::HasSubstr("a data set of Mosaic Streaming (MDS)"));
   write_file(scratch / "lit/index.json", R"({"chunks": [], "config": {}})");
   EXPECT_THAT(error("lit"), testing::HasSubstr("LitData"));
   write_file(scratch / "shar/cuts.000000.jsonl.gz", "x");

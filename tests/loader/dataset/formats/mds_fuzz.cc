@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "loader/dataset/formats/internal/mds_columns.h"
-#include "loader/dataset/formats/internal/mds_index.h"
-#include "loader/dataset/formats/internal/mds_json.h"
-#include "loader/dataset/formats/internal/mds_shard.h"
+#include "loader/dataset/formats/mds_columns.h"
+#include "loader/dataset/formats/mds_index.h"
+#include "loader/dataset/formats/mds_json.h"
+#include "loader/dataset/formats/mds_shard.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
-#include "loader/dataset/formats/internal/mds_columns.h"
+#include "loader/dataset/formats/mds_columns.h"
 
 namespace isocost {
 
@@ -31,6 +31,8 @@ class MdsShardReader {
                                      std::span<const MdsColumn> columns);
 
   std::int64_t samples() const { return samples_; }
+  /// Returns the bytes of a sample. Errors: kCorrupt, kIo.
+  Result<MdsValue> range(std::int64_t i) const;
   /// Returns the values of a sample, one for each column. Errors: kCorrupt if they do not fill the
   /// sample's bytes; kIo.
   Result<std::vector<MdsValue>> sample(std::int64_t i) const;
@@ -38,11 +40,18 @@ class MdsShardReader {
  private:
   MdsShardReader(const ByteSource& source, std::int64_t samples, std::span<const MdsColumn> columns)
       : source_(&source), samples_(samples), columns_(columns.begin(), columns.end()) {}
-  Result<std::vector<std::int64_t>> sizes(std::int64_t begin, std::int64_t end) const;
 
   const ByteSource* source_;
   std::int64_t samples_;
   std::vector<MdsColumn> columns_;
 };
+
+/// Returns the values of a sample that lies at `range`, one for each column. Errors: as above.
+Result<std::vector<MdsValue>> mds_values(const ByteSource& source, const MdsValue& range,
+                                         std::span<const MdsColumn> columns);
+
+/// Returns the columns that the shard itself states, before its samples. Errors: those of
+/// mds_column; kCorrupt, kIo.
+Result<std::vector<MdsColumn>> mds_header_columns(const ByteSource& source);
 
 }  // namespace isocost

@@ -1,4 +1,4 @@
-#include "loader/dataset/formats/internal/mds_json.h"
+#include "loader/dataset/formats/mds_json.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/utf8.h"
 #include "decode/bytes/json_reader.h"
@@ -203,6 +204,29 @@ Result<std::string> mds_json(std::span<const MdsColumn> columns,
   }
   if (!has_mds_json(columns)) return std::string();
   return object.text + "}";
+}
+
+Result<std::string> read_mds_json(const ByteSource& source, std::span<const MdsColumn> columns,
+                                  std::span<const MdsValue> values) {
+  std::vector<std::string> bytes(values.size());
+  std::vector<std::string_view> views;
+  views.reserve(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (is_of_json(columns[i])) {
+      bytes[i].resize(static_cast<std::size_t>(values[i].bytes));
+      ISOCOST_ASSIGN(const std::size_t read,
+                     source.read_at(values[i].offset, std::as_writable_bytes(std::span(bytes[i]))));
+      bytes[i].resize(read);
+    }
+    views.emplace_back(bytes[i]);
+  }
+  return mds_json(columns, views);
+}
+
+Result<std::string> make_mds_json(const ByteSource& shard, const MdsValue& range) {
+  ISOCOST_ASSIGN(const std::vector<MdsColumn> columns, mds_header_columns(shard));
+  ISOCOST_ASSIGN(const std::vector<MdsValue> values, mds_values(shard, range, columns));
+  return read_mds_json(shard, columns, values);
 }
 
 }  // namespace isocost

@@ -1,4 +1,4 @@
-#include "loader/dataset/formats/internal/file_hash.h"
+#include "loader/dataset/formats/file_hash.h"
 
 #define XXH_INLINE_ALL  // a header: nothing is linked
 #include <fmt/format.h>

@@ -33,7 +33,7 @@ enum class MdsEncoding : std::uint8_t {
 /// The role of a column's values in a sample.
 enum class MdsUse : std::uint8_t {
   kMedium,  ///< A part, which its first bytes tell.
-  kText,    ///< A text part: a column `str` whose name has the extension of one ("txt").
+  kText,    ///< A text part: a column `str` whose name has the extension of one ("txt", "text").
   kObject,  ///< The sample's JSON itself: a column called "json".
   kMember,  ///< A member of the sample's JSON.
 };
@@ -41,6 +41,8 @@ enum class MdsUse : std::uint8_t {
 struct MdsColumn {
   std::string name;
   MdsEncoding encoding = MdsEncoding::kBytes;
+
+  bool operator==(const MdsColumn&) const = default;
 
   MdsUse use() const;
   /// Returns the bytes of each value, if all values have as many.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/dataset/formats/internal/file_hash.h"
-#include "loader/dataset/formats/internal/mds_columns.h"
+#include "loader/dataset/formats/file_hash.h"
+#include "loader/dataset/formats/mds_columns.h"
 
 namespace isocost {
 
@@ -36,6 +36,9 @@ struct MdsIndex {
   std::vector<std::vector<MdsColumn>> columns;  ///< Each list once; their names are sorted.
   std::vector<MdsShard> shards;
 };
+
+/// Reads the description of its columns that a shard holds. Errors: as below.
+Result<std::vector<MdsColumn>> parse_mds_columns(std::string_view text);
 
 /// Reads the index.json of Mosaic Streaming's format MDS, version 2. Errors: kCorrupt for text that
 /// is no such index, kUnsupported for another version or format and for columns, compressions and

@@ -1,4 +1,4 @@
-#include "loader/dataset/formats/internal/mds_columns.h"
+#include "loader/dataset/formats/mds_columns.h"
 
 #include <fmt/format.h>
 

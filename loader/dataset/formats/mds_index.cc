@@ -1,7 +1,7 @@
 // The shards are read one by one: each is dropped from the document once it is taken, so that an
 // index of 100,000 shards needs the memory of its result alone.
 
-#include "loader/dataset/formats/internal/mds_index.h"
+#include "loader/dataset/formats/mds_index.h"
 
 #include <fmt/format.h>
 
@@ -259,6 +259,12 @@ Result<MdsIndex> IndexReader::take(const json& document) && {
 
 bool is_mds_compression(std::string_view compression) {
   return compression == "zstd" || compression == "gz";
+}
+
+Result<std::vector<MdsColumn>> parse_mds_columns(std::string_view text) {
+  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return corrupt("its description of columns is no JSON object");
+  return columns_of(document);
 }
 
 Result<MdsIndex> parse_mds_index(std::string_view text) {

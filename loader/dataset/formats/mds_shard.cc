@@ -1,4 +1,4 @@
-#include "loader/dataset/formats/internal/mds_shard.h"
+#include "loader/dataset/formats/mds_shard.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "decode/bytes/media_bytes.h"
+#include "loader/dataset/formats/mds_index.h"
 
 namespace isocost {
 namespace {
@@ -50,45 +51,57 @@ Result<MdsShardReader> MdsShardReader::open(const ByteSource& source, std::int64
   return MdsShardReader(source, samples, columns);
 }
 
-Result<std::vector<MdsValue>> MdsShardReader::sample(std::int64_t i) const {
-  ISOCOST_ASSIGN(const auto range, read_words(*source_, (i + 1) * kWord, 2));
-  const std::int64_t begin = range[0];
-  const std::int64_t end = range[1];
+Result<MdsValue> MdsShardReader::range(std::int64_t i) const {
+  ISOCOST_ASSIGN(const auto ends, read_words(*source_, (i + 1) * kWord, 2));
+  const std::int64_t begin = ends[0];
+  const std::int64_t end = ends[1];
   if (begin > end || begin < (samples_ + 2) * kWord || end > source_->size()) {
     return corrupt(fmt::format("its offsets are {} and {} in a file of {} bytes", begin, end,
                                source_->size()));
   }
-  ISOCOST_ASSIGN(const auto sizes, this->sizes(begin, end));
+  return MdsValue{begin, end - begin};
+}
+
+Result<std::vector<MdsValue>> MdsShardReader::sample(std::int64_t i) const {
+  ISOCOST_ASSIGN(const MdsValue range, this->range(i));
+  return mds_values(*source_, range, columns_);
+}
+
+Result<std::vector<MdsValue>> mds_values(const ByteSource& source, const MdsValue& range,
+                                         std::span<const MdsColumn> columns) {
+  const std::int64_t end = range.offset + range.bytes;
+  const auto stated =
+      std::ranges::count_if(columns, [](const MdsColumn& each) { return !each.size(); });
+  if (stated * kWord > range.bytes) return corrupt("it is too short for the sizes of its values");
+  ISOCOST_ASSIGN(const auto words,
+                 read_words(source, range.offset, static_cast<std::size_t>(stated)));
   std::vector<MdsValue> values;
-  std::int64_t at = begin + kWord * std::ranges::count_if(columns_, [](const MdsColumn& each) {
-                              return !each.size();
-                            });
-  for (const std::int64_t size : sizes) {
+  values.reserve(columns.size());
+  auto word = words.begin();
+  std::int64_t at = range.offset + stated * kWord;
+  for (const MdsColumn& column : columns) {
+    const auto fixed = column.size();
+    const std::int64_t size = fixed ? *fixed : *word++;
     if (size > end - at) break;
     values.push_back({at, size});
     at += size;
   }
-  if (values.size() < columns_.size() || at != end) {
-    return corrupt(fmt::format("its values do not fill its {} bytes", end - begin));
+  if (values.size() < columns.size() || at != end) {
+    return corrupt(fmt::format("its values do not fill its {} bytes", range.bytes));
   }
   return values;
 }
 
-// Returns the size of each value; `begin` and `end` are those of the sample.
-Result<std::vector<std::int64_t>> MdsShardReader::sizes(std::int64_t begin,
-                                                        std::int64_t end) const {
-  const auto stated =
-      std::ranges::count_if(columns_, [](const MdsColumn& each) { return !each.size(); });
-  if (stated * kWord > end - begin) return corrupt("it is too short for the sizes of its values");
-  ISOCOST_ASSIGN(const auto words, read_words(*source_, begin, static_cast<std::size_t>(stated)));
-  std::vector<std::int64_t> sizes;
-  sizes.reserve(columns_.size());
-  auto word = words.begin();
-  for (const MdsColumn& column : columns_) {
-    const auto size = column.size();
-    sizes.push_back(size ? *size : *word++);
+Result<std::vector<MdsColumn>> mds_header_columns(const ByteSource& source) {
+  constexpr std::int64_t kMaxHeader = std::int64_t{1} << 20;
+  ISOCOST_ASSIGN(const auto words, read_words(source, 0, 2));
+  const std::int64_t begin = (words[0] + 2) * kWord;
+  if (words[1] < begin || words[1] - begin > kMaxHeader) {
+    return corrupt("the description of its columns is not before its samples");
   }
-  return sizes;
+  ISOCOST_ASSIGN(const auto bytes,
+                 read_some(source, begin, static_cast<std::size_t>(words[1] - begin)));
+  return parse_mds_columns({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace isocost
