@@ -134,8 +134,8 @@ Status Expansion::add_existing(const fs::path& below) {
     ISOCOST_ASSIGN(const FileKind found, kind_of_file(path));
     if (found == FileKind::kRecords) kind = Kind::kRecords;
     if (found == FileKind::kList) {
-      return invalid(entry_.given, fmt::format("{} is a list; name it by itself",
-                                               printable_path(below.string())));
+      return invalid(entry_.given,
+                     fmt::format("{} is a list; give it alone", printable_path(below.string())));
     }
   }
   entry_.parts.push_back({.kind = kind, .path = below.string(), .files = {}});

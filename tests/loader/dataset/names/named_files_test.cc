@@ -115,7 +115,7 @@ TEST_F(NamedFilesTest, ABraceThatIsNoneIsRefused) {
   write_file(scratch_ / "en/list.txt", "0.tar\n");
   EXPECT_THAT(refused("{en,fr}/../../0.tar").message(), HasSubstr("leaves the directory"));
   EXPECT_THAT(refused("en/{list.txt,0.tar}").message(),
-              HasSubstr("list.txt is a list; name it by itself"));
+              HasSubstr("list.txt is a list; give it alone"));
 }
 
 TEST_F(NamedFilesTest, AnAbsolutePathInBracesIsRefused) {
