@@ -8,15 +8,12 @@
 #include <toml++/toml.h>
 
 #include "loader/config/given_settings.h"
+#include "loader/config/internal/toml_line.h"
 #include "loader/config/option_table.h"
 #include "loader/dataset/names/data_text.h"
 
 namespace isocost {
 namespace {
-
-std::string line_of(const toml::node& node, std::string_view file_name) {
-  return std::string(file_name) + ":" + std::to_string(node.source().begin.line);
-}
 
 // Returns a TOML value as the text of a flag.
 Result<std::string> value_text(const toml::node& node) {
@@ -64,7 +61,7 @@ Status add_table(GivenSettings& settings, const toml::table& table, const std::s
       ISOCOST_TRY(add_table(settings, *inner, name + ".", file_name));
       continue;
     }
-    std::string source = line_of(node, file_name) + ": " + name;
+    std::string source = toml_line(node, file_name) + ": " + name;
     const OptionSpec* option = find_node_option(name);
     if (option == nullptr) {
       return Error(ErrorCode::kInvalidArgument,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <set>
 #include <span>
@@ -17,6 +16,7 @@
 #include "base/counted.h"
 #include "base/read_file.h"
 #include "loader/config/internal/nearest_key.h"
+#include "loader/config/internal/toml_line.h"
 #include "loader/dataset/names/data_text.h"
 #include "loader/plan/mixture/mixture.h"
 
@@ -27,7 +27,6 @@ constexpr std::array<std::string_view, 3> kFileKeys = {"source", "steps", "skip_
 constexpr std::array<std::string_view, 11> kSourceKeys = {
     "name", "path",         "media_root", "format",     "split", "text",
     "ramp", "ignore_parts", "weight_key", "proportion", "epochs"};
-constexpr std::int64_t kLastStep = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kMostEpochs = 1'000'000'000;
 
 // A value and its place, which begins its errors.
@@ -40,10 +39,6 @@ struct Value {
   }
 };
 
-std::string line_of(const toml::node& node, std::string_view file) {
-  return std::string(file) + ":" + std::to_string(node.source().begin.line);
-}
-
 Status check_keys(const toml::table& table, std::span<const std::string_view> known,
                   std::string_view file) {
   for (const auto& [key, node] : table) {
@@ -53,7 +48,7 @@ Status check_keys(const toml::table& table, std::span<const std::string_view> kn
       keys += (keys.empty() ? "" : ", ") + std::string(name);
     const std::string near = nearest_key(key.str(), known);
     return Error(ErrorCode::kInvalidArgument,
-                 line_of(node, file) + ": " + std::string(key.str()) + ": no such key: " +
+                 toml_line(node, file) + ": " + std::string(key.str()) + ": no such key: " +
                      (near.empty() ? "known here are " + keys : "write " + near));
   }
   return {};
@@ -146,7 +141,7 @@ class SourceReader {
     ISOCOST_TRY(check_keys(table_, kSourceKeys, file_));
     SourceDescription source;
     ISOCOST_ASSIGN(source.name, required("name"));
-    source.place = line_of(table_, file_) + ": source '" + source.name + "'";
+    source.place = toml_line(table_, file_) + ": source '" + source.name + "'";
     if (source.name.find('/') != std::string::npos) {
       return value("name")->wrong("'" + source.name +
                                   "' contains '/', which ends the name in a sample's key: write "
@@ -166,14 +161,14 @@ class SourceReader {
   std::optional<Value> value(std::string_view key) const {
     const toml::node* node = table_.get(key);
     if (node == nullptr) return std::nullopt;
-    return Value{node, line_of(*node, file_) + ": " + std::string(key)};
+    return Value{node, toml_line(*node, file_) + ": " + std::string(key)};
   }
 
   // Returns the text of a key that must be there, or "" if its value is not a text.
   Result<std::string> required(std::string_view key) const {
     const auto given = value(key);
     if (!given) {
-      return Error(ErrorCode::kInvalidArgument, line_of(table_, file_) + ": a [[source]] needs " +
+      return Error(ErrorCode::kInvalidArgument, toml_line(table_, file_) + ": a [[source]] needs " +
                                                     std::string(key) + " = \"...\"");
     }
     return given->node->is_array() && key == "path" ? Result<std::string>("") : text_of(*given);
@@ -212,7 +207,7 @@ class SourceReader {
     }
     if (!proportion) return {};
     ISOCOST_ASSIGN(schedule.points, breakpoints_of(*proportion));
-    return schedule.validate(line_of(*proportion->node, file_));
+    return schedule.validate(toml_line(*proportion->node, file_));
   }
 
   const toml::table& table_;
@@ -258,13 +253,13 @@ Result<MixtureDescription> mixture_of(const toml::table& table, const std::files
   const toml::array* array = sources == nullptr ? nullptr : sources->as_array();
   if (array == nullptr || array->empty()) {
     return Error(ErrorCode::kInvalidArgument,
-                 (sources == nullptr ? name + ":1" : line_of(*sources, name)) +
+                 (sources == nullptr ? name + ":1" : toml_line(*sources, name)) +
                      ": source: a mixture has a table [[source]], with name and path, for each "
                      "data set");
   }
   if (array->size() > kMostSources) {
     return Error(ErrorCode::kInvalidArgument,
-                 line_of(*array, name) + ": source: " + counted(array->size(), "source") +
+                 toml_line(*array, name) + ": source: " + counted(array->size(), "source") +
                      ", and at most " + std::to_string(kMostSources) +
                      " are allowed: name several directories in the path of one");
   }
@@ -272,18 +267,20 @@ Result<MixtureDescription> mixture_of(const toml::table& table, const std::files
     const toml::table* source = node.as_table();
     if (source == nullptr) {
       return Error(ErrorCode::kInvalidArgument,
-                   line_of(node, name) + ": source: must be a table [[source]]");
+                   toml_line(node, name) + ": source: must be a table [[source]]");
     }
     ISOCOST_ASSIGN(SourceDescription read, SourceReader(*source, name).read());
     mixture.sources.push_back(std::move(read));
   }
   if (const toml::node* steps = table.get("steps")) {
-    ISOCOST_ASSIGN(mixture.steps, count_of({steps, line_of(*steps, name) + ": steps"}, kLastStep));
+    ISOCOST_ASSIGN(mixture.steps,
+                   count_of({steps, toml_line(*steps, name) + ": steps"}, kLastStep));
   }
   if (const toml::node* skipped = table.get("skip_steps")) {
-    ISOCOST_ASSIGN(const auto texts, texts_of({skipped, line_of(*skipped, name) + ": skip_steps"}));
+    ISOCOST_ASSIGN(const auto texts,
+                   texts_of({skipped, toml_line(*skipped, name) + ": skip_steps"}));
     auto parsed = SkippedSteps::parse(texts);
-    if (!parsed) return std::move(parsed).error().with_context(line_of(*skipped, name));
+    if (!parsed) return std::move(parsed).error().with_context(toml_line(*skipped, name));
     mixture.skipped = *std::move(parsed);
   }
   ISOCOST_TRY(check_sources(mixture));

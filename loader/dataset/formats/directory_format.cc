@@ -24,7 +24,7 @@ struct Row {
   DirectoryFormat format;
 };
 
-constexpr std::array kFormats = {
+constexpr std::array kDirectoryFormats = {
     Row{"webdataset", DirectoryFormat::kShards},
     Row{"mds", DirectoryFormat::kMds},
     Row{"energon", DirectoryFormat::kEnergon},
@@ -68,7 +68,7 @@ bool is_file(const fs::path& file) {
   return fs::is_regular_file(file, failed);
 }
 
-bool is_number(std::string_view text) {
+bool has_digits_alone(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
@@ -79,7 +79,7 @@ bool is_cuts(std::string_view name) {
   name.remove_prefix(kBegin.size());
   const std::size_t dot = std::min(name.find('.'), name.size());
   const std::string_view ending = name.substr(dot);
-  return is_number(name.substr(0, dot)) && (ending == ".jsonl.gz" || ending == ".jsonl");
+  return has_digits_alone(name.substr(0, dot)) && (ending == ".jsonl.gz" || ending == ".jsonl");
 }
 
 // Returns whether a file has the ending of TFRecord, or of a piece of one: "a.tfrecord-00000-of-8".
@@ -108,10 +108,11 @@ Result<std::optional<DirectoryFormat>> by_index(const fs::path& directory) {
 }  // namespace
 
 Result<DirectoryFormat> directory_format_from_name(std::string_view name) {
-  const auto* const found = std::ranges::find(kFormats, name, &Row::name);
-  if (found != kFormats.end()) return found->format;
+  const auto* const found = std::ranges::find(kDirectoryFormats, name, &Row::name);
+  if (found != kDirectoryFormats.end()) return found->format;
   std::string names;
-  for (const Row& row : kFormats) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  for (const Row& row : kDirectoryFormats)
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
   return Error(ErrorCode::kInvalidArgument,
                fmt::format("format: '{}' is none of {}", printable_utf8(name), names));
 }

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
 #include "decode/shape/media_formats.h"
+#include "loader/dataset/formats/internal/shown_begin.h"
 
 namespace isocost {
 namespace {
@@ -103,8 +104,7 @@ std::optional<std::int64_t> MdsColumn::size() const {
 }
 
 Result<MdsColumn> mds_column(std::string_view name, std::string_view encoding) {
-  constexpr std::size_t kShown = 100;
-  const std::string shown = printable_utf8(name.substr(0, kShown));
+  const std::string shown = shown_begin(name);
   if (!is_part_name(name)) {
     return corrupt(fmt::format(
         "the column '{}' has a name that no part can have; rename it to printable text of up to "
@@ -113,10 +113,9 @@ Result<MdsColumn> mds_column(std::string_view name, std::string_view encoding) {
   }
   const auto* const found = std::ranges::find(kRead, encoding, &Named::name);
   if (found != kRead.end()) return MdsColumn{std::string(name), found->encoding};
-  return Error(
-      ErrorCode::kUnsupported,
-      fmt::format("the column '{}' has the encoding '{}', which is not read: it is {}", shown,
-                  printable_utf8(encoding.substr(0, kShown)), why_refused(encoding)));
+  return Error(ErrorCode::kUnsupported,
+               fmt::format("the column '{}' has the encoding '{}', which is not read: it is {}",
+                           shown, shown_begin(encoding), why_refused(encoding)));
 }
 
 }  // namespace isocost

@@ -15,6 +15,7 @@
 #include "base/counted.h"
 #include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
+#include "loader/dataset/formats/internal/shown_begin.h"
 #include "loader/dataset/formats/member_name.h"
 
 namespace isocost {
@@ -23,16 +24,11 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDepthOfShard = 2;  // {"shards": [{...}]}
-constexpr int kMaxDepth = 8;
+constexpr int kMaxDepthOfIndex = 8;
 constexpr std::size_t kMaxColumns = 1000;
 constexpr std::size_t kMaxPath = 4096;
 constexpr std::int64_t kMaxBytes = (std::int64_t{1} << 32) - 1;  // offsets have 32 bits
 constexpr std::int64_t kMaxZipBytes = std::int64_t{1} << 40;
-
-std::string shown(std::string_view text) {
-  constexpr std::size_t kShown = 100;
-  return printable_utf8(text.substr(0, kShown));
-}
 
 const json* member(const json& object, const char* name) {
   const auto found = object.find(name);
@@ -74,7 +70,7 @@ Result<std::vector<StatedHash>> hashes_of(const json& file) {
           fmt::format("the hash '{}' is not computed, so that it cannot be compared; write "
                       "the data set again with hashes among {}, or remove '{}' from the "
                       "'hashes' of index.json",
-                      shown(algorithm), kHashAlgorithms, shown(algorithm)));
+                      shown_begin(algorithm), kHashAlgorithms, shown_begin(algorithm)));
     }
     if (!digest.is_string() || !is_digest(digest.get_ref<const std::string&>(), *digits)) {
       return corrupt(
@@ -99,7 +95,7 @@ Result<MdsFile> file_of(const json& shard, const char* name, std::int64_t most_b
   MdsFile file;
   ISOCOST_ASSIGN(file.path, text_member(*found, "basename"));
   if (const std::string reason = why_no_path(file.path); !reason.empty()) {
-    return corrupt(fmt::format("the path '{}' is {}", shown(file.path), reason));
+    return corrupt(fmt::format("the path '{}' is {}", shown_begin(file.path), reason));
   }
   ISOCOST_ASSIGN(file.bytes, whole_member(*found, "bytes", most_bytes));
   ISOCOST_ASSIGN(file.hashes, hashes_of(*found));
@@ -123,9 +119,10 @@ Status compare_size(const MdsColumn& column, const json& stated) {
   const auto size = column.size();
   const bool same = size ? stated == *size : stated.is_null();
   if (same) return {};
-  return corrupt(fmt::format("the column '{}' has values of {}, and 'column_sizes' says {}",
-                             column.name, size ? counted(*size, "byte") : "any size",
-                             shown(stated.dump(-1, ' ', true, json::error_handler_t::replace))));
+  return corrupt(
+      fmt::format("the column '{}' has values of {}, and 'column_sizes' says {}", column.name,
+                  size ? counted(*size, "byte") : "any size",
+                  shown_begin(stated.dump(-1, ' ', true, json::error_handler_t::replace))));
 }
 
 Result<std::vector<MdsColumn>> columns_of(const json& shard) {
@@ -160,7 +157,7 @@ Status check_format(const json& shard) {
   return Error(ErrorCode::kUnsupported,
                fmt::format("the format '{}' of Mosaic Streaming is not read; write the data set "
                            "again with MDSWriter, or give its records as JSON lines",
-                           shown(format)));
+                           shown_begin(format)));
 }
 
 class IndexReader {
@@ -185,7 +182,7 @@ class IndexReader {
 bool IndexReader::operator()(int depth, json::parse_event_t event, const json& value) {
   using Event = json::parse_event_t;
   if (error_) return false;
-  if (depth > kMaxDepth) {
+  if (depth > kMaxDepthOfIndex) {
     error_ = corrupt("nested too deeply");
     return false;
   }

@@ -20,7 +20,7 @@
 namespace isocost {
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxDepthOfValue = 64;
 
 bool is_of_json(const MdsColumn& column) {
   return column.use() == MdsUse::kObject || column.use() == MdsUse::kMember;
@@ -108,7 +108,7 @@ Result<std::string> number_text(std::string_view value) {
 
 Result<std::string> json_value(std::string_view value) {
   JsonEvents nothing;
-  if (auto read = read_json(value, nothing, kMaxDepth); !read) {
+  if (auto read = read_json(value, nothing, kMaxDepthOfValue); !read) {
     return corrupt("its JSON " + read.error().message());
   }
   return std::string(without_byte_order_mark(value));
@@ -160,7 +160,7 @@ struct OpenObject {
 
 Result<OpenObject> open_object(std::string_view value) {
   TopLevel found;
-  if (auto read = read_json(value, found, kMaxDepth); !read) {
+  if (auto read = read_json(value, found, kMaxDepthOfValue); !read) {
     return corrupt("its JSON " + read.error().message());
   }
   if (!found.is_object) return corrupt("its JSON is no object");

@@ -22,7 +22,7 @@ constexpr std::string_view kPackAgain =
 constexpr std::string_view kUnpack = "unpack it, or compress its JSON by gzip or zstd";
 constexpr std::string_view kCopyRecords = "copy the file of records again";
 
-constexpr std::array kFormats = {
+constexpr std::array kOtherFormats = {
     Format{"PK\x03\x04", "it is a ZIP archive", kPackAgain, kUnpack},
     Format{"\xFD"
            "7zXZ",
@@ -45,10 +45,10 @@ constexpr std::array kFormats = {
 const Format* format_of(std::string_view begin) {
   std::string_view text = begin;  // without what may stand before a page
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n\xEF\xBB\xBF"), text.size()));
-  const auto* const found = std::ranges::find_if(kFormats, [&](const Format& format) {
+  const auto* const found = std::ranges::find_if(kOtherFormats, [&](const Format& format) {
     return begin.starts_with(format.begin) || text.starts_with(format.begin);
   });
-  return found == kFormats.end() ? nullptr : found;
+  return found == kOtherFormats.end() ? nullptr : found;
 }
 
 bool is_tar(std::string_view begin) {

@@ -3,18 +3,17 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <sstream>
 #include <string>
 
 #include "base/counted.h"
+#include "loader/plan/mixture/step_ranges.h"
 
 namespace isocost {
 namespace {
 
 constexpr double kLeast = 1e-9;
 constexpr double kMost = 1e9;
-constexpr std::uint64_t kLastStep = std::numeric_limits<std::uint32_t>::max();
 
 std::string number_text(double value) { return (std::ostringstream() << value).str(); }
 

@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -14,7 +13,6 @@ namespace isocost {
 namespace {
 
 constexpr std::int64_t kSavedVersion = 1;
-constexpr std::int64_t kLastStep = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kMostCount = std::int64_t{1} << 53;
 constexpr JsonFormat kSavedFormat{.name = "mixture of the saved state",
                                   .max_bytes = kMostSavedMixtureBytes,

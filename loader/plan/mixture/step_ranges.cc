@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <limits>
 #include <optional>
 
 #include "base/counted.h"
 
 namespace isocost {
 namespace {
-
-constexpr std::uint64_t kLastStep = std::numeric_limits<std::uint32_t>::max();
 
 std::optional<std::uint64_t> step_number(std::string_view text) {
   std::uint64_t number = 0;

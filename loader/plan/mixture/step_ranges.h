@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "base/result.h"
 
 namespace isocost {
+
+/// Largest number of a step of a job: the wire has 32 bits for it.
+inline constexpr std::int64_t kLastStep = std::numeric_limits<std::uint32_t>::max();
 
 /// Steps from `first` to `last`, both included.
 struct StepRange {

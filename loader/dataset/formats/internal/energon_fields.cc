@@ -7,8 +7,8 @@
 #include <initializer_list>
 #include <utility>
 
-#include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
+#include "loader/dataset/formats/internal/shown_begin.h"
 
 namespace isocost {
 namespace {
@@ -42,11 +42,6 @@ constexpr std::string_view kCrude = "CrudeWebdataset";
 constexpr std::string_view kInstead =
     "write what it makes into the shards (isocost make-shards), or give a field_map";
 
-std::string shown(std::string_view text) {
-  constexpr std::size_t kShown = 100;
-  return printable_utf8(text.substr(0, kShown));
-}
-
 bool has_own_module(const MetaValue& named) {
   const MetaValue* module = named.find("__module__");
   if (module == nullptr) return false;
@@ -62,8 +57,8 @@ Result<std::string> class_of(const MetaValue& named) {
   const MetaValue* module = named.find("__module__");
   return Error(ErrorCode::kUnsupported,
                fmt::format("the class '{}.{}' is code of the data set, which is not run; {}",
-                           module != nullptr ? shown(module->scalar()) : "", shown(name->scalar()),
-                           kInstead));
+                           module != nullptr ? shown_begin(module->scalar()) : "",
+                           shown_begin(name->scalar()), kInstead));
 }
 
 Error unknown_type(std::string_view name) {
@@ -72,7 +67,7 @@ Error unknown_type(std::string_view name) {
       fmt::format("samples of Energon's class '{}' are not read; CaptioningSample, VQASample, "
                   "TextSample, ImageSample and CrudeWebdataset are: write the samples in such a "
                   "form, or as conversations (isocost make-shards)",
-                  shown(name))};
+                  shown_begin(name))};
 }
 
 // Returns the row of the samples; null: they are crude.
@@ -96,7 +91,7 @@ Status refuse_code(const MetaValue& dataset) {
   if (loader == nullptr) return {};
   return Error(ErrorCode::kUnsupported,
                fmt::format("the sample_loader '{}' is code of the data set, which is not run; {}",
-                           shown(loader->scalar()), kInstead));
+                           shown_begin(loader->scalar()), kInstead));
 }
 
 Status check_keys(const MetaValue& dataset, EnergonFields& result) {
@@ -111,7 +106,7 @@ Status check_keys(const MetaValue& dataset, EnergonFields& result) {
     if (std::ranges::find(kWithoutEffect, key) == kWithoutEffect.end()) {
       return Error(
           ErrorCode::kUnsupported,
-          fmt::format("the key '{}' is not read; remove it if it is not needed", shown(key)));
+          fmt::format("the key '{}' is not read; remove it if it is not needed", shown_begin(key)));
     }
     result.without_effect.push_back(key);
   }
@@ -130,7 +125,7 @@ Status read_part_filter(const MetaValue& filter, EnergonFields& result) {
   return Error(ErrorCode::kUnsupported,
                fmt::format("the part_filter '{}' is code of the data set, which is not run; give a "
                            "list of parts, or use ignore_parts",
-                           shown(filter.scalar())));
+                           shown_begin(filter.scalar())));
 }
 
 Status read_field_map(const MetaValue& map, const Type& type, EnergonFields& result) {
@@ -141,8 +136,8 @@ Status read_field_map(const MetaValue& map, const Type& type, EnergonFields& res
       continue;
     }
     if (std::ranges::find(type.known, field) == type.known.end()) {
-      return corrupt(
-          fmt::format("'field_map' has '{}', which is no field of {}", shown(field), type.sample));
+      return corrupt(fmt::format("'field_map' has '{}', which is no field of {}",
+                                 shown_begin(field), type.sample));
     }
     if (!access.is(Kind::kText)) {
       return corrupt(fmt::format("'field_map.{}' is no text such as json[{}]", field, field));

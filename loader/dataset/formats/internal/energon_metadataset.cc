@@ -13,6 +13,7 @@
 
 #include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
+#include "loader/dataset/formats/internal/shown_begin.h"
 
 namespace isocost {
 namespace {
@@ -30,11 +31,6 @@ constexpr std::array kBlends = {
     Blend{"blend", "weight", "proportion"}, Blend{"blend_epochized", "repetitions", "epochs"},
     Blend{"datasets", "weight", "proportion"},  // of the first version
 };
-
-std::string shown(std::string_view text) {
-  constexpr std::size_t kShown = 100;
-  return printable_utf8(text.substr(0, kShown));
-}
 
 // Returns a basic string of TOML; JSON's escapes are among its escapes.
 std::string toml_text(std::string_view text) { return nlohmann::json(text).dump(); }
@@ -73,7 +69,7 @@ std::string todos(const MetaValue& reference, std::string_view path) {
     const MetaValue* found = reference.find(config);
     if (found == nullptr || found->is(Kind::kNull)) continue;
     text += fmt::format("# TODO: its {} was {}; the usual file is read.\n", config,
-                        shown(found->scalar()));
+                        shown_begin(found->scalar()));
   }
   return text;
 }
@@ -114,9 +110,9 @@ Result<const MetaValue*> split_of(const MetaValue& document, std::string_view sp
   for (const auto& [name, value] : splits->members()) {
     there += (there.empty() ? "" : ", ") + printable_utf8(name);
   }
-  return Error(
-      ErrorCode::kInvalidArgument,
-      fmt::format("the split '{}' is not among those of the metadataset: {}", shown(split), there));
+  return Error(ErrorCode::kInvalidArgument,
+               fmt::format("the split '{}' is not among those of the metadataset: {}",
+                           shown_begin(split), there));
 }
 
 }  // namespace

@@ -9,17 +9,13 @@
 
 #include "base/utf8.h"
 #include "decode/bytes/media_bytes.h"
+#include "loader/dataset/formats/internal/shown_begin.h"
 #include "loader/dataset/formats/member_name.h"
 
 namespace isocost {
 namespace {
 
 constexpr std::string_view kPrepareAgain = "run 'energon prepare' again";
-
-std::string shown(std::string_view text) {
-  constexpr std::size_t kShown = 100;
-  return printable_utf8(text.substr(0, kShown));
-}
 
 Result<const MetaValue*> map_member(const MetaValue& value, std::string_view name) {
   const MetaValue* found = value.find(name);
@@ -47,7 +43,7 @@ Status check_path(std::string_view path) {
       printable_utf8(path) == path) {
     return {};
   }
-  return corrupt(fmt::format("the shard '{}' is outside of the data set", shown(path)));
+  return corrupt(fmt::format("the shard '{}' is outside of the data set", shown_begin(path)));
 }
 
 // An entry of `exclude` that names a sample.
@@ -77,8 +73,8 @@ Result<std::vector<std::string>> EnergonSplits::part(std::string_view name) cons
     there += (there.empty() ? "" : ", ") + printable_utf8(part);
   }
   return Error(ErrorCode::kInvalidArgument,
-               fmt::format("the split '{}' is not among those of the data set: {}", shown(name),
-                           there.empty() ? "there are none" : there));
+               fmt::format("the split '{}' is not among those of the data set: {}",
+                           shown_begin(name), there.empty() ? "there are none" : there));
 }
 
 Result<EnergonCounts> energon_counts(const MetaValue& info) {
@@ -89,7 +85,7 @@ Result<EnergonCounts> energon_counts(const MetaValue& info) {
     const auto number = count.whole();
     if (!number || *number < 0) {
       return corrupt(fmt::format("the count of the shard '{}' is no number of samples; {}",
-                                 shown(shard), kPrepareAgain));
+                                 shown_begin(shard), kPrepareAgain));
     }
     counts.emplace(shard, *number);
   }
@@ -99,13 +95,13 @@ Result<EnergonCounts> energon_counts(const MetaValue& info) {
 Result<EnergonSplits> energon_splits(const MetaValue& split) {
   for (const auto& [key, value] : split.members()) {
     if (key != "split_parts" && key != "exclude") {
-      return corrupt(fmt::format("'{}' is not a known key", shown(key)));
+      return corrupt(fmt::format("'{}' is not a known key", shown_begin(key)));
     }
   }
   ISOCOST_ASSIGN(const MetaValue* parts, map_member(split, "split_parts"));
   EnergonSplits splits;
   for (const auto& [name, list] : parts->members()) {
-    ISOCOST_ASSIGN(auto patterns, texts(list, "split_parts." + shown(name)));
+    ISOCOST_ASSIGN(auto patterns, texts(list, "split_parts." + shown_begin(name)));
     splits.parts.emplace_back(name, std::move(patterns));
   }
   const MetaValue* exclude = split.find("exclude");
@@ -136,10 +132,10 @@ Result<EnergonShards> energon_shards(const EnergonCounts& counts,
     const auto count = counts.find(shard);
     if (count == counts.end()) {
       return corrupt(fmt::format("the split names '{}', whose samples were not counted; {}",
-                                 shown(shard), kPrepareAgain));
+                                 shown_begin(shard), kPrepareAgain));
     }
     if (!seen.insert(count->first).second) {
-      return corrupt(fmt::format("the split names '{}' twice; remove one", shown(shard)));
+      return corrupt(fmt::format("the split names '{}' twice; remove one", shown_begin(shard)));
     }
     result.shards.push_back(shard);
     result.counts.push_back(count->second);

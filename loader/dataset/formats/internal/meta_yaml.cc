@@ -24,7 +24,7 @@ struct Refused {
   Error error;
 };
 
-bool is_number(std::string_view text) {
+bool is_yaml_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, failed] = std::from_chars(text.begin(), text.end(), value);
@@ -37,7 +37,7 @@ MetaValue plain_scalar(const std::string& text) {
   if (lower == "null" || lower == "~" || lower.empty()) return MetaValue::null();
   if (lower == "true" || lower == "yes") return MetaValue::boolean(true);
   if (lower == "false" || lower == "no") return MetaValue::boolean(false);
-  return is_number(text) ? MetaValue::number(text) : MetaValue::text(text);
+  return is_yaml_number(text) ? MetaValue::number(text) : MetaValue::text(text);
 }
 
 class Handler final : public YAML::EventHandler {

@@ -16,10 +16,11 @@
 namespace isocost {
 namespace {
 
-class Builder {
+class TarIndexBuilder {
  public:
-  Builder(const std::shared_ptr<const ShardFile>& shard, std::string name,
-          const ProbeLimits& limits, const SampleReading& reading, std::uint64_t samples_when_whole)
+  TarIndexBuilder(const std::shared_ptr<const ShardFile>& shard, std::string name,
+                  const ProbeLimits& limits, const SampleReading& reading,
+                  std::uint64_t samples_when_whole)
       : shard_(shard),
         bytes_(std::make_shared<const WatchedSource>(std::make_unique<ReadWindows>(
             std::make_unique<MemberSource>(shard, 0, shard->size())))),
@@ -46,7 +47,7 @@ class Builder {
   SampleIndexer samples_{contents_, limits_, reading_};
 };
 
-Result<IndexContents> Builder::run(const std::stop_token& stop) {
+Result<IndexContents> TarIndexBuilder::run(const std::stop_token& stop) {
   contents_.identity = {shard_->state().stamp, limits_, reading_.hash()};
   contents_.tar_bytes = shard_->size();
   ISOCOST_ASSIGN(contents_.content_hash, shard_->content_hash());
@@ -62,7 +63,7 @@ Result<IndexContents> Builder::run(const std::stop_token& stop) {
   return std::move(contents_);
 }
 
-void Builder::add(const TarMember& member) {
+void TarIndexBuilder::add(const TarMember& member) {
   if (is_metadata_member(member.name)) {
     samples_.remark(RemarkKind::kPart, member.name.substr(0, member.name.find('/')),
                     "(metadata of WebDataset)");
@@ -88,7 +89,7 @@ void Builder::add(const TarMember& member) {
 }
 
 // Records a file without a dot, or a hidden one, which names no sample.
-void Builder::add_nameless(const TarMember& member) {
+void TarIndexBuilder::add_nameless(const TarMember& member) {
   if (member.problem.empty()) {
     samples_.remark(RemarkKind::kPart, "without an extension");
     return;
@@ -97,7 +98,7 @@ void Builder::add_nameless(const TarMember& member) {
   contents_.bad.push_back({member.name, "", member.problem});
 }
 
-void Builder::end(const TarEnd& end) {
+void TarIndexBuilder::end(const TarEnd& end) {
   // Damage in the compressed stream is the reason why the tar in it breaks off.
   const std::string& damage = shard_->problem().empty() ? end.problem : shard_->problem();
   const bool is_cut = !end.problem.empty() || (!damage.empty() && !end.has_mark);
@@ -109,7 +110,7 @@ void Builder::end(const TarEnd& end) {
                             .samples = contents_.samples.size() + contents_.bad.size()});
 }
 
-std::string Builder::unread_behind(const TarEnd& end) const {
+std::string TarIndexBuilder::unread_behind(const TarEnd& end) const {
   if (end.unread_bytes > 0) {
     return fmt::format(
         "{} bytes from byte {} on, behind the mark that ends the archive, are not read; keep "
@@ -127,7 +128,7 @@ Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
                                   const std::string& name, const ProbeLimits& limits,
                                   const SampleReading& reading, std::uint64_t samples_when_whole,
                                   const std::stop_token& stop) {
-  return Builder(shard, name, limits, reading, samples_when_whole).run(stop);
+  return TarIndexBuilder(shard, name, limits, reading, samples_when_whole).run(stop);
 }
 
 }  // namespace isocost

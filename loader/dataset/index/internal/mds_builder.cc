@@ -26,10 +26,10 @@
 namespace isocost {
 namespace {
 
-class Builder {
+class MdsIndexBuilder {
  public:
-  Builder(const std::shared_ptr<const ShardFile>& file, const ShardPlace& place,
-          const ProbeLimits& limits, const SampleReading& reading)
+  MdsIndexBuilder(const std::shared_ptr<const ShardFile>& file, const ShardPlace& place,
+                  const ProbeLimits& limits, const SampleReading& reading)
       : file_(file),
         bytes_(std::make_shared<const WatchedSource>(
             std::make_unique<ReadWindows>(std::make_unique<MemberSource>(file, 0, file->size())))),
@@ -66,7 +66,7 @@ bool is_of_bytes(const Error& error) {
   return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported;
 }
 
-Result<IndexContents> Builder::run(const std::stop_token& stop) {
+Result<IndexContents> MdsIndexBuilder::run(const std::stop_token& stop) {
   contents_.identity = {file_->state().stamp, limits_, reading_.hash(), stored_.origin()};
   contents_.archive.samples_when_whole = static_cast<std::uint64_t>(stored_.shard.samples);
   contents_.kind = ShardKind::kMds;
@@ -83,7 +83,7 @@ Result<IndexContents> Builder::run(const std::stop_token& stop) {
 }
 
 // Makes the shard one of which no sample can be read.
-void Builder::lose(const Error& error) {
+void MdsIndexBuilder::lose(const Error& error) {
   samples_.discard();
   contents_.samples.clear();
   contents_.bad.clear();
@@ -91,7 +91,7 @@ void Builder::lose(const Error& error) {
   contents_.archive.problem = error.message() + "; copy the shard again";
 }
 
-Status Builder::compare(const std::stop_token& stop) const {
+Status MdsIndexBuilder::compare(const std::stop_token& stop) const {
   const MdsFile& on_disk = stored_.is_zip ? *stored_.shard.zip : stored_.shard.raw;
   const auto compare_size = [](std::int64_t found, std::int64_t stated) -> Status {
     if (found == stated) return {};
@@ -108,13 +108,13 @@ Status Builder::compare(const std::stop_token& stop) const {
 }
 
 // The JSON of a sample is made by the columns that the shard itself states.
-Status Builder::compare_columns() const {
+Status MdsIndexBuilder::compare_columns() const {
   ISOCOST_ASSIGN(const std::vector<MdsColumn> own, mds_header_columns(*bytes_));
   if (own == columns_) return {};
   return corrupt("it states other columns than its index");
 }
 
-Status Builder::add_samples(const std::stop_token& stop) {
+Status MdsIndexBuilder::add_samples(const std::stop_token& stop) {
   ISOCOST_ASSIGN(const MdsShardReader reader,
                  MdsShardReader::open(*bytes_, stored_.shard.samples, columns_));
   ISOCOST_TRY(compare_columns());
@@ -127,7 +127,7 @@ Status Builder::add_samples(const std::stop_token& stop) {
   return {};
 }
 
-void Builder::add_sample(const MdsShardReader& reader, std::int64_t number) {
+void MdsIndexBuilder::add_sample(const MdsShardReader& reader, std::int64_t number) {
   samples_.open(std::to_string(number));
   const auto range = reader.range(number);
   const auto values = reader.sample(number);
@@ -141,7 +141,7 @@ void Builder::add_sample(const MdsShardReader& reader, std::int64_t number) {
 }
 
 // Adds a value that is a part of its own.
-void Builder::add_value(const MdsColumn& column, const MdsValue& value) {
+void MdsIndexBuilder::add_value(const MdsColumn& column, const MdsValue& value) {
   if (column.use() != MdsUse::kMedium && column.use() != MdsUse::kText) return;
   const MemberSource source(bytes_, value.offset, value.bytes);
   std::string part = column.name;
@@ -157,7 +157,7 @@ void Builder::add_value(const MdsColumn& column, const MdsValue& value) {
   if (!samples_.ignores(part)) samples_.add(part, source, kInShard, value.offset);
 }
 
-void Builder::add_json(const std::vector<MdsValue>& values) {
+void MdsIndexBuilder::add_json(const std::vector<MdsValue>& values) {
   if (!has_mds_json(columns_) || samples_.ignores("json")) return;
   const auto text = read_mds_json(*bytes_, columns_, values);
   if (!text) {
@@ -172,7 +172,7 @@ void Builder::add_json(const std::vector<MdsValue>& values) {
 Result<IndexContents> build_mds_index(const std::shared_ptr<const ShardFile>& file,
                                       const ShardPlace& place, const ProbeLimits& limits,
                                       const SampleReading& reading, const std::stop_token& stop) {
-  return Builder(file, place, limits, reading).run(stop);
+  return MdsIndexBuilder(file, place, limits, reading).run(stop);
 }
 
 }  // namespace isocost

@@ -36,10 +36,10 @@ bool is_fault_of_the_file(const fs::path& path) {
   return access(path.c_str(), R_OK) != 0 && errno == EACCES;
 }
 
-class Builder {
+class RecordsIndexBuilder {
  public:
-  Builder(const RecordShard& shard, std::string name, const ProbeLimits& limits,
-          const SampleReading& reading)
+  RecordsIndexBuilder(const RecordShard& shard, std::string name, const ProbeLimits& limits,
+                      const SampleReading& reading)
       : shard_(shard),
         root_(shard.media_root()),
         name_(std::move(name)),
@@ -70,7 +70,7 @@ class Builder {
   std::unordered_map<std::string, PartSource> files_;
 };
 
-Result<IndexContents> Builder::run(const std::stop_token& stop) {
+Result<IndexContents> RecordsIndexBuilder::run(const std::stop_token& stop) {
   ISOCOST_TRY(begin(stop));
   ISOCOST_TRY(shard_.file ? add_records(stop) : add_files(stop));
   samples_.finish();
@@ -79,7 +79,7 @@ Result<IndexContents> Builder::run(const std::stop_token& stop) {
   return std::move(contents_);
 }
 
-Status Builder::begin(const std::stop_token& stop) {
+Status RecordsIndexBuilder::begin(const std::stop_token& stop) {
   contents_.kind = shard_.kind();
   contents_.identity = {{}, limits_, reading_.hash(), shard_.origin};
   if (!shard_.file) return {};
@@ -90,7 +90,7 @@ Status Builder::begin(const std::stop_token& stop) {
   return {};
 }
 
-Status Builder::add_records(const std::stop_token& stop) {
+Status RecordsIndexBuilder::add_records(const std::stop_token& stop) {
   ISOCOST_ASSIGN(const auto input,
                  SampleInput::open_range(shard_.path(), file_, shard_.range, shard_.options));
   for (;;) {
@@ -114,7 +114,7 @@ Status Builder::add_records(const std::stop_token& stop) {
   return {};
 }
 
-Status Builder::add_files(const std::stop_token& stop) {
+Status RecordsIndexBuilder::add_files(const std::stop_token& stop) {
   for (const InputSample& sample : shard_.samples) {
     if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
     ISOCOST_TRY(add(sample, {}, ""));
@@ -122,7 +122,8 @@ Status Builder::add_files(const std::stop_token& stop) {
   return {};
 }
 
-Status Builder::add(const InputSample& sample, RecordBytes record, const std::string& location) {
+Status RecordsIndexBuilder::add(const InputSample& sample, RecordBytes record,
+                                const std::string& location) {
   const bool is_new = samples_.open(sample.key);
   samples_.set_record({record.begin, record.end}, location);
   if (!is_new) {
@@ -136,7 +137,8 @@ Status Builder::add(const InputSample& sample, RecordBytes record, const std::st
   return {};
 }
 
-Status Builder::add_part(const InputPart& part, std::size_t number, RecordBytes record) {
+Status RecordsIndexBuilder::add_part(const InputPart& part, std::size_t number,
+                                     RecordBytes record) {
   if (samples_.ignores(part.name)) return {};
   // The keys of records are not checked by a reader of archives.
   if (auto reason = refuse_member(samples_.key(), part.name)) {
@@ -155,7 +157,7 @@ Status Builder::add_part(const InputPart& part, std::size_t number, RecordBytes 
   return {};
 }
 
-Status Builder::add_file(const InputPart& part, const fs::path& path) {
+Status RecordsIndexBuilder::add_file(const InputPart& part, const fs::path& path) {
   if (!modality_from_name(part.name)) {
     samples_.add(part.name, MemoryByteSource({}), kMade, 0);  // counted, and read by nobody
     return {};
@@ -177,7 +179,7 @@ Status Builder::add_file(const InputPart& part, const fs::path& path) {
   return {};
 }
 
-void Builder::refuse_other_modality(const InputPart& part) {
+void RecordsIndexBuilder::refuse_other_modality(const InputPart& part) {
   const PartShape* const shape = samples_.last_shape();
   if (shape == nullptr) return;
   const Status agrees = check_modality(part, *shape);
@@ -185,7 +187,7 @@ void Builder::refuse_other_modality(const InputPart& part) {
 }
 
 // Returns the number of a file, whose path is kept from the directory of the media if it is there.
-Result<PartSource> Builder::number_of(const fs::path& path, const FileStamp& stamp) {
+Result<PartSource> RecordsIndexBuilder::number_of(const fs::path& path, const FileStamp& stamp) {
   fs::path kept = root_.empty() ? path : path.lexically_relative(root_);
   if (kept.empty() || (path.is_absolute() && *kept.begin() == "..")) kept = path;
   const auto [found, is_new] =
@@ -197,7 +199,7 @@ Result<PartSource> Builder::number_of(const fs::path& path, const FileStamp& sta
   return found->second;
 }
 
-std::uint64_t Builder::content_hash() const {
+std::uint64_t RecordsIndexBuilder::content_hash() const {
   Fingerprint hash;
   hash.add(contents_.file_hash);
   hash.add(shard_.range.begin);
@@ -214,7 +216,7 @@ std::uint64_t Builder::content_hash() const {
 Result<IndexContents> build_records_index(const RecordShard& shard, const std::string& name,
                                           const ProbeLimits& limits, const SampleReading& reading,
                                           const std::stop_token& stop) {
-  return Builder(shard, name, limits, reading).run(stop);
+  return RecordsIndexBuilder(shard, name, limits, reading).run(stop);
 }
 
 }  // namespace isocost
