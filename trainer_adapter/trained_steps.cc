@@ -43,7 +43,8 @@ Status TrainedSteps::train(const OrderedMicrobatch& microbatch) {
 
 void TrainedSteps::revoke(const Position& position) {
   if (now_.trained != position || !before_) return;
-  now_ = *std::exchange(before_, std::nullopt);
+  now_ = *before_;
+  before_.reset();
 }
 
 Result<StartPoint> TrainedSteps::state() const {

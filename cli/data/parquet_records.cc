@@ -67,8 +67,8 @@ void Told::take(std::string_view line, const ProgressSink& progress) {
                   told[1].get<std::string>());
     return;
   }
-  const char* const end = line.data() + line.size();
-  const auto first = std::from_chars(line.data(), end, done);
+  const char* const end = line.end();
+  const auto first = std::from_chars(line.begin(), end, done);
   if (first.ec != std::errc() || first.ptr == end) return;
   std::from_chars(first.ptr + 1, end, groups);
   if (progress) progress(done, groups, "converting row groups");

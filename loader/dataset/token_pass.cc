@@ -15,7 +15,6 @@
 #include "loader/dataset/internal/shard_files.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
-#include "loader/dataset/stores/shard_file.h"
 #include "loader/dataset/tokens/token_file.h"
 
 namespace isocost {

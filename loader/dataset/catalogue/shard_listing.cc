@@ -216,10 +216,11 @@ Status Lister::add_directory(const NamedFiles& entry, const NamedPart& part) {
   if (format == DirectoryFormat::kMds) return add_mds(entry, directory, below);
   const std::size_t before = named_.size() + listing_.unread.size();
   for (ListedFile& file : files) {
+    const std::string path = below + file.name;
     if (is_shard_name(file.name)) {
-      ISOCOST_TRY(add_shard(entry, below + file.name, std::move(file.problem)));
+      ISOCOST_TRY(add_shard(entry, path, std::move(file.problem)));
     } else if (const std::string reason = why_unread(file); !reason.empty()) {
-      listing_.unread.push_back(below + file.name + ": " + reason);
+      listing_.unread.push_back(fmt::format("{}: {}", path, reason));
     }
   }
   // Files beside archives, or beside the indexes of shards that are gone, are no samples.

@@ -32,8 +32,11 @@ void add(Fingerprint& fingerprint, const MdsFile& file) {
 
 Result<std::shared_ptr<const MdsStoredShard>> stored(const fs::path& directory, MdsShard shard) {
   auto result = std::make_shared<MdsStoredShard>();
-  result->is_zip = shard.zip.has_value() && !is_there(directory / shard.raw.path);
-  result->name = result->is_zip ? shard.zip->path : shard.raw.path;
+  result->name = shard.raw.path;
+  if (shard.zip && !is_there(directory / shard.raw.path)) {
+    result->is_zip = true;
+    result->name = shard.zip->path;
+  }
   if (result->is_zip && !is_mds_compression(shard.compression)) {
     return Error(
         ErrorCode::kUnsupported,

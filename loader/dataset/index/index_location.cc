@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/fingerprint.h"
-#include "loader/dataset/index/record_shard.h"
+#include "loader/dataset/index/record_shard.h"  // IWYU pragma: keep (the type of `records`)
 
 namespace isocost {
 namespace fs = std::filesystem;

@@ -6,7 +6,6 @@
 
 #include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/index/open_indexes.h"
-#include "loader/dataset/index/record_shard.h"
 
 namespace isocost {
 

@@ -93,7 +93,7 @@ Result<std::unique_ptr<ByteSource>> ShardFiles::open_part(const Shard& shard, st
 Result<std::string> ShardFiles::make(const Shard& shard, std::uint64_t sample,
                                      const PartPlace& place) {
   const IndexView& view = shard.view();
-  const auto made = [&]() -> Result<std::string> {
+  auto made = [&]() -> Result<std::string> {
     if (view.kind() == ShardKind::kDirectory) return make_class_part(view.key(sample));
     const ByteRange range = view.record(sample);
     ISOCOST_ASSIGN(const auto file, open(shard));

@@ -85,7 +85,7 @@ Status check_text(std::string_view text, std::string_view given) {
 // Adds the parts of an entry with wildcards and braces.
 class Expansion {
  public:
-  Expansion(NamedFiles& entry) : entry_(entry), walk_(entry.root, kMostFiles) {}
+  explicit Expansion(NamedFiles& entry) : entry_(entry), walk_(entry.root, kMostFiles) {}
 
   Status add(const std::string& word);
 
@@ -170,7 +170,7 @@ class Resolving {
     bool is_line = false;
   };
 
-  Status add_entry(Text text);
+  Status add_entry(const Text& text);
   Status add_file(const Text& text, const fs::path& path);
   Status add_list(const fs::path& file);
   Status expand(const Text& text);
@@ -196,7 +196,7 @@ Status Resolving::add(std::string_view text, const fs::path& base) {
   return {};
 }
 
-Status Resolving::add_entry(Text text) {
+Status Resolving::add_entry(const Text& text) {
   ISOCOST_TRY(check_text(text.text, text.given));
   const fs::path path = text.base / fs::path(text.text);
   if (is_folder(path)) {

@@ -40,7 +40,7 @@ Result<std::vector<RecordRange>> divide_records(const std::filesystem::path& pat
                  "finding records");
       }
     }
-    if (form == RecordForm::kUnknown && record) form = RecordForms::form_of(**record);
+    if (form == RecordForm::kUnknown && record && *record) form = RecordForms::form_of(**record);
   }
   return ranges;
 }

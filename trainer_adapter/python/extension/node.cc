@@ -232,6 +232,7 @@ void bind_node(py::module_& module) {
       "join_data",
       [](const std::vector<OsText>& given) {
         std::vector<std::string> texts;
+        texts.reserve(given.size());
         for (const OsText& each : given) texts.push_back(each.bytes);
         return OsText{value(join_data(texts))};
       },

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
-#include <utility>
 
 #include "trainer_adapter/python/extension/errors.h"
 #include "trainer_adapter/state.h"

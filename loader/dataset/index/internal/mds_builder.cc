@@ -92,7 +92,8 @@ void MdsIndexBuilder::lose(const Error& error) {
 }
 
 Status MdsIndexBuilder::compare(const std::stop_token& stop) const {
-  const MdsFile& on_disk = stored_.is_zip ? *stored_.shard.zip : stored_.shard.raw;
+  const MdsShard& shard = stored_.shard;
+  const MdsFile& on_disk = stored_.is_zip ? shard.zip.value_or(shard.raw) : shard.raw;
   const auto compare_size = [](std::int64_t found, std::int64_t stated) -> Status {
     if (found == stated) return {};
     return corrupt(fmt::format("it has {} bytes, and its index says {}", found, stated));

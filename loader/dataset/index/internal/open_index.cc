@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/output_file.h"
-#include "loader/dataset/formats/mds_data_set.h"
+#include "loader/dataset/formats/mds_data_set.h"  // IWYU pragma: keep (the type of `mds`)
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/internal/index_builder.h"

@@ -107,7 +107,7 @@ void SampleIndexer::add_json(const ByteSource& bytes, IndexedPart part) {
 void SampleIndexer::refuse(std::string_view part, std::string reason) {
   if (current_->bad) return;
   for (const std::string* where : {&current_->file, &current_->location}) {
-    if (!where->empty()) reason = *where + ": " + reason;
+    if (!where->empty()) reason.insert(0, *where + ": ");
   }
   current_->bad = IndexedBad{current_->sample.key, std::string(part), std::move(reason)};
 }

@@ -133,7 +133,7 @@ Result<Words> expand_pair(std::string_view inside, std::size_t most, int depth) 
   if (parts.size() == 1) {
     if (const auto range = parse_range(inside)) return count(*range, most);
     ISOCOST_ASSIGN(Words words, expand(inside, most, depth + 1));
-    for (std::string& word : words) word = "{" + word + "}";
+    for (std::string& word : words) word.insert(0, 1, '{').push_back('}');
     return words;
   }
   Words words;
