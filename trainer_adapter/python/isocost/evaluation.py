@@ -21,6 +21,14 @@ class Evaluation(NamedTuple):
     samples: int
 
 
+def check_same_samples(loader: DataLoader, where: str) -> None:
+    """Raises ValueError for a loader of which two evaluations would see other samples; its text begins with `where`.
+    Blocks until the node has answered."""
+    if not loader.has_length or loader.has_proportions:
+        raise ValueError(f"{where}: two evaluations of a mixture of data sets with proportions would see other samples: "
+                         "make a loader of each data set, or leave all proportions out")
+
+
 def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
     """Returns the mean loss over one epoch of `loader`, equal on all ranks and for any number of them.
 
@@ -35,8 +43,8 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
             sum of their weights, numbers or scalar tensors. A model's own loss, as isocost.token_loss, is divided by
             the global batch's label tokens: multiply by them.
 
-    Raises: ValueError for a loader with a layout or `endless`, a mixture without a length, one whose epochs have all
-        been delivered, and data without any weight; TypeError if `collate` makes something else of microbatches;
+    Raises: ValueError for a loader with a layout or `endless`, a mixture with proportions, a loader whose epochs have
+        all been delivered, and data without any weight; TypeError if `collate` makes something else of microbatches;
         RuntimeError if there are several ranks and torch.distributed is not initialised.
 
     Example:
@@ -50,9 +58,7 @@ def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:
                          "without layout=")
     if loader.endless:
         raise ValueError("evaluate: an endless loader has no end: make one without endless=True")
-    if not loader.has_length:
-        raise ValueError("evaluate: two evaluations of a mixture of data sets would see other samples: make a loader "
-                         "of each data set")
+    check_same_samples(loader, "evaluate")
     import torch
 
     sums = torch.zeros(3, dtype=torch.float64)  # losses, weights, samples

@@ -1,5 +1,6 @@
 """The loader: isocost.DataLoader, in place of torch.utils.data.DataLoader."""
 
+import json
 import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Union
 
@@ -291,6 +292,13 @@ class DataLoader:
         """Whether an epoch has a number of steps: not for an endless loader, and not for a mixture of data sets without
         a length. Blocks until the node has answered."""
         return not self.endless and bool(self._connection.welcome()["has_length"])
+
+    @property
+    def has_proportions(self) -> bool:
+        """Whether it draws from a mixture of data sets with proportions, of which no epoch is one pass over all samples.
+        Blocks until the node has answered."""
+        mixture = self._connection.welcome()["mixture"]
+        return bool(mixture) and any("proportions" in source for source in json.loads(mixture).get("sources", ()))
 
     @property
     def recorder(self) -> Recorder:

@@ -31,6 +31,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from isocost.base.counted import counted
+from isocost.evaluation import check_same_samples
 from isocost.integrations.versions import note_version
 from isocost.loader import DataLoader
 from isocost.loop.iteration import Iteration
@@ -187,6 +188,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
             warnings.filterwarnings("ignore", message=f"Total length of `{_NoSteps.__name__}`")
             return _NoSteps()
         held_out = self._keep(loader, "make_validation_loader")
+        check_same_samples(held_out, "make_validation_loader")
         if held_out.epochs > 0:
             raise ValueError("make_validation_loader: the loader ends after "
                              f"{counted(held_out.epochs, 'epoch')}, and each evaluation takes one: leave epochs= out")

@@ -27,7 +27,7 @@ import torch
 import transformers
 from transformers.trainer_utils import speed_metrics
 
-from isocost.evaluation import evaluate
+from isocost.evaluation import check_same_samples, evaluate
 from isocost.integrations.processing_class import check_processing_class
 from isocost.integrations.trainer_checkpoints import (
     STATE_FILE,
@@ -443,6 +443,7 @@ class _StepTraining:
 
     def _check_to_evaluate(self, loader: DataLoader) -> None:
         self._check_directory(loader)
+        check_same_samples(loader, "eval_dataset")
         check_endless_epochs(loader)
         # Once more for a loader that comes with a call, of a Trainer that was made without one.
         check_arguments(self._given)
