@@ -201,6 +201,33 @@ OptionSpec milliseconds(std::string name, std::chrono::milliseconds Owner::* mem
           }};
 }
 
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    parts.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
+}
+
+// Makes a setting of comma-separated steps and ranges of steps.
+template <typename Owner>
+OptionSpec step_ranges(std::string name, SkippedSteps Owner::* member, std::string text) {
+  return {std::move(name), "STEPS", std::move(text),
+          [member](NodeOptions& options, std::string_view value) -> Status {
+            ISOCOST_ASSIGN(field(options, member), SkippedSteps::parse(split_at_commas(value)));
+            return {};
+          },
+          [member](const NodeOptions& options) {
+            std::string joined;
+            for (const std::string& range : field(options, member).texts()) {
+              joined.append(joined.empty() ? "" : ",").append(range);
+            }
+            return joined;
+          }};
+}
+
 // NOLINTNEXTLINE(readability-function-size): a table with one row an option is clearer whole.
 std::vector<OptionSpec> plan_options() {
   using P = PlanOptions;
@@ -249,6 +276,9 @@ std::vector<OptionSpec> plan_options() {
           "it was drawn."),
       number("epochs", &P::epochs, "Passes over the data; 0: without end."),
       number("steps", &P::steps, "An epoch ends after this many steps; 0 takes all samples."),
+      step_ranges("skip_steps", &P::skip_steps,
+                  "Steps to leave out of each epoch, as in 1200-1210,1300; the others keep their "
+                  "samples."),
       number("seed", &P::seed,
              "Seed of the sample order; with the epoch it decides every global batch."),
       choice("shuffle", &P::shuffle, {"off", "global"},
@@ -561,6 +591,7 @@ namespace {
 // given.
 Status use_mixture(const GivenSettings& settings, NodeOptions& options) {
   ISOCOST_ASSIGN(NamedData named, read_data(options.data, options.decode.reading));
+  if (!named.mixture) return {};
   MixtureDescription& mixture = *named.mixture;
   if (const Setting* tail = settings.find("tail"); tail != nullptr) {
     return Error(ErrorCode::kInvalidArgument,
@@ -577,6 +608,14 @@ Status use_mixture(const GivenSettings& settings, NodeOptions& options) {
                      "in the file");
   }
   if (!by_size) options.plan.epochs = 1;
+  if (const Setting* skipped = settings.find("skip_steps"); skipped != nullptr) {
+    if (!mixture.skipped.empty()) {
+      return Error(ErrorCode::kInvalidArgument,
+                   skipped->source + ": " + options.data +
+                       " has skip_steps, too: give them in one of the two places");
+    }
+    mixture.skipped = options.plan.skip_steps;
+  }
   options.sources = std::move(named.sources);
   options.mixture = std::make_shared<const MixtureDescription>(std::move(mixture));
   return {};

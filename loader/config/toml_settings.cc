@@ -35,12 +35,25 @@ Result<std::string> data_text(const toml::array& array) {
   return join_data(texts);
 }
 
+Result<std::string> step_text(const toml::array& array) {
+  std::string joined;
+  for (const toml::node& node : array) {
+    const auto* text = node.as_string();
+    if (text == nullptr) return Error(ErrorCode::kInvalidArgument, "expected texts in the array");
+    joined.append(joined.empty() ? "" : ",").append(text->get());
+  }
+  return joined;
+}
+
 // Returns the value of a setting. Text in the place of a number is refused, even if it contains
 // one: TOML values must have the right type.
 Result<std::string> setting_text(const OptionSpec& option, std::string_view key,
                                  const toml::node& node) {
   if (const auto* array = node.as_array(); array != nullptr && option.name == "data") {
     return data_text(*array);
+  }
+  if (const auto* array = node.as_array(); array != nullptr && option.value == "STEPS") {
+    return step_text(*array);
   }
   if (option.name == "data" && !node.is_string()) {
     return Error(ErrorCode::kInvalidArgument, "expected a text or an array of texts");

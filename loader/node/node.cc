@@ -116,6 +116,7 @@ class NodeImpl final : public Node {
 
   Status serve(const std::stop_token& stop, const std::stop_token& drain);
   tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
+  tl::expected<std::shared_ptr<const JobOrder>, Refusal> order_for(Hello& hello);
   tl::expected<Welcome, Refusal> repeat_step(const Hello& hello, UnaskedStart start);
   void warn_joining(const Hello& hello, std::optional<std::string> warning);
   void pass_warning(const ClientJoined& joined);
@@ -171,7 +172,7 @@ Status NodeImpl::start() {
 // Begins planning without waiting for a receiver, if all receivers are known.
 Status NodeImpl::begin_known_job() {
   if (parts_.receivers() == 0) return {};
-  if (auto job = job_.begin(Hello{}, true); !job) {
+  if (auto job = job_.begin(Hello{}, true, parts_.orders.anew()); !job) {
     return Error(job.error().code, job.error().message);
   }
   return {};
@@ -236,9 +237,8 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   Hello hello = request.hello;
   for_joining_ = {};
   compare_hardware(hello);
-  if (steps_.continues(hello.start.cursor, hello.start.step)) {
-    hello.start.cursor = steps_.fingerprint();
-  }
+  const auto order = order_for(hello);
+  if (!order) return tl::unexpected(order.error());
   auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
   if (evaluation->decision == JoinDecision::kAnswer) return welcome(evaluation->job);
@@ -263,7 +263,7 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     return welcome(evaluation->job);
   }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
-  if (auto refusal = check_saved_position(hello, epochs, parts_.cursor.steps(hello.start.epoch)))
+  if (auto refusal = check_saved_position(hello, epochs, (*order)->cursor.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
   if (evaluation->decision == JoinDecision::kBeginAgain) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
@@ -271,13 +271,27 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   const bool alone = request.is_only_client();
   // Stored before the job begins, since planning begins with it.
   steps_.receive_state(hello.start.cost_model_state);
-  const auto job = job_.begin(hello, alone);
+  const auto job = job_.begin(hello, alone, *order);
   if (!job) {
     steps_.drop_received_state();
     return tl::unexpected(job.error());
   }
   unreported_.begin_job();
   return welcome(*job);
+}
+
+// Returns the samples of the job that a client asks for, and makes its start one of this order.
+tl::expected<std::shared_ptr<const JobOrder>, Refusal> NodeImpl::order_for(Hello& hello) {
+  StartPoint& start = hello.start;
+  std::shared_ptr<const JobOrder> order = parts_.orders.anew();
+  if (hello.has_start && start.cursor != 0) {
+    auto continued = parts_.orders.continued(start);
+    if (!continued) return tl::unexpected(refusal_of_state(hello, continued.error()));
+    order = *std::move(continued);
+  }
+  start.mixture = order->saved;
+  if (steps_.continues(start.cursor, start.step)) start.cursor = steps_.fingerprint();
+  return order;
 }
 
 // Begins the step again inside which the last run ended: its gradients are lost with it.
@@ -319,13 +333,14 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   Welcome welcome;
   welcome.ranks = job.ranks;
   welcome.job = job.id;
-  welcome.start = {steps_.fingerprint(), job.start.epoch, job.start.step, {}};
+  const JobOrder& order = job.order ? *job.order : *parts_.orders.anew();
+  welcome.start = {steps_.fingerprint(), job.start.epoch, job.start.step, {}, order.saved};
   welcome.dataset_fingerprint = parts_.dataset->fingerprint();
   welcome.recipe_fingerprint = parts_.recipe.fingerprint();
-  welcome.samples_per_epoch = parts_.dataset->size();
-  welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.cursor.steps(0));
-  if (parts_.mixture != nullptr) {
-    const auto samples = parts_.mixture->samples();
+  welcome.samples_per_epoch = parts_.dataset->size() - order.cursor.skipped(0);
+  welcome.steps_per_epoch = static_cast<std::uint32_t>(order.cursor.steps(0));
+  if (order.mixture != nullptr) {
+    const auto samples = order.mixture->samples();
     welcome.has_length = samples.has_value();
     welcome.samples_per_epoch = samples.value_or(0);
     if (!samples) welcome.steps_per_epoch = 0;
@@ -371,10 +386,14 @@ void NodeImpl::on_event(const ServerEvent& event) {
 }
 
 PlanningInput NodeImpl::planning_input() {
-  return {.begin_job = [this](const JobTerms& job) { steps_.begin_job(job.ranks); },
+  return {.begin_job =
+              [this](const JobTerms& job) {
+                steps_.draw_by(job.order);
+                steps_.begin_job(job.ranks);
+              },
           .end_job = [this] { decoder_.drop_begun(); },
-          .steps = [this](std::uint32_t epoch) { return parts_.cursor.steps(epoch); },
-          .dropped = [this](std::uint32_t epoch) { return parts_.cursor.dropped(epoch); },
+          .steps = [this](std::uint32_t epoch) { return steps_.order().cursor.steps(epoch); },
+          .dropped = [this](std::uint32_t epoch) { return steps_.order().cursor.dropped(epoch); },
           .seal =
               [this](std::uint32_t epoch, std::uint32_t step, const std::stop_token& stop) {
                 return steps_.seal({epoch, step, decoder_, stop});

@@ -23,9 +23,9 @@ const CostModel::Options& uncorrected() {
 
 std::uint32_t upper_half(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 
-std::uint32_t hash_of_drawn(const Cursor& cursor, const Dataset& dataset, std::int64_t lookahead) {
+std::uint32_t hash_of_drawn(std::uint64_t order, std::int64_t lookahead) {
   Fingerprint hash;
-  hash.add(cursor.fingerprint(dataset.fingerprint()));
+  hash.add(order);
   hash.add(lookahead);
   return std::max<std::uint32_t>(upper_half(hash.value()), 1);
 }
@@ -82,11 +82,17 @@ BatchComposer::BatchComposer(const Context& context, const PlanOptions& options,
     : context_(context),
       options_(options),
       model_(starting, uncorrected()),
-      drawn_(hash_of_drawn(*context.cursor, *context.dataset, options.lookahead)),
+      order_(context.cursor->fingerprint(context.dataset->fingerprint())),
+      drawn_(hash_of_drawn(order_, options.lookahead)),
       composed_(hash_of_composing(options, *context.recipe, context.layout, starting)) {}
 
+void BatchComposer::draw_from(const Cursor& cursor) {
+  context_.cursor = &cursor;
+  window_ = {};
+}
+
 std::uint64_t BatchComposer::fingerprint() const {
-  if (options_.lookahead <= 1) return context_.cursor->fingerprint(context_.dataset->fingerprint());
+  if (options_.lookahead <= 1) return order_;
   return std::uint64_t{drawn_} << 32 | composed_;
 }
 

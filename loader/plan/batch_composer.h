@@ -42,6 +42,10 @@ class BatchComposer {
   /// both are counted without padding.
   BatchComposer(const Context& context, const PlanOptions& options, const CostProfile& starting);
 
+  /// Draws from another cursor from now on, which must have the same fingerprint and outlive this
+  /// object.
+  void draw_from(const Cursor& cursor);
+
   /// Returns the samples of a batch in the order in which the cursor drew them; empty beyond the
   /// epoch's last step. Errors: those of compose_batches.
   Result<std::vector<SampleId>> batch(std::uint64_t epoch, std::uint64_t step);
@@ -65,11 +69,12 @@ class BatchComposer {
                                 const std::vector<std::size_t>& sizes) const;
   Load load_of(SampleId id) const;
 
-  const Context context_;
+  Context context_;
   const PlanOptions options_;
-  const CostModel model_;       // never corrected
-  std::uint32_t drawn_ = 0;     // hash of the order and of the windows
-  std::uint32_t composed_ = 0;  // hash of all that decides how a window is divided
+  const CostModel model_;         // never corrected
+  const std::uint64_t order_;     // the cursor's fingerprint
+  const std::uint32_t drawn_;     // hash of the order and of the windows
+  const std::uint32_t composed_;  // hash of all that decides how a window is divided
   Window window_;
 };
 

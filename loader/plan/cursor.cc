@@ -37,6 +37,11 @@ bool Cursor::delivers_rest(std::uint64_t epoch) const {
 
 std::uint64_t Cursor::steps(std::uint64_t epoch) const {
   if (options_.mixture) return options_.mixture->steps().value_or(kEndless);
+  return options_.skipped.steps_before(positions(epoch));
+}
+
+std::uint64_t Cursor::positions(std::uint64_t epoch) const {
+  if (options_.mixture) return options_.mixture->mixture().length().value_or(kEndless);
   if (options_.size == 0) return 0;
   const std::uint64_t full = available(epoch) / options_.global_batch_size;
   const std::uint64_t rest = available(epoch) % options_.global_batch_size;
@@ -47,6 +52,22 @@ std::uint64_t Cursor::steps(std::uint64_t epoch) const {
 std::uint64_t Cursor::dropped(std::uint64_t epoch) const {
   if (options_.tail != TailPolicy::kDrop || options_.mixture) return 0;
   return available(epoch) % options_.global_batch_size;
+}
+
+// Returns the number of samples at a position that the epoch has.
+std::uint64_t Cursor::size_at(std::uint64_t epoch, std::uint64_t position) const {
+  const std::uint64_t begin = position * options_.global_batch_size;
+  return std::min(options_.global_batch_size, available(epoch) - begin);
+}
+
+std::uint64_t Cursor::skipped(std::uint64_t epoch) const {
+  const std::uint64_t all = positions(epoch);
+  if (options_.mixture || all == steps(epoch)) return 0;
+  const std::uint64_t left_out = all - steps(epoch);
+  const bool without_last =
+      options_.skipped.steps_before(all) == options_.skipped.steps_before(all - 1);
+  const std::uint64_t last = without_last ? size_at(epoch, all - 1) : options_.global_batch_size;
+  return (left_out - 1) * options_.global_batch_size + last;
 }
 
 std::uint64_t Cursor::fingerprint(std::uint64_t dataset) const {
@@ -66,8 +87,9 @@ std::vector<SampleId> Cursor::batch(std::uint64_t epoch, std::uint64_t step) con
   if (step >= steps(epoch)) return {};
   if (options_.mixture) return options_.mixture->batch(epoch, step);
   const std::uint64_t carried = carried_into(epoch);
-  const std::uint64_t begin = step * options_.global_batch_size;
-  const std::uint64_t count = std::min(options_.global_batch_size, available(epoch) - begin);
+  const std::uint64_t place = options_.skipped.position_of(step);
+  const std::uint64_t begin = place * options_.global_batch_size;
+  const std::uint64_t count = size_at(epoch, place);
   std::vector<SampleId> ids;
   ids.reserve(count);
   std::optional<Permutation> order;

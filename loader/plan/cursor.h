@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loader/dataset/dataset.h"
+#include "loader/plan/mixture/step_ranges.h"
 #include "loader/plan/mixture_cursor.h"
 
 namespace isocost {
@@ -31,8 +32,9 @@ struct CursorOptions {
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
   std::uint64_t epochs = 1;     ///< kCarry needs to know the last epoch; 0: without end.
   std::uint64_t max_steps = 0;  ///< Steps of an epoch at most; the others are left out. 0: all.
-  /// The mixture that is drawn from; null: one data set. Seed, batch, size and limits are then the
-  /// mixture's, and those above have no effect.
+  SkippedSteps skipped;         ///< Left out of every epoch; the other steps keep their samples.
+  /// The mixture that is drawn from; null: one data set. Seed, batch, size, limits and
+  /// steps left out are then the mixture's, and those above have no effect.
   std::shared_ptr<const MixtureCursor> mixture;
 };
 
@@ -46,22 +48,27 @@ class Cursor {
 
   explicit Cursor(const CursorOptions& options);
 
-  /// Returns the number of global batches in the epoch, `max_steps` at most; kEndless if a mixture
-  /// has no end.
+  /// Returns the number of global batches in the epoch, `max_steps` at most, without those left
+  /// out; kEndless if a mixture has no end.
   std::uint64_t steps(std::uint64_t epoch) const;
+  /// Returns the same with those left out.
+  std::uint64_t positions(std::uint64_t epoch) const;
   /// Returns the samples of a global batch; empty at and beyond `steps(epoch)`.
   std::vector<SampleId> batch(std::uint64_t epoch, std::uint64_t step) const;
   /// Returns how many samples of the epoch kDrop leaves out.
   std::uint64_t dropped(std::uint64_t epoch) const;
+  /// Returns how many samples of the epoch belong to steps that are left out.
+  std::uint64_t skipped(std::uint64_t epoch) const;
   /// Returns a hash, never 0, that is equal for two cursors if every step of every epoch has the
-  /// same samples. `dataset` is the fingerprint of the data set. With a mixture, it is
-  /// MixtureCursor's: a saved state has the mixture itself, too.
+  /// same samples, but for the mixture and the steps left out: a saved state has these themselves
+  /// (see continued_mixture). `dataset` is the fingerprint of the data set.
   std::uint64_t fingerprint(std::uint64_t dataset) const;
 
  private:
   std::uint64_t carried_into(std::uint64_t epoch) const;
   std::uint64_t available(std::uint64_t epoch) const;
   bool delivers_rest(std::uint64_t epoch) const;
+  std::uint64_t size_at(std::uint64_t epoch, std::uint64_t position) const;
 
   CursorOptions options_;
 };

@@ -6,7 +6,6 @@
 
 #include "base/fingerprint.h"
 #include "base/random.h"
-#include "loader/plan/mixture/mixture_edit.h"
 #include "loader/plan/mixture/saved_mixture.h"
 #include "loader/plan/permutation.h"
 
@@ -74,19 +73,15 @@ std::vector<std::string> MixtureCursor::ended_with(std::uint64_t step) const {
 }
 
 std::uint64_t MixtureCursor::fingerprint() const {
+  const MixtureOptions& options = mixture_->options();
   Fingerprint hash;
   hash.add(std::string_view("mixture"));
-  hash.add(std::string_view(saved().value_or("")));
+  hash.add(options.seed);
+  hash.add(options.shuffled);
+  hash.add(options.global_batch_size);
   return std::max<std::uint64_t>(hash.value(), 1);
 }
 
 Result<std::string> MixtureCursor::saved() const { return mixture_json(mixture_->options()); }
-
-Result<std::shared_ptr<const Mixture>> continue_from(std::string_view json,
-                                                     const MixtureOptions& present,
-                                                     std::uint64_t step, std::uint64_t lookahead) {
-  ISOCOST_ASSIGN(const MixtureOptions saved, mixture_from_json(json));
-  return continued_mixture(saved, present, step, lookahead);
-}
 
 }  // namespace isocost

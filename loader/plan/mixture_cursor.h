@@ -32,7 +32,8 @@ class MixtureCursor {
   std::vector<SampleId> batch(std::uint64_t epoch, std::uint64_t step) const;
   /// Returns the names of sources that have got all of their epochs with this step.
   std::vector<std::string> ended_with(std::uint64_t step) const;
-  /// Returns a hash, never 0, of the mixture as it is saved.
+  /// Returns a hash, never 0, of what no step of a job can change: the seed, whether samples are
+  /// shuffled, and the size of a batch. The rest is compared by continued_mixture.
   std::uint64_t fingerprint() const;
   /// Returns the mixture for a saved state. Errors: those of mixture_json.
   Result<std::string> saved() const;
@@ -41,11 +42,5 @@ class MixtureCursor {
   std::shared_ptr<const Mixture> mixture_;
   std::vector<SampleId> first_;
 };
-
-/// Returns the mixture with which a job goes on from a saved state: see continued_mixture. `json`
-/// is what `MixtureCursor::saved` returned.
-Result<std::shared_ptr<const Mixture>> continue_from(std::string_view json,
-                                                     const MixtureOptions& present,
-                                                     std::uint64_t step, std::uint64_t lookahead);
 
 }  // namespace isocost

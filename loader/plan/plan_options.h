@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "loader/plan/cursor.h"
+#include "loader/plan/mixture/step_ranges.h"
 #include "transport/wire/wire.h"
 
 namespace isocost {
@@ -57,6 +58,7 @@ struct PlanOptions {
   std::int64_t epochs = 1;               ///< 0: without end.
   std::int64_t steps = 0;                ///< Limit of steps per epoch; 0: none.
   std::uint64_t seed = 0;
+  SkippedSteps skip_steps;  ///< Left out of every epoch.
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
   TailPolicy tail = TailPolicy::kDeliver;
   BalancePolicy balance = BalancePolicy::kCost;

@@ -181,6 +181,17 @@ TEST_F(MixtureLoop, NamesShardsBySourceAndRefusesWhatDoesNotApply) {
   const auto several = read(good, epochs);
   ASSERT_FALSE(several);
   EXPECT_THAT(several.error().message(), AllOf(HasSubstr("--epochs: "), HasSubstr("no epochs")));
+  GivenSettings skipped;
+  ASSERT_TRUE(skipped.add("skip_steps", "3", "--skip-steps"));
+  EXPECT_EQ(read(good, skipped)->mixture->skipped.texts(), (std::vector<std::string>{"3"}));
+  const auto twice = read("skip_steps = ['2']\n" + good, skipped);
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().message(), AllOf(HasSubstr("--skip-steps: "), HasSubstr("too")));
+  GivenSettings late;
+  ASSERT_TRUE(late.add("skip_steps", "8", "--skip-steps"));
+  const auto outside = Node::create(read("steps = 8\n" + good, late).value(), {}, {});
+  ASSERT_FALSE(outside);
+  EXPECT_THAT(outside.error().message(), HasSubstr("leaves out step 8, and there are 8 steps"));
   const auto missing = read("[[source]]\nname = \"gone\"\npath = \"none/*.tar\"\n");
   ASSERT_TRUE(missing) << missing.error().message();
   const auto node = Node::create(*missing, {}, {});

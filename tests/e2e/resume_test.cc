@@ -291,7 +291,9 @@ TEST_F(Resume, RefusesAStateOfOtherData) {
   EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(other.error().message().find("seed, shuffle, global_batch_size"), std::string::npos);
   StartPoint of_mixture = mine;
-  of_mixture.mixture = R"({"source": []})";
+  of_mixture.mixture = R"({"version": 1, "seed": "0000000000000000", "shuffled": true,
+    "global_batch_size": 16, "sources": [{"name": "a", "size": 9,
+    "fingerprint": "0000000000000000"}]})";
   const auto mixed = Client::connect(client(0, 1, of_mixture));
   ASSERT_FALSE(mixed.has_value());
   EXPECT_NE(

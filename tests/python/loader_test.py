@@ -44,6 +44,32 @@ class Iterating(ShardTest):
         with self.assertRaisesRegex(ValueError, "the endpoint of a node is given alone"):
             isocost.DataLoader([self.shards, "tcp://127.0.0.1:1"])
 
+    def test_a_mixture_with_proportions_is_not_evaluated_on(self):
+        shards = sorted(pathlib.Path(self.shards).glob("*.tar"))
+        mixture = pathlib.Path(self.shards).parent / "held_out.toml"
+        sources = "".join(f'[[source]]\nname = "s{i}"\npath = "{shard}"\nPROPORTION\n' for i, shard in enumerate(shards))
+        for head, proportion in (("steps = 4\n", "proportion = 1.0"), ("", "proportion = 1.0\nepochs = 1")):
+            mixture.write_text(head + sources.replace("PROPORTION", proportion))
+            loader = self.loader_of(mixture, global_batch_size=8, microbatches=1)
+            self.assertTrue(loader.has_length and loader.has_proportions)
+            with self.assertRaisesRegex(ValueError, "evaluate: two evaluations of a mixture .* with proportions would"):
+                isocost.evaluate(loader, lambda microbatch: (1.0, 1.0))
+        mixture.write_text(sources.replace("PROPORTION", ""))
+        loader = self.loader_of(mixture, global_batch_size=8, microbatches=1)
+        self.assertFalse(loader.has_proportions)
+        self.assertEqual(isocost.evaluate(loader, lambda microbatch: (1.0, 1.0)).samples, len(loader.dataset))
+
+    def test_skipped_steps_leave_the_others_as_they_are(self):
+        def steps(**options):
+            loader = self.loader_of(self.shards, global_batch_size=8, microbatches=1, **options)
+            return len(isocost.steps(loader)), [sorted(each.sample_ids) for each in loader]
+
+        count, whole = steps()
+        left, skipping = steps(node=isocost.NodeOptions(skip_steps=["1-2"]))
+        self.assertEqual((left, skipping), (count - 2, whole[:1] + whole[3:]))
+        with self.assertRaisesRegex(ValueError, "skip_steps leaves out step 99, and there are .* an epoch"):
+            steps(node=isocost.NodeOptions(skip_steps=["99"]))
+
     def test_a_mixture_gives_every_step_its_proportions(self):
         shards = sorted(pathlib.Path(self.shards).glob("*.tar"))
         sources = [f'[[source]]\nname = "{name}"\npath = "{path}"\nproportion = {proportion}\n'

@@ -172,9 +172,13 @@ class Resume(ShardTest):
             len(loader)
             state = loader.state_dict()
             self.assertEqual(state["mixture"], "")
-            loader.load_state_dict({**state, "mixture": '{"source": []}'})
-            with self.assertRaisesRegex(ValueError, "state of a mixture of data sets, and the node has one data set"):
-                next(iter(loader))
+            source = {"name": "a", "size": 9, "fingerprint": "0" * 16, "steps": [0], "proportions": [1.0]}
+            mixture = {"version": 1, "seed": "0" * 16, "shuffled": True, "global_batch_size": 16, "sources": [source]}
+            for text, says in ((json.dumps(mixture), "it is of a mixture of data sets, and the node has one data set"),
+                               ('{"source": []}', "resumes a saved state: .*version")):
+                loader.load_state_dict({**state, "mixture": text})
+                with self.assertRaisesRegex(ValueError, says):
+                    next(iter(loader))
             for wrong, says in ((3, "must be"), ("é" * 40_000, "must have at most 65536 bytes, and has 80000")):
                 with self.assertRaisesRegex(ValueError, f"'mixture' {says}"):
                     loader.load_state_dict({**state, "mixture": wrong})

@@ -47,8 +47,8 @@ struct StartPoint {
   /// The last MicrobatchHeader::cost_model_state that was received; empty if there was none. A node
   /// without measurements of its own plans with it from its next step on.
   std::string cost_model_state;
-  /// The mixture of data sets whose steps are counted: a JSON text in UTF-8, at most
-  /// kMaxMixtureBytes; empty without a mixture.
+  /// The mixture of data sets whose steps are counted, and the steps that are left out: a JSON text
+  /// in UTF-8, at most kMaxMixtureBytes; empty without either.
   std::string mixture = {};
   /// Version of the saved state that the cursor comes from.
   std::uint16_t state_version = kStateVersion;

@@ -140,15 +140,16 @@ class SourceReader {
   Result<SourceDescription> read() {
     ISOCOST_TRY(check_keys(table_, kSourceKeys, file_));
     SourceDescription source;
-    ISOCOST_ASSIGN(source.name, required("name"));
+    ISOCOST_ASSIGN(const Value name, required_value("name"));
+    ISOCOST_ASSIGN(source.name, text_of(name));
     source.place = toml_line(table_, file_) + ": source '" + source.name + "'";
     if (source.name.find('/') != std::string::npos) {
-      return value("name")->wrong("'" + source.name +
-                                  "' contains '/', which ends the name in a sample's key: write "
-                                  "another character");
+      return name.wrong("'" + source.name +
+                        "' contains '/', which ends the name in a sample's key: write another "
+                        "character");
     }
-    ISOCOST_TRY(required("path"));
-    ISOCOST_ASSIGN(source.paths, texts_of(*value("path")));
+    ISOCOST_ASSIGN(const Value path, required_value("path"));
+    ISOCOST_ASSIGN(source.paths, texts_of(path));
     ISOCOST_TRY(read_texts(source));
     ISOCOST_TRY(read_schedule(source.schedule));
     if (const auto epochs = value("epochs")) {
@@ -164,14 +165,11 @@ class SourceReader {
     return Value{node, toml_line(*node, file_) + ": " + std::string(key)};
   }
 
-  // Returns the text of a key that must be there, or "" if its value is not a text.
-  Result<std::string> required(std::string_view key) const {
-    const auto given = value(key);
-    if (!given) {
-      return Error(ErrorCode::kInvalidArgument, toml_line(table_, file_) + ": a [[source]] needs " +
-                                                    std::string(key) + " = \"...\"");
-    }
-    return given->node->is_array() && key == "path" ? Result<std::string>("") : text_of(*given);
+  Result<Value> required_value(std::string_view key) const {
+    auto given = value(key);
+    if (given) return *std::move(given);
+    return Error(ErrorCode::kInvalidArgument, toml_line(table_, file_) + ": a [[source]] needs " +
+                                                  std::string(key) + " = \"...\"");
   }
 
   Status read_text(std::string_view key, const auto& keep, bool may_be_empty = false) const {
@@ -183,7 +181,8 @@ class SourceReader {
   }
 
   Status read_texts(SourceDescription& source) const {
-    ISOCOST_TRY(read_text("media_root", [&](std::string text) { source.media_root = text; }));
+    ISOCOST_TRY(
+        read_text("media_root", [&](std::string text) { source.media_root = std::move(text); }));
     ISOCOST_TRY(read_text("format", [&](std::string text) { source.format = std::move(text); }));
     ISOCOST_TRY(read_text("split", [&](std::string text) { source.split = std::move(text); }));
     ISOCOST_TRY(read_text("text", [&](std::string text) { source.text = std::move(text); }));
@@ -280,7 +279,8 @@ Result<MixtureDescription> mixture_of(const toml::table& table, const std::files
     ISOCOST_ASSIGN(const auto texts,
                    texts_of({skipped, toml_line(*skipped, name) + ": skip_steps"}));
     auto parsed = SkippedSteps::parse(texts);
-    if (!parsed) return std::move(parsed).error().with_context(toml_line(*skipped, name));
+    if (!parsed)
+      return std::move(parsed).error().with_context(toml_line(*skipped, name) + ": skip_steps");
     mixture.skipped = *std::move(parsed);
   }
   ISOCOST_TRY(check_sources(mixture));

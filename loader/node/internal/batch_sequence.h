@@ -33,6 +33,9 @@ class BatchSequence {
   /// Errors: those of `compose`.
   Result<std::span<const SampleId>> move_to(std::uint64_t epoch, std::uint64_t step);
 
+  /// Forgets all batches, as they are composed in another way from now on.
+  void clear() { batches_.clear(); }
+
   /// Returns the sample at `index` within all following steps; nothing beyond `ahead` steps, after
   /// the last epoch, or from a batch on that cannot be composed.
   std::optional<SampleId> following(std::size_t index);

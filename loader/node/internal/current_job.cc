@@ -12,7 +12,7 @@ Refusal begins_no_other() {
   return {ErrorCode::kDraining, "the node is draining and begins no other job"};
 }
 
-JobTerms terms_of(const Job& job) { return {job.id(), job.ranks(), job.start()}; }
+JobTerms terms_of(const Job& job) { return {job.id(), job.ranks(), job.start(), job.order()}; }
 
 DeliveryCounts sum(const DeliveryCounts& a, const DeliveryCounts& b) {
   return {a.steps + b.steps, a.samples + b.samples};
@@ -29,6 +29,7 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
   evaluation.decision = *decision;
   if (*decision == JoinDecision::kAnswer) {
     evaluation.job.ranks = requested_ranks(hello, options_.requirements, job_.get());
+    if (job_) evaluation.job.order = job_->order();
   }
   if (evaluation.joins()) {
     evaluation.job = terms_of(*job_);
@@ -40,7 +41,8 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
   return evaluation;
 }
 
-tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone) {
+tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone,
+                                                  std::shared_ptr<const JobOrder> order) {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (draining_) return tl::unexpected(begins_no_other());
@@ -53,7 +55,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   if (job_ && !alone) {
     return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
   }
-  auto job = new_job(hello, job_.get(), options_.requirements, now);
+  auto job = new_job(hello, job_.get(), options_.requirements, now, std::move(order));
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
   return replace(*std::move(job));
 }

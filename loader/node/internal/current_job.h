@@ -15,6 +15,7 @@
 #include "loader/metrics/snapshot.h"
 #include "loader/node/internal/delivery_queue.h"
 #include "loader/node/internal/job.h"
+#include "loader/node/internal/job_order.h"
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/internal/stall_watch.h"
@@ -29,6 +30,7 @@ struct JobTerms {
   std::uint64_t id = 0;
   std::int32_t ranks = 0;
   StartPoint start;
+  std::shared_ptr<const JobOrder> order;  ///< See JobOrders.
 };
 
 /// The job that a node serves now, and its delivery queue. The socket's thread lets clients join
@@ -49,7 +51,7 @@ class CurrentJob {
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;
     /// Valid where the decision is kJoin or kJoinOrRepeatStep, where its start is the step at which
-    /// the rank continues; for kAnswer, only the number of ranks.
+    /// the rank continues; for kAnswer, the number of ranks and the order, if there is a job.
     JobTerms job;
     UnaskedStart unasked;  ///< Valid where the decision is kJoin or kJoinOrRepeatStep.
 
@@ -63,10 +65,13 @@ class CurrentJob {
   /// Begins the job again at the step inside which the last run ended: see repeat_step. Errors:
   /// kDraining.
   tl::expected<JobTerms, Refusal> repeat_step() ISOCOST_EXCLUDES(mutex_);
-  /// Begins the job that the client asks for. `alone`: no other client is connected. Errors: those
+  /// Begins the job that the client asks for. `alone`: no other client is connected. `order`: the
+  /// samples of the job's steps. Errors: those
   /// of new_job; retry_later where a job has other clients; kInvalidArgument once every rank is
   /// done with the last epoch, after which nobody plans another step.
-  tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone) ISOCOST_EXCLUDES(mutex_);
+  tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone,
+                                        std::shared_ptr<const JobOrder> order = nullptr)
+      ISOCOST_EXCLUDES(mutex_);
 
   // Functions for what clients say, on the socket's thread. Ranks that the job does not have are
   // ignored.

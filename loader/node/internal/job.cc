@@ -1,20 +1,23 @@
 #include "loader/node/internal/job.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace isocost {
 
-Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now)
+Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now,
+         std::shared_ptr<const JobOrder> order)
     : id_(id),
       ranks_(ranks),
       start_(start),
       asked_start_(start),
+      order_(std::move(order)),
       queue_(ranks, {start.epoch, start.step, 0}),
       ranks_state_(static_cast<std::size_t>(ranks), Rank{.absent_since = now}) {}
 
 Job Job::repeat_step(MonotonicTime now) const {
   const Position step = queue_.inside_step().value_or(Position{});
-  Job again(id_ + 1, ranks_, StartPoint{0, step.epoch, step.step, {}}, now);
+  Job again(id_ + 1, ranks_, StartPoint{0, step.epoch, step.step, {}, start_.mixture}, now, order_);
   again.asked_start_ = asked_start_;
   return again;
 }

@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/clock.h"
 #include "loader/node/internal/delivery_queue.h"
+#include "loader/node/internal/job_order.h"
 #include "transport/wire/messages.h"
 #include "transport/zmq/server.h"
 
@@ -17,7 +19,9 @@ namespace isocost {
 /// another start or number of ranks, as after a restart from a checkpoint. Single-thread.
 class Job {
  public:
-  Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now);
+  /// `order`: the samples of its steps, for those who plan them.
+  Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now,
+      std::shared_ptr<const JobOrder> order = nullptr);
   /// Returns the job that continues after a run that ended inside a step: from that step's first
   /// microbatch, with as many ranks.
   Job repeat_step(MonotonicTime now) const;
@@ -28,6 +32,8 @@ class Job {
   /// Returns the start that a client asked for, or the data's first step: `start`, unless this job
   /// repeats a step.
   const StartPoint& asked_start() const { return asked_start_; }
+
+  const std::shared_ptr<const JobOrder>& order() const { return order_; }
 
   DeliveryQueue& queue() { return queue_; }
   const DeliveryQueue& queue() const { return queue_; }
@@ -74,6 +80,7 @@ class Job {
   std::int32_t ranks_;
   StartPoint start_;
   StartPoint asked_start_;
+  std::shared_ptr<const JobOrder> order_;
   DeliveryQueue queue_;
   std::vector<Rank> ranks_state_;
   std::optional<MonotonicTime> disputed_since_;

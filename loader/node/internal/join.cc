@@ -18,7 +18,7 @@ std::string describe(std::int32_t ranks, const StartPoint& start) {
 }
 
 StartPoint requested_start(const Hello& hello, const Job* job) {
-  if (hello.has_start) return {0, hello.start.epoch, hello.start.step, {}};
+  if (hello.has_start) return {0, hello.start.epoch, hello.start.step, {}, hello.start.mixture};
   return job == nullptr ? StartPoint{} : job->start();
 }
 
@@ -120,7 +120,7 @@ Refusal retry_later(const Hello& hello, const Job& job,
 }
 
 Result<Job> new_job(const Hello& hello, const Job* previous, const JoinRequirements& requirements,
-                    MonotonicTime now) {
+                    MonotonicTime now, std::shared_ptr<const JobOrder> order) {
   const std::uint64_t id = previous == nullptr ? 1 : previous->id() + 1;
   const std::int32_t ranks = requested_ranks(hello, requirements, previous);
   if (requirements.layout == 0) {
@@ -128,7 +128,9 @@ Result<Job> new_job(const Hello& hello, const Job* previous, const JoinRequireme
     asked.plan.ranks = ranks;
     ISOCOST_TRY(asked.validate());
   }
-  return Job(id, ranks, requested_start(hello, nullptr), now);
+  StartPoint start = requested_start(hello, nullptr);
+  if (order != nullptr) start.mixture = order->saved;
+  return Job(id, ranks, start, now, std::move(order));
 }
 
 }  // namespace isocost

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
 #include "base/result.h"
 #include "loader/node/internal/job.h"
@@ -49,9 +50,9 @@ std::int32_t requested_ranks(const Hello& hello, const JoinRequirements& require
 /// refusal is final.
 Refusal retry_later(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
 
-/// Returns the job that a client asks for, after `previous` (null: it is the first). Errors: those
-/// of NodeOptions::validate for that many ranks.
+/// Returns the job that a client asks for, after `previous` (null: it is the first), with the
+/// samples of `order`. Errors: those of NodeOptions::validate for that many ranks.
 Result<Job> new_job(const Hello& hello, const Job* previous, const JoinRequirements& requirements,
-                    MonotonicTime now);
+                    MonotonicTime now, std::shared_ptr<const JobOrder> order = nullptr);
 
 }  // namespace isocost

@@ -6,27 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/counted.h"
 #include "base/output_file.h"
 #include "loader/node/internal/correction_file.h"
-#include "loader/node/internal/mixture_of_sources.h"
 
 namespace isocost {
 namespace {
-
-CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size,
-                             std::shared_ptr<const MixtureCursor> mixture) {
-  CursorOptions cursor;
-  cursor.mixture = std::move(mixture);
-  cursor.seed = options.plan.seed;
-  cursor.size = size;
-  cursor.global_batch_size = static_cast<std::uint64_t>(options.plan.global_batch_size);
-  cursor.tail = options.plan.tail;
-  cursor.shuffle = options.plan.shuffle;
-  cursor.epochs = static_cast<std::uint64_t>(options.plan.epochs);
-  cursor.max_steps = static_cast<std::uint64_t>(options.plan.steps);
-  return cursor;
-}
 
 DataSources sources_of(const NodeOptions& options) {
   if (!options.sources.sources.empty()) return options.sources;
@@ -73,16 +57,6 @@ Error no_usable_sample(const std::string& data, const DatasetOptions& options,
   }
   return {ErrorCode::kCorrupt, none + first_fault(dataset) + "): `isocost check " +
                                    data_arguments(data, options) + "` lists the reasons"};
-}
-
-Error no_step(const NodeOptions& options, std::uint64_t size) {
-  if (options.mixture != nullptr) {
-    return {ErrorCode::kInvalidArgument,
-            options.data + ": skip_steps leaves out all steps of the mixture: keep some"};
-  }
-  return {ErrorCode::kInvalidArgument,
-          "an epoch has no step: " + counted(size, "sample") + ", global_batch_size = " +
-              std::to_string(options.plan.global_batch_size) + ", tail = drop or carry"};
 }
 
 // Returns the loads of samples from all over the data set; none without a layout: only a layout
@@ -144,9 +118,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   bad->count_by(dataset->sources());
   ISOCOST_TRY(bad->add_indexed(dataset->bad()));
 
-  ISOCOST_ASSIGN(auto mixture, mixture_of_sources(options, *dataset));
-  const Cursor cursor(cursor_options(options, dataset->size(), mixture));
-  if (cursor.steps(0) == 0) return no_step(options, dataset->size());
+  ISOCOST_ASSIGN(auto orders, JobOrders::create(options, *dataset));
   ISOCOST_ASSIGN(auto layout, ServedLayout::create(options.plan, profile,
                                                    sampled_loads(options, *dataset, recipe)));
   return NodeParts{std::move(options),
@@ -158,8 +130,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
                    std::move(limits),
                    std::move(model),
                    std::move(layout),
-                   cursor,
-                   std::move(mixture),
+                   std::move(orders),
                    std::move(bad),
                    std::move(load_hook)};
 }

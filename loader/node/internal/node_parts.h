@@ -12,11 +12,10 @@
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
 #include "loader/node/decoding/step_decoder.h"
+#include "loader/node/internal/job_order.h"
 #include "loader/node/internal/online_model.h"
 #include "loader/node/node_options.h"
-#include "loader/plan/cursor.h"
 #include "loader/plan/microbatch_limits.h"
-#include "loader/plan/mixture_cursor.h"
 #include "loader/plan/served_layout.h"
 #include "transport/zmq/server.h"
 
@@ -33,8 +32,7 @@ struct NodeParts {
   MicrobatchLimits limits;             ///< Limits by the starting profile.
   std::unique_ptr<OnlineModel> model;  ///< The cost model, with the state of `correction_file`.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
-  Cursor cursor;
-  std::shared_ptr<const MixtureCursor> mixture;  ///< The one that `cursor` draws from, if any.
+  JobOrders orders;
   std::unique_ptr<BadSampleList> bad;
   LoadHook load_hook;
 

@@ -26,14 +26,14 @@ Refusal refusal_of_old_cursor(const Hello& hello) {
 
 }  // namespace
 
+Refusal refusal_of_state(const Hello& hello, const Error& why) {
+  return {ErrorCode::kInvalidArgument,
+          client_name(hello) + " resumes a saved state: " + why.message()};
+}
+
 std::optional<Refusal> check_saved_order(const Hello& hello, std::uint64_t cursor,
                                          std::int64_t lookahead) {
   if (!hello.has_start || hello.start.cursor == 0) return std::nullopt;
-  if (!hello.start.mixture.empty()) {
-    return refusal_of(hello,
-                      "a mixture of data sets, and the node has one data set: give it the mixture "
-                      "with which the state was saved");
-  }
   if (hello.start.cursor == cursor) return std::nullopt;
   if (hello.start.state_version < kStateVersion) return refusal_of_old_cursor(hello);
   std::string why =

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/result.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {
@@ -10,6 +11,9 @@ namespace isocost {
 // These functions check the point at which a client asks to start, which comes from a saved state.
 // The text of a state is checked where it is parsed (Python's isocost/connection/state.py), the
 // cost model's part of it by costmodel/internal/state_codec.h.
+
+/// Refuses a client whose saved state cannot be continued, as `why` says.
+Refusal refusal_of_state(const Hello& hello, const Error& why);
 
 /// Refuses a client whose saved state belongs to other data or another order of samples than those
 /// with the fingerprint `cursor`.

@@ -32,13 +32,14 @@ StepSample step_sample(DummySample dummy) {
 
 StepSource::StepSource(const NodeParts& parts)
     : parts_(parts),
+      order_(parts.orders.anew()),
       plan_options_(parts.options.plan),
       composer_(
-          {&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get(), &parts.limits},
+          {&order_->cursor, parts.dataset.get(), &parts.recipe, parts.layout.get(), &parts.limits},
           parts.options.plan, *parts.options.cost_model.profile),
       batches_(
           {[this](std::uint64_t epoch, std::uint64_t step) { return composer_.batch(epoch, step); },
-           [&parts](std::uint64_t epoch) { return parts.cursor.steps(epoch); },
+           [this](std::uint64_t epoch) { return order_->cursor.steps(epoch); },
            static_cast<std::uint64_t>(parts.options.plan.epochs),
            static_cast<std::size_t>(parts.options.service.plan_ahead)}),
       fingerprint_(composer_.fingerprint()),
@@ -76,8 +77,8 @@ void StepSource::note_dummies(const SealedStep& sealed) {
 
 // Says of a source that has got all of its epochs that the others share its proportion.
 void StepSource::note_ended(std::uint32_t step) {
-  if (parts_.mixture == nullptr || parts_.mixture->mixture().by_size()) return;
-  for (const std::string& name : parts_.mixture->ended_with(step)) {
+  if (order_->mixture == nullptr || order_->mixture->mixture().by_size()) return;
+  for (const std::string& name : order_->mixture->ended_with(step)) {
     log(parts_.log, LogLevel::kInfo,
         "source '" + name + "' gives its last samples about step " + std::to_string(step) +
             ", as it has been read as often as its epochs say: the other sources share its "
@@ -114,6 +115,12 @@ void StepSource::restore_received() {
           (of_another ? std::string("belongs to another model profile")
                       : "cannot be read (" + restored.error().message() + ")") +
           ": it is ignored, and correction starts without it");
+}
+
+void StepSource::draw_by(std::shared_ptr<const JobOrder> order) {
+  composer_.draw_from(order->cursor);
+  batches_.clear();
+  order_ = std::move(order);
 }
 
 void StepSource::begin_job(std::int64_t ranks) {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/batch_sequence.h"
+#include "loader/node/internal/job_order.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/online_model.h"
 #include "loader/node/internal/reprofiling.h"
@@ -37,6 +38,10 @@ class StepSource {
   /// Stores a model profile that a trainer has measured. Thread-safe.
   void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
 
+  /// Draws by another order from the next step on.
+  void draw_by(std::shared_ptr<const JobOrder> order);
+  /// Returns the order that is drawn by: at first that of a job that begins anew.
+  const JobOrder& order() const { return *order_; }
   /// Begins the steps of another job, with this number of data-parallel ranks.
   void begin_job(std::int64_t ranks);
 
@@ -68,6 +73,7 @@ class StepSource {
   PlanInput plan_input(const SealedStep& step) const;
 
   const NodeParts& parts_;
+  std::shared_ptr<const JobOrder> order_;
   PlanOptions plan_options_;  // with the job's number of ranks
   BatchComposer composer_;
   BatchSequence batches_;

@@ -54,13 +54,14 @@ bool took_part(const MixtureSource& source, std::uint64_t position) {
   return false;
 }
 
-// Checks that the sources that gave samples are what they were.
-Status check_data(const Mixture& saved, const MixtureOptions& present, std::uint64_t position) {
+// Checks that the sources that gave samples before `position`, or `all`, are what they were.
+Status check_data(const Mixture& saved, const MixtureOptions& present, std::uint64_t position,
+                  bool all) {
   const std::vector<std::uint64_t> drawn = saved.draws(position).before;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const MixtureSource& source = saved.sources()[i];
     const MixtureSource* now = find_source(present, source.name);
-    if (now == nullptr || drawn[i] == 0) continue;
+    if (now == nullptr || (drawn[i] == 0 && !all)) continue;
     if (now->size == source.size && now->fingerprint == source.fingerprint) continue;
     const std::string sizes = now->size == source.size
                                   ? "has other samples than"
@@ -97,6 +98,9 @@ Status check_draws(const Mixture& saved, const Mixture& present, std::uint64_t e
     const auto other = std::ranges::find(saved.sources(), name, &MixtureSource::name);
     both.emplace_back(static_cast<std::size_t>(other - saved.sources().begin()), i);
   }
+  // A source that is new changes the counts of all others, so it is the one to name.
+  std::ranges::stable_partition(
+      both, [&](const auto& pair) { return pair.first == saved.sources().size(); });
   for (std::uint64_t position = 0; position < end; ++position) {
     const StepDraws was = saved.draws(position);
     const StepDraws now = present.draws(position);
@@ -131,6 +135,11 @@ Status check_window(const Mixture& saved, const MixtureOptions& present, std::ui
   return {};
 }
 
+// Returns the position behind `steps` steps, and not behind those that are left out after them.
+std::uint64_t behind(const SkippedSteps& skipped, std::uint64_t steps) {
+  return steps == 0 ? 0 : skipped.position_of(steps - 1) + 1;
+}
+
 // Returns the present mixture, with the sources of the saved one that are gone.
 MixtureOptions with_dropped(const MixtureOptions& saved, MixtureOptions present,
                             std::uint64_t position) {
@@ -144,6 +153,11 @@ MixtureOptions with_dropped(const MixtureOptions& saved, MixtureOptions present,
 }
 
 }  // namespace
+
+std::uint64_t end_of_window(std::uint64_t step, std::uint64_t lookahead) {
+  const std::uint64_t window = std::max<std::uint64_t>(lookahead, 1);
+  return (step + window - 1) / window * window;
+}
 
 Status check_skipped_steps(const SkippedSteps& saved, const SkippedSteps& present,
                            std::uint64_t step) {
@@ -160,19 +174,18 @@ Status check_skipped_steps(const SkippedSteps& saved, const SkippedSteps& presen
 Result<std::shared_ptr<const Mixture>> continued_mixture(const MixtureOptions& saved,
                                                          const MixtureOptions& present,
                                                          std::uint64_t step,
-                                                         std::uint64_t lookahead) {
-  if (step == 0) return Mixture::create(present);
-  const std::uint64_t window = std::max<std::uint64_t>(lookahead, 1);
-  const std::uint64_t kept = (step + window - 1) / window * window;
+                                                         std::uint64_t lookahead,
+                                                         std::uint64_t epoch) {
+  if (epoch == 0 && step == 0) return Mixture::create(present);
+  const std::uint64_t kept = end_of_window(step, lookahead);
   ISOCOST_TRY(check_settings(saved, present));
   ISOCOST_TRY(check_skipped_steps(saved.skipped, present.skipped, kept));
   if (by_size(saved) || by_size(present)) ISOCOST_TRY(check_by_size(saved, present));
   auto was = Mixture::create(saved);
   if (!was) return std::move(was).error().with_context("the mixture of the saved state");
-  // Behind the last kept step, and not behind steps that are left out after it.
-  const std::uint64_t end = saved.skipped.position_of(kept - 1) + 1;
-  ISOCOST_TRY(check_data(**was, present, end));
-  ISOCOST_TRY(check_window(**was, present, saved.skipped.position_of(step - 1) + 1, end));
+  const std::uint64_t end = behind(saved.skipped, kept);
+  ISOCOST_TRY(check_data(**was, present, end, epoch > 0));
+  ISOCOST_TRY(check_window(**was, present, behind(saved.skipped, step), end));
   ISOCOST_ASSIGN(auto now, Mixture::create(with_dropped(saved, present, end)));
   if (const std::uint64_t length = now->length().value_or(end); length < end) {
     return refused("the mixture has " + counted(length, "step") + ", and " + counted(end, "step") +

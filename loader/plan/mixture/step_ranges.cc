@@ -21,7 +21,7 @@ Result<StepRange> step_range(std::string_view text) {
   const std::size_t dash = text.find('-');
   const auto first = step_number(text.substr(0, dash));
   const auto last = dash == std::string_view::npos ? first : step_number(text.substr(dash + 1));
-  const std::string what = "skip_steps: \"" + std::string(text) + "\"";
+  const std::string what = "\"" + std::string(text) + "\"";
   if (!first || !last) {
     return Error(ErrorCode::kInvalidArgument,
                  what +
@@ -41,8 +41,8 @@ Result<StepRange> step_range(std::string_view text) {
 
 Result<SkippedSteps> SkippedSteps::parse(const std::vector<std::string>& texts) {
   if (texts.size() > kMost) {
-    return Error(ErrorCode::kInvalidArgument, "skip_steps has " + counted(texts.size(), "range") +
-                                                  ", and at most " + std::to_string(kMost) +
+    return Error(ErrorCode::kInvalidArgument, counted(texts.size(), "range") + ", and at most " +
+                                                  std::to_string(kMost) +
                                                   " are allowed: join neighbours");
   }
   std::vector<StepRange> given;

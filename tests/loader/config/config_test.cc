@@ -201,6 +201,21 @@ TEST(GivenSettings, AnErrorBeginsWithTheSource) {
             "--ranks: 'many' is not a whole number in range");
 }
 
+TEST(GivenSettings, StepsToLeaveOutAreATextOrAnArray) {
+  for (const char* toml : {"skip_steps = '1200-1210,7'", "skip_steps = ['7', '1200-1210']"}) {
+    GivenSettings settings;
+    ASSERT_TRUE(settings.add("data", "shards", "--data"));
+    ASSERT_TRUE(settings.add_toml(toml, "node.toml"));
+    EXPECT_EQ(make_options(settings).value().plan.skip_steps.texts(),
+              (std::vector<std::string>{"7", "1200-1210"}));
+  }
+  GivenSettings settings;
+  ASSERT_TRUE(settings.add_toml("skip_steps = ['5-3']", "node.toml"));
+  EXPECT_THAT(make_options(settings).error().message(),
+              testing::HasSubstr("node.toml:1: skip_steps: \"5-3\" ends before it begins"));
+  EXPECT_FALSE(GivenSettings().add_toml("skip_steps = [5]", "node.toml"));
+}
+
 class MakeOptions : public testing::Test {
  protected:
   // From weakest to strongest.

@@ -42,9 +42,7 @@ class StepSourceTest : public testing::Test {
     std::vector<std::string> texts;
     for (int i = 0; i < 16; ++i) texts.push_back(text_ + std::string(100 + 10 * i, 'x'));
     auto dataset = std::make_unique<TextDataset>(std::move(texts));
-    CursorOptions cursor;
-    cursor.size = dataset->size();
-    cursor.global_batch_size = 4;
+    JobOrders orders = JobOrders::create(options_, *dataset).value();
     options_.cost_model.profile = std::make_shared<const CostProfile>(profile);
     return {options_,
             log_.sink(),
@@ -55,8 +53,7 @@ class StepSourceTest : public testing::Test {
             {},
             std::make_unique<OnlineModel>(profile, CostModel::Options{}, log_.sink()),
             nullptr,
-            Cursor(cursor),
-            nullptr,
+            std::move(orders),
             BadSampleList::create(options_.bad_samples, {}).value(),
             {}};
   }
@@ -100,7 +97,7 @@ TEST_F(StepSourceTest, SealsTheCursorsBatches) {
   ASSERT_NE(step, nullptr);
   std::vector<SampleId> ids;
   for (const StepSample& sample : step->samples) ids.push_back(sample.id);
-  EXPECT_EQ(ids, parts.cursor.batch(0, 3));
+  EXPECT_EQ(ids, parts.orders.anew()->cursor.batch(0, 3));
   EXPECT_EQ(step->plan.receivers(), 2U);
   EXPECT_EQ(step->plan.microbatches, 2U);
   for (const StepSample& sample : step->samples) EXPECT_EQ(sample.readers, 1U);

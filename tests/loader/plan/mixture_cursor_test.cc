@@ -8,6 +8,8 @@
 #include <set>
 
 #include "loader/plan/cursor.h"
+#include "loader/plan/mixture/mixture_edit.h"
+#include "loader/plan/mixture/saved_mixture.h"
 
 namespace isocost {
 namespace {
@@ -152,21 +154,38 @@ TEST(MixtureCursor, ACursorDrawsFromIt) {
   EXPECT_EQ(limited.dropped(0), 0U);
 }
 
+TEST(Cursor, SkippedStepsOfOneDataSetMoveNoOtherSamples) {
+  CursorOptions options;
+  options.size = 103;
+  options.global_batch_size = 10;
+  const Cursor whole(options);
+  options.skipped = SkippedSteps::parse({"2-3", "10"}).value();
+  const Cursor skipping(options);
+  EXPECT_EQ(skipping.positions(0), 11U);
+  ASSERT_EQ(skipping.steps(0), 8U);
+  EXPECT_EQ(skipping.skipped(0), 23U);  // the last of them has three samples
+  for (std::uint64_t step = 0; step < 8; ++step) {
+    EXPECT_EQ(skipping.batch(1, step), whole.batch(1, step < 2 ? step : step + 2));
+  }
+  EXPECT_TRUE(skipping.batch(0, 8).empty());
+  EXPECT_EQ(skipping.fingerprint(7), whole.fingerprint(7));  // compared by continued_mixture
+  EXPECT_EQ(whole.skipped(0), 0U);
+}
+
 TEST(MixtureCursor, AStateContinuesWithAnEditedMixture) {
   const MixtureOptions before = options({source("a", 30, {{0, 1}}), source("b", 11, {{0, 2}})});
   const MixtureCursor saved = cursor(before);
   MixtureOptions edited = before;
   edited.sources[1].schedule.points.push_back({10, 1});
-  const auto state = saved.saved().value();
-  const auto mixture = continue_from(state, edited, 10, 1).value();
+  const MixtureOptions state = mixture_from_json(saved.saved().value()).value();
+  const auto mixture = continued_mixture(state, edited, 10).value();
   const MixtureCursor continued(mixture, {0, 1000});
   for (std::uint64_t step = 0; step < 10; ++step) {
     EXPECT_EQ(continued.batch(0, step), saved.batch(0, step));
   }
   EXPECT_NE(continued.batch(0, 11), saved.batch(0, 11));
-  EXPECT_NE(continued.fingerprint(), saved.fingerprint());
-  EXPECT_FALSE(continue_from("{}", edited, 10, 1));
-  EXPECT_FALSE(continue_from(state, edited, 20, 1));
+  EXPECT_EQ(continued.fingerprint(), saved.fingerprint());  // of what no edit may change
+  EXPECT_FALSE(continued_mixture(state, edited, 20));
 }
 
 }  // namespace

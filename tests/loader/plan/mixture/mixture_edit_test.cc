@@ -152,6 +152,12 @@ TEST(MixtureEdit, AMixtureBySizeCannotChangeInItsMiddle) {
     EXPECT_THAT(refused.error().message(), HasSubstr("cannot change in its middle"));
   }
   EXPECT_TRUE(continued_mixture(sizes, more, 0));
+  // Nor between two of its epochs.
+  EXPECT_TRUE(continued_mixture(sizes, sizes, 0, 1, 1));
+  EXPECT_FALSE(continued_mixture(sizes, more, 0, 1, 1));
+  MixtureOptions grown = sizes;
+  grown.sources.back().size += 1;
+  EXPECT_FALSE(continued_mixture(sizes, grown, 0, 1, 1));
 }
 
 TEST(MixtureEdit, EditsBeginAtAWindowsStart) {

@@ -1,0 +1,134 @@
+#include "loader/node/internal/job_order.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/counted.h"
+#include "loader/node/internal/mixture_of_sources.h"
+#include "loader/plan/mixture/mixture_edit.h"
+#include "loader/plan/mixture/saved_mixture.h"
+
+namespace isocost {
+namespace {
+
+CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
+  CursorOptions cursor;
+  cursor.seed = options.plan.seed;
+  cursor.size = size;
+  cursor.global_batch_size = static_cast<std::uint64_t>(options.plan.global_batch_size);
+  cursor.tail = options.plan.tail;
+  cursor.shuffle = options.plan.shuffle;
+  cursor.epochs = static_cast<std::uint64_t>(options.plan.epochs);
+  cursor.max_steps = static_cast<std::uint64_t>(options.plan.steps);
+  cursor.skipped = options.plan.skip_steps;
+  return cursor;
+}
+
+// Refuses to leave out steps that an epoch does not have, since they are likely counted in another
+// way.
+Status check_skipped(const SkippedSteps& skipped, const Cursor& cursor, const std::string& data) {
+  if (skipped.empty()) return {};
+  const std::uint64_t last = skipped.ranges().back().last;
+  const std::uint64_t all = cursor.positions(0);
+  if (last >= all) {
+    return Error(ErrorCode::kInvalidArgument,
+                 data + ": skip_steps leaves out step " + std::to_string(last) + ", and there " +
+                     (all == 1 ? "is " : "are ") + counted(all, "step") +
+                     " an epoch: steps are counted from 0 in each epoch");
+  }
+  if (cursor.steps(0) > 0) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               data + ": skip_steps leaves out all steps of an epoch: keep some");
+}
+
+Error no_step(const NodeOptions& options, std::uint64_t size) {
+  return {ErrorCode::kInvalidArgument,
+          "an epoch has no step: " + counted(size, "sample") + ", global_batch_size = " +
+              std::to_string(options.plan.global_batch_size) + ", tail = drop or carry"};
+}
+
+}  // namespace
+
+Result<JobOrders> JobOrders::create(const NodeOptions& options, const Dataset& dataset) {
+  ISOCOST_ASSIGN(auto mixture, mixture_of_sources(options, dataset));
+  JobOrders orders(options, dataset);
+  orders.options_ = cursor_options(options, dataset.size());
+  orders.options_.mixture = mixture;
+  Cursor cursor(orders.options_);
+  const SkippedSteps& skipped =
+      mixture ? mixture->mixture().options().skipped : options.plan.skip_steps;
+  ISOCOST_TRY(check_skipped(skipped, cursor, options.data));
+  if (cursor.steps(0) == 0) return no_step(options, dataset.size());
+  std::string saved;
+  if (mixture != nullptr) {
+    ISOCOST_ASSIGN(saved, mixture->saved());
+  } else if (!skipped.empty()) {
+    MixtureOptions skipping;
+    skipping.skipped = skipped;
+    ISOCOST_ASSIGN(saved, mixture_json(skipping));
+  }
+  orders.anew_ = std::make_shared<const JobOrder>(
+      JobOrder{std::move(cursor), std::move(mixture), std::move(saved)});
+  return orders;
+}
+
+Result<std::shared_ptr<const JobOrder>> JobOrders::continued(StartPoint& start) {
+  if (last_ && last_->asked == start) {
+    start = last_->start;
+    return last_->order;
+  }
+  const StartPoint asked = start;
+  ISOCOST_ASSIGN(auto order, continue_from_saved(start));
+  last_ = {asked, start, order};
+  return order;
+}
+
+Result<std::shared_ptr<const JobOrder>> JobOrders::continue_from_saved(StartPoint& start) const {
+  MixtureOptions saved;
+  if (!start.mixture.empty()) {
+    ISOCOST_ASSIGN(saved, mixture_from_json(start.mixture));
+  }
+  if (!saved.sources.empty() && anew_->mixture == nullptr) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "it is of a mixture of data sets, and the node has one data set: give it the mixture with "
+        "which the state was saved");
+  }
+  if (saved.sources.empty() && anew_->mixture != nullptr) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "it is of one data set, and the node has a mixture: give it the data set with which the "
+        "state was saved. A mixture cannot begin in the middle of a job");
+  }
+  if (!saved.sources.empty()) return with_mixture(saved, start);
+  ISOCOST_TRY(
+      check_skipped_steps(saved.skipped, options_.skipped, end_of_window(start.step, lookahead_)));
+  return anew_;
+}
+
+Result<std::shared_ptr<const JobOrder>> JobOrders::with_mixture(const MixtureOptions& saved,
+                                                                StartPoint& start) const {
+  const MixtureOptions& present = anew_->mixture->mixture().options();
+  if (start.epoch > 0 && start.step == 0 && !anew_->mixture->mixture().by_size()) {
+    ISOCOST_ASSIGN(const auto was, Mixture::create(saved));
+    const auto steps = MixtureCursor(was, {}).steps();
+    if (steps) start.epoch = 0;
+    start.step = static_cast<std::uint32_t>(steps.value_or(0));
+  }
+  ISOCOST_ASSIGN(auto mixture,
+                 continued_mixture(saved, present, start.step, lookahead_, start.epoch));
+  std::vector<SampleId> first;  // by the sources' names; any for those that are gone
+  for (const MixtureSource& source : mixture->sources()) {
+    const auto found = std::ranges::find(dataset_->sources(), source.name, &DatasetSource::name);
+    first.push_back(found == dataset_->sources().end() ? 0 : found->first);
+  }
+  auto draws = std::make_shared<const MixtureCursor>(std::move(mixture), std::move(first));
+  ISOCOST_ASSIGN(std::string text, draws->saved());
+  CursorOptions options = options_;
+  options.mixture = draws;
+  return std::make_shared<const JobOrder>(
+      JobOrder{Cursor(options), std::move(draws), std::move(text)});
+}
+
+}  // namespace isocost
