@@ -47,7 +47,7 @@ class Iterating(ShardTest):
     def test_a_mixture_with_proportions_is_not_evaluated_on(self):
         shards = sorted(pathlib.Path(self.shards).glob("*.tar"))
         mixture = pathlib.Path(self.shards).parent / "held_out.toml"
-        sources = "".join(f'[[source]]\nname = "s{i}"\npath = "{shard}"\nPROPORTION\n' for i, shard in enumerate(shards))
+        sources = "".join(f'[[source]]\nname = "{shard.stem}"\npath = "{shard}"\nPROPORTION\n' for shard in shards)
         for head, proportion in (("steps = 4\n", "proportion = 1.0"), ("", "proportion = 1.0\nepochs = 1")):
             mixture.write_text(head + sources.replace("PROPORTION", proportion))
             loader = self.loader_of(mixture, global_batch_size=8, microbatches=1)

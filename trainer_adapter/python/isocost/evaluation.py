@@ -25,8 +25,8 @@ def check_same_samples(loader: DataLoader, where: str) -> None:
     """Raises ValueError for a loader of which two evaluations would see other samples; its text begins with `where`.
     Blocks until the node has answered."""
     if not loader.has_length or loader.has_proportions:
-        raise ValueError(f"{where}: two evaluations of a mixture of data sets with proportions would see other samples: "
-                         "make a loader of each data set, or leave all proportions out")
+        raise ValueError(f"{where}: two evaluations of a mixture of data sets with proportions would see other "
+                         "samples: make a loader of each data set, or leave all proportions out")
 
 
 def evaluate(loader: DataLoader, loss: Loss) -> Evaluation:

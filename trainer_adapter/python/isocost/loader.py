@@ -295,8 +295,8 @@ class DataLoader:
 
     @property
     def has_proportions(self) -> bool:
-        """Whether it draws from a mixture of data sets with proportions, of which no epoch is one pass over all samples.
-        Blocks until the node has answered."""
+        """Whether it draws from a mixture of data sets with proportions, of which no epoch is one pass over all
+        samples. Blocks until the node has answered."""
         mixture = self._connection.welcome()["mixture"]
         return bool(mixture) and any("proportions" in source for source in json.loads(mixture).get("sources", ()))
 
