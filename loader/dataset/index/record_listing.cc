@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
+#include <cstddef>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "base/fingerprint.h"
 #include "base/output_file.h"
+#include "base/read_file.h"
 #include "loader/dataset/index/internal/record_ranges_file.h"
 #include "loader/dataset/records/record_shards.h"
 
@@ -27,11 +27,12 @@ fs::path ranges_path(const fs::path& directory, const std::string& name) {
 
 std::optional<std::vector<RecordRange>> kept_ranges(const std::string& name, const FileStamp& stamp,
                                                     const RecordListingOptions& options) {
+  constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of some 5 million shards
   for (const fs::path& directory : options.directories) {
-    std::ifstream file(ranges_path(directory, name), std::ios::binary);
-    if (!file) continue;
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (auto ranges = decode_record_ranges(text, stamp)) return ranges;
+    // One that is missing, too large or of another form is made again.
+    const auto text = read_file("records", ranges_path(directory, name), kMostBytes);
+    if (!text) continue;
+    if (auto ranges = decode_record_ranges(*text, stamp)) return ranges;
   }
   return std::nullopt;
 }
