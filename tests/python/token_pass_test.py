@@ -122,6 +122,34 @@ class TokenPass(unittest.TestCase):
         self.assertEqual(found["tokens"], sum(len(one.ids) for one in tokens))
         self.assertEqual(found["label_tokens"], sum(sum(one.labels) for one in tokens))
 
+    def delivered(self, data):
+        """Returns token ids and positions of labels of each sample, in the order of the data."""
+        with isocost.DataLoader(data, model=self.model, global_batch_size=1, microbatches=1, epochs=1, shuffle=False,
+                                node=isocost.NodeOptions(index_dir=self.index)) as loader:
+            return [(each["input_ids"].tolist(), each["labels"].tolist(), each.sample_keys) for each in loader]
+
+    def test_records_have_the_tokens_of_their_shards(self):
+        picture = self.data / "picture.png"
+        picture.write_bytes(PICTURE)
+        asked = [{"type": "image", "image": "picture.png"}, {"type": "text", "text": "What is it? 😀"}]
+        forms = {"messages": [{"id": "a", "messages": [{"role": "user", "content": asked},
+                                                       {"role": "assistant", "content": "A square."}]},
+                              {"id": "b", "messages": json.loads(turns("Why?", "So."))["messages"]}],
+                 "llava": [{"id": "a", "image": "picture.png",
+                            "conversations": [{"from": "human", "value": "<image>\nWhat is it?"},
+                                              {"from": "gpt", "value": "A square."}]}],
+                 "captions": [{"id": "a", "image": "picture.png", "caption": "A caption."},
+                              {"id": "b", "image": "picture.png", "caption": "Größe 😀"}]}
+        for form, records in forms.items():
+            file = self.data / f"{form}.jsonl"
+            file.write_text("".join(json.dumps(record) + "\n" for record in records))
+            shards = self.data / f"{form}-shards"
+            subprocess.run([PROGRAM, "make-shards", file, shards], check=True, capture_output=True, timeout=TIMEOUT)
+            in_place, packed = self.delivered(file), self.delivered(shards)
+            self.assertEqual([sample[:2] for sample in in_place], [sample[:2] for sample in packed], form)
+            self.assertEqual([sample[2] for sample in in_place],
+                             [[f"{form}.jsonl-000000/{record['id']}"] for record in records])
+
     def test_other_options_make_other_tokens(self):
         first = self.tokenize("--json")
         options = ("--json", "--labels", "all", "--caption-template", "<media>What?")
