@@ -152,9 +152,12 @@ Result<ParquetRecords> ParquetRecords::convert(const std::vector<fs::path>& file
       {"isocost make-shards", "isocost.parquet.conversion", "pyarrow"}, words_of(files, options),
       [&](std::string_view line) { told.take(line, options.progress); }, options.stop);
   if (!status || *status != 0) remove_unused(options.directory, made);
-  if (options.stop.stop_requested() && told.done > 0) {
-    return Error(ErrorCode::kCancelled, "stopped after " + std::to_string(told.done) + " of " +
-                                            counted(told.groups, "row group") + ", which stay in " +
+  // The first row groups may be on disk before they are told of.
+  if (options.stop.stop_requested() && fs::exists(options.directory / kState, error)) {
+    const std::string done =
+        told.done == 0 ? "some row groups"
+                       : std::to_string(told.done) + " of " + counted(told.groups, "row group");
+    return Error(ErrorCode::kCancelled, "stopped after " + done + ", which stay in " +
                                             options.directory.string() +
                                             ": the same command goes on there");
   }
