@@ -125,13 +125,17 @@ class IsolationTest : public testing::Test {
 
   std::unique_ptr<SampleDecoder> hostile_decoder(const std::string& mode,
                                                  milliseconds cpu_time = std::chrono::minutes(1)) {
-    setenv("HOSTILE_WORKER", mode.c_str(), 1);
-    return make_isolated_decoder(recipe_,
-                                 {.program = ISOCOST_SOURCE_DIR "/tests/faults/hostile_worker.py",
-                                  .workers = 1,
-                                  .cpu_time = cpu_time,
-                                  .memory = 64 * kMiB,
-                                  .log = {}})
+    // A worker gets no variable of the tests, so a script sets this one.
+    const fs::path script = scratch_.path() / mode;
+    std::ofstream(script) << "#!/bin/sh\nHOSTILE_WORKER='" << mode
+                          << "' exec " ISOCOST_SOURCE_DIR
+                             "/tests/faults/hostile_worker.py \"$@\"\n";
+    fs::permissions(script, fs::perms::owner_all);
+    return make_isolated_decoder(recipe_, {.program = script,
+                                           .workers = 1,
+                                           .cpu_time = cpu_time,
+                                           .memory = 64 * kMiB,
+                                           .log = {}})
         .value();
   }
 
@@ -142,6 +146,7 @@ class IsolationTest : public testing::Test {
   const PartShape shape_ = shape_of(picture_, "a.png");
 
  private:
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-isolation").value();
   std::unique_ptr<SampleDecoder> decoder_;
 };
 
@@ -325,6 +330,24 @@ TEST_F(IsolationTest, AWorkerHasNoRightsFilesOrUnlimitedMemory) {
     EXPECT_LE(std::stoi(entry.path().filename().string()), 4);
   }
   EXPECT_LE(descriptors, 5U);
+}
+
+TEST_F(IsolationTest, AWorkerGetsNoSecretOfTheEnvironment) {
+  setenv("AWS_SECRET_ACCESS_KEY", "planted", 1);
+  setenv("HF_TOKEN", "planted", 1);
+  setenv("PATHS", "planted", 1);  // not PATH
+  setenv("TMPDIR", fs::temp_directory_path().c_str(), 1);
+  decoder();
+  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PATHS"}) unsetenv(name);
+  const std::vector<pid_t> processes = workers();
+  ASSERT_FALSE(processes.empty());
+  for (const pid_t worker : processes) {
+    std::ifstream file("/proc/" + std::to_string(worker) + "/environ", std::ios::binary);
+    const std::string environment{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_THAT(environment, HasSubstr("PATH="));
+    EXPECT_THAT(environment, HasSubstr("TMPDIR="));
+    EXPECT_THAT(environment, Not(HasSubstr("planted")));
+  }
 }
 
 TEST_F(IsolationTest, ASampleBeyondItsMemoryIsRefusedAndTheWorkerGoesOn) {

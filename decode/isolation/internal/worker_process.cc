@@ -20,6 +20,7 @@
 #include "base/load.h"
 #include "base/tensor_schema.h"
 #include "base/utf8.h"
+#include "decode/isolation/internal/worker_environment.h"
 
 namespace isocost {
 namespace {
@@ -43,7 +44,7 @@ FileDescriptor moved_up(int descriptor) {
 }
 
 // Starts a process in a group of its own, which terminal signals do not reach, with the two
-// descriptors and standard error, and with no signal blocked or ignored.
+// descriptors, standard error and little of the environment, and with no signal blocked or ignored.
 class Spawning {
  public:
   Spawning() {
@@ -77,8 +78,13 @@ class Spawning {
     std::string name = "isocost";
     std::string command = "decode-worker";
     const std::array<char*, 3> arguments = {name.data(), command.data(), nullptr};
+    std::vector<std::string> kept = worker_environment(environ);
+    std::vector<char*> environment;
+    environment.reserve(kept.size() + 1);
+    for (std::string& variable : kept) environment.push_back(variable.data());
+    environment.push_back(nullptr);
     return posix_spawn(&process, program.c_str(), &actions_, &attributes_, arguments.data(),
-                       environ);
+                       environment.data());
   }
 
  private:
