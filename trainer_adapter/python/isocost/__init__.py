@@ -31,6 +31,7 @@ from isocost.microbatches.context_parallel import ContextPart, context_part
 from isocost.microbatches.loss import pipeline_loss, token_loss
 from isocost.microbatches.microbatch import Microbatch, Route
 from isocost.microbatches.model_inputs import Padded
+from isocost.microbatches.source_losses import SourceLosses, losses_by_source
 from isocost.microbatches.transform import Part, Sample
 from isocost.optimizer_steps import steps
 from isocost.options.keywords import KeywordNote
@@ -44,8 +45,8 @@ __version__ = _isocost.version
 __all__ = ["Architecture", "ClosedError", "ContextPart", "Cut", "DataLoader", "Dataset", "Evaluation", "IsocostError",
            "KeywordNote", "Layout", "Microbatch", "NodeOptions", "NodeUnavailableError", "Padded", "Part", "Place",
            "ProfiledModule", "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError",
-           "context_part", "evaluate", "packed_stage", "pipeline_loss", "profile_model", "schedule_steps",
-           "stage_iterators", "steps", "token_loss"]
+           "SourceLosses", "context_part", "evaluate", "losses_by_source", "packed_stage", "pipeline_loss",
+           "profile_model", "schedule_steps", "stage_iterators", "steps", "token_loss"]
 
 
 def __dir__() -> List[str]:

@@ -2,7 +2,7 @@
 
 import json
 import weakref
-from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NoReturn, Optional, Union
 
 from isocost import _isocost
 from isocost.connection.state import State
@@ -273,6 +273,13 @@ class DataLoader:
         welcome = self._connection.welcome()
         samples = welcome["samples_per_epoch"] if welcome["has_length"] else None
         return Dataset(self._opened.data, samples, welcome["dataset_fingerprint"])
+
+    @property
+    def sources(self) -> List[str]:
+        """The names of a mixture's sources, in the same order on all ranks; empty without a mixture. Blocks until the
+        node has answered."""
+        mixture = self._connection.welcome()["mixture"]
+        return [str(source["name"]) for source in json.loads(mixture).get("sources", [])] if mixture else []
 
     @property
     def batch_size(self) -> Optional[int]:
