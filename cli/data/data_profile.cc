@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +18,7 @@
 #include "cli/common/overwrite.h"
 #include "cli/common/setting_flags.h"
 #include "cli/common/signal_stop.h"
-#include "cli/data/commands.h"
+#include "cli/data/data_commands.h"
 #include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
 #include "loader/dataset/shard_options.h"
@@ -72,6 +73,29 @@ void print_modalities(const DataProfile& profile) {
         100 * static_cast<double>(count.samples) / static_cast<double>(profile.samples.size()),
         static_cast<unsigned long long>(count.parts),
         static_cast<double>(count.encoded_bytes) / 1e6);
+  }
+}
+
+void print_profiled_sources(const DataProfile& profile) {
+  if (profile.sources.empty()) return;
+  double all_tokens = 0;
+  double all_seconds = 0;
+  for (const ProfiledSource& source : profile.sources) {
+    all_tokens += source.of_all(static_cast<double>(source.tokens));
+    all_seconds += source.of_all(source.seconds);
+  }
+  const auto percent = [](double part, double all) { return all > 0 ? 100 * part / all : 0; };
+  std::printf("\n%10s %10s %12s %12s %12s %9s %9s  %s\n", "samples", "profiled", "tokens mean",
+              "labels mean", "seconds mean", "tokens %", "seconds %", "source");
+  for (const ProfiledSource& source : profile.sources) {
+    const auto count = static_cast<double>(std::max<std::uint64_t>(source.profiled, 1));
+    const auto tokens = static_cast<double>(source.tokens);
+    std::printf("%10llu %10llu %12.5g %12.5g %12.5g %9.1f %9.1f  %s\n",
+                static_cast<unsigned long long>(source.size),
+                static_cast<unsigned long long>(source.profiled), tokens / count,
+                static_cast<double>(source.label_tokens) / count, source.seconds / count,
+                percent(source.of_all(tokens), all_tokens),
+                percent(source.of_all(source.seconds), all_seconds), source.name.c_str());
   }
 }
 
@@ -134,6 +158,7 @@ void print_table(const DataProfile& profile) {
   if (profile.refused > 0) std::printf("first refused: %s\n", profile.refused_example.c_str());
   print_modalities(profile);
   print_distributions(profile);
+  print_profiled_sources(profile);
   std::printf("\ncorrelation of encoder and LLM seconds: %s (of ranks %s)\n",
               correlation_text(profile.correlation).c_str(),
               correlation_text(profile.rank_correlation).c_str());
@@ -226,11 +251,9 @@ constexpr const char* kDataProfileFooter =
 
 }  // namespace
 
-void add_data_profile(CLI::App& app, Run& run) {
-  CLI::App* data = app.add_subcommand("data", "Profile a data set: 'isocost data profile'.");
-  data->require_subcommand(1);
+void add_data_profile(CLI::App& data, Run& run) {
   add_command<DataProfileArguments>(
-      *data, run,
+      data, run,
       {.name = "profile",
        .description = "Predict the cost of a data set from its index alone.",
        .footer = kDataProfileFooter},

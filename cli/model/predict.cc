@@ -18,19 +18,18 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/json_output.h"
 #include "cli/common/number_range.h"
+#include "cli/common/sample_parts.h"
 #include "cli/common/setting_flags.h"
 #include "cli/model/commands.h"
-#include "cli/model/sample_parts.h"
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
 #include "loader/config/data_sources.h"
 #include "loader/config/given_settings.h"
 #include "loader/config/option_table.h"
-#include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/find_sample.h"
 #include "loader/dataset/names/data_text.h"
-#include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
 #include "loader/node/node_options.h"
 
@@ -112,51 +111,7 @@ Result<Load> load_of_options(const PredictArguments& arguments) {
   return load;
 }
 
-// Returns whether a sample is meant by `wanted`: its key, or shard/key.
-bool is_meant(std::string_view wanted, std::string_view shard, std::string_view key) {
-  if (wanted == key) return true;
-  return wanted.size() == shard.size() + 1 + key.size() && wanted.starts_with(shard) &&
-         wanted[shard.size()] == '/' && wanted.ends_with(key);
-}
-
-// Returns the samples that are meant by `wanted`. A shard's name and a key may hold slashes, so
-// that "a/b/c" may be read in two ways: the longest name of a shard is meant.
-std::vector<SampleId> meant_samples(const Dataset& dataset, std::string_view wanted) {
-  std::vector<SampleId> found;
-  std::size_t longest = 0;
-  for (SampleId id = 0; id < dataset.size(); ++id) {
-    const std::string_view shard = dataset.shard(id);
-    const std::string_view key = dataset.key(id);
-    if (!is_meant(wanted, shard, key)) continue;
-    const std::size_t length = wanted == key ? 0 : shard.size();
-    if (length > longest) found.clear();
-    if (length >= longest) found.push_back(id);
-    longest = std::max(longest, length);
-  }
-  return found;
-}
-
-Result<SampleId> find_id(const Dataset& dataset, const PredictArguments& arguments) {
-  const std::vector<SampleId> found = meant_samples(dataset, arguments.sample);
-  if (found.size() == 1) return found.front();
-  if (found.size() > 1) {
-    const auto name = [&](SampleId id) { return sample_name(dataset.shard(id), dataset.key(id)); };
-    return Error(ErrorCode::kInvalidArgument, counted(found.size(), "sample") + " have the key '" +
-                                                  arguments.sample +
-                                                  "': give one as shard/key, such as " +
-                                                  name(found[0]) + " or " + name(found[1]));
-  }
-  for (const BadSample& bad : dataset.bad()) {
-    if (is_meant(arguments.sample, bad.shard, bad.key)) {
-      return Error(ErrorCode::kCorrupt, "the sample is bad: " + describe(bad));
-    }
-  }
-  return Error(ErrorCode::kNotFound, arguments.data + " holds no sample with the key '" +
-                                         arguments.sample +
-                                         "'; keys are member names without their extension");
-}
-
-Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
+Result<SampleExplanation> explain_named(const PredictArguments& arguments) {
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
   options.reading = arguments.reading;
@@ -171,7 +126,7 @@ Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   finish_progress();
   log_findings(dataset->findings(), {}, options.log);
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(node.decode.recipe));
-  ISOCOST_ASSIGN(const SampleId id, find_id(*dataset, arguments));
+  ISOCOST_ASSIGN(const SampleId id, find_sample(*dataset, arguments.sample, arguments.data));
   return explain_sample(recipe, *dataset, id);
 }
 
@@ -316,7 +271,7 @@ Result<int> predict(const PredictArguments& arguments) {
   std::optional<SampleExplanation> sample;
   Load load;
   if (by_key) {
-    ISOCOST_ASSIGN(sample, find_sample(arguments));
+    ISOCOST_ASSIGN(sample, explain_named(arguments));
     load = sample->load;
   } else {
     ISOCOST_ASSIGN(load, load_of_options(arguments));

@@ -119,7 +119,8 @@ Status watch(const std::string& url, const TopArguments& arguments, const std::s
     const NodeMetrics& before = snapshots.size() > 1 ? snapshots.front() : start;
     const std::size_t rows = Screen::rows();
     const std::size_t rows_per_rank = snapshots.back().places.empty() ? 1 : 2;
-    const std::size_t ranks = rows > kOtherRows ? (rows - kOtherRows) / rows_per_rank : 0;
+    const std::size_t others = kOtherRows + source_rows(snapshots.back());
+    const std::size_t ranks = rows > others ? (rows - others) / rows_per_rank : 0;
     Screen::show((trouble.empty() ? "" : "no answer: " + trouble + "\n") +
                  top_table({url, snapshots.back(), before}, std::max<std::size_t>(ranks, 1)));
     if (!wait_for(arguments.interval_s, stop)) break;

@@ -25,6 +25,8 @@ using nlohmann::ordered_json;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 using ModuleFactors = CorrectionStatus::ModuleFactors;
 
+constexpr std::size_t kMostSourceLines = 16;
+
 double share(double part, double whole) { return whole > 0 ? part / whole : kUnknown; }
 
 std::string name_of(std::size_t module) {
@@ -41,6 +43,22 @@ void subtract(RankTotals& from, const RankTotals& what) {
   from.data_wait -= what.data_wait;
 }
 
+// Returns the growth of the sources' counters; `before` may lack sources.
+std::vector<SourceTotals> sources_since(std::vector<SourceTotals> now,
+                                        const std::vector<SourceTotals>& before) {
+  for (SourceTotals& source : now) {
+    const auto earlier = std::ranges::find(before, source.name, &SourceTotals::name);
+    if (earlier == before.end() || earlier->samples_sent > source.samples_sent ||
+        earlier->labels_sent > source.labels_sent) {
+      continue;
+    }
+    source.samples_sent -= earlier->samples_sent;
+    source.labels_sent -= earlier->labels_sent;
+    source.predicted_s -= earlier->predicted_s;
+  }
+  return now;
+}
+
 // Growth of the counters between two snapshots.
 struct Growth {
   double window_s = 0;
@@ -49,6 +67,7 @@ struct Growth {
   double decoded_bytes_per_s = kUnknown;
   std::vector<RankTotals> ranks;
   RankTotals sum;  // sum over all ranks
+  std::vector<SourceTotals> sources;
   double idle_fraction = kUnknown;
   double data_wait_fraction = kUnknown;
 };
@@ -81,6 +100,7 @@ Growth growth_of(const TopView& view) {
     sum.idle += rank.idle;
     sum.data_wait += rank.data_wait;
   }
+  growth.sources = sources_since(now.training.sources, before.training.sources);
   growth.idle_fraction = share(sum.idle, sum.busy + sum.idle);
   growth.data_wait_fraction =
       share(sum.data_wait, growth.window_s * static_cast<double>(growth.ranks.size()));
@@ -260,6 +280,40 @@ std::string factor_list(const ModuleFactors& factors) {
   return others > 1 ? out + fmt::format(" +{}", others - 1) : out;
 }
 
+// Returns a name in printable ASCII.
+std::string ascii(std::string_view name) {
+  std::string text;
+  for (const char c : name) text += c >= ' ' && c <= '~' ? c : '?';
+  return text;
+}
+
+// Returns the lines of the sources that gave most samples; nothing without a mixture.
+std::string source_lines(const Growth& growth) {
+  if (growth.sources.empty()) return "";
+  std::vector<SourceTotals> sources = growth.sources;
+  std::ranges::stable_sort(sources, std::ranges::greater(), &SourceTotals::samples_sent);
+  SourceTotals sum;
+  for (const SourceTotals& source : sources) {
+    sum.samples_sent += source.samples_sent;
+    sum.predicted_s += source.predicted_s;
+  }
+  std::string out = fmt::format("{:>10} {:>8} {:>12} {:>11} {:>8}  {}\n", "samples", "share",
+                                "labels", "predicted s", "share", "source");
+  for (std::size_t s = 0; s < std::min(sources.size(), kMostSourceLines); ++s) {
+    const SourceTotals& source = sources[s];
+    out += fitted(fmt::format("{:>10} {:>8} {:>12} {:>11} {:>8}  {}", source.samples_sent,
+                              percent(share(static_cast<double>(source.samples_sent),
+                                            static_cast<double>(sum.samples_sent))),
+                              source.labels_sent, number(source.predicted_s),
+                              percent(share(source.predicted_s, sum.predicted_s)),
+                              ascii(source.name)));
+  }
+  if (sources.size() > kMostSourceLines) {
+    out += counted(sources.size() - kMostSourceLines, "other source") + " not shown\n";
+  }
+  return out + "\n";
+}
+
 double bias(double predicted, double measured) { return share(predicted - measured, measured); }
 
 std::string module_lines(const NodeMetrics& now, const RankTotals& sum) {
@@ -318,6 +372,13 @@ std::string rank_lines(const NodeMetrics& now, const Growth& growth, std::size_t
 
 }  // namespace
 
+std::size_t source_rows(const NodeMetrics& now) {
+  const std::size_t sources = now.training.sources.size();
+  constexpr std::size_t kHeadAndBlank = 2;
+  if (sources == 0) return 0;
+  return std::min(sources, kMostSourceLines + 1) + kHeadAndBlank;
+}
+
 std::string top_json(const TopView& view) {
   const Growth growth = growth_of(view);
   ordered_json json = {{"version", kJsonVersion},
@@ -332,6 +393,15 @@ std::string top_json(const TopView& view) {
   for (std::size_t m = 0; m < kModules; ++m) {
     json["modules"][name_of(m)] = module_json(view.now, growth.sum, m);
   }
+  if (!growth.sources.empty()) {
+    json["sources"] = ordered_json::array();
+    for (const SourceTotals& source : growth.sources) {
+      json["sources"].push_back({{"source", source.name},
+                                 {"samples_sent", source.samples_sent},
+                                 {"label_tokens_sent", source.labels_sent},
+                                 {"predicted_s", source.predicted_s}});
+    }
+  }
   json["ranks"] = ordered_json::array();
   for (std::size_t r = 0; r < growth.ranks.size(); ++r) {
     json["ranks"].push_back(rank_json(view.now, growth.ranks[r], r));
@@ -342,7 +412,7 @@ std::string top_json(const TopView& view) {
 std::string top_table(const TopView& view, std::size_t most_ranks) {
   const Growth growth = growth_of(view);
   return head_lines(view, growth) + "\n" + module_lines(view.now, growth.sum) + "\n" +
-         rank_lines(view.now, growth, most_ranks);
+         source_lines(growth) + rank_lines(view.now, growth, most_ranks);
 }
 
 }  // namespace isocost::cli

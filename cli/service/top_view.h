@@ -20,6 +20,8 @@ struct TopView {
 
 /// Returns a JSON document; an unknown number is null.
 std::string top_json(const TopView& view);
+/// Returns the number of lines that the sources of a mixture take in the table.
+std::size_t source_rows(const NodeMetrics& now);
 /// Returns lines of printable ASCII, each of at most kTopColumns columns, with at most `most_ranks`
 /// ranks, the busiest of them.
 std::string top_table(const TopView& view, std::size_t most_ranks);

@@ -19,6 +19,7 @@
 #include "loader/dataset/catalogue/bad_sample.h"
 #include "loader/dataset/catalogue/remarks.h"
 #include "loader/dataset/catalogue/sample_id.h"
+#include "loader/dataset/catalogue/shard_facts.h"
 #include "loader/dataset/catalogue/shard_findings.h"
 #include "loader/dataset/catalogue/weighted_samples.h"
 #include "loader/dataset/data_source.h"
@@ -122,6 +123,11 @@ class Dataset {
   /// Returns the name of a shard, its path below the directory where the names of its entry begin:
   /// `i` < shards().
   virtual const std::string& shard_name(std::size_t i) const = 0;
+  /// Returns what a shard has: `i` < shards().
+  virtual ShardFacts shard_facts(std::size_t i) const = 0;
+  /// Looks for the tokens that are kept of a shard, also where the data set was opened without a
+  /// model. `tokenizer`: the one that must have made them; null: any.
+  virtual ShardTokenFacts shard_tokens(std::size_t i, const TokenizerIdentity* tokenizer) const = 0;
   /// Reads a shard whole, and returns whether it has the bytes of the last call, in this run or an
   /// earlier one. True if its size or modification time differ from then, or there was no call.
   /// Blocks; const-safe. Errors: those of open_part; kCancelled.

@@ -98,6 +98,13 @@ class FamilyWriter {
       }
     }
   }
+  // Without a mixture there is no family, either.
+  template <typename Of>
+  void by_source(const MetricInfo& info, const std::vector<SourceTotals>& sources, const Of& of) {
+    if (sources.empty()) return;
+    Series series = family(info, {"source"});
+    for (const SourceTotals& source : sources) series.add(of(source), {source.name});
+  }
   void slowdowns(const MetricInfo& info, const std::vector<double>& slowdowns, std::size_t ranks) {
     Series series = family(info, {"rank"});
     for (std::size_t r = 0; r < std::max(ranks, slowdowns.size()); ++r) {

@@ -67,9 +67,21 @@ struct RankTotals {
   bool operator==(const RankTotals&) const = default;
 };
 
+/// Sums over the samples of a source of a mixture since the node was created.
+struct SourceTotals {
+  std::string name;
+  std::uint64_t samples_sent = 0;  ///< See TrainingTotals::samples_sent.
+  std::uint64_t labels_sent = 0;   ///< Label tokens of these samples.
+  /// Seconds predicted for these samples when their steps were planned, of all modules, without the
+  /// fixed seconds of microbatches.
+  double predicted_s = 0;
+  bool operator==(const SourceTotals&) const = default;
+};
+
 /// Sums since the node was created, and figures of the step planned last.
 struct TrainingTotals {
-  std::vector<RankTotals> ranks;  ///< One for each rank of the largest job.
+  std::vector<RankTotals> ranks;      ///< One for each rank of the largest job.
+  std::vector<SourceTotals> sources;  ///< Those of a mixture; without one none.
   std::uint64_t measured_steps = 0;
   std::uint64_t microbatches_sent = 0;
   /// Samples sent to a rank again count again; samples of weight 0 do not count.

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@ constexpr JsonFormat kFormat{.name = kKind,
                              .max_bytes = std::size_t{64} << 20,
                              .remedy = "use the isocost top of the node's own version"};
 constexpr std::size_t kMostRanks = 100'000;  // the limit of PlanOptions
+constexpr std::size_t kMostSources = 256;    // the limit of a mixture
 constexpr std::size_t kMostPlaceLetters = 64;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -126,6 +128,19 @@ class Writer {
     ranks_.set(info, column(slowdowns, [](double slowdown) { return slowdown; }));
   }
 
+  template <typename Of>
+  void by_source(const MetricInfo& info, const std::vector<SourceTotals>& sources, const Of& of) {
+    if (sources.empty()) return;
+    ordered_json names = ordered_json::array();
+    ordered_json values = ordered_json::array();
+    for (const SourceTotals& source : sources) {
+      names.push_back(source.name);
+      values.push_back(of(source));
+    }
+    sources_["source"] = std::move(names);
+    sources_[info.name] = std::move(values);
+  }
+
   ordered_json document() && {
     ordered_json modules = ordered_json::object();
     for (std::size_t m = 0; m < kModules; ++m) {
@@ -135,6 +150,7 @@ class Writer {
     document["node"] = std::move(node_).object();
     document["modules"] = std::move(modules);
     document["ranks"] = std::move(ranks_).object();
+    if (!sources_.empty()) document["sources"] = std::move(sources_);
     return document;
   }
 
@@ -149,6 +165,7 @@ class Writer {
   Fields node_;
   std::array<Fields, kModules> modules_;
   Fields ranks_;
+  ordered_json sources_ = ordered_json::object();
 };
 
 // Reads an object; stops at the first error, which `status` holds.
@@ -182,6 +199,26 @@ class ObjectReader {
     take(name, object_.amounts(name, kMostRanks), values);
     if (!check_rows(name, values.size(), rows)) return;
     for (std::size_t row = 0; row < rows; ++row) of(row) = values[row];
+  }
+  // Reads one number for each source.
+  template <typename Of>
+  void by_source(const std::string& name, std::vector<SourceTotals>& sources, const Of& of) {
+    using Number = std::remove_reference_t<decltype(of(sources.front()))>;
+    if constexpr (std::integral<Number>) {
+      std::vector<std::int64_t> values;
+      take(name, object_.wholes(name, kMostSources, 0, std::numeric_limits<std::int64_t>::max()),
+           values);
+      set_sources(name, values, sources, of);
+    } else {
+      std::vector<double> values;
+      take(name, object_.amounts(name, kMostSources), values);
+      set_sources(name, values, sources, of);
+    }
+  }
+  void source_names(const std::string& name, std::vector<SourceTotals>& sources) {
+    std::vector<std::string> names;
+    take(name, object_.text_list(name, kMostSources), names);
+    for (std::string& source : names) sources.push_back({.name = std::move(source)});
   }
   void places(const std::string& name, std::vector<std::string>& places, std::size_t rows) {
     if (!object_.has(name)) return;
@@ -221,6 +258,20 @@ class ObjectReader {
       status_ = std::move(read).error();
     }
   }
+  template <typename Values, typename Of>
+  void set_sources(const std::string& name, const Values& values,
+                   std::vector<SourceTotals>& sources, const Of& of) {
+    if (!status_) return;
+    if (values.size() != sources.size()) {
+      status_ =
+          object_.wrong(name, "must have " + counted(sources.size(), "entry") + ", as source has");
+      return;
+    }
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      auto& value = of(sources[s]);
+      value = static_cast<std::remove_reference_t<decltype(value)>>(values[s]);
+    }
+  }
   bool check_rows(const std::string& name, std::size_t rows, std::size_t wanted) {
     if (status_ && rows != wanted) {
       status_ =
@@ -238,9 +289,10 @@ class ObjectReader {
 class Reader {
  public:
   static constexpr bool kReads = true;
+  /// `sources`: null without a mixture.
   Reader(ObjectReader& node, std::vector<ObjectReader>& modules, ObjectReader& ranks,
-         std::size_t rows)
-      : node_(node), modules_(modules), ranks_(ranks), rows_(rows) {}
+         ObjectReader* sources, std::size_t rows)
+      : node_(node), modules_(modules), ranks_(ranks), sources_(sources), rows_(rows) {}
 
   template <std::integral Number>
   void count(const MetricInfo& info, Number& value) {
@@ -283,11 +335,16 @@ class Reader {
   void slowdowns(const MetricInfo& info, std::vector<double>& slowdowns, std::size_t) {
     ranks_.column(info.name, rows_, [&](std::size_t r) -> double& { return slowdowns[r]; });
   }
+  template <typename Of>
+  void by_source(const MetricInfo& info, std::vector<SourceTotals>& sources, const Of& of) {
+    if (sources_ != nullptr) sources_->by_source(info.name, sources, of);
+  }
 
  private:
   ObjectReader& node_;
   std::vector<ObjectReader>& modules_;
   ObjectReader& ranks_;
+  ObjectReader* sources_;
   const std::size_t rows_;
 };
 
@@ -318,8 +375,16 @@ Status read_values(const JsonObject& document, std::size_t rows, NodeMetrics& no
   ISOCOST_TRY(modules.only_keys(std::span(known)));
   ISOCOST_ASSIGN(JsonObject ranks, document.object("ranks"));
   ObjectReader rank_reader(std::move(ranks), status);
-  Reader reader(node_reader, module_readers, rank_reader, rows);
+  std::optional<ObjectReader> source_reader;
+  if (document.has("sources")) {
+    ISOCOST_ASSIGN(JsonObject sources, document.object("sources"));
+    source_reader.emplace(std::move(sources), status);
+    source_reader->source_names("source", node.training.sources);
+  }
+  Reader reader(node_reader, module_readers, rank_reader, source_reader ? &*source_reader : nullptr,
+                rows);
   visit_metrics(reader, node);
+  if (source_reader) source_reader->finish();
   node_reader.finish();
   for (const ObjectReader& module : module_readers) module.finish();
   rank_reader.finish();
@@ -349,7 +414,7 @@ std::string status_json(const NodeMetrics& metrics) {
 Result<NodeMetrics> parse_status(std::string_view json) {
   ISOCOST_ASSIGN(const JsonObject document, JsonObject::parse(json, kFormat));
   ISOCOST_TRY(check_head(document));
-  ISOCOST_TRY(document.only_keys({"version", "kind", "node", "modules", "ranks"}));
+  ISOCOST_TRY(document.only_keys({"version", "kind", "node", "modules", "ranks", "sources"}));
   ISOCOST_ASSIGN(const JsonObject ranks, document.object("ranks"));
   ISOCOST_ASSIGN(const std::vector<double> slowdowns, ranks.amounts("rank_slowdown", kMostRanks));
   NodeMetrics node;

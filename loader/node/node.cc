@@ -67,6 +67,15 @@ std::unique_ptr<Timeline> make_timeline(const NodeParts& parts) {
   return std::make_unique<Timeline>(parts.layout.get());
 }
 
+// Returns the names of a mixture's sources; without a mixture none.
+std::vector<std::string> names_of_sources(const Dataset& dataset) {
+  std::vector<std::string> names;
+  for (const DatasetSource& source : dataset.sources()) {
+    if (!source.name.empty()) names.push_back(source.name);
+  }
+  return names;
+}
+
 // Owns the parts and their threads, and passes values between them and the socket. The headers of
 // the parts say what each does.
 class NodeImpl final : public Node {
@@ -140,7 +149,7 @@ class NodeImpl final : public Node {
   const MonotonicTime started_ = parts_.clock();
   StepSource steps_;
   CurrentJob job_;
-  TrainingMeter meter_;
+  TrainingMeter meter_{names_of_sources(*parts_.dataset)};
   const std::unique_ptr<Timeline> timeline_;  // null if no metrics are served
   ReportIntake reports_;
   const std::unique_ptr<Executor> executor_;

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/sample_name.h"
+#include "loader/dataset/source_number.h"
 #include "loader/plan/permutation.h"
 #include "loader/plan/plan_options.h"
 #include "loader/plan/planner.h"
@@ -71,6 +72,7 @@ class Profiler {
                    profile_.directory + " holds no sample that the recipe accepts" +
                        (profile_.refused > 0 ? " (" + profile_.refused_example + ")" : ""));
     }
+    sum_sources();
     correlate();
     find_most_expensive();
     return measure_skew();
@@ -123,6 +125,20 @@ class Profiler {
       count.parts += 1;
       count.encoded_bytes += part.encoded_bytes;
       if (!std::exchange(present.at(m), true)) count.samples += 1;
+    }
+  }
+
+  void sum_sources() {
+    if (dataset_.sources().front().name.empty()) return;
+    for (const DatasetSource& source : dataset_.sources()) {
+      profile_.sources.push_back({.name = source.name, .size = source.size});
+    }
+    for (const ProfiledSample& sample : profile_.samples) {
+      ProfiledSource& source = profile_.sources[source_number(dataset_, sample.id)];
+      source.profiled += 1;
+      source.tokens += sample.load[CostModule::kLlm].units;
+      source.label_tokens += sample.load.label_tokens;
+      source.seconds += sample.total_s();
     }
   }
 
@@ -292,6 +308,10 @@ Status DataProfileOptions::validate() const {
 double ProfiledSample::encoder_s() const {
   return seconds[static_cast<std::size_t>(CostModule::kVision)] +
          seconds[static_cast<std::size_t>(CostModule::kAudio)];
+}
+
+double ProfiledSource::of_all(double sum) const {
+  return profiled == 0 ? 0 : sum * static_cast<double>(size) / static_cast<double>(profiled);
 }
 
 std::optional<GpuHours> DataProfile::gpu_hours() const {

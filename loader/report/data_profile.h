@@ -99,6 +99,19 @@ struct GpuHours {
   double saved(BalancePolicy policy) const { return of(BalancePolicy::kInOrder) - of(policy); }
 };
 
+/// The samples of a source of a mixture: sums over those that were profiled.
+struct ProfiledSource {
+  std::string name;
+  std::uint64_t size = 0;      ///< Usable samples.
+  std::uint64_t profiled = 0;  ///< Samples among DataProfile::samples.
+  std::int64_t tokens = 0;
+  std::int64_t label_tokens = 0;
+  double seconds = 0;
+
+  /// Returns the estimate of a sum over all of its samples; 0 if none was profiled.
+  double of_all(double sum) const;
+};
+
 /// Loads and predicted cost of a data set, computed only from its index.
 struct DataProfile {
   DataProfileOptions options;
@@ -111,6 +124,7 @@ struct DataProfile {
   std::string refused_example;     ///< Name of the first refused sample, and why.
 
   std::vector<ProfiledSample> samples;  ///< In ascending order of their ids.
+  std::vector<ProfiledSource> sources;  ///< Those of a mixture; without one none.
   std::array<ModalityCount, 4> modalities;
   /// Pearson's and Spearman's correlation of encoder and LLM seconds; none if either does not vary.
   std::optional<double> correlation;

@@ -17,10 +17,11 @@ import threading
 import unittest
 import zlib
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAB = sys.argv.pop()
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data profile", "model profile", "predict",
-            "plan", "layout fingerprint", "layout receiver", "top"]
+COMMANDS = ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data ls", "data profile", "data show",
+            "data step", "model profile", "predict", "plan", "layout fingerprint", "layout receiver", "top"]
 LAB_COMMANDS = ["simulate", "balance", "emulate"]
 SECONDS = 30
 
@@ -633,6 +634,191 @@ path = "../{self.shards.name}/*.tar"
             failed = isocost(command, self.directory)
             self.assertNotEqual(failed.returncode, 0)
             self.assertIn(str(self.directory), failed.stderr)
+
+
+class DataCommands(WithShards):
+    """`isocost data ls`, `show` and `step`."""
+
+    def setUp(self):
+        super().setUp()
+        self.mixture = self.directory / "mixture.toml"
+        self.mixture.write_text(f"""
+steps = 6
+[[source]]
+name = "first"
+path = "{self.shards.name}/shard-000000.tar"
+proportion = 1
+[[source]]
+name = "rest"
+path = "{self.shards.name}/shard-00000[12].tar"
+proportion = [[0, 1], [3, 7]]
+""")
+
+    def add_sample(self, name, files):
+        """A shard with one sample more."""
+        folder = self.directory / name
+        folder.mkdir()
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
+        made = isocost("make-shards", folder, self.directory / f"{name}-shards")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return self.directory / f"{name}-shards"
+
+    def listed(self, *arguments):
+        shown = isocost("data", "ls", *arguments, "--json")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        return json.loads(shown.stdout)
+
+    def test_ls_has_a_row_for_each_shard(self):
+        listed = self.listed(self.shards)
+        self.assertNotIn("sources", listed)
+        self.assertEqual((listed["samples"], listed["usable"], listed["bad"], listed["broken"]), (40, 40, 0, 0))
+        self.assertEqual([row["shard"] for row in listed["shards"]],
+                         ["shard-000000.tar", "shard-000001.tar", "shard-000002.tar"])
+        for row in listed["shards"]:
+            self.assertEqual(row["bytes"], (self.shards / row["shard"]).stat().st_size)
+            self.assertEqual((row["condition"], row["format"]), ("whole", "tar"))
+            self.assertEqual(row["tokens"], {"there": False})
+        self.assertEqual(listed["bytes"], sum(row["bytes"] for row in listed["shards"]))
+        table = isocost("data", "ls", self.shards).stdout.splitlines()
+        self.assertEqual(len(table), 5)
+        self.assertRegex(table[1], r"^ +16 +16 +0 .*tar +none +shard-000000.tar$")
+        self.assertRegex(table[-1], r"^ +40 +40 +0 .*3 shards$")
+
+    def test_ls_has_the_sources_of_a_mixture(self):
+        listed = self.listed(self.mixture)
+        self.assertEqual([(row["name"], row["shards"], row["samples"]) for row in listed["sources"]],
+                         [("first", 1, 16), ("rest", 2, 24)])
+        self.assertEqual([(row["source"], row["shard"]) for row in listed["shards"]],
+                         [("first", "first/shard-000000.tar"), ("rest", "rest/shard-000001.tar"),
+                          ("rest", "rest/shard-000002.tar")])
+        self.assertRegex(isocost("data", "ls", self.mixture).stdout, r"(?m)^ +24 +24 +0 .* 2 +0  rest$")
+
+    def test_ls_tells_what_is_damaged_lost_or_bad(self):
+        isocost("index", self.shards)
+        whole = (self.shards / "shard-000001.tar").read_bytes()
+        (self.shards / "shard-000001.tar").write_bytes(whole[:len(whole) // 2 - 100])
+        (self.shards / "shard-000002.tar").unlink()
+        pictures = self.add_sample("pictures", {"good.png": gray_png(28)})
+        bad = pathlib.Path(self.shards / "shard-000003.tar")
+        with tarfile.open(next(pictures.glob("*.tar"))) as tar:
+            picture = tar.extractfile(tar.getmembers()[0]).read()
+        with tarfile.open(bad, "w") as tar:
+            for name, content in (("cut.png", picture[:20]), ("whole.png", picture)):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+        listed = self.listed(self.shards, "--samples")
+        conditions = {row["shard"]: row["condition"] for row in listed["shards"]}
+        self.assertEqual(conditions, {"shard-000000.tar": "whole", "shard-000001.tar": "damaged",
+                                      "shard-000002.tar": "lost", "shard-000003.tar": "whole"})
+        self.assertEqual(listed["broken"], 2)
+        self.assertEqual((listed["shards"][2]["usable"], listed["shards"][2]["bad"]), (1, 1))
+        self.assertEqual([sample["key"] for sample in listed["shards"][2]["usable_samples"]], ["whole"])
+        self.assertEqual([sample["key"] for sample in listed["bad_samples"]], ["cut"])
+        table = isocost("data", "ls", self.shards, "--samples").stdout
+        self.assertRegex(table, r"shard-000001.tar: damaged: ")
+        self.assertRegex(table, r"(?m)^ +- +- +- .*shard-000002.tar: lost: ")
+        self.assertIn("    bad: shard-000003.tar/cut", table)
+
+    def test_ls_lists_samples(self):
+        [row] = self.listed(self.shards, "--shard", "shard-000001.tar")["shards"]
+        self.assertEqual([sample["key"] for sample in row["usable_samples"]], [f"s{i:03}" for i in range(16, 32)])
+        self.assertEqual(row["usable_samples"][0]["parts"],
+                         [{"name": "txt", "modality": "text", "format": "UTF-8 text", "bytes": 9, "text_bytes": 9}])
+        self.assertNotIn("tokens", row["usable_samples"][0])
+        profile = self.directory / "profile.json"
+        profile.write_text((ROOT / "tests/compatibility/0.1/model_profile.json").read_text())
+        [row] = self.listed(self.shards, "--shard", "shard-000001.tar", "--profile", profile)["shards"]
+        predicted = json.loads(isocost("predict", "--data", self.shards, "--sample", "s016", "--profile", profile,
+                                       "--json").stdout)
+        self.assertEqual(row["usable_samples"][0]["tokens"], predicted["sample"]["tokens"])
+        self.assertGreater(row["usable_samples"][0]["seconds"], 0)
+        refused = isocost("data", "ls", self.shards, "--shard", "shard-9.tar")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--shard shard-9.tar: there is no shard of this name", refused.stderr)
+
+    def test_show_has_parts_texts_and_json(self):
+        shards = self.add_sample("mixed", {"k.png": gray_png(56), "k.txt": b"two\nlines \x1b[31m" + b"long " * 90,
+                                           "k.json": b'{"weight": 0.5, "more": [1, 2]}'})
+        shown = isocost("data", "show", shards, "k")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        lines = shown.stdout.splitlines()
+        self.assertEqual(lines[0], "shard-000000.tar/k, weight 0.5")
+        self.assertRegex(shown.stdout, r"(?m)^png +image +PNG +56x56 +\d+$")
+        [text] = [line for line in lines if line.startswith("txt: ")]
+        self.assertEqual(len(text), 100)
+        self.assertTrue(text.startswith("txt: two lines ?[31mlong"), text)
+        self.assertTrue(text.endswith("…"), text)
+        self.assertIn('json: {"weight": 0.5, "more": [1, 2]}', lines)
+        whole = isocost("data", "show", shards, "shard-000000.tar/k", "--all").stdout
+        self.assertIn("\ntxt:\ntwo\nlines ?[31m" + "long " * 90, whole)
+        document = json.loads(isocost("data", "show", shards, "k", "--json").stdout)
+        self.assertEqual((document["shard"], document["key"], document["weight"]), ("shard-000000.tar", "k", 0.5))
+        self.assertEqual(document["texts"]["txt"], "two\nlines \x1b[31m" + "long " * 90)
+        self.assertEqual(json.loads(document["texts"]["json"])["more"], [1, 2])
+        self.assertNotIn("seconds", document)
+
+    def test_show_predicts_cost_by_a_profile(self):
+        profile = ROOT / "tests/compatibility/0.1/model_profile.json"
+        shown = json.loads(isocost("data", "show", self.mixture, "rest/shard-000001.tar/s017", "--profile", profile,
+                                   "--json").stdout)
+        self.assertEqual(shown["source"], "rest")
+        predicted = json.loads(isocost("predict", "--data", self.mixture, "--sample", "rest/shard-000001.tar/s017",
+                                       "--profile", profile, "--json").stdout)
+        self.assertEqual(shown["model"], predicted["sample"])
+        self.assertGreater(shown["seconds"], 0)
+        self.assertIn(" s predicted, ", isocost("data", "show", self.shards, "s017", "--profile", profile).stdout)
+
+    def test_show_names_keys_that_are_near(self):
+        refused = isocost("data", "show", self.shards, "shard-000000.tar/s01")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("holds no sample with the key 'shard-000000.tar/s01'", refused.stderr)
+        self.assertIn("; similar: shard-000000.tar/s0", refused.stderr)
+        two = self.directory / "two.toml"
+        two.write_text("".join(f'[[source]]\nname = "{name}"\npath = "{self.shards.name}"\n' for name in ("a", "b")))
+        self.assertIn("2 samples have the key 's000': give one as shard/key, such as a/shard-000000.tar/s000 or",
+                      isocost("data", "show", two, "s000").stderr)
+
+    def test_step_has_the_samples_of_each_source(self):
+        for step, first in ((0, 4), (3, 1)):
+            shown = isocost("data", "step", self.mixture, step, "--global-batch-size", 8, "--json")
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            document = json.loads(shown.stdout)
+            self.assertEqual((document["step"], document["steps"], document["samples"]), (step, 6, 8))
+            self.assertEqual([(row["name"], row["samples"]) for row in document["sources"]],
+                             [("first", first), ("rest", 8 - first)])
+            self.assertEqual([drawn["source"] for drawn in document["drawn"]].count("first"), first)
+            self.assertEqual(sum(drawn["tokens"] for drawn in document["drawn"]), document["tokens"])
+            self.assertNotIn("rank", document["drawn"][0])
+        other = json.loads(isocost("data", "step", self.mixture, 0, "--global-batch-size", 8, "--seed", 5,
+                                   "--json").stdout)
+        same = json.loads(isocost("data", "step", self.mixture, 0, "--global-batch-size", 8, "--seed", 0,
+                                  "--json").stdout)
+        self.assertNotEqual([row["sample"] for row in other["drawn"]], [row["sample"] for row in same["drawn"]])
+
+    def test_step_has_ranks_where_they_are_known(self):
+        arguments = ("data", "step", self.shards, 1, "--global-batch-size", 8, "--microbatches", 2)
+        drawn = json.loads(isocost(*arguments, "--ranks", 2, "--json").stdout)["drawn"]
+        places = [(row["rank"], row["microbatch"]) for row in drawn]
+        self.assertEqual(sorted(set(places)), [(0, 0), (0, 1), (1, 0), (1, 1)])
+        table = isocost(*arguments)
+        self.assertIn("epoch 0, step 1 of 5: 8 samples, ", table.stdout)
+        self.assertIn("--ranks N shows the rank and the microbatch of each sample", table.stdout)
+        self.assertRegex(isocost(*arguments, "--ranks", 2).stdout, r"(?m)^ +0 +1 .*shard-00000\d.tar/s\d{3}$")
+        config = self.directory / "node.toml"
+        config.write_text('data = "elsewhere"\nranks = 2\nglobal_batch_size = 8\nmicrobatches = 2\n')
+        by_file = json.loads(isocost("data", "step", self.shards, 1, "--config", config, "--json").stdout)
+        self.assertEqual(by_file["drawn"], drawn)
+
+    def test_step_refuses_what_is_not_there(self):
+        for arguments, says in (((self.mixture, 6), "step 6: epoch 0 has 6 steps, from 0 on"),
+                                ((self.shards, 0, "--epoch", 1), "epoch 1: there is 1 epoch, from 0 on; set epochs"),
+                                ((self.shards, "first"), "'first' is not a number"),
+                                ((self.shards, 0, "--ranks", 100), "global_batch_size = 64")):
+            refused = isocost("data", "step", *arguments)
+            self.assertEqual((refused.returncode, refused.stdout), (2, ""), refused.stderr)
+            self.assertIn(says, refused.stderr)
 
 
 class DataProfile(WithShards):

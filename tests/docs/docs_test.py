@@ -31,8 +31,9 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werr
 PAGES = ["README.md", "examples/README.md",
          *sorted(str(file.relative_to(ROOT)) for where in ("docs", "docs/models")
                  for file in ROOT.glob(f"{where}/*.md"))]
-COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data profile", "model profile",
-                        "predict", "plan", "layout fingerprint", "layout receiver", "top"],
+COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data ls", "data profile",
+                        "data show", "data step", "model profile", "predict", "plan", "layout fingerprint",
+                        "layout receiver", "top"],
             "isocost-lab": ["simulate", "balance", "emulate"]}
 
 # Examples of --help that do not run, or only with these modules, by how they begin; --help has no room for marks.
@@ -45,7 +46,8 @@ HELP_LEFT_OUT = {
     "isocost top --json | jq": "network",  # jq is no package that the build needs
     "isocost make-shards data/*.parquet": "network",  # nor is pyarrow, which writes such files and reads them
 }
-HELP_WITH_MODULES = ("isocost tokenize", "isocost predict --data data/shards --model DIR")
+HELP_WITH_MODULES = ("isocost tokenize", "isocost predict --data data/shards --model DIR",
+                     "isocost data ls data/shards --model DIR", "isocost data show data/shards 000007 --model DIR")
 # Text to replace: by a search that takes less time, and by a folder that the test may make.
 OTHERWISE = {"isocost plan": "isocost plan --evaluations 100 --batches 1", "/fast/": "fast/"}
 # Files that commands make without --output.

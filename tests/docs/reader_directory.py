@@ -92,6 +92,9 @@ def make(directory, prefix, build):
     for name in ("data.json", "D.json"):
         (directory / name).write_text(profile)
     run(prefix, "keygen", directory / "node")
+    (directory / "mixture.toml").write_text(
+        '[[source]]\nname = "captions"\npath = "data/shards"\nproportion = 3.0\n\n'
+        '[[source]]\nname = "documents"\npath = "files"\nproportion = 1.0\n')
     (directory / "node.toml").write_text('data = "data/shards"\nranks = 2\n')
     write_tree(directory, prefix, build)
 

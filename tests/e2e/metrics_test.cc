@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,7 +18,9 @@
 #include <vector>
 
 #include "cli/service/http_get.h"
+#include "loader/config/option_table.h"
 #include "loader/metrics/status_json.h"
+#include "loader/node/step_preview.h"
 #include "tests/e2e/loop_fixture.h"
 
 namespace isocost {
@@ -134,6 +139,50 @@ TEST_F(Metrics, MatchTheNodesSummary) {
   EXPECT_THAT(cli::http_get(url, {}, {}).value(),
               AllOf(HasSubstr("\nisocost_samples_delivered_total 70\n"),
                     HasSubstr("\nisocost_epochs_planned_total 1\n")));
+}
+
+TEST_F(Metrics, CountTheSourcesOfAMixture) {
+  make_dataset(48);
+  const std::filesystem::path file = scratch() / "mixture.toml";
+  std::ofstream(file) << "steps = 5\n"
+                         "[[source]]\nname = \"b\"\npath = \"shards/*0.tar\"\nproportion = 3.0\n"
+                         "[[source]]\nname = \"a\"\npath = \"shards/*[12].tar\"\n"
+                         "proportion = 1.0\n";
+  NodeOptions options = watched(2);
+  options.data = file.string();
+  options.plan.global_batch_size = 16;
+  options = make_options({}, options).value();
+  std::map<std::string, SourceTotals> expected;
+  const auto preview = StepPreview::open(options, {}, {}).value();
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    const PreviewedStep previewed = preview->step(0, step).value();
+    for (const PreviewedSample& sample : previewed.samples) {
+      const std::string name = sample.name.substr(0, sample.name.find('/'));
+      expected[name].samples_sent += 1;
+      expected[name].labels_sent += static_cast<std::uint64_t>(sample.load.label_tokens);
+    }
+  }
+  ASSERT_EQ(expected.at("b").samples_sent, 60U);
+  auto made = Node::create(options, {}, {});
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const std::unique_ptr<Node> node = *std::move(made);
+  {
+    std::vector<std::jthread> trainers;
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      trainers.emplace_back([&, rank] { train(rank, node->endpoint()); });
+    }
+    ASSERT_TRUE(node->run({}).has_value());
+  }
+  const NodeMetrics now = fetch(node->metrics_url());
+  ASSERT_EQ(now.training.sources.size(), 2U);
+  for (const SourceTotals& source : now.training.sources) {
+    EXPECT_EQ(source.samples_sent, expected.at(source.name).samples_sent) << source.name;
+    EXPECT_EQ(source.labels_sent, expected.at(source.name).labels_sent) << source.name;
+    EXPECT_GT(source.predicted_s, 0) << source.name;
+  }
+  EXPECT_THAT(cli::http_get(node->metrics_url(), {}, {}).value(),
+              HasSubstr("\nisocost_source_samples_sent_total{source=\"b\"} 60\n"));
+  EXPECT_THAT(isocost("top --once " + node->metrics_url()).first, HasSubstr("  75.00 %"));
 }
 
 TEST_F(Metrics, CountStepsThatEveryRankMeasured) {

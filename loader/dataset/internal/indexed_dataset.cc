@@ -83,6 +83,20 @@ const std::string& IndexedDataset::shard_name(std::size_t i) const {
   return catalogue_.shards()[i].name();
 }
 
+ShardFacts IndexedDataset::shard_facts(std::size_t i) const {
+  ShardFacts facts = isocost::shard_facts(catalogue_.shards()[i]);
+  facts.first = catalogue_.first(i);
+  const std::uint64_t usable = catalogue_.first(i + 1) - facts.first;
+  facts.bad += facts.usable - usable;
+  facts.usable = usable;
+  return facts;
+}
+
+ShardTokenFacts IndexedDataset::shard_tokens(std::size_t i,
+                                             const TokenizerIdentity* tokenizer) const {
+  return shard_token_facts(catalogue_.shards()[i], tokenizer);
+}
+
 Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_token& stop) const {
   return files_.is_as_last_checked(catalogue_.shards()[i], stop);
 }

@@ -44,6 +44,8 @@ class IndexedDataset final : public Dataset {
   }
   std::size_t shards() const override { return catalogue_.shards().size(); }
   const std::string& shard_name(std::size_t i) const override;
+  ShardFacts shard_facts(std::size_t i) const override;
+  ShardTokenFacts shard_tokens(std::size_t i, const TokenizerIdentity* tokenizer) const override;
   Result<bool> is_as_last_checked(std::size_t i, const std::stop_token& stop) const override;
   std::size_t indexes_not_kept() const override;
   std::uint64_t fingerprint() const override { return catalogue_.fingerprint(); }

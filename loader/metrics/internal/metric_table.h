@@ -19,8 +19,8 @@ struct MetricInfo {
 // The table: each function visits a group of families, and `visit_metrics` all of them, in the
 // order of /metrics. `Metrics` is NodeMetrics, constant for a visitor that writes. A visitor has a
 // function for each kind of value: `amount`, `count` and `flag` for one number, `position` for two,
-// `places` for names of ranks, `by_module`, `by_bucket`, `by_rank`, `by_module_and_rank` and
-// `slowdowns` for several; and `kReads`, which says whether it sets values.
+// `places` for names of ranks, `by_module`, `by_bucket`, `by_rank`, `by_module_and_rank`,
+// `slowdowns` and `by_source` for several; and `kReads`, which says whether it sets values.
 
 template <typename Visitor, typename Metrics>
 void visit_progress(Visitor& at, Metrics& node) {
@@ -77,6 +77,20 @@ void visit_samples(Visitor& at, Metrics& node) {
   at.count({"samples_decoded_again_total",
             "Samples decoded a second time because memory was short or a rank reconnected."},
            node.summary.decoded_again);
+}
+
+template <typename Visitor, typename Metrics>
+void visit_sources(Visitor& at, Metrics& node) {
+  at.by_source({"source_samples_sent_total",
+                "Samples sent to ranks, by source of a mixture. Samples sent again count again; "
+                "samples of weight 0 do not count."},
+               node.training.sources, [](auto& source) -> auto& { return source.samples_sent; });
+  at.by_source({"source_label_tokens_sent_total", "Label tokens of these samples."},
+               node.training.sources, [](auto& source) -> auto& { return source.labels_sent; });
+  at.by_source({"source_predicted_seconds_total",
+                "Seconds predicted for these samples when their steps were planned, without the "
+                "fixed seconds of microbatches."},
+               node.training.sources, [](auto& source) -> auto& { return source.predicted_s; });
 }
 
 template <typename Visitor, typename Metrics>
@@ -204,6 +218,7 @@ template <typename Visitor, typename Metrics>
 void visit_metrics(Visitor& at, Metrics& node) {
   visit_progress(at, node);
   visit_samples(at, node);
+  visit_sources(at, node);
   visit_resources(at, node);
   visit_balance(at, node);
   visit_predictions(at, node);

@@ -39,7 +39,7 @@ Status DeliveryLoop::deliver(const CurrentJob::Outgoing& outgoing, const std::st
   const auto receiver = static_cast<std::size_t>(delivery.rank);
   context_.server.begin(delivery.rank, header_of(step, receiver, delivery.microbatch),
                         outgoing.session);
-  context_.meter.sent(step.plan, receiver, delivery.microbatch);
+  context_.meter.sent(step, receiver, delivery.microbatch);
   const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, delivery.microbatch);
   std::uint32_t index = 0;
   for (; index < bin.samples.size(); ++index) {

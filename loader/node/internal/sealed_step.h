@@ -18,6 +18,12 @@ struct DeliveredSample {
   float weight;
 };
 
+/// The source of a sample, and the seconds that the sample adds to a microbatch.
+struct SampleOfSource {
+  std::uint32_t source = 0;  ///< Its number in Dataset::sources.
+  double predicted_s = 0;    ///< Predicted when the step was planned.
+};
+
 /// A planned global batch. All of its samples were decoded once before planning, so bad ones are
 /// left out and the count of label tokens is exact. The plan is immutable; `samples[i].decoded` and
 /// `readers` belong to the delivering thread.
@@ -26,7 +32,8 @@ struct SealedStep {
   std::uint32_t step = 0;
   bool ends_epoch = false;  ///< Whether it is the last step of its epoch.
   std::vector<StepSample> samples;
-  std::vector<StepSample> dummies;  ///< The dummies that StepPlan::dummies chooses.
+  std::vector<StepSample> dummies;      ///< The dummies that StepPlan::dummies chooses.
+  std::vector<SampleOfSource> sources;  ///< [samples]; empty without a mixture.
   StepPlan plan;
   double plan_seconds = 0;      ///< Time that planning took.
   bool profile_wanted = false;  ///< Whether it asks the first rank to measure a new model profile.

@@ -1,12 +1,14 @@
 #include "loader/node/internal/step_source.h"
 
 #include <cstddef>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/counted.h"
+#include "loader/dataset/source_number.h"
 #include "loader/node/internal/correction_file.h"
 #include "loader/plan/planner.h"
 
@@ -128,9 +130,9 @@ void StepSource::begin_job(std::int64_t ranks) {
   model_.begin_job();
 }
 
-PlanInput StepSource::plan_input(const SealedStep& step) const {
+PlanInput StepSource::plan_input(std::span<const StepSample> samples) const {
   PlanInput input;
-  for (const StepSample& sample : step.samples) {
+  for (const StepSample& sample : samples) {
     input.loads.push_back(sample.load);
     input.weights.push_back(sample.weight);
     input.ids.push_back(sample.id);
@@ -146,22 +148,45 @@ PlanInput StepSource::plan_input(const SealedStep& step) const {
   return input;
 }
 
+Result<StepPlan> StepSource::plan(std::span<const StepSample> samples) {
+  return model_.plan([&](const CostModel& model) { return plan_with(model, samples); });
+}
+
+Result<StepPlan> StepSource::plan_with(const CostModel& model,
+                                       std::span<const StepSample> samples) const {
+  return plan_step(plan_input(samples), model, plan_options_, parts_.layout.get());
+}
+
+// Returns what metrics say of the sources of a mixture; nothing without one.
+std::vector<SampleOfSource> StepSource::sources_of(std::span<const StepSample> samples,
+                                                   const CostModel& model) const {
+  std::vector<SampleOfSource> sources;
+  const Dataset& dataset = *parts_.dataset;
+  if (dataset.sources().front().name.empty()) return sources;
+  sources.reserve(samples.size());
+  for (const StepSample& sample : samples) {
+    const ModuleSeconds seconds = model.predict_sample(sample.load);
+    sources.push_back({static_cast<std::uint32_t>(source_number(dataset, sample.id)),
+                       std::accumulate(seconds.begin(), seconds.end(), 0.0)});
+  }
+  return sources;
+}
+
 Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = request.epoch;
   sealed->step = request.step;
-  ISOCOST_ASSIGN(const std::span<const SampleId> ids,
-                 batches_.move_to(request.epoch, request.step));
+  ISOCOST_ASSIGN(const std::span<const SampleId> ids, samples(request.epoch, request.step));
   const auto following = [this](std::size_t index) { return batches_.following(index); };
   ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, following, request.stop));
   if (sealed->samples.empty()) return std::shared_ptr<SealedStep>();
 
-  const PlanInput input = plan_input(*sealed);
   restore_received();
   reprofiling_.adopt_received();
   const MonotonicTime started = parts_.clock();
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
-    return plan_step(input, model, plan_options_, parts_.layout.get());
+    sealed->sources = sources_of(sealed->samples, model);
+    return plan_with(model, sealed->samples);
   }));
   sealed->take_dummies(dummies_);
   note_dummies(*sealed);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -45,6 +46,13 @@ class StepSource {
   /// Begins the steps of another job, with this number of data-parallel ranks.
   void begin_job(std::int64_t ranks);
 
+  /// Returns the samples of a step, as they are drawn. Errors: those of BatchComposer::batch.
+  Result<std::span<const SampleId>> samples(std::uint64_t epoch, std::uint64_t step) {
+    return batches_.move_to(epoch, step);
+  }
+  /// Plans good samples with the cost model's present state. Errors: those of plan_step.
+  Result<StepPlan> plan(std::span<const StepSample> samples);
+
   struct Request {
     std::uint32_t epoch = 0;
     std::uint32_t step = 0;
@@ -70,7 +78,10 @@ class StepSource {
   void make_dummies();
   void note_dummies(const SealedStep& sealed);
   void note_ended(std::uint32_t step);
-  PlanInput plan_input(const SealedStep& step) const;
+  Result<StepPlan> plan_with(const CostModel& model, std::span<const StepSample> samples) const;
+  PlanInput plan_input(std::span<const StepSample> samples) const;
+  std::vector<SampleOfSource> sources_of(std::span<const StepSample> samples,
+                                         const CostModel& model) const;
 
   const NodeParts& parts_;
   std::shared_ptr<const JobOrder> order_;

@@ -8,6 +8,10 @@
 
 namespace isocost {
 
+TrainingMeter::TrainingMeter(const std::vector<std::string>& sources) {
+  for (const std::string& name : sources) totals_.sources.push_back({.name = name});
+}
+
 RankTotals& TrainingMeter::rank(std::size_t rank) {
   if (rank >= totals_.ranks.size()) totals_.ranks.resize(rank + 1);
   return totals_.ranks[rank];
@@ -30,11 +34,25 @@ void TrainingMeter::planned(const StepPlan& plan) {
   totals_.lower_bound_s = plan.lower_bound_s;
 }
 
-void TrainingMeter::sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch) {
-  const std::uint64_t samples = plan.samples_counted(receiver, microbatch);
+void TrainingMeter::sent(const SealedStep& step, std::size_t receiver, std::uint32_t microbatch) {
+  const std::uint64_t samples = step.plan.samples_counted(receiver, microbatch);
+  const bool by_source = !step.sources.empty() && step.plan.predicts(receiver);
   const MutexLock lock(mutex_);
   totals_.microbatches_sent += 1;
   totals_.samples_sent += samples;
+  if (by_source) count_sources(step, step.plan.microbatch_of(receiver, microbatch));
+}
+
+// Counts the samples that StepPlan::samples_counted counts.
+void TrainingMeter::count_sources(const SealedStep& step, const PlannedMicrobatch& microbatch) {
+  for (const PlannedSample& planned : microbatch.samples) {
+    if (!(planned.weight > 0)) continue;
+    const SampleOfSource& of = step.sources[planned.index];
+    SourceTotals& totals = totals_.sources[of.source];
+    totals.samples_sent += 1;
+    totals.labels_sent += static_cast<std::uint64_t>(step.samples[planned.index].load.label_tokens);
+    totals.predicted_s += of.predicted_s;
+  }
 }
 
 void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const Report& report,

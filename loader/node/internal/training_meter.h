@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
 #include "loader/metrics/snapshot.h"
+#include "loader/node/internal/sealed_step.h"
 #include "loader/plan/missing_reports.h"
 #include "loader/plan/step_plan.h"
 #include "transport/wire/messages.h"
@@ -16,10 +18,13 @@ namespace isocost {
 /// its lock for less than a microsecond, `totals` while it copies.
 class TrainingMeter {
  public:
+  /// `sources`: the names of a mixture's sources.
+  explicit TrainingMeter(const std::vector<std::string>& sources = {});
+
   /// Counts the next step's plan.
   void planned(const StepPlan& plan) ISOCOST_EXCLUDES(mutex_);
   /// Counts a microbatch that was sent.
-  void sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch)
+  void sent(const SealedStep& step, std::size_t receiver, std::uint32_t microbatch)
       ISOCOST_EXCLUDES(mutex_);
 
   /// Counts a rank's report on a microbatch of a step that the node holds. Modules for which
@@ -37,6 +42,8 @@ class TrainingMeter {
     std::vector<double> busy;  // [ranks], measured seconds
   };
   void close(const OpenStep& step) ISOCOST_REQUIRES(mutex_);
+  void count_sources(const SealedStep& step, const PlannedMicrobatch& microbatch)
+      ISOCOST_REQUIRES(mutex_);
   RankTotals& rank(std::size_t rank) ISOCOST_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

@@ -105,6 +105,33 @@ std::string hexadecimal(std::uint64_t value) {
   return text.data();
 }
 
+// Returns the means of each source, and its shares of a pass over all samples.
+ordered_json sources_json(const DataProfile& profile) {
+  double all_tokens = 0;
+  double all_labels = 0;
+  double all_seconds = 0;
+  for (const ProfiledSource& source : profile.sources) {
+    all_tokens += source.of_all(static_cast<double>(source.tokens));
+    all_labels += source.of_all(static_cast<double>(source.label_tokens));
+    all_seconds += source.of_all(source.seconds);
+  }
+  ordered_json sources = ordered_json::array();
+  for (const ProfiledSource& source : profile.sources) {
+    const auto add = [&source](ordered_json& to, const std::string& name, double sum, double all) {
+      to[name + "_mean"] =
+          source.profiled > 0 ? ordered_json(sum / static_cast<double>(source.profiled)) : nullptr;
+      to[name + "_share"] = all > 0 ? source.of_all(sum) / all : 0;
+    };
+    ordered_json row = {
+        {"name", source.name}, {"samples", source.size}, {"profiled", source.profiled}};
+    add(row, "llm_tokens", static_cast<double>(source.tokens), all_tokens);
+    add(row, "label_tokens", static_cast<double>(source.label_tokens), all_labels);
+    add(row, "total_s", source.seconds, all_seconds);
+    sources.push_back(std::move(row));
+  }
+  return sources;
+}
+
 ordered_json summary(const DataProfile& profile) {
   ordered_json out;
   out["version"] = kVersion;
@@ -125,6 +152,7 @@ ordered_json summary(const DataProfile& profile) {
     out["distributions"][std::string(quantity.name)] =
         to_json(distribution_of(values_of(profile, quantity)));
   }
+  if (!profile.sources.empty()) out["sources"] = sources_json(profile);
   out["correlation"] = to_json(profile.correlation);
   out["rank_correlation"] = to_json(profile.rank_correlation);
   out["most_expensive_percent_share"] = profile.most_expensive_percent_share;

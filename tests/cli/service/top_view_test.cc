@@ -114,6 +114,39 @@ TEST(TopView, TheTableShowsTheBusiestRanks) {
   EXPECT_NE(table.find("12.8 samples/s"), std::string::npos) << table;
 }
 
+TEST(TopView, SourcesOfAMixtureAreCountedBetweenTwoSnapshots) {
+  NodeMetrics start = node_at(10, 2);
+  EXPECT_EQ(top_table({kUrl, fetched(start), NodeMetrics{}}, 3).find("source"), std::string::npos);
+  EXPECT_FALSE(
+      nlohmann::json::parse(top_json({kUrl, fetched(start), NodeMetrics{}})).contains("sources"));
+  start.training.sources = {{"captions", 100, 1000, 2}, {"documents", 50, 900, 1}};
+  NodeMetrics later = node_at(20, 3);
+  later.training.sources = {{"captions", 130, 1300, 2.5}, {"documents", 140, 1900, 2.5}};
+  const NodeMetrics before = fetched(start);
+  const NodeMetrics now = fetched(later);
+  const std::string table = top_table({kUrl, now, before}, 3);
+  EXPECT_NE(table.find("        90  75.00 %         1000         1.5  75.00 %  documents\n"
+                       "        30  25.00 %          300         0.5  25.00 %  captions\n"),
+            std::string::npos)
+      << table;
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, before}));
+  EXPECT_EQ(json["sources"][0], nlohmann::json::parse(R"({"source": "captions", "samples_sent": 30,
+                                      "label_tokens_sent": 300, "predicted_s": 0.5})"));
+}
+
+TEST(TopView, SixteenSourcesAreShown) {
+  NodeMetrics node = node_at(10, 2);
+  for (std::uint64_t s = 0; s < 100; ++s) {
+    node.training.sources.push_back({"s" + std::to_string(s), s, 0, 0});
+  }
+  node.training.sources[99].name = "caf\xC3\xA9\x1B";
+  const std::string table = top_table({kUrl, fetched(node), NodeMetrics{}}, 3);
+  EXPECT_NE(table.find("84 other sources not shown"), std::string::npos) << table;
+  EXPECT_NE(table.find("  caf???\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("  s84\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("  s83\n"), std::string::npos) << table;
+}
+
 void expect_to_fit(const std::string& table) {
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
@@ -132,6 +165,8 @@ NodeMetrics large_node() {
   node.waiting_samples = 1'234'567'890;
   node.training.imbalance = 123.4567;
   node.training.makespan_s = node.training.lower_bound_s = 123456.7;
+  node.training.sources = {
+      {std::string(100, 'n'), std::uint64_t{1} << 62, std::uint64_t{1} << 62, 1e300}};
   node.correction.reprofile_suggested = true;
   node.correction.drifts = 1'234'567;
   for (auto& module : node.correction.modules) {

@@ -46,6 +46,7 @@ NodeMetrics some_metrics() {
   node.ranks = 2;
   node.places = {"encoder, data 0, stage 0, tensor 0", "llm, data 0, stage 0, tensor 0"};
   node.queue.oldest = Position{1, 7, 0};
+  node.training.sources = {{"captions", 12, 340, 1.5}, {"documents", 4, 9, 0.25}};
   return node;
 }
 
@@ -80,10 +81,20 @@ TEST(Metrics, TheTextSaysWhatTheSnapshotSays) {
   EXPECT_EQ(values.at("isocost_correction_gain_ratio"), 0.001);
   EXPECT_EQ(values.at(R"(isocost_rank_slowdown{rank="0"})"), 1.2);
   EXPECT_EQ(values.at(R"(isocost_rank_slowdown{rank="1"})"), 1);  // nothing learned of it
+  EXPECT_EQ(values.at(R"(isocost_source_samples_sent_total{source="captions"})"), 12);
+  EXPECT_EQ(values.at(R"(isocost_source_label_tokens_sent_total{source="captions"})"), 340);
+  EXPECT_EQ(values.at(R"(isocost_source_predicted_seconds_total{source="captions"})"), 1.5);
   // Bucket 3 begins at 16 · 2^1.5 = 45.3 units.
   EXPECT_EQ(values.at(R"(isocost_correction_factor{module="llm",bucket="46"})"), 1.6);
   EXPECT_EQ(values.at(R"(isocost_correction_factor{module="vision",bucket="0"})"), 1);
   EXPECT_EQ(values.at(R"(isocost_prediction_error_ratio{module="llm"})"), 1.0 / 3);
+}
+
+TEST(Metrics, OneDataSetHasNoFamilyOfSources) {
+  NodeMetrics node = some_metrics();
+  EXPECT_NE(prometheus_text(node).find("isocost_source_"), std::string::npos);
+  node.training.sources.clear();
+  EXPECT_EQ(prometheus_text(node).find("isocost_source_"), std::string::npos);
 }
 
 TEST(Metrics, UnknownValuesAreLeftOut) {

@@ -90,6 +90,30 @@ TEST(StatusJson, IsReadBack) {
   EXPECT_EQ(read.decoded_bytes, node.decoded_bytes);
 }
 
+TEST(StatusJson, TheSourcesOfAMixtureAreReadBack) {
+  NodeMetrics node = some_metrics();
+  EXPECT_FALSE(json::parse(status_json(node)).contains("sources"));
+  EXPECT_TRUE(read_back(node).training.sources.empty());
+  node.training.sources = {{"captions", 12, 340, 1.5}, {"documents", std::uint64_t{1} << 60, 9, 0}};
+  EXPECT_EQ(read_back(node).training.sources, node.training.sources);
+  const json sources = json::parse(status_json(node))["sources"];
+  EXPECT_EQ(sources["source"], json::parse(R"(["captions", "documents"])"));
+  EXPECT_EQ(sources["source_label_tokens_sent_total"], json::parse("[340, 9]"));
+  for (const auto& [edit, says] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"source": ["a"]})", "source_samples_sent_total"},
+           {R"({"source": ["a", "b", "c"]})", "must have 3 entries, as source has"},
+           {R"({"source_samples_sent_total": [1, -2]})", "source_samples_sent_total"},
+           {R"({"source_predicted_seconds_total": [1, -2]})", "source_predicted_seconds_total"},
+           {R"({"source_samples_sent_total": [1, 1.5]})", "source_samples_sent_total"},
+           {R"({"more": 1})", "more"}}) {
+    json document = json::parse(status_json(node));
+    document["sources"].update(json::parse(edit));
+    const auto read = parse_status(document.dump());
+    ASSERT_FALSE(read) << edit;
+    EXPECT_THAT(read.error().message(), HasSubstr(says));
+  }
+}
+
 TEST(StatusJson, UnknownValuesAreLeftOutAndReadBackAsNotKnown) {
   NodeMetrics node = some_metrics();
   node.queue.oldest.reset();

@@ -89,6 +89,10 @@ class TextDataset final : public Dataset {
   std::optional<MediaFormat> format_that_needs_worker() const override { return std::nullopt; }
   std::size_t shards() const override { return 1; }
   const std::string& shard_name(std::size_t /*i*/) const override { return name_; }
+  ShardFacts shard_facts(std::size_t /*i*/) const override { return {}; }
+  ShardTokenFacts shard_tokens(std::size_t /*i*/, const TokenizerIdentity*) const override {
+    return {};
+  }
   Result<bool> is_as_last_checked(std::size_t /*i*/, const std::stop_token&) const override {
     return true;
   }

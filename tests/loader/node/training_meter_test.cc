@@ -101,11 +101,33 @@ TEST(TrainingMeter, StepsThatAreNeverWholeAreForgotten) {
 
 TEST(TrainingMeter, RepeatsOfNoWeightAreNotCounted) {
   TrainingMeter meter;
-  StepPlan plan = plan_of({{1}});
-  plan.bins[0].samples = {{0, 1.0F}, {1, 0.5F}, {2, 0.0F}};
-  meter.sent(plan, 0, 0);
+  SealedStep step;
+  step.plan = plan_of({{1}});
+  step.plan.bins[0].samples = {{0, 1.0F}, {1, 0.5F}, {2, 0.0F}};
+  meter.sent(step, 0, 0);
   EXPECT_EQ(meter.totals().samples_sent, 2U);
   EXPECT_EQ(meter.totals().microbatches_sent, 1U);
+  EXPECT_TRUE(meter.totals().sources.empty());
+}
+
+TEST(TrainingMeter, SourcesOfAMixtureAreCountedApart) {
+  TrainingMeter meter({"a", "b"});
+  SealedStep step;
+  step.plan = plan_of({{1, 1}});
+  step.plan.bins[0].samples = {{0, 1.0F}, {2, 0.5F}, {1, 0.0F}};
+  step.plan.bins[1].samples = {{1, 1.0F}};
+  step.samples.resize(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    step.samples[i].load.label_tokens = 10 * static_cast<std::int64_t>(i + 1);
+  }
+  step.sources = {{1, 0.25}, {0, 0.5}, {1, 2}};
+  meter.sent(step, 0, 0);
+  EXPECT_EQ(meter.totals().sources,
+            (std::vector<SourceTotals>{{"a", 0, 0, 0}, {"b", 2, 40, 2.25}}));
+  meter.sent(step, 0, 1);
+  EXPECT_EQ(meter.totals().sources,
+            (std::vector<SourceTotals>{{"a", 1, 20, 0.5}, {"b", 2, 40, 2.25}}));
+  EXPECT_EQ(meter.totals().samples_sent, 3U);
 }
 
 }  // namespace

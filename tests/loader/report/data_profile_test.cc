@@ -41,6 +41,33 @@ TEST_F(DataProfileTest, CountsSamplesByModality) {
   }
 }
 
+TEST_F(DataProfileTest, SourcesOfAMixtureHaveTheirSharesOfAPass) {
+  EXPECT_TRUE(profile().sources.empty());
+  EXPECT_FALSE(nlohmann::json::parse(profile().to_json()).contains("sources"));
+  DataSources data{.given = "mixture.toml", .sources = {}};
+  for (const char* name : {"one", "two"}) {
+    data.sources.push_back({.name = name, .data = (scratch_ / "shards/a.tar").string()});
+  }
+  dataset_ = Dataset::open(data, {}).value();
+  const DataProfile profile = this->profile();
+  ASSERT_EQ(profile.sources.size(), 2U);
+  std::int64_t tokens = 0;
+  for (const ProfiledSample& sample : profile.samples)
+    tokens += sample.load[CostModule::kLlm].units;
+  EXPECT_EQ(profile.sources[0].name, "one");
+  EXPECT_EQ(profile.sources[0].size, 50U);
+  EXPECT_EQ(profile.sources[0].profiled, 50U);
+  EXPECT_EQ(profile.sources[0].tokens, tokens / 2);
+  const auto sources = nlohmann::json::parse(profile.to_json())["sources"];
+  EXPECT_EQ(sources[1]["name"], "two");
+  EXPECT_EQ(sources[1]["llm_tokens_share"], 0.5);
+  EXPECT_EQ(sources[1]["llm_tokens_mean"].get<double>(), static_cast<double>(tokens) / 100);
+  ProfiledSource part{.name = "part", .size = 30, .profiled = 10};
+  EXPECT_EQ(part.of_all(7), 21);
+  part.profiled = 0;
+  EXPECT_EQ(part.of_all(0), 0);
+}
+
 TEST_F(DataProfileTest, MostExpensiveByName) {
   options_.most_expensive = 6;
   const DataProfile profile = this->profile();

@@ -1,17 +1,15 @@
 #include "loader/node/decoding/internal/replacement_draw.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <span>
-#include <vector>
+
+#include "loader/dataset/source_number.h"
 
 namespace isocost {
 
 SampleRange source_of(const Dataset& dataset, SampleId id) {
-  const std::vector<DatasetSource>& sources = dataset.sources();
-  const auto after = std::ranges::upper_bound(sources, id, {}, &DatasetSource::first);
-  const DatasetSource& source = *std::prev(after);
+  const DatasetSource& source = dataset.sources()[source_number(dataset, id)];
   return {source.first, source.size};
 }
 

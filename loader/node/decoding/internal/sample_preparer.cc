@@ -11,7 +11,7 @@
 
 #include "base/byte_source.h"
 #include "loader/dataset/stores/machine_error.h"
-#include "loader/node/decoding/internal/sample_examiner.h"
+#include "loader/node/decoding/sample_examiner.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {

@@ -39,6 +39,11 @@ Result<SampleExplanation> explain_sample(const Recipe& recipe, const Dataset& da
 
 nlohmann::ordered_json to_json(const SampleExplanation& sample);
 
+/// Returns the size of a part for people: "640x480", "640x480, 2.0 s"; empty for a text.
+std::string size_text(const PartShape& shape);
+/// Returns what the model sees of a part, for people: "12x16 patches", "3 label tokens".
+std::string made_text(const PartExplanation& part);
+
 /// Prints a table of the parts on standard output.
 void print_parts(const SampleExplanation& sample);
 

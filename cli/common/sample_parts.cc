@@ -1,4 +1,4 @@
-#include "cli/model/sample_parts.h"
+#include "cli/common/sample_parts.h"
 
 #include <cstddef>
 #include <cstdio>
@@ -8,7 +8,6 @@
 #include "base/utf8.h"
 
 namespace isocost::cli {
-namespace {
 
 std::string size_text(const PartShape& shape) {
   constexpr double kMicroseconds = 1e6;
@@ -48,6 +47,8 @@ std::string made_text(const PartExplanation& part) {
   }
   return {};
 }
+
+namespace {
 
 void print_row(const std::string& name, const std::string& size, const std::string& made,
                std::int64_t tokens) {

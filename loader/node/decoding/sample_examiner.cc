@@ -1,4 +1,4 @@
-#include "loader/node/decoding/internal/sample_examiner.h"
+#include "loader/node/decoding/sample_examiner.h"
 
 #include <optional>
 #include <string>

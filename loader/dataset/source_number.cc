@@ -1,0 +1,16 @@
+#include "loader/dataset/source_number.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace isocost {
+
+// The last source that begins at the sample or before it: one without samples begins where the next
+// one does.
+std::size_t source_number(const Dataset& dataset, SampleId id) {
+  const std::vector<DatasetSource>& sources = dataset.sources();
+  const auto after = std::ranges::upper_bound(sources, id, {}, &DatasetSource::first);
+  return static_cast<std::size_t>(after - sources.begin()) - 1;
+}
+
+}  // namespace isocost
