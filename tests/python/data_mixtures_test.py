@@ -75,6 +75,30 @@ class OfAModel(ShardTest):
             steps.setdefault(microbatch.step, []).extend(microbatch.sample_keys)
         return {step: sorted(keys) for step, keys in steps.items()}
 
+    def json_of(self, *arguments):
+        done = subprocess.run([PROGRAM, "data", *arguments, "--json"], check=True, capture_output=True, timeout=TIMEOUT,
+                              text=True)
+        return json.loads(done.stdout)
+
+    def test_data_commands_know_the_tokens_of_a_model(self):
+        other = model_directories.make(self.directory / "other", "qwen3_vl")
+        for model, is_stale in ((self.model, False), (other, True)):
+            for shard in self.json_of("ls", self.mixture, "--model", model)["shards"]:
+                self.assertTrue(shard["tokens"]["there"])
+                self.assertEqual("problem" in shard["tokens"], is_stale, shard)
+        key = "texts/shard-000000.tar/c004"
+        shown = self.json_of("show", self.mixture, key, "--model", self.model)
+        predicted = json.loads(subprocess.run(
+            [PROGRAM, "predict", "--data", self.mixture, "--sample", key, "--model", self.model, "--json"], check=True,
+            capture_output=True, timeout=TIMEOUT, text=True).stdout)
+        self.assertEqual(shown["model"], predicted["sample"])
+        step = self.json_of("step", self.mixture, "0", "--model", self.model, "--global-batch-size", "8")
+        [first, *_others] = self.by_step(self.epoch(microbatches=1)).values()
+        self.assertEqual(sorted(row["sample"] for row in step["drawn"]), first)
+        for row in step["drawn"]:
+            if row["sample"] == key:
+                self.assertEqual(row["tokens"], predicted["sample"]["tokens"])
+
     def test_microbatches_without_pictures_get_dummies(self):
         plain = self.by_step(self.epoch(microbatches=1))
         for keys in plain.values():
@@ -91,9 +115,8 @@ class OfAModel(ShardTest):
 
     def test_limits_and_what_is_too_long(self):
         whole = self.epoch(microbatches=1)
-        listed = subprocess.run([PROGRAM, "data", "ls", self.mixture, "--model", self.model, "--samples", "--json"],
-                                check=True, capture_output=True, timeout=TIMEOUT, text=True).stdout
-        longest = max(sample["tokens"] for shard in json.loads(listed)["shards"] for sample in shard["usable_samples"])
+        listed = self.json_of("ls", self.mixture, "--model", self.model, "--samples")
+        longest = max(sample["tokens"] for shard in listed["shards"] for sample in shard["usable_samples"])
         for on_long in ("bad", "truncate"):
             node = isocost.NodeOptions(max_bad_samples=24)
             limited = self.epoch(max_tokens=longest, on_long=on_long, node=node)
