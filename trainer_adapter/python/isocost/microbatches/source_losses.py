@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence
 
 from isocost.base.tensor_names import IGNORED_LABEL, LABELS, LENGTHS, LOSS_WEIGHTS
 from isocost.microbatches.decoder_rows import decoder_rows
@@ -38,7 +38,7 @@ class SourceLosses:
         sums, counts = self.totals.tolist()
         return {name: total / count if count else math.nan for name, total, count in zip(self.names, sums, counts)}
 
-    def __add__(self, other: Union["SourceLosses", int]) -> "SourceLosses":
+    def __add__(self, other: Any) -> "SourceLosses":
         if isinstance(other, int) and other == 0:  # sum() begins with it.
             return self
         if not isinstance(other, SourceLosses):
