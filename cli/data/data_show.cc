@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/counted.h"
-#include "base/utf8.h"
 #include "cli/common/console.h"
 #include "cli/common/dataset_flags.h"
 #include "cli/common/exit_status.h"

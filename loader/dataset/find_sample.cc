@@ -96,6 +96,7 @@ std::vector<std::string> similar_names(const Dataset& dataset, std::string_view 
     if (similar.size() > kMostSimilar) similar.pop_back();
   }
   std::vector<std::string> names;
+  names.reserve(similar.size());
   for (auto& [differs, name] : similar) names.push_back(std::move(name));
   return names;
 }

@@ -9,7 +9,9 @@ namespace isocost {
 // one does.
 std::size_t source_number(const Dataset& dataset, SampleId id) {
   const std::vector<DatasetSource>& sources = dataset.sources();
-  const auto after = std::ranges::upper_bound(sources, id, {}, &DatasetSource::first);
+  const auto after = std::upper_bound(
+      sources.begin(), sources.end(), id,
+      [](SampleId sample, const DatasetSource& source) { return sample < source.first; });
   return static_cast<std::size_t>(after - sources.begin()) - 1;
 }
 
