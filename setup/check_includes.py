@@ -56,7 +56,8 @@ ROOMS = {
     "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset", "loader/plan/mixture"}
                    | BALANCER,
     "loader/metrics": {"base", "costmodel", "transport/wire"},
-    "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset", "loader/plan"}
+    "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset",
+                      "loader/plan/mixture", "loader/plan"}
                      | BALANCER,
     "loader/node/decoding": {"base", "base/executor", "decode", "transport/wire", "loader/dataset/stores",
                              "loader/dataset", "loader/plan"},

@@ -51,6 +51,10 @@ class NodePreview final : public StepPreview {
         model_(*parts_.options.cost_model.profile, {.correct = false}) {}
 
   const Dataset& dataset() const override { return *parts_.dataset; }
+  const Mixture* mixture() const override {
+    const JobOrder& order = source_.order();
+    return order.mixture == nullptr ? nullptr : &order.mixture->mixture();
+  }
   std::optional<std::uint64_t> steps(std::uint64_t epoch) const override {
     const JobOrder& order = source_.order();
     if (order.mixture != nullptr && !order.mixture->steps()) return std::nullopt;

@@ -14,6 +14,7 @@
 #include "costmodel/cost_model.h"
 #include "loader/dataset/dataset.h"
 #include "loader/node/node_options.h"
+#include "loader/plan/mixture/mixture.h"
 
 namespace isocost {
 
@@ -52,6 +53,8 @@ class StepPreview {
   virtual ~StepPreview() = default;
 
   virtual const Dataset& dataset() const = 0;
+  /// Returns the mixture that is drawn from; null for one data set. Lives as long as this object.
+  virtual const Mixture* mixture() const = 0;
   /// Returns the number of steps of an epoch; nothing if the data has no end.
   virtual std::optional<std::uint64_t> steps(std::uint64_t epoch) const = 0;
   /// Returns a step. Errors: kInvalidArgument with the number of epochs or steps for one that does

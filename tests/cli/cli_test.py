@@ -797,6 +797,31 @@ proportion = [[0, 1], [3, 7]]
                                   "--json").stdout)
         self.assertNotEqual([row["sample"] for row in other["drawn"]], [row["sample"] for row in same["drawn"]])
 
+    def test_mixture_counts_what_the_steps_have(self):
+        picture = self.directory / "mixture.svg"
+        counted = isocost("data", "mixture", self.mixture, "--global-batch-size", 8, "--svg", picture, "--json")
+        self.assertEqual(counted.returncode, 0, counted.stderr)
+        document = json.loads(counted.stdout)
+        self.assertEqual((document["steps"], document["edges"]), (6, list(range(7))))
+        for step in range(6):
+            drawn = json.loads(isocost("data", "step", self.mixture, step, "--global-batch-size", 8, "--json").stdout)
+            for source, row in zip(document["sources"], drawn["sources"]):
+                self.assertEqual(source["name"], row["name"])
+                before = source["given_before"]
+                self.assertEqual(before[step + 1] - before[step], row["samples"], (step, row))
+        for source in document["sources"]:
+            self.assertEqual(source["given"], source["given_before"][-1])
+            self.assertAlmostEqual(source["times_read"], source["given"] / source["samples"])
+        self.assertIn("first (read", picture.read_text())
+        table = isocost("data", "mixture", self.mixture, "--global-batch-size", 8, "--until", 4)
+        self.assertIn(": 4 steps of 8 samples\n", table.stdout)
+        self.assertRegex(table.stdout, r"(?m)^ +16 +\d+ +0\.\d\dx +50\.0 % .* first$")
+        self.assertIn("mixture.svg exists: --force replaces it",
+                      isocost("data", "mixture", self.mixture, "--svg", picture).stderr)
+        refused = isocost("data", "mixture", self.shards)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""), refused.stderr)
+        self.assertIn("is no mixture: give the TOML file of one", refused.stderr)
+
     def test_step_has_ranks_where_they_are_known(self):
         arguments = ("data", "step", self.shards, 1, "--global-batch-size", 8, "--microbatches", 2)
         drawn = json.loads(isocost(*arguments, "--ranks", 2, "--json").stdout)["drawn"]

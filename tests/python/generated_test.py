@@ -65,7 +65,8 @@ class Settings(ShardTest):
     OTHERS = isocost.NodeOptions(
         recipe=isocost.RecipeOptions(max_image_patches=512, max_frame_patches=256, video_fps=2.5, max_video_frames=4,
                                      max_audio_seconds=3.5, max_text_tokens=100),
-        lookahead=2, steps=3, skip_steps=("1",), tail="drop", resize_order="pillow-13", exactness="fast", alpha="drop", truncated="accept",
+        lookahead=2, steps=3, skip_steps=("1",), tail="drop", resize_order="pillow-13", exactness="fast", alpha="drop",
+        truncated="accept",
         padded=("vision", "llm"), padded_multiple=8, dummy_media="off", correct=False, ignore_parts=("avif", "seg.png"),
         weight_key="scale", media_root="media", number_keys=True,
         on_bad_sample="replace", max_bad_samples=3, allow_broken_shards="1%", accept_unread_archives=True,

@@ -8,7 +8,7 @@ namespace isocost {
 namespace {
 
 constexpr std::array<std::string_view, 20> kNames = {
-    // Where the program and its libraries are, and where temporary files go.
+    // The places of the program, its libraries and temporary files.
     "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "TMPDIR", "LIBHEIF_PLUGIN_PATH",
     // Texts and time.
     "LANG", "LC_ALL", "LC_CTYPE", "TZ",
