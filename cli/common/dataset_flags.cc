@@ -35,7 +35,7 @@ void add_reading(CLI::App& command, ReadingOptions& reading) {
       ->capture_default_str();
 }
 
-void add_records(CLI::App& command, ReadingOptions& reading) {
+void add_layout(CLI::App& command, ReadingOptions& reading) {
   command
       .add_option("--media-root", reading.media_root,
                   "Directory where the relative paths of media in a file of records start; empty: "
@@ -44,6 +44,20 @@ void add_records(CLI::App& command, ReadingOptions& reading) {
   command.add_flag("--number-keys", reading.number_keys,
                    "Call the samples of a file of records by their line or array element instead "
                    "of by their id, which may then be repeated");
+  command
+      .add_option("--text", reading.text,
+                  "Where a sample's text stands in a shard, as in json[caption],txt; empty: its "
+                  "text parts, or the text of its JSON; the index keeps the choice")
+      ->type_name("PLACE");
+  command
+      .add_option("--format", reading.format,
+                  "How a directory is read: webdataset, energon, mds or records; empty: its files "
+                  "say")
+      ->type_name("FORMAT");
+  command
+      .add_option("--split", reading.split,
+                  "The split of a data set that has splits; empty: train of Energon")
+      ->type_name("NAME");
 }
 
 void DatasetFlags::add_to(CLI::App& command) {
@@ -53,7 +67,7 @@ void DatasetFlags::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  add_records(command, reading);
+  add_layout(command, reading);
   command
       .add_option("--max-decoded-pixels", max_decoded_pixels,
                   "Images and frames with more pixels are bad; the index keeps the choice")

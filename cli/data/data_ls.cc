@@ -320,7 +320,7 @@ void DataLsArguments::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  add_records(command, reading);
+  add_layout(command, reading);
   price.add_to(command);
   command.add_flag("--json", json, "Print JSON instead of text");
   command.add_flag("--verbose", verbose, "Log debug messages as well");

@@ -227,7 +227,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  add_records(command, reading);
+  add_layout(command, reading);
   std::vector<std::string_view> of_recipe = {"model", "image_size", "max_decoded_pixels"};
   for (const OptionSpec& spec : node_option_table()) {
     if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);

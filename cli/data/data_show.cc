@@ -225,7 +225,7 @@ void DataShowArguments::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  add_records(command, reading);
+  add_layout(command, reading);
   price.add_to(command);
   command.add_flag("--all", all, "Print texts whole, with their lines");
   command.add_flag("--json", json, "Print JSON instead of text");

@@ -23,6 +23,9 @@ struct TokenizeArguments {
   std::optional<std::string> weight_key;
   std::optional<std::string> media_root;
   bool number_keys = false;
+  std::optional<std::string> text;
+  std::optional<std::string> format;
+  std::optional<std::string> split;
   std::optional<std::string> image_size;
   std::optional<std::int64_t> max_decoded_pixels;
   std::optional<int> workers;
@@ -48,6 +51,9 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   add("--weight-key", arguments.weight_key);
   add("--media-root", arguments.media_root);
   if (arguments.number_keys) words.emplace_back("--number-keys");
+  add("--text", arguments.text);
+  add("--format", arguments.format);
+  add("--split", arguments.split);
   add("--image-size", arguments.image_size);
   if (arguments.max_decoded_pixels) {
     add("--max-decoded-pixels", std::to_string(*arguments.max_decoded_pixels));
@@ -99,6 +105,18 @@ void TokenizeArguments::add_to(CLI::App& command) {
       ->type_name("DIR");
   command.add_flag("--number-keys", number_keys,
                    "Call the samples of a file of records by their line or array element");
+  command
+      .add_option("--text", text,
+                  "Where a sample's text stands in a shard, as in json[caption],txt [its text "
+                  "parts, or the text of its JSON]; the index keeps the choice")
+      ->type_name("PLACE");
+  command
+      .add_option("--format", format,
+                  "How a directory is read: webdataset, energon, mds or records [its files say]")
+      ->type_name("FORMAT");
+  command
+      .add_option("--split", split, "The split of a data set that has splits [train of Energon]")
+      ->type_name("NAME");
   command
       .add_option("--image-size", image_size,
                   "Sizes of the model's pictures, as for 'isocost serve'; tokens do not depend on "

@@ -313,7 +313,7 @@ void PredictArguments::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  add_records(command, reading);
+  add_layout(command, reading);
   command
       .add_option("--profile", profile,
                   "Model profile (docs/model_profile.md); default: the built-in one")

@@ -504,6 +504,16 @@ std::vector<OptionSpec> decode_options() {
       flag_option("number_keys", &ReadingOptions::number_keys,
                   "Call the samples of a file of records by their line or array element instead "
                   "of by their id, which may then be repeated. Give all commands the same."),
+      text_option("text", &ReadingOptions::text, "PLACE",
+                  "Where a sample's text stands in a shard, as in json[caption],txt; empty: its "
+                  "text parts, or the text of its JSON. The index keeps the choice, so give all "
+                  "commands the same."),
+      text_option("format", &ReadingOptions::format, "FORMAT",
+                  "How a directory is read: webdataset, energon, mds or records; empty: its files "
+                  "say. Give all commands the same."),
+      text_option("split", &ReadingOptions::split, "NAME",
+                  "The split of a data set that has splits; empty: train of Energon. Give all "
+                  "commands the same."),
   };
 }
 

@@ -139,6 +139,9 @@ std::string data_arguments(std::string_view data, const DatasetOptions& options)
   }
   if (!reading.media_root.empty()) arguments += " --media-root " + for_shell(reading.media_root);
   if (reading.number_keys) arguments += " --number-keys";
+  if (!reading.text.empty()) arguments += " --text " + for_shell(reading.text);
+  if (!reading.format.empty()) arguments += " --format " + reading.format;
+  if (!reading.split.empty()) arguments += " --split " + for_shell(reading.split);
   if (options.limits.max_pixels != ProbeLimits{}.max_pixels) {
     arguments += " --max-decoded-pixels " + std::to_string(options.limits.max_pixels);
   }

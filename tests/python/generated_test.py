@@ -68,7 +68,7 @@ class Settings(ShardTest):
         lookahead=2, steps=3, skip_steps=("1",), tail="drop", resize_order="pillow-13", exactness="fast", alpha="drop",
         truncated="accept",
         padded=("vision", "llm"), padded_multiple=8, dummy_media="off", correct=False, ignore_parts=("avif", "seg.png"),
-        weight_key="scale", media_root="media", number_keys=True,
+        weight_key="scale", media_root="media", number_keys=True, text="txt", format="webdataset",
         on_bad_sample="replace", max_bad_samples=3, allow_broken_shards="1%", accept_unread_archives=True,
         max_decoded_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
         max_tokens=100_000, max_vision_tokens=200_000, max_memory="1TiB",
@@ -92,7 +92,8 @@ class Settings(ShardTest):
         changed = {field.name for field in dataclasses.fields(self.OTHERS)
                    if getattr(self.OTHERS, field.name) != getattr(isocost.NodeOptions(), field.name)}
         self.assertEqual({field.name for field in dataclasses.fields(self.OTHERS)} - changed,
-                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance", "model", "on_long"})
+                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance", "model", "on_long",
+                          "split"})  # the shards have none
         files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
         options = dataclasses.replace(self.OTHERS, **files)
         with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, node=options) as loader:

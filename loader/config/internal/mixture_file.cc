@@ -231,18 +231,6 @@ Status check_sources(const MixtureDescription& mixture) {
   return std::move(error).with_context(mixture.sources.front().place + ": proportion");
 }
 
-// Refuses what a source asks for and this version does not do.
-Status check_supported(const SourceDescription& source) {
-  const char* key = nullptr;
-  if (!source.format.empty()) key = "format";
-  if (!source.split.empty()) key = "split";
-  if (source.text) key = "text";
-  if (key == nullptr) return {};
-  return Error(ErrorCode::kUnsupported, source.place + ": " + key +
-                                            " is not read yet: make WebDataset shards of the data "
-                                            "(isocost make-shards), and leave it out");
-}
-
 Result<MixtureDescription> mixture_of(const toml::table& table, const std::filesystem::path& file) {
   const std::string name = file.string();
   ISOCOST_TRY(check_keys(table, kFileKeys, name));
@@ -294,11 +282,13 @@ Result<DataSources> data_sources(const MixtureDescription& mixture, std::string 
   DataSources data{std::move(given), {}};
   data.sources.reserve(mixture.sources.size());
   for (const SourceDescription& described : mixture.sources) {
-    ISOCOST_TRY(check_supported(described));
     auto text = join_data(described.paths);
     if (!text) return std::move(text).error().with_context(described.place + ": path");
     DataSource source{described.name, *std::move(text), mixture.directory, reading};
     if (described.ignore_parts) source.reading.ignore_parts = *described.ignore_parts;
+    if (described.text) source.reading.text = *described.text;
+    if (!described.format.empty()) source.reading.format = described.format;
+    if (!described.split.empty()) source.reading.split = described.split;
     if (described.weight_key) source.reading.weight_key = *described.weight_key;
     if (!described.media_root.empty()) source.reading.media_root = described.media_root.string();
     data.sources.push_back(std::move(source));

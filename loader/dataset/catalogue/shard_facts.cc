@@ -8,6 +8,7 @@ namespace {
 const char* kind_name(ShardKind kind) {
   switch (kind) {
     case ShardKind::kTar:
+    case ShardKind::kFieldTar:
       return "tar";
     case ShardKind::kRecords:
       return "records";
@@ -22,7 +23,9 @@ const char* kind_name(ShardKind kind) {
 // Returns the bytes of a shard. The file of records has those of several shards.
 std::int64_t bytes_of(const IndexView& view) {
   std::int64_t bytes = 0;
-  if (view.kind() == ShardKind::kTar || view.kind() == ShardKind::kMds) {
+  const bool is_file = view.kind() == ShardKind::kTar || view.kind() == ShardKind::kFieldTar ||
+                       view.kind() == ShardKind::kMds;
+  if (is_file) {
     bytes = view.identity().stamp.bytes;
   } else if (view.kind() == ShardKind::kRecords) {
     for (std::uint64_t i = 0; i < view.samples(); ++i) {

@@ -6,16 +6,20 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/log.h"
 #include "decode/shape/media_formats.h"
 #include "loader/dataset/catalogue/internal/absent_shards.h"
 #include "loader/dataset/formats/directory_format.h"
+#include "loader/dataset/formats/energon_data_set.h"
 #include "loader/dataset/formats/mds_data_set.h"
 #include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/names/brace_expansion.h"
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/names/named_files.h"
 #include "loader/dataset/stores/directory_listing.h"
@@ -98,8 +102,9 @@ std::string name_of_directory(const fs::path& directory) {
 
 class Lister {
  public:
-  Lister(const fs::path& index_dir, const RecordListingOptions& records)
-      : index_dir_(index_dir), records_(records) {}
+  Lister(const fs::path& index_dir, const RecordListingOptions& records,
+         const DirectoryReading& directories)
+      : index_dir_(index_dir), records_(records), directories_(directories) {}
 
   // Adds the shards that an entry names.
   Status add(const NamedFiles& entry);
@@ -123,17 +128,23 @@ class Lister {
   Status add_records(const NamedFiles& entry, const fs::path& path, const std::string& name);
   Status reserve_name(const NamedFiles& entry, const std::string& name);
   Status add_mds(const NamedFiles& entry, const fs::path& directory, const std::string& below);
-  Status add_shard(const NamedFiles& entry, std::string name, std::string problem,
-                   std::shared_ptr<const MdsStoredShard> mds = nullptr);
+  Status add_energon(const NamedFiles& entry, const fs::path& directory, const std::string& below);
+  Status add_tars(const NamedFiles& entry, const NamedPart& part, const fs::path& directory,
+                  std::vector<ListedFile>& files);
+  Status check_split(const fs::path& directory, const std::vector<ListedFile>& files) const;
+  Status check_file(const fs::path& file, bool is_records) const;
+  Status add_shard(const NamedFiles& entry, ShardPlace shard, std::string problem);
   Status check_path(const NamedFiles& entry, const std::string& name);
   const Root& root_of(const NamedFiles& entry);
 
   const fs::path& index_dir_;
   const RecordListingOptions& records_;
+  const DirectoryReading& directories_;
   std::map<std::string, Root> roots_;                              // by directory
   std::map<std::string, std::shared_ptr<const ShardRoot>> named_;  // by the shard's name
   std::map<std::string, fs::path> paths_;                          // by canonical path
   std::vector<std::size_t> counts_;                                // of each part, in order
+  std::set<const NamedPart*> stated_;  // parts whose data set states its shards
   ShardListing listing_;
 };
 
@@ -158,20 +169,24 @@ Status Lister::add(const NamedFiles& entry) {
 
 Status Lister::add_files(const NamedFiles& entry, const NamedPart& part) {
   if (part.kind == NamedPart::Kind::kFile) {
+    ISOCOST_TRY(check_file(entry.root / part.path, false));
     ISOCOST_ASSIGN(std::string problem, why_no_file(entry.root / part.path));
     if (!problem.empty() && entry.is_line) problem += " (" + printable_path(entry.given) + ")";
-    return add_shard(entry, part.path, std::move(problem));
+    return add_shard(entry, {.root = nullptr, .name = part.path}, std::move(problem));
   }
   if (part.kind == NamedPart::Kind::kRecords) {
+    ISOCOST_TRY(check_file(entry.root / part.path, true));
     return add_records(entry, entry.root / part.path, part.path);
   }
   for (const std::string& file : part.files) {
     const std::string last = fs::path(file).filename().string();
     if (is_records_name(last)) {
+      ISOCOST_TRY(check_file(entry.root / file, true));
       ISOCOST_TRY(add_records(entry, entry.root / file, file));
     } else if (is_shard_name(last)) {
+      ISOCOST_TRY(check_file(entry.root / file, false));
       ISOCOST_ASSIGN(std::string problem, why_no_file(entry.root / file));
-      ISOCOST_TRY(add_shard(entry, file, std::move(problem)));
+      ISOCOST_TRY(add_shard(entry, {.root = nullptr, .name = file}, std::move(problem)));
     } else if (const std::string_view reason = why_no_shard(last); !reason.empty()) {
       listing_.unread.push_back(fmt::format("{}: {}", file, reason));
     }
@@ -179,31 +194,108 @@ Status Lister::add_files(const NamedFiles& entry, const NamedPart& part) {
   return {};
 }
 
-// Returns the format of a directory, and notes what is read in another way than its own loader
-// reads it.
+// Refuses a format and a split of directories where a file is named.
+Status Lister::check_file(const fs::path& file, bool is_records) const {
+  const auto wrong = [&](std::string_view setting, std::string_view remedy) {
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("{}: it says how a directory is read, and {} is a file; {}", setting,
+                             printable_path(file.string()), remedy));
+  };
+  if (!directories_.split.empty()) return wrong("split", "name the directory, or leave it out");
+  const DirectoryFormat own = is_records ? DirectoryFormat::kRecords : DirectoryFormat::kShards;
+  if (directories_.format.value_or(own) == own) return {};
+  return wrong("format", "name the directory, or leave it out");
+}
+
+// Returns the format of a directory, by the setting or by its files.
 Result<DirectoryFormat> Lister::format_of(const fs::path& directory,
                                           const std::vector<ListedFile>& files) {
+  if (directories_.format) return *directories_.format;
   std::vector<std::string> names;
   names.reserve(files.size());
   for (const ListedFile& file : files) names.push_back(file.name);
-  ISOCOST_ASSIGN(const DirectoryFormat format, recognise_directory(directory, names));
-  if (format == DirectoryFormat::kEnergon) {
-    listing_.notes.push_back(fmt::format(
-        "{}: it has a folder .nv-meta of Energon, and all its shards are read as they lie, "
-        "whatever split they belong to; name those of one split, as in "
-        "'{}/train-{{000..099}}.tar'",
-        printable_path(directory.string()), printable_path(directory.string())));
+  return recognise_directory(directory, names);
+}
+
+// Refuses a split of a directory that has none, and names the splits that there are.
+Status Lister::check_split(const fs::path& directory, const std::vector<ListedFile>& files) const {
+  std::string splits;
+  for (const ListedFile& file : files) {
+    std::error_code ignored;
+    if (!file.is_directory || !is_mds_directory(directory / file.name)) continue;
+    splits += (splits.empty() ? "" : ", ") + printable_path(file.name);
   }
-  return format;
+  const std::string where = printable_path(directory.string());
+  if (!splits.empty()) {
+    const std::string given =
+        directories_.split.empty()
+            ? "it has no index.json, and its data are"
+            : fmt::format("the split '{}' is not among its", printable_path(directories_.split));
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("{}: {} splits of Mosaic Streaming: {}; name one by split, as in "
+                             "--split {}",
+                             where, given, splits, splits.substr(0, splits.find(','))));
+  }
+  if (directories_.split.empty()) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               fmt::format("{}: it has no splits, and split names '{}'; leave it out, or name the "
+                           "shards of the split by a pattern",
+                           where, printable_path(directories_.split)));
 }
 
 // Adds the shards that an index.json of Mosaic Streaming names.
 Status Lister::add_mds(const NamedFiles& entry, const fs::path& directory,
                        const std::string& below) {
   ISOCOST_ASSIGN(auto shards, open_mds_data_set(directory));
+  if (shards.empty()) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("{}: the data set of Mosaic Streaming is empty, as its index names no "
+                             "shard; write it again, or leave it out",
+                             printable_path((directory / "index.json").string())));
+  }
   for (auto& shard : shards) {
     ISOCOST_ASSIGN(std::string problem, why_no_file(directory / shard->name));
-    ISOCOST_TRY(add_shard(entry, below + shard->name, std::move(problem), shard));
+    ISOCOST_TRY(add_shard(entry, {.root = nullptr, .name = below + shard->name, .mds = shard},
+                          std::move(problem)));
+  }
+  return {};
+}
+
+// Adds the shards of a split of Energon.
+Status Lister::add_energon(const NamedFiles& entry, const fs::path& directory,
+                           const std::string& below) {
+  constexpr std::size_t kMostWords = 1'000'000;
+  const std::string_view split =
+      directories_.split.empty() ? kUsualSplit : std::string_view(directories_.split);
+  ISOCOST_ASSIGN(EnergonDataSet data,
+                 open_energon_data_set(directory, split, [](std::string_view pattern) {
+                   return expand_braces(pattern, kMostWords);
+                 }));
+  const std::string where = printable_path(directory.string());
+  if (!directories_.format) {
+    listing_.notes.push_back(fmt::format(
+        "{}: its folder .nv-meta makes it a data set of Energon: of {}, the {} of the split '{}' "
+        "are read, as its dataset.yaml says; format = \"webdataset\" reads all as they lie, and "
+        "format = \"energon\" ends this warning",
+        where, counted(data.all_shards, "shard"), data.shards.size(), printable_path(split)));
+  }
+  for (const std::string& nothing : data.excludes_nothing) {
+    listing_.notes.push_back(
+        fmt::format("{}: 'exclude' of its split names {}, which is no shard of it", where,
+                    printable_path(nothing)));
+  }
+  if (!data.without_effect.empty()) {
+    std::string keys;
+    for (const std::string& key : data.without_effect)
+      keys += (keys.empty() ? "" : ", ") + printable_path(key);
+    log(records_.input.log, LogLevel::kInfo,
+        fmt::format("{}: these settings of its dataset.yaml have no effect: {}", where, keys));
+  }
+  for (EnergonShard& shard : data.shards) {
+    ISOCOST_ASSIGN(std::string problem, why_no_file(directory / shard.name));
+    ISOCOST_TRY(add_shard(
+        entry, {.root = nullptr, .name = below + shard.name, .tar = std::move(shard.choice)},
+        std::move(problem)));
   }
   return {};
 }
@@ -213,12 +305,35 @@ Status Lister::add_directory(const NamedFiles& entry, const NamedPart& part) {
   ISOCOST_ASSIGN(std::vector<ListedFile> files, list_directory(directory, is_shown));
   ISOCOST_ASSIGN(const DirectoryFormat format, format_of(directory, files));
   const std::string below = part.path.empty() ? "" : part.path + "/";
-  if (format == DirectoryFormat::kMds) return add_mds(entry, directory, below);
+  const std::string& split = directories_.split;
+  if (format == DirectoryFormat::kEnergon) {
+    stated_.insert(&part);
+    return add_energon(entry, directory, below);
+  }
+  const bool is_name = fs::path(split).filename() == split && split != "." && split != "..";
+  const bool has_splits = format == DirectoryFormat::kShards || format == DirectoryFormat::kMds;
+  if (!split.empty() && is_name && has_splits && is_mds_directory(directory / split))
+    return add_mds(entry, directory / split, below + split + "/");
+  if (!split.empty()) return check_split(directory, files);
+  if (format == DirectoryFormat::kMds) {
+    if (!is_mds_directory(directory)) ISOCOST_TRY(check_split(directory, files));
+    return add_mds(entry, directory, below);
+  }
+  if (format == DirectoryFormat::kRecords) {
+    return add_without_shards(entry, directory, files, below);
+  }
+  return add_tars(entry, part, directory, files);
+}
+
+// Adds the shards in a directory, or its files if there is no shard.
+Status Lister::add_tars(const NamedFiles& entry, const NamedPart& part, const fs::path& directory,
+                        std::vector<ListedFile>& files) {
+  const std::string below = part.path.empty() ? "" : part.path + "/";
   const std::size_t before = named_.size() + listing_.unread.size();
   for (ListedFile& file : files) {
     const std::string path = below + file.name;
     if (is_shard_name(file.name)) {
-      ISOCOST_TRY(add_shard(entry, path, std::move(file.problem)));
+      ISOCOST_TRY(add_shard(entry, {.root = nullptr, .name = path}, std::move(file.problem)));
     } else if (const std::string reason = why_unread(file); !reason.empty()) {
       listing_.unread.push_back(fmt::format("{}: {}", path, reason));
     }
@@ -227,7 +342,9 @@ Status Lister::add_directory(const NamedFiles& entry, const NamedPart& part) {
   AbsentShards absent(root_of(entry).root, [](const std::string&) { return false; });
   const bool had_shards =
       named_.size() + listing_.unread.size() > before || !absent.meant_by(part).empty();
-  return had_shards ? Status() : add_without_shards(entry, directory, files, below);
+  if (had_shards || directories_.format) return {};
+  ISOCOST_TRY(check_split(directory, files));
+  return add_without_shards(entry, directory, files, below);
 }
 
 // Adds the records of a directory without shards: those of its files of records, or else its files.
@@ -276,17 +393,17 @@ Status Lister::check_path(const NamedFiles& entry, const std::string& name) {
   return is_new ? Status() : Status(named_before(entry, before->second, path, name));
 }
 
-Status Lister::add_shard(const NamedFiles& entry, std::string name, std::string problem,
-                         std::shared_ptr<const MdsStoredShard> mds) {
-  std::shared_ptr<const ShardRoot> root = root_of(entry).root;
-  ISOCOST_TRY(reserve_name(entry, name));
-  ISOCOST_TRY(check_path(entry, name));
+// Adds a shard below the root of an entry.
+Status Lister::add_shard(const NamedFiles& entry, ShardPlace shard, std::string problem) {
+  shard.root = root_of(entry).root;
+  ISOCOST_TRY(reserve_name(entry, shard.name));
+  ISOCOST_TRY(check_path(entry, shard.name));
   if (problem.empty()) {
-    listing_.shards.push_back({std::move(root), std::move(name), nullptr, std::move(mds)});
+    listing_.shards.push_back(std::move(shard));
     return {};
   }
-  const std::uint64_t samples = samples_when_whole(*root, name);
-  listing_.lost.push_back({.name = std::move(name),
+  const std::uint64_t samples = samples_when_whole(*shard.root, shard.name);
+  listing_.lost.push_back({.name = std::move(shard.name),
                            .lost = true,
                            .reason = std::move(problem),
                            .samples_when_whole = samples});
@@ -301,7 +418,8 @@ Status Lister::add_absent(const std::vector<NamedFiles>& entries) {
     const std::shared_ptr<const ShardRoot> root = root_of(entry).root;
     AbsentShards& of_root = absent.try_emplace(entry.root.string(), root, is_listed).first->second;
     for (const NamedPart& part : entry.parts) {
-      std::vector<BrokenShard> gone = of_root.meant_by(part);
+      std::vector<BrokenShard> gone;
+      if (!stated_.contains(&part)) gone = of_root.meant_by(part);
       if (counts_[number++] + gone.size() == 0) return no_shards(entry, part, listing_.unread);
       for (BrokenShard& shard : gone) {
         named_.emplace(shard.name, root);
@@ -315,9 +433,10 @@ Status Lister::add_absent(const std::vector<NamedFiles>& entries) {
 }  // namespace
 
 Result<ShardListing> list_shards(std::string_view data, const fs::path& index_dir,
-                                 const fs::path& base, const RecordListingOptions& records) {
+                                 const fs::path& base, const RecordListingOptions& records,
+                                 const DirectoryReading& directories) {
   ISOCOST_ASSIGN(const std::vector<NamedFiles> entries, resolve_names(data, base));
-  Lister lister(index_dir, records);
+  Lister lister(index_dir, records, directories);
   for (const NamedFiles& entry : entries) ISOCOST_TRY(lister.add(entry));
   ISOCOST_TRY(lister.add_absent(entries));
   return std::move(lister.listing());

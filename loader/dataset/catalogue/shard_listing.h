@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "loader/dataset/catalogue/broken_shard.h"
+#include "loader/dataset/formats/directory_format.h"
 #include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/record_listing.h"
 
@@ -30,10 +31,12 @@ struct ShardListing {
 /// Lists the shards that a data text names (see resolve_names), and their indexes (see shard_root).
 /// The text is relative to `base`. A file of records and a directory of files without shards have
 /// shards of 10,000 samples each: `records` says how they are read. Errors: those of resolve_names,
-/// recognise_directory and list_record_shards; kNotFound (a directory or a pattern without a shard,
-/// present or lost); kInvalidArgument (two shards of one name, one shard named twice); kIo.
+/// recognise_directory, open_mds_data_set, open_energon_data_set and list_record_shards; kNotFound
+/// (a directory or a pattern without a shard, present or lost); kInvalidArgument (two shards of one
+/// name, one shard named twice, a split or a format that what is named has not); kIo.
 Result<ShardListing> list_shards(std::string_view data, const std::filesystem::path& index_dir,
                                  const std::filesystem::path& base = {},
-                                 const RecordListingOptions& records = {});
+                                 const RecordListingOptions& records = {},
+                                 const DirectoryReading& directories = {});
 
 }  // namespace isocost

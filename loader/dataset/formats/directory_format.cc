@@ -28,18 +28,19 @@ constexpr std::array kDirectoryFormats = {
     Row{"webdataset", DirectoryFormat::kShards},
     Row{"mds", DirectoryFormat::kMds},
     Row{"energon", DirectoryFormat::kEnergon},
+    Row{"records", DirectoryFormat::kRecords},
 };
 
 constexpr std::string_view kLitData =
     "a data set of LitData, whose chunks are not read; write its samples as JSON lines with media "
-    "files and make shards of them (isocost make-shards)";
+    "files, which are read as they lie (docs/records.md)";
 constexpr std::string_view kTfRecord =
     "a data set in TFRecord files, which are not read; write its examples as JSON lines with media "
-    "files and make shards of them (isocost make-shards)";
+    "files, which are read as they lie (docs/records.md)";
 constexpr std::string_view kLhotseShar =
     "a data set of Lhotse Shar, whose cuts are not read; export the recordings, as with "
-    "'CutSet.save_audios', write a JSON line with \"file_name\" and \"text\" for each and make "
-    "shards of them (isocost make-shards)";
+    "'CutSet.save_audios', and write a JSON line with \"file_name\" and \"text\" for each, which "
+    "are read as they lie (docs/records.md)";
 
 // Takes the first name of an object's members, and ends.
 class FirstName final : public JsonEvents {
@@ -107,6 +108,14 @@ Result<std::optional<DirectoryFormat>> by_index(const fs::path& directory) {
 
 }  // namespace
 
+Result<DirectoryReading> DirectoryReading::create(const ReadingOptions& options) {
+  DirectoryReading reading;
+  reading.split = options.split;
+  if (options.format.empty()) return reading;
+  ISOCOST_ASSIGN(reading.format, directory_format_from_name(options.format));
+  return reading;
+}
+
 Result<DirectoryFormat> directory_format_from_name(std::string_view name) {
   const auto* const found = std::ranges::find(kDirectoryFormats, name, &Row::name);
   if (found != kDirectoryFormats.end()) return found->format;
@@ -115,6 +124,12 @@ Result<DirectoryFormat> directory_format_from_name(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(row.name);
   return Error(ErrorCode::kInvalidArgument,
                fmt::format("format: '{}' is none of {}", printable_utf8(name), names));
+}
+
+bool is_mds_directory(const fs::path& directory) {
+  if (!is_file(directory / "index.json")) return false;
+  const auto found = by_index(directory);
+  return found && *found == DirectoryFormat::kMds;
 }
 
 Result<DirectoryFormat> recognise_directory(const fs::path& directory,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "base/fingerprint.h"
 #include "base/utf8.h"
@@ -31,14 +32,19 @@ Result<SampleReading> SampleReading::create(const ReadingOptions& options) {
                      "none by an empty text");
   }
   reading.weight_key = key;
+  if (!options.text.empty()) {
+    ISOCOST_ASSIGN(SampleFields fields, fields_of_text(options.text));
+    reading.fields = std::make_shared<const SampleFields>(std::move(fields));
+  }
   return reading;
 }
 
 std::uint64_t SampleReading::hash() const {
-  if (weight_key == ReadingOptions{}.weight_key) return ignored.hash();
+  if (weight_key == ReadingOptions{}.weight_key && !fields) return ignored.hash();
   Fingerprint fingerprint;
   fingerprint.add(ignored.hash());
   fingerprint.add(weight_key);
+  if (fields) fingerprint.add(fields->hash());
   return fingerprint.value();
 }
 

@@ -149,6 +149,7 @@ void TarListing::State::take(archive_entry* entry) {
   TarMember member;
   member.name = name_of(entry);
   member.problem = member.name.empty() ? "an entry without a name" : problem_of_kind(entry);
+  member.header = archive_read_header_position(reader.get());
   member.offset = archive_filter_bytes(reader.get(), 0);
   member.size = std::max<std::int64_t>(archive_entry_size(entry), 0);
   last_name = printable_utf8(member.name);

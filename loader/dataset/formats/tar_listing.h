@@ -13,6 +13,7 @@ namespace isocost {
 /// A regular file of a tar archive, or an entry that cannot be used.
 struct TarMember {
   std::string name;         ///< The name's bytes, without a leading "./". Not a path to open.
+  std::int64_t header = 0;  ///< Offset of its first header in the archive.
   std::int64_t offset = 0;  ///< Offset of its bytes in the archive.
   std::int64_t size = 0;
   std::string problem;  ///< Reason why it cannot be used; empty if it can.

@@ -24,7 +24,8 @@ struct IndexIdentity {
   ProbeLimits limits;
   std::uint64_t reading = 0;  ///< SampleReading::hash.
   /// Hash of what else decides which samples the shard has: for records, their range in the file
-  /// and the directory of their media; for a directory, the names of its files. 0: a tar.
+  /// and the directory of their media; for a directory, the names of its files; for a shard that a
+  /// data set describes, what it states of it. 0: nothing else does.
   std::uint64_t origin = 0;
 };
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b);
@@ -35,6 +36,7 @@ enum class ShardKind : std::uint8_t {
   kRecords = 1,    ///< Records of a JSON file, with media in files of their own.
   kDirectory = 2,  ///< Files, grouped into samples by their names.
   kMds = 3,        ///< A shard of Mosaic Streaming.
+  kFieldTar = 4,   ///< A tar of which fields say what its samples are (SampleFields).
 };
 
 /// Says which bytes a part has: those of the shard's file (kInShard); those of file n - 1 of the
@@ -72,7 +74,8 @@ struct IndexedSample {
   std::int64_t json_offset = 0;  ///< See IndexedPart::offset.
   std::int64_t json_bytes = 0;   ///< 0: the sample has no JSON.
   PartSource json_source = kInShard;
-  ByteRange record = {};  ///< Its record in the plain file of records.
+  /// Its record in the plain file of records; in a kFieldTar, the headers and bytes of its members.
+  ByteRange record = {};
 };
 
 struct IndexedBad {

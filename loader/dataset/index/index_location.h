@@ -10,6 +10,7 @@ namespace isocost {
 
 struct MdsStoredShard;
 struct RecordShard;
+struct TarChoice;
 
 /// A directory below which shards have their names, and where their indexes are.
 struct ShardRoot {
@@ -33,6 +34,8 @@ struct ShardPlace {
   std::shared_ptr<RecordShard> records = nullptr;
   /// The shard as the index of its data set states it, if it is one of Mosaic Streaming. Else null.
   std::shared_ptr<const MdsStoredShard> mds = nullptr;
+  /// The choice of what is read of a tar, where its data set or a setting says more. Else null.
+  std::shared_ptr<const TarChoice> tar = nullptr;
 
   /// Returns the file of the shard, or its directory.
   std::filesystem::path path() const;

@@ -1,10 +1,19 @@
 #include "loader/dataset/internal/indexed_shards.h"
 
-#include <filesystem>
-#include <string>
-#include <utility>
+#include <fmt/format.h>
 
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/utf8.h"
+#include "loader/dataset/formats/directory_format.h"
 #include "loader/dataset/formats/sample_reading.h"
+#include "loader/dataset/formats/tar_choice.h"
 #include "loader/dataset/index/open_indexes.h"
 
 namespace isocost {
@@ -17,8 +26,43 @@ std::filesystem::path media_root_of(const DataSource& source) {
   return source.base / source.reading.media_root;
 }
 
+Error no_place_of_text(const ShardPlace& shard, std::string_view reason) {
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("text: it says where texts stand in tars, and {}: {}; leave it out",
+                      printable_utf8(shard.name), reason)};
+}
+
+// Says of tars where the texts of their samples stand.
+Status place_text(std::vector<ShardPlace>& shards,
+                  const std::shared_ptr<const SampleFields>& fields) {
+  std::map<std::shared_ptr<const SampleFields>, std::shared_ptr<const SampleFields>> with_text;
+  for (ShardPlace& shard : shards) {
+    if (shard.records) {
+      return no_place_of_text(shard,
+                              "the texts of records are found by their keys (docs/records.md)");
+    }
+    if (shard.mds) {
+      return no_place_of_text(shard, "a column of MDS is a text by its name (docs/data.md)");
+    }
+    TarChoice choice = shard.tar ? *shard.tar : TarChoice();
+    if (choice.fields && choice.fields->alone) {
+      return no_place_of_text(shard, "the field_map of its dataset.yaml says it");
+    }
+    auto& placed = with_text[choice.fields];
+    if (!placed) {
+      auto both = std::make_shared<SampleFields>(*fields);
+      if (choice.fields) both->parts = choice.fields->parts;
+      placed = std::move(both);
+    }
+    choice.fields = placed;
+    shard.tar = std::make_shared<const TarChoice>(std::move(choice));
+  }
+  return {};
+}
+
 Result<IndexedShards> index(const DataSource& source, const DatasetOptions& options) {
   ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(source.reading));
+  ISOCOST_ASSIGN(const DirectoryReading directories, DirectoryReading::create(source.reading));
   IndexedShards indexed;
   ISOCOST_ASSIGN(indexed.listing, list_shards(source.data, options.index_dir, source.base,
                                               {.input = {.media_root = media_root_of(source),
@@ -26,8 +70,10 @@ Result<IndexedShards> index(const DataSource& source, const DatasetOptions& opti
                                                          .ignored = reading.ignored,
                                                          .log = options.log},
                                                .progress = options.progress,
-                                               .stop = options.stop}));
+                                               .stop = options.stop},
+                                              directories));
   for (const std::string& note : indexed.listing.notes) log(options.log, LogLevel::kWarning, note);
+  if (reading.fields) ISOCOST_TRY(place_text(indexed.listing.shards, reading.fields));
   ISOCOST_ASSIGN(indexed.indexes,
                  open_indexes(indexed.listing.shards, {.limits = options.limits,
                                                        .reading = std::move(reading),

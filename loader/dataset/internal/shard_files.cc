@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "loader/dataset/formats/mds_json.h"
+#include "loader/dataset/formats/tar_choice.h"
 #include "loader/dataset/index/checked_shard.h"
 #include "loader/dataset/index/record_shard.h"
+#include "loader/dataset/records/field_sample.h"
 #include "loader/dataset/records/made_part.h"
 
 namespace isocost {
@@ -47,6 +49,15 @@ std::optional<ByteRange> range_of(const IndexView& view) {
   if (view.kind() != ShardKind::kRecords) return std::nullopt;
   if (view.samples() == 0) return ByteRange{};
   return ByteRange{view.record(0).begin, view.record(view.samples() - 1).end};
+}
+
+Result<std::string> make_of_fields(const Shard& shard, const std::shared_ptr<const ShardFile>& file,
+                                   const ByteRange& range) {
+  const auto& choice = shard.place().tar;
+  if (!choice || !choice->fields) return Error(ErrorCode::kInternal, "no fields of a tar");
+  const ProbeLimits limits = shard.view().identity().limits;
+  return make_field_json(*choice->fields, file, {range.begin, range.end},
+                         {limits.max_json_bytes, limits.max_text_bytes});
 }
 
 // Compares all files of media, and names the first that differs with their number.
@@ -100,6 +111,7 @@ Result<std::string> ShardFiles::make(const Shard& shard, std::uint64_t sample,
     if (view.kind() == ShardKind::kMds) {
       return make_mds_json(*file, {range.begin, range.end - range.begin});
     }
+    if (view.kind() == ShardKind::kFieldTar) return make_of_fields(shard, file, range);
     std::string record(static_cast<std::size_t>(range.end - range.begin), '\0');
     ISOCOST_ASSIGN(const std::size_t read,
                    file->read_at(range.begin, std::as_writable_bytes(std::span(record))));

@@ -84,6 +84,9 @@ Error damaged_file() { return {ErrorCode::kCorrupt, "damaged"}; }
 TokenFileIdentity TokenFileIdentity::of(const IndexView& index, TokenizerIdentity tokenizer) {
   Fingerprint keys;
   for (std::uint64_t i = 0; i < index.samples(); ++i) keys.add(index.key(i));
+  // Other parts or places of texts give other tokens.
+  const std::uint64_t reading = index.identity().reading;
+  if (reading != 0) keys.add(reading);
   return {index.content_hash(), index.samples(), keys.value(), std::move(tokenizer)};
 }
 
@@ -92,7 +95,9 @@ std::string TokenFileIdentity::difference(const TokenFileIdentity& wanted) const
   if (!of_tokenizer.empty()) return "were made with " + of_tokenizer;
   TokenFileIdentity same = *this;
   same.tokenizer = wanted.tokenizer;
-  return same == wanted ? "" : "were made of another state of the shard";
+  return same == wanted
+             ? ""
+             : "were made of another state of the shard, or of other parts of its samples";
 }
 
 std::filesystem::path token_file_name(const std::filesystem::path& index) {

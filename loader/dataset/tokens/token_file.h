@@ -22,8 +22,9 @@ namespace isocost {
 struct TokenFileIdentity {
   std::uint64_t content_hash = 0;  ///< Hash of the shard: ShardFile::content_hash.
   std::uint64_t samples = 0;       ///< Samples in the shard's index.
-  std::uint64_t keys =
-      0;  ///< Hash of the samples' keys, since limits decide which samples are in the index.
+  /// Hash of the samples' keys, since limits decide which samples are in the index, and of what is
+  /// read of them (IndexIdentity::reading).
+  std::uint64_t keys = 0;
   TokenizerIdentity tokenizer;
   bool operator==(const TokenFileIdentity&) const = default;
 

@@ -12,7 +12,6 @@
 namespace isocost {
 namespace {
 
-using testing::HasSubstr;
 
 class ReadData : public testing::Test {
  protected:
@@ -60,15 +59,31 @@ media_root = "media"
   EXPECT_EQ(named.sources.sources[1].reading.media_root, "media");
 }
 
-TEST_F(ReadData, KeysWithoutEffectAreRefused) {
-  for (const char* key : {"format = \"mds\"", "split = \"train\"", "text = \"json[caption]\""}) {
-    const std::string file =
-        write(std::string("[[source]]\nname = \"a\"\npath = \"a\"\n") + key + "\n");
-    const auto named = read_data(file, {});
-    ASSERT_FALSE(named.has_value()) << key;
-    EXPECT_EQ(named.error().code(), ErrorCode::kUnsupported);
-    EXPECT_THAT(named.error().message(), HasSubstr("mixture.toml:1: "));
-  }
+TEST_F(ReadData, ASourceMaySayItsFormatSplitAndText) {
+  const std::string file = write(R"(
+[[source]]
+name = "a"
+path = "a"
+[[source]]
+name = "b"
+path = "b"
+format = "energon"
+split = "val"
+text = "json[caption]"
+)");
+  ReadingOptions node;
+  node.text = "txt";
+  node.format = "webdataset";
+  node.split = "train";
+  const NamedData named = read_data(file, node).value();
+  const ReadingOptions& a = named.sources.sources[0].reading;
+  EXPECT_EQ(a.text, "txt");
+  EXPECT_EQ(a.format, "webdataset");
+  EXPECT_EQ(a.split, "train");
+  const ReadingOptions& b = named.sources.sources[1].reading;
+  EXPECT_EQ(b.text, "json[caption]");
+  EXPECT_EQ(b.format, "energon");
+  EXPECT_EQ(b.split, "val");
 }
 
 }  // namespace

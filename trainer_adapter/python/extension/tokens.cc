@@ -52,10 +52,12 @@ std::unique_ptr<TokenPass> open_pass(const OsText& data, const OsText& model,
                                      const std::string& options, const OsText& index_dir,
                                      const std::string& ignore_parts, const std::string& weight_key,
                                      const OsText& media_root, bool number_keys,
-                                     std::int64_t max_decoded_pixels, const py::function& on_log) {
+                                     const std::string& text, const std::string& format,
+                                     const std::string& split, std::int64_t max_decoded_pixels,
+                                     const py::function& on_log) {
   DatasetOptions dataset;
   dataset.index_dir = index_dir.bytes;
-  dataset.reading = {ignore_parts, weight_key, media_root.bytes, number_keys};
+  dataset.reading = {ignore_parts, weight_key, media_root.bytes, number_keys, text, format, split};
   dataset.limits.max_pixels = max_decoded_pixels;
   dataset.log_remarks = false;  // each process that tokenizes opens the data set
   dataset.log = log_sink(on_log);
@@ -223,8 +225,8 @@ void bind_tokens(py::module_& module) {
   py::class_<TokenPass>(module, "TokenPass")
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
            py::arg("index_dir"), py::arg("ignore_parts"), py::arg("weight_key"),
-           py::arg("media_root"), py::arg("number_keys"), py::arg("max_decoded_pixels"),
-           py::arg("on_log"))
+           py::arg("media_root"), py::arg("number_keys"), py::arg("text"), py::arg("format"),
+           py::arg("split"), py::arg("max_decoded_pixels"), py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
       .def(
           "tokenized",

@@ -18,7 +18,7 @@ LOADER_SETTINGS = {"data", "ranks", "layout", "global_batch_size", "microbatches
                  "summary"}
 
 TYPES = {"N": "int", "X": "float", "SIZE": "Union[int, str]", "N|P%": "Union[int, str]", "MODULES": "Sequence[str]",
-         "EXTENSIONS": "Sequence[str]", "STEPS": "Sequence[str]", "KEY": "str",
+         "EXTENSIONS": "Sequence[str]", "STEPS": "Sequence[str]", "KEY": "str", "PLACE": "str", "FORMAT": "str",
          "FILE": "Path", "DIR": "Path", "NAME": "str", "ADDRESS": "str", "SECONDS": "float",
          "off|on": "bool"}
 PREFIX = "recipe."

@@ -291,5 +291,6 @@ def _make_missing_tokens(data: str, settings: NodeSettings) -> None:
                           settings.value("ignore_parts"), settings.value("weight_key", "weight"),
                           settings.value("image_size"),
                           int(settings.value("max_decoded_pixels", str(NodeOptions.max_decoded_pixels))),
-                          settings.value("media_root"), settings.value("number_keys", "off") == "on"),
+                          settings.value("media_root"), settings.value("number_keys", "off") == "on",
+                          settings.value("text"), settings.value("format"), settings.value("split")),
                  int(settings.value("workers", "0")) or len(os.sched_getaffinity(0)))

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/dataset/formats/internal/field_access.h"
+#include "loader/dataset/formats/field_access.h"
 #include "loader/dataset/formats/internal/meta_value.h"
 
 namespace isocost {

@@ -12,6 +12,7 @@
 
 #include "base/output_file.h"
 #include "loader/dataset/formats/mds_data_set.h"  // IWYU pragma: keep (the type of `mds`)
+#include "loader/dataset/formats/tar_choice.h"
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/index/index_location.h"
 #include "loader/dataset/index/internal/index_builder.h"
@@ -42,12 +43,21 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
   return nullptr;
 }
 
+// Returns what is read of the samples of a shard, whose data set may say it.
+SampleReading reading_of(const IndexRequest& request) {
+  SampleReading reading = request.reading;
+  reading.fields = request.shard.tar ? request.shard.tar->fields : nullptr;
+  return reading;
+}
+
+std::uint64_t origin_of(const ShardPlace& shard) {
+  if (shard.records) return shard.records->origin;
+  if (shard.mds) return shard.mds->origin();
+  return shard.tar ? shard.tar->origin() : 0;
+}
+
 IndexIdentity identity_of(const IndexRequest& request, const FileStamp& stamp) {
-  const ShardPlace& shard = request.shard;
-  const std::uint64_t origin = shard.records ? shard.records->origin
-                               : shard.mds   ? shard.mds->origin()
-                                             : 0;
-  return {stamp, request.limits, request.reading.hash(), origin};
+  return {stamp, request.limits, reading_of(request).hash(), origin_of(request.shard)};
 }
 
 Result<FileStamp> stamp_of_place(const ShardPlace& shard) {
@@ -68,18 +78,19 @@ std::unique_ptr<ShardIndex> find_current(const IndexRequest& request, const File
 
 Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
                             std::uint64_t samples_when_whole) {
+  const SampleReading reading = reading_of(request);
   if (request.shard.records) {
-    return build_records_index(*request.shard.records, request.shard.name, request.limits,
-                               request.reading, request.stop);
+    return build_records_index(*request.shard.records, request.shard.name, request.limits, reading,
+                               request.stop);
   }
   const auto shard =
       ShardFile::open(request.shard.path(), ShardFile::kMaxInflatedBytes, request.stop);
   if (shard && request.shard.mds) {
-    return build_mds_index(*shard, request.shard, request.limits, request.reading, request.stop);
+    return build_mds_index(*shard, request.shard, request.limits, reading, request.stop);
   }
   if (shard) {
-    return build_index(*shard, request.shard.name, request.limits, request.reading,
-                       samples_when_whole, request.stop);
+    return build_index(*shard, request.shard, request.limits, reading, samples_when_whole,
+                       request.stop);
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
   IndexContents refused;  // a bomb is a lost shard, not a failure

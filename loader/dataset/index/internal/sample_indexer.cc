@@ -147,6 +147,7 @@ void SampleIndexer::remark_keys() {
   constexpr std::array<std::string_view, 7> kOfFiles = {"file_name", "image", "images", "video",
                                                         "videos",    "audio", "audios"};
   for (const std::string& key : current_->unread_keys) {
+    if (std::ranges::find(current_->seen_keys, key) != current_->seen_keys.end()) continue;
     const bool names_parts =
         current_->has_medium && std::ranges::find(kOfFiles, key) != kOfFiles.end();
     if (!names_parts) remark(RemarkKind::kJsonKey, key);

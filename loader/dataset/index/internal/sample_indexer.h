@@ -39,6 +39,8 @@ class SampleIndexer {
   /// are left out on purpose, and those after the first fault.
   void add(const std::string& part, const ByteSource& bytes, PartSource source,
            std::int64_t offset);
+  /// Notes that a model sees a member of the open sample's JSON.
+  void see_key(std::string key) { current_->seen_keys.push_back(std::move(key)); }
   /// Makes the open sample bad, if it is not so already.
   void refuse(std::string_view part, std::string reason);
   /// Returns whether parts of this name are left out on purpose, and counts the part if so.
@@ -67,6 +69,7 @@ class SampleIndexer {
     bool has_medium = false;
     bool is_conversation = false;
     std::vector<std::string> unread_keys;  // of its JSON
+    std::vector<std::string> seen_keys;    // of its JSON, from which a text was taken
     std::string location;                  // of its record
     std::string file;                      // of the part that is being read
     std::optional<IndexedBad> bad;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/scratch_directory.h"
+#include "loader/dataset/formats/directory_format.h"
+#include "loader/dataset/formats/tar_choice.h"
 #include "tests/loader/dataset/made_shards.h"
 #include "tests/support/tar_files.h"
 
@@ -58,14 +60,101 @@ TEST(ShardListing, NamesDirectoriesOfOtherLoaders) {
   EXPECT_THAT(error("records"), testing::HasSubstr("TFRecord"));
 }
 
-TEST(ShardListing, NotesThatEnergonWouldReadASplit) {
+DirectoryReading directories(const std::string& split, const std::string& format) {
+  ReadingOptions options;
+  options.split = split;
+  options.format = format;
+  return DirectoryReading::create(options).value();
+}
+
+class EnergonListing : public testing::Test {
+ protected:
+  EnergonListing() {
+    for (const char* name : {"a.tar", "b/0.tar", "b/1.tar", "c.tar"}) write(name, "x");
+    write(".nv-meta/.info.json",
+          R"({"shard_counts": {"a.tar": 1, "b/0.tar": 2, "b/1.tar": 3, "c.tar": 4}})");
+    write(".nv-meta/split.yaml",
+          "split_parts: {train: ['b/{0..1}.tar', a.tar], val: [c.tar]}\nexclude: [b/1.tar/x]\n");
+    write(".nv-meta/dataset.yaml",
+          "__module__: megatron.energon\n__class__: CrudeWebdataset\nsubflavors: {a: 1}\n");
+  }
+  void write(const std::string& name, const std::string& text) {
+    write_file(scratch_ / "data" / name, text);
+  }
+  Result<ShardListing> list(const std::string& split = "", const std::string& format = "") {
+    return list_shards((scratch_ / "data").string(), {}, {}, {}, directories(split, format));
+  }
+  std::string error(const std::string& split = "", const std::string& format = "") {
+    const auto listing = list(split, format);
+    return listing ? "" : listing.error().message();
+  }
+
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+};
+
+TEST_F(EnergonListing, HasTheShardsOfASplitInItsOrder) {
+  const ShardListing train = list().value();
+  EXPECT_THAT(names_of(train), ElementsAre("b/0.tar", "b/1.tar", "a.tar"));
+  EXPECT_THAT(train.shards[1].tar->excluded, ElementsAre("x"));
+  EXPECT_EQ(train.shards[1].tar->samples, 3);
+  EXPECT_EQ(train.shards[1].tar->fields, nullptr);
+  EXPECT_THAT(train.notes, ElementsAre(testing::AllOf(
+                               testing::HasSubstr("of 4 shards, the 3 of the split 'train'"),
+                               testing::HasSubstr("format = \"webdataset\""))));
+  EXPECT_THAT(names_of(list("val").value()), ElementsAre("c.tar"));
+  EXPECT_THAT(error("test"), testing::HasSubstr("train, val"));
+}
+
+TEST_F(EnergonListing, AFormatOverridesWhatTheFilesSay) {
+  const ShardListing tars = list("", "webdataset").value();
+  EXPECT_THAT(names_of(tars), ElementsAre("a.tar", "c.tar"));
+  EXPECT_EQ(tars.shards[0].tar, nullptr);
+  EXPECT_THAT(list("", "energon").value().notes, testing::IsEmpty());
+  EXPECT_THAT(error("", "mds"), testing::HasSubstr("index.json"));
+  EXPECT_THAT(error("train", "webdataset"), testing::HasSubstr("it has no splits"));
+  EXPECT_THAT(list_shards((scratch_ / "data/a.tar").string(), {}, {}, {}, directories("train", ""))
+                  .error()
+                  .message(),
+              testing::HasSubstr("is a file"));
+}
+
+TEST_F(EnergonListing, AShardThatIsGoneIsLostIfTheSplitNamesIt) {
+  fs::remove(scratch_ / "data/a.tar");
+  fs::remove(scratch_ / "data/c.tar");
+  write(".isocost/c.tar.idx", "x");
+  const ShardListing listing = list().value();
+  ASSERT_EQ(listing.lost.size(), 1U);
+  EXPECT_EQ(listing.lost[0].name, "a.tar");
+}
+
+TEST_F(EnergonListing, FilesThatLackOrAreWrongAreNamed) {
+  write(".nv-meta/dataset.yaml", "sample_type: {__module__: mine, __class__: Mine}\n");
+  EXPECT_THAT(error(), testing::AllOf(testing::HasSubstr("dataset.yaml"),
+                                      testing::HasSubstr("'mine.Mine' is code")));
+  fs::remove(scratch_ / "data/.nv-meta/dataset.yaml");
+  EXPECT_THAT(error(), testing::AllOf(testing::HasSubstr("dataset.yaml: it is not there"),
+                                      testing::HasSubstr("energon prepare"),
+                                      testing::HasSubstr("format = \"webdataset\"")));
+  write(".nv-meta/.info.json", "{");
+  EXPECT_THAT(error(), testing::HasSubstr(".info.json"));
+}
+
+TEST(MdsListing, NamesTheSplitsOfADirectory) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
-  write_file(scratch / "data/a.tar", "x");
-  EXPECT_TRUE(list_shards((scratch / "data").string(), {}).value().notes.empty());
-  write_file(scratch / "data/.nv-meta/.info.json", "{}");
-  const ShardListing listing = list_shards((scratch / "data").string(), {}).value();
-  EXPECT_THAT(names_of(listing), ElementsAre("a.tar"));
-  EXPECT_THAT(listing.notes, ElementsAre(testing::HasSubstr("whatever split they belong to")));
+  const fs::path golden = fs::path(ISOCOST_SOURCE_DIR) / "tests/loader/dataset/formats/golden";
+  fs::create_directories(scratch / "data");
+  fs::copy(golden / "mds_texts", scratch / "data/train");
+  fs::copy(golden / "mds_empty", scratch / "data/val");
+  const auto list = [&](const std::string& split, const std::string& format = "") {
+    return list_shards((scratch / "data").string(), {}, {}, {}, directories(split, format));
+  };
+  EXPECT_THAT(names_of(list("train").value()), ElementsAre("train/shard.00000.mds"));
+  EXPECT_THAT(names_of(list("train", "mds").value()), ElementsAre("train/shard.00000.mds"));
+  for (const char* split : {"", "test", "../data/train", ".."}) {
+    EXPECT_THAT(list(split).error().message(), testing::HasSubstr("train, val")) << split;
+  }
+  EXPECT_THAT(list("", "mds").error().message(), testing::HasSubstr("train, val"));
+  EXPECT_THAT(list("val").error().message(), testing::HasSubstr("is empty"));
 }
 
 TEST(ShardListing, ADirectoryOfLostShardsIsNotEmpty) {

@@ -63,13 +63,13 @@ TEST_F(DirectoryFormats, LeaveOtherFilesOfANameAlone) {
 
 TEST_F(DirectoryFormats, RefuseDataSetsOfOtherLoadersByName) {
   write("index.json", R"({"chunks": [{"filename": "chunk-0-0.bin"}], "config": {}})");
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("LitData"), HasSubstr("make-shards")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("LitData"), HasSubstr("docs/records.md")));
 }
 
 TEST_F(DirectoryFormats, RefuseLhotseSharBesideItsTars) {
   write("recording.000000.tar", "");
   write("cuts.000000.jsonl.gz", "");
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("Lhotse Shar"), HasSubstr("make-shards")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("Lhotse Shar"), HasSubstr("docs/records.md")));
 }
 
 TEST_F(DirectoryFormats, RefuseTfRecordsAlone) {
@@ -88,8 +88,9 @@ TEST(DirectoryFormatNames, AreAsTheSettingGivesThem) {
   EXPECT_EQ(directory_format_from_name("mds").value(), DirectoryFormat::kMds);
   EXPECT_EQ(directory_format_from_name("webdataset").value(), DirectoryFormat::kShards);
   EXPECT_EQ(directory_format_from_name("energon").value(), DirectoryFormat::kEnergon);
+  EXPECT_EQ(directory_format_from_name("records").value(), DirectoryFormat::kRecords);
   EXPECT_THAT(directory_format_from_name("tar").error().message(),
-              HasSubstr("webdataset, mds, energon"));
+              HasSubstr("webdataset, mds, energon, records"));
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/read_file.h"
+#include "loader/dataset/formats/field_access.h"
 #include "loader/dataset/formats/internal/energon_fields.h"
 #include "loader/dataset/formats/internal/energon_metadataset.h"
 #include "loader/dataset/formats/internal/energon_shards.h"
-#include "loader/dataset/formats/internal/field_access.h"
 #include "loader/dataset/formats/internal/meta_value.h"
 
 namespace isocost {

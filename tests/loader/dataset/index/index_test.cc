@@ -143,7 +143,7 @@ TEST(IndexFormat, RefusesPartsOfFilesThatItDoesNotHave) {
   EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].record.end = 100'001; }));
   EXPECT_TRUE(refuses([](IndexContents& c) { c.samples[0].record.end = 99; }));
   EXPECT_TRUE(refuses([](IndexContents& c) { c.form = 5; }));
-  EXPECT_TRUE(refuses([](IndexContents& c) { c.kind = static_cast<ShardKind>(4); }));
+  EXPECT_TRUE(refuses([](IndexContents& c) { c.kind = static_cast<ShardKind>(5); }));
   EXPECT_TRUE(refuses([](IndexContents& c) { c.kind = ShardKind::kTar; }));
 }
 

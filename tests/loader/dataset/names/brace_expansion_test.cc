@@ -1,6 +1,6 @@
 // The words are those that bash 5.2 and braceexpand 0.1.7 give.
 
-#include "loader/dataset/names/internal/brace_expansion.h"
+#include "loader/dataset/names/brace_expansion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -106,6 +106,11 @@ class NodeOptions:
             all commands the same.
         number_keys: Call the samples of a file of records by their line or array element instead of by their id, which
             may then be repeated. Give all commands the same.
+        text: Where a sample's text stands in a shard, as in json[caption],txt; empty: its text parts, or the text of
+            its JSON. The index keeps the choice, so give all commands the same.
+        format: How a directory is read: webdataset, energon, mds or records; empty: its files say. Give all commands
+            the same.
+        split: The split of a data set that has splits; empty: train of Energon. Give all commands the same.
         plan_ahead: Steps decoded and planned ahead of training.
         io_threads: Threads of ZeroMQ, 1 to 64, each of which moves the bytes of some of the trainers. Raise it if
             trainers on other hosts together need more than one thread moves: 1.7 GB/s on the machine where it was
@@ -158,6 +163,9 @@ class NodeOptions:
     weight_key: str = "weight"
     media_root: Path = ""
     number_keys: bool = False
+    text: str = ""
+    format: str = ""
+    split: str = ""
     plan_ahead: int = 2
     io_threads: int = 1
     shared_memory: bool = True

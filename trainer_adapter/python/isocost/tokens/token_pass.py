@@ -229,6 +229,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
                              "file's own)")
     parser.add_argument("--number-keys", action="store_true",
                         help="call the samples of a file of records by their line or array element")
+    parser.add_argument("--text", metavar="PLACE", default="",
+                        help="where a sample's text stands in a shard, as in 'json[caption],txt' (default: its text "
+                             "parts, or the text of its JSON); the index keeps the choice")
+    parser.add_argument("--format", metavar="FORMAT", default="",
+                        help="how a directory is read: webdataset, energon, mds or records (default: its files say)")
+    parser.add_argument("--split", metavar="NAME", default="",
+                        help="the split of a data set that has splits (default: train of Energon)")
     parser.add_argument("--image-size", metavar="KEY=N,...", default="",
                         help="sizes of the model's pictures, as for `isocost serve`; tokens do not depend on them")
     parser.add_argument("--max-decoded-pixels", metavar="N", type=int, default=NodeOptions.max_decoded_pixels,
@@ -258,7 +265,8 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
     try:
         data = str(_isocost.join_data(given.data))
         settings = Settings(data, given.index_dir, given.model, options, given.ignore_parts, given.weight_key,
-                            given.image_size, given.max_decoded_pixels, given.media_root, given.number_keys)
+                            given.image_size, given.max_decoded_pixels, given.media_root, given.number_keys,
+                            given.text, given.format, given.split)
         outcome = tokenize(settings, given.workers, replace=given.force)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)

@@ -49,6 +49,7 @@ class Settings(NamedTuple):
         max_decoded_pixels: images and frames with more are bad.
         media_root: where paths of media in a file of records start; "" for its own directory.
         number_keys: whether samples of a file of records are called by their line or array element.
+        text, format, split: as for isocost.NodeOptions.
     """
 
     data: str
@@ -61,6 +62,9 @@ class Settings(NamedTuple):
     max_decoded_pixels: int = NodeOptions.max_decoded_pixels
     media_root: str = ""
     number_keys: bool = False
+    text: str = ""
+    format: str = ""
+    split: str = ""
 
     def tokenizer(self) -> Tokenizer:
         """Raises what ModelTokenizer and TranscriptTokenizer raise."""
@@ -72,7 +76,8 @@ class Settings(NamedTuple):
     def open(self) -> Any:
         """Returns the pass over the data set. Indexes it if that is not done. Raises OSError and ValueError."""
         return _isocost.TokenPass(self.data, self.model, self.options.written(), self.index_dir, self.ignore_parts,
-                                  self.weight_key, self.media_root, self.number_keys, self.max_decoded_pixels, log)
+                                  self.weight_key, self.media_root, self.number_keys, self.text, self.format,
+                                  self.split, self.max_decoded_pixels, log)
 
 
 class Counts(NamedTuple):

@@ -1,4 +1,4 @@
-#include "loader/dataset/formats/internal/field_access.h"
+#include "loader/dataset/formats/field_access.h"
 
 #include <algorithm>
 #include <cstddef>

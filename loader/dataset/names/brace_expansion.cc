@@ -1,4 +1,4 @@
-#include "loader/dataset/names/internal/brace_expansion.h"
+#include "loader/dataset/names/brace_expansion.h"
 
 #include <fmt/format.h>
 
