@@ -42,7 +42,7 @@ ROOMS = {
     "loader/dataset/names": {"base", "loader/dataset/stores", "loader/dataset/formats"},
     "loader/dataset/index": {"base", "decode/shape", "decode/bytes", "decode", "loader/dataset/stores",
                              "loader/dataset/formats", "loader/dataset/records"},
-    "loader/dataset/tokens": {"base", "decode/shape", "decode", "loader/dataset/index"},
+    "loader/dataset/tokens": {"base", "decode/shape", "decode", "loader/dataset/stores", "loader/dataset/index"},
     "loader/dataset/catalogue": {"base", "decode/shape", "decode", "loader/dataset/stores", "loader/dataset/formats",
                                  "loader/dataset/names", "loader/dataset/index", "loader/dataset/tokens"},
     "loader/dataset": {"base", "base/executor", "decode/shape", "decode/bytes", "decode", "decode/isolation",

@@ -70,12 +70,12 @@ Result<SampleExplanation> explain_sample(const Recipe& recipe, const Dataset& da
                            .shard = std::string(dataset.shard(id)),
                            .load = {},
                            .parts = {}};
-  const SampleShape shape = dataset.shape(id);
+  ISOCOST_ASSIGN(const SampleShape shape, dataset.checked_shape(id));
   ISOCOST_ASSIGN(sample.load, recipe.load(shape));
   ISOCOST_ASSIGN(const std::vector<SamplePart> made, recipe.parts(shape));
   ISOCOST_ASSIGN(const std::vector<Load> loads, recipe.part_loads(shape));
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
-    sample.parts.push_back({.name = std::string(dataset.part_name(id, i)),
+    sample.parts.push_back({.name = dataset.part_name(id, i),
                             .shape = shape.parts[i],
                             .made = made[i],
                             .load = loads[i]});

@@ -35,9 +35,12 @@ Status check_index_dir(const std::string& directory) {
 struct IndexArguments {
   DatasetFlags dataset;
   GivenSettings settings;
+  bool prune = false;
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);
+    command.add_flag("--prune", prune,
+                     "Remove the tables that starts with other options left beside the indexes");
     add_setting_flags(command, settings, {}, {"allow_broken_shards", "accept_unread_archives"});
   }
 };
@@ -52,7 +55,9 @@ Result<int> index(const IndexArguments& arguments) {
   ISOCOST_ASSIGN(const DataSources data, as_usage_error(flags.data.sources(flags.reading)));
   ISOCOST_TRY(check_index_dir(flags.index_dir));
   const auto started = std::chrono::steady_clock::now();
-  ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, flags.options()));
+  DatasetOptions options = flags.options();
+  options.prune_tables = arguments.prune;
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, options));
   finish_progress();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   const ShardFindings& findings = dataset->findings();

@@ -45,7 +45,7 @@ Result<std::unique_ptr<PricedSamples>> PricedSamples::open(const PriceFlags& fla
 Result<SampleId> PricedSamples::tokenized(SampleId id) {
   if (tokens_ == nullptr) return id;
   const std::string_view shard = plain_.shard(id);
-  const std::string_view key = plain_.key(id);
+  const std::string key = plain_.key(id);
   const auto is_meant = [&](SampleId other) {
     return other < tokens_->size() && tokens_->key(other) == key && tokens_->shard(other) == shard;
   };

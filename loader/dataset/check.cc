@@ -113,7 +113,7 @@ Status Checker::run() {
     ISOCOST_TRY(failure());
     ISOCOST_TRY(compare_shard_of(id));
     if (id + 1 < size) dataset_.read_ahead(id + 1);
-    const SampleShape shape = dataset_.shape(id);
+    ISOCOST_ASSIGN(const SampleShape shape, dataset_.checked_shape(id));
     ISOCOST_TRY(dataset_.check_index(id));
     const auto together = decoding_bytes(recipe_, shape, budget_.limit());
     const bool too_much = !together && together.error().code() == ErrorCode::kResourceExhausted;
@@ -268,8 +268,8 @@ void Checker::fill(CheckReport& report) && {
   for (BadPart& bad : bad_) {
     const std::size_t parts = dataset_.shape(bad.id).parts.size();
     const auto name = bad.part < parts ? dataset_.part_name(bad.id, bad.part) : "";
-    report.bad.push_back({std::string(dataset_.shard(bad.id)), std::string(dataset_.key(bad.id)),
-                          std::string(name), std::move(bad.reason)});
+    report.bad.push_back(
+        {std::string(dataset_.shard(bad.id)), dataset_.key(bad.id), name, std::move(bad.reason)});
     if (last == bad.id) continue;
     last = bad.id;
     report.samples -= 1;

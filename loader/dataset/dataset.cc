@@ -1,23 +1,26 @@
 #include "loader/dataset/dataset.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/counted.h"
 #include "loader/dataset/catalogue/catalogue.h"
+#include "loader/dataset/catalogue/open_shards.h"
 #include "loader/dataset/catalogue/remarks.h"
-#include "loader/dataset/catalogue/select_samples.h"
-#include "loader/dataset/catalogue/shard.h"
-#include "loader/dataset/catalogue/shard_listing.h"
-#include "loader/dataset/index/index_file.h"
-#include "loader/dataset/index/index_location.h"
+#include "loader/dataset/internal/dataset_table.h"
 #include "loader/dataset/internal/indexed_dataset.h"
-#include "loader/dataset/internal/indexed_shards.h"
+#include "loader/dataset/internal/listed_source.h"
+#include "loader/dataset/internal/select_shards.h"
+#include "loader/dataset/internal/selected_shards.h"
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/tokens/shard_tokens.h"
 #include "loader/dataset/tokens/tokenizer_identity.h"
@@ -31,11 +34,23 @@ void log_cuts(std::size_t cuts, const LogSink& sink) {
       counted(cuts, "sample") + " cut at the end of a turn, to keep the limits of a microbatch");
 }
 
-// Says first that a shard is broken: its tokens were made of the whole one, and are refused.
-Error of_shard(Error error, const ShardPlace& shard, const IndexView& view) {
-  if (view.condition() == ShardCondition::kWhole) return error;
-  const std::string broken = shard.name + ": " + std::string(view.problem());
-  return std::move(error).with_context(broken);
+// Returns the samples that cannot be used, of all shards: those that indexing found bad, then those
+// without tokens, and those over a limit.
+std::vector<BadSample> in_order(SelectedShards& shards) {
+  const auto kind_of = [&](std::size_t shard, std::size_t i) {
+    if (i < shards.rows[shard].bad) return 0;
+    return shards.bad[shard][i].over_limit ? 2 : 1;
+  };
+  std::vector<BadSample> all;
+  for (int kind = 0; kind < 3; ++kind) {
+    for (std::size_t s = 0; s < shards.size(); ++s) {
+      for (std::size_t i = 0; i < shards.bad[s].size(); ++i) {
+        if (kind_of(s, i) == kind) all.push_back(shards.bad[s][i]);
+      }
+    }
+  }
+  shards.bad = {};
+  return all;
 }
 
 // Puts together the shards of all sources.
@@ -47,78 +62,117 @@ class Opening {
   Result<std::unique_ptr<Dataset>> open() &&;
 
  private:
-  Status add(const DataSource& source);
-  // Opens the tokens of a shard; null if the shard's own text is used.
-  Result<std::shared_ptr<const TokenFile>> tokens_of(const ShardPlace& shard,
-                                                     const ShardIndex& index) const;
+  Status set_tokens();
+  Status list();
+  Status select();
+  void log_start(std::span<const Remark> remarks) const;
+  std::unique_ptr<const OpenShards> known_shards();
   // Numbers the samples of the sources, and counts what is bad.
-  std::vector<DatasetSource> sources(const Catalogue& catalogue) &&;
+  std::vector<DatasetSource> sources(const Catalogue& catalogue);
 
   const DataSources& data_;
   const DatasetOptions& options_;
-  std::optional<TokenizerIdentity> tokenizer_;  // nothing: no tokens are used
-  std::vector<Shard> shards_;
-  std::vector<std::shared_ptr<const TokenFile>> tokens_;  // for the log
-  std::vector<std::size_t> counts_;                       // shards of each source
-  std::vector<ShardFindings> findings_;                   // of each source
+  std::optional<WantedTokens> tokens_;  // nothing: no tokens are used
+  SelectedShards shards_;
+  std::vector<ListedSource> listed_;     // the sources
+  std::vector<ShardFindings> findings_;  // of each source
 };
 
 Result<std::unique_ptr<Dataset>> Opening::open() && {
-  if (!options_.model.empty()) {
-    ISOCOST_ASSIGN(tokenizer_, TokenizerIdentity::of_model(options_.model));
-  }
-  for (const DataSource& source : data_.sources) ISOCOST_TRY(add(source));
-  if (tokenizer_) log_tokenizer_options(tokens_, options_.log);
-  Selection selection = select_samples(shards_, {options_.check_shape, options_.truncate});
-  log_cuts(cut_samples(selection.shards), options_.log);
-  std::vector<Remark> remarks = remarks_of(shards_);
-  if (options_.log_remarks) log_remarks(remarks, data_.given, options_.log);
-  Catalogue catalogue(std::move(shards_), std::move(selection.shards));
-  std::vector<DatasetSource> sources = std::move(*this).sources(catalogue);
-  return std::make_unique<IndexedDataset>(std::move(catalogue), std::move(sources),
-                                          std::move(selection.bad), std::move(remarks));
+  ISOCOST_TRY(set_tokens());
+  ISOCOST_TRY(list());
+  ISOCOST_TRY(select());
+  std::vector<Remark> remarks = remarks_of(shards_.rows);
+  log_start(remarks);
+  const auto format = format_that_needs_worker(shards_.rows);
+  std::vector<BadSample> bad = in_order(shards_);
+  std::vector<ShardSelection> selections = std::move(shards_.selections);
+  Catalogue catalogue(CatalogueShards{known_shards(), std::move(selections)});
+  std::vector<DatasetSource> sources = this->sources(catalogue);
+  return std::make_unique<IndexedDataset>(
+      std::move(catalogue), std::move(sources),
+      StartFindings{std::move(bad), std::move(remarks), format});
 }
 
-Status Opening::add(const DataSource& source) {
-  ISOCOST_ASSIGN(IndexedShards indexed, index_shards(source, options_));
-  ShardListing& listing = indexed.listing;
-  const std::size_t first = shards_.size();
-  for (std::size_t i = 0; i < listing.shards.size(); ++i) {
-    ISOCOST_ASSIGN(auto tokens, tokens_of(listing.shards[i], *indexed.indexes[i]));
-    if (tokens) tokens_.push_back(tokens);
-    shards_.emplace_back(std::move(listing.shards[i]), std::move(indexed.indexes[i]),
-                         std::move(tokens), source.name);
-  }
-  counts_.push_back(shards_.size() - first);
-  findings_.push_back(
-      shard_findings(listing, std::span<const Shard>(shards_).subspan(first), source.name));
+Status Opening::set_tokens() {
+  if (options_.model.empty()) return {};
+  ISOCOST_ASSIGN(TokenizerIdentity tokenizer, TokenizerIdentity::of_model(options_.model));
+  tokens_ = {std::move(tokenizer),
+             "isocost tokenize " + data_arguments(data_.given, options_) + " makes them"};
   return {};
 }
 
-Result<std::shared_ptr<const TokenFile>> Opening::tokens_of(const ShardPlace& shard,
-                                                            const ShardIndex& index) const {
-  if (!tokenizer_) return std::shared_ptr<const TokenFile>();
-  const std::string remedy =
-      "isocost tokenize " + data_arguments(data_.given, options_) + " makes them";
-  auto opened = open_shard_tokens(shard.path(), index, *tokenizer_, remedy);
-  if (!opened) return of_shard(std::move(opened).error(), shard, index.view());
-  return opened;
+Status Opening::list() {
+  for (const DataSource& source : data_.sources) {
+    ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_));
+    listed_.push_back(std::move(listed));
+  }
+  return {};
 }
 
-std::vector<DatasetSource> Opening::sources(const Catalogue& catalogue) && {
+// Takes what an earlier start found from its table, and the rest from the shards.
+Status Opening::select() {
+  DatasetTable table(listed_, options_, tokens_ ? &tokens_->tokenizer : nullptr);
+  for (const ListedSource& source : listed_) {
+    const std::size_t first = shards_.size();
+    const auto take = [&](std::size_t i, SelectedShards& shards) {
+      return table.take(first + i, source, shards, i);
+    };
+    ISOCOST_ASSIGN(SelectedShards selected, select_shards(source, options_, tokens_, take));
+    findings_.push_back(shard_findings(source.listing, selected.rows, source.reading->name));
+    shards_.append(std::move(selected));
+  }
+  table.keep(shards_);
+  return {};
+}
+
+void Opening::log_start(std::span<const Remark> remarks) const {
+  std::map<std::string_view, std::size_t> tokenized;  // shards by the options of their tokens
+  std::size_t cuts = 0;
+  for (const ShardRow& row : shards_.rows) {
+    if (row.tokenizer) ++tokenized[row.tokenizer->options];
+    cuts += row.cuts;
+  }
+  log_tokenizer_options(tokenized, options_.log);
+  log_cuts(cuts, options_.log);
+  if (options_.log_remarks) log_remarks(remarks, data_.given, options_.log);
+}
+
+// The texts of the rows are let go: they have been told.
+std::unique_ptr<const OpenShards> Opening::known_shards() {
+  std::vector<KnownShard> known;
+  known.reserve(shards_.size());
+  for (ListedSource& source : listed_) {
+    for (ShardPlace& place : source.listing.shards) {
+      const std::size_t shard = known.size();
+      ShardRow row = std::move(shards_.rows[shard]);
+      row.remarks = {};
+      row.problem = {};
+      row.unread = {};
+      known.push_back({.place = std::move(place),
+                       .source = source.reading,
+                       .row = std::move(row),
+                       .held = std::move(shards_.held[shard])});
+    }
+  }
+  return std::make_unique<const OpenShards>(std::move(known), options_.log);
+}
+
+std::vector<DatasetSource> Opening::sources(const Catalogue& catalogue) {
   std::vector<DatasetSource> sources;
   std::size_t shard = 0;
-  for (std::size_t s = 0; s < counts_.size(); ++s) {
-    const std::size_t end = shard + counts_[s];
+  for (std::size_t s = 0; s < listed_.size(); ++s) {
+    const std::size_t end = shard + listed_[s].listing.shards.size();
     DatasetSource source{.name = data_.sources[s].name,
                          .first = catalogue.first(shard),
                          .size = catalogue.first(end) - catalogue.first(shard),
-                         .fingerprint = catalogue.fingerprint(shard, end),
+                         .fingerprint = listed_.size() == 1 ? catalogue.fingerprint()
+                                                            : catalogue.fingerprint(shard, end),
                          .bad = 0,
                          .findings = std::move(findings_[s])};
     for (; shard < end; ++shard) {
-      const IndexView& view = catalogue.shards()[shard].view();
-      source.bad += view.samples() + view.bad();
+      const ShardRow& row = catalogue.shards().known(shard).row;
+      source.bad += row.samples + row.bad;
     }
     source.bad -= source.size;
     sources.push_back(std::move(source));
@@ -146,6 +200,13 @@ std::string data_arguments(std::string_view data, const DatasetOptions& options)
     arguments += " --max-decoded-pixels " + std::to_string(options.limits.max_pixels);
   }
   return arguments;
+}
+
+Result<SampleShape> Dataset::checked_shape(SampleId id) const {
+  SampleShape found = shape(id);
+  if (!found.parts.empty()) return found;
+  ISOCOST_TRY(check_index(id));
+  return Error(ErrorCode::kUnavailable, std::string(shard(id)) + ": its index cannot be opened");
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(const std::string& data,

@@ -41,14 +41,20 @@ struct DatasetOptions {
   LogSink log;
   std::stop_token stop = {};  ///< Ends indexing when requested.
   /// Returns why a sample of this shape cannot be used, for a limit among the options; empty: it
-  /// can be. Called once for each sample that has no other fault, by the thread that opens the data
-  /// set. Null: all can be used.
+  /// can be. Called once for each sample that has no other fault, on several threads at once. Null:
+  /// all can be used.
   ShapeCheck check_shape = {};
+  /// Hash of all that the answers of check_shape depend on; 0: it is not known, and nothing is kept
+  /// of this start for the next one.
+  std::uint64_t check_identity = 0;
   /// Whether samples with tokens that check_shape refuses are cut at the end of a turn, the last
   /// at which it accepts them. Media of the turns that are cut off are no parts of the sample.
   bool truncate = false;
   /// Whether the log names what no model sees.
   bool log_remarks = true;
+  /// Whether the tables of starts with other options, or of other shards, are removed from the
+  /// directory of indexes.
+  bool prune_tables = false;
 };
 
 /// Returns the arguments with which commands open a data set in the same way, for messages: "DATA
@@ -68,8 +74,8 @@ struct DatasetSource {
 };
 
 /// WebDataset shards (*.tar, *.tar.gz, *.tgz, *.tar.zst, *.tzst), read through an index per shard.
-/// A missing or stale index is built in one pass over the shard's headers. Immutable once open;
-/// const-safe.
+/// A missing or stale index is built in one pass over the shard's headers. The indexes, and tokens,
+/// of a few thousand shards stay open: those that were used last. Immutable once open; const-safe.
 class Dataset {
  public:
   /// Opens a data set: a directory (not those below), a shard, a pattern as in
@@ -88,17 +94,24 @@ class Dataset {
 
   /// Returns the number of usable samples; those that were found bad before training have no id.
   virtual std::uint64_t size() const = 0;
+  /// Returns what the index says of a sample, whose shard it opens. Without parts if the shard
+  /// cannot be opened: a sample has at least one.
   virtual SampleShape shape(SampleId id) const = 0;
-  virtual std::string_view key(SampleId id) const = 0;
+  /// Returns the same. Errors: those of check_index, also if the shard could be opened since.
+  Result<SampleShape> checked_shape(SampleId id) const;
+  /// Returns the sample's key; empty if its shard cannot be opened.
+  virtual std::string key(SampleId id) const = 0;
   virtual std::string_view shard(SampleId id) const = 0;
-  virtual std::string_view part_name(SampleId id, std::size_t part) const = 0;
+  /// Returns the name of a part; empty if the shard cannot be opened.
+  virtual std::string part_name(SampleId id, std::size_t part) const = 0;
   /// Opens one part for reading. The source keeps the shard open while it lives.
   virtual Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const = 0;
   /// Opens the sample's JSON part, which need not be one of the parts of `shape`: those are
   /// what a model sees. Null if the sample has no JSON part.
   virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const = 0;
   /// Checks that the values that the data set gave for the sample come from an undamaged index and
-  /// undamaged tokens. Errors: kCorrupt with the file that was cut while it was in use.
+  /// undamaged tokens. Errors: kCorrupt with the file that was cut while it was in use;
+  /// kUnavailable and kIo if the shard's index or tokens cannot be opened, or have been replaced.
   virtual Status check_index(SampleId id) const = 0;
   /// Asks the operating system to read the sample's parts ahead, each up to 32 MiB, or 8 MiB for a
   /// video, since seldom all of it is decoded. Blocks while it opens the shard; failures are left

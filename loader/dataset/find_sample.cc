@@ -82,7 +82,7 @@ std::vector<std::string> similar_names(const Dataset& dataset, std::string_view 
   if (wrong.size() > kLongestCompared) return {};
   const std::size_t most = std::max<std::size_t>(wrong.size() / 3, 2);
   for (SampleId id = 0; id < std::min(dataset.size(), kMostCompared); ++id) {
-    const std::string_view key = dataset.key(id);
+    const std::string key = dataset.key(id);
     std::string name = name_of(dataset, id);
     // A user may have left out the shard, or the source.
     const std::string_view end =

@@ -7,11 +7,14 @@
 #include "base/utf8.h"
 #include "decode/bytes/sample_json.h"
 #include "decode/recipe.h"
+#include "loader/dataset/catalogue/open_shards.h"
 #include "loader/dataset/catalogue/remarks.h"
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_findings.h"
-#include "loader/dataset/index/index_file.h"
-#include "loader/dataset/internal/indexed_shards.h"
+#include "loader/dataset/index/index_location.h"
+#include "loader/dataset/internal/listed_source.h"
+#include "loader/dataset/internal/select_shards.h"
+#include "loader/dataset/internal/selected_shards.h"
 #include "loader/dataset/internal/shard_files.h"
 #include "loader/dataset/sample_name.h"
 #include "loader/dataset/shard_options.h"
@@ -31,35 +34,34 @@ std::optional<Recipe> recipe_of_text(const fs::path& model) {
 }
 
 // Returns the directory of indexes that a shard's index is in, maybe in a folder of it.
-fs::path index_directory_of(const Shard& shard) {
-  fs::path directory = shard.index().file();
-  for (const fs::path& ignored : fs::path(shard.place().name)) {
-    static_cast<void>(ignored);
-    directory = directory.parent_path();
-  }
-  return directory;
+const fs::path& index_directory_of(const KnownShard& shard) {
+  return shard.place.root->index_directories[shard.row.directory];
 }
 
 class IndexedTokenPass final : public TokenPass {
  public:
   IndexedTokenPass(TokenizerIdentity identity, std::optional<Recipe> recipe,
-                   std::vector<Shard> shards, std::string unread)
+                   std::vector<KnownShard> shards, std::string unread)
       : identity_(std::move(identity)),
         recipe_(std::move(recipe)),
+        directory_(shards.empty() ? fs::path() : index_directory_of(shards.front())),
         shards_(std::move(shards)),
-        unread_(std::move(unread)),
-        directory_(shards_.empty() ? fs::path() : index_directory_of(shards_.front())) {}
+        unread_(std::move(unread)) {}
 
   std::size_t shards() const override { return shards_.size(); }
-  const std::string& shard_name(std::size_t shard) const override { return shards_[shard].name(); }
-  std::uint64_t samples(std::size_t shard) const override { return view(shard).samples(); }
+  const std::string& shard_name(std::size_t shard) const override { return shards_.name(shard); }
+  std::uint64_t samples(std::size_t shard) const override {
+    return shards_.known(shard).row.samples;
+  }
   bool is_current(std::size_t shard) const override {
     const auto file = TokenFile::map(file_of(shard));
-    return file.has_value() && (*file)->identity() == identity_of(shard);
+    const auto wanted = identity_of(shard);
+    return file && wanted && (*file)->identity() == *wanted;
   }
   bool is_usable(std::size_t shard) const override {
     const auto file = TokenFile::map(file_of(shard));
-    return file.has_value() && (*file)->identity().difference(identity_of(shard)).empty();
+    const auto wanted = identity_of(shard);
+    return file && wanted && (*file)->identity().difference(*wanted).empty();
   }
   std::uint64_t tokenized(std::size_t shard) const override;
   std::string why_stale(std::size_t shard) const override;
@@ -73,19 +75,20 @@ class IndexedTokenPass final : public TokenPass {
   Status write(std::size_t shard, std::span<const TokenizedSample> samples) override;
 
  private:
-  const IndexView& view(std::size_t shard) const { return shards_[shard].view(); }
   fs::path file_of(std::size_t shard) const {
-    return token_file_name(shards_[shard].index().file());
+    const KnownShard& known = shards_.known(shard);
+    return token_file_name(index_path(index_directory_of(known), known.place.name));
   }
-  TokenFileIdentity identity_of(std::size_t shard) const {
-    return TokenFileIdentity::of(view(shard), identity_);
+  Result<TokenFileIdentity> identity_of(std::size_t shard) const {
+    ISOCOST_ASSIGN(const auto open, shards_.open(shard));
+    return TokenFileIdentity::of(open->view(), identity_);
   }
 
   const TokenizerIdentity identity_;
   const std::optional<Recipe> recipe_;
-  const std::vector<Shard> shards_;
-  const std::string unread_;
   const fs::path directory_;
+  const OpenShards shards_;
+  const std::string unread_;
   mutable ShardFiles files_;
 };
 
@@ -146,7 +149,7 @@ Result<SampleText> text_of(ShardFiles& files, const Shard& shard, std::uint64_t 
 
 std::uint64_t IndexedTokenPass::tokenized(std::size_t shard) const {
   const auto file = TokenFile::map(file_of(shard));
-  if (!file || !(*file)->identity().difference(identity_of(shard)).empty()) return 0;
+  if (!file || !is_usable(shard)) return 0;
   std::uint64_t count = 0;
   for (std::uint64_t i = 0; i < samples(shard); ++i) count += (*file)->reason(i).empty() ? 1U : 0U;
   return count;
@@ -159,19 +162,22 @@ std::string IndexedTokenPass::why_stale(std::size_t shard) const {
     return none ? "" : "cannot be read: " + file.error().message();
   }
   const TokenFileIdentity& found = (*file)->identity();
-  const std::string difference = found.difference(identity_of(shard));
+  const auto wanted = identity_of(shard);
+  if (!wanted) return "cannot be compared: " + wanted.error().message();
+  const std::string difference = found.difference(*wanted);
   const std::string& options = found.tokenizer.options;
   return difference.empty() || options.empty() ? difference : difference + ", and with " + options;
 }
 
 Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const {
+  ISOCOST_ASSIGN(const auto open, shards_.open(shard));
   std::vector<SampleText> texts;
-  texts.reserve(view(shard).samples());
-  for (std::uint64_t i = 0; i < view(shard).samples(); ++i) {
-    auto text = text_of(files_, shards_[shard], i, recipe_);
+  texts.reserve(open->samples());
+  for (std::uint64_t i = 0; i < open->samples(); ++i) {
+    auto text = text_of(files_, *open, i, recipe_);
     if (!text) {
       return std::move(text).error().with_context(
-          sample_name(shard_name(shard), view(shard).key(i)));
+          sample_name(shard_name(shard), open->view().key(i)));
     }
     texts.push_back(*std::move(text));
   }
@@ -179,7 +185,8 @@ Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const
 }
 
 Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSample> samples) {
-  const IndexView& index = view(shard);
+  ISOCOST_ASSIGN(const auto open, shards_.open(shard));
+  const IndexView& index = open->view();
   if (samples.size() != index.samples()) {
     return Error(ErrorCode::kInvalidArgument,
                  shard_name(shard) + " has " + std::to_string(index.samples()) +
@@ -195,19 +202,22 @@ Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSampl
                                                   " has fewer tokens than media, so there is not "
                                                   "a placeholder for each");
   }
-  return replace_file(file_of(shard), encode_token_file(identity_of(shard), samples, media));
+  return replace_file(file_of(shard),
+                      encode_token_file(TokenFileIdentity::of(index, identity_), samples, media));
 }
 
 // Adds the shards of a source. Their tokens will stand beside their indexes.
-Status add_shards(const DataSource& source, IndexedShards& indexed, std::vector<Shard>& shards) {
-  for (std::size_t i = 0; i < indexed.indexes.size(); ++i) {
-    const ShardPlace& place = indexed.listing.shards[i];
-    if (!indexed.indexes[i]->kept()) {
+Status add_shards(ListedSource&& source, const SelectedShards& selected,
+                  std::vector<KnownShard>& shards) {
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    ShardPlace& place = source.listing.shards[i];
+    if (selected.held[i]) {
       return Error(ErrorCode::kIo, place.path().string() +
                                        ": its index could not be written, and its tokens would "
                                        "stand beside it; give a directory as index_dir");
     }
-    shards.emplace_back(place, std::move(indexed.indexes[i]), nullptr, source.name);
+    shards.push_back(
+        {.place = std::move(place), .source = source.reading, .row = selected.rows[i]});
   }
   return {};
 }
@@ -225,17 +235,22 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const DataSources& data, cons
                                                    const DatasetOptions& dataset) {
   ISOCOST_ASSIGN(TokenizerIdentity identity, TokenizerIdentity::of_model(model));
   identity.options = std::move(options);
-  std::vector<Shard> shards;
+  // The tokens are what is to be made, and any sample may have some.
+  DatasetOptions without_limits = dataset;
+  without_limits.check_shape = {};
+  std::vector<KnownShard> shards;
   std::vector<ShardFindings> findings;
+  std::vector<ShardRow> rows;
   for (const DataSource& source : data.sources) {
-    const std::size_t first = shards.size();
-    ISOCOST_ASSIGN(IndexedShards indexed, index_shards(source, dataset));
-    ISOCOST_TRY(add_shards(source, indexed, shards));
-    findings.push_back(shard_findings(indexed.listing,
-                                      std::span<const Shard>(shards).subspan(first), source.name));
+    ISOCOST_ASSIGN(ListedSource listed, list_source(source, without_limits));
+    ISOCOST_ASSIGN(const SelectedShards selected,
+                   select_shards(listed, without_limits, std::nullopt));
+    findings.push_back(shard_findings(listed.listing, selected.rows, source.name));
+    rows.insert(rows.end(), selected.rows.begin(), selected.rows.end());
+    ISOCOST_TRY(add_shards(std::move(listed), selected, shards));
   }
   log_findings(joined_findings(findings), {}, dataset.log);
-  const std::vector<Remark> remarks = remarks_of(shards);
+  const std::vector<Remark> remarks = remarks_of(rows);
   if (dataset.log_remarks) log_remarks(remarks, data.given, dataset.log);
   return std::make_unique<IndexedTokenPass>(std::move(identity), recipe_of_text(model),
                                             std::move(shards), describe_unread(remarks));

@@ -113,9 +113,10 @@ Result<std::vector<SampleId>> BatchComposer::batch(std::uint64_t epoch, std::uin
 }
 
 // Returns the load of a sample; an empty one if the recipe refuses the sample, which decoding will
-// then list as bad.
-Load BatchComposer::load_of(SampleId id) const {
-  const auto load = context_.recipe->load(context_.dataset->shape(id));
+// then list as bad. Errors: those of Dataset::checked_shape.
+Result<Load> BatchComposer::load_of(SampleId id) const {
+  ISOCOST_ASSIGN(const SampleShape shape, context_.dataset->checked_shape(id));
+  const auto load = context_.recipe->load(shape);
   const bool fits = load && (context_.limits == nullptr || context_.limits->holds(*load));
   return fits ? *load : Load{};
 }
@@ -133,7 +134,7 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
   problem.objective = Objective::kSlowestRank;
   std::vector<SampleCost> samples;
   for (const SampleId id : ids) {
-    const Load load = load_of(id);
+    ISOCOST_ASSIGN(const Load load, load_of(id));
     const ModuleSeconds seconds = model_.predict_sample(load);
     problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
     if (limited) context_.limits->append_sizes(load, problem.sizes);

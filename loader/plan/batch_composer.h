@@ -67,7 +67,7 @@ class BatchComposer {
   Result<Window> compose(std::uint64_t epoch, std::uint64_t first) const;
   Result<Composition> share_out(const std::vector<SampleId>& ids,
                                 const std::vector<std::size_t>& sizes) const;
-  Load load_of(SampleId id) const;
+  Result<Load> load_of(SampleId id) const;
 
   Context context_;
   const PlanOptions options_;

@@ -99,7 +99,7 @@ class Profiler {
     profile_.samples.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (profile_.options.stop.stop_requested()) return cancelled();
-      profile_sample(ids[i]);
+      ISOCOST_TRY(profile_sample(ids[i]));
       if ((i + 1) % kProgressEvery == 0 || i + 1 == ids.size()) {
         tell(i + 1, ids.size(), "profiling samples");
       }
@@ -107,15 +107,15 @@ class Profiler {
     return {};
   }
 
-  void profile_sample(SampleId id) {
-    const SampleShape shape = dataset_.shape(id);
+  Status profile_sample(SampleId id) {
+    ISOCOST_ASSIGN(const SampleShape shape, dataset_.checked_shape(id));
     const auto load = recipe_.load(shape);
     if (!load) {
       if (profile_.refused++ == 0) {
         profile_.refused_example =
             sample_name(dataset_.shard(id), dataset_.key(id)) + ": " + load.error().message();
       }
-      return;
+      return {};
     }
     profile_.samples.push_back({id, *load, model_.predict_sample(*load)});
     std::array<bool, 4> present{};
@@ -126,6 +126,7 @@ class Profiler {
       count.encoded_bytes += part.encoded_bytes;
       if (!std::exchange(present.at(m), true)) count.samples += 1;
     }
+    return {};
   }
 
   void sum_sources() {

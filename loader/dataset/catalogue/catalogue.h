@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+#include "loader/dataset/catalogue/open_shards.h"
 #include "loader/dataset/catalogue/sample_id.h"
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_selection.h"
@@ -14,9 +17,11 @@
 
 namespace isocost {
 
-/// A sample of the catalogue, which must outlive it.
+/// A sample of the catalogue, which must outlive it. Keeps its shard open: what `key` and `parts`
+/// return is valid as long as this object, or a copy of `open`, exists.
 struct CatalogueSample {
-  const Shard& shard;
+  std::shared_ptr<const Shard> open;
+  const Shard& shard;    ///< That shard.
   std::uint64_t number;  ///< The sample's number in the shard.
   const TurnCut* cut;    ///< Null: it is whole.
 
@@ -24,17 +29,28 @@ struct CatalogueSample {
   SampleParts parts() const { return shard.parts(number, cut); }
 };
 
-/// The shards of a data set, and the numbers of its usable samples. Immutable; const-safe.
+/// Shards, and the usable samples of each.
+struct CatalogueShards {
+  std::unique_ptr<const OpenShards> shards;
+  std::vector<ShardSelection> selections;
+};
+
+/// The shards of a data set, and the numbers of its usable samples. Const-safe.
 class Catalogue {
  public:
-  /// Numbers the samples. `selections` has an element for each shard.
+  /// Numbers the samples.
+  explicit Catalogue(CatalogueShards shards);
+  /// Numbers the samples of shards that are open all the time. `selections` has an element for each
+  /// of them.
   Catalogue(std::vector<Shard> shards, std::vector<ShardSelection> selections);
 
   /// Returns the number of usable samples.
   std::uint64_t size() const { return first_.back(); }
-  /// Returns a sample: `id` < size().
-  CatalogueSample sample(SampleId id) const;
-  const std::vector<Shard>& shards() const { return shards_; }
+  /// Returns a sample: `id` < size(). Errors: those of OpenShards::open.
+  Result<CatalogueSample> sample(SampleId id) const;
+  const OpenShards& shards() const { return *shards_; }
+  /// Returns the number of the shard of a sample: `id` < size().
+  std::size_t shard_of(SampleId id) const;
   const WeightedSamples& weighted() const { return weighted_; }
   /// Returns the id of a shard's first sample; size() for the number of shards.
   SampleId first(std::size_t shard) const { return first_[shard]; }
@@ -44,11 +60,11 @@ class Catalogue {
   std::uint64_t fingerprint(std::size_t begin, std::size_t end) const;
 
  private:
-  std::vector<Shard> shards_;
+  std::unique_ptr<const OpenShards> shards_;
   std::vector<ShardSelection> selections_;
   std::vector<SampleId> first_;  // id of each shard's first sample, and the size
   WeightedSamples weighted_;
-  std::uint64_t fingerprint_;
+  std::uint64_t fingerprint_ = 0;
 };
 
 }  // namespace isocost

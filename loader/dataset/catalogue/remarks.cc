@@ -82,10 +82,10 @@ class RemarkCounts {
 
 }  // namespace
 
-std::vector<Remark> remarks_of(std::span<const Shard> shards) {
+std::vector<Remark> remarks_of(std::span<const ShardRow> shards) {
   RemarkCounts all;
-  for (const Shard& shard : shards) {
-    for (std::uint64_t i = 0; i < shard.view().remarks(); ++i) all.add(shard.view().remark(i));
+  for (const ShardRow& shard : shards) {
+    for (const IndexedRemark& remark : shard.remarks) all.add(remark);
   }
   std::vector<Remark> remarks;
   for (const auto& [key, count] : all.counts()) {
@@ -98,16 +98,15 @@ std::vector<Remark> remarks_of(std::span<const Shard> shards) {
   return remarks;
 }
 
-std::optional<MediaFormat> format_that_needs_worker(std::span<const Shard> shards) {
+std::optional<MediaFormat> format_that_needs_worker(std::span<const ShardRow> shards) {
   constexpr auto kFormats = static_cast<std::size_t>(kLastFormat) + 1;
   std::map<std::string, MediaFormat> guarded;  // by name
   for (std::size_t i = 0; i < kFormats; ++i) {
     const auto format = static_cast<MediaFormat>(i);
     if (needs_worker(format)) guarded.emplace(format_name(format), format);
   }
-  for (const Shard& shard : shards) {
-    for (std::uint64_t i = 0; i < shard.view().remarks(); ++i) {
-      const IndexedRemark remark = shard.view().remark(i);
+  for (const ShardRow& shard : shards) {
+    for (const IndexedRemark& remark : shard.remarks) {
       if (remark.kind != RemarkKind::kFormat) continue;
       if (const auto found = guarded.find(remark.detail); found != guarded.end()) {
         return found->second;

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "decode/shape/media_formats.h"
-#include "loader/dataset/catalogue/shard.h"
+#include "loader/dataset/catalogue/shard_row.h"
 
 namespace isocost {
 
@@ -24,12 +24,12 @@ struct Remark {
   std::uint64_t of = 0;     ///< Formats: number of media with the extension. Otherwise 0.
 };
 
-/// Adds up the remarks of the shards' indexes, ordered by kind, name and detail. If
+/// Adds up the remarks of shards, ordered by kind, name and detail. If
 /// there are more than 1,000 distinct ones, the rest counts under the name "others".
-std::vector<Remark> remarks_of(std::span<const Shard> shards);
+std::vector<Remark> remarks_of(std::span<const ShardRow> shards);
 
 /// Returns a format among the shards' media that needs_worker; nothing if none does.
-std::optional<MediaFormat> format_that_needs_worker(std::span<const Shard> shards);
+std::optional<MediaFormat> format_that_needs_worker(std::span<const ShardRow> shards);
 
 /// Returns a sentence on all parts and JSON keys that no model sees; empty: there are none.
 std::string describe_unread(std::span<const Remark> remarks);

@@ -93,8 +93,7 @@ Selection Selector::select() && {
   Selection selection;
   selection.shards.reserve(shards_.size());
   for (std::size_t s = 0; s < shards_.size(); ++s) {
-    selection.shards.emplace_back(shards_[s].samples(), std::move(dropped_[s]),
-                                  std::move(cuts_[s]));
+    selection.shards.emplace_back(shards_[s].samples(), dropped_[s], cuts_[s]);
   }
   selection.bad = std::move(bad_);
   return selection;
@@ -112,7 +111,7 @@ Selection select_samples(std::span<const Shard> shards, const SelectionOptions& 
 
 std::size_t cut_samples(std::span<const ShardSelection> selections) {
   std::size_t cuts = 0;
-  for (const ShardSelection& selection : selections) cuts += selection.cuts().size();
+  for (const ShardSelection& selection : selections) cuts += selection.cuts();
   return cuts;
 }
 

@@ -4,7 +4,7 @@
 
 namespace isocost {
 
-Shard::Shard(ShardPlace place, std::unique_ptr<const ShardIndex> index,
+Shard::Shard(ShardPlace place, std::shared_ptr<const ShardIndex> index,
              std::shared_ptr<const TokenFile> tokens, std::string_view source)
     : place_(std::move(place)),
       name_(name_in_source(source, place_.name)),

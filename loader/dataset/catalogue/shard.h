@@ -24,7 +24,7 @@ class Shard {
  public:
   /// `tokens` is null if the shard's own text is used.
   /// `source` is the name of its source; empty: the only one.
-  Shard(ShardPlace place, std::unique_ptr<const ShardIndex> index,
+  Shard(ShardPlace place, std::shared_ptr<const ShardIndex> index,
         std::shared_ptr<const TokenFile> tokens, std::string_view source = {});
 
   std::filesystem::path path() const { return place_.path(); }
@@ -52,7 +52,7 @@ class Shard {
  private:
   ShardPlace place_;
   std::string name_;
-  std::unique_ptr<const ShardIndex> index_;
+  std::shared_ptr<const ShardIndex> index_;
   std::shared_ptr<const TokenFile> tokens_;
 };
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "loader/dataset/catalogue/broken_shard.h"
-#include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/catalogue/shard_listing.h"
+#include "loader/dataset/catalogue/shard_row.h"
 
 namespace isocost {
 
@@ -23,9 +23,9 @@ struct ShardFindings {
   std::vector<std::string> without_end_mark;
 };
 
-/// Collects what the listing and the indexes of its shards say, of a source with this name or of
-/// the only one.
-ShardFindings shard_findings(const ShardListing& listing, std::span<const Shard> shards,
+/// Collects what the listing and the rows of its shards say, of a source with this name or of the
+/// only one. `rows` has an element for each of `listing.shards`.
+ShardFindings shard_findings(const ShardListing& listing, std::span<const ShardRow> rows,
                              std::string_view source = {});
 
 /// Joins the findings of several sources.

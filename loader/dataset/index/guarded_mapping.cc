@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/mutex.h"
 
 namespace isocost {
 
@@ -85,13 +87,23 @@ void install_handler() {
   });
 }
 
+// Slots that no mapping has. The handler does not need them.
+struct FreeSlots {
+  Mutex mutex;
+  std::vector<Slot*> slots ISOCOST_GUARDED_BY(mutex);
+};
+
+FreeSlots& free_slots() {
+  static auto* const free = new FreeSlots;  // mappings may be let go after the statics
+  return *free;
+}
+
 Slot* take_slot(std::byte* begin, std::size_t size) {
-  static std::mutex taking;
-  const std::lock_guard lock(taking);
-  Slot* slot = slots().load();
-  while (slot != nullptr && slot->begin.load() != nullptr) slot = slot->next;
-  const bool fresh = slot == nullptr;
-  if (fresh) slot = new Slot;  // never deleted
+  FreeSlots& free = free_slots();
+  const MutexLock lock(free.mutex);
+  const bool fresh = free.slots.empty();
+  Slot* const slot = fresh ? new Slot : free.slots.back();  // never deleted
+  if (!fresh) free.slots.pop_back();
   slot->damaged.store(false);
   slot->begin.store(begin);
   slot->size.store(size);
@@ -100,6 +112,12 @@ Slot* take_slot(std::byte* begin, std::size_t size) {
     slots().store(slot);
   }
   return slot;
+}
+
+void give_slot_back(Slot* slot) {
+  FreeSlots& free = free_slots();
+  const MutexLock lock(free.mutex);
+  free.slots.push_back(slot);
 }
 
 }  // namespace
@@ -116,13 +134,18 @@ Result<GuardedMapping> GuardedMapping::map(const std::filesystem::path& path) {
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) return last_file_error(path, "map");
   install_handler();
-  return GuardedMapping(take_slot(static_cast<std::byte*>(address), size), path, status.st_ino);
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const FileStamp stamp{status.st_size,
+                        status.st_mtim.tv_sec * kNsPerSecond + status.st_mtim.tv_nsec};
+  return GuardedMapping(take_slot(static_cast<std::byte*>(address), size), path, status.st_ino,
+                        stamp);
 }
 
 GuardedMapping::GuardedMapping(GuardedMapping&& other) noexcept
     : slot_(std::exchange(other.slot_, nullptr)),
       file_(std::move(other.file_)),
-      inode_(other.inode_) {}
+      inode_(other.inode_),
+      stamp_(other.stamp_) {}
 
 GuardedMapping& GuardedMapping::operator=(GuardedMapping&& other) noexcept {
   if (this != &other) {
@@ -130,6 +153,7 @@ GuardedMapping& GuardedMapping::operator=(GuardedMapping&& other) noexcept {
     slot_ = std::exchange(other.slot_, nullptr);
     file_ = std::move(other.file_);
     inode_ = other.inode_;
+    stamp_ = other.stamp_;
   }
   return *this;
 }
@@ -141,7 +165,8 @@ void GuardedMapping::unmap() {
   std::byte* const begin = slot_->begin.load();
   const std::size_t size = slot_->size.exchange(0);
   munmap(begin, size);
-  slot_->begin.store(nullptr);  // free from here on
+  slot_->begin.store(nullptr);
+  give_slot_back(slot_);
 }
 
 std::span<const std::byte> GuardedMapping::bytes() const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "loader/dataset/stores/file_stamp.h"
 
 namespace isocost {
 
@@ -28,6 +29,8 @@ class GuardedMapping {
   ~GuardedMapping();
 
   std::span<const std::byte> bytes() const;
+  /// Returns the size and the time that the file had when it was mapped.
+  const FileStamp& stamp() const { return stamp_; }
   /// Returns whether the file has been cut: bytes read since then may be zeros. The end of a cut
   /// page raises no signal, so this checks the file's size.
   bool damaged() const;
@@ -35,12 +38,14 @@ class GuardedMapping {
   struct Slot;  ///< A mapping's entry for the handler.
 
  private:
-  GuardedMapping(Slot* slot, std::filesystem::path file, std::uint64_t inode)
-      : slot_(slot), file_(std::move(file)), inode_(inode) {}
+  GuardedMapping(Slot* slot, std::filesystem::path file, std::uint64_t inode,
+                 const FileStamp& stamp)
+      : slot_(slot), file_(std::move(file)), inode_(inode), stamp_(stamp) {}
   void unmap();
   Slot* slot_ = nullptr;
   std::filesystem::path file_;
   std::uint64_t inode_ = 0;
+  FileStamp stamp_;
 };
 
 }  // namespace isocost

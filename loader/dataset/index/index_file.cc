@@ -21,6 +21,17 @@ Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
   return index;
 }
 
+Result<std::unique_ptr<ShardIndex>> ShardIndex::map_again(const fs::path& path,
+                                                          const FileStamp& checked) {
+  std::unique_ptr<ShardIndex> index(new ShardIndex());
+  ISOCOST_ASSIGN(index->mapping_, GuardedMapping::map(path));
+  const bool is_same = index->mapping_.stamp() == checked;
+  const auto parse = is_same ? &IndexView::parse_again : &IndexView::parse;
+  ISOCOST_ASSIGN(index->view_, parse(index->mapping_.bytes()));
+  index->file_ = path;
+  return index;
+}
+
 Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte> bytes,
                                                           fs::path kept_in) {
   std::unique_ptr<ShardIndex> index(new ShardIndex());

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "loader/dataset/index/guarded_mapping.h"
 #include "loader/dataset/index/index_format.h"
+#include "loader/dataset/stores/file_stamp.h"
 
 namespace isocost {
 
@@ -16,6 +17,10 @@ class ShardIndex {
  public:
   /// Maps an index from its file. Errors: kNotFound, kIo, those of IndexView::parse.
   static Result<std::unique_ptr<ShardIndex>> map(const std::filesystem::path& path);
+  /// Maps an index that this process has mapped before, with the stamp `checked`: if the file still
+  /// has it, its contents are not checked again.
+  static Result<std::unique_ptr<ShardIndex>> map_again(const std::filesystem::path& path,
+                                                       const FileStamp& checked);
   /// Holds an index in memory. `kept_in` is the file with the same bytes; empty: there is none.
   static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes,
                                                        std::filesystem::path kept_in);
@@ -29,6 +34,9 @@ class ShardIndex {
   /// its bounds. Asks the file system.
   bool damaged() const { return mapping_.damaged(); }
   const std::filesystem::path& file() const { return file_; }
+  /// Returns the size and the time that the file had when it was mapped; zeros for an index that is
+  /// held in memory.
+  const FileStamp& stamp() const { return mapping_.stamp(); }
   /// Has the next run index the shard again, which remembers what this index knows of it; the index
   /// stays valid. Thread-safe.
   void make_stale() const;

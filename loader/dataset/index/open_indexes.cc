@@ -16,6 +16,7 @@
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/internal/open_index.h"
 #include "loader/dataset/index/maker_lock.h"
+#include "loader/dataset/index/record_shard.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -125,28 +126,30 @@ void IndexMaker::tell(std::string_view progress) {
 
 class Indexing {
  public:
-  Indexing(std::span<const ShardPlace> shards, const IndexingOptions& options)
-      : shards_(shards), options_(options), indexes_(shards.size()), maker_(shards, options) {}
+  Indexing(std::span<const ShardPlace> shards, const IndexingOptions& options, const IndexUse& use)
+      : shards_(shards), options_(options), use_(use), maker_(shards, options) {}
 
-  Result<std::vector<std::unique_ptr<const ShardIndex>>> run() &&;
+  Status run() &&;
 
  private:
   void work();
+  Status use(std::size_t shard);
   void finish_one(const ShardPlace& shard);
-  void fail(Error error) ISOCOST_EXCLUDES(mutex_);
+  void fail(std::size_t shard, Error error) ISOCOST_EXCLUDES(mutex_);
 
   const std::span<const ShardPlace> shards_;
   const IndexingOptions& options_;
-  std::vector<std::unique_ptr<const ShardIndex>> indexes_;  // each is set by one worker
+  const IndexUse& use_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<std::uint64_t> done_ = 0;
   Mutex mutex_;
   std::optional<Error> error_ ISOCOST_GUARDED_BY(mutex_);
+  std::size_t failed_ ISOCOST_GUARDED_BY(mutex_) = 0;  // the shard of the error
   std::stop_source ended_;  // by options_.stop, or by a failure: nobody waits any more
   IndexMaker maker_;
 };
 
-Result<std::vector<std::unique_ptr<const ShardIndex>>> Indexing::run() && {
+Status Indexing::run() && {
   const std::size_t workers = workers_for(shards_, options_.workers);
   const std::stop_callback end(options_.stop, [this] { ended_.request_stop(); });
   {
@@ -156,21 +159,32 @@ Result<std::vector<std::unique_ptr<const ShardIndex>>> Indexing::run() && {
   }
   const MutexLock lock(mutex_);
   if (error_) return *std::move(error_);
-  return std::move(indexes_);
+  return {};
 }
 
 void Indexing::work() {
   for (std::size_t i = next_++; i < shards_.size(); i = next_++) {
-    auto index =
-        open_or_build_index({shards_[i], options_.limits, options_.reading, options_.log,
-                             options_.stop, [this] { return maker_.become(ended_.get_token()); }});
-    if (!index) {
-      fail(std::move(index).error());
+    Status used = use(i);
+    if (!used) {
+      fail(i, std::move(used).error());
       return;
     }
-    indexes_[i] = *std::move(index);
-    finish_one(shards_[i]);
   }
+}
+
+Status Indexing::use(std::size_t shard) {
+  if (options_.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
+  if (use_.is_known && use_.is_known(shard)) {
+    ++done_;
+    return {};
+  }
+  ISOCOST_ASSIGN(
+      auto index,
+      open_or_build_index({shards_[shard], options_.limits, options_.reading, options_.log,
+                           options_.stop, [this] { return maker_.become(ended_.get_token()); }}));
+  ISOCOST_TRY(use_.take(shard, std::move(index)));
+  finish_one(shards_[shard]);
+  return {};
 }
 
 void Indexing::finish_one(const ShardPlace& shard) {
@@ -179,21 +193,54 @@ void Indexing::finish_one(const ShardPlace& shard) {
   if (options_.progress) options_.progress(done, shards_.size(), shard.name);
 }
 
-// The error is kept before others are ended, whose errors only follow from it.
-void Indexing::fail(Error error) {
+// The error is kept before others are ended, whose errors only follow from it. Shards are begun in
+// their order, so that one before this one may still fail.
+void Indexing::fail(std::size_t shard, Error error) {
   next_ = shards_.size();
   {
     const MutexLock lock(mutex_);
-    if (!error_) error_ = std::move(error);
+    const bool is_first = !error_ || (shard < failed_ && error.code() != ErrorCode::kCancelled);
+    if (is_first) {
+      error_ = std::move(error);
+      failed_ = shard;
+    }
   }
   ended_.request_stop();
 }
 
 }  // namespace
 
+Status for_each_index(std::span<const ShardPlace> shards, const IndexingOptions& options,
+                      const IndexUse& use) {
+  return Indexing(shards, options, use).run();
+}
+
 Result<std::vector<std::unique_ptr<const ShardIndex>>> open_indexes(
     std::span<const ShardPlace> shards, const IndexingOptions& options) {
-  return Indexing(shards, options).run();
+  std::vector<std::unique_ptr<const ShardIndex>> indexes(shards.size());
+  const auto take = [&](std::size_t shard, std::unique_ptr<const ShardIndex> index) {
+    indexes[shard] = std::move(index);
+    return Status();
+  };
+  ISOCOST_TRY(for_each_index(shards, options, {.take = take}));
+  return indexes;
+}
+
+Result<IndexIdentity> identity_of(const ShardPlace& shard, const ProbeLimits& limits,
+                                  const SampleReading& reading) {
+  return identity_of({shard, limits, reading, {}});
+}
+
+Result<std::unique_ptr<const ShardIndex>> build_in_memory(const ShardPlace& shard,
+                                                          const ProbeLimits& limits,
+                                                          const SampleReading& reading) {
+  if (shard.records && shard.records->kind() == ShardKind::kDirectory) {
+    return Error(ErrorCode::kUnavailable,
+                 shard.path().string() + ": its index is gone or of another job: start again");
+  }
+  ISOCOST_ASSIGN(auto index, build_index_in_memory({shard, limits, reading, {}}));
+  if (shard.records) shard.records->file->close();
+  return index;
 }
 
 }  // namespace isocost

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -17,17 +18,23 @@
 
 namespace isocost {
 
+/// The findings of a start, beside the samples.
+struct StartFindings {
+  std::vector<BadSample> bad;
+  std::vector<Remark> remarks;
+  std::optional<MediaFormat> format_that_needs_worker;
+};
+
 /// A data set of indexed shards: the catalogue has its samples, the files their bytes.
 class IndexedDataset final : public Dataset {
  public:
-  IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> sources,
-                 std::vector<BadSample> bad, std::vector<Remark> remarks);
+  IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> sources, StartFindings found);
 
   std::uint64_t size() const override { return catalogue_.size(); }
   SampleShape shape(SampleId id) const override;
-  std::string_view key(SampleId id) const override;
+  std::string key(SampleId id) const override;
   std::string_view shard(SampleId id) const override;
-  std::string_view part_name(SampleId id, std::size_t part) const override;
+  std::string part_name(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override;
   Status check_index(SampleId id) const override;
@@ -35,12 +42,12 @@ class IndexedDataset final : public Dataset {
   std::int64_t read_ahead_bytes(SampleId id) const override;
   std::size_t open_shards() const override { return files_.max_open(); }
   const std::vector<DatasetSource>& sources() const override { return sources_; }
-  const std::vector<BadSample>& bad() const override { return bad_; }
+  const std::vector<BadSample>& bad() const override { return found_.bad; }
   const ShardFindings& findings() const override { return findings_; }
-  const std::vector<Remark>& remarks() const override { return remarks_; }
+  const std::vector<Remark>& remarks() const override { return found_.remarks; }
   const WeightedSamples& weighted() const override { return catalogue_.weighted(); }
   std::optional<MediaFormat> format_that_needs_worker() const override {
-    return isocost::format_that_needs_worker(catalogue_.shards());
+    return found_.format_that_needs_worker;
   }
   std::size_t shards() const override { return catalogue_.shards().size(); }
   const std::string& shard_name(std::size_t i) const override;
@@ -53,9 +60,8 @@ class IndexedDataset final : public Dataset {
  private:
   const Catalogue catalogue_;
   const std::vector<DatasetSource> sources_;
-  const std::vector<BadSample> bad_;
+  const StartFindings found_;
   const ShardFindings findings_;
-  const std::vector<Remark> remarks_;
   mutable ShardFiles files_;
 };
 

@@ -30,16 +30,23 @@ Result<std::shared_ptr<const TokenFile>> open_shard_tokens(const std::filesystem
   return tokens;
 }
 
+void log_tokenizer_options(const std::map<std::string_view, std::size_t>& shards,
+                           const LogSink& sink) {
+  std::size_t all = 0;
+  for (const auto& [options, count] : shards) all += count;
+  for (const auto& [options, count] : shards) {
+    if (options.empty()) continue;
+    log(sink, LogLevel::kInfo,
+        fmt::format("the tokens of {} of {} were made with isocost tokenize {}", count,
+                    counted(all, "shard"), options));
+  }
+}
+
 void log_tokenizer_options(std::span<const std::shared_ptr<const TokenFile>> tokens,
                            const LogSink& sink) {
   std::map<std::string_view, std::size_t> made_with;
   for (const auto& file : tokens) ++made_with[file->identity().tokenizer.options];
-  for (const auto& [options, count] : made_with) {
-    if (options.empty()) continue;
-    log(sink, LogLevel::kInfo,
-        fmt::format("the tokens of {} of {} were made with isocost tokenize {}", count,
-                    counted(tokens.size(), "shard"), options));
-  }
+  log_tokenizer_options(made_with, sink);
 }
 
 }  // namespace isocost

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -20,7 +22,11 @@ Result<std::shared_ptr<const TokenFile>> open_shard_tokens(const std::filesystem
                                                            const TokenizerIdentity& tokenizer,
                                                            std::string_view remedy);
 
-/// Logs how many of the shards have tokens that were made with options other than the defaults.
+/// Logs how many shards have tokens that were made with options other than the defaults, by those
+/// options.
+void log_tokenizer_options(const std::map<std::string_view, std::size_t>& shards,
+                           const LogSink& sink);
+/// Does the same for shards with these tokens.
 void log_tokenizer_options(std::span<const std::shared_ptr<const TokenFile>> tokens,
                            const LogSink& sink);
 

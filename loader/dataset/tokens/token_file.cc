@@ -156,11 +156,20 @@ Result<std::shared_ptr<const TokenFile>> TokenFile::map(const std::filesystem::p
   std::shared_ptr<TokenFile> file(new TokenFile());
   file->path_ = path;
   ISOCOST_ASSIGN(file->mapping_, GuardedMapping::map(path));
-  ISOCOST_TRY(file->parse());
+  ISOCOST_TRY(file->parse(false));
   return std::shared_ptr<const TokenFile>(std::move(file));
 }
 
-Status TokenFile::parse() {
+Result<std::shared_ptr<const TokenFile>> TokenFile::map_again(const std::filesystem::path& path,
+                                                              const FileStamp& checked) {
+  std::shared_ptr<TokenFile> file(new TokenFile());
+  file->path_ = path;
+  ISOCOST_ASSIGN(file->mapping_, GuardedMapping::map(path));
+  ISOCOST_TRY(file->parse(file->stamp() == checked));
+  return std::shared_ptr<const TokenFile>(std::move(file));
+}
+
+Status TokenFile::parse(bool checked_before) {
   const std::span<const std::byte> bytes = mapping_.bytes();
   Header header;
   if (bytes.size() < sizeof(header)) return damaged_file();
@@ -177,7 +186,8 @@ Status TokenFile::parse() {
     return damaged_file();
   }
   const Columns at = Columns::of(header);
-  if (at.entries > size || crc_of(bytes, at.entries) != header.crc) return damaged_file();
+  if (at.entries > size) return damaged_file();
+  if (!checked_before && crc_of(bytes, at.entries) != header.crc) return damaged_file();
   entry_ends_ = at.entry_ends;
   text_tokens_ = at.text_tokens;
   label_tokens_ = at.label_tokens;
@@ -192,16 +202,21 @@ Status TokenFile::parse() {
                header.keys,
                {header.tokenizer, header.chat_template, header.placeholders, header.text_settings,
                 header.tokens_version, printable_utf8({options, header.options_bytes})}};
+  return checked_before ? Status() : check_ends(header.reasons_bytes);
+}
+
+// Checks that the ends of entries and reasons rise up to those of the file.
+Status TokenFile::check_ends(std::uint64_t reasons_bytes) const {
   std::uint64_t entry = 0;
   std::uint32_t reason = 0;
-  for (std::uint64_t i = 0; i < header.samples; ++i) {
+  for (std::uint64_t i = 0; i < identity_.samples; ++i) {
     const auto entry_end = load<std::uint64_t>(entry_ends_, i);
     const auto reason_end = load<std::uint32_t>(reason_ends_, i);
     if (entry_end < entry || reason_end < reason) return damaged_file();
     entry = entry_end;
     reason = reason_end;
   }
-  if (at.entries + entry != size || reason != header.reasons_bytes) return damaged_file();
+  if (entries_ + entry != mapping_.bytes().size() || reason != reasons_bytes) return damaged_file();
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "decode/shape/sample_shape.h"
 #include "loader/dataset/index/guarded_mapping.h"
 #include "loader/dataset/index/index_format.h"
+#include "loader/dataset/stores/file_stamp.h"
 #include "loader/dataset/tokens/tokenized_sample.h"
 #include "loader/dataset/tokens/tokenizer_identity.h"
 
@@ -49,6 +50,10 @@ class TokenFile {
  public:
   /// Maps a file. Errors: kNotFound, kIo; kCorrupt; kUnsupported (another version).
   static Result<std::shared_ptr<const TokenFile>> map(const std::filesystem::path& path);
+  /// Maps a file that this process has mapped before, with the stamp `checked`: if the file still
+  /// has it, its contents are not checked again.
+  static Result<std::shared_ptr<const TokenFile>> map_again(const std::filesystem::path& path,
+                                                            const FileStamp& checked);
 
   const TokenFileIdentity& identity() const { return identity_; }
   /// Returns why a sample has no tokens; empty: it has some.
@@ -59,10 +64,13 @@ class TokenFile {
   /// Returns whether the file has been cut since it was opened.
   bool damaged() const { return mapping_.damaged(); }
   const std::filesystem::path& path() const { return path_; }
+  /// Returns the size and the time that the file had when it was mapped.
+  const FileStamp& stamp() const { return mapping_.stamp(); }
 
  private:
   TokenFile() = default;
-  Status parse();
+  Status parse(bool checked_before);
+  Status check_ends(std::uint64_t reasons_bytes) const;
   template <typename T>
   T load(std::uint64_t column, std::uint64_t i) const;
 

@@ -10,12 +10,13 @@
 namespace isocost {
 
 BadSample bad_sample(const Dataset& dataset, SampleId id, std::string reason) {
-  return {std::string(dataset.shard(id)), std::string(dataset.key(id)), "", std::move(reason)};
+  return {std::string(dataset.shard(id)), dataset.key(id), "", std::move(reason)};
 }
 
 Result<std::optional<BadSample>> SampleExaminer::examine(StepSample& sample) const {
   const SampleId id = sample.id;
-  std::optional<BadSample> bad = check_shape(sample);
+  ISOCOST_ASSIGN(const SampleShape shape, context_.dataset->checked_shape(id));
+  std::optional<BadSample> bad = check_shape(sample, shape);
   // SamplePreparer checks the index of a good sample; each check is a system call. A hook must not
   // see damage either.
   if (bad || context_.load_hook) ISOCOST_TRY(context_.dataset->check_index(id));
@@ -27,9 +28,9 @@ Result<std::optional<BadSample>> SampleExaminer::examine(StepSample& sample) con
 }
 
 // Finds samples whose shape alone rules them out; fills in what the shape says of the others.
-std::optional<BadSample> SampleExaminer::check_shape(StepSample& sample) const {
+std::optional<BadSample> SampleExaminer::check_shape(StepSample& sample,
+                                                     const SampleShape& shape) const {
   const Dataset& dataset = *context_.dataset;
-  const SampleShape shape = dataset.shape(sample.id);
   auto load = context_.recipe->load(shape);
   auto parts = context_.recipe->parts(shape);
   auto needed = decoding_bytes(*context_.recipe, shape, context_.memory);

@@ -32,11 +32,11 @@ class SampleExaminer {
   explicit SampleExaminer(Context context) : context_(std::move(context)) {}
 
   /// Fills in a sample that has its id, as far as it is good. Returns why it is bad, if it is.
-  /// Errors: those of the load hook and of Dataset::check_index.
+  /// Errors: those of the load hook, and of Dataset::checked_shape and check_index.
   Result<std::optional<BadSample>> examine(StepSample& sample) const;
 
  private:
-  std::optional<BadSample> check_shape(StepSample& sample) const;
+  std::optional<BadSample> check_shape(StepSample& sample, const SampleShape& shape) const;
   Status apply_hook(StepSample& sample) const;
   std::optional<BadSample> check_load(const StepSample& sample) const;
 

@@ -81,6 +81,9 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
 Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::begin(SampleId id,
                                                                  const std::stop_token& stop) {
   auto attempt = std::make_shared<Attempt>(id);
+  // Opens the shard's index, which the machine may refuse for a while.
+  const auto open = [&] { return context_.dataset->checked_shape(id); };
+  ISOCOST_TRY(context_.retry->run(stop, open));
   ISOCOST_ASSIGN(attempt->bad, examiner_.examine(attempt->sample));
   if (attempt->bad) return attempt;
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, admit(id, stop));

@@ -113,6 +113,9 @@ class StepDecoder {
   /// The half of the budget that what waits may hold; also for what waits elsewhere.
   std::shared_ptr<MemoryBudget> waiting_budget() const { return waiting_.budget(); }
 
+  /// Returns what repeats reads that the machine refuses.
+  ReadRetry& retry() const { return *context_.retry; }
+
   /// Returns the number of bad samples replaced so far.
   std::uint64_t replaced() const { return replaced_; }
   /// Samples that are kept until they are sent, and the bytes granted for them.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/fingerprint.h"
 #include "base/output_file.h"
 #include "loader/node/internal/correction_file.h"
 
@@ -46,6 +48,18 @@ std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
   return load ? limits.why_too_large(*load).value_or("") : std::string();
 }
 
+// Returns a hash of what why_too_large depends on.
+std::uint64_t identity_of_limits(const NodeOptions& options, const Recipe& recipe,
+                                 const CostProfile& profile) {
+  Fingerprint hash;
+  hash.add(recipe.fingerprint());
+  MicrobatchLimits::add_to(hash, options.plan);
+  hash.add(options.plan.padded_multiple);
+  hash.add(profile.to_json());
+  hash.add(profile.source == CostProfile::kBuiltIn);
+  return std::max<std::uint64_t>(hash.value(), 1);
+}
+
 Error no_usable_sample(const std::string& data, const DatasetOptions& options,
                        const Dataset& dataset) {
   const std::vector<BadSample>& bad = dataset.bad();
@@ -61,14 +75,15 @@ Error no_usable_sample(const std::string& data, const DatasetOptions& options,
 
 // Returns the loads of samples from all over the data set; none without a layout: only a layout
 // needs them.
-std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& dataset,
-                                const Recipe& recipe) {
+Result<std::vector<Load>> sampled_loads(const NodeOptions& options, const Dataset& dataset,
+                                        const Recipe& recipe) {
   constexpr std::uint64_t kLoads = 1024;
   std::vector<Load> loads;
   if (options.plan.layout == nullptr) return loads;
   const std::uint64_t count = std::min(kLoads, dataset.size());
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (auto load = recipe.load(dataset.shape(i * dataset.size() / count))) loads.push_back(*load);
+    ISOCOST_ASSIGN(const SampleShape shape, dataset.checked_shape(i * dataset.size() / count));
+    if (auto load = recipe.load(shape)) loads.push_back(*load);
   }
   return loads;
 }
@@ -103,7 +118,13 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
     dataset_options.check_shape = [&](const SampleShape& shape) {
       return why_too_large(shape, recipe, limits);
     };
+    dataset_options.check_identity = identity_of_limits(options, recipe, profile);
     dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
+  }
+  if (!limits.empty() && load_hook) {
+    isocost::log(log, LogLevel::kInfo,
+                 "count_tokens= gives a sample's length when its step is planned: samples beyond a "
+                 "limit are found then, and not at the start");
   }
   const DataSources data = sources_of(options);
   ISOCOST_ASSIGN(auto dataset, Dataset::open(data, dataset_options));
@@ -119,8 +140,8 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   ISOCOST_TRY(bad->add_indexed(dataset->bad()));
 
   ISOCOST_ASSIGN(auto orders, JobOrders::create(options, *dataset));
-  ISOCOST_ASSIGN(auto layout, ServedLayout::create(options.plan, profile,
-                                                   sampled_loads(options, *dataset, recipe)));
+  ISOCOST_ASSIGN(auto loads, sampled_loads(options, *dataset, recipe));
+  ISOCOST_ASSIGN(auto layout, ServedLayout::create(options.plan, profile, std::move(loads)));
   return NodeParts{std::move(options),
                    log,
                    clock,

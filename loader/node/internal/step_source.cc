@@ -176,7 +176,10 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = request.epoch;
   sealed->step = request.step;
-  ISOCOST_ASSIGN(const std::span<const SampleId> ids, samples(request.epoch, request.step));
+  // A window of several batches is composed by the loads of its samples, which are read.
+  const auto batch = [&] { return samples(request.epoch, request.step); };
+  ISOCOST_ASSIGN(const std::span<const SampleId> ids,
+                 request.decoder.retry().run(request.stop, batch));
   const auto following = [this](std::size_t index) { return batches_.following(index); };
   ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, following, request.stop));
   if (sealed->samples.empty()) return std::shared_ptr<SealedStep>();

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -183,6 +184,43 @@ class LongSampleTest : public TokenPassTest {
 
   TokenizedSample long_;
 };
+
+// With a table, neither indexes nor tokens are read before a sample of them is asked for.
+TEST_F(LongSampleTest, IsCutAtTheSamePlaceByTheNextStart) {
+  std::vector<std::string> log;
+  DatasetOptions options;
+  options.model = model_;
+  options.truncate = true;
+  options.check_shape = [](const SampleShape& shape) {
+    return shape.parts.front().text_tokens > 6 ? "is too long" : std::string();
+  };
+  options.check_identity = 6;
+  options.log_remarks = false;
+  options.log = [&](LogLevel, std::string_view text) { log.emplace_back(text); };
+  const auto first = Dataset::open(shards_, options).value();
+  std::vector<std::pair<fs::path, std::string>> files;
+  for (const auto& file : fs::directory_iterator(shards_ / ".isocost")) {
+    if (!file.is_regular_file() || file.file_size() == 0) continue;
+    files.emplace_back(file.path(), read_file(file.path()));
+    const auto time = file.last_write_time();
+    write_file(file.path(), std::string(file.file_size(), 'z'));
+    fs::last_write_time(file.path(), time);
+  }
+  EXPECT_GE(files.size(), 4U) << "two indexes, and the tokens of both shards";
+  log.clear();
+  const auto second = Dataset::open(shards_, options).value();
+  EXPECT_EQ(second->fingerprint(), first->fingerprint());
+  EXPECT_EQ(second->size(), 3U);
+  EXPECT_THAT(log, ElementsAre(HasSubstr("1 sample cut at the end of a turn")));
+  for (const auto& [file, bytes] : files) {
+    const auto time = fs::last_write_time(file);
+    write_file(file, bytes);
+    fs::last_write_time(file, time);
+  }
+  EXPECT_EQ(second->shape(2).parts.size(), first->shape(2).parts.size());
+  EXPECT_EQ(tokens_of(*second, 2), tokens_of(*first, 2));
+  EXPECT_LT(tokens_of(*second, 2).ids.size(), long_.tokens.ids.size());
+}
 
 TEST_F(LongSampleTest, IsCutAtTheLastEndOfATurnThatFits) {
   const auto whole = open_within(10);

@@ -61,9 +61,9 @@ class TextDataset final : public Dataset {
     part.text_bytes = part.encoded_bytes = static_cast<std::int64_t>(texts_.at(id).size());
     return {{part}, 1.0F};
   }
-  std::string_view key(SampleId id) const override { return keys_.at(id); }
+  std::string key(SampleId id) const override { return keys_.at(id); }
   std::string_view shard(SampleId /*id*/) const override { return "shard.tar"; }
-  std::string_view part_name(SampleId /*id*/, std::size_t /*part*/) const override { return "txt"; }
+  std::string part_name(SampleId /*id*/, std::size_t /*part*/) const override { return "txt"; }
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t /*part*/) const override {
     if (refused_opens > 0 && refused_opens-- > 0) {
       return Error(refusal, "shard.tar: cannot open");

@@ -1,18 +1,25 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string_view>
 
-#include "loader/dataset/catalogue/shard.h"
-#include "loader/dataset/catalogue/shard_selection.h"
+#include "base/fingerprint.h"
+#include "loader/dataset/catalogue/shard_row.h"
 
 namespace isocost {
 
-/// Returns a hash of the version of reading and, for each shard, of its name, size, content, choice
-/// of what is read, tokenizer, and the number, keys and cuts of its usable samples; equal for equal
-/// data sets. Where the shards lie adds nothing, and neither does the name of their source.
-/// `selections` has an element for each shard.
-std::uint64_t dataset_fingerprint(std::span<const Shard> shards,
-                                  std::span<const ShardSelection> selections);
+/// A hash of the version of reading and, for each shard, of its name, size, content, choice of what
+/// is read, tokenizer, and the number, keys and cuts of its usable samples; equal for equal data
+/// sets. Where the shards lie adds nothing, and neither does the name of their source.
+class DatasetFingerprint {
+ public:
+  DatasetFingerprint();
+  /// Adds a shard that has this name in its source.
+  void add(std::string_view shard, const ShardRow& row);
+  std::uint64_t value() const { return hash_.value(); }
+
+ private:
+  Fingerprint hash_;
+};
 
 }  // namespace isocost

@@ -123,6 +123,11 @@ fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
 
 }  // namespace
 
+Result<IndexIdentity> identity_of(const IndexRequest& request) {
+  ISOCOST_ASSIGN(const FileStamp stamp, stamp_of_place(request.shard));
+  return identity_of(request, stamp);
+}
+
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   ISOCOST_ASSIGN(FileStamp stamp, stamp_of_place(request.shard));
@@ -141,6 +146,13 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   fs::path kept_in;
   if (after == contents->identity.stamp) kept_in = save(request, bytes);
   return ShardIndex::in_memory(std::move(bytes), std::move(kept_in));
+}
+
+Result<std::unique_ptr<ShardIndex>> build_index_in_memory(const IndexRequest& request) {
+  ISOCOST_ASSIGN(const FileStamp stamp, stamp_of_place(request.shard));
+  auto contents = build(request, stamp, 0);
+  if (!contents) return std::move(contents).error().with_context(request.shard.path().string());
+  return ShardIndex::in_memory(encode_index(*contents), {});
 }
 
 }  // namespace isocost

@@ -25,9 +25,15 @@ struct IndexRequest {
   std::function<Status()> before_building = {};
 };
 
+/// Returns the identity that a current index has. Errors: kNotFound, kIo if there is no shard.
+Result<IndexIdentity> identity_of(const IndexRequest& request);
+
 /// Returns the shard's index: the first current one in its root's directories, or else a new one,
 /// written to the first of them that can be written. Errors: kNotFound, kIo if the shard cannot be
 /// read; kCancelled; those of before_building.
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request);
+
+/// Returns a new index that is written nowhere. Errors: kNotFound, kIo if the shard cannot be read.
+Result<std::unique_ptr<ShardIndex>> build_index_in_memory(const IndexRequest& request);
 
 }  // namespace isocost

@@ -8,7 +8,8 @@ namespace isocost {
 
 Result<MemoryBudget::Grant> DecodeAdmission::acquire(SampleId id,
                                                      const std::stop_token& stop) const {
-  ISOCOST_ASSIGN(const std::int64_t bytes, recipe_.working_set_bytes(dataset_.shape(id)));
+  ISOCOST_ASSIGN(const SampleShape shape, dataset_.checked_shape(id));
+  ISOCOST_ASSIGN(const std::int64_t bytes, recipe_.working_set_bytes(shape));
   return budget_.acquire(bytes, stop);
 }
 

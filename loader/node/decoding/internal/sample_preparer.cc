@@ -26,7 +26,7 @@ bool is_error_of_the_attempt(ErrorCode code) {
 
 Result<SamplePreparer::OrBad<std::vector<NamedTensor>>> SamplePreparer::prepare(
     SampleId id, const std::stop_token& stop) const {
-  const SampleShape shape = dataset_.shape(id);
+  ISOCOST_ASSIGN(const SampleShape shape, dataset_.checked_shape(id));
   std::vector<std::unique_ptr<WatchedSource>> sources;
   std::vector<PartBytes> parts;
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {

@@ -31,20 +31,20 @@ TEST(Catalogue, NumbersTheUsableSamplesOfAllShards) {
   ASSERT_EQ(catalogue.size(), 4U);
   std::string keys;
   for (SampleId id = 0; id < catalogue.size(); ++id) {
-    keys += std::string(catalogue.sample(id).key()) + " ";
+    keys += std::string(catalogue.sample(id).value().key()) + " ";
   }
   EXPECT_EQ(keys, "a0 a2 c0 c1 ");
-  EXPECT_EQ(catalogue.sample(1).number, 2U);
-  EXPECT_EQ(catalogue.sample(1).shard.name(), "a.tar");
-  EXPECT_EQ(catalogue.sample(2).number, 0U);
-  EXPECT_EQ(catalogue.sample(2).shard.name(), "c.tar");
+  EXPECT_EQ(catalogue.sample(1).value().number, 2U);
+  EXPECT_EQ(catalogue.sample(1).value().shard.name(), "a.tar");
+  EXPECT_EQ(catalogue.sample(2).value().number, 0U);
+  EXPECT_EQ(catalogue.sample(2).value().shard.name(), "c.tar");
 }
 
 TEST(Catalogue, HasTheCutsOfSamples) {
   const Catalogue catalogue = catalogue_of({1}, {{2, TurnCut{.end = {}, .at = {9, 1, 0}}}});
-  EXPECT_EQ(catalogue.sample(0).cut, nullptr);
-  ASSERT_NE(catalogue.sample(1).cut, nullptr);
-  EXPECT_EQ(catalogue.sample(1).cut->at.ids, 9U);
+  EXPECT_EQ(catalogue.sample(0).value().cut, nullptr);
+  ASSERT_NE(catalogue.sample(1).value().cut, nullptr);
+  EXPECT_EQ(catalogue.sample(1).value().cut->at.ids, 9U);
 }
 
 TEST(Catalogue, MayBeEmpty) {

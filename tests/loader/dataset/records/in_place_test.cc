@@ -324,6 +324,7 @@ class ChangedRecords : public RecordsInPlace {
 TEST_F(ChangedRecords, AMediumThatHasChangedIsAFaultOfTheMachine) {
   const auto dataset = open(file_);
   ASSERT_EQ(dataset->size(), 2U);
+  ASSERT_FALSE(dataset->shape(0).parts.empty()) << "its index is open from here on";
   change(scratch_ / "b.png", tiny_png(3, 3));
   // A start compares nothing.
   const auto second = open(file_);

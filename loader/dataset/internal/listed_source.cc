@@ -1,4 +1,4 @@
-#include "loader/dataset/internal/indexed_shards.h"
+#include "loader/dataset/internal/listed_source.h"
 
 #include <fmt/format.h>
 
@@ -10,14 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/utf8.h"
 #include "loader/dataset/formats/directory_format.h"
 #include "loader/dataset/formats/sample_reading.h"
 #include "loader/dataset/formats/tar_choice.h"
-#include "loader/dataset/index/open_indexes.h"
 
 namespace isocost {
-
 namespace {
 
 // Returns the directory of a source's media, which is relative as its data are.
@@ -60,39 +59,31 @@ Status place_text(std::vector<ShardPlace>& shards,
   return {};
 }
 
-Result<IndexedShards> index(const DataSource& source, const DatasetOptions& options) {
+Result<ListedSource> list(const DataSource& source, const DatasetOptions& options) {
   ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(source.reading));
   ISOCOST_ASSIGN(const DirectoryReading directories, DirectoryReading::create(source.reading));
-  IndexedShards indexed;
-  ISOCOST_ASSIGN(indexed.listing, list_shards(source.data, options.index_dir, source.base,
-                                              {.input = {.media_root = media_root_of(source),
-                                                         .number_keys = source.reading.number_keys,
-                                                         .ignored = reading.ignored,
-                                                         .log = options.log},
-                                               .progress = options.progress,
-                                               .stop = options.stop},
-                                              directories));
-  for (const std::string& note : indexed.listing.notes) log(options.log, LogLevel::kWarning, note);
-  if (reading.fields) ISOCOST_TRY(place_text(indexed.listing.shards, reading.fields));
-  ISOCOST_ASSIGN(indexed.indexes,
-                 open_indexes(indexed.listing.shards, {.limits = options.limits,
-                                                       .reading = std::move(reading),
-                                                       .workers = options.workers,
-                                                       .progress = options.progress,
-                                                       .log = options.log,
-                                                       .stop = options.stop}));
-  for (const ShardPlace& shard : indexed.listing.shards) {
-    if (shard.records) shard.records->let_go();
-  }
-  return indexed;
+  ListedSource listed;
+  ISOCOST_ASSIGN(listed.listing, list_shards(source.data, options.index_dir, source.base,
+                                             {.input = {.media_root = media_root_of(source),
+                                                        .number_keys = source.reading.number_keys,
+                                                        .ignored = reading.ignored,
+                                                        .log = options.log},
+                                              .progress = options.progress,
+                                              .stop = options.stop},
+                                             directories));
+  if (reading.fields) ISOCOST_TRY(place_text(listed.listing.shards, reading.fields));
+  for (const std::string& note : listed.listing.notes) log(options.log, LogLevel::kWarning, note);
+  listed.reading = std::make_shared<const SourceReading>(
+      SourceReading{source.name, std::move(reading), options.limits});
+  return listed;
 }
 
 }  // namespace
 
-Result<IndexedShards> index_shards(const DataSource& source, const DatasetOptions& options) {
-  auto indexed = index(source, options);
-  if (indexed || source.name.empty()) return indexed;
-  return std::move(indexed).error().with_context("source " + source.name);
+Result<ListedSource> list_source(const DataSource& source, const DatasetOptions& options) {
+  auto listed = list(source, options);
+  if (listed || source.name.empty()) return listed;
+  return std::move(listed).error().with_context("source " + source.name);
 }
 
 }  // namespace isocost
