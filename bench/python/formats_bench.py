@@ -1,10 +1,10 @@
-"""Measures whether a format costs speed: the demo's photographs as WebDataset shards, as a data set of Energon, as MDS of
-Mosaic Streaming, written by its own writer, and as records in place. Energon's needs megatron-energon, MDS
-mosaicml-streaming; without them their rows are skipped.
+"""Measures whether a format costs speed: the demo's photographs as WebDataset shards, as a data set of Energon, as MDS,
+written by Mosaic Streaming, and as records in place. Energon's needs megatron-energon, MDS mosaicml-streaming; without
+them their rows are skipped.
 
 Each pass is a process of its own with an embedded node of two workers, which delivers one epoch to one rank, after the
-index was made. Prints medians of samples a second from the first microbatch on, with spreads, and the ratio to the shards
-of the same round. The tensors are compared in each pass: their bytes have the same sum.
+index was made. Prints medians of samples a second from the first microbatch on, with spreads, and the ratio to the
+shards of the same round. The tensors are compared in each pass: their bytes have the same sum.
 """
 
 import importlib.util

@@ -31,9 +31,9 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werr
 PAGES = ["README.md", "examples/README.md",
          *sorted(str(file.relative_to(ROOT)) for where in ("docs", "docs/models")
                  for file in ROOT.glob(f"{where}/*.md"))]
-COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data ls", "data profile",
-                        "data show", "data step", "model profile", "predict", "plan", "layout fingerprint",
-                        "layout receiver", "top"],
+COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data ls", "data mixture",
+                        "data profile", "data show", "data step", "model profile", "predict", "plan",
+                        "layout fingerprint", "layout receiver", "top"],
             "isocost-lab": ["simulate", "balance", "emulate"]}
 
 # Examples of --help that do not run, or only with these modules, by how they begin; --help has no room for marks.

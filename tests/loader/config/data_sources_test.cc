@@ -12,7 +12,6 @@
 namespace isocost {
 namespace {
 
-
 class ReadData : public testing::Test {
  protected:
   std::string write(const std::string& toml) const {
