@@ -33,6 +33,7 @@ struct TokenizeArguments {
   bool json = false;
 
   void add_to(CLI::App& command);
+  void add_reading(CLI::App& command);
 };
 
 // Tokenizers are Python's: models come with them, and Isocost has none of its own. Returns only if
@@ -65,29 +66,8 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   return run_python({"isocost tokenize", "isocost.tokenize", "tokenizers jinja2"}, words);
 }
 
-void TokenizeArguments::add_to(CLI::App& command) {
-  data.add_to(command);
-  command
-      .add_option("--model", model,
-                  "The model's directory: config.json, tokenizer.json, chat_template.jinja")
-      ->type_name("DIR")
-      ->required();
-  command
-      .add_option(
-          "--labels", labels,
-          "What the model learns to write: the assistant's turns, its last turn, or all [as "
-          "the tokens that there are, else assistant]")
-      ->check(CLI::IsMember({"assistant", "last", "all"}));
-  command
-      .add_option(
-          "--caption-template", caption_template,
-          "The user's turn before a caption; <media> stands for the media [as the tokens that "
-          "there are, else <media>]")
-      ->type_name("TEXT");
-  command
-      .add_option("--index-dir", index_dir,
-                  "Where indexes and tokens are kept [.isocost beside the shards]")
-      ->type_name("DIR");
+// Adds what is read of the samples.
+void TokenizeArguments::add_reading(CLI::App& command) {
   command
       .add_option("--ignore-parts", ignore_parts,
                   "Extensions of parts that are left out of samples, as in avif,heic; the index "
@@ -117,6 +97,32 @@ void TokenizeArguments::add_to(CLI::App& command) {
   command
       .add_option("--split", split, "The split of a data set that has splits [train of Energon]")
       ->type_name("NAME");
+}
+
+void TokenizeArguments::add_to(CLI::App& command) {
+  data.add_to(command);
+  command
+      .add_option("--model", model,
+                  "The model's directory: config.json, tokenizer.json, chat_template.jinja")
+      ->type_name("DIR")
+      ->required();
+  command
+      .add_option(
+          "--labels", labels,
+          "What the model learns to write: the assistant's turns, its last turn, or all [as "
+          "the tokens that there are, else assistant]")
+      ->check(CLI::IsMember({"assistant", "last", "all"}));
+  command
+      .add_option(
+          "--caption-template", caption_template,
+          "The user's turn before a caption; <media> stands for the media [as the tokens that "
+          "there are, else <media>]")
+      ->type_name("TEXT");
+  command
+      .add_option("--index-dir", index_dir,
+                  "Where indexes and tokens are kept [.isocost beside the shards]")
+      ->type_name("DIR");
+  add_reading(command);
   command
       .add_option("--image-size", image_size,
                   "Sizes of the model's pictures, as for 'isocost serve'; tokens do not depend on "

@@ -448,6 +448,7 @@ std::vector<OptionSpec> recipe_options() {
   };
 }
 
+// NOLINTNEXTLINE(readability-function-size): as plan_options.
 std::vector<OptionSpec> decode_options() {
   using B = BadSampleOptions;
   using D = DecodeOptions;

@@ -21,6 +21,7 @@
 #include "loader/dataset/internal/listed_source.h"
 #include "loader/dataset/internal/select_shards.h"
 #include "loader/dataset/internal/selected_shards.h"
+#include "loader/dataset/internal/shared_shards.h"
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/tokens/shard_tokens.h"
 #include "loader/dataset/tokens/tokenizer_identity.h"
@@ -45,7 +46,8 @@ std::vector<BadSample> in_order(SelectedShards& shards) {
   for (int kind = 0; kind < 3; ++kind) {
     for (std::size_t s = 0; s < shards.size(); ++s) {
       for (std::size_t i = 0; i < shards.bad[s].size(); ++i) {
-        if (kind_of(s, i) == kind) all.push_back(shards.bad[s][i]);
+        if (kind_of(s, i) != kind) continue;
+        all.push_back(std::move(shards.bad[s][i]));
       }
     }
   }
@@ -107,7 +109,7 @@ Status Opening::list() {
     ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_));
     listed_.push_back(std::move(listed));
   }
-  return {};
+  return check_shared_shards(listed_);
 }
 
 // Takes what an earlier start found from its table, and the rest from the shards.

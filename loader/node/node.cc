@@ -76,6 +76,12 @@ std::vector<std::string> names_of_sources(const Dataset& dataset) {
   return names;
 }
 
+std::string first_weighted(const Dataset& dataset) {
+  const WeightedSamples& weighted = dataset.weighted();
+  if (weighted.count == 0) return "";
+  return sample_name(dataset.shard(weighted.first), dataset.key(weighted.first));
+}
+
 // Owns the parts and their threads, and passes values between them and the socket. The headers of
 // the parts say what each does.
 class NodeImpl final : public Node {
@@ -83,6 +89,7 @@ class NodeImpl final : public Node {
   explicit NodeImpl(NodeParts parts)
       : budget_(parts.options.decode.memory),
         parts_(std::move(parts)),
+        first_weighted_(first_weighted(*parts_.dataset)),
         steps_(parts_),
         job_({requirements_of(parts_, steps_.fingerprint()),
               static_cast<std::size_t>(parts_.options.service.plan_ahead), parts_.clock}),
@@ -147,6 +154,7 @@ class NodeImpl final : public Node {
                       announcer_.announce(level, text);
                     }}};
   const MonotonicTime started_ = parts_.clock();
+  const std::string first_weighted_;  // its name, which the socket's thread must not wait for
   StepSource steps_;
   CurrentJob job_;
   TrainingMeter meter_{names_of_sources(*parts_.dataset)};
@@ -293,10 +301,17 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
 tl::expected<std::shared_ptr<const JobOrder>, Refusal> NodeImpl::order_for(Hello& hello) {
   StartPoint& start = hello.start;
   std::shared_ptr<const JobOrder> order = parts_.orders.anew();
-  if (hello.has_start && start.cursor != 0) {
+  if (hello.has_start && (start.cursor != 0 || !start.mixture.empty())) {
     auto continued = parts_.orders.continued(start);
-    if (!continued) return tl::unexpected(refusal_of_state(hello, continued.error()));
-    order = *std::move(continued);
+    if (continued) {
+      order = *std::move(continued);
+    } else if (start.cursor != 0) {
+      return tl::unexpected(refusal_of_state(hello, continued.error()));
+    } else {
+      log(parts_.log, LogLevel::kWarning,
+          client_name(hello) + " accepts other data, and the mixture of its state is left aside: " +
+              continued.error().message());
+    }
   }
   start.mixture = order->saved;
   if (steps_.continues(start.cursor, start.step)) start.cursor = steps_.fingerprint();
@@ -361,8 +376,7 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   welcome.weighted_samples = weighted.count;
   welcome.first_weight = weighted.weight;
   if (weighted.count > 0) {
-    welcome.first_weighted =
-        sample_name(parts_.dataset->shard(weighted.first), parts_.dataset->key(weighted.first));
+    welcome.first_weighted = first_weighted_;
   }
   const NodeOptions& options = parts_.options;
   if (options.cost_model.padded.at(static_cast<std::size_t>(CostModule::kLlm)))

@@ -169,6 +169,22 @@ TEST_F(MixtureLoop, WithoutALengthTheWelcomeSaysSo) {
   EXPECT_FALSE(has_length);
 }
 
+TEST_F(MixtureLoop, OneShardIsReadInOneWay) {
+  const auto twice = [&](const std::string& more) {
+    const std::string file = first_;
+    return Node::create(
+        read("[[source]]\nname = \"a\"\n" + file + "[[source]]\nname = \"b\"\n" + file + more)
+            .value(),
+        {}, {});
+  };
+  EXPECT_TRUE(twice(""));
+  const auto refused = twice("weight_key = \"other\"\n");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr("sources 'a' and 'b' read"), HasSubstr("in two ways"),
+                    HasSubstr("make a directory with links")));
+}
+
 TEST_F(MixtureLoop, NamesShardsBySourceAndRefusesWhatDoesNotApply) {
   const std::string good = source("rest", "proportion = 1.0") + source("first", "proportion = 1.0");
   GivenSettings tail;

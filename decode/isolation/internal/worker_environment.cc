@@ -7,16 +7,17 @@
 namespace isocost {
 namespace {
 
-constexpr std::array<std::string_view, 20> kNames = {
+constexpr std::array<std::string_view, 27> kNames = {
     // The places of the program, its libraries and temporary files.
     "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "TMPDIR", "LIBHEIF_PLUGIN_PATH",
     // Texts and time.
-    "LANG", "LC_ALL", "LC_CTYPE", "TZ",
+    "LANG", "LC_ALL", "LC_CTYPE", "LOCPATH", "LOCALE_ARCHIVE", "TZ", "TZDIR",
     // Allocators.
     "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
     "MALLOC_CONF",
     // Sanitizers.
-    "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "ASAN_SYMBOLIZER_PATH"};
+    "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "ASAN_SYMBOLIZER_PATH",
+    "TSAN_SYMBOLIZER_PATH", "LLVM_SYMBOLIZER_PATH", "LLVM_PROFILE_FILE", "GCOV_PREFIX"};
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "loader/dataset/catalogue/catalogue.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "loader/dataset/catalogue/internal/dataset_fingerprint.h"

@@ -33,10 +33,10 @@ Result<std::shared_ptr<const Shard>> OpenShards::open(std::size_t shard) const {
   }
   // Several threads may open one shard at once; the first one's stays.
   ISOCOST_ASSIGN(Opened opened, reopen_shard(known, checked, log_));
-  return keep(shard, std::move(opened));
+  return keep(shard, opened);
 }
 
-OpenShards::Opened OpenShards::keep(std::size_t shard, Opened opened) const {
+OpenShards::Opened OpenShards::keep(std::size_t shard, const Opened& opened) const {
   std::vector<std::pair<std::size_t, Opened>> closed;  // outside of the lock
   Opened kept;
   {

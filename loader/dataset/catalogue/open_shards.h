@@ -70,7 +70,7 @@ class OpenShards {
     std::shared_ptr<const Error> damage = nullptr;  // found when it was closed
   };
 
-  Opened keep(std::size_t shard, Opened opened) const ISOCOST_EXCLUDES(mutex_);
+  Opened keep(std::size_t shard, const Opened& opened) const ISOCOST_EXCLUDES(mutex_);
   void note_damage(const Shard& closed, std::size_t shard) const ISOCOST_EXCLUDES(mutex_);
 
   const std::vector<KnownShard> shards_;

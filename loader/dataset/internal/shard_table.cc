@@ -33,7 +33,7 @@ struct Header {
   std::uint32_t tokenizers = 0;
   std::uint32_t rows = 0;
 };
-static_assert(sizeof(Header) == 48 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == kTableHeaderBytes && std::is_trivially_copyable_v<Header>);
 
 std::uint32_t crc_of(std::span<const std::byte> bytes) {
   const auto covered = bytes.subspan(offsetof(Header, file_bytes));
@@ -348,18 +348,25 @@ std::vector<std::byte> encode_table(const TableIdentity& identity,
   return writer.finish(header);
 }
 
-Result<ShardTable> decode_table(std::span<const std::byte> bytes, const ProbeLimits& limits) {
+Status check_table_begin(std::span<const std::byte> begin, std::int64_t file_bytes) {
   Header header;
-  if (bytes.size() < sizeof(header)) return broken("shorter than its header");
-  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (begin.size() < sizeof(header)) return broken("shorter than its header");
+  std::memcpy(&header, begin.data(), sizeof(header));
   if (header.magic != kMagic) return broken("not a table");
   if (header.version != kVersion) {
     return Error(ErrorCode::kUnsupported, fmt::format("table of version {}", header.version));
   }
-  if (header.file_bytes != bytes.size()) return broken("its size is not what it says");
+  if (header.file_bytes == static_cast<std::uint64_t>(file_bytes)) return {};
+  return broken("its size is not what it says");
+}
+
+Result<ShardTable> decode_table(std::span<const std::byte> bytes, const ProbeLimits& limits) {
+  ISOCOST_TRY(check_table_begin(bytes, std::ssize(bytes)));
+  Header header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.crc != crc_of(bytes)) return broken("checksum");
   Reader reader(bytes.subspan(sizeof(header)));
-  constexpr std::size_t kLeastBytes = 40;  // of a tokenizer, and of a row
+  constexpr std::size_t kLeastBytes = 40;  // of a tokenizer, and of a row, at least
   if (header.rows > bytes.size() / kLeastBytes || header.tokenizers > bytes.size() / kLeastBytes) {
     return broken("more rows than bytes");
   }

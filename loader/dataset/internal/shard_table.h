@@ -32,6 +32,13 @@ std::vector<std::byte> encode_table(const TableIdentity& identity,
                                     std::span<const std::uint64_t> keys,
                                     const SelectedShards& shards);
 
+/// Bytes of the header of such a file.
+inline constexpr std::size_t kTableHeaderBytes = 48;
+
+/// Checks the first bytes of a file of this size, before the rest is read. Errors: kCorrupt;
+/// kUnsupported (another version).
+Status check_table_begin(std::span<const std::byte> begin, std::int64_t file_bytes);
+
 /// Checks and reads such a file, whose rows get these limits. Errors: kCorrupt; kUnsupported
 /// (another version).
 Result<ShardTable> decode_table(std::span<const std::byte> bytes, const ProbeLimits& limits);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -41,9 +43,12 @@ std::vector<Listed> tables_of(const fs::path& directory, const std::string& begi
 
 // Reads a file whole.
 Result<std::vector<std::byte>> bytes_of(const fs::path& path) {
-  constexpr std::int64_t kMost = std::int64_t{16} << 30;
+  constexpr std::int64_t kMost = std::int64_t{4} << 30;
   ISOCOST_ASSIGN(const StampedFile opened, open_regular_file(path));
   if (opened.stamp.bytes > kMost) return Error(ErrorCode::kCorrupt, "broken table: too large");
+  std::array<std::byte, kTableHeaderBytes> begin{};
+  ISOCOST_ASSIGN(const std::size_t begun, opened.file.read_at(0, begin));
+  ISOCOST_TRY(check_table_begin(std::span(begin).first(begun), opened.stamp.bytes));
   std::vector<std::byte> bytes(static_cast<std::size_t>(opened.stamp.bytes));
   ISOCOST_ASSIGN(const std::size_t read, opened.file.read_at(0, bytes));
   bytes.resize(read);
@@ -79,8 +84,17 @@ fs::path TableFiles::file_in(const fs::path& directory) const {
 }
 
 std::optional<ShardTable> TableFiles::read(const ProbeLimits& limits) const {
+  // The newest first: a directory that can no longer be written may have an older one.
+  std::vector<Listed> own;
   for (const fs::path& directory : directories_) {
-    if (auto table = read(file_in(directory), limits)) return table;
+    const auto stamp = stamp_of(file_in(directory));
+    if (!stamp && stamp.error().code() == ErrorCode::kNotFound) continue;
+    own.push_back({file_in(directory), stamp.value_or(FileStamp{})});  // reading it says why
+  }
+  std::ranges::stable_sort(own, std::ranges::greater(),
+                           [](const Listed& table) { return table.stamp.mtime_ns; });
+  for (const Listed& table : own) {
+    if (auto read = this->read(table.file, limits)) return read;
   }
   for (const fs::path& directory : directories_) {
     for (const Listed& other : tables_of(directory, fmt::format("{:016x}-", identity_.options))) {

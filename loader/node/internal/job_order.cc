@@ -74,14 +74,16 @@ Result<JobOrders> JobOrders::create(const NodeOptions& options, const Dataset& d
 }
 
 Result<std::shared_ptr<const JobOrder>> JobOrders::continued(StartPoint& start) {
-  if (last_ && last_->asked == start) {
-    start = last_->start;
-    return last_->order;
+  StartPoint asked = start;
+  asked.cost_model_state.clear();
+  if (!last_ || last_->asked != asked) {
+    StartPoint counted = asked;
+    auto order = continue_from_saved(counted);
+    last_ = Continued{asked, order ? counted : asked, std::move(order)};
   }
-  const StartPoint asked = start;
-  ISOCOST_ASSIGN(auto order, continue_from_saved(start));
-  last_ = {asked, start, order};
-  return order;
+  start.epoch = last_->start.epoch;
+  start.step = last_->start.step;
+  return last_->order;
 }
 
 Result<std::shared_ptr<const JobOrder>> JobOrders::continue_from_saved(StartPoint& start) const {

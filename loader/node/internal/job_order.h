@@ -35,16 +35,17 @@ class JobOrders {
 
   /// Returns the order of a job that begins at `start`, whose cursor has been compared. `start` is
   /// then counted as this order counts: the end of a mixture with proportions, which has one epoch,
-  /// becomes the end of that epoch, behind which a longer mixture goes on. Errors:
+  /// becomes the end of that epoch, behind which a longer mixture goes on; with an error it stays
+  /// as it is. Errors:
   /// kInvalidArgument for a state that this node cannot continue, with the remedy; kCorrupt. The
   /// result for one start is kept, since all ranks of a job ask for the same.
   Result<std::shared_ptr<const JobOrder>> continued(StartPoint& start);
 
  private:
   struct Continued {
-    StartPoint asked;
+    StartPoint asked;  ///< Without the cost model's state, which ranks may have of other steps.
     StartPoint start;
-    std::shared_ptr<const JobOrder> order;
+    Result<std::shared_ptr<const JobOrder>> order;
   };
   JobOrders(const NodeOptions& options, const Dataset& dataset)
       : lookahead_(static_cast<std::uint64_t>(options.plan.lookahead)), dataset_(&dataset) {}

@@ -1,6 +1,7 @@
 #include "loader/plan/mixture/mixture_edit.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,10 +55,19 @@ bool took_part(const MixtureSource& source, std::uint64_t position) {
   return false;
 }
 
+// Returns the samples that each source gave before a position, which may be the mixture's end.
+std::vector<std::uint64_t> drawn_before(const Mixture& mixture, std::uint64_t position) {
+  if (position == 0) return std::vector<std::uint64_t>(mixture.sources().size());
+  const StepDraws last = mixture.draws(position - 1);
+  std::vector<std::uint64_t> drawn = last.before;
+  for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i] += last.counts[i];
+  return drawn;
+}
+
 // Checks that the sources that gave samples before `position`, or `all`, are what they were.
 Status check_data(const Mixture& saved, const MixtureOptions& present, std::uint64_t position,
                   bool all) {
-  const std::vector<std::uint64_t> drawn = saved.draws(position).before;
+  const std::vector<std::uint64_t> drawn = drawn_before(saved, position);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const MixtureSource& source = saved.sources()[i];
     const MixtureSource* now = find_source(present, source.name);
@@ -135,6 +145,12 @@ Status check_window(const Mixture& saved, const MixtureOptions& present, std::ui
   return {};
 }
 
+// Returns the number of steps of a mixture without those left out; nothing without an end.
+std::optional<std::uint64_t> steps_of(const Mixture& mixture) {
+  const auto length = mixture.length();
+  return length ? std::optional(mixture.options().skipped.steps_before(*length)) : std::nullopt;
+}
+
 // Returns the position behind `steps` steps, and not behind those that are left out after them.
 std::uint64_t behind(const SkippedSteps& skipped, std::uint64_t steps) {
   return steps == 0 ? 0 : skipped.position_of(steps - 1) + 1;
@@ -177,12 +193,14 @@ Result<std::shared_ptr<const Mixture>> continued_mixture(const MixtureOptions& s
                                                          std::uint64_t lookahead,
                                                          std::uint64_t epoch) {
   if (epoch == 0 && step == 0) return Mixture::create(present);
-  const std::uint64_t kept = end_of_window(step, lookahead);
   ISOCOST_TRY(check_settings(saved, present));
-  ISOCOST_TRY(check_skipped_steps(saved.skipped, present.skipped, kept));
   if (by_size(saved) || by_size(present)) ISOCOST_TRY(check_by_size(saved, present));
   auto was = Mixture::create(saved);
   if (!was) return std::move(was).error().with_context("the mixture of the saved state");
+  // The last window ends with the mixture.
+  const std::uint64_t window_end = end_of_window(step, lookahead);
+  const std::uint64_t kept = std::min(window_end, steps_of(**was).value_or(window_end));
+  ISOCOST_TRY(check_skipped_steps(saved.skipped, present.skipped, kept));
   const std::uint64_t end = behind(saved.skipped, kept);
   ISOCOST_TRY(check_data(**was, present, end, epoch > 0));
   ISOCOST_TRY(check_window(**was, present, behind(saved.skipped, step), end));
@@ -190,6 +208,11 @@ Result<std::shared_ptr<const Mixture>> continued_mixture(const MixtureOptions& s
   if (const std::uint64_t length = now->length().value_or(end); length < end) {
     return refused("the mixture has " + counted(length, "step") + ", and " + counted(end, "step") +
                    " have been trained: give a larger number of steps, or more epochs");
+  }
+  if (kept < window_end && steps_of(*now) != kept) {
+    return refused("the mixture had " + counted(kept, "step") +
+                   ", and its last look-ahead window is composed of what was left of them: give it "
+                   "the same number. One that ends with a whole window can be made longer");
   }
   if (!std::ranges::equal((*was)->sources(), now->sources())) {
     ISOCOST_TRY(check_draws(**was, *now, end));

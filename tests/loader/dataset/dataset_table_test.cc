@@ -242,11 +242,11 @@ TEST_F(DatasetTableTest, WhereTheTableCannotBeReplacedTheUsersCacheServes) {
   fs::create_directory(table);
   const std::string cache = (scratch_ / "cache").string();
   ASSERT_EQ(setenv("XDG_CACHE_HOME", cache.c_str(), 1), 0);
-  for (int i = 0; i < 2; ++i) {
-    expect_same(*open(), *first);
-    EXPECT_THAT(log_, ElementsAre(HasSubstr("; the table is made again of the indexes")));
-    garble_indexes();  // the second start has the table of the cache
-  }
+  expect_same(*open(), *first);
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("; the table is made again of the indexes")));
+  garble_indexes();  // the second start has the table of the cache, which is newer
+  expect_same(*open(), *first);
+  EXPECT_THAT(log_, testing::IsEmpty());
   unsetenv("XDG_CACHE_HOME");
 }
 

@@ -160,6 +160,33 @@ TEST(MixtureEdit, AMixtureBySizeCannotChangeInItsMiddle) {
   EXPECT_FALSE(continued_mixture(sizes, grown, 0, 1, 1));
 }
 
+TEST(MixtureEdit, AMixtureThatHasEndedKeepsItsDataWhenItIsMadeLonger) {
+  MixtureOptions ended = saved();
+  ended.steps = 98;
+  MixtureOptions longer = ended;
+  longer.steps = 200;
+  EXPECT_TRUE(continued_mixture(ended, longer, 98));
+  longer.sources[0].size += 1;
+  const auto grown = continued_mixture(ended, longer, 98);
+  ASSERT_FALSE(grown);
+  EXPECT_THAT(grown.error().message(), HasSubstr("source 'a' has 101 usable samples, and had 100"));
+}
+
+TEST(MixtureEdit, ALastWindowThatIsNotWholeGoesOnAsItWas) {
+  MixtureOptions ended = saved();
+  ended.steps = 98;
+  MixtureOptions longer = ended;
+  longer.steps = 200;
+  for (const std::uint64_t step : {97, 98}) {
+    EXPECT_TRUE(continued_mixture(ended, ended, step, 4)) << step;
+    const auto refused = continued_mixture(ended, longer, step, 4);
+    ASSERT_FALSE(refused) << step;
+    EXPECT_THAT(refused.error().message(), HasSubstr("last look-ahead window"));
+  }
+  EXPECT_TRUE(continued_mixture(ended, longer, 96, 4));
+  EXPECT_TRUE(continued_mixture(ended, longer, 98, 2));
+}
+
 TEST(MixtureEdit, EditsBeginAtAWindowsStart) {
   const Edit change = [](MixtureOptions& m) { m.sources[0].schedule.points.push_back({41, 5}); };
   EXPECT_EQ(refusal(40, change, 4), "accepted");
