@@ -1,6 +1,5 @@
 #include "loader/dataset/dataset.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <map>

@@ -1,7 +1,6 @@
 #include "loader/dataset/catalogue/shard_row.h"
 
 #include <cstddef>
-#include <filesystem>
 
 #include "base/fingerprint.h"
 #include "loader/dataset/index/index_location.h"

@@ -16,7 +16,7 @@
 #include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/internal/open_index.h"
 #include "loader/dataset/index/maker_lock.h"
-#include "loader/dataset/index/record_shard.h"
+#include "loader/dataset/index/record_shard.h"  // IWYU pragma: keep (the type of `records`)
 
 namespace isocost {
 namespace fs = std::filesystem;

@@ -9,7 +9,7 @@
 #include "loader/dataset/catalogue/shard.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/open_indexes.h"
-#include "loader/dataset/index/record_shard.h"
+#include "loader/dataset/index/record_shard.h"  // IWYU pragma: keep (the type of `records`)
 #include "loader/dataset/tokens/shard_tokens.h"
 
 namespace isocost {

@@ -281,11 +281,11 @@ void FieldReader::use_members() {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const std::string& part = members_[i].part;
     if (result_.uses[i] == MemberUse::kRead) continue;
+    const bool other_text = is_text(part) && !is_own_json(part) && says_text && i != text_member_;
+    const bool other_medium = is_medium(part) && fields_.alone && i != medium_;
     if (!is_named(part)) {
       result_.uses[i] = MemberUse::kUnnamed;
-    } else if (is_text(part) && !is_own_json(part) && says_text && i != text_member_) {
-      result_.uses[i] = MemberUse::kBeside;
-    } else if (is_medium(part) && fields_.alone && i != medium_) {
+    } else if (other_text || other_medium) {
       result_.uses[i] = MemberUse::kBeside;
     }
   }

@@ -26,7 +26,7 @@ Result<std::vector<RecordRange>> divide_records(const std::filesystem::path& pat
     next.form = form;
     const auto record = records->next();
     if (!record && record.error().code() != ErrorCode::kCorrupt) return record.error();
-    if (record && !*record) break;
+    if (record && !record->has_value()) break;
     if (ranges.empty()) {
       next = {.end = size, .is_array = next.is_array};  // with a mark of the byte order
       ranges.push_back(next);
@@ -40,7 +40,8 @@ Result<std::vector<RecordRange>> divide_records(const std::filesystem::path& pat
                  "finding records");
       }
     }
-    if (form == RecordForm::kUnknown && record && *record) form = RecordForms::form_of(**record);
+    if (form != RecordForm::kUnknown || !record) continue;
+    if (const auto& json = *record; json.has_value()) form = RecordForms::form_of(*json);
   }
   return ranges;
 }

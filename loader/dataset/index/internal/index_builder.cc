@@ -154,8 +154,9 @@ void TarIndexBuilder::add_fields() {
   for (const std::string& key : read->left_out_keys) {
     samples_.remark(RemarkKind::kJsonKey, key, "beside the text that is named");
   }
-  if (!read->json || samples_.ignores("json")) return;
-  samples_.add("json", MemoryByteSource(std::as_bytes(std::span(*read->json))), kMade, 0);
+  if (const auto& json = read->json; json && !samples_.ignores("json")) {
+    samples_.add("json", MemoryByteSource(std::as_bytes(std::span(*json))), kMade, 0);
+  }
 }
 
 void TarIndexBuilder::add_member(const FieldMember& member, MemberUse use) {
