@@ -73,6 +73,26 @@ Error no_usable_sample(const std::string& data, const DatasetOptions& options,
                                    data_arguments(data, options) + "` lists the reasons"};
 }
 
+DatasetOptions dataset_options_of(const DecodeOptions& options) {
+  DatasetOptions dataset;
+  dataset.limits.max_pixels = options.max_decoded_pixels;
+  dataset.index_dir = options.index_dir;
+  dataset.reading = options.reading;
+  dataset.model = model_directory(options.recipe);
+  return dataset;
+}
+
+// Opens the data set, and refuses one of which nothing or too little can be used.
+Result<std::unique_ptr<Dataset>> open_usable(const NodeOptions& options,
+                                             const DatasetOptions& dataset_options) {
+  const DataSources data = sources_of(options);
+  ISOCOST_ASSIGN(auto dataset, Dataset::open(data, dataset_options));
+  ISOCOST_TRY_CONTEXT(check_findings(dataset->sources(), options.shards), data.given);
+  log_findings(dataset->findings(), options.shards, dataset_options.log);
+  if (dataset->size() == 0) return no_usable_sample(data.given, dataset_options, *dataset);
+  return dataset;
+}
+
 // Returns the loads of samples from all over the data set; none without a layout: only a layout
 // needs them.
 Result<std::vector<Load>> sampled_loads(const NodeOptions& options, const Dataset& dataset,
@@ -105,11 +125,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   ISOCOST_ASSIGN(auto decoder, make_decoder(recipe, options.decode, log));
   ISOCOST_ASSIGN(MicrobatchLimits limits, MicrobatchLimits::create(options.plan, profile));
 
-  DatasetOptions dataset_options;
-  dataset_options.limits.max_pixels = options.decode.max_decoded_pixels;
-  dataset_options.index_dir = options.decode.index_dir;
-  dataset_options.reading = options.decode.reading;
-  dataset_options.model = model_directory(options.decode.recipe);
+  DatasetOptions dataset_options = dataset_options_of(options.decode);
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;
@@ -126,15 +142,9 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
                  "count_tokens= gives a sample's length when its step is planned: samples beyond a "
                  "limit are found then, and not at the start");
   }
-  const DataSources data = sources_of(options);
-  ISOCOST_ASSIGN(auto dataset, Dataset::open(data, dataset_options));
-  ISOCOST_TRY_CONTEXT(check_findings(dataset->sources(), options.shards), data.given);
-  log_findings(dataset->findings(), options.shards, log);
-  if (dataset->size() == 0) {
-    return no_usable_sample(data.given, dataset_options, *dataset);
-  }
+  ISOCOST_ASSIGN(auto dataset, open_usable(options, dataset_options));
   if (const auto format = dataset->format_that_needs_worker()) {
-    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), data.given);
+    ISOCOST_TRY_CONTEXT(decoder->start_for(*format, stop), sources_of(options).given);
   }
   bad->count_by(dataset->sources());
   ISOCOST_TRY(bad->add_indexed(dataset->bad()));

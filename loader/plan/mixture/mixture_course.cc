@@ -21,7 +21,7 @@ std::vector<std::uint64_t> edges_of(std::uint64_t positions, std::size_t most) {
 
 std::uint64_t positions_to_show(const Mixture& mixture) {
   constexpr std::uint64_t kLeast = 1000;
-  if (mixture.length()) return *mixture.length();
+  if (const auto length = mixture.length()) return *length;
   std::uint64_t last = 0;
   for (const MixtureSource& source : mixture.sources()) {
     if (!source.schedule.points.empty()) last = std::max(last, source.schedule.points.back().step);
