@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/counted.h"
-#include "cli/common/exit_status.h"
 #include "cli/common/python_command.h"
 
 namespace isocost::cli {

@@ -1,7 +1,6 @@
 #include "loader/dataset/dataset.h"
 
 #include <cstddef>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>

@@ -8,7 +8,7 @@
 #include "loader/dataset/formats/mds_json.h"
 #include "loader/dataset/formats/tar_choice.h"  // IWYU pragma: keep (the type of `tar`)
 #include "loader/dataset/index/checked_shard.h"
-#include "loader/dataset/index/record_shard.h"
+#include "loader/dataset/index/record_shard.h"  // IWYU pragma: keep (the type of `records`)
 #include "loader/dataset/records/field_sample.h"
 #include "loader/dataset/records/made_part.h"
 

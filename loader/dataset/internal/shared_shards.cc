@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <system_error>

@@ -1,7 +1,6 @@
 #include "loader/dataset/records/record_shards.h"
 
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "loader/dataset/records/internal/json_records.h"
