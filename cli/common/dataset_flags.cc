@@ -35,7 +35,11 @@ void add_reading(CLI::App& command, ReadingOptions& reading) {
       ->capture_default_str();
 }
 
-void add_layout(CLI::App& command, ReadingOptions& reading) {
+namespace {
+
+// Adds the options that say how records in place are read, what a directory is, and where texts
+// stand.
+void add_form_of_data(CLI::App& command, ReadingOptions& reading) {
   command
       .add_option("--media-root", reading.media_root,
                   "Directory where the relative paths of media in a file of records start; empty: "
@@ -60,14 +64,20 @@ void add_layout(CLI::App& command, ReadingOptions& reading) {
       ->type_name("NAME");
 }
 
-void DatasetFlags::add_to(CLI::App& command) {
-  data.add_to(command);
+}  // namespace
+
+void add_index_and_reading(CLI::App& command, std::string& index_dir, ReadingOptions& reading) {
   command
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   add_reading(command, reading);
-  add_layout(command, reading);
+  add_form_of_data(command, reading);
+}
+
+void DatasetFlags::add_to(CLI::App& command) {
+  data.add_to(command);
+  add_index_and_reading(command, index_dir, reading);
   command
       .add_option("--max-decoded-pixels", max_decoded_pixels,
                   "Images and frames with more pixels are bad; the index keeps the choice")

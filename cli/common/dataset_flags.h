@@ -26,9 +26,9 @@ struct DataWords {
 /// Adds --ignore-parts and --weight-key to a command.
 void add_reading(CLI::App& command, ReadingOptions& reading);
 
-/// Adds the options that say how records in place are read, what a directory is, and where texts
-/// stand.
-void add_layout(CLI::App& command, ReadingOptions& reading);
+/// Adds --index-dir, --ignore-parts, --weight-key and the options that say how records in place are
+/// read, what a directory is, and where texts stand.
+void add_index_and_reading(CLI::App& command, std::string& index_dir, ReadingOptions& reading);
 
 /// Flags of the commands that read a whole data set: `index` and `check`.
 struct DatasetFlags {

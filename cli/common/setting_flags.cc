@@ -1,8 +1,9 @@
 #include "cli/common/setting_flags.h"
 
 #include <algorithm>
-#include <string>
+#include <cstddef>
 
+#include "base/read_file.h"
 #include "loader/config/option_table.h"
 
 namespace isocost::cli {
@@ -11,6 +12,13 @@ NodeOptions isolated_defaults() {
   NodeOptions options;
   options.decode.isolate = true;
   return options;
+}
+
+Status add_config(GivenSettings& settings, const std::string& file) {
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+  if (file.empty()) return {};
+  ISOCOST_ASSIGN(const std::string text, read_file("config", file, kMaxBytes));
+  return settings.add_toml(text, file);
 }
 
 void add_setting_flags(CLI::App& command, GivenSettings& given, const NodeOptions& defaults,

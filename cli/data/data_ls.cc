@@ -315,12 +315,7 @@ void DataLsArguments::add_to(CLI::App& command) {
                    "and seconds");
   command.add_option("--shard", shards, "List this shard alone, with its samples; may be repeated")
       ->type_name("NAME");
-  command
-      .add_option("--index-dir", index_dir,
-                  "Where indexes are kept; empty: .isocost beside the shards")
-      ->type_name("DIR");
-  add_reading(command, reading);
-  add_layout(command, reading);
+  add_index_and_reading(command, index_dir, reading);
   price.add_to(command);
   command.add_flag("--json", json, "Print JSON instead of text");
   command.add_flag("--verbose", verbose, "Log debug messages as well");

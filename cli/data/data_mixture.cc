@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +8,6 @@
 
 #include "base/counted.h"
 #include "base/output_file.h"
-#include "base/read_file.h"
 #include "cli/common/console.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_output.h"
@@ -24,8 +24,6 @@
 
 namespace isocost::cli {
 namespace {
-
-constexpr std::size_t kMaxMixtureConfigBytes = std::size_t{1} << 20;
 
 struct DataMixtureArguments {
   std::string data;
@@ -92,11 +90,7 @@ void print_course(const MixtureCourse& course, const std::string& title) {
 
 Result<NodeOptions> node_options(const DataMixtureArguments& arguments) {
   GivenSettings settings;
-  if (!arguments.config.empty()) {
-    ISOCOST_ASSIGN(const std::string text,
-                   read_file("config", arguments.config, kMaxMixtureConfigBytes));
-    ISOCOST_TRY(settings.add_toml(text, arguments.config));
-  }
+  ISOCOST_TRY(add_config(settings, arguments.config));
   settings.add(*find_node_option("data"), arguments.data, "MIXTURE");
   settings.add(arguments.settings);
   return make_options(settings, isolated_defaults());
@@ -118,8 +112,10 @@ Result<int> data_mixture(const DataMixtureArguments& arguments) {
       StepPreview::open(options, progress_bar(), console_log(arguments.verbose), signals.token()));
   finish_progress();
   const Mixture& mixture = *preview->mixture();
-  const std::uint64_t steps = arguments.steps > 0 ? arguments.steps : positions_to_show(mixture);
-  const MixtureCourse course = course_of(mixture, steps);
+  const std::uint64_t asked = arguments.steps > 0 ? arguments.steps : positions_to_show(mixture);
+  const std::uint64_t steps = std::min(asked, mixture.length().value_or(asked));
+  constexpr std::size_t kEdges = 201;
+  ISOCOST_ASSIGN(const MixtureCourse course, course_of(mixture, steps, kEdges, signals.token()));
   const std::string title = title_of(arguments, mixture, course);
   if (arguments.json) {
     print_json(course_json(course));
@@ -133,8 +129,8 @@ Result<int> data_mixture(const DataMixtureArguments& arguments) {
 void DataMixtureArguments::add_to(CLI::App& command) {
   command.add_option("MIXTURE", data, "The file of a mixture")->required();
   add_count(command, "--until", steps, 1, std::int64_t{1} << 32,
-            "Steps to look at; without it, the mixture's length, or a quarter more than its last "
-            "breakpoint");
+            "Steps to look at, the mixture's length at most; without it, the length, or a quarter "
+            "more than the last breakpoint");
   command.add_option("--svg", svg, "Draw shares and passes by step")->type_name("FILE");
   add_force(command, force);
   command

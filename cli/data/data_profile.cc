@@ -222,12 +222,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
             "Samples to list, the most expensive first");
   add_count(command, "--seed", options.seed, 0, std::int64_t{1} << 53,
             "Seed of the samples and batches drawn");
-  command
-      .add_option("--index-dir", index_dir,
-                  "Where indexes are kept; empty: .isocost beside the shards")
-      ->type_name("DIR");
-  add_reading(command, reading);
-  add_layout(command, reading);
+  add_index_and_reading(command, index_dir, reading);
   std::vector<std::string_view> of_recipe = {"model", "image_size", "max_decoded_pixels"};
   for (const OptionSpec& spec : node_option_table()) {
     if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);

@@ -220,12 +220,7 @@ void DataShowArguments::add_to(CLI::App& command) {
                   "The sample: SHARD/KEY, in a mixture SOURCE/SHARD/KEY, or a key that only one "
                   "sample has")
       ->required();
-  command
-      .add_option("--index-dir", index_dir,
-                  "Where indexes are kept; empty: .isocost beside the shards")
-      ->type_name("DIR");
-  add_reading(command, reading);
-  add_layout(command, reading);
+  add_index_and_reading(command, index_dir, reading);
   price.add_to(command);
   command.add_flag("--all", all, "Print texts whole, with their lines");
   command.add_flag("--json", json, "Print JSON instead of text");

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/counted.h"
-#include "base/read_file.h"
 #include "cli/common/console.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_output.h"
@@ -26,8 +25,6 @@
 
 namespace isocost::cli {
 namespace {
-
-constexpr std::size_t kMaxStepConfigBytes = std::size_t{1} << 20;
 
 struct DataStepArguments {
   std::string data;
@@ -173,11 +170,7 @@ void print_step(const DataStepArguments& arguments, const StepPreview& preview,
 
 Result<NodeOptions> node_options(const DataStepArguments& arguments) {
   GivenSettings settings;
-  if (!arguments.config.empty()) {
-    ISOCOST_ASSIGN(const std::string text,
-                   read_file("config", arguments.config, kMaxStepConfigBytes));
-    ISOCOST_TRY(settings.add_toml(text, arguments.config));
-  }
+  ISOCOST_TRY(add_config(settings, arguments.config));
   settings.add(*find_node_option("data"), arguments.data, "DATA");
   settings.add(arguments.settings);
   return make_options(settings, isolated_defaults());

@@ -308,12 +308,7 @@ void PredictArguments::add_to(CLI::App& command) {
       .add_option("--sample", sample, "The sample's key, or SHARD/KEY where several shards have it")
       ->type_name("KEY");
   add_setting_flags(command, recipe, NodeOptions{}, {"model", "image_size", "max_decoded_pixels"});
-  command
-      .add_option("--index-dir", index_dir,
-                  "Where indexes are kept; empty: .isocost beside the shards")
-      ->type_name("DIR");
-  add_reading(command, reading);
-  add_layout(command, reading);
+  add_index_and_reading(command, index_dir, reading);
   command
       .add_option("--profile", profile,
                   "Model profile (docs/model_profile.md); default: the built-in one")

@@ -1,11 +1,9 @@
-#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "base/counted.h"
 #include "base/output_file.h"
-#include "base/read_file.h"
 #include "cli/common/console.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/setting_flags.h"
@@ -17,8 +15,6 @@
 
 namespace isocost::cli {
 namespace {
-
-constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 struct ServeArguments {
   std::string config;
@@ -32,10 +28,7 @@ struct ServeArguments {
 // them.
 Result<NodeOptions> read_options(const ServeArguments& arguments) {
   GivenSettings settings;
-  if (!arguments.config.empty()) {
-    ISOCOST_ASSIGN(const std::string text, read_file("config", arguments.config, kMaxConfigBytes));
-    ISOCOST_TRY(settings.add_toml(text, arguments.config));
-  }
+  ISOCOST_TRY(add_config(settings, arguments.config));
   settings.add(arguments.flags);
   return make_options(settings, isolated_defaults());
 }

@@ -29,7 +29,8 @@ std::uint64_t positions_to_show(const Mixture& mixture) {
   return std::max(kLeast, last + last / 4);
 }
 
-MixtureCourse course_of(const Mixture& mixture, std::uint64_t positions, std::size_t most) {
+Result<MixtureCourse> course_of(const Mixture& mixture, std::uint64_t positions, std::size_t most,
+                                const std::stop_token& stop) {
   MixtureCourse course;
   course.edges = edges_of(positions, most);
   for (const MixtureSource& source : mixture.sources()) {
@@ -42,6 +43,7 @@ MixtureCourse course_of(const Mixture& mixture, std::uint64_t positions, std::si
   std::size_t edge = 0;
   for (std::uint64_t position = 0; position < positions; ++position) {
     if (position == course.edges[edge]) {
+      if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while counting");
       keep();
       ++edge;
     }

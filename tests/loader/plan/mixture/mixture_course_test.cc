@@ -17,7 +17,7 @@ MixtureOptions two_sources() {
 
 TEST(MixtureCourse, HasWhatEachSourceGaveBeforeEachEdge) {
   const auto mixture = Mixture::create(two_sources()).value();
-  const MixtureCourse course = course_of(*mixture, 80, 5);
+  const MixtureCourse course = course_of(*mixture, 80, 5).value();
   EXPECT_EQ(course.edges, (std::vector<std::uint64_t>{0, 20, 40, 60, 80}));
   ASSERT_EQ(course.sources.size(), 2U);
   EXPECT_EQ(course.sources[0].drawn, (std::vector<std::uint64_t>{0, 120, 240, 320, 400}));
@@ -38,7 +38,7 @@ TEST(MixtureCourse, NamesTheStepWithWhichASourceEnds) {
   MixtureOptions options = two_sources();
   options.sources[1].epochs = 4;  // 40 samples, two a step
   const auto mixture = Mixture::create(options).value();
-  const MixtureCourse course = course_of(*mixture, 30, 4);
+  const MixtureCourse course = course_of(*mixture, 30, 4).value();
   EXPECT_EQ(course.sources[1].ended_with, 19U);
   EXPECT_EQ(course.sources[1].drawn, (std::vector<std::uint64_t>{0, 20, 40, 40}));
   EXPECT_EQ(course.sources[0].drawn.back(), 30U * 8U - 40U);
@@ -52,7 +52,7 @@ TEST(MixtureCourse, GoesOverTheLengthOrBeyondTheLastBreakpoint) {
   options.steps = 7;
   const auto limited = Mixture::create(options).value();
   EXPECT_EQ(positions_to_show(*limited), 7U);
-  EXPECT_EQ(course_of(*limited, 7).edges.size(), 8U);  // no edge within a step
+  EXPECT_EQ(course_of(*limited, 7).value().edges.size(), 8U);  // no edge within a step
 }
 
 }  // namespace
