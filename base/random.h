@@ -24,8 +24,8 @@ class Random {
 
   /// Returns a uniform integer in [0, bound); bound > 0. The bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t bound) {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
+    __extension__ using Product = unsigned __int128;
+    return static_cast<std::uint64_t>((static_cast<Product>(next()) * bound) >> 64);
   }
 
   /// Returns a uniform number in [0, 1) with 53 random bits.
