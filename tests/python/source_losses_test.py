@@ -57,6 +57,9 @@ class Given:
         return self.shown[name]
 
 
+NAMES = ["captions", "documents"]
+
+
 def packed_losses(microbatch):
     """The loss of label n is n; a position without a label has one that would show."""
     labels = microbatch.packed["labels"].double()
@@ -89,7 +92,7 @@ class Rows(unittest.TestCase):
         given = Given()
         losses = packed_losses(given)
         for shape in (losses, losses[None], losses[:-1], losses[None, :-1]):
-            self.assert_found(isocost.losses_by_source(given, shape))
+            self.assert_found(isocost.losses_by_source(given, shape, NAMES))
         found = isocost.losses_by_source(given, losses, ["other", "documents", "captions"])
         self.assertEqual(found.sums.tolist(), [0, SUMS["documents"], SUMS["captions"]])
         self.assertEqual(found.means()["documents"], SUMS["documents"] / COUNTS["documents"])
@@ -98,9 +101,9 @@ class Rows(unittest.TestCase):
     def test_padded_rows(self):
         for left in (False, True):
             given, losses = self.padded(left)
-            self.assert_found(isocost.losses_by_source(given, losses))
-            self.assert_found(isocost.losses_by_source(given, losses[:, :-1]))
-            self.assert_found(isocost.losses_by_source(given, packed_losses(given)))
+            self.assert_found(isocost.losses_by_source(given, losses, NAMES))
+            self.assert_found(isocost.losses_by_source(given, losses[:, :-1], NAMES))
+            self.assert_found(isocost.losses_by_source(given, packed_losses(given), NAMES))
 
     def test_rows_of_a_decoder_are_not_shifted(self):
         given = Given()
@@ -108,23 +111,23 @@ class Rows(unittest.TestCase):
         rows = [labels[1:] for labels in given.packed["labels"].split(list(LENGTHS))]
         labels = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100)
         given.shown["labels"] = labels
-        self.assert_found(isocost.losses_by_source(given, torch.where(labels == -100, 1e9, labels.double())))
+        self.assert_found(isocost.losses_by_source(given, torch.where(labels == -100, 1e9, labels.double()), NAMES))
         with self.assertRaisesRegex(ValueError, r"losses of shape \[3, 6\]: they must have one of \[3, 5\]"):
-            isocost.losses_by_source(given, torch.zeros(3, 6))
+            isocost.losses_by_source(given, torch.zeros(3, 6), NAMES)
 
     def test_dummies_repeats_and_tokens_without_weight_do_not_count(self):
         given = Given(dummy=5)
-        self.assert_found(isocost.losses_by_source(given, packed_losses(given)))
+        self.assert_found(isocost.losses_by_source(given, packed_losses(given), NAMES))
         given.packed["loss_weights"][4:10] = 0
-        found = isocost.losses_by_source(given, packed_losses(given))
+        found = isocost.losses_by_source(given, packed_losses(given), NAMES)
         self.assertEqual(found.counts.tolist(), [4, 0])
         self.assertEqual(found.sums.tolist(), [SUMS["captions"], 0])
         given.packed["loss_weights"][10:] = 0.25  # A factor of the loss does not change what counts.
-        self.assertEqual(isocost.losses_by_source(given, packed_losses(given)).sums[0], SUMS["captions"])
+        self.assertEqual(isocost.losses_by_source(given, packed_losses(given), NAMES).sums[0], SUMS["captions"])
 
     def test_they_are_added(self):
         given = Given()
-        one = isocost.losses_by_source(given, packed_losses(given))
+        one = isocost.losses_by_source(given, packed_losses(given), NAMES)
         both = one + one
         self.assertEqual(both.counts.tolist(), [8, 10])
         self.assertEqual(both.means(), one.means())
@@ -134,7 +137,7 @@ class Rows(unittest.TestCase):
     def test_gradients_and_low_precision(self):
         given = Given()
         losses = packed_losses(given).to(torch.bfloat16).requires_grad_()
-        found = isocost.losses_by_source(given, losses)
+        found = isocost.losses_by_source(given, losses, NAMES)
         self.assertFalse(found.totals.requires_grad)
         self.assertEqual(found.totals.dtype, torch.float64)
         self.assertAlmostEqual(float(found.sums[0]), SUMS["captions"], delta=4)
@@ -145,14 +148,14 @@ class Rows(unittest.TestCase):
         for wrong in (losses[:5], losses.sum(), losses.reshape(1, 1, -1), torch.zeros(13, 1)):
             with self.assertRaisesRegex(ValueError, r"losses of shape .*: they must have one of \[13\] \[1, 13\] "
                                                     r"\[12\] \[1, 12\], .*reduction=\"none\""):
-                isocost.losses_by_source(given, wrong)
+                isocost.losses_by_source(given, wrong, NAMES)
         with self.assertRaisesRegex(ValueError, "sample 'documents/9.tar/b' is of none of the sources captions"):
             isocost.losses_by_source(given, losses, ["captions"])
         for names in (["captions", "captions"], "captions"):
             with self.assertRaisesRegex(ValueError, "a list of different names"):
                 isocost.losses_by_source(given, losses, names)
         with self.assertRaisesRegex(ValueError, "has no labels"):
-            isocost.losses_by_source(types.SimpleNamespace(packed={}), losses)
+            isocost.losses_by_source(types.SimpleNamespace(packed={}), losses, NAMES)
 
 
 class Training(ShardTest):
@@ -186,7 +189,7 @@ class Training(ShardTest):
             torch.manual_seed(microbatch.index)
             logits = torch.randn(microbatch.tokens, int(microbatch["labels"].max()) + 1).double()
             losses = torch.nn.functional.cross_entropy(logits[:-1], microbatch["labels"][1:], reduction="none")
-            found = isocost.losses_by_source(microbatch, losses)
+            found = isocost.losses_by_source(microbatch, losses, loader.sources)
             loss = isocost.token_loss(logits, microbatch) * microbatch.global_label_tokens
             self.assertAlmostEqual(float(found.sums.sum()), float(loss), places=6)
             self.assertEqual(int(found.counts.sum()), microbatch.label_tokens)

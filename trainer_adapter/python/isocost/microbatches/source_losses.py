@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 from isocost.base.tensor_names import IGNORED_LABEL, LABELS, LENGTHS, LOSS_WEIGHTS
 from isocost.microbatches.decoder_rows import decoder_rows
@@ -51,7 +51,7 @@ class SourceLosses:
     __radd__ = __add__
 
 
-def losses_by_source(microbatch: Microbatch, losses: Any, sources: Optional[Sequence[str]] = None) -> SourceLosses:
+def losses_by_source(microbatch: Microbatch, losses: Any, sources: Sequence[str]) -> SourceLosses:
     """Returns the sums of a microbatch's losses and the numbers of its label tokens, by source of a mixture.
 
     Labels of -100 do not count, nor tokens of weight 0, such as those of repeats and dummies. Other weights have no
@@ -68,8 +68,8 @@ def losses_by_source(microbatch: Microbatch, losses: Any, sources: Optional[Sequ
                 [samples, longest - 1]      padded rows, without the last position
                 [samples, longest]          of a decoder of its own (Whisper): beside `labels`, not shifted
 
-        sources: the names, in the order of the result; loader.sources has those of the mixture. It is the same on all
-            ranks, as an all-reduce needs it. None: those in this microbatch, sorted.
+        sources: the names, in the order of the result: loader.sources, which is the same on all ranks and for all
+            microbatches. Those of one microbatch would add up other sources in an all-reduce.
 
     Raises: ValueError for another shape; for a key of a source that `sources` lacks; for a microbatch without labels.
 
@@ -108,10 +108,7 @@ def losses_by_source(microbatch: Microbatch, losses: Any, sources: Optional[Sequ
     return SourceLosses(names, totals)
 
 
-def _names(microbatch: Microbatch, sources: Optional[Sequence[str]]) -> List[str]:
-    found = {_source(key) for key in microbatch.sample_keys}
-    if sources is None:
-        return sorted(found)
+def _names(microbatch: Microbatch, sources: Sequence[str]) -> List[str]:
     names = list(sources)
     if isinstance(sources, str) or len(set(names)) != len(names):
         raise ValueError(f"losses_by_source: sources must be a list of different names, not {sources!r}")
