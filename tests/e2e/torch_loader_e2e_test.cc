@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "loader/config/option_table.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
 #include "trainer_adapter/torch/torch_loader.h"
@@ -234,6 +237,50 @@ TEST_F(TorchTrainer, ResumesWhereTheStateStands) {
     resumed.merge(ids_of(*next));
   }
   EXPECT_EQ(resumed, second_step);
+}
+
+// Three of four samples of each step are of the second source.
+TEST_F(TorchTrainer, TrainsOnAMixtureAndResumesInIt) {
+  make_dataset(48);
+  std::ofstream(scratch() / "mixture.toml")
+      << "steps = 5\n"
+         "[[source]]\nname = \"one\"\npath = \"shards/shard-000000.tar\"\nproportion = 1\n"
+         "[[source]]\nname = \"two\"\npath = \"shards/shard-00000[12].tar\"\nproportion = 3\n";
+  NodeOptions defaults = this->options(1);
+  defaults.data = scratch() / "mixture.toml";
+  serving_.emplace(Node::create(make_options({}, std::move(defaults)).value(), {}, {}).value());
+  options_.endpoint = serving_->endpoint();
+  options_.world_size = 1;
+  const auto steps_of = [](TorchLoader& loader, std::uint32_t stop, std::string& saved) {
+    std::map<std::uint32_t, std::multiset<std::string>> steps;
+    while (const auto next = loader.next()) {
+      const std::uint32_t step = next->header.position.step;
+      for (const SampleEntry& sample : next->header.samples) steps[step].insert(sample.key);
+      report(loader, *next);
+      if (!next->last_of_step() || step + 1 != stop) continue;
+      saved = loader.state().to_json();
+      break;
+    }
+    return steps;
+  };
+  std::string saved;
+  std::map<std::uint32_t, std::multiset<std::string>> steps;
+  {
+    TorchLoader loader(options_);
+    steps = steps_of(loader, 2, saved);
+  }
+  LoaderOptions again = options_;
+  again.start = State::parse(saved);
+  EXPECT_THAT(again.start->mixture, HasSubstr("two"));
+  TorchLoader loader(again);
+  steps.merge(steps_of(loader, 0, saved));
+  ASSERT_EQ(steps.size(), 5U);
+  for (const auto& [step, keys] : steps) {
+    EXPECT_EQ(keys.size(), 16U) << step;
+    EXPECT_EQ(std::ranges::count_if(keys, [](const auto& key) { return key.starts_with("one/"); }),
+              4)
+        << step;
+  }
 }
 
 // A loop that prepares its next microbatches while it trains on one: what it holds ready is not

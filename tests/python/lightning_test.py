@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -26,7 +27,9 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from isocost.integrations.lightning import Module
 
 shards, folder, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-loader_options = {"global_batch_size": 8, "microbatches": 1, **options.get("loader", {})}
+loader_options = {"epochs": 2, "global_batch_size": 8, "microbatches": 1, **options.get("loader", {})}
+if "mixture" in options:
+    del loader_options["epochs"]
 made = []
 
 class Failing(torch.optim.SGD):
@@ -45,7 +48,7 @@ class Table(Module):
         torch.nn.init.ones_(self.table.weight)
 
     def make_loader(self):
-        made.append(isocost.DataLoader(shards, epochs=2, node=isocost.NodeOptions(correct=False), **loader_options))
+        made.append(isocost.DataLoader(shards, node=isocost.NodeOptions(correct=False), **loader_options))
         return made[-1]
 
     def make_validation_loader(self):
@@ -242,11 +245,12 @@ class Lightning(ShardTest):
         file.write_text(program)
         return file
 
-    def run_table(self, folder, expect=0, ranks=1, **options):
+    def run_table(self, folder, expect=0, ranks=1, data=None, **options):
         options.setdefault("trainer", {})
         if ranks > 1:
             options["trainer"].update(strategy="ddp", devices=ranks)
-        run = subprocess.run([sys.executable, "-B", self.script(TABLE), self.shards, folder, json.dumps(options)],
+        run = subprocess.run([sys.executable, "-B", self.script(TABLE), data or self.shards, folder,
+                              json.dumps(options)],
                              env=environment(), capture_output=True, text=True, timeout=4 * TIMEOUT)
         self.assertEqual(run.returncode, expect, run.stderr)
         return run
@@ -300,6 +304,25 @@ class Lightning(ShardTest):
                     self.assertEqual(len(self.seen(folder)), stop)
                     self.run_table(folder, loader=loader)
                     self.assertEqual(self.seen(folder), expected)
+
+    def test_a_mixture_goes_on_with_the_next_step_on_another_number_of_ranks(self):
+        shards = sorted(pathlib.Path(self.shards).glob("*.tar"))
+        mixture = self.directory / "mixture.toml"
+        sources = [f'[[source]]\nname = "{name}"\npath = "{path}"\nproportion = {proportion}\n'
+                   for name, path, proportion in (("one", shards[0], 1), ("two", shards[1], 3))]
+        mixture.write_text("steps = 9\n" + "\n".join(sources))
+        whole = self.folder("mixture-whole")
+        options = {"data": mixture, "mixture": True}
+        self.run_table(whole, trainer={"max_epochs": 1}, **options)
+        expected = self.seen(whole)
+        self.assertEqual(sorted(expected), [(0, step) for step in range(9)])
+        for ranks, stop in ((1, 4), (2, 5)):
+            with self.subTest(ranks=ranks):
+                folder = self.folder(f"mixture-{ranks}")
+                self.run_table(folder, trainer={"max_epochs": 1, "max_steps": stop}, **options)
+                self.assertEqual(len(self.seen(folder)), stop)
+                self.run_table(folder, ranks=ranks, trainer={"max_epochs": 1}, **options)
+                self.assertEqual(self.seen(folder), expected)
 
     def test_a_step_whose_optimizer_failed_is_taken_by_the_resumed_run(self):
         folder = self.folder("failed")
