@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 
+#include "base/byte_range.h"
 #include "base/byte_source.h"
 #include "base/file_descriptor.h"
 #include "base/result.h"
@@ -28,11 +29,6 @@ struct FileState {
 struct ShardIdentity {
   FileStamp stamp;
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
-};
-
-struct ByteRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
 };
 
 /// An open shard, read as a plain tar. One that is compressed by gzip or zstd is inflated when it

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "base/result.h"
+#include "loader/dataset/stores/remote/http_message.h"
+
+namespace isocost {
+
+struct HttpClientOptions {
+  /// File of the certificates that servers' are checked against. Empty: that of SSL_CERT_FILE, else
+  /// of AWS_CA_BUNDLE, else the system's.
+  std::string ca_file;
+  std::chrono::milliseconds connect_timeout = std::chrono::seconds(10);
+  /// A transfer without a byte for so long has stalled, and ends with an error.
+  std::chrono::milliseconds stall_timeout = std::chrono::seconds(20);
+  std::size_t max_connections = 128;  ///< At once, to all hosts together.
+};
+
+/// Sends requests over HTTP and HTTPS, many at once on one thread of its own, and keeps connections
+/// for the next ones. Each request is one attempt: see RequestRetry for more. Follows redirects,
+/// without the request's Authorization and x-amz- headers where they lead to another host.
+/// Thread-safe. The destructor ends what is in flight with kCancelled, and joins the thread.
+class HttpClient {
+ public:
+  /// Errors: kNotFound (a file of certificates that was named and is not there), kInternal.
+  static Result<std::unique_ptr<HttpClient>> create(const HttpClientOptions& options = {});
+  virtual ~HttpClient() = default;
+
+  /// Receives a response, or why there is none.
+  using Done = std::function<void(Result<HttpResponse>)>;
+
+  /// Sends a request and returns. `done` is called once, on the client's thread, where it must not
+  /// block. Errors given to it: kUnavailable (no connection, a name that does not resolve, a body
+  /// that breaks off, a transfer that stalls), kIo (TLS, a certificate that is not trusted, with
+  /// the places that were looked at), kResourceExhausted (a body over the request's limit),
+  /// kInvalidArgument (an address that is none), kCancelled (`stop`).
+  virtual void send(HttpRequest request, std::stop_token stop, Done done) = 0;
+
+  /// Sends a request and waits for the response. Not to be called from a `done`. Errors: those that
+  /// `send` gives.
+  Result<HttpResponse> wait_for(HttpRequest request, const std::stop_token& stop);
+};
+
+}  // namespace isocost
