@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -76,11 +78,12 @@ class Checker {
   Status compare_shard_of(SampleId id);
   bool each_part_fits(const SampleShape& shape) const;
   // Decodes parts of a sample together; the first of them has the number `first`.
-  Status submit(SampleId id, std::size_t first, const SampleShape& parts);
+  Status submit(SampleId id, std::size_t first, const SampleShape& parts, const BytesAhead& ahead);
+  BytesAhead take_ahead(SampleId id);
   void start(std::function<void()> task);
   void compare(std::size_t shard);
   Status wait_for_slot();
-  void check(SampleId id, std::size_t first, const SampleShape& parts);
+  void check(SampleId id, std::size_t first, const SampleShape& parts, const BytesAhead& ahead);
   void add(BadPart bad) ISOCOST_EXCLUDES(mutex_);
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
   Status failure() ISOCOST_EXCLUDES(mutex_);
@@ -99,6 +102,9 @@ class Checker {
   std::size_t in_flight_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
 
+  std::deque<BytesAhead> ahead_;  // of the samples from the next one on
+  SampleId next_ahead_ = 0;       // the first that is not read ahead
+  std::int64_t bytes_ahead_ = 0;  // of those in `ahead_`
   std::size_t next_shard_ = 0;
   std::uint64_t parts_ = 0;
   std::uint64_t bytes_ = 0;
@@ -112,7 +118,7 @@ Status Checker::run() {
   for (SampleId id = 0; id < size; ++id) {
     ISOCOST_TRY(failure());
     ISOCOST_TRY(compare_shard_of(id));
-    if (id + 1 < size) dataset_.read_ahead(id + 1);
+    const BytesAhead ahead = take_ahead(id);
     ISOCOST_ASSIGN(const SampleShape shape, dataset_.checked_shape(id));
     ISOCOST_TRY(dataset_.check_index(id));
     const auto together = decoding_bytes(recipe_, shape, budget_.limit());
@@ -122,10 +128,10 @@ Status Checker::run() {
     }
     // A model's recipe reads the tokens of a text and the media that they name.
     if (!options_.dataset.model.empty()) {
-      ISOCOST_TRY(submit(id, 0, shape));
+      ISOCOST_TRY(submit(id, 0, shape, ahead));
     } else {
       for (std::size_t i = 0; i < shape.parts.size(); ++i) {
-        ISOCOST_TRY(submit(id, i, {{shape.parts[i]}, 1.0F}));
+        ISOCOST_TRY(submit(id, i, {{shape.parts[i]}, 1.0F}, ahead));
       }
     }
     if (progress) progress(id + 1, size, "decoding samples");
@@ -141,7 +147,24 @@ bool Checker::each_part_fits(const SampleShape& shape) const {
   });
 }
 
-Status Checker::submit(SampleId id, std::size_t first, const SampleShape& parts) {
+// Returns what was read ahead of the next sample, and begins to read those that follow: one on a
+// disk, many on a server, which takes long to answer.
+BytesAhead Checker::take_ahead(SampleId id) {
+  constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
+  const std::size_t most = dataset_.reads_servers() ? 64 : 2;
+  while (next_ahead_ < dataset_.size() &&
+         (ahead_.empty() || (ahead_.size() < most && bytes_ahead_ < kMostBytes))) {
+    bytes_ahead_ += dataset_.read_ahead_bytes(next_ahead_);
+    ahead_.push_back(dataset_.read_ahead(next_ahead_++, options_.stop));
+  }
+  BytesAhead ahead = std::move(ahead_.front());
+  ahead_.pop_front();
+  bytes_ahead_ -= dataset_.read_ahead_bytes(id);
+  return ahead;
+}
+
+Status Checker::submit(SampleId id, std::size_t first, const SampleShape& parts,
+                       const BytesAhead& ahead) {
   parts_ += parts.parts.size();
   for (const PartShape& part : parts.parts) {
     bytes_ += static_cast<std::uint64_t>(part.encoded_bytes);
@@ -154,8 +177,8 @@ Status Checker::submit(SampleId id, std::size_t first, const SampleShape& parts)
   ISOCOST_TRY(wait_for_slot());
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, budget_.acquire(*needed, options_.stop));
   auto held = std::make_shared<MemoryBudget::Grant>(std::move(grant));
-  start([this, id, first, parts, held] {
-    check(id, first, parts);
+  start([this, id, first, parts, ahead, held] {
+    check(id, first, parts, ahead);
     held->release();
   });
   return {};
@@ -207,11 +230,12 @@ Status Checker::wait_for_slot() {
   return Error(ErrorCode::kCancelled, "stopped before everything was checked");
 }
 
-void Checker::check(SampleId id, std::size_t first, const SampleShape& parts) {
+void Checker::check(SampleId id, std::size_t first, const SampleShape& parts,
+                    const BytesAhead& ahead) {
   std::vector<std::unique_ptr<WatchedSource>> sources;
   std::vector<PartBytes> bytes;
   for (const PartShape& part : parts.parts) {
-    auto opened = dataset_.open_part(id, first + bytes.size());
+    auto opened = dataset_.open_part(id, first + bytes.size(), ahead);
     if (!opened) {
       fail(std::move(opened).error());
       return;

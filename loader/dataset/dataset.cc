@@ -103,8 +103,9 @@ Status Opening::set_tokens() {
 }
 
 Status Opening::list() {
+  Stores stores(options_.stores);
   for (const DataSource& source : data_.sources) {
-    ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_));
+    ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_, stores));
     listed_.push_back(std::move(listed));
   }
   return check_shared_shards(listed_);

@@ -24,9 +24,14 @@
 #include "loader/dataset/catalogue/weighted_samples.h"
 #include "loader/dataset/data_source.h"
 #include "loader/dataset/formats/sample_reading.h"
+#include "loader/dataset/stores/stores.h"
 #include "loader/dataset/tokens/shape_check.h"
 
 namespace isocost {
+
+/// The bytes of a sample's shard on a server, with those of its parts at hand or on their way, as
+/// long as it lives. Null for a shard on a disk. See Dataset::read_ahead.
+using BytesAhead = std::shared_ptr<const ByteSource>;
 
 struct DatasetOptions {
   ProbeLimits limits;
@@ -36,7 +41,8 @@ struct DatasetOptions {
   /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
   /// other parts. Empty: all parts are as the shard has them.
   std::filesystem::path model = {};
-  std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core, of plain tars at least 8.
+  StoreOptions stores = {};  ///< How servers are reached.
+  std::size_t workers = 0;   ///< Shards indexed at once; 0: one per core, of plain tars at least 8.
   ProgressSink progress;
   LogSink log;
   std::stop_token stop = {};  ///< Ends indexing when requested.
@@ -104,19 +110,32 @@ class Dataset {
   virtual std::string_view shard(SampleId id) const = 0;
   /// Returns the name of a part; empty if the shard cannot be opened.
   virtual std::string part_name(SampleId id, std::size_t part) const = 0;
-  /// Opens one part for reading. The source keeps the shard open while it lives.
-  virtual Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const = 0;
+  /// Opens one part for reading. The source keeps the shard open while it lives. `ahead` is what
+  /// `read_ahead` has returned for the sample; null: the part is read when it is asked for.
+  virtual Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part,
+                                                        const BytesAhead& ahead) const = 0;
+  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const {
+    return open_part(id, part, nullptr);
+  }
   /// Opens the sample's JSON part, which need not be one of the parts of `shape`: those are
-  /// what a model sees. Null if the sample has no JSON part.
-  virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const = 0;
+  /// what a model sees. Null if the sample has no JSON part. `ahead`: see `open_part`.
+  virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id,
+                                                        const BytesAhead& ahead) const = 0;
+  Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const {
+    return open_json(id, nullptr);
+  }
   /// Checks that the values that the data set gave for the sample come from an undamaged index and
   /// undamaged tokens. Errors: kCorrupt with the file that was cut while it was in use;
   /// kUnavailable and kIo if the shard's index or tokens cannot be opened, or have been replaced.
   virtual Status check_index(SampleId id) const = 0;
-  /// Asks the operating system to read the sample's parts ahead, each up to 32 MiB, or 8 MiB for a
-  /// video, since seldom all of it is decoded. Blocks while it opens the shard; failures are left
-  /// to `open_part`. Asks for nothing of a compressed shard, which is inflated when it is opened.
-  virtual void read_ahead(SampleId id) const = 0;
+  /// Begins to read the sample's parts ahead, each up to 32 MiB, or 8 MiB for a video, since seldom
+  /// all of it is decoded. Of a shard on a disk asks the operating system, and returns null; of one
+  /// on a server begins to fetch, until `stop` is requested or the last reference to what it
+  /// returns is gone. Blocks while it opens the shard; failures are left to `open_part`. Asks for
+  /// nothing of a compressed shard, which is inflated when it is opened.
+  virtual BytesAhead read_ahead(SampleId id, const std::stop_token& stop) const = 0;
+  /// Returns whether a source lies on a server, so that what is read ahead takes memory.
+  virtual bool reads_servers() const = 0;
   /// Returns the number of bytes that `read_ahead` asks for, only from the index.
   virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;
   /// Returns the number of shards that stay open at once.

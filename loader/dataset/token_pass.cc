@@ -92,9 +92,15 @@ class IndexedTokenPass final : public TokenPass {
   mutable ShardFiles files_;
 };
 
-Result<std::string> read_part(ShardFiles& files, const Shard& shard, std::uint64_t sample,
-                              const PartPlace& place) {
-  ISOCOST_ASSIGN(const auto part, files.open_part(shard, sample, place));
+// A shard whose texts are read.
+struct TextShard {
+  const Shard& shard;
+  ShardFiles& files;
+  std::shared_ptr<const ByteSource> ahead;  // see ShardFiles::pass
+};
+
+Result<std::string> read_part(const TextShard& from, std::uint64_t sample, const PartPlace& place) {
+  ISOCOST_ASSIGN(const auto part, from.files.open_part(from.shard, sample, place, from.ahead));
   std::string text(static_cast<std::size_t>(place.bytes), '\0');
   ISOCOST_ASSIGN(const std::size_t read, part->read_at(0, std::as_writable_bytes(std::span(text))));
   text.resize(read);
@@ -120,9 +126,9 @@ std::uint32_t placeholders_of(const PartShape& shape, const std::optional<Recipe
   return static_cast<std::uint32_t>(recipe->placeholders(shape).value_or(1));
 }
 
-Result<SampleText> text_of(ShardFiles& files, const Shard& shard, std::uint64_t sample,
+Result<SampleText> text_of(const TextShard& from, std::uint64_t sample,
                            const std::optional<Recipe>& recipe) {
-  const IndexView& view = shard.view();
+  const IndexView& view = from.shard.view();
   SampleText found;
   found.key = printable_utf8(view.key(sample));
   for (std::uint64_t i = view.first_part(sample); i < view.first_part(sample + 1); ++i) {
@@ -131,7 +137,7 @@ Result<SampleText> text_of(ShardFiles& files, const Shard& shard, std::uint64_t 
       found.media.push_back(medium_of(shape, recipe, found.reason));
       continue;
     }
-    ISOCOST_ASSIGN(std::string text, read_part(files, shard, sample, view.part_place(i)));
+    ISOCOST_ASSIGN(std::string text, read_part(from, sample, view.part_place(i)));
     if (shape.format == MediaFormat::kJson) {
       ISOCOST_ASSIGN(SampleJson json, parse_sample_json(text));
       text = std::move(json.text);
@@ -142,7 +148,7 @@ Result<SampleText> text_of(ShardFiles& files, const Shard& shard, std::uint64_t 
     found.texts.push_back(std::move(text));
   }
   if (view.json_bytes(sample) > 0) {
-    ISOCOST_ASSIGN(found.json, read_part(files, shard, sample, view.json_place(sample)));
+    ISOCOST_ASSIGN(found.json, read_part(from, sample, view.json_place(sample)));
   }
   return found;
 }
@@ -171,10 +177,12 @@ std::string IndexedTokenPass::why_stale(std::size_t shard) const {
 
 Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const {
   ISOCOST_ASSIGN(const auto open, shards_.open(shard));
+  ISOCOST_ASSIGN(auto ahead, files_.pass(*open));
+  const TextShard from{*open, files_, std::move(ahead)};
   std::vector<SampleText> texts;
   texts.reserve(open->samples());
   for (std::uint64_t i = 0; i < open->samples(); ++i) {
-    auto text = text_of(files_, *open, i, recipe_);
+    auto text = text_of(from, i, recipe_);
     if (!text) {
       return std::move(text).error().with_context(
           sample_name(shard_name(shard), open->view().key(i)));
@@ -241,8 +249,9 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const DataSources& data, cons
   std::vector<KnownShard> shards;
   std::vector<ShardFindings> findings;
   std::vector<ShardRow> rows;
+  Stores stores(dataset.stores);
   for (const DataSource& source : data.sources) {
-    ISOCOST_ASSIGN(ListedSource listed, list_source(source, without_limits));
+    ISOCOST_ASSIGN(ListedSource listed, list_source(source, without_limits, stores));
     ISOCOST_ASSIGN(const SelectedShards selected,
                    select_shards(listed, without_limits, std::nullopt));
     findings.push_back(shard_findings(listed.listing, selected.rows, source.name));

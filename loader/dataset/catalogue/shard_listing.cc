@@ -23,6 +23,7 @@
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/names/named_files.h"
 #include "loader/dataset/stores/directory_listing.h"
+#include "loader/dataset/stores/stored_objects.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -49,6 +50,10 @@ Error no_shards(const NamedFiles& entry, const NamedPart& part,
   const fs::path directory = entry.root / (is_directory ? part.path : "");
   std::string given = is_directory && part.path.empty() ? entry.root.string() : entry.given;
   if (!part.path.empty() && entry.parts.size() > 1) given += ": " + part.path;
+  if (entry.objects) {
+    given = entry.given;
+    if (!part.path.empty() && entry.parts.size() > 1) given += ": " + part.path;
+  }
   std::string text =
       fmt::format("{}: {} ({}) {}", printable_path(given), is_directory ? "no shards" : "no shard",
                   kShardNames, is_directory ? "in it" : "matches it");
@@ -58,6 +63,7 @@ Error no_shards(const NamedFiles& entry, const NamedPart& part,
       text += fmt::format("; and {} more that are not read", unread.size() - 1);
     return {ErrorCode::kNotFound, std::move(text)};
   }
+  if (entry.objects) return {ErrorCode::kNotFound, std::move(text)};
   text += is_directory ? "; 'isocost make-shards' writes them" : "; " + what_lies_beside(directory);
   const fs::path below = find_below(directory, is_shard_name);
   if (!is_directory && below.has_parent_path() &&
@@ -123,6 +129,7 @@ class Lister {
                                     const std::vector<ListedFile>& files);
   Status add_directory(const NamedFiles& entry, const NamedPart& part);
   Status add_files(const NamedFiles& entry, const NamedPart& part);
+  Status add_objects(const NamedFiles& entry);
   Status add_without_shards(const NamedFiles& entry, const fs::path& directory,
                             const std::vector<ListedFile>& files, const std::string& below);
   Status add_records(const NamedFiles& entry, const fs::path& path, const std::string& name);
@@ -152,17 +159,48 @@ const Lister::Root& Lister::root_of(const NamedFiles& entry) {
   Root& root = roots_[entry.root.string()];
   if (root.root) return root;
   std::error_code ignored;
-  root.root = shard_root(entry.root, index_dir_);
-  root.canonical = fs::weakly_canonical(entry.root, ignored);
+  root.root = shard_root(entry.root, index_dir_, entry.objects);
+  root.canonical = entry.objects ? entry.root : fs::weakly_canonical(entry.root, ignored);
   return root;
 }
 
 Status Lister::add(const NamedFiles& entry) {
+  if (entry.objects) return add_objects(entry);
   for (const NamedPart& part : entry.parts) {
     const std::size_t before = named_.size();
     ISOCOST_TRY(part.kind == NamedPart::Kind::kDirectory ? add_directory(entry, part)
                                                          : add_files(entry, part));
     counts_.push_back(named_.size() - before);
+  }
+  return {};
+}
+
+// Adds objects, whose stamps it asks for, many at once.
+Status Lister::add_objects(const NamedFiles& entry) {
+  std::vector<std::string> shards;
+  for (const NamedPart& part : entry.parts) {
+    const std::size_t before = shards.size() + listing_.unread.size();
+    if (part.kind == NamedPart::Kind::kFile) shards.push_back(part.path);
+    for (const std::string& file : part.files) {
+      const std::string last = fs::path(file).filename().string();
+      if (is_shard_name(last) && !names_compressed_shard(last)) {
+        shards.push_back(file);
+      } else if (is_shard_name(last)) {
+        listing_.unread.push_back(file +
+                                  ": it is compressed, and ranges of it cannot be read; "
+                                  "store it as a plain .tar");
+      } else if (const std::string_view reason = why_no_shard(last); !reason.empty()) {
+        listing_.unread.push_back(fmt::format("{}: {}", file, reason));
+      }
+    }
+    counts_.push_back(shards.size() + listing_.unread.size() - before);
+  }
+  ISOCOST_ASSIGN(const auto found, entry.objects->stamp_all(shards, {}, records_.stop));
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const bool is_absent = !found[i] && found[i].error().code() == ErrorCode::kNotFound;
+    if (!found[i] && !is_absent) return found[i];
+    std::string problem = is_absent ? found[i].error().message() : "";
+    ISOCOST_TRY(add_shard(entry, {.root = nullptr, .name = shards[i]}, std::move(problem)));
   }
   return {};
 }
@@ -434,8 +472,9 @@ Status Lister::add_absent(const std::vector<NamedFiles>& entries) {
 
 Result<ShardListing> list_shards(std::string_view data, const fs::path& index_dir,
                                  const fs::path& base, const RecordListingOptions& records,
-                                 const DirectoryReading& directories) {
-  ISOCOST_ASSIGN(const std::vector<NamedFiles> entries, resolve_names(data, base));
+                                 const DirectoryReading& directories, Stores* stores) {
+  ISOCOST_ASSIGN(const std::vector<NamedFiles> entries,
+                 resolve_names(data, base, stores, records.stop));
   Lister lister(index_dir, records, directories);
   for (const NamedFiles& entry : entries) ISOCOST_TRY(lister.add(entry));
   ISOCOST_TRY(lister.add_absent(entries));

@@ -89,6 +89,9 @@ void add_condition(ShardRow& row, const IndexView& view) {
 ShardRow row_of(const Shard& shard, const ShardSelection& selection) {
   ShardRow row;
   row.identity = shard.view().identity();
+  const StoredFile file = shard.place().file();
+  // Known from the listing; a failure leaves the index's, which is compared again.
+  if (file.objects) row.identity.stamp = stamp_of(file).value_or(row.identity.stamp);
   row.directory = directory_of(shard);
   row.index = stamp_of_index(shard.index());
   add_condition(row, shard.view());
@@ -105,9 +108,10 @@ ShardRow row_of(const Shard& shard, const ShardSelection& selection) {
   return row;
 }
 
-bool is_of_row(const IndexView& index, const ShardRow& row) {
-  return same_identity(index.identity(), row.identity) &&
-         index.content_hash() == row.content_hash && index.samples() == row.samples &&
+bool is_of_row(const IndexView& index, const ShardRow& row, const ShardPlace& place) {
+  const bool is_same = place.root->objects ? may_be_same_object(index.identity(), row.identity)
+                                           : same_identity(index.identity(), row.identity);
+  return is_same && index.content_hash() == row.content_hash && index.samples() == row.samples &&
          index.bad() == row.bad;
 }
 

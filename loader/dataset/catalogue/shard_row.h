@@ -18,7 +18,7 @@ namespace isocost {
 /// it need not open the shard's index. Value type.
 struct ShardRow {
   // The files that it was made from.
-  IndexIdentity identity;      ///< The identity of the index.
+  IndexIdentity identity;      ///< That of the index; of an object with its stamp at this start.
   std::uint8_t directory = 0;  ///< Which of the root's directories of indexes has the files.
   FileStamp index;             ///< Stamp of the index file; zeros: there is none.
   FileStamp tokens;            ///< Stamp of the file of tokens; zeros: none are used.
@@ -49,7 +49,8 @@ struct ShardRow {
 /// Returns the row of a shard. Its time is proportional to the samples.
 ShardRow row_of(const Shard& shard, const ShardSelection& selection);
 
-/// Returns whether an index is of the state of a shard that a row was made of.
-bool is_of_row(const IndexView& index, const ShardRow& row);
+/// Returns whether an index is of the state of a shard that a row was made of. `place` is the
+/// shard's.
+bool is_of_row(const IndexView& index, const ShardRow& row, const ShardPlace& place);
 
 }  // namespace isocost

@@ -33,6 +33,12 @@ bool same_identity(const IndexIdentity& a, const IndexIdentity& b) {
          a.origin == b.origin;
 }
 
+bool may_be_same_object(const IndexIdentity& a, const IndexIdentity& b) {
+  IndexIdentity other = b;
+  other.stamp.mtime_ns = a.stamp.mtime_ns;
+  return same_identity(a, other);
+}
+
 template <typename T>
 T IndexView::load(std::uint64_t column, std::uint64_t i) const {
   T value{};

@@ -29,6 +29,9 @@ struct IndexIdentity {
   std::uint64_t origin = 0;
 };
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b);
+/// Returns whether two identities are the same but for the times of their stamps: they may be of
+/// one object under two stamps, and are if its content is the same.
+bool may_be_same_object(const IndexIdentity& a, const IndexIdentity& b);
 
 /// The kind of a shard: how samples are found in it.
 enum class ShardKind : std::uint8_t {

@@ -30,27 +30,36 @@ fs::path user_cache() {
 
 // Returns the folder of an index: shards of one name in different directories must not share an
 // index.
-fs::path folder_for(const fs::path& parent, const fs::path& shards) {
-  std::error_code failed;
-  fs::path canonical = fs::weakly_canonical(shards, failed);
-  if (failed) canonical = shards;
-  return parent / fmt::format("{}-{:016x}", canonical.filename().string(),
-                              Fingerprint::of(canonical.string()));
+fs::path folder_for(const fs::path& parent, const fs::path& canonical) {
+  const bool ends_with_slash = !canonical.has_filename();
+  const fs::path name = ends_with_slash ? canonical.parent_path().filename() : canonical.filename();
+  return parent / fmt::format("{}-{:016x}", name.string(), Fingerprint::of(canonical.string()));
 }
 
-std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir) {
-  if (!index_dir.empty()) return {folder_for(index_dir, shards)};
-  std::vector<fs::path> directories = {shards / ".isocost"};
+fs::path canonical_of(const fs::path& directory) {
+  std::error_code failed;
+  fs::path canonical = fs::weakly_canonical(directory, failed);
+  return failed ? directory : canonical;
+}
+
+std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir,
+                                        bool are_objects) {
+  const fs::path canonical = are_objects ? shards : canonical_of(shards);
+  if (!index_dir.empty()) return {folder_for(index_dir, canonical)};
+  std::vector<fs::path> directories;
+  if (!are_objects) directories.push_back(shards / ".isocost");
   const fs::path cache = user_cache();
-  if (!cache.empty()) directories.push_back(folder_for(cache, shards));
+  if (!cache.empty()) directories.push_back(folder_for(cache, canonical));
   return directories;
 }
 
 }  // namespace
 
-std::shared_ptr<const ShardRoot> shard_root(fs::path directory, const fs::path& index_dir) {
-  std::vector<fs::path> indexes = index_directories(directory, index_dir);
-  return std::make_shared<const ShardRoot>(ShardRoot{std::move(directory), std::move(indexes)});
+std::shared_ptr<const ShardRoot> shard_root(fs::path directory, const fs::path& index_dir,
+                                            std::shared_ptr<StoredObjects> objects) {
+  std::vector<fs::path> indexes = index_directories(directory, index_dir, objects != nullptr);
+  return std::make_shared<const ShardRoot>(
+      ShardRoot{std::move(directory), std::move(indexes), std::move(objects)});
 }
 
 std::string name_in_source(std::string_view source, std::string_view shard) {
@@ -59,6 +68,8 @@ std::string name_in_source(std::string_view source, std::string_view shard) {
 }
 
 fs::path ShardPlace::path() const { return records ? records->path() : root->directory / name; }
+
+StoredFile ShardPlace::file() const { return {path(), root->objects, name}; }
 
 fs::path index_path(const fs::path& directory, std::string_view shard) {
   return directory / (std::string(shard) + ".idx");

@@ -6,24 +6,29 @@
 #include <string_view>
 #include <vector>
 
+#include "loader/dataset/stores/stored_file.h"
+
 namespace isocost {
 
 struct MdsStoredShard;
 struct RecordShard;
 struct TarChoice;
+class StoredObjects;
 
 /// A directory below which shards have their names, and where their indexes are.
 struct ShardRoot {
-  std::filesystem::path directory;
+  std::filesystem::path directory;  ///< Of objects their address without secrets.
   /// Directories that may hold the indexes, preferred first.
   std::vector<std::filesystem::path> index_directories;
+  std::shared_ptr<StoredObjects> objects = nullptr;  ///< Null: files on a disk.
 };
 
 /// Returns the root of shards below a directory. Their indexes are in a folder of `index_dir` if
 /// that is given; else in ".isocost" beside the shards, then in the user's cache for shards in a
-/// directory that cannot be written.
+/// directory that cannot be written. Those of objects are in the user's cache.
 std::shared_ptr<const ShardRoot> shard_root(std::filesystem::path directory,
-                                            const std::filesystem::path& index_dir);
+                                            const std::filesystem::path& index_dir,
+                                            std::shared_ptr<StoredObjects> objects = nullptr);
 
 /// A shard's root, and its name: the path from there, with '/'. Value type.
 struct ShardPlace {
@@ -37,8 +42,10 @@ struct ShardPlace {
   /// The choice of what is read of a tar, where its data set or a setting says more. Else null.
   std::shared_ptr<const TarChoice> tar = nullptr;
 
-  /// Returns the file of the shard, or its directory.
+  /// Returns the file of the shard, its directory, or its address.
   std::filesystem::path path() const;
+  /// Returns where the bytes of the shard lie.
+  StoredFile file() const;
 };
 
 /// Returns the name of a shard of a source in a mixture, "source/shard"; that of the shard alone if

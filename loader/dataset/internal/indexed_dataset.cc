@@ -26,7 +26,11 @@ IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> s
     : catalogue_(std::move(catalogue)),
       sources_(std::move(sources)),
       found_(std::move(found)),
-      findings_(joined(sources_)) {}
+      findings_(joined(sources_)) {
+  for (std::size_t i = 0; i < shards() && !reads_servers_; ++i) {
+    reads_servers_ = catalogue_.shards().known(i).place.root->objects != nullptr;
+  }
+}
 
 SampleShape IndexedDataset::shape(SampleId id) const {
   const auto sample = catalogue_.sample(id);
@@ -47,18 +51,21 @@ std::string IndexedDataset::part_name(SampleId id, std::size_t part) const {
   return sample ? std::string(sample->parts().name(part)) : std::string();
 }
 
-Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
+Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part,
+                                                              const BytesAhead& ahead) const {
   ISOCOST_ASSIGN(const CatalogueSample sample, catalogue_.sample(id));
   const auto indexed = sample.parts().indexed(part);
   if (!indexed) return open_tokens(sample.shard.tokens(), sample.number, sample.cut);
-  return files_.open_part(sample.shard, sample.number, sample.shard.view().part_place(*indexed));
+  return files_.open_part(sample.shard, sample.number, sample.shard.view().part_place(*indexed),
+                          ahead);
 }
 
-Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const {
+Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id,
+                                                              const BytesAhead& ahead) const {
   ISOCOST_ASSIGN(const CatalogueSample sample, catalogue_.sample(id));
   const PartPlace place = sample.shard.view().json_place(sample.number);
   if (place.bytes == 0) return std::unique_ptr<ByteSource>();
-  return files_.open_part(sample.shard, sample.number, place);
+  return files_.open_part(sample.shard, sample.number, place, ahead);
 }
 
 Status IndexedDataset::check_index(SampleId id) const {
@@ -66,13 +73,13 @@ Status IndexedDataset::check_index(SampleId id) const {
   return sample.shard.check_mapped_files();
 }
 
-void IndexedDataset::read_ahead(SampleId id) const {
+BytesAhead IndexedDataset::read_ahead(SampleId id, const std::stop_token& stop) const {
   const auto sample = catalogue_.sample(id);
-  if (!sample) return;
-  const std::vector<ByteRange> ranges = ranges_of(*sample);
-  if (!ranges.empty()) files_.read_ahead(sample->shard, ranges);
+  if (!sample) return nullptr;
   ShardFiles::read_ahead_media(sample->shard,
                                read_ahead_files(sample->shard.view(), sample->number));
+  const std::vector<ByteRange> ranges = ranges_of(*sample);
+  return ranges.empty() ? nullptr : files_.read_ahead(sample->shard, ranges, stop);
 }
 
 std::int64_t IndexedDataset::read_ahead_bytes(SampleId id) const {

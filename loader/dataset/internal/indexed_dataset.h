@@ -35,10 +35,13 @@ class IndexedDataset final : public Dataset {
   std::string key(SampleId id) const override;
   std::string_view shard(SampleId id) const override;
   std::string part_name(SampleId id, std::size_t part) const override;
-  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
-  Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override;
+  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part,
+                                                const BytesAhead& ahead) const override;
+  Result<std::unique_ptr<ByteSource>> open_json(SampleId id,
+                                                const BytesAhead& ahead) const override;
   Status check_index(SampleId id) const override;
-  void read_ahead(SampleId id) const override;
+  BytesAhead read_ahead(SampleId id, const std::stop_token& stop) const override;
+  bool reads_servers() const override { return reads_servers_; }
   std::int64_t read_ahead_bytes(SampleId id) const override;
   std::size_t open_shards() const override { return files_.max_open(); }
   const std::vector<DatasetSource>& sources() const override { return sources_; }
@@ -62,6 +65,7 @@ class IndexedDataset final : public Dataset {
   const std::vector<DatasetSource> sources_;
   const StartFindings found_;
   const ShardFindings findings_;
+  bool reads_servers_ = false;
   mutable ShardFiles files_;
 };
 

@@ -59,7 +59,7 @@ Status place_text(std::vector<ShardPlace>& shards,
   return {};
 }
 
-Result<ListedSource> list(const DataSource& source, const DatasetOptions& options) {
+Result<ListedSource> list(const DataSource& source, const DatasetOptions& options, Stores& stores) {
   ISOCOST_ASSIGN(SampleReading reading, SampleReading::create(source.reading));
   ISOCOST_ASSIGN(const DirectoryReading directories, DirectoryReading::create(source.reading));
   ListedSource listed;
@@ -70,7 +70,7 @@ Result<ListedSource> list(const DataSource& source, const DatasetOptions& option
                                                         .log = options.log},
                                               .progress = options.progress,
                                               .stop = options.stop},
-                                             directories));
+                                             directories, &stores));
   if (reading.fields) ISOCOST_TRY(place_text(listed.listing.shards, reading.fields));
   for (const std::string& note : listed.listing.notes) log(options.log, LogLevel::kWarning, note);
   listed.reading = std::make_shared<const SourceReading>(
@@ -80,8 +80,9 @@ Result<ListedSource> list(const DataSource& source, const DatasetOptions& option
 
 }  // namespace
 
-Result<ListedSource> list_source(const DataSource& source, const DatasetOptions& options) {
-  auto listed = list(source, options);
+Result<ListedSource> list_source(const DataSource& source, const DatasetOptions& options,
+                                 Stores& stores) {
+  auto listed = list(source, options, stores);
   if (listed || source.name.empty()) return listed;
   return std::move(listed).error().with_context("source " + source.name);
 }

@@ -18,6 +18,7 @@ struct ListedSource {
 
 /// Lists the shards of a source. Errors: those of list_shards and SampleReading::create, with the
 /// source's name.
-Result<ListedSource> list_source(const DataSource& source, const DatasetOptions& options);
+Result<ListedSource> list_source(const DataSource& source, const DatasetOptions& options,
+                                 Stores& stores);
 
 }  // namespace isocost

@@ -51,7 +51,8 @@ std::optional<ByteRange> range_of(const IndexView& view) {
   return ByteRange{view.record(0).begin, view.record(view.samples() - 1).end};
 }
 
-Result<std::string> make_of_fields(const Shard& shard, const std::shared_ptr<const ShardFile>& file,
+Result<std::string> make_of_fields(const Shard& shard,
+                                   const std::shared_ptr<const ByteSource>& file,
                                    const ByteRange& range) {
   const auto& choice = shard.place().tar;
   if (!choice || !choice->fields) return Error(ErrorCode::kInternal, "no fields of a tar");
@@ -83,17 +84,21 @@ Status compare_media(const Shard& shard, const std::stop_token& stop) {
 }  // namespace
 
 Result<std::shared_ptr<const ShardFile>> ShardFiles::open(const Shard& shard) {
-  return refused(cache_.get(shard.path(), shard.view().file_identity()), shard);
+  return refused(cache_.get(shard.place().file(), shard.view().file_identity()), shard);
 }
 
-Result<std::unique_ptr<ByteSource>> ShardFiles::open_part(const Shard& shard, std::uint64_t sample,
-                                                          const PartPlace& place) {
+Result<std::unique_ptr<ByteSource>> ShardFiles::open_part(
+    const Shard& shard, std::uint64_t sample, const PartPlace& place,
+    const std::shared_ptr<const ByteSource>& ahead) {
   if (place.source == kMade) {
-    ISOCOST_ASSIGN(std::string bytes, make(shard, sample, place));
+    ISOCOST_ASSIGN(std::string bytes, make(shard, sample, place, ahead));
     return std::make_unique<MadeSource>(std::move(bytes));
   }
   if (place.source == kInShard) {
-    ISOCOST_ASSIGN(auto file, open(shard));
+    std::shared_ptr<const ByteSource> file = ahead;
+    if (!file) {
+      ISOCOST_ASSIGN(file, open(shard));
+    }
     return std::make_unique<MemberSource>(std::move(file), place.offset, place.bytes);
   }
   return refused(
@@ -102,12 +107,16 @@ Result<std::unique_ptr<ByteSource>> ShardFiles::open_part(const Shard& shard, st
 
 // Makes the bytes of a part of the sample's record, or of its key, again.
 Result<std::string> ShardFiles::make(const Shard& shard, std::uint64_t sample,
-                                     const PartPlace& place) {
+                                     const PartPlace& place,
+                                     const std::shared_ptr<const ByteSource>& ahead) {
   const IndexView& view = shard.view();
   auto made = [&]() -> Result<std::string> {
     if (view.kind() == ShardKind::kDirectory) return make_class_part(view.key(sample));
     const ByteRange range = view.record(sample);
-    ISOCOST_ASSIGN(const auto file, open(shard));
+    std::shared_ptr<const ByteSource> file = ahead;
+    if (!file) {
+      ISOCOST_ASSIGN(file, open(shard));
+    }
     if (view.kind() == ShardKind::kMds) {
       return make_mds_json(*file, {range.begin, range.end - range.begin});
     }
@@ -128,8 +137,16 @@ Result<std::string> ShardFiles::make(const Shard& shard, std::uint64_t sample,
                            shard.path().string(), view.key(sample)));
 }
 
-void ShardFiles::read_ahead(const Shard& shard, std::span<const ByteRange> ranges) {
-  cache_.read_ahead(shard.path(), shard.view().file_identity(), ranges);
+Result<std::shared_ptr<const ByteSource>> ShardFiles::pass(const Shard& shard) {
+  if (!shard.place().root->objects) return std::shared_ptr<const ByteSource>();
+  ISOCOST_ASSIGN(const auto file, open(shard));
+  return file->pass();
+}
+
+std::shared_ptr<const ByteSource> ShardFiles::read_ahead(const Shard& shard,
+                                                         std::span<const ByteRange> ranges,
+                                                         const std::stop_token& stop) {
+  return cache_.fetch(shard.place().file(), shard.view().file_identity(), ranges, stop);
 }
 
 void ShardFiles::read_ahead_media(const Shard& shard, std::span<const FileAhead> files) {
@@ -142,7 +159,7 @@ Result<bool> ShardFiles::is_as_last_checked(const Shard& shard, const std::stop_
   ISOCOST_TRY(compare_media(shard, stop));
   if (shard.view().kind() == ShardKind::kDirectory) return true;
   ISOCOST_ASSIGN(const auto file, open(shard));
-  if (!shard.index().kept()) return true;
+  if (!shard.index().kept() || shard.place().root->objects) return true;
   fs::path record = shard.index().file();
   auto same = isocost::is_as_last_checked(*file, range_of(shard.view()),
                                           record.replace_extension(".checked"), stop);

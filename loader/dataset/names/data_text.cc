@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace isocost {
 
 Result<std::string> join_data(std::span<const std::string> texts) {
@@ -36,8 +38,36 @@ std::string printable_path(std::string_view path) {
   return printable;
 }
 
-std::string shown_data(std::string_view data) {
+std::string without_secrets(std::string_view text) {
+  const std::string lower = lower_ascii(text);
+  std::string shown;
+  std::size_t done = 0;
+  for (std::size_t at = lower.find("http"); at != std::string::npos; at = lower.find("http", at)) {
+    const std::size_t scheme_end = lower.find("://", at);
+    const bool is_address = scheme_end == at + 4 || (scheme_end == at + 5 && lower[at + 4] == 's');
+    if (!is_address) {
+      ++at;
+      continue;
+    }
+    const std::size_t host = scheme_end + 3;
+    const std::size_t end = std::min({lower.find("::", host), lower.find(' ', host), lower.size()});
+    const std::size_t host_end = std::min(lower.find_first_of("/?", host), end);
+    const std::size_t user_end = lower.substr(host, host_end - host).rfind('@');
+    shown += text.substr(done, host - done);
+    done = user_end == std::string::npos ? host : host + user_end + 1;
+    const std::size_t query = std::min(lower.find('?', host_end), end);
+    shown += text.substr(done, query - done);
+    if (query < end) shown += "?...";
+    done = end;
+    at = end;
+  }
+  return shown + std::string(text.substr(done));
+}
+
+std::string shown_data(std::string_view given) {
   constexpr std::size_t kLongest = 300;
+  const std::string shown = without_secrets(given);
+  const std::string_view data = shown;
   if (data.size() <= kLongest) return std::string(data);
   const std::string_view first = data.substr(0, data.find("::"));
   std::size_t more = 0;

@@ -22,8 +22,12 @@ Result<std::string> join_data(std::span<const std::string> texts);
 /// are, which need not be UTF-8.
 std::string printable_path(std::string_view path);
 
-/// Returns a data text for messages: one of several hundred bytes or more as its first entry, and
-/// how many more there are.
+/// Returns a text with its addresses of HTTP, if there are any, without user and password, and with
+/// "?..." for a query: both may be secrets.
+std::string without_secrets(std::string_view text);
+
+/// Returns a data text for messages, without secrets: one of several hundred bytes or more as its
+/// first entry, and how many more there are.
 std::string shown_data(std::string_view data);
 
 /// Returns a data text as a shell takes it: in quotes if the shell would change it.

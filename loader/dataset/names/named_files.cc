@@ -15,8 +15,10 @@
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/names/internal/address.h"
 #include "loader/dataset/names/internal/file_kind.h"
+#include "loader/dataset/names/internal/object_names.h"
 #include "loader/dataset/names/internal/path_pattern.h"
 #include "loader/dataset/stores/directory_listing.h"
+#include "loader/dataset/stores/object_address.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -158,6 +160,8 @@ std::size_t literal_prefix(std::string_view text, const fs::path& base) {
 
 class Resolving {
  public:
+  Resolving(Stores* stores, const std::stop_token& stop) : stores_(stores), stop_(stop) {}
+
   // Adds what a text names, whose entries are relative to `base`.
   Status add(std::string_view text, const fs::path& base);
   Entries entries() && { return std::move(entries_); }
@@ -173,9 +177,12 @@ class Resolving {
   Status add_entry(const Text& text);
   Status add_file(const Text& text, const fs::path& path);
   Status add_list(const fs::path& file);
+  Status add_objects(const Text& text);
   Status expand(const Text& text);
   void add_part(const Text& text, fs::path root, NamedPart part);
 
+  Stores* const stores_;  // null: addresses are refused
+  const std::stop_token& stop_;
   Entries entries_;
 };
 
@@ -198,6 +205,7 @@ Status Resolving::add(std::string_view text, const fs::path& base) {
 
 Status Resolving::add_entry(const Text& text) {
   ISOCOST_TRY(check_text(text.text, text.given));
+  if (stores_ != nullptr && ObjectAddress::is_one(text.text)) return add_objects(text);
   const fs::path path = text.base / fs::path(text.text);
   if (is_folder(path)) {
     add_part(text, path, {.kind = Kind::kDirectory, .path = "", .files = {}});
@@ -214,6 +222,14 @@ Status Resolving::add_entry(const Text& text) {
     return not_found(text.given, text.text, directory);
   }
   add_part(text, directory, {.kind = Kind::kFile, .path = path.filename().string(), .files = {}});
+  return {};
+}
+
+Status Resolving::add_objects(const Text& text) {
+  ISOCOST_ASSIGN(NamedFiles entry,
+                 name_objects(text.text, without_secrets(text.given), kMostFiles, *stores_, stop_));
+  entry.is_line = text.is_line;
+  entries_.push_back(std::move(entry));
   return {};
 }
 
@@ -286,8 +302,9 @@ std::function<bool(std::string_view)> NamedPart::meaning() const {
   };
 }
 
-Result<Entries> resolve_names(std::string_view text, const fs::path& base) {
-  Resolving resolving;
+Result<Entries> resolve_names(std::string_view text, const fs::path& base, Stores* stores,
+                              const std::stop_token& stop) {
+  Resolving resolving(stores, stop);
   ISOCOST_TRY(resolving.add(text, base));
   return std::move(resolving).entries();
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +23,17 @@ struct NamedPart {
   };
   Kind kind = Kind::kFile;
   std::string path;  ///< From the root of the entry, with '/'. Empty: the root itself.
-  std::vector<std::string> files;  ///< The files that a pattern matches, as paths from the root.
+  /// The files that a pattern matches, as paths from the root; of objects also those of a
+  /// directory.
+  std::vector<std::string> files;
 
   /// Returns what says whether a file of a name would be meant by the directory or the pattern if
   /// it existed. The part must outlive it.
   std::function<bool(std::string_view name)> meaning() const;
 };
+
+class StoredObjects;
+class Stores;
 
 /// The files that one entry of a data text names below one directory.
 struct NamedFiles {
@@ -34,6 +41,8 @@ struct NamedFiles {
   std::filesystem::path root;  ///< The directory below which the files have their names.
   std::vector<NamedPart> parts;  ///< In the order of the entry.
   bool is_line = false;          ///< Whether it is a line of a list.
+  /// The objects below the root, if that is an address; null: files on a disk.
+  std::shared_ptr<StoredObjects> objects = nullptr;
 };
 
 /// Finds what a data text names. It takes an existing path literally, whatever characters it
@@ -41,12 +50,16 @@ struct NamedFiles {
 /// list and count (see expand_braces), and '*', '?', '[' and "**" match (see PathPattern). The root
 /// of an entry is the directory before its first wildcard or brace, and that of a plain file the
 /// file's directory. A text file has an entry on each line, relative to the file's directory; blank
-/// lines and those that begin with '#' are none. `base` is the directory to which the text is
-/// relative. Blocks while it lists directories. Errors: kInvalidArgument (braces, a list in a list,
-/// an address, a file that is neither a shard nor a list), kNotFound (nothing of this name),
-/// kResourceExhausted (over a million files), kIo.
+/// lines and those that begin with '#' are none. An address ("s3://", "http://", "https://") names
+/// objects of `stores`; null: addresses are refused. `base` is the directory to which the text is
+/// relative. Blocks while it lists directories and buckets. Errors: kInvalidArgument (braces, a
+/// list in a list, an address that is not read, a file that is neither a shard nor a list),
+/// kNotFound (nothing of this name), kResourceExhausted (over a million files), kIo; those of
+/// name_objects.
 Result<std::vector<NamedFiles>> resolve_names(std::string_view text,
-                                              const std::filesystem::path& base = {});
+                                              const std::filesystem::path& base = {},
+                                              Stores* stores = nullptr,
+                                              const std::stop_token& stop = {});
 
 /// Returns what lies where an entry was looked for, for messages: "in data/ there are a.tar, b.tar
 /// and 8 more".

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <utility>
+
+#include "loader/dataset/stores/stored_objects.h"
 
 namespace isocost {
 
@@ -21,37 +24,51 @@ ShardCache::ShardCache(std::size_t max_open, std::int64_t max_inflated_bytes)
       max_inflated_bytes_(max_inflated_bytes),
       opening_(64) {}
 
-Result<std::shared_ptr<const ShardFile>> ShardCache::get(const std::filesystem::path& path,
+Result<std::shared_ptr<const ShardFile>> ShardCache::get(const StoredFile& stored,
                                                          const ShardIdentity& identity) {
-  const std::string name = path.string();
+  const std::string name = stored.path.string();
   if (auto file = find(name)) return file;
   const MutexLock opening(opening_[std::hash<std::string>{}(name) % opening_.size()]);
   if (auto file = find(name)) return file;
-  ISOCOST_ASSIGN(auto file, ShardFile::open(path));
-  ISOCOST_TRY(compare(name, *file, identity));
+  ISOCOST_ASSIGN(auto file, open_shard(stored));
+  if (Status same = compare(stored, *file, identity); !same) {
+    if (stored.objects) stored.objects->forget(stored.key);  // it may be put back
+    return std::move(same).error();
+  }
   insert(name, file);
   return file;
 }
 
-void ShardCache::read_ahead(const std::filesystem::path& path, const ShardIdentity& identity,
-                            std::span<const ByteRange> ranges) {
-  if (const auto file = find(path.string())) {
-    file->read_ahead(ranges);
-    return;
+std::shared_ptr<const ByteSource> ShardCache::fetch(const StoredFile& stored,
+                                                    const ShardIdentity& identity,
+                                                    std::span<const ByteRange> ranges,
+                                                    const std::stop_token& stop) {
+  if (const auto file = find(stored.path.string())) return file->fetch(ranges, stop);
+  if (stored.objects) {
+    const auto file = get(stored, identity);
+    return file ? (*file)->fetch(ranges, stop) : nullptr;
   }
   // Requested before the file is opened, so that a disk or a network is waited for only once, and
   // not for one range after another.
-  ShardFile::read_ahead(path, identity.stamp.bytes, ranges);
-  static_cast<void>(get(path, identity));
+  read_file_ahead(stored.path, identity.stamp.bytes, ranges);
+  static_cast<void>(get(stored, identity));
+  return nullptr;
 }
 
-Status ShardCache::compare(const std::string& name, const ShardFile& file,
+Status ShardCache::compare(const StoredFile& stored, const ShardFile& file,
                            const ShardIdentity& identity) {
+  const std::string name = stored.path.string();
   const Error changed(ErrorCode::kUnavailable,
                       fmt::format("{}: has changed since it was indexed: put it back, or start "
                                   "again with what it is now",
                                   name));
-  if (file.state().stamp != identity.stamp) return changed;
+  const FileStamp& stamp = file.state().stamp;
+  // The stamp of an object tells its bytes apart. An object that was stored again, or was indexed
+  // on a disk, may have another one, and the same bytes.
+  if (stored.objects && stamp == identity.stamp) return {};
+  const bool may_be_same =
+      stored.objects ? stamp.bytes == identity.stamp.bytes : stamp == identity.stamp;
+  if (!may_be_same) return changed;
   {
     const MutexLock lock(mutex_);
     const auto compared = compared_.find(name);

@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <list>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "loader/dataset/stores/shard_file.h"
+#include "loader/dataset/stores/stored_file.h"
 
 namespace isocost {
 
@@ -30,23 +31,24 @@ class ShardCache {
                       std::int64_t max_inflated_bytes = std::int64_t{16} << 30);
   std::size_t max_open() const { return max_open_; }
 
-  /// Returns the shard, which has the bytes that were indexed: size and times are compared at each
-  /// call, the content when the file is opened for the first time and when anything else about it
-  /// has changed. Errors: those of ShardFile::open; kUnavailable if the file is not the one that
-  /// was indexed.
-  Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
+  /// Returns the shard, which has the bytes that were indexed. Of a file size and times are
+  /// compared at each call, the content when it is opened for the first time and when anything else
+  /// about it has changed; of an object the content where its stamp is not the one that was
+  /// indexed. Errors: those of open_shard; kUnavailable if it is not the one that was indexed.
+  Result<std::shared_ptr<const ShardFile>> get(const StoredFile& file,
                                                const ShardIdentity& identity)
       ISOCOST_EXCLUDES(mutex_);
 
-  /// Opens the shard, and asks the operating system to read these ranges of a plain tar ahead.
+  /// Opens the shard, and begins to read these ranges of a plain tar ahead: see ShardFile::fetch.
   /// Blocks like `get`; failures are left to it.
-  void read_ahead(const std::filesystem::path& path, const ShardIdentity& identity,
-                  std::span<const ByteRange> ranges) ISOCOST_EXCLUDES(mutex_);
+  std::shared_ptr<const ByteSource> fetch(const StoredFile& file, const ShardIdentity& identity,
+                                          std::span<const ByteRange> ranges,
+                                          const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
 
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
   std::shared_ptr<const ShardFile> find(const std::string& name) ISOCOST_EXCLUDES(mutex_);
-  Status compare(const std::string& name, const ShardFile& file, const ShardIdentity& identity)
+  Status compare(const StoredFile& stored, const ShardFile& file, const ShardIdentity& identity)
       ISOCOST_EXCLUDES(mutex_);
   void insert(const std::string& name, std::shared_ptr<const ShardFile> file)
       ISOCOST_EXCLUDES(mutex_);

@@ -7,6 +7,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/byte_range.h"
 #include "base/byte_source.h"
@@ -31,57 +32,65 @@ struct ShardIdentity {
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
 };
 
-/// An open shard, read as a plain tar. One that is compressed by gzip or zstd is inflated when it
-/// is opened, into an unlinked temporary file that lives as long as this object. Const-safe.
-class ShardFile final : public ByteSource {
+/// An open shard, read as a plain tar: a file on a disk or an object on a server. A file that is
+/// compressed by gzip or zstd is inflated when it is opened, into an unlinked temporary file that
+/// lives as long as this object. Const-safe.
+class ShardFile : public ByteSource {
  public:
   /// Limit of the inflated size of a compressed shard.
   static constexpr std::int64_t kMaxInflatedBytes = std::int64_t{64} << 30;
 
-  /// Opens a shard. A compressed stream that is cut off or damaged gives the bytes before the
+  /// Opens a file. A compressed stream that is cut off or damaged gives the bytes before the
   /// damage and a `problem`. Errors: kNotFound, kIo (no room for the inflated bytes),
   /// kResourceExhausted, kCancelled while a shard is inflated.
   static Result<std::shared_ptr<const ShardFile>> open(
       const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes,
       const std::stop_token& stop = {});
+  ShardFile(const ShardFile&) = delete;
+  ShardFile& operator=(const ShardFile&) = delete;
 
-  std::int64_t size() const override { return bytes_; }
-  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
-  /// Asks the operating system to read these ranges of a plain tar ahead.
-  void read_ahead(std::span<const ByteRange> ranges) const;
-  /// Asks for these ranges of a file of `bytes` that is to be opened, and for all that opening and
-  /// `content_hash` read.
-  static void read_ahead(const std::filesystem::path& path, std::int64_t bytes,
-                         std::span<const ByteRange> ranges);
+  /// Begins to read ranges of the file as it is stored; those of a plain tar are those of
+  /// `read_at`. Returns a source of the same bytes, with those of the ranges at hand for as long as
+  /// it lives; null if the operating system has been asked, and the next reads find them at hand.
+  /// `stop` ends what is under way.
+  virtual std::shared_ptr<const ByteSource> fetch(std::span<const ByteRange> ranges,
+                                                  const std::stop_token& stop) const = 0;
+  /// Returns the shard's bytes for one reader that mostly moves forward. Keeps the shard open.
+  virtual std::shared_ptr<const ByteSource> pass() const = 0;
 
-  /// Returns the state of the file when it was opened.
+  /// Returns the state of the file when it was opened; of an object only the stamp is set.
   const FileState& state() const { return state_; }
   /// Returns whether the file has changed since it was opened, or its state is unavailable.
-  bool changed() const;
-  /// Returns a hash of blocks all over the file, as it is on disk: equal for equal files, and all
-  /// but certain to differ for shards of other samples. Reads 64 KiB at most. Errors: kIo.
+  virtual bool changed() const = 0;
+  /// Returns a hash of blocks all over the file, as it is stored: equal for equal files, and all
+  /// but certain to differ for shards of other samples. Reads 64 KiB at most. Errors: those of
+  /// reading.
   Result<std::uint64_t> content_hash() const;
-  /// Returns a hash of all bytes of the file, as it is on disk. Errors: kIo; kCancelled.
+  /// Returns a hash of all bytes of the file, as it is stored. Errors: those of reading;
+  /// kCancelled.
   Result<std::uint64_t> whole_hash(const std::stop_token& stop) const;
-  /// Returns a hash of a range of the plain bytes. Errors: kIo; kCancelled.
+  /// Returns a hash of a range of the plain bytes. Errors: those of reading; kCancelled.
   Result<std::uint64_t> plain_hash(const ByteRange& range, const std::stop_token& stop) const;
-  bool inflated() const { return plain_.is_open(); }
-  const std::string& problem() const { return problem_; }
+  virtual bool inflated() const { return false; }
+  /// Returns why the end of a compressed stream cannot be read; empty: it can.
+  virtual const std::string& problem() const;
   /// Returns what stands after the end of the compressed stream; empty: nothing.
-  const std::string& unread() const { return unread_; }
+  virtual const std::string& unread() const;
+
+ protected:
+  explicit ShardFile(const FileState& state) : state_(state) {}
+  /// Reads bytes of the file as it is stored: see ByteSource::read_at.
+  virtual Result<std::size_t> read_stored(std::int64_t offset,
+                                          std::span<std::byte> destination) const = 0;
 
  private:
-  ShardFile() = default;
-  Status inflate(const std::filesystem::path& path, std::int64_t max_bytes,
-                 const std::stop_token& stop);
-
-  FileDescriptor file_;
-  FileDescriptor plain_;    // holds the inflated bytes of a compressed shard
-  std::int64_t bytes_ = 0;  // size of the plain tar
-  FileState state_;
-  std::string problem_;
-  std::string unread_;
+  const FileState state_;
 };
+
+/// Asks the operating system to read these ranges of a file of `bytes` that is to be opened, and
+/// all that opening and ShardFile::content_hash read.
+void read_file_ahead(const std::filesystem::path& path, std::int64_t bytes,
+                     std::span<const ByteRange> ranges);
 
 /// A range of a shard; keeps the shard open. Const-safe.
 class MemberSource final : public ByteSource {

@@ -24,14 +24,16 @@ std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tenso
 
 Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleId> ids,
                                                          const Following& following,
-                                                         const std::stop_token& stop) {
+                                                         const std::stop_token& stop,
+                                                         const Following& drawn) {
+  drawn_ = drawn ? drawn : following;
   Attempts attempts;
   Status begun;
   for (std::size_t i = 0; begun && i < ids.size(); ++i) {
     const auto upcoming = [&](std::size_t after) -> std::optional<SampleId> {
       const std::size_t next = i + 1 + after;
       if (next < ids.size()) return ids[next];
-      return following ? following(next - ids.size()) : std::nullopt;
+      return drawn_ ? drawn_(next - ids.size()) : std::nullopt;
     };
     auto attempt = take_or_begin(ids[i], upcoming, stop);
     if (attempt) {
@@ -69,8 +71,7 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
   // If the sample is not the first of those begun, other steps come than were expected.
   if (!begun_.empty() && begun_.front()->sample.id != id) drop_begun();
   if (begun_.empty()) {
-    read_ahead_.decoding_begins(id, upcoming);
-    return begin(id, stop);
+    return begin(id, read_ahead_.decoding_begins(id, upcoming), stop);
   }
   auto attempt = std::move(begun_.front());
   begun_.pop_front();
@@ -79,8 +80,10 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::take_or_begin(
 
 // Begins to decode a sample. Blocks while memory is short.
 Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::begin(SampleId id,
+                                                                 std::shared_ptr<SampleRead> read,
                                                                  const std::stop_token& stop) {
   auto attempt = std::make_shared<Attempt>(id);
+  attempt->read = std::move(read);
   // Opens the shard's index, which the machine may refuse for a while.
   const auto open = [&] { return context_.dataset->checked_shape(id); };
   ISOCOST_TRY(context_.retry->run(stop, open));
@@ -100,9 +103,9 @@ bool StepDecoder::begin_ahead(const Following& following, const std::stop_token&
   if (!id) return false;
   auto grant = admission_.try_acquire_ahead(*id);
   if (!grant) return false;
-  read_ahead_.decoding_begins(
-      *id, [&](std::size_t after) { return following(begun_.size() + 1 + after); });
   auto attempt = std::make_shared<Attempt>(*id);
+  attempt->read = read_ahead_.decoding_begins(
+      *id, [&](std::size_t after) { return drawn_(begun_.size() + 1 + after); });
   auto bad = examiner_.examine(attempt->sample);
   if (!bad) return false;
   attempt->bad = *std::move(bad);
@@ -148,7 +151,7 @@ Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::de
   const DecodesInFlight::Scope in_flight(in_flight_, id);
   // The sample was decoded before, so the memory that it needs is lacking only for a while.
   const auto prepare_again = [&] {
-    auto tensors = preparer_.prepare(id, stop);
+    auto tensors = preparer_.prepare(id, preparer_.read(id, stop), stop);
     if (!tensors && tensors.error().code() == ErrorCode::kOutOfMemory) {
       tensors = Error(ErrorCode::kUnavailable, tensors.error().message());
     }
@@ -167,10 +170,18 @@ void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant, const std:
 Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop) {
   const SampleId id = attempt.sample.id;
   const DecodesInFlight::Scope in_flight(in_flight_, id);
+  const std::shared_ptr<SampleRead> begun = std::exchange(attempt.read, nullptr);
+  const std::stop_callback stop_reading(stop, [&] {
+    if (begun) begun->stop();
+  });
+  bool is_first = true;
   // `prepare` finds out whether the shard changed while either was read.
-  const auto read = [&]() -> decltype(preparer_.prepare(id, stop)) {
-    ISOCOST_ASSIGN(attempt.sample.json, preparer_.read_json(id));
-    return preparer_.prepare(id, stop);
+  const auto read = [&]() -> Result<OrBad<std::vector<NamedTensor>>> {
+    const bool is_ahead =
+        std::exchange(is_first, false) && begun && context_.dataset->reads_servers();
+    const BytesAhead ahead = is_ahead ? begun->begin() : preparer_.read(id, stop);
+    ISOCOST_ASSIGN(attempt.sample.json, preparer_.read_json(id, ahead));
+    return preparer_.prepare(id, ahead, stop);
   };
   auto prepared = context_.retry->run(stop, read);
   if (!prepared && prepared.error().code() == ErrorCode::kOutOfMemory) {
@@ -193,7 +204,7 @@ Result<std::optional<StepSample>> StepDecoder::replacement(SampleId bad,
                                                            const std::stop_token& stop) {
   ReplacementDraw draw(seed_, bad, source_of(*context_.dataset, bad));
   while (const auto id = draw.next(taken)) {
-    ISOCOST_ASSIGN(const auto attempt, begin(*id, stop));
+    ISOCOST_ASSIGN(const auto attempt, begin(*id, nullptr, stop));
     ISOCOST_TRY(end({attempt}, following, stop));
     if (!attempt->bad) return std::optional(std::move(attempt->sample));
   }

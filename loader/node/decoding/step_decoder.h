@@ -40,6 +40,8 @@ namespace isocost {
 /// within the budget. Decoded samples that wait to be sent, and blocks of shared memory, may hold
 /// half of it, and the other half is always free for decoding, so neither can starve the other. A
 /// decoded sample that does not fit into its half is released, and decoded again when it is sent.
+/// Of a data set on servers, an eighth of the budget, from the half of what waits, holds samples
+/// that are fetched before they are decoded.
 ///
 /// Workers that have nothing left to do for a step begin the samples that follow, in their order,
 /// as far as there is room in three quarters of the first half. Nothing but the time of their
@@ -72,9 +74,10 @@ class StepDecoder {
         examiner_({context.dataset, context.recipe, context.budget->limit(), context.load_hook,
                    context.layout, context.limits}),
         preparer_(*context.dataset, *context.decoder, *context.pool),
-        waiting_(context.budget->limit() / 2),
+        waiting_(context.budget->limit() / 2 - memory_ahead(context)),
         reading_(make_thread_executor(kReadingThreads, "isocost-read")),
-        read_ahead_(*context.dataset, *reading_),
+        read_ahead_(*context.dataset, *reading_,
+                    ReadAheadLimits::of(*context.dataset, memory_ahead(context))),
         tasks_(*context.executor) {}
 
   /// Returns the sample at an index of those that follow a step; nothing if no more may be
@@ -85,10 +88,12 @@ class StepDecoder {
   /// another sample of the same source, the same in every run, takes a bad one's place. Blocks
   /// until all are decoded. Samples of `following` that were begun meanwhile are taken up by the
   /// calls for their steps, which must be the next ones; any other call drops them. Errors: those
-  /// of BadSampleList::add, of the load hook and of ReadRetry::run.
+  /// of BadSampleList::add, of the load hook and of ReadRetry::run. `drawn`: the same samples as
+  /// far as they are known, to be read ahead from servers; empty: those of `following`.
   Result<std::vector<StepSample>> decode_step(std::span<const SampleId> ids,
                                               const Following& following,
-                                              const std::stop_token& stop);
+                                              const std::stop_token& stop,
+                                              const Following& drawn = {});
 
   /// Drops the samples that were begun for steps that will not come.
   void drop_begun() { begun_.clear(); }
@@ -135,13 +140,19 @@ class StepDecoder {
     StepSample sample;
     std::optional<BadSample> bad;
     std::optional<Error> failed;
-    DecodeTasks::TaskHandle task;  // null: nothing is to be decoded
+    std::shared_ptr<SampleRead> read;  // null: the sample was not read ahead
+    DecodeTasks::TaskHandle task;      // null: nothing is to be decoded
   };
   using Attempts = std::vector<std::shared_ptr<Attempt>>;
 
+  static std::int64_t memory_ahead(const Context& context) {
+    return context.dataset->reads_servers() ? context.budget->limit() / 8 : 0;
+  }
+
   Result<std::shared_ptr<Attempt>> take_or_begin(SampleId id, const ReadAhead::Upcoming& upcoming,
                                                  const std::stop_token& stop);
-  Result<std::shared_ptr<Attempt>> begin(SampleId id, const std::stop_token& stop);
+  Result<std::shared_ptr<Attempt>> begin(SampleId id, std::shared_ptr<SampleRead> read,
+                                         const std::stop_token& stop);
   bool begin_ahead(const Following& following, const std::stop_token& stop);
   void start(const std::shared_ptr<Attempt>& attempt, MemoryBudget::Grant grant,
              const std::stop_token& stop);
@@ -165,6 +176,7 @@ class StepDecoder {
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
   std::atomic<std::uint64_t> replaced_ = 0;
   mutable DecodesInFlight in_flight_;
+  Following drawn_;                             // of the present call
   std::deque<std::shared_ptr<Attempt>> begun_;  // attempts of the following steps, in their order
   const std::unique_ptr<Executor> reading_;
   ReadAhead read_ahead_;

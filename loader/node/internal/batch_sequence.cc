@@ -14,8 +14,8 @@ Result<std::span<const SampleId>> BatchSequence::move_to(std::uint64_t epoch, st
   return std::span<const SampleId>(batches_.front().ids);
 }
 
-std::optional<SampleId> BatchSequence::following(std::size_t index) {
-  for (std::size_t i = 1; i <= context_.ahead; ++i) {
+std::optional<SampleId> BatchSequence::within(std::size_t steps, std::size_t index) {
+  for (std::size_t i = 1; i <= steps; ++i) {
     if (i >= batches_.size() && !extend()) return std::nullopt;
     const std::vector<SampleId>& ids = batches_[i].ids;
     if (index < ids.size()) return ids[index];

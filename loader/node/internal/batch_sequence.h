@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -26,6 +27,8 @@ class BatchSequence {
         steps;                 ///< Returns the number of steps of an epoch.
     std::uint64_t epochs = 1;  ///< 0: without end.
     std::size_t ahead = 0;     ///< Most steps after the present one that `following` may look at.
+    /// Whether composing a batch asks for no sample's load, so that it may be done long before.
+    bool draws = false;
   };
   explicit BatchSequence(Context context) : context_(std::move(context)) {}
 
@@ -38,7 +41,12 @@ class BatchSequence {
 
   /// Returns the sample at `index` within all following steps; nothing beyond `ahead` steps, after
   /// the last epoch, or from a batch on that cannot be composed.
-  std::optional<SampleId> following(std::size_t index);
+  std::optional<SampleId> following(std::size_t index) { return within(context_.ahead, index); }
+
+  /// Returns the same, as far as steps can be drawn now: up to 1,024 of them.
+  std::optional<SampleId> drawn(std::size_t index) {
+    return within(context_.draws ? std::max(context_.ahead, kMostDrawn) : context_.ahead, index);
+  }
 
  private:
   struct Batch {
@@ -46,6 +54,9 @@ class BatchSequence {
     std::uint64_t step = 0;
     std::vector<SampleId> ids;
   };
+  static constexpr std::size_t kMostDrawn = 1024;
+
+  std::optional<SampleId> within(std::size_t steps, std::size_t index);
   bool extend();
 
   const Context context_;

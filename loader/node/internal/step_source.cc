@@ -43,7 +43,8 @@ StepSource::StepSource(const NodeParts& parts)
           {[this](std::uint64_t epoch, std::uint64_t step) { return composer_.batch(epoch, step); },
            [this](std::uint64_t epoch) { return order_->cursor.steps(epoch); },
            static_cast<std::uint64_t>(parts.options.plan.epochs),
-           static_cast<std::size_t>(parts.options.service.plan_ahead)}),
+           static_cast<std::size_t>(parts.options.service.plan_ahead),
+           parts.dataset->reads_servers() && parts.options.plan.lookahead <= 1}),
       fingerprint_(composer_.fingerprint()),
       model_(*parts.model),
       reprofiling_(parts.options.plan.reprofile, model_, parts.log) {
@@ -181,7 +182,8 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   ISOCOST_ASSIGN(const std::span<const SampleId> ids,
                  request.decoder.retry().run(request.stop, batch));
   const auto following = [this](std::size_t index) { return batches_.following(index); };
-  ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, following, request.stop));
+  const auto drawn = [this](std::size_t index) { return batches_.drawn(index); };
+  ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, following, request.stop, drawn));
   if (sealed->samples.empty()) return std::shared_ptr<SealedStep>();
 
   restore_received();

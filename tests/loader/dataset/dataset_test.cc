@@ -132,7 +132,7 @@ TEST_F(DatasetTest, NumbersSamplesInTheOrderOfShardNamesForAnyNumberOfWorkers) {
   for (SampleId id = 0; id < one->size(); ++id) {
     const std::string key(one->key(id));
     EXPECT_EQ(bytes_of(*one, id, 0), key.substr(1) + key.substr(0, 1));
-    one->read_ahead(id);
+    one->read_ahead(id, {});
   }
   write("0.tar", {{"0a.txt", "a0"}, {"0c.txt", "c0"}});
   EXPECT_NE(open()->fingerprint(), one->fingerprint());
@@ -153,7 +153,7 @@ TEST_F(DatasetTest, AWholeSampleIsReadAheadInPieces) {
   const auto dataset = open();
   EXPECT_EQ(bytes_of(*dataset, 1, 0).size(), kBytes);  // the shard is open now
   taken_advice();
-  dataset->read_ahead(1);
+  dataset->read_ahead(1, {});
   std::int64_t bytes = 0;
   off_t next = 0;
   for (const auto& [offset, length] : taken_advice()) {
@@ -210,7 +210,7 @@ TEST_F(DatasetTest, TheJsonPartIsKept) {
   EXPECT_EQ(bytes_of(dataset->open_json(0)), R"({"label": 7})");
   EXPECT_EQ(bytes_of(dataset->open_json(1)), R"({"text": "seen"})");
   EXPECT_EQ(dataset->open_json(2).value(), nullptr);
-  dataset->read_ahead(0);
+  dataset->read_ahead(0, {});
 }
 
 TEST_F(DatasetTest, OfJsonOnlyThePartWithThatNameIsRead) {

@@ -62,7 +62,7 @@ TEST_F(ShardFilesTest, AMissingFileKeepsItsIndex) {
   const Shard indexed = shard();
   fs::remove(path());
   EXPECT_EQ(files_.open(indexed).error().code(), ErrorCode::kNotFound);
-  files_.read_ahead(indexed, {});  // failures are left to `open`
+  files_.read_ahead(indexed, {}, {});  // failures are left to `open`
   EXPECT_TRUE(fs::exists(index_file()));
 }
 

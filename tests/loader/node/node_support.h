@@ -64,21 +64,27 @@ class TextDataset final : public Dataset {
   std::string key(SampleId id) const override { return keys_.at(id); }
   std::string_view shard(SampleId /*id*/) const override { return "shard.tar"; }
   std::string part_name(SampleId /*id*/, std::size_t /*part*/) const override { return "txt"; }
-  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t /*part*/) const override {
+  using Dataset::open_json;
+  using Dataset::open_part;
+  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t /*part*/,
+                                                const BytesAhead& /*ahead*/) const override {
     if (refused_opens > 0 && refused_opens-- > 0) {
       return Error(refusal, "shard.tar: cannot open");
     }
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(texts_.at(id))));
   }
   Status check_index(SampleId) const override { return index; }
-  Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override {
+  Result<std::unique_ptr<ByteSource>> open_json(SampleId id,
+                                                const BytesAhead& /*ahead*/) const override {
     const auto found = json.find(id);
     if (found == json.end()) return std::unique_ptr<ByteSource>();
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(found->second)));
   }
-  void read_ahead(SampleId id) const override {
+  BytesAhead read_ahead(SampleId id, const std::stop_token& /*stop*/) const override {
     if (on_read_ahead) on_read_ahead(id);
+    return nullptr;
   }
+  bool reads_servers() const override { return false; }
   std::int64_t read_ahead_bytes(SampleId id) const override {
     return static_cast<std::int64_t>(texts_.at(id).size());
   }

@@ -26,7 +26,7 @@ Result<std::shared_ptr<const ShardIndex>> build_again(const KnownShard& shard,
                   shard.place.path().string()));
   ISOCOST_ASSIGN(std::shared_ptr<const ShardIndex> index,
                  build_in_memory(shard.place, shard.source->limits, shard.source->reading));
-  if (is_of_row(index->view(), shard.row)) return index;
+  if (is_of_row(index->view(), shard.row, shard.place)) return index;
   return Error(ErrorCode::kUnavailable,
                fmt::format("{}: has changed since it was indexed: put it back, or start again with "
                            "what it is now",
@@ -40,7 +40,7 @@ Result<std::shared_ptr<const ShardIndex>> reopen_index(const KnownShard& shard,
   auto mapped = ShardIndex::map_again(file, checked);
   if (mapped) {
     std::shared_ptr<const ShardIndex> index = *std::move(mapped);
-    if (is_of_row(index->view(), shard.row)) return index;
+    if (is_of_row(index->view(), shard.row, shard.place)) return index;
     return build_again(shard, "another job has replaced it", sink);
   }
   const Error& error = mapped.error();

@@ -32,8 +32,8 @@ class TarIndexBuilder {
                   const ProbeLimits& limits, const SampleReading& reading,
                   std::uint64_t samples_when_whole)
       : shard_(shard),
-        bytes_(std::make_shared<const WatchedSource>(std::make_unique<ReadWindows>(
-            std::make_unique<MemberSource>(shard, 0, shard->size())))),
+        bytes_(std::make_shared<const WatchedSource>(
+            std::make_unique<MemberSource>(shard->pass(), 0, shard->size()))),
         name_(place.name),
         choice_(place.tar ? *place.tar : TarChoice()),
         limits_(limits),

@@ -24,25 +24,6 @@ namespace isocost {
 namespace fs = std::filesystem;
 namespace {
 
-// Returns the index in one directory if it is current; logs why an existing one is not used, and
-// raises `samples_when_whole` to what it remembers.
-std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdentity& identity,
-                                          std::uint64_t& samples_when_whole, const LogSink& sink) {
-  auto index = ShardIndex::map(path);
-  if (index && same_identity((*index)->view().identity(), identity)) return *std::move(index);
-  if (index) {
-    samples_when_whole = std::max(samples_when_whole, (*index)->view().samples_when_whole());
-    log(sink, LogLevel::kInfo,
-        fmt::format(
-            "{}: its shard, the limits or the parts that are left out changed; indexing again",
-            path.string()));
-  } else if (index.error().code() != ErrorCode::kNotFound) {
-    log(sink, LogLevel::kWarning,
-        fmt::format("{}: {}; indexing again", path.string(), index.error().message()));
-  }
-  return nullptr;
-}
-
 // Returns what is read of the samples of a shard, whose data set may say it.
 SampleReading reading_of(const IndexRequest& request) {
   SampleReading reading = request.reading;
@@ -61,19 +42,54 @@ IndexIdentity identity_of(const IndexRequest& request, const FileStamp& stamp) {
 }
 
 Result<FileStamp> stamp_of_place(const ShardPlace& shard) {
-  return shard.records ? stamp_of(*shard.records) : stamp_of(shard.path());
+  return shard.records ? stamp_of(*shard.records) : stamp_of(shard.file());
+}
+
+// Returns whether an index is that of the shard as it is now. That of an object may have been made
+// on a disk, or before the object was stored again: its bytes are compared then.
+Result<bool> is_of_shard(const IndexRequest& request, const IndexView& index,
+                         const IndexIdentity& identity) {
+  if (same_identity(index.identity(), identity)) return true;
+  if (!request.shard.root->objects || !may_be_same_object(index.identity(), identity)) return false;
+  ISOCOST_ASSIGN(const auto shard, open_shard(request.shard.file(), request.stop));
+  ISOCOST_ASSIGN(const std::uint64_t hash, shard->content_hash());
+  return hash == index.content_hash();
+}
+
+// Returns the index in one directory if it is current; logs why an existing one is not used, and
+// raises `samples_when_whole` to what it remembers.
+Result<std::unique_ptr<ShardIndex>> current_index(const IndexRequest& request, const fs::path& path,
+                                                  const IndexIdentity& identity,
+                                                  std::uint64_t& samples_when_whole,
+                                                  const LogSink& sink) {
+  auto index = ShardIndex::map(path);
+  if (index) {
+    ISOCOST_ASSIGN(const bool is_current, is_of_shard(request, (*index)->view(), identity));
+    if (is_current) return *std::move(index);
+    samples_when_whole = std::max(samples_when_whole, (*index)->view().samples_when_whole());
+    log(sink, LogLevel::kInfo,
+        fmt::format(
+            "{}: its shard, the limits or the parts that are left out changed; indexing again",
+            path.string()));
+  } else if (index.error().code() != ErrorCode::kNotFound) {
+    log(sink, LogLevel::kWarning,
+        fmt::format("{}: {}; indexing again", path.string(), index.error().message()));
+  }
+  return std::unique_ptr<ShardIndex>();
 }
 
 // Returns the first current index; null if there is none. See current_index.
-std::unique_ptr<ShardIndex> find_current(const IndexRequest& request, const FileStamp& stamp,
-                                         std::uint64_t& samples_when_whole, const LogSink& sink) {
+Result<std::unique_ptr<ShardIndex>> find_current(const IndexRequest& request,
+                                                 const FileStamp& stamp,
+                                                 std::uint64_t& samples_when_whole,
+                                                 const LogSink& sink) {
+  const IndexIdentity identity = identity_of(request, stamp);
   for (const fs::path& directory : request.shard.root->index_directories) {
-    if (auto index = current_index(index_path(directory, request.shard.name),
-                                   identity_of(request, stamp), samples_when_whole, sink)) {
-      return index;
-    }
+    ISOCOST_ASSIGN(auto index, current_index(request, index_path(directory, request.shard.name),
+                                             identity, samples_when_whole, sink));
+    if (index) return index;
   }
-  return nullptr;
+  return std::unique_ptr<ShardIndex>();
 }
 
 Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
@@ -83,8 +99,8 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
     return build_records_index(*request.shard.records, request.shard.name, request.limits, reading,
                                request.stop);
   }
-  const auto shard =
-      ShardFile::open(request.shard.path(), ShardFile::kMaxInflatedBytes, request.stop);
+  const auto shard = open_shard(request.shard.file(), request.stop);
+  if (shard) ISOCOST_TRY(refuse_compressed_object(request.shard.file(), **shard));
   if (shard && request.shard.mds) {
     return build_mds_index(*shard, request.shard, request.limits, reading, request.stop);
   }
@@ -133,11 +149,13 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   ISOCOST_ASSIGN(FileStamp stamp, stamp_of_place(request.shard));
   std::uint64_t samples_when_whole = 0;
   if (request.before_building) {
-    if (auto index = find_current(request, stamp, samples_when_whole, {})) return index;
+    ISOCOST_ASSIGN(auto index, find_current(request, stamp, samples_when_whole, {}));
+    if (index) return index;
     ISOCOST_TRY(request.before_building());
     ISOCOST_ASSIGN(stamp, stamp_of_place(request.shard));
   }
-  if (auto index = find_current(request, stamp, samples_when_whole, request.log)) return index;
+  ISOCOST_ASSIGN(auto index, find_current(request, stamp, samples_when_whole, request.log));
+  if (index) return index;
   auto contents = build(request, stamp, samples_when_whole);
   if (!contents) return std::move(contents).error().with_context(request.shard.path().string());
   ISOCOST_ASSIGN(const FileStamp after, stamp_of_place(request.shard));

@@ -25,12 +25,12 @@ bool is_error_of_the_attempt(ErrorCode code) {
 }  // namespace
 
 Result<SamplePreparer::OrBad<std::vector<NamedTensor>>> SamplePreparer::prepare(
-    SampleId id, const std::stop_token& stop) const {
+    SampleId id, const BytesAhead& ahead, const std::stop_token& stop) const {
   ISOCOST_ASSIGN(const SampleShape shape, dataset_.checked_shape(id));
   std::vector<std::unique_ptr<WatchedSource>> sources;
   std::vector<PartBytes> parts;
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
-    auto source = dataset_.open_part(id, i);
+    auto source = dataset_.open_part(id, i, ahead);
     if (!source && is_machine_error(source.error().code())) return std::move(source).error();
     if (!source) {
       ISOCOST_TRY(dataset_.check_index(id));
@@ -69,8 +69,8 @@ Status SamplePreparer::check_reads(SampleId id,
   return dataset_.check_index(id);
 }
 
-Result<std::string> SamplePreparer::read_json(SampleId id) const {
-  ISOCOST_ASSIGN(const auto source, dataset_.open_json(id));
+Result<std::string> SamplePreparer::read_json(SampleId id, const BytesAhead& ahead) const {
+  ISOCOST_ASSIGN(const auto source, dataset_.open_json(id, ahead));
   const auto limit = static_cast<std::int64_t>(kMaxSampleJsonBytes);
   if (source == nullptr || source->size() > limit) return std::string();
   std::string text(static_cast<std::size_t>(source->size()), '\0');

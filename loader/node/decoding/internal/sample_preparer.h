@@ -27,12 +27,20 @@ class SamplePreparer {
   template <typename T>
   using OrBad = tl::expected<T, BadSample>;
 
-  /// Returns the sample's tensors. Errors: those of the machine; kOutOfMemory; kCancelled.
-  Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id, const std::stop_token& stop) const;
+  /// Returns the sample's tensors. `ahead` has what was read of it; null: nothing was. Errors:
+  /// those of the machine; kOutOfMemory; kCancelled.
+  Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id, const BytesAhead& ahead,
+                                                  const std::stop_token& stop) const;
 
   /// Returns what SampleEntry::json holds. `prepare` checks whether the shard has changed.
   /// Errors: those of the machine.
-  Result<std::string> read_json(SampleId id) const;
+  Result<std::string> read_json(SampleId id, const BytesAhead& ahead) const;
+
+  /// Begins to read a sample that was not read ahead: see Dataset::read_ahead. Null for one on a
+  /// disk, which is read when it is asked for.
+  BytesAhead read(SampleId id, const std::stop_token& stop) const {
+    return dataset_.reads_servers() ? dataset_.read_ahead(id, stop) : nullptr;
+  }
 
  private:
   OrBad<std::vector<NamedTensor>> bad(SampleId id, std::size_t part, const Error& error) const;

@@ -99,7 +99,7 @@ class RecordsInPlace : public RecordsFixture {
                 bytes_of(*tars.open_part(id, i).value()));
     }
     EXPECT_GT(place.read_ahead_bytes(id), 0);
-    place.read_ahead(id);
+    place.read_ahead(id, {});
     EXPECT_TRUE(place.check_index(id).has_value());
   }
   // Compares what a tokenizer reads, so that the tokens are equal.

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/byte_range.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "loader/dataset/stores/file_stamp.h"
+#include "loader/dataset/stores/remote/object_store.h"
+
+namespace isocost {
+
+/// Returns what stands for an object's stamp where a file has its own: the size, and for the time a
+/// number that differs for objects of different bytes, made of the entity tag, or of the time where
+/// there is no tag.
+FileStamp file_stamp_of(const ObjectStamp& stamp);
+
+/// The objects of a data set below one address, each with the stamp that it had when it was first
+/// asked for. Reads are answered only by an object that has its stamp still. Internally
+/// synchronised.
+class StoredObjects {
+ public:
+  /// `prefix`: the begin of the objects' keys in the store, which their names here leave out.
+  explicit StoredObjects(std::shared_ptr<ObjectStore> store, std::string prefix = {})
+      : store_(std::move(store)), prefix_(std::move(prefix)) {}
+
+  /// Reads a range of an object that has this stamp: see ObjectStore::read.
+  void read(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
+            ObjectStore::Done done) const {
+    store_->read(prefix_ + std::string(key), stamp, range, std::move(stop), std::move(done));
+  }
+
+  /// Returns the stamp of an object; asks the server for it the first time. Blocks. Errors: those
+  /// of ObjectStore::stamp.
+  Result<ObjectStamp> stamp(const std::string& key, const std::stop_token& stop = {})
+      ISOCOST_EXCLUDES(mutex_);
+  /// Asks the server for the stamps of objects, many at once, and tells `done` of each, on several
+  /// threads at once. Returns for each object why it has none. Blocks. Errors: kCancelled.
+  Result<std::vector<Status>> stamp_all(std::span<const std::string> keys,
+                                        const std::function<void(std::size_t)>& done,
+                                        const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
+  /// Lists objects, whose stamps are known from then on. Errors: those of ObjectStore::list.
+  Result<std::vector<ListedObject>> list(std::string_view prefix, bool recursive,
+                                         const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
+  /// Has the stamp of an object asked for again when it is next needed.
+  void forget(const std::string& key) ISOCOST_EXCLUDES(mutex_);
+
+ private:
+  void keep(const std::string& key, const ObjectStamp& stamp) ISOCOST_EXCLUDES(mutex_);
+
+  const std::shared_ptr<ObjectStore> store_;
+  const std::string prefix_;
+  Mutex mutex_;
+  std::map<std::string, ObjectStamp, std::less<>> stamps_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+}  // namespace isocost

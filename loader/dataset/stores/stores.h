@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "loader/dataset/stores/object_address.h"
+#include "loader/dataset/stores/stored_objects.h"
+
+namespace isocost {
+
+class HttpClient;
+
+/// How servers are reached.
+struct StoreOptions {
+  /// File of the certificates that servers' are checked against; empty: see HttpClientOptions.
+  std::string ca_file = {};
+  LogSink log = {};
+};
+
+/// Opens stores, which share one client. Internally synchronised. The stores may outlive it.
+class Stores {
+ public:
+  explicit Stores(StoreOptions options);
+  ~Stores();
+  Stores(const Stores&) = delete;
+  Stores& operator=(const Stores&) = delete;
+
+  /// Returns the objects below a directory: the address's path, which is empty or ends with '/'.
+  /// Their keys begin there. Errors: those of HttpClient::create and create_http_store.
+  Result<std::shared_ptr<StoredObjects>> open(const ObjectAddress& directory)
+      ISOCOST_EXCLUDES(mutex_);
+
+ private:
+  Result<std::shared_ptr<HttpClient>> client() ISOCOST_EXCLUDES(mutex_);
+
+  const StoreOptions options_;
+  Mutex mutex_;
+  std::shared_ptr<HttpClient> client_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+}  // namespace isocost
