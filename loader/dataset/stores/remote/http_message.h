@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,22 +11,6 @@ namespace isocost {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-/// One request to an HTTP server.
-struct HttpRequest {
-  std::string method = "GET";
-  /// The address with its query. It may carry a secret, so that no message shows it.
-  std::string url;
-  /// What messages call the request's object: an address without query and user.
-  std::string name;
-  HttpHeaders headers = {};
-  std::string body = {};
-  /// The most bytes of a response's body; a longer one is an error.
-  std::size_t max_body_bytes = std::size_t{64} << 20;
-  /// Whether proxies of the environment are used. Endpoints that hand out credentials are asked
-  /// without them.
-  bool use_proxy = true;
-};
-
 /// The response of a server, whatever its status.
 struct HttpResponse {
   int status = 0;
@@ -35,6 +19,31 @@ struct HttpResponse {
 
   /// Returns the first value of a header, whose name is in lower case; empty: there is none.
   std::string_view header(std::string_view lower_case_name) const;
+};
+
+/// One request to an HTTP server.
+struct HttpRequest {
+  std::string method = "GET";
+  /// The address with its query. It may carry a secret, so that no message shows it. A user and a
+  /// password in it are sent as basic authentication.
+  std::string url;
+  /// What messages call the request's object: an address without query and user. Empty: that of
+  /// `url`.
+  std::string name;
+  /// All headers that are sent, but for Host, Accept, User-Agent and Content-Length.
+  HttpHeaders headers = {};
+  std::string body = {};
+  /// The most bytes of the body of a response with status 2xx; a longer one is an error. Bodies of
+  /// other responses end without an error after 64 KiB.
+  std::size_t max_body_bytes = std::size_t{64} << 20;
+  /// Whether proxies of the environment are used. Endpoints that hand out credentials are asked
+  /// without them.
+  bool use_proxy = true;
+  /// Receives what had arrived of a response with status 2xx whose body broke off or is over the
+  /// limit, before the error is reported. Returns whether another attempt can end otherwise: if
+  /// not, the error is no kUnavailable. Called on the client's thread, where it must not block.
+  /// Empty: what had arrived is lost.
+  std::function<bool(HttpResponse)> on_broken = {};
 };
 
 }  // namespace isocost

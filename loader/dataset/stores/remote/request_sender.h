@@ -33,9 +33,12 @@ struct RequestCounts {
 
 /// Sends requests to one server, and repeats those that its state refuses: after 408, 429, 500,
 /// 502, 503 and 504, and after errors of the connection, with a pause that doubles, is drawn at
-/// random up to its length, and is at least what Retry-After asks for. The number in flight grows
-/// by one for each round of responses and is halved when the server asks to wait; further requests
-/// stand in a queue. Thread-safe. The destructor ends what is queued and in flight with kCancelled.
+/// random up to its length, and is at least what Retry-After asks for. The last attempt is made
+/// when the time is over. An attempt whose bytes HttpRequest::on_broken kept, at least 64 KiB of
+/// them, counts as the first one. The number in flight doubles each round of responses until the
+/// server first asks to wait (429, 503), which halves it, and then grows by one a round; further
+/// requests stand in a queue. Logs when a server begins to refuse requests, and when it answers
+/// again. Thread-safe. The destructor ends what is queued and in flight with kCancelled.
 class RequestSender {
  public:
   /// Makes the request of an attempt, which may be signed with the time. Called for each attempt on
@@ -50,7 +53,7 @@ class RequestSender {
   /// Sends a request and returns. `done` is called once, on a thread of the sender or the client,
   /// where it must not block, with a response that is not to be repeated, whatever its status, or
   /// with the last one or the last error when the time is over. Errors: those of HttpClient::send
-  /// and of `make`.
+  /// and of `make`, whose kUnavailable is repeated, too.
   virtual void send(MakeRequest make, std::stop_token stop, HttpClient::Done done) = 0;
   /// Sends a request and waits. Not to be called from a `done` or a `make`.
   Result<HttpResponse> wait_for(MakeRequest make, const std::stop_token& stop);
