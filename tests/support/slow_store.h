@@ -130,7 +130,15 @@ class SlowStore final : public ObjectStore {
         changed_.wait(mutex_, ending,
                       [this]() ISOCOST_REQUIRES(mutex_) { return !pending_.empty(); });
         if (pending_.empty()) return;
-        changed_.wait_until(mutex_, ending, pending_.front().due, [] { return false; });
+        // Looked at again and again, since a stop tells nobody here.
+        const auto is_over = [this, &ending]() ISOCOST_REQUIRES(mutex_) {
+          const Pending& first = pending_.front();
+          return ending.stop_requested() || first.stop.stop_requested() ||
+                 std::chrono::steady_clock::now() >= first.due;
+        };
+        while (!is_over()) {
+          changed_.wait_for(mutex_, ending, std::chrono::milliseconds(1), [] { return false; });
+        }
         next = std::move(pending_.front());
         pending_.pop_front();
         answered = answer(*next);

@@ -24,7 +24,7 @@ std::optional<std::string> scheme_of(std::string_view text) {
 }
 
 Error invalid(const std::string& name, std::string_view problem) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", printable_path(name), problem)};
+  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", printable_utf8(name), problem)};
 }
 
 }  // namespace

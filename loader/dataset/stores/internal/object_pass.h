@@ -41,7 +41,7 @@ class ObjectPass final : public ByteSource {
   const std::stop_token stop_;
   mutable Mutex mutex_;
   mutable std::map<std::int64_t, Chunk> chunks_ ISOCOST_GUARDED_BY(mutex_);
-  mutable std::int64_t last_ ISOCOST_GUARDED_BY(mutex_) = -1;  // the chunk that was read last
+  mutable std::int64_t last_ ISOCOST_GUARDED_BY(mutex_) = -2;  // the chunk that was read last
   mutable std::int64_t ahead_ ISOCOST_GUARDED_BY(mutex_) = 0;  // chunks to ask for behind it
 };
 

@@ -108,7 +108,9 @@ TEST_F(Objects, APassAsksForMoreTheLongerReadsFollowEachOther) {
   EXPECT_THAT(store_->reads(), ElementsAre(FieldsAre(0, kMiB)));
   for (std::int64_t at = 0; at < 20 * kMiB; at += 1000) {
     ASSERT_EQ(read(*pass, at, 1000).value(), bytes.substr(static_cast<std::size_t>(at), 1000));
-    if (at / kMiB == 1) EXPECT_LE(store_->reads().size(), 3U);
+    if ((at + 1000) / kMiB == 1) {
+      EXPECT_LE(store_->reads().size(), 3U);
+    }
   }
   EXPECT_THAT(store_->reads(), SizeIs(20));  // each byte once
 }
@@ -131,7 +133,7 @@ TEST_F(Objects, AFailedReadIsAnErrorAndTheNextOneAsksAgain) {
 }
 
 TEST_F(Objects, TheContentHashIsThatOfTheSameFileOnADisk) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("objects").value();
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{100}, 3 * kMiB}) {
     const std::string bytes = bytes_of(size);
     store_->put("a.tar", bytes);
