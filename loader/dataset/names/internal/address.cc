@@ -20,12 +20,17 @@ struct Scheme {
 
 constexpr std::array kSchemes = {
     Scheme{"hf://", "an address of Hugging Face",
-           "download it, as with 'hf download --repo-type dataset NAME --local-dir DIR', and give "
-           "DIR"},
+           "name its shards by https://huggingface.co/datasets/NAME/resolve/main/..., or download "
+           "it, as with 'hf download --repo-type dataset NAME --local-dir DIR', and give DIR"},
     Scheme{"gs://", "an address of Google Cloud Storage",
-           "copy it to a disk, as with 'gcloud storage rsync -r', and give the directory"},
+           "give s3://BUCKET/..., with AWS_ENDPOINT_URL=https://storage.googleapis.com and HMAC "
+           "keys of the bucket as the keys of AWS"},
+    Scheme{"oci://", "an address of Oracle Cloud",
+           "give s3://BUCKET/..., with the endpoint of its S3 compatibility API as "
+           "AWS_ENDPOINT_URL"},
     Scheme{"az://", "an address of Azure Blob Storage",
-           "copy it to a disk, as with 'azcopy copy --recursive', and give the directory"},
+           "name its shards by https:// addresses, with a shared access signature as their query, "
+           "or copy it to a disk, as with 'azcopy copy --recursive'"},
     Scheme{"s3://", "an address of S3",
            "copy it to a disk, as with 'aws s3 sync', and give the directory"},
 };
@@ -41,10 +46,10 @@ std::optional<std::string> why_no_address(std::string_view text) {
     return starts_with_ignoring_case(text, scheme.begin);
   });
   if (found != kSchemes.end()) {
-    return fmt::format("{}, and only files are read; {}", found->of, found->remedy);
+    return fmt::format("{}, which is not read here; {}", found->of, found->remedy);
   }
   if (text.find("://") == std::string_view::npos) return std::nullopt;
-  return "an address, and only files are read; copy it to a disk";
+  return "an address of a kind that is not read; give one of https:// or s3://, or copy it to a disk";
 }
 
 }  // namespace isocost

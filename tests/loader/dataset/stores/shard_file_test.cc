@@ -171,15 +171,15 @@ TEST(ShardCache, KeepsTheShardsUsedLastAndReadersKeepTheirs) {
     identities.push_back(identity_of(paths.back()));
   }
   ShardCache cache(2);
-  const auto first = cache.get(paths[0], identities[0]).value();
-  const std::weak_ptr second = cache.get(paths[1], identities[1]).value();
-  EXPECT_EQ(cache.get(paths[0], identities[0]).value(), first);
-  const std::weak_ptr third = cache.get(paths[2], identities[2]).value();
+  const auto first = cache.get({paths[0]}, identities[0]).value();
+  const std::weak_ptr second = cache.get({paths[1]}, identities[1]).value();
+  EXPECT_EQ(cache.get({paths[0]}, identities[0]).value(), first);
+  const std::weak_ptr third = cache.get({paths[2]}, identities[2]).value();
   EXPECT_TRUE(second.expired());
   EXPECT_FALSE(third.expired());
-  EXPECT_EQ(cache.get(paths[0], identities[0]).value(), first) << "used last, so still open";
-  (void)cache.get(paths[1], identities[1]).value();
-  (void)cache.get(paths[3], identities[3]).value();
+  EXPECT_EQ(cache.get({paths[0]}, identities[0]).value(), first) << "used last, so still open";
+  (void)cache.get({paths[1]}, identities[1]).value();
+  (void)cache.get({paths[3]}, identities[3]).value();
   EXPECT_EQ(all_of(*first), "aaa");
 }
 
@@ -190,7 +190,7 @@ TEST(ShardCache, InflatedBytesAreBounded) {
   for (int i = 0; i < 5; ++i) {
     const auto path = scratch / (std::to_string(i) + ".tgz");
     write_file(path, gzip(std::string(1000, 'x')));
-    files.emplace_back(cache.get(path, identity_of(path)).value());
+    files.emplace_back(cache.get({path}, identity_of(path)).value());
   }
   EXPECT_EQ(count_open(files), 2U);
 }
@@ -201,7 +201,7 @@ TEST(ShardCache, AShardThatChangedIsRefused) {
   const ShardIdentity before = identity_of(scratch / "a.tar");
   write_file(scratch / "a.tar", "after that");
   ShardCache cache;
-  const auto file = cache.get(scratch / "a.tar", before);
+  const auto file = cache.get({scratch / "a.tar"}, before);
   ASSERT_FALSE(file.has_value());
   EXPECT_EQ(file.error().code(), ErrorCode::kUnavailable);
   EXPECT_THAT(file.error().message(), HasSubstr("a.tar: has changed"));
@@ -214,11 +214,11 @@ TEST(ShardCache, AnOpenShardWhoseModeAndLinksChangeIsStillTheSame) {
   write_file(path, std::string(200'000, 'a'));
   const ShardIdentity identity = identity_of(path);
   ShardCache cache;
-  ASSERT_TRUE(cache.get(path, identity).has_value());
+  ASSERT_TRUE(cache.get({path}, identity).has_value());
   std::filesystem::permissions(path, std::filesystem::perms::owner_read);
-  EXPECT_TRUE(cache.get(path, identity).has_value());
+  EXPECT_TRUE(cache.get({path}, identity).has_value());
   std::filesystem::create_hard_link(path, scratch / "b.tar");
-  EXPECT_TRUE(cache.get(path, identity).has_value());
+  EXPECT_TRUE(cache.get({path}, identity).has_value());
 }
 
 TEST(ShardCache, OtherBytesOfTheSameSizeAndTimeAreRefusedEvenWhileTheShardIsOpen) {
@@ -229,11 +229,11 @@ TEST(ShardCache, OtherBytesOfTheSameSizeAndTimeAreRefusedEvenWhileTheShardIsOpen
     const auto time = std::filesystem::last_write_time(path);
     const ShardIdentity identity = identity_of(path);
     ShardCache cache;
-    ASSERT_TRUE(cache.get(path, identity).has_value());
+    ASSERT_TRUE(cache.get({path}, identity).has_value());
     std::fstream(path, std::ios::in | std::ios::out)
         .write(std::string(size, 'b').data(), static_cast<std::streamsize>(size));
     std::filesystem::last_write_time(path, time);
-    EXPECT_EQ(cache.get(path, identity).error().code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(cache.get({path}, identity).error().code(), ErrorCode::kUnavailable);
   }
 }
 
@@ -243,9 +243,9 @@ TEST(ShardCache, AChangeOfWhatIsNotContentIsNoChange) {
   write_file(path, "as it was");
   const ShardIdentity identity = identity_of(path);
   ShardCache cache;
-  const auto before = cache.get(path, identity).value();
+  const auto before = cache.get({path}, identity).value();
   std::filesystem::create_hard_link(path, scratch / "b.tar");
-  const auto after = cache.get(path, identity).value();
+  const auto after = cache.get({path}, identity).value();
   EXPECT_EQ(all_of(*after), "as it was");
 }
 
@@ -256,9 +256,9 @@ TEST(ShardCache, AShardThatWasPutBackIsServedAgain) {
   const ShardIdentity identity = identity_of(path);
   ShardCache cache;
   std::filesystem::rename(path, scratch / "away");
-  EXPECT_EQ(cache.get(path, identity).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(cache.get({path}, identity).error().code(), ErrorCode::kNotFound);
   std::filesystem::rename(scratch / "away", path);
-  EXPECT_EQ(all_of(*cache.get(path, identity).value()), "as it was");
+  EXPECT_EQ(all_of(*cache.get({path}, identity).value()), "as it was");
 }
 
 TEST(ShardCache, FitsTheNumberOfFilesThatTheProcessMayOpen) {
@@ -290,7 +290,7 @@ TEST(ShardCache, ServesManyThreads) {
       threads.emplace_back([&, t] {
         for (std::size_t i = 0; i < 40; ++i) {
           const std::size_t which = (i * (t + 1)) % paths.size();
-          const auto file = cache.get(paths[which], identities[which]);
+          const auto file = cache.get({paths[which]}, identities[which]);
           if (!file || all_of(**file) != std::string(1000, static_cast<char>('a' + which))) ++wrong;
           if (file) seen.at(t).emplace_back(*file);
         }

@@ -1,0 +1,201 @@
+// Shards on a server: a node delivers from there what it delivers from the directory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "base/mutex.h"
+#include "tests/e2e/loop_fixture.h"
+#include "tests/support/fault_server.h"
+#include "tests/support/log_lines.h"
+
+namespace isocost {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Not;
+
+// A hash of the tensors of each microbatch, by its place.
+class Tensors {
+ public:
+  TrainerStep step() {
+    return [this](std::int64_t rank, Client&, const Microbatch& microbatch) {
+      Fingerprint hash;
+      for (const NamedTensor& named : microbatch.tensors) {
+        hash.add(named.name);
+        const auto bytes = named.tensor.bytes();
+        hash.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+      }
+      const Position& at = microbatch.header.position;
+      const MutexLock lock(mutex_);
+      hashes_[{rank, at.epoch, at.step, at.microbatch}] = hash.value();
+    };
+  }
+  using Place = std::tuple<std::int64_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+  const std::map<Place, std::uint64_t>& hashes() const { return hashes_; }
+
+ private:
+  Mutex mutex_;
+  std::map<Place, std::uint64_t> hashes_;
+};
+
+class Servers : public LoopTest {
+ protected:
+  static constexpr int kSamples = 96;  // in six shards
+
+  Servers() { node_log = log_.sink(); }
+  void serve_files() {
+    make_dataset(kSamples);
+    auto started = FaultServer::start(shards(), scratch());
+    ASSERT_TRUE(started.has_value()) << started.error().message();
+    server_.emplace(*std::move(started));
+  }
+  std::string address() const { return server_->address() + "shard-{000000..000005}.tar"; }
+  NodeOptions options_at(const std::string& data) const {
+    NodeOptions options = this->options(2);
+    options.data = data;
+    options.decode.index_dir = scratch() / "indexes";
+    options.plan.epochs = 2;
+    return options;
+  }
+  // Whether the node delivers from the server what it delivers from the directory.
+  void expect_same_as_directory() {
+    Tensors local;
+    const Delivered of_directory = run(options_at(shards()), local.step());
+    Tensors remote;
+    const Delivered of_server = run(options_at(address()), remote.step());
+    EXPECT_EQ(of_server.batches(), of_directory.batches());
+    EXPECT_EQ(of_server.plan_hashes(), of_directory.plan_hashes());
+    EXPECT_EQ(remote.hashes(), local.hashes());
+    EXPECT_EQ(local.hashes().size(), 2U * 2 * 2 * kSamples / 16);
+  }
+  // Requests for bytes of shards, and those bytes.
+  struct Reads {
+    std::size_t requests = 0;
+    std::int64_t bytes = 0;
+    std::size_t stamps = 0;
+  };
+  Reads reads() const {
+    Reads reads;
+    for (const json& request : server_->requests()) {
+      if (request.at("method") == "HEAD") {
+        ++reads.stamps;
+        continue;
+      }
+      ++reads.requests;
+      reads.bytes += request.at("bytes").get<std::int64_t>();
+    }
+    return reads;
+  }
+
+  LogLines log_;
+  std::optional<FaultServer> server_;
+};
+
+TEST_F(Servers, DeliverWhatTheDirectoryDelivers) {
+  serve_files();
+  expect_same_as_directory();
+}
+
+TEST_F(Servers, DeliverItToo) {
+  serve_files();
+  server_->set_rules({{{"fault", "status"}, {"status", 503}, {"share", 0.02}},
+                      {{"fault", "status"}, {"status", 429}, {"retry_after", 0}, {"share", 0.01}},
+                      {{"fault", "reset"}, {"share", 0.01}},
+                      {{"fault", "cut"}, {"after", 300}, {"share", 0.02}}});
+  expect_same_as_directory();
+}
+
+TEST_F(Servers, AreAskedOnceForASampleAndForAStampOfEachShard) {
+  serve_files();
+  static_cast<void>(run(options_at(address())));  // makes the indexes
+  server_->clear_log();
+  NodeOptions options = options_at(address());
+  options.plan.epochs = 1;
+  static_cast<void>(run(options));
+  const Reads reads = this->reads();
+  EXPECT_EQ(reads.stamps, 6U);
+  EXPECT_LE(reads.requests, kSamples * 12 / 10);
+  std::int64_t stored = 0;
+  for (const auto& file : std::filesystem::directory_iterator(shards())) {
+    if (file.path().extension() == ".tar") stored += static_cast<std::int64_t>(file.file_size());
+  }
+  EXPECT_LE(reads.bytes, stored);
+  EXPECT_GT(reads.bytes, 0);
+}
+
+TEST_F(Servers, AnObjectThatIsReplacedWhileItIsReadEndsTheJobWithItsName) {
+  serve_files();
+  static_cast<void>(run(options_at(address())));
+  NodeOptions options = options_at(address());
+  options.decode.io_timeout = std::chrono::seconds(1);
+  before_serving = [this](Node&) {
+    const std::filesystem::path shard = shards() / "shard-000003.tar";
+    std::filesystem::copy_file(shards() / "shard-000002.tar", shard,
+                               std::filesystem::copy_options::overwrite_existing);
+  };
+  const auto ended = try_run(options, {});
+  ASSERT_FALSE(ended.has_value());
+  EXPECT_THAT(ended.error().message(), AllOf(HasSubstr(server_->address() + "shard-000003.tar"),
+                                             HasSubstr("has changed since it was indexed")));
+}
+
+TEST_F(Servers, AnObjectThatIsStoredAgainWithItsBytesGoesOn) {
+  serve_files();
+  const Delivered before = run(options_at(address()));
+  before_serving = [this](Node&) {
+    const std::filesystem::path shard = shards() / "shard-000003.tar";
+    const std::filesystem::path copy = scratch() / "copy.tar";
+    std::filesystem::copy_file(shard, copy);
+    std::filesystem::rename(copy, shard);  // with another time, and so another entity tag
+  };
+  const Delivered after = run(options_at(address()));
+  EXPECT_EQ(after.batches(), before.batches());
+}
+
+TEST_F(Servers, AnObjectThatIsAbsentAtTheStartIsALostShard) {
+  serve_files();
+  std::filesystem::remove(shards() / "shard-000004.tar");
+  const auto refused = try_run(options_at(address()), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr("shard-000004.tar"), HasSubstr("lost")));
+  NodeOptions options = options_at(address());
+  options.shards.allow_broken = "1";
+  EXPECT_EQ(run(options).counts(0).size(), 80U);
+}
+
+TEST_F(Servers, TheirSecretsAreInNoMessage) {
+  serve_files();
+  std::string secret = address() + "?X-Amz-Signature=planted-secret";
+  secret.insert(secret.find("127."), "user:planted-password@");
+  NodeOptions options = options_at(secret);
+  static_cast<void>(run(options));
+  std::filesystem::remove(shards() / "shard-000004.tar");
+  const auto refused = try_run(options, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), Not(HasSubstr("planted")));
+  EXPECT_THAT(log_.lines(), Each(Not(HasSubstr("planted"))));
+  const std::vector<json> requests = server_->requests();
+  EXPECT_THAT(requests.front().at("path").get<std::string>(), HasSubstr("planted-secret"));
+  for (const auto& file : std::filesystem::recursive_directory_iterator(scratch() / "indexes")) {
+    EXPECT_THAT(file.path().string(), Not(HasSubstr("planted")));
+  }
+}
+
+}  // namespace
+}  // namespace isocost
