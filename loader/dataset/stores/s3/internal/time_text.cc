@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
-#include <iterator>
 
 namespace isocost {
 namespace {
@@ -102,29 +99,6 @@ std::optional<sys_seconds> parse_iso8601(std::string_view text) {
   const std::optional<sys_seconds> time = seconds_of(at);
   if (!scan.is_over() || !time) return std::nullopt;
   return *time - offset;
-}
-
-std::optional<sys_seconds> parse_http_date(std::string_view text) {
-  constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  Scan scan(text);
-  Moment at{};
-  scan.take(3);
-  scan.expect(", ");
-  at.day = scan.digits(2);
-  scan.expect(" ");
-  const auto* month = std::ranges::find(kMonths, scan.take(3));
-  at.month = static_cast<int>(std::distance(kMonths.begin(), month)) + 1;
-  scan.expect(" ");
-  at.year = scan.digits(4);
-  scan.expect(" ");
-  at.hour = scan.digits(2);
-  scan.expect(":");
-  at.minute = scan.digits(2);
-  scan.expect(":");
-  at.second = scan.digits(2);
-  scan.expect(" GMT");
-  return scan.is_over() ? seconds_of(at) : std::nullopt;
 }
 
 }  // namespace isocost

@@ -14,7 +14,4 @@ std::string basic_iso8601(std::chrono::sys_seconds time);
 /// "+00:00" or another offset in place of the Z. Nothing: another text.
 std::optional<std::chrono::sys_seconds> parse_iso8601(std::string_view text);
 
-/// Reads the date of a header, "Mon, 30 Nov 2026 01:02:03 GMT". Nothing: another text.
-std::optional<std::chrono::sys_seconds> parse_http_date(std::string_view text);
-
 }  // namespace isocost

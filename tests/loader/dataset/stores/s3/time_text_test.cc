@@ -20,21 +20,12 @@ TEST(TimeText, ReadsTimesOfListingsAndCredentials) {
   EXPECT_EQ(parse_iso8601("2026-11-29T20:02:03-05:00"), kTime);
 }
 
-TEST(TimeText, ReadsDatesOfHeaders) {
-  EXPECT_EQ(parse_http_date("Mon, 30 Nov 2026 01:02:03 GMT"), kTime);
-}
-
 TEST(TimeText, RefusesOtherTexts) {
   for (const char* text :
        {"", "2026-11-30", "2026-11-30 01:02:03Z", "2026-11-30T01:02:03", "2026-13-30T01:02:03Z",
         "2026-02-30T01:02:03Z", "2026-11-30T24:02:03Z", "2026-11-30T01:02:03Zx",
         "-026-11-30T01:02:03Z", "2026-11-30T01:02:03+1"}) {
     EXPECT_FALSE(parse_iso8601(text)) << text;
-  }
-  for (const char* text : {"", "Mon, 30 Nov 2026 01:02:03", "30 Nov 2026 01:02:03 GMT",
-                           "Mon, 30 Nix 2026 01:02:03 GMT", "Mon, 31 Nov 2026 01:02:03 GMT",
-                           "Mon, 30 Nov 2026 01:02:03 GMT+1"}) {
-    EXPECT_FALSE(parse_http_date(text)) << text;
   }
 }
 

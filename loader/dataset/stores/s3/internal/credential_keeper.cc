@@ -1,0 +1,120 @@
+#include "loader/dataset/stores/s3/internal/credential_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/thread_name.h"
+
+namespace isocost {
+namespace {
+
+using std::chrono::sys_seconds;
+
+constexpr std::chrono::seconds kAhead = std::chrono::minutes(10);
+constexpr std::chrono::seconds kPauseAfterFailure = std::chrono::minutes(1);
+
+// Credentials that come back expired would be fetched again for each request.
+Result<AwsCredentials> fetch(const CredentialSource& source, const std::stop_token& stop,
+                             const WallClock& now) {
+  Result<AwsCredentials> credentials = source.fetch(stop);
+  if (!credentials || !credentials->expires || *credentials->expires > now()) return credentials;
+  return Error(ErrorCode::kIo, "the credentials of " + source.name +
+                                   " have expired: renew them, and look at this machine's clock");
+}
+
+}  // namespace
+
+WallClock system_wall_clock() {
+  return [] { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); };
+}
+
+CredentialKeeper::CredentialKeeper(CredentialSource source, LogSink log, WallClock now)
+    : source_(std::move(source)),
+      log_(std::move(log)),
+      now_(std::move(now)),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+bool CredentialKeeper::is_valid(sys_seconds now) const {
+  return held_ && !is_refused_ && (!held_->expires || *held_->expires > now);
+}
+
+bool CredentialKeeper::is_due(sys_seconds now) const {
+  return !is_valid(now) || (held_->expires && now >= next_fetch_);
+}
+
+Result<AwsCredentials> CredentialKeeper::get(const std::stop_token& stop) {
+  const MutexLock lock(mutex_);
+  const sys_seconds now = now_();
+  if (is_due(now) && !is_fetch_wanted_) {
+    is_fetch_wanted_ = true;
+    changed_.notify_all();
+  }
+  if (is_valid(now)) return *held_;
+  const std::int64_t before = fetches_;
+  const bool is_over =
+      changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) { return fetches_ != before; });
+  if (!is_over) return Error(ErrorCode::kCancelled, "stopped while it waited for credentials");
+  if (last_error_) return *last_error_;
+  return *held_;
+}
+
+void CredentialKeeper::run(const std::stop_token& stop) {
+  name_thread("isocost-keys");
+  while (true) {
+    {
+      const MutexLock lock(mutex_);
+      if (!changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) {
+            return is_fetch_wanted_ || stop.stop_requested();
+          })) {
+        return;
+      }
+    }
+    if (stop.stop_requested()) return;
+    keep(fetch(source_, stop, now_));
+  }
+}
+
+void CredentialKeeper::keep(Result<AwsCredentials> fetched) {
+  std::string warning;
+  {
+    const MutexLock lock(mutex_);
+    warning = keep_locked(std::move(fetched));
+    is_fetch_wanted_ = false;
+    ++fetches_;
+    changed_.notify_all();
+  }
+  if (!warning.empty()) log(log_, LogLevel::kWarning, warning);
+}
+
+// Returns what is to be logged; empty: nothing.
+std::string CredentialKeeper::keep_locked(Result<AwsCredentials> fetched) {
+  const sys_seconds now = now_();
+  if (!fetched) {
+    last_error_ = fetched.error();
+    if (!is_valid(now)) return "";
+    next_fetch_ = now + kPauseAfterFailure;
+    return "AWS credentials of " + source_.name +
+           " cannot be renewed; the node tries again each minute until they expire: " +
+           fetched.error().message();
+  }
+  ++successes_;
+  is_refused_ = false;
+  last_error_.reset();
+  held_ = *std::move(fetched);
+  if (held_->expires) {
+    next_fetch_ = *held_->expires - std::min(kAhead, (*held_->expires - now) / 3);
+  }
+  return "";
+}
+
+void CredentialKeeper::refuse(const AwsCredentials& credentials) {
+  const MutexLock lock(mutex_);
+  if (held_ && *held_ == credentials) is_refused_ = true;
+}
+
+std::int64_t CredentialKeeper::renewals() const {
+  const MutexLock lock(mutex_);
+  return std::max<std::int64_t>(successes_ - 1, 0);
+}
+
+}  // namespace isocost
