@@ -6,7 +6,7 @@
 
 namespace isocost {
 
-/// What signs requests to AWS and to stores with its interface. Nothing prints it: all of it but
+/// Keys that sign requests to AWS and to stores with its interface. Nothing prints them: all but
 /// the time is secret.
 struct AwsCredentials {
   std::string access_key_id;

@@ -7,7 +7,7 @@
 
 namespace isocost {
 
-/// What an address such as "s3://bucket/shards/0.tar" names. A key is taken as it stands: nothing
+/// The parts of an address such as "s3://bucket/shards/0.tar". A key is taken as it stands: nothing
 /// in it is decoded.
 struct S3Address {
   std::string bucket;

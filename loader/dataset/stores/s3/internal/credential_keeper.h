@@ -60,7 +60,7 @@ class CredentialKeeper {
   bool is_fetch_wanted_ ISOCOST_GUARDED_BY(mutex_) = false;  ///< Until it has ended.
   std::int64_t fetches_ ISOCOST_GUARDED_BY(mutex_) = 0;      ///< Ended, with those that failed.
   std::int64_t successes_ ISOCOST_GUARDED_BY(mutex_) = 0;
-  std::optional<Error> last_error_ ISOCOST_GUARDED_BY(mutex_);  ///< Of the last fetch.
+  std::optional<Error> last_error_ ISOCOST_GUARDED_BY(mutex_);  ///< From the last fetch.
 
   std::jthread thread_;
 };

@@ -188,7 +188,7 @@ Result<CredentialSource> instance(const S3Options& options, const AskService& as
     return invalid(std::string(kNoCredentials));
   }
   const std::string address = instance_metadata_address(options.environment);
-  // Where it never answered, nothing was configured, and trying again is of no use.
+  // If it never answered, nothing was configured, and trying again is of no use.
   auto has_answered = std::make_shared<std::atomic<bool>>(false);
   return CredentialSource{
       "the instance metadata",

@@ -12,7 +12,7 @@
 
 namespace isocost {
 
-/// Where credentials come from.
+/// A source of credentials.
 struct CredentialSource {
   /// For messages, such as "profile 'default' of ~/.aws/credentials". Empty: no credentials are
   /// wanted.

@@ -22,6 +22,12 @@ Result<std::int64_t> size_of(std::string_view text) {
   return bytes;
 }
 
+// Some stores leave out the quotation marks, which belong to it in a header.
+std::string quoted_etag(std::string_view etag) {
+  if (etag.empty() || etag.starts_with('"') || etag.starts_with("W/")) return std::string(etag);
+  return "\"" + std::string(etag) + "\"";
+}
+
 Result<ListedObject> listed_object(const XmlElement& contents, bool is_encoded) {
   ListedObject object;
   object.key = contents.text_of("Key");
@@ -32,7 +38,7 @@ Result<ListedObject> listed_object(const XmlElement& contents, bool is_encoded) 
   }
   if (object.key.empty()) return no_listing("an object has no key");
   ISOCOST_ASSIGN(object.stamp.bytes, size_of(contents.text_of("Size")));
-  object.stamp.etag = contents.text_of("ETag");
+  object.stamp.etag = quoted_etag(contents.text_of("ETag"));
   const auto modified = parse_iso8601(contents.text_of("LastModified"));
   object.stamp.modified_s = modified ? modified->time_since_epoch().count() : 0;
   return object;

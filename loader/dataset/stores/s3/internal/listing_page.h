@@ -9,7 +9,7 @@
 
 namespace isocost {
 
-/// What a bucket answers to ListObjectsV2: up to 1,000 objects.
+/// A bucket's answer to ListObjectsV2: up to 1,000 objects.
 struct ListingPage {
   std::vector<ListedObject> objects;
   std::string next_token;  ///< Asks for the next page; empty: this is the last one.

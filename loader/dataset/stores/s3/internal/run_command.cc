@@ -106,7 +106,7 @@ Result<ChildGroup> ChildGroup::start(std::vector<std::string> words,
   return Error(ErrorCode::kNotFound, std::string("cannot be started: ") + std::strerror(refused));
 }
 
-// What a process writes to its two streams, until both are closed.
+// The two streams that a process writes, until both are closed.
 class Streams {
  public:
   Streams(FileDescriptor output, FileDescriptor errors)

@@ -13,7 +13,7 @@ namespace isocost {
 
 struct CommandLimits {
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
-  std::size_t max_bytes = std::size_t{64} << 10;  ///< Of its output.
+  std::size_t max_bytes = std::size_t{64} << 10;  ///< In its output.
 };
 
 /// Runs a program without a shell, in a process group of its own, and returns its output. A program

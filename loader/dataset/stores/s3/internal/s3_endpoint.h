@@ -22,10 +22,10 @@ std::string configured_region(const AwsEnvironment& environment, const SharedPro
 /// Errors: kInvalidArgument.
 Status check_bucket_name(std::string_view bucket, bool is_on_aws);
 
-/// Where the requests for a bucket go.
+/// The place to which requests for a bucket go.
 struct BucketPlace {
   std::string origin;             ///< Scheme and host, such as "https://b.s3.amazonaws.com".
-  std::string host;               ///< As in the Host header.
+  std::string host;               ///< The Host header.
   std::vector<std::string> path;  ///< Segments that stand before the key's.
 };
 
@@ -48,8 +48,8 @@ class S3Endpoint {
 
   std::string bucket_;
   bool is_on_aws_ = true;
-  std::string service_ = "s3";  ///< Of AWS's hosts: also "s3-fips", "s3.dualstack".
-  // Of another store.
+  std::string service_ = "s3";  ///< In AWS's hosts: also "s3-fips", "s3.dualstack".
+  // Those of another store.
   std::string origin_;
   std::string host_;
   std::vector<std::string> path_;

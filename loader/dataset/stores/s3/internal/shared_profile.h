@@ -10,11 +10,11 @@
 
 namespace isocost {
 
-/// What the files that AWS's tools share say of one profile.
+/// One profile in the files that AWS's tools share.
 struct SharedProfile {
   std::string name;
-  IniSection credentials;  ///< Of ~/.aws/credentials, or AWS_SHARED_CREDENTIALS_FILE.
-  IniSection config;       ///< Of ~/.aws/config, or AWS_CONFIG_FILE.
+  IniSection credentials;  ///< In ~/.aws/credentials, or AWS_SHARED_CREDENTIALS_FILE.
+  IniSection config;       ///< In ~/.aws/config, or AWS_CONFIG_FILE.
   IniSection services;     ///< The section of the config file that the profile's `services` names.
   std::filesystem::path credentials_file;  ///< Empty: there is none, as for the next.
   std::filesystem::path config_file;

@@ -24,7 +24,7 @@ struct RequestTarget {
 /// A request to a service of AWS that is to be signed.
 struct UnsignedRequest {
   std::string method = "GET";
-  std::string host;  ///< As in the Host header: in lower case, with a port that is not the usual.
+  std::string host;  ///< The Host header: in lower case, with a port that is not the usual.
   RequestTarget target = {};
   /// Those that the signature is to cover. Not among them: Host, Authorization, X-Amz-Date,
   /// X-Amz-Content-Sha256, X-Amz-Security-Token.

@@ -15,7 +15,7 @@ struct WebIdentity {
   std::filesystem::path token_file;  ///< Read each time, since it is renewed.
   std::string role_arn;
   std::string session_name = "isocost";
-  std::string endpoint;  ///< Of AWS's Security Token Service, such as https://sts.amazonaws.com.
+  std::string endpoint;  ///< AWS's Security Token Service, such as https://sts.amazonaws.com.
 };
 
 /// Asks the Security Token Service for the role's credentials (AssumeRoleWithWebIdentity). Errors:

@@ -2,8 +2,8 @@
 
 botocore_order_test.py FIND_CREDENTIALS
 
-An environment has some of: keys in variables, a profile in either file with keys, a program, single sign-on or a role, a
-web identity, a container's endpoint. What botocore takes and Isocost does not (single sign-on, roles) must be refused.
+An environment has some of: keys in variables, a profile in either file with keys, a program, single sign-on or a role,
+a web identity, a container's endpoint. What botocore takes and Isocost does not (single sign-on, roles) is refused.
 """
 
 import http.server

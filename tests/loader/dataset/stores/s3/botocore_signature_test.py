@@ -23,9 +23,10 @@ except ImportError:
     sys.exit(77)
 
 CASES = 1000
-PIECES = ["a", "Z", "0", " ", "  ", "+", "%", "%20", "%2F", "/", "//", ".", "..", "/./", "/../", "~", "=", "&", ";", ":",
-          "@", "!", "*", "'", "(", ")", "\"", "<", ">", "?", "#", "[", "]", "{", "}", "|", "\\", "^", "`", "$", ",", "-",
-          "_", "\t", "\u00e4", "e\u0301", "\u65e5\u672c", "\U0001f600", "\u200d", "\u00df", "key", "0000.tar", "\x7f"]
+PIECES = ["a", "Z", "0", " ", "  ", "+", "%", "%20", "%2F", "/", "//", ".", "..", "/./", "/../", "~", "=", "&", ";",
+          ":", "@", "!", "*", "'", "(", ")", "\"", "<", ">", "?", "#", "[", "]", "{", "}", "|", "\\", "^", "`", "$",
+          ",", "-", "_", "\t", "\u00e4", "e\u0301", "\u65e5\u672c", "\U0001f600", "\u200d", "\u00df", "key",
+          "0000.tar", "\x7f"]
 # Python's split() takes more for white space than AWS does, so that values have no other white space than this.
 HEADER_PIECES = ["a", "B", " ", "   ", "\t", "=", ",", ";", "\"x\"", "'", "\u00e4", "\u65e5", "bytes=0-9", "%20", "+"]
 HEADER_NAMES = ["Range", "If-Match", "x-amz-request-payer", "X-Amz-Meta-A", "x-amz-meta-b", "Content-Type", "Expect",
@@ -38,7 +39,8 @@ def text_of(pieces, generator, most):
 
 def request_case(generator):
     key = text_of(PIECES, generator, 8)
-    query = [[text_of(PIECES, generator, 3) or "x", text_of(PIECES, generator, 4)] for _ in range(generator.randint(0, 4))]
+    query = [[text_of(PIECES, generator, 3) or "x", text_of(PIECES, generator, 4)]
+             for _ in range(generator.randint(0, 4))]
     if query and generator.random() < 0.3:
         query.append([query[0][0], text_of(PIECES, generator, 3)])
     headers = [[generator.choice(HEADER_NAMES), text_of(HEADER_PIECES, generator, 5)]
@@ -46,7 +48,8 @@ def request_case(generator):
     service = generator.choice(["s3", "s3", "s3", "sts", "execute-api"])
     return {
         "method": generator.choice(["GET", "HEAD", "PUT", "POST"]),
-        "host": generator.choice(["bucket.s3.eu-west-1.amazonaws.com", "localhost:5000", "[::1]:9000", "a.b-c.example"]),
+        "host": generator.choice(["bucket.s3.eu-west-1.amazonaws.com", "localhost:5000", "[::1]:9000",
+                                  "a.b-c.example"]),
         "path": key.split("/"),
         "query": query,
         "headers": headers,
@@ -64,8 +67,8 @@ def reference(case):
     """Returns the target, canonical request and Authorization header of botocore."""
     scheme = "http" if case["host"].startswith(("localhost", "[")) else "https"
     path = "/" + "/".join(percent_encode(segment, safe="~") for segment in case["path"])
-    request = AWSRequest(case["method"], f"{scheme}://{case['host']}{path}", params=[tuple(pair) for pair in case["query"]],
-                         data=case["body"].encode())
+    request = AWSRequest(case["method"], f"{scheme}://{case['host']}{path}", data=case["body"].encode(),
+                         params=[tuple(pair) for pair in case["query"]])
     for name, value in case["headers"]:
         request.headers.add_header(name, value)
     credentials = Credentials(case["access_key_id"], case["secret_access_key"], case["session_token"] or None)
@@ -73,10 +76,10 @@ def reference(case):
     auth = kind(credentials, case["service"], case["region"])
     time = datetime.datetime.fromtimestamp(case["time_s"], datetime.timezone.utc)
     request.context["timestamp"] = time.strftime("%Y%m%dT%H%M%SZ")
-    auth._modify_request_before_signing(request)
+    auth._modify_request_before_signing(request)  # noqa: SLF001
     canonical = auth.canonical_request(request)
     to_sign = auth.string_to_sign(request, canonical)
-    auth._inject_signature_to_request(request, auth.signature(to_sign, request))
+    auth._inject_signature_to_request(request, auth.signature(to_sign, request))  # noqa: SLF001
     query = auth.canonical_query_string(request)
     target = urlsplit(request.url).path + ("?" + query if query else "")
     return {"target": target, "canonical_request": canonical, "authorization": request.headers["Authorization"]}

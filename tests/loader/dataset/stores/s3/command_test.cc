@@ -23,7 +23,7 @@ using testing::Not;
 
 using Words = std::vector<std::string>;
 
-// What Python's shlex.split returns for them, too.
+// Python's shlex.split returns the same words.
 TEST(CommandWords, AreThoseOfAShell) {
   EXPECT_THAT(split_command(" aws  configure\texport-credentials\n").value(),
               ElementsAre("aws", "configure", "export-credentials"));

@@ -1,7 +1,7 @@
 """Answers as the services that hand out credentials do, on a port that it prints, until its input ends.
 
-Paths: /imds (metadata of an instance with a role), /imds-without-role, /imds-v1 (gives no token), /imds-html, /container
-(wants a token), /container-busy (refuses twice), /container-broken (another document), /sts (wants the token "good").
+Paths: /imds (metadata of an instance with a role), /imds-without-role, /imds-v1 (gives no token), /imds-html,
+/container (wants a token), /container-busy (refuses twice), /container-broken (another document), /sts (wants a token).
 GET /requests returns what was asked, one "METHOD PATH" a line.
 """
 
