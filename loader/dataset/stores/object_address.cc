@@ -71,7 +71,7 @@ Result<ObjectAddress> ObjectAddress::parse(std::string_view text) {
 
 std::string ObjectAddress::name() const { return scheme + "://" + host + "/" + path; }
 
-Result<std::string> percent_decoded(std::string_view text) {
+Result<std::string> decoded_path(std::string_view text) {
   std::string decoded;
   decoded.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -30,6 +30,6 @@ struct ObjectAddress {
 
 /// Returns a text with %XX as the bytes that they stand for. Errors: kInvalidArgument ("%2F", which
 /// would be another path, and a '%' that begins no byte).
-Result<std::string> percent_decoded(std::string_view text);
+Result<std::string> decoded_path(std::string_view text);
 
 }  // namespace isocost

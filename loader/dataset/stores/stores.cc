@@ -6,6 +6,7 @@
 
 #include "loader/dataset/stores/remote/http_client.h"
 #include "loader/dataset/stores/remote/http_store.h"
+#include "loader/dataset/stores/s3/s3_store.h"
 
 namespace isocost {
 namespace {
@@ -29,9 +30,13 @@ Stores::~Stores() = default;
 
 Result<std::shared_ptr<StoredObjects>> Stores::open(const ObjectAddress& directory) {
   ISOCOST_ASSIGN(std::shared_ptr<HttpClient> client, this->client());
-  if (directory.is_s3()) return Error(ErrorCode::kUnsupported, "S3");
-  ISOCOST_ASSIGN(auto store,
-                 create_http_store(http_root(directory), *client, {.log = options_.log}));
+  const RequestSenderOptions sending{.log = options_.log};
+  if (directory.is_s3()) {
+    ISOCOST_ASSIGN(auto store, create_s3_store(directory.host, {}, *client, sending));
+    return std::make_shared<StoredObjects>(with_client(std::move(store), std::move(client)),
+                                           directory.path);
+  }
+  ISOCOST_ASSIGN(auto store, create_http_store(http_root(directory), *client, sending));
   return std::make_shared<StoredObjects>(with_client(std::move(store), std::move(client)));
 }
 

@@ -122,7 +122,7 @@ Result<NamedFiles> name_objects(std::string_view text, std::string given, std::s
   ObjectNaming naming(entry, address.is_s3(), most, stop);
   for (std::string& word : *words) {
     if (!address.is_s3()) {
-      auto decoded = percent_decoded(word);
+      auto decoded = decoded_path(word);
       if (!decoded) return with_context(std::move(decoded).error());
       word = *std::move(decoded);
     }
