@@ -40,6 +40,7 @@ class ObjectNaming {
     return {ErrorCode::kInvalidArgument,
             fmt::format("{}: {}", printable_path(entry_.given), problem)};
   }
+  Status add_other(const std::string& word);
   Status add_listed(Kind kind, const std::string& word);
 
   NamedFiles& entry_;
@@ -59,15 +60,22 @@ Status ObjectNaming::add(const std::string& word) {
                     "plain .tar, or copy it to a disk",
                     printable_path(word)));
   }
-  if (!has_shard_ending(word)) {
-    return invalid(fmt::format(
-        "'{}' is no shard (*.tar), and of servers only these are read; {}", printable_path(word),
-        can_list_ ? "end the name of a prefix with '/', or copy other data to a disk"
-                  : "name the shards, as in https://HOST/shards/{{000..099}}.tar, or copy other "
-                    "data to a disk"));
-  }
+  if (!has_shard_ending(word)) return add_other(word);
   entry_.parts.push_back({.kind = Kind::kFile, .path = word, .files = {}});
   return {};
+}
+
+// Adds what is no shard by its name: a prefix, as a directory is named without its slash.
+Status ObjectNaming::add_other(const std::string& word) {
+  if (can_list_) {
+    ISOCOST_TRY(add_listed(Kind::kDirectory, word + "/"));
+    if (!entry_.parts.back().files.empty()) return {};
+  }
+  return invalid(fmt::format(
+      "'{}' is no shard (*.tar), and of servers only these are read; {}", printable_path(word),
+      can_list_ ? "nothing lies below it either; name a prefix that has shards"
+                : "name the shards, as in https://HOST/shards/{000..099}.tar, or copy other data "
+                  "to a disk"));
 }
 
 // Adds the shards directly below a prefix, or those that a pattern matches.
