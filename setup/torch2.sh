@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that meets torch, with a current PyTorch wheel instead of Debian's 1.13: the C++ ones built against the
-# wheel, the Python ones run by a virtual environment in build/torch2. Arguments go to ctest. After --newest these are the
+# wheel, the Python ones run by a virtual environment in build/torch2, where moto's server for S3 is, too. Arguments go to ctest. After --newest these are the
 # Python ones that meet transformers, accelerate, peft, trl and Lightning, with the newest versions of these, which are printed;
 # after --oldest those that prepare samples for Qwen's models, with transformers 4.57; after --deepspeed the one that
 # meets DeepSpeed.
@@ -10,7 +10,7 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 jobs=${JOBS:-$(nproc)}
 venv=build/torch2/venv
 tree=build/torch2/release
-targets=(torch_tests isocost_python isocost isocost-lab)
+targets=(torch_tests isocost_python isocost isocost-lab s3_commands)
 kind=
 case "${1:-}" in
   --newest)

@@ -30,8 +30,8 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' && [[ ${tra
   trainers=(transformers accelerate peft trl lightning)
 fi
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
-# Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
-needed=(numpy "${trainers[@]}" tokenizers jinja2 pillow dashscope av)
+# Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary; moto answers as S3.
+needed=(numpy "${trainers[@]}" tokenizers jinja2 pillow dashscope av 'moto[server]')
 
 . setup/functions.sh
 

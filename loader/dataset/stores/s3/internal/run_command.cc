@@ -93,10 +93,16 @@ Result<ChildGroup> ChildGroup::start(std::vector<std::string> words,
   posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
+  // A process that writes to sockets may ignore it, which a child would inherit.
+  sigset_t usual;
+  sigemptyset(&usual);
+  sigaddset(&usual, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
   pid_t id = 0;
   const int refused =
       posix_spawnp(&id, arguments.front(), &files, &attributes, arguments.data(), settings.data());

@@ -41,6 +41,9 @@ std::string S3Bucket::name_of(std::string_view key) const {
 Result<HttpRequest> S3Bucket::make(const S3Question& question, S3Attempt& attempt,
                                    const std::stop_token& stop) const {
   const std::string name = name_of(question.key.value_or(""));
+  if (question.key && question.key->empty()) {
+    return Error(ErrorCode::kInvalidArgument, name + ": the address names no object");
+  }
   {
     const MutexLock lock(mutex_);
     attempt.region = region_;
@@ -56,6 +59,9 @@ Result<HttpRequest> S3Bucket::make(const S3Question& question, S3Attempt& attemp
                    .url = place.origin + encoded_target(request.target),
                    .name = name,
                    .headers = request.headers};
+  // A gateway that compresses on the way would change sizes and ranges. Some change this header,
+  // so that the signature does not cover it.
+  made.headers.emplace_back("accept-encoding", "identity");
   if (!keeper_) return made;
   Result<AwsCredentials> credentials = keeper_->get(stop);
   if (!credentials) return std::move(credentials).error().with_context(name);

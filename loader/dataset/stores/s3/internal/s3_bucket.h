@@ -42,8 +42,8 @@ class S3Bucket {
 
   /// Returns "s3://bucket/key", in printable UTF-8.
   std::string name_of(std::string_view key) const;
-  /// Makes the request of an attempt. Blocks while there are no credentials. Errors: those of
-  /// CredentialKeeper::get, with the object's address.
+  /// Makes the request of an attempt. Blocks while there are no credentials. Errors:
+  /// kInvalidArgument (an empty key); those of CredentialKeeper::get, with the object's address.
   Result<HttpRequest> make(const S3Question& question, S3Attempt& attempt,
                            const std::stop_token& stop) const;
   /// Explains a response that is no success. `name` is the object's, for messages.

@@ -94,7 +94,15 @@ Result<SharedProfile> read_shared_profile(const AwsEnvironment& environment,
   }
   if (const std::string_view services = shared.get("services"); !services.empty()) {
     const IniSection* found = find_section(config, "services", services);
-    if (found != nullptr) shared.services = *found;
+    if (found == nullptr) {
+      return Error(
+          ErrorCode::kInvalidArgument,
+          "AWS's profile '" + printable_utf8(shared.name) + "' names [services " +
+              printable_utf8(services) + "], which is not in " +
+              (shared.config_file.empty() ? "~/.aws/config" : shared.config_file.string()) +
+              ": add it, or remove the line 'services'");
+    }
+    shared.services = *found;
   }
   return shared;
 }

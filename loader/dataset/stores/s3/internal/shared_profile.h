@@ -24,8 +24,8 @@ struct SharedProfile {
 };
 
 /// Reads the profile that `profile` names, else AWS_PROFILE, else "default". Files that are absent
-/// count as empty. Errors: kInvalidArgument for a file that cannot be read or parsed, and for a
-/// profile that was named and is in neither.
+/// count as empty. Errors: kInvalidArgument for a file that cannot be read or parsed, for a profile
+/// that was named and is in neither, and for services that it names and that are not there.
 Result<SharedProfile> read_shared_profile(const AwsEnvironment& environment,
                                           std::string_view profile = {});
 

@@ -9,6 +9,7 @@
 
 #include "base/scratch_directory.h"
 #include "loader/dataset/stores/remote/http_client.h"
+#include "loader/dataset/stores/s3/internal/s3_endpoint.h"
 #include "tests/loader/dataset/stores/s3/python_server.h"
 
 namespace isocost {
@@ -139,6 +140,16 @@ TEST_F(CredentialSourceTest, RefusesFilesThatCannotBeRead) {
   write(".aws/config", "[default]\nsecret line\n");
   EXPECT_THAT(problem({}), HasSubstr("AWS's file " + path(".aws/config") + ": line 2 "));
   EXPECT_THAT(problem({}), Not(HasSubstr("secret")));
+}
+
+TEST_F(CredentialSourceTest, ReadsTheServicesOfAProfile) {
+  write(".aws/config",
+        "[default]\nservices = local\n[services local]\ns3 =\n  endpoint_url = http://minio\n");
+  const AwsEnvironment environment{.variables = {{"AWS_CONFIG_FILE", path(".aws/config")}}};
+  EXPECT_EQ(configured_endpoint(environment, read_shared_profile(environment).value(), "S3"),
+            "http://minio");
+  write(".aws/config", "[default]\nservices = absent\n");
+  EXPECT_THAT(problem({}), HasSubstr("names [services absent], which is not in"));
 }
 
 TEST_F(CredentialSourceTest, RunsACredentialProcess) {

@@ -48,6 +48,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return parts[2] if len(parts) > 2 else ""
 
     def give(self):
+        signed = "accept-encoding" in self.headers.get("Authorization", "")
+        if self.headers.get("Accept-Encoding") != "identity" or signed:
+            return self.answer(400, error("WrongTest", "Accept-Encoding"))
         headers = {"ETag": '"e"', "Last-Modified": "Mon, 30 Nov 2026 01:02:03 GMT"}
         if self.command == "HEAD":
             return self.answer(200, b"", headers | {"Content-Length": str(len(DATA))})

@@ -82,6 +82,7 @@ TEST_F(S3StoreTest, GivesStampsAndRanges) {
   EXPECT_EQ(data->stamp("data", {}).value(), kStamp);
   EXPECT_EQ(read(*data, "data").value(), "234");
   EXPECT_EQ(read(*data, "data", {.begin = 3, .end = 3}).value(), "");
+  EXPECT_EQ(data->stamp("", {}).error().code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(data->name_of("a b/c\n"), "s3://bucket/a b/c?");
   EXPECT_GE(data->counts().requests, 2);
   EXPECT_EQ(data->credential_renewals(), 0);
