@@ -13,11 +13,15 @@ using std::chrono::sys_seconds;
 constexpr std::chrono::seconds kAhead = std::chrono::minutes(10);
 constexpr std::chrono::seconds kPauseAfterFailure = std::chrono::minutes(1);
 
+sys_seconds expiry_of(const AwsCredentials& credentials) {
+  return credentials.expires.value_or(sys_seconds::max());
+}
+
 // Credentials that come back expired would be fetched again for each request.
 Result<AwsCredentials> fetch(const CredentialSource& source, const std::stop_token& stop,
                              const WallClock& now) {
   Result<AwsCredentials> credentials = source.fetch(stop);
-  if (!credentials || !credentials->expires || *credentials->expires > now()) return credentials;
+  if (!credentials || expiry_of(*credentials) > now()) return credentials;
   return Error(ErrorCode::kIo, "the credentials of " + source.name +
                                    " have expired: renew them, and look at this machine's clock");
 }
@@ -35,27 +39,23 @@ CredentialKeeper::CredentialKeeper(CredentialSource source, LogSink log, WallClo
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 bool CredentialKeeper::is_valid(sys_seconds now) const {
-  return held_ && !is_refused_ && (!held_->expires || *held_->expires > now);
-}
-
-bool CredentialKeeper::is_due(sys_seconds now) const {
-  return !is_valid(now) || (held_->expires && now >= next_fetch_);
+  return held_ && !is_refused_ && expiry_of(*held_) > now;
 }
 
 Result<AwsCredentials> CredentialKeeper::get(const std::stop_token& stop) {
   const MutexLock lock(mutex_);
   const sys_seconds now = now_();
-  if (is_due(now) && !is_fetch_wanted_) {
+  const bool valid = is_valid(now);
+  if ((!valid || now >= next_fetch_) && !is_fetch_wanted_) {
     is_fetch_wanted_ = true;
     changed_.notify_all();
   }
-  if (is_valid(now)) return *held_;
+  if (valid && held_) return *held_;
   const std::int64_t before = fetches_;
   const bool is_over =
       changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) { return fetches_ != before; });
   if (!is_over) return Error(ErrorCode::kCancelled, "stopped while it waited for credentials");
-  if (last_error_) return *last_error_;
-  return *held_;
+  return last_fetch_;
 }
 
 void CredentialKeeper::run(const std::stop_token& stop) {
@@ -89,8 +89,8 @@ void CredentialKeeper::keep(Result<AwsCredentials> fetched) {
 // Returns what is to be logged; empty: nothing.
 std::string CredentialKeeper::keep_locked(Result<AwsCredentials> fetched) {
   const sys_seconds now = now_();
+  last_fetch_ = fetched;
   if (!fetched) {
-    last_error_ = fetched.error();
     if (!is_valid(now)) return "";
     next_fetch_ = now + kPauseAfterFailure;
     return "AWS credentials of " + source_.name +
@@ -99,11 +99,9 @@ std::string CredentialKeeper::keep_locked(Result<AwsCredentials> fetched) {
   }
   ++successes_;
   is_refused_ = false;
-  last_error_.reset();
+  const sys_seconds expiry = expiry_of(*fetched);
+  next_fetch_ = expiry - std::min<std::chrono::seconds>(kAhead, (expiry - now) / 3);
   held_ = *std::move(fetched);
-  if (held_->expires) {
-    next_fetch_ = *held_->expires - std::min(kAhead, (*held_->expires - now) / 3);
-  }
   return "";
 }
 

@@ -43,7 +43,6 @@ class CredentialKeeper {
 
  private:
   bool is_valid(std::chrono::sys_seconds now) const ISOCOST_REQUIRES(mutex_);
-  bool is_due(std::chrono::sys_seconds now) const ISOCOST_REQUIRES(mutex_);
   void run(const std::stop_token& stop);
   void keep(Result<AwsCredentials> fetched);
   std::string keep_locked(Result<AwsCredentials> fetched) ISOCOST_REQUIRES(mutex_);
@@ -60,7 +59,7 @@ class CredentialKeeper {
   bool is_fetch_wanted_ ISOCOST_GUARDED_BY(mutex_) = false;  ///< Until it has ended.
   std::int64_t fetches_ ISOCOST_GUARDED_BY(mutex_) = 0;      ///< Ended, with those that failed.
   std::int64_t successes_ ISOCOST_GUARDED_BY(mutex_) = 0;
-  std::optional<Error> last_error_ ISOCOST_GUARDED_BY(mutex_);  ///< From the last fetch.
+  Result<AwsCredentials> last_fetch_ ISOCOST_GUARDED_BY(mutex_);
 
   std::jthread thread_;
 };

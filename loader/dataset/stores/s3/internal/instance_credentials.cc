@@ -33,7 +33,7 @@ Result<std::string> session_token(const std::string& address, const AskService& 
 }
 
 // The first line of the answer.
-Result<std::string> role_name(HttpRequest request, const AskService& ask,
+Result<std::string> role_name(const HttpRequest& request, const AskService& ask,
                               const std::stop_token& stop) {
   ISOCOST_ASSIGN(const HttpResponse response, ask_patiently(ask, request, stop));
   if (response.status == 404) return Error(ErrorCode::kNotFound, "this machine has no role");

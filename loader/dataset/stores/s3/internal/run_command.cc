@@ -83,7 +83,10 @@ class ChildGroup {
 Result<ChildGroup> ChildGroup::start(std::vector<std::string> words,
                                      const AwsEnvironment& environment, int output, int errors) {
   std::vector<std::string> variables;
-  for (const auto& [name, value] : environment.variables) variables.push_back(name + "=" + value);
+  variables.reserve(environment.variables.size());
+  for (const auto& [name, value] : environment.variables) {
+    variables.emplace_back(name).append("=").append(value);
+  }
   const std::vector<char*> arguments = pointers_to(words);
   const std::vector<char*> settings = pointers_to(variables);
   posix_spawn_file_actions_t files;

@@ -79,6 +79,11 @@ std::string configured_region(const AwsEnvironment& environment, const SharedPro
 
 Status check_bucket_name(std::string_view bucket, bool is_on_aws) {
   const std::string shown = "'" + printable_utf8(bucket.substr(0, 80)) + "' ";
+  if (bucket.starts_with("arn:")) {
+    return invalid(shown +
+                   "is an ARN, which Isocost does not read: give the alias of the access "
+                   "point (...-s3alias) in place of the bucket");
+  }
   const char* rule = is_on_aws ? wrong_on_aws(bucket) : wrong_elsewhere(bucket);
   if (rule != nullptr) return invalid(shown + "is no bucket: the name of a bucket " + rule);
   if (is_on_aws && bucket.ends_with("--x-s3")) {

@@ -46,6 +46,7 @@ std::string canonical_path(const RequestTarget& target, std::string_view service
 
 std::string canonical_query(const RequestTarget& target) {
   std::vector<std::pair<std::string, std::string>> pairs;
+  pairs.reserve(target.query.size());
   for (const auto& [name, value] : target.query) {
     pairs.emplace_back(percent_encoded(name), percent_encoded(value));
   }

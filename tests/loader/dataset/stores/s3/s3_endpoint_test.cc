@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "loader/dataset/stores/s3/s3_address.h"
-
 namespace isocost {
 namespace {
 
@@ -99,6 +97,8 @@ TEST(S3Endpoint, RefusesNamesThatNoBucketHas) {
   }
   EXPECT_THAT(check_bucket_name("b--use1-az4--x-s3", true).error().message(),
               HasSubstr("directory bucket"));
+  EXPECT_THAT(check_bucket_name("arn:aws:s3:r:1:accesspoint", true).error().message(),
+              HasSubstr("-s3alias"));
   for (const char* name : {"abc", "a.b-c", "0bucket", "my-access-point-x-s3alias"}) {
     EXPECT_TRUE(check_bucket_name(name, true)) << name;
   }
@@ -106,23 +106,6 @@ TEST(S3Endpoint, RefusesNamesThatNoBucketHas) {
     EXPECT_TRUE(check_bucket_name(name, false));
   for (const char* name : {"", "ab", "a b", "a/b", "..."})
     EXPECT_FALSE(check_bucket_name(name, false));
-}
-
-TEST(S3Address, HasABucketAndAKeyAsItStands) {
-  const S3Address address = parse_s3_address("S3://bucket/a//b%20?c#d").value();
-  EXPECT_EQ(address.bucket, "bucket");
-  EXPECT_EQ(address.key, "a//b%20?c#d");
-  EXPECT_EQ(parse_s3_address("s3://bucket").value().key, "");
-  EXPECT_EQ(parse_s3_address("s3://bucket/").value().key, "");
-  EXPECT_EQ(parse_s3_address("s3://bucket//a").value().key, "/a");
-}
-
-TEST(S3Address, RefusesOtherTexts) {
-  for (const char* text : {"", "s3:/a/b", "gs://a/b", "s3://", "s3:///key"}) {
-    EXPECT_EQ(parse_s3_address(text).error().code(), ErrorCode::kInvalidArgument) << text;
-  }
-  EXPECT_THAT(parse_s3_address("s3://arn:aws:s3:r:1:accesspoint/x/y").error().message(),
-              HasSubstr("-s3alias"));
 }
 
 }  // namespace
