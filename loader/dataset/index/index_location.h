@@ -17,7 +17,7 @@ class StoredObjects;
 
 /// A directory below which shards have their names, and where their indexes are.
 struct ShardRoot {
-  std::filesystem::path directory;  ///< Of objects their address without secrets.
+  std::filesystem::path directory;  ///< An address without secrets for objects.
   /// Directories that may hold the indexes, preferred first.
   std::vector<std::filesystem::path> index_directories;
   std::shared_ptr<StoredObjects> objects = nullptr;  ///< Null: files on a disk.

@@ -13,12 +13,12 @@ namespace isocost {
 
 class StoredObjects;
 
-/// Where the bytes of a shard lie: in a file on a disk, or in an object on a server. Value type.
+/// The place of a shard's bytes: a file on a disk, or an object on a server. Value type.
 struct StoredFile {
   /// The file; of an object its address without secrets, for messages.
   std::filesystem::path path;
   std::shared_ptr<StoredObjects> objects = nullptr;  ///< Null: a file on a disk.
-  std::string key = {};                              ///< Of the object.
+  std::string key = {};                              ///< The object's key.
 };
 
 /// Returns the stamp of a file or an object: see file_stamp_of. Errors: those of stamp_of and

@@ -19,11 +19,11 @@ namespace {
 
 using Kind = NamedPart::Kind;
 
-constexpr std::string_view kWild = "*?[{";
+constexpr std::string_view kWildInObjects = "*?[{";
 
 // Returns the length of the directories before the first wildcard or brace, with their last slash.
 std::size_t literal_directories(std::string_view path) {
-  const std::size_t wild = std::min(path.find_first_of(kWild), path.size());
+  const std::size_t wild = std::min(path.find_first_of(kWildInObjects), path.size());
   const std::size_t slash = path.substr(0, wild).rfind('/');
   return slash == std::string_view::npos ? 0 : slash + 1;
 }

@@ -6,17 +6,17 @@
 namespace isocost {
 namespace {
 
-// Of disks. With reads of 5 ms, the samples suffice for 12,000 samples a second of shards that are
-// open; at 100 MB a second, the bytes take 0.3 s.
+// Limits of disks. With reads of 5 ms, the samples suffice for 12,000 samples a second of shards
+// that are open; at 100 MB a second, the bytes take 0.3 s.
 constexpr std::size_t kMostSamples = 64;
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
-// Of servers, which may take half a second to answer: enough for 4,000 samples a second.
+// Limit of servers, which may take half a second to answer: enough for 4,000 samples a second.
 constexpr std::size_t kMostOfServers = 2048;
 
 }  // namespace
 
-// Of disks at most a quarter as many samples as shards stay open: each may be in a shard of its
-// own, and the shards in use are to stay open.
+// Returns for disks at most a quarter as many samples as shards stay open: each may be in a shard
+// of its own, and the shards in use are to stay open.
 ReadAheadLimits ReadAheadLimits::of(const Dataset& dataset, std::int64_t memory) {
   if (dataset.reads_servers()) return {kMostOfServers, memory, 16};
   return {std::clamp<std::size_t>(dataset.open_shards() / 4, 1, kMostSamples), kMostBytes, 2};
