@@ -98,12 +98,12 @@ class FamilyWriter {
       }
     }
   }
-  // Without a mixture there is no family, either.
-  template <typename Of>
-  void by_source(const MetricInfo& info, const std::vector<SourceTotals>& sources, const Of& of) {
-    if (sources.empty()) return;
-    Series series = family(info, {"source"});
-    for (const SourceTotals& source : sources) series.add(of(source), {source.name});
+  // Without a row there is no family, either.
+  template <typename Row, typename Of>
+  void by_name(const MetricInfo& info, const std::vector<Row>& rows, const Of& of) {
+    if (rows.empty()) return;
+    Series series = family(info, {Row::kLabel});
+    for (const Row& row : rows) series.add(of(row), {row.name});
   }
   void slowdowns(const MetricInfo& info, const std::vector<double>& slowdowns, std::size_t ranks) {
     Series series = family(info, {"rank"});

@@ -69,6 +69,7 @@ struct RankTotals {
 
 /// Sums over the samples of a source of a mixture since the node was created.
 struct SourceTotals {
+  static constexpr const char* kLabel = "source";
   std::string name;
   std::uint64_t samples_sent = 0;  ///< See TrainingTotals::samples_sent.
   std::uint64_t labels_sent = 0;   ///< Label tokens of these samples.
@@ -76,6 +77,19 @@ struct SourceTotals {
   /// fixed seconds of microbatches.
   double predicted_s = 0;
   bool operator==(const SourceTotals&) const = default;
+};
+
+/// Requests to a server of shards since the data set was opened.
+struct StoreTotals {
+  static constexpr const char* kLabel = "store";
+  std::string name;  ///< Address without secrets: "s3://bucket/prefix/", "https://host/shards/".
+  std::int64_t requests = 0;  ///< Requests that were sent, with those that were repeated.
+  std::int64_t bytes = 0;     ///< Bytes of the responses' bodies.
+  std::int64_t retries = 0;
+  std::int64_t throttled = 0;  ///< Responses that asked to wait.
+  std::int64_t in_flight = 0;
+  std::int64_t credential_renewals = 0;
+  bool operator==(const StoreTotals&) const = default;
 };
 
 /// Sums since the node was created, and figures of the step planned last.
@@ -125,6 +139,7 @@ struct NodeMetrics {
   /// once they are more than stall_timeout; else 0.
   double stalled_s = 0;
   double paused_s = 0;  ///< Seconds since reads of shards began to fail; 0: they do not.
+  std::vector<StoreTotals> stores;  ///< Servers of the data set's shards.
 };
 
 /// Returns the name of a shape bucket (see shape_bucket.h) in metrics: its smallest sequence

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -31,9 +32,15 @@ constexpr JsonFormat kFormat{.name = kKind,
                              .max_bytes = std::size_t{64} << 20,
                              .remedy = "use the isocost top of the node's own version"};
 constexpr std::size_t kMostRanks = 100'000;  // the limit of PlanOptions
-constexpr std::size_t kMostSources = 256;    // the limit of a mixture
+constexpr std::size_t kMostNamed = 100'000;  // sources of a mixture, servers of its data
 constexpr std::size_t kMostPlaceLetters = 64;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// Returns the key of the table with a row of this kind for each name.
+template <typename Row>
+std::string list_of() {
+  return std::string(Row::kLabel) + "s";
+}
 
 // Returns a number that JSON can hold: it is finite, and not a little below 0, as a difference may
 // be after rounding.
@@ -128,17 +135,18 @@ class Writer {
     ranks_.set(info, column(slowdowns, [](double slowdown) { return slowdown; }));
   }
 
-  template <typename Of>
-  void by_source(const MetricInfo& info, const std::vector<SourceTotals>& sources, const Of& of) {
-    if (sources.empty()) return;
+  template <typename Row, typename Of>
+  void by_name(const MetricInfo& info, const std::vector<Row>& rows, const Of& of) {
+    if (rows.empty()) return;
     ordered_json names = ordered_json::array();
     ordered_json values = ordered_json::array();
-    for (const SourceTotals& source : sources) {
-      names.push_back(source.name);
-      values.push_back(of(source));
+    for (const Row& row : rows) {
+      names.push_back(row.name);
+      values.push_back(of(row));
     }
-    sources_["source"] = std::move(names);
-    sources_[info.name] = std::move(values);
+    ordered_json& table = named_[list_of<Row>()];
+    table[Row::kLabel] = std::move(names);
+    table[info.name] = std::move(values);
   }
 
   ordered_json document() && {
@@ -150,7 +158,7 @@ class Writer {
     document["node"] = std::move(node_).object();
     document["modules"] = std::move(modules);
     document["ranks"] = std::move(ranks_).object();
-    if (!sources_.empty()) document["sources"] = std::move(sources_);
+    document.update(named_);
     return document;
   }
 
@@ -165,7 +173,7 @@ class Writer {
   Fields node_;
   std::array<Fields, kModules> modules_;
   Fields ranks_;
-  ordered_json sources_ = ordered_json::object();
+  ordered_json named_ = ordered_json::object();  // tables with rows of names
 };
 
 // Reads an object; stops at the first error, which `status` holds.
@@ -200,25 +208,26 @@ class ObjectReader {
     if (!check_rows(name, values.size(), rows)) return;
     for (std::size_t row = 0; row < rows; ++row) of(row) = values[row];
   }
-  // Reads one number for each source.
-  template <typename Of>
-  void by_source(const std::string& name, std::vector<SourceTotals>& sources, const Of& of) {
-    using Number = std::remove_reference_t<decltype(of(sources.front()))>;
+  // Reads one number for each row.
+  template <typename Row, typename Of>
+  void by_name(const std::string& name, std::vector<Row>& rows, const Of& of) {
+    using Number = std::remove_reference_t<decltype(of(rows.front()))>;
     if constexpr (std::integral<Number>) {
       std::vector<std::int64_t> values;
-      take(name, object_.wholes(name, kMostSources, 0, std::numeric_limits<std::int64_t>::max()),
+      take(name, object_.wholes(name, kMostNamed, 0, std::numeric_limits<std::int64_t>::max()),
            values);
-      set_sources(name, values, sources, of);
+      set_rows(name, values, rows, of);
     } else {
       std::vector<double> values;
-      take(name, object_.amounts(name, kMostSources), values);
-      set_sources(name, values, sources, of);
+      take(name, object_.amounts(name, kMostNamed), values);
+      set_rows(name, values, rows, of);
     }
   }
-  void source_names(const std::string& name, std::vector<SourceTotals>& sources) {
+  template <typename Row>
+  void names(std::vector<Row>& rows) {
     std::vector<std::string> names;
-    take(name, object_.text_list(name, kMostSources), names);
-    for (std::string& source : names) sources.push_back({.name = std::move(source)});
+    take(Row::kLabel, object_.text_list(Row::kLabel, kMostNamed), names);
+    for (std::string& name : names) rows.push_back({.name = std::move(name)});
   }
   void places(const std::string& name, std::vector<std::string>& places, std::size_t rows) {
     if (!object_.has(name)) return;
@@ -258,18 +267,18 @@ class ObjectReader {
       status_ = std::move(read).error();
     }
   }
-  template <typename Values, typename Of>
-  void set_sources(const std::string& name, const Values& values,
-                   std::vector<SourceTotals>& sources, const Of& of) {
+  template <typename Values, typename Row, typename Of>
+  void set_rows(const std::string& name, const Values& values, std::vector<Row>& rows,
+                const Of& of) {
     if (!status_) return;
-    if (values.size() != sources.size()) {
-      status_ =
-          object_.wrong(name, "must have " + counted(sources.size(), "entry") + ", as source has");
+    if (values.size() != rows.size()) {
+      status_ = object_.wrong(
+          name, "must have " + counted(rows.size(), "entry") + ", as " + Row::kLabel + " has");
       return;
     }
-    for (std::size_t s = 0; s < sources.size(); ++s) {
-      auto& value = of(sources[s]);
-      value = static_cast<std::remove_reference_t<decltype(value)>>(values[s]);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      auto& value = of(rows[r]);
+      value = static_cast<std::remove_reference_t<decltype(value)>>(values[r]);
     }
   }
   bool check_rows(const std::string& name, std::size_t rows, std::size_t wanted) {
@@ -289,10 +298,10 @@ class ObjectReader {
 class Reader {
  public:
   static constexpr bool kReads = true;
-  /// `sources`: null without a mixture.
+  /// `named`: tables with rows of names, by their labels.
   Reader(ObjectReader& node, std::vector<ObjectReader>& modules, ObjectReader& ranks,
-         ObjectReader* sources, std::size_t rows)
-      : node_(node), modules_(modules), ranks_(ranks), sources_(sources), rows_(rows) {}
+         std::map<std::string, ObjectReader>& named, std::size_t rows)
+      : node_(node), modules_(modules), ranks_(ranks), named_(named), rows_(rows) {}
 
   template <std::integral Number>
   void count(const MetricInfo& info, Number& value) {
@@ -335,16 +344,17 @@ class Reader {
   void slowdowns(const MetricInfo& info, std::vector<double>& slowdowns, std::size_t) {
     ranks_.column(info.name, rows_, [&](std::size_t r) -> double& { return slowdowns[r]; });
   }
-  template <typename Of>
-  void by_source(const MetricInfo& info, std::vector<SourceTotals>& sources, const Of& of) {
-    if (sources_ != nullptr) sources_->by_source(info.name, sources, of);
+  template <typename Row, typename Of>
+  void by_name(const MetricInfo& info, std::vector<Row>& rows, const Of& of) {
+    const auto table = named_.find(Row::kLabel);
+    if (table != named_.end()) table->second.by_name(info.name, rows, of);
   }
 
  private:
   ObjectReader& node_;
   std::vector<ObjectReader>& modules_;
   ObjectReader& ranks_;
-  ObjectReader* sources_;
+  std::map<std::string, ObjectReader>& named_;
   const std::size_t rows_;
 };
 
@@ -356,6 +366,16 @@ NodeMetrics with_equal_lists(NodeMetrics node) {
   node.correction.rank_slowdowns.resize(rows, 1);
   if (!node.places.empty()) node.places.resize(rows);
   return node;
+}
+
+// Begins to read the table with a row of this kind for each name, if there is one.
+template <typename Row>
+Status read_names(const JsonObject& document, std::vector<Row>& rows,
+                  std::map<std::string, ObjectReader>& named, Status& status) {
+  if (!document.has(list_of<Row>())) return {};
+  ISOCOST_ASSIGN(JsonObject table, document.object(list_of<Row>()));
+  named.try_emplace(Row::kLabel, std::move(table), status).first->second.names(rows);
+  return {};
 }
 
 // Reads all values, with `rows` entries in every list.
@@ -375,16 +395,12 @@ Status read_values(const JsonObject& document, std::size_t rows, NodeMetrics& no
   ISOCOST_TRY(modules.only_keys(std::span(known)));
   ISOCOST_ASSIGN(JsonObject ranks, document.object("ranks"));
   ObjectReader rank_reader(std::move(ranks), status);
-  std::optional<ObjectReader> source_reader;
-  if (document.has("sources")) {
-    ISOCOST_ASSIGN(JsonObject sources, document.object("sources"));
-    source_reader.emplace(std::move(sources), status);
-    source_reader->source_names("source", node.training.sources);
-  }
-  Reader reader(node_reader, module_readers, rank_reader, source_reader ? &*source_reader : nullptr,
-                rows);
+  std::map<std::string, ObjectReader> named;
+  ISOCOST_TRY(read_names(document, node.training.sources, named, status));
+  ISOCOST_TRY(read_names(document, node.stores, named, status));
+  Reader reader(node_reader, module_readers, rank_reader, named, rows);
   visit_metrics(reader, node);
-  if (source_reader) source_reader->finish();
+  for (const auto& [label, table] : named) table.finish();
   node_reader.finish();
   for (const ObjectReader& module : module_readers) module.finish();
   rank_reader.finish();
@@ -414,7 +430,8 @@ std::string status_json(const NodeMetrics& metrics) {
 Result<NodeMetrics> parse_status(std::string_view json) {
   ISOCOST_ASSIGN(const JsonObject document, JsonObject::parse(json, kFormat));
   ISOCOST_TRY(check_head(document));
-  ISOCOST_TRY(document.only_keys({"version", "kind", "node", "modules", "ranks", "sources"}));
+  ISOCOST_TRY(document.only_keys({"version", "kind", "node", "modules", "ranks", list_of<SourceTotals>(),
+                                   list_of<StoreTotals>()}));
   ISOCOST_ASSIGN(const JsonObject ranks, document.object("ranks"));
   ISOCOST_ASSIGN(const std::vector<double> slowdowns, ranks.amounts("rank_slowdown", kMostRanks));
   NodeMetrics node;

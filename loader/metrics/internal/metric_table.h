@@ -20,7 +20,7 @@ struct MetricInfo {
 // order of /metrics. `Metrics` is NodeMetrics, constant for a visitor that writes. A visitor has a
 // function for each kind of value: `amount`, `count` and `flag` for one number, `position` for two,
 // `places` for names of ranks, `by_module`, `by_bucket`, `by_rank`, `by_module_and_rank`,
-// `slowdowns` and `by_source` for several; and `kReads`, which says whether it sets values.
+// `slowdowns` and `by_name` for several; and `kReads`, which says whether it sets values.
 
 template <typename Visitor, typename Metrics>
 void visit_progress(Visitor& at, Metrics& node) {
@@ -81,16 +81,33 @@ void visit_samples(Visitor& at, Metrics& node) {
 
 template <typename Visitor, typename Metrics>
 void visit_sources(Visitor& at, Metrics& node) {
-  at.by_source({"source_samples_sent_total",
+  at.by_name({"source_samples_sent_total",
                 "Samples sent to ranks, by source of a mixture. Samples sent again count again; "
                 "samples of weight 0 do not count."},
                node.training.sources, [](auto& source) -> auto& { return source.samples_sent; });
-  at.by_source({"source_label_tokens_sent_total", "Label tokens of these samples."},
+  at.by_name({"source_label_tokens_sent_total", "Label tokens of these samples."},
                node.training.sources, [](auto& source) -> auto& { return source.labels_sent; });
-  at.by_source({"source_predicted_seconds_total",
+  at.by_name({"source_predicted_seconds_total",
                 "Seconds predicted for these samples when their steps were planned, without the "
                 "fixed seconds of microbatches."},
                node.training.sources, [](auto& source) -> auto& { return source.predicted_s; });
+}
+
+template <typename Visitor, typename Metrics>
+void visit_stores(Visitor& at, Metrics& node) {
+  at.by_name({"store_requests_total",
+              "Requests that were sent to a server of shards, with those that were repeated."},
+             node.stores, [](auto& store) -> auto& { return store.requests; });
+  at.by_name({"store_received_bytes_total", "Bytes of the bodies of its responses."}, node.stores,
+             [](auto& store) -> auto& { return store.bytes; });
+  at.by_name({"store_retries_total", "Requests that were repeated."}, node.stores,
+             [](auto& store) -> auto& { return store.retries; });
+  at.by_name({"store_throttled_total", "Responses that asked to wait: status 429 and 503."},
+             node.stores, [](auto& store) -> auto& { return store.throttled; });
+  at.by_name({"store_requests_in_flight", "Requests that wait for their response."}, node.stores,
+             [](auto& store) -> auto& { return store.in_flight; });
+  at.by_name({"store_credential_renewals_total", "Renewals of the keys of a bucket."}, node.stores,
+             [](auto& store) -> auto& { return store.credential_renewals; });
 }
 
 template <typename Visitor, typename Metrics>
@@ -219,6 +236,7 @@ void visit_metrics(Visitor& at, Metrics& node) {
   visit_progress(at, node);
   visit_samples(at, node);
   visit_sources(at, node);
+  visit_stores(at, node);
   visit_resources(at, node);
   visit_balance(at, node);
   visit_predictions(at, node);

@@ -9,13 +9,14 @@
 
 #include "base/byte_range.h"
 #include "base/result.h"
+#include "loader/dataset/stores/remote/store_counts.h"
 
 namespace isocost {
 
-/// What a store says of an object's bytes.
+/// The state of an object's bytes, as its store tells it.
 struct ObjectStamp {
   std::int64_t bytes = 0;
-  std::string etag;             ///< As the server gave it, with its quotes; empty: none.
+  std::string etag;             ///< The entity tag with its quotes; empty: none.
   std::int64_t modified_s = 0;  ///< Seconds since 1970; 0: not known.
   bool operator==(const ObjectStamp&) const = default;
 };
@@ -50,6 +51,8 @@ class ObjectStore {
   /// object that has another stamp now, which names it.
   virtual void read(std::string_view key, const ObjectStamp& stamp, ByteRange range,
                     std::stop_token stop, Done done) = 0;
+
+  virtual StoreCounts counts() const = 0;
 };
 
 }  // namespace isocost

@@ -50,7 +50,7 @@ class CredentialClient {
 bool is_success(int status) { return status >= 200 && status < 300; }
 
 // The parts of a store that outlast its reads.
-class BucketStore final : public S3Store {
+class BucketStore final : public ObjectStore {
  public:
   BucketStore(std::unique_ptr<CredentialClient> credentials, std::unique_ptr<S3Bucket> bucket,
               HttpClient& client, const RequestSenderOptions& options)
@@ -69,8 +69,9 @@ class BucketStore final : public S3Store {
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
             Done done) override;
 
-  RequestCounts counts() const override { return sender_->counts(); }
-  std::int64_t credential_renewals() const override { return bucket_->credential_renewals(); }
+  StoreCounts counts() const override {
+    return {sender_->counts(), bucket_->credential_renewals()};
+  }
 
  private:
   class Reading;
@@ -237,7 +238,7 @@ void BucketStore::read(std::string_view key, const ObjectStamp& stamp, ByteRange
 
 }  // namespace
 
-Result<std::unique_ptr<S3Store>> create_s3_store(const std::string& bucket,
+Result<std::unique_ptr<ObjectStore>> create_s3_store(const std::string& bucket,
                                                  const S3Options& options, HttpClient& client,
                                                  const RequestSenderOptions& sending) {
   ISOCOST_ASSIGN(const SharedProfile profile,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -12,20 +11,12 @@
 
 namespace isocost {
 
-/// The objects of a bucket in S3, or in another store with its interface. Thread-safe.
-class S3Store : public ObjectStore {
- public:
-  virtual RequestCounts counts() const = 0;
-  /// Returns how often credentials were renewed.
-  virtual std::int64_t credential_renewals() const = 0;
-};
-
-/// Returns the objects of a bucket, by their keys. Sends nothing yet. Its `list` leaves out keys
+/// Returns the objects of a bucket in S3, or in another store with its interface, by their keys. Sends nothing yet. Its `list` leaves out keys
 /// that end in '/', which tools make for folders. Objects under access control are an error kIo,
 /// also where they do not exist: a store hides that from those who may not list the bucket.
 /// `client` must outlive the store. Errors: kInvalidArgument for a bucket's name, an endpoint, a
 /// region, a profile or keys that cannot be, and where no credentials are configured.
-Result<std::unique_ptr<S3Store>> create_s3_store(const std::string& bucket,
+Result<std::unique_ptr<ObjectStore>> create_s3_store(const std::string& bucket,
                                                  const S3Options& options, HttpClient& client,
                                                  const RequestSenderOptions& sending = {});
 

@@ -18,7 +18,7 @@ json as_json(const isocost::ObjectStamp& stamp) {
   return {{"bytes", stamp.bytes}, {"etag", stamp.etag}, {"modified_s", stamp.modified_s}};
 }
 
-isocost::Result<json> read(isocost::S3Store& store, const std::string& key, std::int64_t begin,
+isocost::Result<json> read(isocost::ObjectStore& store, const std::string& key, std::int64_t begin,
                            std::int64_t end) {
   ISOCOST_ASSIGN(const isocost::ObjectStamp stamp, store.stamp(key, {}));
   std::promise<isocost::Result<std::string>> read;
@@ -28,7 +28,7 @@ isocost::Result<json> read(isocost::S3Store& store, const std::string& key, std:
   return json(isocost::encode_base64(bytes));
 }
 
-isocost::Result<json> run(isocost::S3Store& store, const json& command) {
+isocost::Result<json> run(isocost::ObjectStore& store, const json& command) {
   const std::string what = command.at(0);
   const std::string key = command.at(1);
   if (what == "stamp") {

@@ -26,7 +26,7 @@ constexpr const char* kToken1 =
 
 class S3StoreTest : public testing::Test {
  protected:
-  std::unique_ptr<S3Store> store(S3Options options = {.environment = {}}) {
+  std::unique_ptr<ObjectStore> store(S3Options options = {.environment = {}}) {
     options.endpoint = server_.address();
     if (options.environment.variables.empty()) {
       options.environment.variables = {{"AWS_ACCESS_KEY_ID", "AK"},
@@ -41,7 +41,7 @@ class S3StoreTest : public testing::Test {
     return create_s3_store("bucket", options, *client_, sending).value();
   }
 
-  static Result<std::string> read(S3Store& store, const std::string& key,
+  static Result<std::string> read(ObjectStore& store, const std::string& key,
                                   ByteRange range = {.begin = 2, .end = 5}) {
     std::promise<Result<std::string>> bytes;
     store.read(key, kStamp, range, {},
@@ -51,7 +51,7 @@ class S3StoreTest : public testing::Test {
 
   // The error of a stamp and of a read, which must be the same kind, without a secret.
   std::string problem(const std::string& key, ErrorCode code = ErrorCode::kIo) {
-    const std::unique_ptr<S3Store> asked = store();
+    const std::unique_ptr<ObjectStore> asked = store();
     const Result<ObjectStamp> stamp = asked->stamp(key, {});
     const Result<std::string> bytes = read(*asked, key);
     EXPECT_FALSE(stamp) << key;
@@ -84,8 +84,8 @@ TEST_F(S3StoreTest, GivesStampsAndRanges) {
   EXPECT_EQ(read(*data, "data", {.begin = 3, .end = 3}).value(), "");
   EXPECT_EQ(data->stamp("", {}).error().code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(data->name_of("a b/c\n"), "s3://bucket/a b/c?");
-  EXPECT_GE(data->counts().requests, 2);
-  EXPECT_EQ(data->credential_renewals(), 0);
+  EXPECT_GE(data->counts().sent.requests, 2);
+  EXPECT_EQ(data->counts().credential_renewals, 0);
 }
 
 TEST_F(S3StoreTest, AsksInTheRegionThatTheServerNames) {
@@ -129,16 +129,16 @@ TEST_F(S3StoreTest, RenewsExpiredCredentialsOnce) {
       .variables = {{"AWS_CONFIG_FILE", (scratch / "config").string()}, {"PATH", "/usr/bin:/bin"}}};
   const auto renewing = store({.environment = environment});
   EXPECT_EQ(read(*renewing, "expired").value(), "234");
-  EXPECT_EQ(renewing->credential_renewals(), 1);
+  EXPECT_EQ(renewing->counts().credential_renewals, 1);
   EXPECT_EQ(renewing->stamp("expired", {}).value(), kStamp);
-  EXPECT_EQ(renewing->credential_renewals(), 1);
+  EXPECT_EQ(renewing->counts().credential_renewals, 1);
   const Error refused = read(*renewing, "always-expired").error();
   EXPECT_EQ(refused.code(), ErrorCode::kIo);
   EXPECT_THAT(refused.message(),
               AllOf(StartsWith("s3://bucket/always-expired: the credentials of credential_process "
                                "(/bin/sh) of AWS's profile 'default' have expired"),
                     HasSubstr("ExpiredToken")));
-  EXPECT_EQ(renewing->credential_renewals(), 2);
+  EXPECT_EQ(renewing->counts().credential_renewals, 2);
 }
 
 TEST_F(S3StoreTest, SaysByHowMuchTheClockIsWrong) {
