@@ -32,7 +32,7 @@ std::string find_program(const std::string& program) {
   return "";
 }
 
-// What the child does between fork and exec: nothing that takes a lock.
+// The child's steps between fork and exec, none of which takes a lock.
 [[noreturn]] void become(const char* file, char* const* arguments, const char* output,
                          pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -32,8 +32,8 @@ The first rule that hits a request decides, after those of latency. Faults, and 
     changed        etag, keep_if_match: the object has another ETag, which If-Match is compared with, or not
     no_if_match    If-Match is ignored
 
-Paths that begin with /_faults/ control it: PUT rules (a list), GET log (a list of the requests, headers included), DELETE
-log.
+Paths that begin with /_faults/ control it: PUT rules (a list), GET log (a list of the requests, headers included),
+DELETE log.
 """
 
 import argparse
@@ -272,7 +272,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def drop(self, how):
         self.wfile.flush()
         if how == "reset":
-            # What the client has not read yet is lost with a reset, so that it is given the time to read.
+            # A reset discards bytes that the client has not read yet, so it is given time to read them.
             self.server.ended.wait(0.05 if self.entry["bytes"] else 0)
             self.server.reset(self.connection)
         raise Dropped

@@ -67,10 +67,10 @@ void write_configuration(const std::filesystem::path& file, const std::filesyste
   for (const char* kind : {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"}) {
     to << "  " << kind << "_temp_path " << at << "/" << kind << ";\n";
   }
-  to << "  root " << directory.string() << ";\n"
-     << more << "\n  server { listen 127.0.0.1:" << port
-     << "; }\n  server { listen 127.0.0.1:" << tls_port << " ssl; ssl_certificate " << at
-     << "/certificate.pem; ssl_certificate_key " << at << "/key.pem; }\n}\n";
+  to << "  root " << directory.string() << ";\n  server { listen 127.0.0.1:" << port << ";\n"
+     << more << "\n}\n  server { listen 127.0.0.1:" << tls_port << " ssl;\n  ssl_certificate " << at
+     << "/certificate.pem;\n  ssl_certificate_key " << at << "/key.pem;\n"
+     << more << "\n  }\n}\n";
 }
 
 }  // namespace

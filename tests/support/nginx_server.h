@@ -15,7 +15,7 @@ class NginxServer {
   static bool installed() { return is_installed("nginx") && is_installed("openssl"); }
 
   /// Starts the server and waits until it answers. `scratch`, an empty directory, receives all that
-  /// it writes. `more`: further lines of its configuration, for both ports. Errors: kIo.
+  /// it writes. `more`: further lines of the configuration of both ports. Errors: kIo.
   static Result<NginxServer> start(const std::filesystem::path& directory,
                                    const std::filesystem::path& scratch,
                                    const std::string& more = "");

@@ -12,7 +12,7 @@ namespace {
 
 // Longer than any date that HTTP writes.
 constexpr std::size_t kLongestDate = 64;
-constexpr std::int64_t kLongestWait = 24 * 60 * 60;
+constexpr std::int64_t kLongestWait = 86'400;
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t";

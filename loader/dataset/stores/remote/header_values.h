@@ -9,7 +9,7 @@
 
 namespace isocost {
 
-/// What a Content-Range header says. "bytes */9" has no range, "bytes 0-3/*" no total.
+/// The value of a Content-Range header. "bytes */9" has no range, "bytes 0-3/*" no total.
 struct ContentRange {
   std::optional<ByteRange> range;
   std::optional<std::int64_t> total;

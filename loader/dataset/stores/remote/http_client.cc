@@ -190,10 +190,15 @@ void CurlHttpClient::drop_stopped() {
     dropped.push_back(std::move(at->second));
     at = active_.erase(at);
   }
-  const auto stopped = std::stable_partition(waiting_.begin(), waiting_.end(),
-                                             [](const JobPtr& job) { return !job->stopped; });
-  std::move(stopped, waiting_.end(), std::back_inserter(dropped));
-  waiting_.erase(stopped, waiting_.end());
+  std::deque<JobPtr> kept;
+  for (JobPtr& job : waiting_) {
+    if (job->stopped) {
+      dropped.push_back(std::move(job));
+    } else {
+      kept.push_back(std::move(job));
+    }
+  }
+  waiting_ = std::move(kept);
   for (const JobPtr& job : dropped) cancel(job);
 }
 

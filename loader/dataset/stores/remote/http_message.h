@@ -27,8 +27,7 @@ struct HttpRequest {
   /// The address with its query. It may carry a secret, so that no message shows it. A user and a
   /// password in it are sent as basic authentication.
   std::string url;
-  /// What messages call the request's object: an address without query and user. Empty: that of
-  /// `url`.
+  /// The name of the object in messages: an address without query and user. Empty: that of `url`.
   std::string name;
   /// All headers that are sent, but for Host, Accept, User-Agent and Content-Length.
   HttpHeaders headers = {};

@@ -13,10 +13,10 @@
 
 namespace isocost {
 
-/// The state of an object's bytes, as its store tells it.
+/// A store's statement of an object's bytes.
 struct ObjectStamp {
   std::int64_t bytes = 0;
-  std::string etag;             ///< The entity tag with its quotes; empty: none.
+  std::string etag;             ///< The server's text, with its quotes; empty: none.
   std::int64_t modified_s = 0;  ///< Seconds since 1970; 0: not known.
   bool operator==(const ObjectStamp&) const = default;
 };

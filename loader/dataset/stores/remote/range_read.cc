@@ -42,7 +42,7 @@ class Reading : public std::enable_shared_from_this<Reading> {
   const ObjectStore::Done done_;
   std::string received_;
   std::size_t received_before_ = 0;
-  std::optional<Error> failure_;  // What a broken response said, which no other attempt mends.
+  std::optional<Error> failure_;  // The fault of a broken response, which no other attempt mends.
 };
 
 Result<HttpRequest> Reading::request() {

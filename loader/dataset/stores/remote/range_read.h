@@ -14,8 +14,8 @@ namespace isocost {
 
 /// A range of an object to read over HTTP, and how its server is asked.
 struct RangeRead {
-  std::string name;   ///< Of the object, for messages.
-  ObjectStamp stamp;  ///< What the object must still have.
+  std::string name;   ///< The object's name in messages.
+  ObjectStamp stamp;  ///< The stamp that the object must still have.
   ByteRange range;
   /// Makes the GET request of an attempt, as RequestSender::MakeRequest; `headers` (Range,
   /// If-Match) are to be sent with it.

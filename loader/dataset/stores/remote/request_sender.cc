@@ -63,7 +63,7 @@ class QueuedSender final : public RequestSender {
   RequestCounts counts() const override;
 
  private:
-  // What the thread does next.
+  // The next work of the thread.
   struct Next {
     std::vector<TaskPtr> cancelled;
     TaskPtr attempt;

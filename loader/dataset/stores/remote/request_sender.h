@@ -21,10 +21,10 @@ struct RequestSenderOptions {
   LogSink log = {};
 };
 
-/// What a sender has done since it was made.
+/// Counts of a sender's work since it was made.
 struct RequestCounts {
   std::int64_t requests = 0;  ///< Attempts, with those that were repeated.
-  std::int64_t bytes = 0;     ///< Of bodies received.
+  std::int64_t bytes = 0;     ///< Received in bodies.
   std::int64_t retries = 0;
   std::int64_t throttled = 0;  ///< Responses that asked to wait: 429 and 503.
   std::int64_t in_flight = 0;

@@ -10,7 +10,7 @@ namespace isocost {
 /// The file of certificates that servers' are checked against.
 struct CertificateFile {
   std::string path;     ///< Empty: there is none, so that no server is trusted.
-  std::string sources;  ///< Where it was looked for, for messages.
+  std::string sources;  ///< The places that were looked at, for messages.
 };
 
 /// Returns a variable of the environment; empty: it is not set.

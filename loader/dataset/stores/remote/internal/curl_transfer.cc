@@ -295,7 +295,7 @@ std::optional<Result<HttpResponse>> CurlTransfer::ended(CURLcode code) {
     Error error = error_of(code);
     if (request_.on_broken && headers_complete_ && is_success(response_.status) &&
         !request_.on_broken(std::move(response_))) {
-      // What is received says that no other attempt can end otherwise.
+      // The bytes received say that no other attempt can end otherwise.
       return Error(error.code() == ErrorCode::kUnavailable ? ErrorCode::kIo : error.code(),
                    error.message());
     }
