@@ -225,6 +225,21 @@ std::string sample_lines(const NodeMetrics& now) {
                                  bytes(now.waiting_bytes) + ")"});
 }
 
+// Returns the lines of the servers of shards; nothing where all lie on disks.
+std::string server_lines(const NodeMetrics& now) {
+  constexpr std::size_t kMostServers = 4;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(now.stores.size(), kMostServers); ++i) {
+    const StoreTotals& store = now.stores[i];
+    out += labelled(i == 0 ? "servers" : "", {store.name, counted(store.requests, "request"),
+                                              fmt::format("{} in flight", store.in_flight),
+                                              bytes(store.bytes),
+                                              fmt::format("{} repeated", store.retries),
+                                              fmt::format("{} asked to wait", store.throttled)});
+  }
+  return out;
+}
+
 std::string correction_line(const NodeMetrics& now) {
   const CorrectionStatus& correction = now.correction;
   const char* state = correction.on ? "on" : "paused";
@@ -247,7 +262,7 @@ std::string head_lines(const TopView& view, const Growth& growth) {
          labelled("throughput", {number(growth.samples_per_s, " samples/s"),
                                  number(growth.steps_per_s, " steps/s"),
                                  "decoded " + bytes(growth.decoded_bytes_per_s) + "/s"}) +
-         sample_lines(now) +
+         sample_lines(now) + server_lines(now) +
          labelled("plan", {"imbalance " + number(training.imbalance, "", 5),
                            "makespan " + number(training.makespan_s, " s") + " (bound " +
                                number(training.lower_bound_s, " s") + ")"}) +

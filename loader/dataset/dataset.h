@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -24,6 +25,7 @@
 #include "loader/dataset/catalogue/weighted_samples.h"
 #include "loader/dataset/data_source.h"
 #include "loader/dataset/formats/sample_reading.h"
+#include "loader/dataset/stores/remote/store_counts.h"
 #include "loader/dataset/stores/stores.h"
 #include "loader/dataset/tokens/shape_check.h"
 
@@ -136,6 +138,8 @@ class Dataset {
   virtual BytesAhead read_ahead(SampleId id, const std::stop_token& stop) const = 0;
   /// Returns whether a source lies on a server, so that what is read ahead takes memory.
   virtual bool reads_servers() const = 0;
+  /// Returns what was asked of each server since the data set was opened, by the server's name.
+  virtual std::vector<std::pair<std::string, StoreCounts>> server_counts() const = 0;
   /// Returns the number of bytes that `read_ahead` asks for, only from the index.
   virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;
   /// Returns the number of shards that stay open at once.

@@ -82,7 +82,7 @@ struct SourceTotals {
 /// Requests to a server of shards since the data set was opened.
 struct StoreTotals {
   static constexpr const char* kLabel = "store";
-  std::string name;  ///< Address without secrets: "s3://bucket/prefix/", "https://host/shards/".
+  std::string name;           ///< "s3://bucket", "https://host".
   std::int64_t requests = 0;  ///< Requests that were sent, with those that were repeated.
   std::int64_t bytes = 0;     ///< Bytes of the responses' bodies.
   std::int64_t retries = 0;

@@ -50,6 +50,20 @@ namespace {
 // Time that a node that has ended waits for its clients to leave.
 constexpr std::chrono::seconds kDrainTimeout{5};
 
+std::vector<StoreTotals> store_totals(const Dataset& dataset) {
+  std::vector<StoreTotals> totals;
+  for (auto& [name, counts] : dataset.server_counts()) {
+    totals.push_back({.name = std::move(name),
+                      .requests = counts.sent.requests,
+                      .bytes = counts.sent.bytes,
+                      .retries = counts.sent.retries,
+                      .throttled = counts.sent.throttled,
+                      .in_flight = counts.sent.in_flight,
+                      .credential_renewals = counts.credential_renewals});
+  }
+  return totals;
+}
+
 Error drained(const Position& at) {
   return {ErrorCode::kDraining, "it is draining, as it was asked to stop: resume at epoch " +
                                     std::to_string(at.epoch) + ", step " + std::to_string(at.step) +
@@ -561,6 +575,7 @@ NodeMetrics NodeImpl::metrics() {
   now.waiting_samples = decoder_.waiting_samples();
   now.decoded_bytes = decoder_.decoded_bytes();
   now.paused_s = retry_.paused_s();
+  now.stores = store_totals(*parts_.dataset);
   const StallWatch::Stall stall = stall_watch_->stall();
   now.stalled_s = stall.seconds;
   now.microbatches_shared = server_->microbatches_shared();

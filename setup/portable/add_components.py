@@ -21,7 +21,7 @@ LICENCES = "Apache-2.0; it contains libraries under the LGPL, version 2.1 or lat
 # The licence of each component, as SPDX writes it and its own files say. A component that is not here ends the build:
 # under the GPL it would put the whole wheel under it.
 LICENCE_OF = {
-    **dict.fromkeys("dlpack highway onetbb".split(), "Apache-2.0"),
+    **dict.fromkeys("dlpack highway onetbb openssl".split(), "Apache-2.0"),
     **dict.fromkeys("dav1d libarchive libavif libspng xxhash".split(), "BSD-2-Clause"),
     **dict.fromkeys("cli11 flac kissfft libogg libvorbis libwebp libyuv libzstd opus pybind11".split(), "BSD-3-Clause"),
     "tl-expected": "CC0-1.0",
@@ -32,7 +32,7 @@ LICENCE_OF = {
     **dict.fromkeys("ffmpeg libmicrohttpd libsndfile".split(), "LGPL-2.1-or-later"),
     **dict.fromkeys("libde265 libheif".split(), "LGPL-3.0-or-later"),
     "zeromq3": "LGPL-3.0-or-later WITH LGPL-3.0-linking-exception",
-    **dict.fromkeys("cppzmq fmtlib libdeflate nlohmann-json3 prometheus-cpp spdlog tomlplusplus utf8proc "
+    **dict.fromkeys("cppzmq expat fmtlib libdeflate nlohmann-json3 prometheus-cpp spdlog tomlplusplus utf8proc "
                     "yaml-cpp".split(), "MIT"),
     "bzip2": "bzip2-1.0.6",
     "curl": "curl",

@@ -126,7 +126,18 @@ TEST_F(Servers, AreAskedOnceForASampleAndForAStampOfEachShard) {
   server_->clear_log();
   NodeOptions options = options_at(address());
   options.plan.epochs = 1;
-  static_cast<void>(run(options));
+  Node* served = nullptr;
+  before_serving = [&](Node& node) { served = &node; };
+  std::vector<StoreTotals> stores;
+  Mutex mutex;
+  static_cast<void>(run(options, [&](std::int64_t, Client&, const Microbatch&) {
+    const MutexLock lock(mutex);
+    stores = served->metrics().stores;
+  }));
+  ASSERT_EQ(stores.size(), 1U);
+  EXPECT_EQ(stores[0].name + "/", server_->address());
+  EXPECT_GT(stores[0].requests, kSamples / 2);
+  EXPECT_GT(stores[0].bytes, 0);
   const Reads reads = this->reads();
   EXPECT_EQ(reads.stamps, 6U);
   EXPECT_LE(reads.requests, kSamples * 12 / 10);
@@ -172,8 +183,7 @@ TEST_F(Servers, AnObjectThatIsAbsentAtTheStartIsALostShard) {
   std::filesystem::remove(shards() / "shard-000004.tar");
   const auto refused = try_run(options_at(address()), {});
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error().message(),
-              AllOf(HasSubstr("shard-000004.tar"), HasSubstr("lost")));
+  EXPECT_THAT(refused.error().message(), AllOf(HasSubstr("shard-000004.tar"), HasSubstr("lost")));
   NodeOptions options = options_at(address());
   options.shards.allow_broken = "1";
   EXPECT_EQ(run(options).counts(0).size(), 80U);

@@ -86,6 +86,11 @@ class SlowStore final : public ObjectStore {
     changed_.notify_all();
   }
 
+  StoreCounts counts() const override ISOCOST_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return {.sent = {.requests = static_cast<std::int64_t>(reads_.size() + stamps_)}};
+  }
+
  private:
   struct Object {
     std::string etag;

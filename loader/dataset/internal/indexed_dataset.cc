@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "loader/dataset/index/read_ahead_ranges.h"
+#include "loader/dataset/stores/stored_objects.h"
 #include "loader/dataset/tokens/token_source.h"
 
 namespace isocost {
@@ -27,8 +28,11 @@ IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> s
       sources_(std::move(sources)),
       found_(std::move(found)),
       findings_(joined(sources_)) {
-  for (std::size_t i = 0; i < shards() && !reads_servers_; ++i) {
-    reads_servers_ = catalogue_.shards().known(i).place.root->objects != nullptr;
+  const ShardRoot* root = nullptr;
+  for (std::size_t i = 0; i < shards(); ++i) {
+    const ShardRoot* const next = catalogue_.shards().known(i).place.root.get();
+    if (next != root && next->objects) servers_.emplace(next->objects->server(), next->objects);
+    root = next;
   }
 }
 
@@ -80,6 +84,12 @@ BytesAhead IndexedDataset::read_ahead(SampleId id, const std::stop_token& stop) 
                                read_ahead_files(sample->shard.view(), sample->number));
   const std::vector<ByteRange> ranges = ranges_of(*sample);
   return ranges.empty() ? nullptr : files_.read_ahead(sample->shard, ranges, stop);
+}
+
+std::vector<std::pair<std::string, StoreCounts>> IndexedDataset::server_counts() const {
+  std::vector<std::pair<std::string, StoreCounts>> counts;
+  for (const auto& [name, objects] : servers_) counts.emplace_back(name, objects->counts());
+  return counts;
 }
 
 std::int64_t IndexedDataset::read_ahead_bytes(SampleId id) const {

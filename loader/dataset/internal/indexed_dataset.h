@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -41,7 +42,8 @@ class IndexedDataset final : public Dataset {
                                                 const BytesAhead& ahead) const override;
   Status check_index(SampleId id) const override;
   BytesAhead read_ahead(SampleId id, const std::stop_token& stop) const override;
-  bool reads_servers() const override { return reads_servers_; }
+  bool reads_servers() const override { return !servers_.empty(); }
+  std::vector<std::pair<std::string, StoreCounts>> server_counts() const override;
   std::int64_t read_ahead_bytes(SampleId id) const override;
   std::size_t open_shards() const override { return files_.max_open(); }
   const std::vector<DatasetSource>& sources() const override { return sources_; }
@@ -65,7 +67,7 @@ class IndexedDataset final : public Dataset {
   const std::vector<DatasetSource> sources_;
   const StartFindings found_;
   const ShardFindings findings_;
-  bool reads_servers_ = false;
+  std::map<std::string, std::shared_ptr<StoredObjects>> servers_;  // one of each
   mutable ShardFiles files_;
 };
 

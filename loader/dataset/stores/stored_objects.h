@@ -30,8 +30,15 @@ FileStamp file_stamp_of(const ObjectStamp& stamp);
 class StoredObjects {
  public:
   /// `prefix`: the begin of the objects' keys in the store, which their names here leave out.
-  explicit StoredObjects(std::shared_ptr<ObjectStore> store, std::string prefix = {})
-      : store_(std::move(store)), prefix_(std::move(prefix)) {}
+  /// `server`: the server or the bucket, for metrics.
+  explicit StoredObjects(std::shared_ptr<ObjectStore> store, std::string prefix = {},
+                         std::string server = {})
+      : store_(std::move(store)), prefix_(std::move(prefix)), server_(std::move(server)) {}
+
+  /// Returns the name of the server or the bucket: "https://host", "s3://bucket".
+  const std::string& server() const { return server_; }
+  /// Returns what was asked of it since it was opened, also for objects of other prefixes.
+  StoreCounts counts() const { return store_->counts(); }
 
   /// Reads a range of an object that has this stamp: see ObjectStore::read.
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
@@ -59,6 +66,7 @@ class StoredObjects {
 
   const std::shared_ptr<ObjectStore> store_;
   const std::string prefix_;
+  const std::string server_;
   Mutex mutex_;
   std::map<std::string, ObjectStamp, std::less<>> stamps_ ISOCOST_GUARDED_BY(mutex_);
 };

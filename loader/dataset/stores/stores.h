@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,8 @@
 namespace isocost {
 
 class HttpClient;
+class ObjectStore;
+class RequestSender;
 
 /// How servers are reached.
 struct StoreOptions {
@@ -34,11 +37,18 @@ class Stores {
       ISOCOST_EXCLUDES(mutex_);
 
  private:
-  Result<std::shared_ptr<HttpClient>> client() ISOCOST_EXCLUDES(mutex_);
+  Result<std::shared_ptr<StoredObjects>> make(const ObjectAddress& directory)
+      ISOCOST_REQUIRES(mutex_);
+  Result<std::shared_ptr<HttpClient>> client() ISOCOST_REQUIRES(mutex_);
 
   const StoreOptions options_;
   Mutex mutex_;
   std::shared_ptr<HttpClient> client_ ISOCOST_GUARDED_BY(mutex_);
+  // One for each server: its requests in flight are counted together.
+  std::map<std::string, std::shared_ptr<RequestSender>> senders_ ISOCOST_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<ObjectStore>> buckets_ ISOCOST_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<StoredObjects>> opened_
+      ISOCOST_GUARDED_BY(mutex_);  // by address, with its secrets
 };
 
 }  // namespace isocost

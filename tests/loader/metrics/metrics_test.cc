@@ -47,6 +47,7 @@ NodeMetrics some_metrics() {
   node.places = {"encoder, data 0, stage 0, tensor 0", "llm, data 0, stage 0, tensor 0"};
   node.queue.oldest = Position{1, 7, 0};
   node.training.sources = {{"captions", 12, 340, 1.5}, {"documents", 4, 9, 0.25}};
+  node.stores = {{"s3://bucket", 70, 9000, 3, 2, 5, 1}};
   return node;
 }
 
@@ -88,6 +89,19 @@ TEST(Metrics, TheTextSaysWhatTheSnapshotSays) {
   EXPECT_EQ(values.at(R"(isocost_correction_factor{module="llm",bucket="46"})"), 1.6);
   EXPECT_EQ(values.at(R"(isocost_correction_factor{module="vision",bucket="0"})"), 1);
   EXPECT_EQ(values.at(R"(isocost_prediction_error_ratio{module="llm"})"), 1.0 / 3);
+}
+
+TEST(Metrics, ServersOfShardsHaveFamiliesOfTheirOwn) {
+  NodeMetrics node = some_metrics();
+  const auto values = values_of(node);
+  EXPECT_EQ(values.at(R"(isocost_store_requests_total{store="s3://bucket"})"), 70);
+  EXPECT_EQ(values.at(R"(isocost_store_received_bytes_total{store="s3://bucket"})"), 9000);
+  EXPECT_EQ(values.at(R"(isocost_store_retries_total{store="s3://bucket"})"), 3);
+  EXPECT_EQ(values.at(R"(isocost_store_throttled_total{store="s3://bucket"})"), 2);
+  EXPECT_EQ(values.at(R"(isocost_store_requests_in_flight{store="s3://bucket"})"), 5);
+  EXPECT_EQ(values.at(R"(isocost_store_credential_renewals_total{store="s3://bucket"})"), 1);
+  node.stores.clear();
+  EXPECT_EQ(prometheus_text(node).find("isocost_store_"), std::string::npos);
 }
 
 TEST(Metrics, OneDataSetHasNoFamilyOfSources) {

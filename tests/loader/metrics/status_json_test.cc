@@ -96,6 +96,8 @@ TEST(StatusJson, TheSourcesOfAMixtureAreReadBack) {
   EXPECT_TRUE(read_back(node).training.sources.empty());
   node.training.sources = {{"captions", 12, 340, 1.5}, {"documents", std::uint64_t{1} << 60, 9, 0}};
   EXPECT_EQ(read_back(node).training.sources, node.training.sources);
+  node.stores = {{"s3://bucket", 70, 9000, 3, 2, 5, 1}, {"https://host", 1, 2, 3, 4, 5, 6}};
+  EXPECT_EQ(read_back(node).stores, node.stores);
   const json sources = json::parse(status_json(node))["sources"];
   EXPECT_EQ(sources["source"], json::parse(R"(["captions", "documents"])"));
   EXPECT_EQ(sources["source_label_tokens_sent_total"], json::parse("[340, 9]"));

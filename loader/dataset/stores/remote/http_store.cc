@@ -17,7 +17,7 @@ namespace {
 
 class HttpStore final : public ObjectStore {
  public:
-  HttpStore(HttpAddress root, HttpClient& client, const RequestSenderOptions& options);
+  HttpStore(HttpAddress root, std::shared_ptr<RequestSender> sender);
 
   std::string name_of(std::string_view key) const override { return address_of(key).shown(); }
   Result<ObjectStamp> stamp(std::string_view key, const std::stop_token& stop) override;
@@ -25,6 +25,7 @@ class HttpStore final : public ObjectStore {
                                          const std::stop_token& stop) override;
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
             Done done) override;
+  StoreCounts counts() const override { return {.sent = sender_->counts()}; }
 
  private:
   HttpAddress address_of(std::string_view key) const;
@@ -34,7 +35,7 @@ class HttpStore final : public ObjectStore {
 
   const HttpAddress root_;
   HttpHeaders sent_always_;
-  std::unique_ptr<RequestSender> sender_;
+  std::shared_ptr<RequestSender> sender_;
 };
 
 Error refused(const std::string& name, ErrorCode code, std::string_view what, int status) {
@@ -62,8 +63,8 @@ Result<std::int64_t> size_by_first_byte(const std::string& name, const HttpRespo
                            name, response.status));
 }
 
-HttpStore::HttpStore(HttpAddress root, HttpClient& client, const RequestSenderOptions& options)
-    : root_(std::move(root)), sender_(RequestSender::create(client, options)) {
+HttpStore::HttpStore(HttpAddress root, std::shared_ptr<RequestSender> sender)
+    : root_(std::move(root)), sender_(std::move(sender)) {
   // A gateway that compresses on the way would change sizes and ranges.
   sent_always_.emplace_back("Accept-Encoding", "identity");
   if (root_.user.empty() && root_.password.empty()) return;
@@ -186,13 +187,13 @@ void HttpStore::read(std::string_view key, const ObjectStamp& stamp, ByteRange r
 
 }  // namespace
 
-Result<std::unique_ptr<ObjectStore>> create_http_store(const std::string& root, HttpClient& client,
-                                                       const RequestSenderOptions& options) {
+Result<std::unique_ptr<ObjectStore>> create_http_store(const std::string& root,
+                                                       std::shared_ptr<RequestSender> sender) {
   auto address = parse_http_address(root);
   if (!address) {
     return std::move(address).error().with_context("the address of a data set");
   }
-  return std::make_unique<HttpStore>(*std::move(address), client, options);
+  return std::make_unique<HttpStore>(*std::move(address), std::move(sender));
 }
 
 }  // namespace isocost

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/result.h"
-#include "loader/dataset/stores/remote/http_client.h"
 #include "loader/dataset/stores/remote/object_store.h"
 #include "loader/dataset/stores/remote/request_sender.h"
 
@@ -12,9 +11,9 @@ namespace isocost {
 
 /// Returns the objects below an address of a plain HTTP server, such as "https://host/shards/". A
 /// key is a path from there; the empty key is the address itself. The address's query (a presigned
-/// one) and user are sent with each request and are in no name. The store cannot list. `client`
-/// must outlive it. Errors: kInvalidArgument (an address that is none).
-Result<std::unique_ptr<ObjectStore>> create_http_store(const std::string& root, HttpClient& client,
-                                                       const RequestSenderOptions& options = {});
+/// one) and user are sent with each request and are in no name. The store cannot list. `sender` is
+/// that of the server, which its stores share. Errors: kInvalidArgument (an address that is none).
+Result<std::unique_ptr<ObjectStore>> create_http_store(const std::string& root,
+                                                       std::shared_ptr<RequestSender> sender);
 
 }  // namespace isocost

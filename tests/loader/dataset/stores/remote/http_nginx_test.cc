@@ -78,8 +78,9 @@ class HttpNginxTest : public ::testing::Test {
   void open(const std::string& root, const HttpClientOptions& options = {}) {
     store_.reset();
     client_ = HttpClient::create(options).value();
-    store_ =
-        create_http_store(root, *client_, {.give_up_after = std::chrono::milliseconds(1)}).value();
+    store_ = create_http_store(root, RequestSender::create(
+                                         *client_, {.give_up_after = std::chrono::milliseconds(1)}))
+                 .value();
   }
   std::future<Result<std::string>> start_read(const std::string& key, const ObjectStamp& stamp,
                                               ByteRange range) {

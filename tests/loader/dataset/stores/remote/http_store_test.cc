@@ -21,7 +21,9 @@ class HttpStoreTest : public FaultServerFixture {
  protected:
   // A store whose waits are short, so that giving up is, too.
   void open(const std::string& root, milliseconds give_up_after = seconds(60)) {
-    store_ = create_http_store(root, *client_, {.give_up_after = give_up_after}).value();
+    store_ =
+        create_http_store(root, RequestSender::create(*client_, {.give_up_after = give_up_after}))
+            .value();
   }
   ObjectStamp stamp(const std::string& key = "a.bin") {
     const auto stamp = store_->stamp(key, {});
@@ -145,7 +147,7 @@ TEST_F(HttpStoreTest, AddsASlashToTheRoot) {
 }
 
 TEST_F(HttpStoreTest, RefusesARootThatIsNone) {
-  const auto store = create_http_store("s3://secret/x", *client_);
+  const auto store = create_http_store("s3://secret/x", RequestSender::create(*client_));
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code(), ErrorCode::kInvalidArgument);
 }
