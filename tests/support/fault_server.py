@@ -108,7 +108,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             except (Dropped, OSError):
                 self.close_connection = True
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_CONNECT = answer
 
     def answer_with_faults(self, body):
         for rule in self.server.faults_of(self.command, self.path):

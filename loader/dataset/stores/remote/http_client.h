@@ -28,7 +28,8 @@ struct HttpClientOptions {
 /// redirects of a GET or HEAD, never from HTTPS to HTTP. Where one leads to another scheme, host or
 /// port, it sends no header but those that speak of the object's bytes (Range, If-Match, Accept and
 /// their kind): no Authorization, no x-amz-. Thread-safe. The destructor ends what is in flight
-/// with kCancelled, and joins the thread. It may wait for a name that is being resolved.
+/// with kCancelled, and joins the thread, so that it is not to run in a `done`. It may wait for a
+/// name that is being resolved.
 class HttpClient {
  public:
   /// Errors: kNotFound (a file of certificates that was named and is not there), kIo (one that

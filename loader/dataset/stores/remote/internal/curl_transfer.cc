@@ -283,7 +283,12 @@ Error CurlTransfer::error_of(CURLcode code) {
   }
   curl_off_t sent_us = 0;
   curl_easy_getinfo(handle_.get(), CURLINFO_PRETRANSFER_TIME_T, &sent_us);
-  const CurlFailure failure{.code = code, .text = text_.data(), .connected = sent_us > 0};
+  long proxy_status = 0;
+  curl_easy_getinfo(handle_.get(), CURLINFO_HTTP_CONNECTCODE, &proxy_status);
+  const CurlFailure failure{.code = code,
+                            .text = text_.data(),
+                            .connected = sent_us > 0,
+                            .proxy_status = static_cast<int>(proxy_status)};
   return http_failure(failure, shown_name(), settings_.certificates.sources, settings_.stall_s);
 }
 

@@ -46,6 +46,15 @@ Error unavailable(std::string_view name, std::string_view what, const std::strin
   return {ErrorCode::kUnavailable, fmt::format("{}: {}: {}", name, what, text)};
 }
 
+Error refused_by_proxy(int status, std::string_view name) {
+  const bool passes = status == 429 || status == 502 || status == 503 || status == 504;
+  return {
+      passes ? ErrorCode::kUnavailable : ErrorCode::kIo,
+      fmt::format("{}: the proxy refuses to connect to the server (status {}); {}", name, status,
+                  status == 407 ? "set HTTPS_PROXY to http://USER:PASSWORD@PROXY:PORT"
+                                : "check HTTPS_PROXY, or name hosts without a proxy in NO_PROXY")};
+}
+
 Error timed_out(const CurlFailure& failure, std::string_view name, long stall_s) {
   if (!failure.connected) return unavailable(name, "no connection to the server", failure.text);
   return {ErrorCode::kUnavailable,
@@ -59,6 +68,9 @@ Error http_failure(const CurlFailure& failure, std::string_view name,
                    std::string_view certificate_sources, long stall_s) {
   const std::string text =
       failure.text.empty() ? std::string(curl_easy_strerror(failure.code)) : failure.text;
+  if (failure.proxy_status != 0 && failure.proxy_status / 100 != 2) {
+    return refused_by_proxy(failure.proxy_status, name);
+  }
   if (broke_off_in_handshake(failure)) {
     return unavailable(name, "the connection broke off", text);
   }

@@ -14,6 +14,7 @@ struct CurlFailure {
   CURLcode code = CURLE_OK;
   std::string text;        ///< libcurl's own, which may be empty.
   bool connected = false;  ///< Whether the request could be sent.
+  int proxy_status = 0;    ///< A proxy's answer to CONNECT; 0: none was asked.
 };
 
 /// Returns the error of a failed transfer. `name`: the request's; `certificate_sources`: where

@@ -341,6 +341,26 @@ TEST_F(HttpClientTest, UsesTheProxyOfTheEnvironmentUnlessToldNotTo) {
   EXPECT_EQ(requests().size(), 1U);
 }
 
+TEST_F(HttpClientTest, NamesAProxyThatRefuses) {
+  HttpRequest request = get();
+  request.url = "https://127.0.0.1:1/a.bin";
+  std::string with_user = server().address();
+  with_user.replace(0, 7, "http://me:secret@");
+  const Variable proxy("https_proxy", with_user);
+  const auto connect_status = [&](int status) {
+    set_rules({{{"fault", "status"}, {"status", status}, {"method", "CONNECT"}}});
+    return error_of(request);
+  };
+  EXPECT_EQ(connect_status(503).code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(connect_status(403).code(), ErrorCode::kIo);
+  EXPECT_THAT(
+      connect_status(403).message(),
+      HasSubstr("the object: the proxy refuses to connect to the server (status 403); check "
+                "HTTPS_PROXY"));
+  EXPECT_THAT(connect_status(407).message(), HasSubstr("set HTTPS_PROXY to http://USER:PASSWORD@"));
+  EXPECT_THAT(connect_status(407).message(), Not(HasSubstr("secret")));
+}
+
 TEST_F(HttpClientTest, CancelsOnRequest) {
   set_rules({{{"fault", "stall"}, {"after", 10}}});
   std::stop_source stop;
