@@ -65,8 +65,9 @@ class Servers : public LoopTest {
     server_.emplace(*std::move(started));
   }
   std::string address() const { return server_->address() + "shard-{000000..000005}.tar"; }
+  NodeOptions options() const { return LoopTest::options(2); }
   NodeOptions options_at(const std::string& data) const {
-    NodeOptions options = this->options(2);
+    NodeOptions options = this->options();
     options.data = data;
     options.decode.index_dir = scratch() / "indexes";
     options.plan.epochs = 2;
@@ -147,6 +148,27 @@ TEST_F(Servers, AreAskedOnceForASampleAndForAStampOfEachShard) {
   }
   EXPECT_LE(reads.bytes, stored);
   EXPECT_GT(reads.bytes, 0);
+}
+
+TEST_F(Servers, AnIndexThatWasMadeOnADiskIsCopiedAndServesTheServer) {
+  serve_files();
+  const Delivered of_directory = run(options());  // makes .isocost beside the shards
+  ASSERT_TRUE(std::filesystem::exists(shards() / ".isocost/shard-000000.tar.idx"));
+  server_->clear_log();
+  NodeOptions remote = options();
+  remote.data = address();
+  remote.decode.index_dir = scratch() / "indexes";
+  EXPECT_EQ(run(remote).batches(), of_directory.batches());
+  // Of the shards only 16 blocks and the samples were read.
+  for (const json& request : server_->requests()) {
+    if (!request.at("path").get<std::string>().ends_with(".tar")) continue;
+    EXPECT_LT(request.at("bytes").get<std::int64_t>(), 1 << 20);
+  }
+  server_->clear_log();
+  EXPECT_EQ(run(remote).batches(), of_directory.batches());
+  for (const json& request : server_->requests()) {
+    EXPECT_THAT(request.at("path").get<std::string>(), Not(HasSubstr(".isocost")));
+  }
 }
 
 TEST_F(Servers, AnObjectThatIsReplacedWhileItIsReadEndsTheJobWithItsName) {

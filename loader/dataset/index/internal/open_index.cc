@@ -15,6 +15,7 @@
 #include "loader/dataset/formats/tar_choice.h"    // IWYU pragma: keep (the type of `tar`)
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/index/index_location.h"
+#include "loader/dataset/index/internal/index_beside.h"
 #include "loader/dataset/index/internal/index_builder.h"
 #include "loader/dataset/index/internal/mds_builder.h"
 #include "loader/dataset/index/internal/records_builder.h"
@@ -148,6 +149,7 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   ISOCOST_ASSIGN(FileStamp stamp, stamp_of_place(request.shard));
   std::uint64_t samples_when_whole = 0;
+  ISOCOST_TRY(copy_index_beside(request.shard, request.log, request.stop));
   if (request.before_building) {
     ISOCOST_ASSIGN(auto index, find_current(request, stamp, samples_when_whole, {}));
     if (index) return index;

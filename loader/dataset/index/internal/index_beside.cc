@@ -1,0 +1,83 @@
+#include "loader/dataset/index/internal/index_beside.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/output_file.h"
+#include "loader/dataset/stores/shard_file.h"
+#include "loader/dataset/stores/stored_file.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Far more than the index or the tokens of a shard of 10 million samples.
+constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;
+
+Result<std::vector<std::byte>> bytes_of(const StoredFile& file, const std::stop_token& stop) {
+  ISOCOST_ASSIGN(const auto object, open_shard(file, stop));
+  if (object->size() > kMostBytes) {
+    return Error(ErrorCode::kResourceExhausted,
+                 fmt::format("{}: it has {} bytes, over {}", file.path.string(), object->size(),
+                             kMostBytes));
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(object->size()));
+  const auto pass = object->pass();
+  for (std::size_t done = 0; done < bytes.size();) {
+    if (stop.stop_requested())
+      return Error(ErrorCode::kCancelled, "stopped while copying an index");
+    constexpr std::size_t kPiece = std::size_t{1} << 20;
+    const std::span<std::byte> left = std::span(bytes).subspan(done);
+    ISOCOST_ASSIGN(
+        const std::size_t read,
+        pass->read_at(static_cast<std::int64_t>(done), left.first(std::min(kPiece, left.size()))));
+    if (read == 0) return Error(ErrorCode::kIo, file.path.string() + ": it ends early");
+    done += read;
+  }
+  return bytes;
+}
+
+Status copy(const StoredFile& from, const fs::path& to, const std::stop_token& stop) {
+  ISOCOST_ASSIGN(const std::vector<std::byte> bytes, bytes_of(from, stop));
+  std::error_code ignored;
+  fs::create_directories(to.parent_path(), ignored);
+  return replace_file(to, bytes);
+}
+
+}  // namespace
+
+Status copy_index_beside(const ShardPlace& shard, const LogSink& sink,
+                         const std::stop_token& stop) {
+  const ShardRoot& root = *shard.root;
+  if (!root.objects || root.index_directories.empty()) return {};
+  const fs::path index = index_path(root.index_directories.front(), shard.name);
+  std::error_code ignored;
+  if (fs::exists(index, ignored)) return {};
+  for (const std::string_view extension : {".idx", ".tokens"}) {
+    const std::string key = fmt::format(".isocost/{}{}", shard.name, extension);
+    const fs::path to = fs::path(index).replace_extension(extension);
+    const Status copied = copy({root.directory / key, root.objects, key}, to, stop);
+    if (copied) continue;
+    const ErrorCode code = copied.error().code();
+    if (code == ErrorCode::kUnavailable || code == ErrorCode::kCancelled) return copied;
+    if (code == ErrorCode::kNotFound) return {};  // tokens do not stand without an index
+    log(sink, LogLevel::kInfo,
+        fmt::format("{}: no index beside the shard is used", copied.error().message()));
+    return {};
+  }
+  return {};
+}
+
+}  // namespace isocost
