@@ -19,7 +19,8 @@ The first rule that hits a request decides, after those of latency. Faults, and 
     latency        ms: an answer comes so much later, and other rules follow
     status         status, retry_after, body, type: an answer of this status; retry_after may be "date+SECONDS"
     reset          the connection is reset before an answer
-    cut            after, how ("reset", "close"): the body ends after so many bytes
+    cut            after, how ("reset", "close"), length: the body ends after so many bytes, whose announced
+                   length is left out if length is false
     stall          after, seconds: nothing comes after so many bytes of the body; -1: not even headers
     drip           interval: a byte comes each so many seconds
     wrong_range    shift: the range begins and ends so many bytes later than asked for
@@ -237,6 +238,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for name, value in headers.items():
             if value is not None:
                 self.send_header(name, value)
+        if self.rule.get("length") is False:
+            headers["Content-Length"] = None
         if headers["Content-Length"] is None:
             self.send_header("Connection", "close")
             self.close_connection = True

@@ -15,11 +15,32 @@
 namespace isocost {
 namespace {
 
+Error refused(const std::string& name, ErrorCode code, std::string_view what, int status) {
+  return {code, fmt::format("{}: {} (status {})", name, what, status)};
+}
+
+// The address below which a store's objects lie, and how they are asked for.
+class HttpRoot {
+ public:
+  explicit HttpRoot(HttpAddress address);
+
+  HttpAddress address_of(std::string_view key) const;
+  HttpRequest request(const HttpAddress& address, HttpHeaders headers) const;
+  Error status_error(const std::string& name, const HttpResponse& response) const;
+
+ private:
+  const HttpAddress address_;
+  HttpHeaders sent_always_;
+};
+
 class HttpStore final : public ObjectStore {
  public:
-  HttpStore(HttpAddress root, std::shared_ptr<RequestSender> sender);
+  HttpStore(HttpAddress root, std::shared_ptr<RequestSender> sender)
+      : root_(std::make_shared<const HttpRoot>(std::move(root))), sender_(std::move(sender)) {}
 
-  std::string name_of(std::string_view key) const override { return address_of(key).shown(); }
+  std::string name_of(std::string_view key) const override {
+    return root_->address_of(key).shown();
+  }
   Result<ObjectStamp> stamp(std::string_view key, const std::stop_token& stop) override;
   Result<std::vector<ListedObject>> list(std::string_view prefix, bool recursive,
                                          const std::stop_token& stop) override;
@@ -28,19 +49,11 @@ class HttpStore final : public ObjectStore {
   StoreCounts counts() const override { return {.sent = sender_->counts()}; }
 
  private:
-  HttpAddress address_of(std::string_view key) const;
-  HttpRequest request(const HttpAddress& address, HttpHeaders headers) const;
-  Error status_error(const std::string& name, const HttpResponse& response) const;
   Result<ObjectStamp> stamp_by_first_byte(const HttpAddress& address, const std::stop_token& stop);
 
-  const HttpAddress root_;
-  HttpHeaders sent_always_;
-  std::shared_ptr<RequestSender> sender_;
+  const std::shared_ptr<const HttpRoot> root_;  // Shared with the reads.
+  const std::shared_ptr<RequestSender> sender_;
 };
-
-Error refused(const std::string& name, ErrorCode code, std::string_view what, int status) {
-  return {code, fmt::format("{}: {} (status {})", name, what, status)};
-}
 
 ObjectStamp stamp_of(const HttpResponse& response, std::int64_t bytes) {
   return {.bytes = bytes,
@@ -63,36 +76,35 @@ Result<std::int64_t> size_by_first_byte(const std::string& name, const HttpRespo
                            name, response.status));
 }
 
-HttpStore::HttpStore(HttpAddress root, std::shared_ptr<RequestSender> sender)
-    : root_(std::move(root)), sender_(std::move(sender)) {
+HttpRoot::HttpRoot(HttpAddress address) : address_(std::move(address)) {
   // A gateway that compresses on the way would change sizes and ranges.
   sent_always_.emplace_back("Accept-Encoding", "identity");
-  if (root_.user.empty() && root_.password.empty()) return;
+  if (address_.user.empty() && address_.password.empty()) return;
   sent_always_.emplace_back("Authorization",
-                            "Basic " + encode_base64(root_.user + ":" + root_.password));
+                            "Basic " + encode_base64(address_.user + ":" + address_.password));
 }
 
-HttpAddress HttpStore::address_of(std::string_view key) const {
-  HttpAddress address = root_;
+HttpAddress HttpRoot::address_of(std::string_view key) const {
+  HttpAddress address = address_;
   if (key.empty()) return address;
   if (!address.path.ends_with('/')) address.path += '/';
   address.path += encode_path(key);
   return address;
 }
 
-HttpRequest HttpStore::request(const HttpAddress& address, HttpHeaders headers) const {
+HttpRequest HttpRoot::request(const HttpAddress& address, HttpHeaders headers) const {
   headers.insert(headers.end(), sent_always_.begin(), sent_always_.end());
   return {.url = address.url(), .name = address.shown(), .headers = std::move(headers)};
 }
 
-Error HttpStore::status_error(const std::string& name, const HttpResponse& response) const {
+Error HttpRoot::status_error(const std::string& name, const HttpResponse& response) const {
   const int status = response.status;
   if (status == 404 || status == 410) {
     return refused(name, ErrorCode::kNotFound, "the server has no such object", status);
   }
   if (status == 401 || status == 403) {
     const std::string_view hint =
-        root_.query.empty()
+        address_.query.empty()
             ? "access is denied: some servers say so of an object that is not there; otherwise "
               "give what the server asks for in the address, https://USER:PASSWORD@HOST/"
             : "access is denied: the signature in the address's query may have expired; make the "
@@ -116,10 +128,10 @@ Error HttpStore::status_error(const std::string& name, const HttpResponse& respo
 }
 
 Result<ObjectStamp> HttpStore::stamp(std::string_view key, const std::stop_token& stop) {
-  const HttpAddress address = address_of(key);
+  const HttpAddress address = root_->address_of(key);
   ISOCOST_ASSIGN(const HttpResponse response, sender_->wait_for(
                                                   [&]() -> Result<HttpRequest> {
-                                                    HttpRequest head = request(address, {});
+                                                    HttpRequest head = root_->request(address, {});
                                                     head.method = "HEAD";
                                                     return head;
                                                   },
@@ -127,7 +139,7 @@ Result<ObjectStamp> HttpStore::stamp(std::string_view key, const std::stop_token
   const int status = response.status;
   if (status == 403 || status == 405 || status == 501) return stamp_by_first_byte(address, stop);
   const std::string name = address.shown();
-  if (status != 200) return status_error(name, response);
+  if (status != 200) return root_->status_error(name, response);
   if (is_page(response)) return page_error(name);
   const auto length = parse_content_length(response.header("content-length"));
   if (!length) return stamp_by_first_byte(address, stop);
@@ -139,7 +151,7 @@ Result<ObjectStamp> HttpStore::stamp_by_first_byte(const HttpAddress& address,
   const std::string name = address.shown();
   std::optional<HttpResponse> broken;
   const auto first_byte = [&]() -> Result<HttpRequest> {
-    HttpRequest get = request(address, {{"Range", "bytes=0-0"}});
+    HttpRequest get = root_->request(address, {{"Range", "bytes=0-0"}});
     get.max_body_bytes = 1;
     get.on_broken = [&broken](HttpResponse response) {
       broken = std::move(response);
@@ -154,7 +166,7 @@ Result<ObjectStamp> HttpStore::stamp_by_first_byte(const HttpAddress& address,
   }
   if (!response) return std::move(response).error();
   const bool told = response->status == 200 || response->status == 206 || response->status == 416;
-  if (!told) return status_error(name, *response);
+  if (!told) return root_->status_error(name, *response);
   ISOCOST_ASSIGN(const std::int64_t bytes, size_by_first_byte(name, *response));
   return stamp_of(*response, bytes);
 }
@@ -169,18 +181,18 @@ Result<std::vector<ListedObject>> HttpStore::list(std::string_view prefix, bool 
 
 void HttpStore::read(std::string_view key, const ObjectStamp& stamp, ByteRange range,
                      std::stop_token stop, Done done) {
-  const HttpAddress address = address_of(key);
+  const HttpAddress address = root_->address_of(key);
   const std::string name = address.shown();
   read_range(*sender_,
              RangeRead{.name = name,
                        .stamp = stamp,
                        .range = range,
-                       .make = [this, address](HttpHeaders headers) -> Result<HttpRequest> {
-                         return request(address, std::move(headers));
+                       .make = [root = root_, address](HttpHeaders headers) -> Result<HttpRequest> {
+                         return root->request(address, std::move(headers));
                        },
                        .status_error =
-                           [this, name](const HttpResponse& response) {
-                             return status_error(name, response);
+                           [root = root_, name](const HttpResponse& response) {
+                             return root->status_error(name, response);
                            }},
              std::move(stop), std::move(done));
 }

@@ -11,6 +11,9 @@
 namespace isocost {
 namespace {
 
+// So many answers that are shorter than what was asked for, in one read, are too many.
+constexpr int kMostParts = 1000;
+
 // A read from its start to its `done`. Its attempts come one after another, so that it needs no
 // mutex: the sender's passes it from thread to thread.
 class Reading : public std::enable_shared_from_this<Reading> {
@@ -21,6 +24,7 @@ class Reading : public std::enable_shared_from_this<Reading> {
   void send() {
     const std::shared_ptr<Reading> self = shared_from_this();
     received_before_ = received_.size();
+    ++parts_;
     sender_.send([self] { return self->request(); }, stop_,
                  [self](Result<HttpResponse> outcome) { self->ended(std::move(outcome)); });
   }
@@ -42,6 +46,7 @@ class Reading : public std::enable_shared_from_this<Reading> {
   const ObjectStore::Done done_;
   std::string received_;
   std::size_t received_before_ = 0;
+  int parts_ = 0;
   std::optional<Error> failure_;  // The fault of a broken response, which no other attempt mends.
 };
 
@@ -91,10 +96,10 @@ void Reading::ended(Result<HttpResponse> outcome) {
   }
   if (const Status taken = take(*std::move(outcome)); !taken) return done_(taken.error());
   if (missing().bytes() == 0) return done_(std::move(received_));
-  if (received_.size() > received_before_) return send();
-  done_(Error(ErrorCode::kIo, fmt::format("{}: the server gives no bytes of a range that the "
+  if (received_.size() > received_before_ && parts_ < kMostParts) return send();
+  done_(Error(ErrorCode::kIo, fmt::format("{}: the server gives {} of {} bytes of a range that the "
                                           "object has",
-                                          read_.name)));
+                                          read_.name, received_.size(), read_.range.bytes())));
 }
 
 Error Reading::error_of(Error error) const {

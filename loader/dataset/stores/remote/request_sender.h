@@ -38,7 +38,8 @@ struct RequestCounts {
 /// them, counts as the first one. The number in flight doubles each round of responses until the
 /// server first asks to wait (429, 503), which halves it, and then grows by one a round; further
 /// requests stand in a queue. Logs when a server begins to refuse requests, and when it answers
-/// again. Thread-safe. The destructor ends what is queued and in flight with kCancelled.
+/// again. Thread-safe. The destructor ends what is queued and in flight with kCancelled, and waits
+/// for that, so that it is not to run in a `done`.
 class RequestSender {
  public:
   /// Makes the request of an attempt, which may be signed with the time. Called for each attempt on

@@ -237,6 +237,20 @@ TEST_F(HttpStoreTest, AsksForTheRestOfARangeThatIsShorter) {
   EXPECT_EQ(requests()[2]["headers"]["range"], "bytes=2800-2999");
 }
 
+TEST_F(HttpStoreTest, EndsARangeThatComesByteByByte) {
+  set_rules({{{"fault", "short_range"}, {"bytes", 1}}});
+  expect_refused(kRange, ErrorCode::kIo,
+                 "the server gives 1000 of 2000 bytes of a range that the object has");
+}
+
+TEST_F(HttpStoreTest, ResumesABodyWithoutALengthWhereItEnds) {
+  // Nothing but Content-Range tells the end of such a body from a connection that was closed.
+  set_rules(
+      {{{"fault", "cut"}, {"after", 700}, {"how", "close"}, {"length", false}, {"times", 1}}});
+  EXPECT_EQ(read(kRange, kStamp).value(), content().substr(1000, 2000));
+  EXPECT_EQ(requests()[1]["headers"]["range"], "bytes=1700-2999");
+}
+
 TEST_F(HttpStoreTest, RefusesAPage) {
   set_rules({{{"fault", "html"}}});
   expect_refused(kRange, ErrorCode::kIo, "a web page (text/html) came instead of the object");
@@ -303,6 +317,23 @@ TEST_F(HttpStoreTest, GivesUpOnOneByteASecond) {
   expect_refused(kRange, ErrorCode::kUnavailable, "the transfer stalled");
   const auto bytes = read(kRange, kStamp);
   EXPECT_THAT(bytes.error().message(), HasSubstr("of 2000 bytes had come"));
+}
+
+TEST_F(HttpStoreTest, SharesASenderWithOthers) {
+  const std::shared_ptr<RequestSender> sender = RequestSender::create(*client_);
+  auto first = create_http_store(url("") + "?signature=1", sender).value();
+  const auto second = create_http_store(url("") + "?signature=2", sender).value();
+  EXPECT_EQ(first->stamp("a.bin", {}).value(), kStamp);
+  EXPECT_EQ(second->stamp("a.bin", {}).value(), kStamp);
+  EXPECT_EQ(sender->counts().requests, 2);
+  EXPECT_EQ(requests()[1]["path"], "/a.bin?signature=2");
+  // A read goes on without its store.
+  set_rules({{{"fault", "cut"}, {"after", 700}, {"times", 2}}});
+  std::promise<std::string> bytes;
+  first->read("a.bin", kStamp, kRange, {},
+              [&bytes](Result<std::string> read) { bytes.set_value(std::move(read).value()); });
+  first.reset();
+  EXPECT_EQ(bytes.get_future().get(), content().substr(1000, 2000));
 }
 
 TEST_F(HttpStoreTest, FollowsARedirectOfAnObject) {
