@@ -231,11 +231,11 @@ std::string server_lines(const NodeMetrics& now) {
   std::string out;
   for (std::size_t i = 0; i < std::min(now.stores.size(), kMostServers); ++i) {
     const StoreTotals& store = now.stores[i];
-    out += labelled(i == 0 ? "servers" : "", {store.name, counted(store.requests, "request"),
-                                              fmt::format("{} in flight", store.in_flight),
-                                              bytes(store.bytes),
-                                              fmt::format("{} repeated", store.retries),
-                                              fmt::format("{} asked to wait", store.throttled)});
+    out += labelled(i == 0 ? "servers" : "",
+                    {store.name, counted(store.requests, "request"),
+                     fmt::format("{} in flight", store.in_flight), bytes(store.bytes),
+                     fmt::format("{} repeated", store.retries),
+                     fmt::format("{} asked to wait", store.throttled)});
   }
   return out;
 }

@@ -430,8 +430,8 @@ std::string status_json(const NodeMetrics& metrics) {
 Result<NodeMetrics> parse_status(std::string_view json) {
   ISOCOST_ASSIGN(const JsonObject document, JsonObject::parse(json, kFormat));
   ISOCOST_TRY(check_head(document));
-  ISOCOST_TRY(document.only_keys({"version", "kind", "node", "modules", "ranks", list_of<SourceTotals>(),
-                                   list_of<StoreTotals>()}));
+  ISOCOST_TRY(document.only_keys({"version", "kind", "node", "modules", "ranks",
+                                  list_of<SourceTotals>(), list_of<StoreTotals>()}));
   ISOCOST_ASSIGN(const JsonObject ranks, document.object("ranks"));
   ISOCOST_ASSIGN(const std::vector<double> slowdowns, ranks.amounts("rank_slowdown", kMostRanks));
   NodeMetrics node;

@@ -82,15 +82,15 @@ void visit_samples(Visitor& at, Metrics& node) {
 template <typename Visitor, typename Metrics>
 void visit_sources(Visitor& at, Metrics& node) {
   at.by_name({"source_samples_sent_total",
-                "Samples sent to ranks, by source of a mixture. Samples sent again count again; "
-                "samples of weight 0 do not count."},
-               node.training.sources, [](auto& source) -> auto& { return source.samples_sent; });
+              "Samples sent to ranks, by source of a mixture. Samples sent again count again; "
+              "samples of weight 0 do not count."},
+             node.training.sources, [](auto& source) -> auto& { return source.samples_sent; });
   at.by_name({"source_label_tokens_sent_total", "Label tokens of these samples."},
-               node.training.sources, [](auto& source) -> auto& { return source.labels_sent; });
+             node.training.sources, [](auto& source) -> auto& { return source.labels_sent; });
   at.by_name({"source_predicted_seconds_total",
-                "Seconds predicted for these samples when their steps were planned, without the "
-                "fixed seconds of microbatches."},
-               node.training.sources, [](auto& source) -> auto& { return source.predicted_s; });
+              "Seconds predicted for these samples when their steps were planned, without the "
+              "fixed seconds of microbatches."},
+             node.training.sources, [](auto& source) -> auto& { return source.predicted_s; });
 }
 
 template <typename Visitor, typename Metrics>

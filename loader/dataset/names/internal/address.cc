@@ -49,7 +49,8 @@ std::optional<std::string> why_no_address(std::string_view text) {
     return fmt::format("{}, which is not read here; {}", found->of, found->remedy);
   }
   if (text.find("://") == std::string_view::npos) return std::nullopt;
-  return "an address of a kind that is not read; give one of https:// or s3://, or copy it to a disk";
+  return "an address of a kind that is not read; give one of https:// or s3://, or copy it to a "
+         "disk";
 }
 
 }  // namespace isocost

@@ -239,8 +239,8 @@ void BucketStore::read(std::string_view key, const ObjectStamp& stamp, ByteRange
 }  // namespace
 
 Result<std::unique_ptr<ObjectStore>> create_s3_store(const std::string& bucket,
-                                                 const S3Options& options, HttpClient& client,
-                                                 const RequestSenderOptions& sending) {
+                                                     const S3Options& options, HttpClient& client,
+                                                     const RequestSenderOptions& sending) {
   ISOCOST_ASSIGN(const SharedProfile profile,
                  read_shared_profile(options.environment, options.profile));
   ISOCOST_ASSIGN(S3Endpoint endpoint, S3Endpoint::create(options, profile, bucket));
