@@ -159,7 +159,7 @@ TEST_F(Servers, AnIndexThatWasMadeOnADiskIsCopiedAndServesTheServer) {
   remote.data = address();
   remote.decode.index_dir = scratch() / "indexes";
   EXPECT_EQ(run(remote).batches(), of_directory.batches());
-  // Of the shards only 16 blocks and the samples were read.
+  // Only 16 blocks of the shards and the samples were read.
   for (const json& request : server_->requests()) {
     if (!request.at("path").get<std::string>().ends_with(".tar")) continue;
     EXPECT_LT(request.at("bytes").get<std::int64_t>(), 1 << 20);
