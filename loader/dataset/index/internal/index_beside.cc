@@ -24,14 +24,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // Far more than the index or the tokens of a shard of 10 million samples.
-constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;
+constexpr std::int64_t kMostBytesBeside = std::int64_t{2} << 30;
 
 Result<std::vector<std::byte>> bytes_of(const StoredFile& file, const std::stop_token& stop) {
   ISOCOST_ASSIGN(const auto object, open_shard(file, stop));
-  if (object->size() > kMostBytes) {
+  if (object->size() > kMostBytesBeside) {
     return Error(ErrorCode::kResourceExhausted,
                  fmt::format("{}: it has {} bytes, over {}", file.path.string(), object->size(),
-                             kMostBytes));
+                             kMostBytesBeside));
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(object->size()));
   const auto pass = object->pass();

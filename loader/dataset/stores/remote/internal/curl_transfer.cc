@@ -24,7 +24,7 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_ends(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) return {};
@@ -198,11 +198,11 @@ bool CurlTransfer::take_header(std::string_view line) {
     stopped_ = Stopped::kHeadersOverLimit;
     return false;
   }
-  headers_complete_ = headers_complete_ || trimmed(line).empty();
+  headers_complete_ = headers_complete_ || without_ends(line).empty();
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return true;
-  response_.headers.emplace_back(lower_case(trimmed(line.substr(0, colon))),
-                                 trimmed(line.substr(colon + 1)));
+  response_.headers.emplace_back(lower_case(without_ends(line.substr(0, colon))),
+                                 without_ends(line.substr(colon + 1)));
   return true;
 }
 

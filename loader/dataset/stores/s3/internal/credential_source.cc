@@ -22,7 +22,7 @@ namespace {
 
 using Found = Result<std::optional<CredentialSource>>;
 
-Error invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message}; }
+Error no_credentials(const std::string& message) { return {ErrorCode::kInvalidArgument, message}; }
 
 std::string_view value(const IniSection& section, std::string_view name) {
   const auto found = section.find(name);
@@ -72,7 +72,7 @@ Found keys_of_file(const S3Options& options, const SharedProfile& profile,
                       name](const std::stop_token&) -> Result<AwsCredentials> {
     ISOCOST_ASSIGN(const SharedProfile read, read_shared_profile(environment, chosen));
     std::optional<AwsCredentials> now = keys_of(read.*section);
-    if (!now) return invalid(name + " has no keys any more");
+    if (!now) return no_credentials(name + " has no keys any more");
     ISOCOST_TRY_CONTEXT(check_credentials(*now), name);
     return *std::move(now);
   };
@@ -94,8 +94,8 @@ Found credential_process(const S3Options& options, const SharedProfile& profile)
   if (line.empty()) return std::nullopt;
   Result<std::vector<std::string>> words = split_command(line);
   if (!words)
-    return invalid("credential_process of " + profile_name(profile) + " " +
-                   words.error().message());
+    return no_credentials("credential_process of " + profile_name(profile) + " " +
+                          words.error().message());
   // Its arguments may be secret.
   std::string name =
       "credential_process (" + printable_utf8(words->front()) + ") of " + profile_name(profile);
@@ -119,20 +119,20 @@ Status refuse_other_role(const SharedProfile& profile) {
   const bool takes_role =
       !profile.get("role_arn").empty() && profile.get("web_identity_token_file").empty();
   if (!takes_role) return {};
-  return invalid(profile_name(profile) +
-                 " takes a role from another source (role_arn), which Isocost does not: " +
-                 std::string(kRemedy) + printable_utf8(profile.name) +
-                 "', and choose it with AWS_PROFILE");
+  return no_credentials(profile_name(profile) +
+                        " takes a role from another source (role_arn), which Isocost does not: " +
+                        std::string(kRemedy) + printable_utf8(profile.name) +
+                        "', and choose it with AWS_PROFILE");
 }
 
 Status refuse_single_sign_on(const SharedProfile& profile) {
   for (const std::string_view name :
        {"sso_session", "sso_start_url", "sso_account_id", "sso_role_name", "sso_region"}) {
     if (profile.get(name).empty()) continue;
-    return invalid(profile_name(profile) + " uses single sign-on (" + std::string(name) +
-                   "), which Isocost does not: sign in with 'aws sso login', " +
-                   std::string(kRemedy) + printable_utf8(profile.name) +
-                   "', and choose it with AWS_PROFILE");
+    return no_credentials(profile_name(profile) + " uses single sign-on (" + std::string(name) +
+                          "), which Isocost does not: sign in with 'aws sso login', " +
+                          std::string(kRemedy) + printable_utf8(profile.name) +
+                          "', and choose it with AWS_PROFILE");
   }
   return {};
 }
@@ -159,8 +159,8 @@ Found web_identity(const S3Options& options, const SharedProfile& profile, const
   if (identity.token_file.empty()) return std::nullopt;
   identity.role_arn = setting("AWS_ROLE_ARN", "role_arn");
   if (identity.role_arn.empty()) {
-    return invalid("AWS_WEB_IDENTITY_TOKEN_FILE (" + identity.token_file.string() +
-                   ") has no role: set AWS_ROLE_ARN, too");
+    return no_credentials("AWS_WEB_IDENTITY_TOKEN_FILE (" + identity.token_file.string() +
+                          ") has no role: set AWS_ROLE_ARN, too");
   }
   const std::string session = setting("AWS_ROLE_SESSION_NAME", "role_session_name");
   if (!session.empty()) identity.session_name = session;
@@ -185,7 +185,7 @@ constexpr std::string_view kNoCredentials =
 
 Result<CredentialSource> instance(const S3Options& options, const AskService& ask) {
   if (is_instance_metadata_disabled(options.environment)) {
-    return invalid(std::string(kNoCredentials));
+    return no_credentials(std::string(kNoCredentials));
   }
   const std::string address = instance_metadata_address(options.environment);
   // If it never answered, nothing was configured, and trying again is of no use.

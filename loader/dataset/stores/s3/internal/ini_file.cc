@@ -7,12 +7,12 @@
 namespace isocost {
 namespace {
 
-constexpr std::string_view kSpaces = " \t\r\f\v";
+constexpr std::string_view kSpacesOfFile = " \t\r\f\v";
 
 std::string_view stripped(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kSpaces);
+  const std::size_t begin = text.find_first_not_of(kSpacesOfFile);
   if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+  return text.substr(begin, text.find_last_not_of(kSpacesOfFile) + 1 - begin);
 }
 
 bool is_comment(std::string_view line) { return line.starts_with('#') || line.starts_with(';'); }
@@ -23,7 +23,7 @@ class IniParser {
     ++number_;
     const std::string_view content = stripped(line);
     if (content.empty() || is_comment(content)) return {};
-    const bool is_indented = kSpaces.find(line.front()) != kSpaces.npos;
+    const bool is_indented = kSpacesOfFile.find(line.front()) != kSpacesOfFile.npos;
     if (is_indented && !name_.empty()) return add_below(content);
     if (content.front() == '[') return begin_section(content);
     return add_value(content);
