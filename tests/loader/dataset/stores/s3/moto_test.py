@@ -22,7 +22,8 @@ import urllib.request
 COMMANDS = sys.argv.pop(1)
 # Keys that an address, a signature or a listing may get wrong.
 HOSTILE_KEYS = ["h/a b+c%.tar", "h/\u00fc/\u65e5\u672c.tar", "h/tilde~=&?#;:@!$,.tar", "h/100%25%2F",
-                "h/\U0001f600 '\"(*)", "h/<a>&amp;", "h/back\\slash|^`{}[]", "h/+", "h/ ", "h/x/../../y", "h/./z", "h/..."]
+                "h/\U0001f600 '\"(*)", "h/<a>&amp;", "h/back\\slash|^`{}[]", "h/+", "h/ ", "h/x/../../y", "h/./z",
+                "h/..."]
 
 try:
     import boto3
