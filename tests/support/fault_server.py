@@ -257,9 +257,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.write_now(piece)
 
     def write_now(self, piece):
+        self.entry["bytes"] += len(piece)  # before the client can see them, and ask for the log
         self.wfile.write(piece)
         self.wfile.flush()
-        self.entry["bytes"] += len(piece)
 
     def drip(self, piece):
         for byte in piece:
