@@ -21,7 +21,7 @@ constexpr std::string_view kEcsAddress = "http://169.254.170.2";
 // ECS, and EKS's Pod Identity.
 constexpr std::string_view kKnownHosts[] = {"169.254.170.2", "169.254.170.23", "fd00:ec2::23",
                                             "localhost"};
-constexpr std::size_t kMostBytesOfContainer = std::size_t{64} << 10;
+constexpr std::size_t kMostContainerBytes = std::size_t{64} << 10;
 
 // The host of an address with a scheme, without port and brackets, in lower case. Empty: there is
 // none, or a character that another reader of addresses may take for the end of it.
@@ -53,7 +53,7 @@ bool is_safe(std::string_view url) {
 Result<std::string> authorization(const ContainerEndpoint& endpoint) {
   if (endpoint.token_file.empty()) return endpoint.token;
   const std::string name = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE " + endpoint.token_file.string();
-  Result<std::string> token = read_file(name, endpoint.token_file, kMostBytesOfContainer);
+  Result<std::string> token = read_file(name, endpoint.token_file, kMostContainerBytes);
   if (!token) return Error(ErrorCode::kInvalidArgument, token.error().message());
   if (!is_header_value(*token)) {
     return Error(ErrorCode::kInvalidArgument,
@@ -103,7 +103,7 @@ Result<AwsCredentials> ask_container(const ContainerEndpoint& endpoint, const As
   HttpRequest request{.url = endpoint.url,
                       .name = address,
                       .headers = {{"accept", "application/json"}},
-                      .max_body_bytes = kMostBytesOfContainer,
+                      .max_body_bytes = kMostContainerBytes,
                       .use_proxy = false};
   if (!token.empty()) request.headers.emplace_back("authorization", token);
   ISOCOST_ASSIGN(const HttpResponse response, ask_patiently(ask, request, stop));

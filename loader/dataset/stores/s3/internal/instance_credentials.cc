@@ -11,11 +11,11 @@ namespace isocost {
 namespace {
 
 constexpr std::string_view kRoles = "/latest/meta-data/iam/security-credentials/";
-constexpr std::size_t kMostBytesOfInstance = std::size_t{64} << 10;
+constexpr std::size_t kMostMetadataBytes = std::size_t{64} << 10;
 
 HttpRequest metadata_request(const std::string& address, std::string_view path) {
   const std::string url = address + std::string(path);
-  return {.url = url, .name = url, .max_body_bytes = kMostBytesOfInstance, .use_proxy = false};
+  return {.url = url, .name = url, .max_body_bytes = kMostMetadataBytes, .use_proxy = false};
 }
 
 // A token for six hours, the longest there is.

@@ -9,7 +9,9 @@
 namespace isocost {
 namespace {
 
-Error bad_endpoint(const std::string& message) { return {ErrorCode::kInvalidArgument, message}; }
+Error invalid_endpoint(const std::string& message) {
+  return {ErrorCode::kInvalidArgument, message};
+}
 
 bool is_true(std::string_view text) { return lower_ascii(text) == "true" || text == "1"; }
 
@@ -80,16 +82,17 @@ std::string configured_region(const AwsEnvironment& environment, const SharedPro
 Status check_bucket_name(std::string_view bucket, bool is_on_aws) {
   const std::string shown = "'" + printable_utf8(bucket.substr(0, 80)) + "' ";
   if (bucket.starts_with("arn:")) {
-    return bad_endpoint(shown +
-                        "is an ARN, which Isocost does not read: give the alias of the access "
-                        "point (...-s3alias) in place of the bucket");
+    return invalid_endpoint(shown +
+                            "is an ARN, which Isocost does not read: give the alias of the access "
+                            "point (...-s3alias) in place of the bucket");
   }
   const char* rule = is_on_aws ? wrong_on_aws(bucket) : wrong_elsewhere(bucket);
-  if (rule != nullptr) return bad_endpoint(shown + "is no bucket: the name of a bucket " + rule);
+  if (rule != nullptr)
+    return invalid_endpoint(shown + "is no bucket: the name of a bucket " + rule);
   if (is_on_aws && bucket.ends_with("--x-s3")) {
-    return bad_endpoint(shown +
-                        "is a directory bucket (S3 Express), whose sessions Isocost does not "
-                        "open: copy the objects to a general purpose bucket");
+    return invalid_endpoint(shown +
+                            "is a directory bucket (S3 Express), whose sessions Isocost does not "
+                            "open: copy the objects to a general purpose bucket");
   }
   return {};
 }
@@ -114,15 +117,15 @@ Status S3Endpoint::take_address(std::string_view address) {
   const std::string shown = "the S3 endpoint '" + printable_utf8(address.substr(0, 200)) + "' ";
   // It may have a password, so that it is not shown.
   if (address.find('@') != address.npos) {
-    return bad_endpoint(
+    return invalid_endpoint(
         "the S3 endpoint has a user (@): give credentials by AWS_ACCESS_KEY_ID and "
         "AWS_SECRET_ACCESS_KEY");
   }
   const bool is_http = starts_with_ignoring_case(address, "http://");
   const bool is_https = starts_with_ignoring_case(address, "https://");
-  if (!is_http && !is_https) return bad_endpoint(shown + "must begin with http:// or https://");
+  if (!is_http && !is_https) return invalid_endpoint(shown + "must begin with http:// or https://");
   if (address.find_first_of("?# \\") != address.npos || printable_utf8(address) != address) {
-    return bad_endpoint(shown + "must be a scheme, a host, a port and a path alone");
+    return invalid_endpoint(shown + "must be a scheme, a host, a port and a path alone");
   }
   address.remove_prefix(is_https ? 8 : 7);
   const std::size_t slash = std::min(address.find('/'), address.size());
@@ -131,7 +134,7 @@ Status S3Endpoint::take_address(std::string_view address) {
   // Clients do not send a scheme's usual port.
   const std::string_view usual = is_https ? ":443" : ":80";
   if (host_.ends_with(usual)) host_.resize(host_.size() - usual.size());
-  if (host_.empty() || host_.front() == ':') return bad_endpoint(shown + "has no host");
+  if (host_.empty() || host_.front() == ':') return invalid_endpoint(shown + "has no host");
   origin_ = (is_https ? "https://" : "http://") + host_;
   return {};
 }

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostBytesOfProfile = std::size_t{1} << 20;
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;
 
 // The file that a variable names, else the one in the user's directory; empty: there is none.
 fs::path shared_file(const AwsEnvironment& environment, std::string_view variable,
@@ -32,7 +32,7 @@ Result<IniSections> read_sections(fs::path& file) {
     return IniSections();
   }
   const std::string name = "AWS's file " + file.string();
-  Result<std::string> text = read_file(name, file, kMostBytesOfProfile);
+  Result<std::string> text = read_file(name, file, kMostFileBytes);
   if (!text) return Error(ErrorCode::kInvalidArgument, text.error().message());
   Result<IniSections> sections = parse_ini(*text);
   if (!sections) return std::move(sections).error().with_context(name);

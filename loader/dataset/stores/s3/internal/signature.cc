@@ -61,14 +61,14 @@ std::string canonical_query(const RequestTarget& target) {
 
 // Without white space around it, and with one space where there is more.
 std::string trimmed(std::string_view value) {
-  constexpr std::string_view kSpaces = " \t\n\v\f\r";
+  constexpr std::string_view kHeaderSpaces = " \t\n\v\f\r";
   std::string text;
-  std::size_t begin = value.find_first_not_of(kSpaces);
+  std::size_t begin = value.find_first_not_of(kHeaderSpaces);
   while (begin != value.npos) {
-    const std::size_t end = std::min(value.find_first_of(kSpaces, begin), value.size());
+    const std::size_t end = std::min(value.find_first_of(kHeaderSpaces, begin), value.size());
     if (!text.empty()) text += ' ';
     text += value.substr(begin, end - begin);
-    begin = value.find_first_not_of(kSpaces, end);
+    begin = value.find_first_not_of(kHeaderSpaces, end);
   }
   return text;
 }

@@ -11,11 +11,11 @@
 namespace isocost {
 namespace {
 
-constexpr std::size_t kMostBytesOfIdentity = std::size_t{64} << 10;
+constexpr std::size_t kMostTokenBytes = std::size_t{64} << 10;
 
 Result<std::string> read_token(const std::filesystem::path& file) {
   Result<std::string> token =
-      read_file("the web identity token " + file.string(), file, kMostBytesOfIdentity);
+      read_file("the web identity token " + file.string(), file, kMostTokenBytes);
   if (!token) return Error(ErrorCode::kInvalidArgument, token.error().message());
   const std::size_t end = token->find_last_not_of(" \r\n\t");
   token->resize(end == std::string::npos ? 0 : end + 1);
@@ -27,7 +27,7 @@ Result<std::string> read_token(const std::filesystem::path& file) {
 }
 
 Result<AwsCredentials> credentials_of(std::string_view body) {
-  ISOCOST_ASSIGN(const XmlElement root, parse_xml(body, {.max_bytes = kMostBytesOfIdentity}));
+  ISOCOST_ASSIGN(const XmlElement root, parse_xml(body, {.max_bytes = kMostTokenBytes}));
   const XmlElement* result = root.child("AssumeRoleWithWebIdentityResult");
   const XmlElement* given = result == nullptr ? nullptr : result->child("Credentials");
   if (given == nullptr) return Error(ErrorCode::kCorrupt, "has no credentials");
@@ -49,7 +49,7 @@ Result<AwsCredentials> assume_role(const WebIdentity& identity, const AskService
   HttpRequest request{.method = "POST",
                       .url = identity.endpoint + "/",
                       .name = identity.endpoint,
-                      .max_body_bytes = kMostBytesOfIdentity};
+                      .max_body_bytes = kMostTokenBytes};
   request.headers = {{"content-type", "application/x-www-form-urlencoded; charset=utf-8"}};
   request.body = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=" +
                  percent_encoded(identity.role_arn) +
