@@ -70,11 +70,11 @@ class StepDecoder {
       : context_(context),
         policy_(policy),
         seed_(seed),
-        admission_(*context.dataset, *context.recipe, *context.budget),
+        admission_(*context.dataset, *context.recipe, *context.budget, waiting_bytes(context)),
         examiner_({context.dataset, context.recipe, context.budget->limit(), context.load_hook,
                    context.layout, context.limits}),
         preparer_(*context.dataset, *context.decoder, *context.pool),
-        waiting_(context.budget->limit() / 2 - memory_ahead(context)),
+        waiting_(waiting_bytes(context)),
         reading_(make_thread_executor(kReadingThreads, "isocost-read")),
         read_ahead_(*context.dataset, *reading_,
                     ReadAheadLimits::of(*context.dataset, memory_ahead(context))),
@@ -147,6 +147,9 @@ class StepDecoder {
 
   static std::int64_t memory_ahead(const Context& context) {
     return context.dataset->reads_servers() ? context.budget->limit() / 8 : 0;
+  }
+  static std::int64_t waiting_bytes(const Context& context) {
+    return context.budget->limit() / 2 - memory_ahead(context);
   }
 
   Result<std::shared_ptr<Attempt>> take_or_begin(SampleId id, const ReadAhead::Upcoming& upcoming,

@@ -16,10 +16,10 @@ Result<MemoryBudget::Grant> DecodeAdmission::acquire(SampleId id,
 std::optional<MemoryBudget::Grant> DecodeAdmission::try_acquire_ahead(SampleId id) const {
   const auto needed = recipe_.working_set_bytes(dataset_.shape(id));
   if (!needed) return std::nullopt;
-  // Within the half of the samples that wait, which it will join: the other half is for those that
-  // are needed now. A quarter of that half is left for blocks of shared memory, which would
-  // otherwise find none.
-  return budget_.try_acquire(*needed, budget_.limit() / 8 * 3);
+  // Within the bytes of the samples that wait, which it will join: the others are for those that
+  // are needed now. A quarter of them is left for blocks of shared memory, which would otherwise
+  // find none.
+  return budget_.try_acquire(*needed, waiting_bytes_ / 4 * 3);
 }
 
 }  // namespace isocost

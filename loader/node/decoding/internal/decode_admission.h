@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 
@@ -14,8 +15,10 @@ namespace isocost {
 /// Thread-safe.
 class DecodeAdmission {
  public:
-  DecodeAdmission(const Dataset& dataset, const Recipe& recipe, MemoryBudget& budget)
-      : dataset_(dataset), recipe_(recipe), budget_(budget) {}
+  /// `waiting_bytes` is what samples that wait may hold of the budget.
+  DecodeAdmission(const Dataset& dataset, const Recipe& recipe, MemoryBudget& budget,
+                  std::int64_t waiting_bytes)
+      : dataset_(dataset), recipe_(recipe), budget_(budget), waiting_bytes_(waiting_bytes) {}
 
   /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled, those
   /// of Recipe::working_set_bytes.
@@ -28,6 +31,7 @@ class DecodeAdmission {
   const Dataset& dataset_;
   const Recipe& recipe_;
   MemoryBudget& budget_;
+  const std::int64_t waiting_bytes_;
 };
 
 }  // namespace isocost
