@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -195,7 +197,12 @@ Status Lister::add_objects(const NamedFiles& entry) {
     }
     counts_.push_back(shards.size() + listing_.unread.size() - before);
   }
-  ISOCOST_ASSIGN(const auto found, entry.objects->stamp_all(shards, {}, records_.stop));
+  std::atomic<std::uint64_t> asked = 0;
+  const auto tell = [&](std::size_t) {
+    const std::uint64_t done = ++asked;
+    if (records_.progress) records_.progress(done, shards.size(), "objects asked for");
+  };
+  ISOCOST_ASSIGN(const auto found, entry.objects->stamp_all(shards, tell, records_.stop));
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const bool is_absent = !found[i] && found[i].error().code() == ErrorCode::kNotFound;
     if (!found[i] && !is_absent) return found[i];

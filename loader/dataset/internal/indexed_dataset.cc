@@ -88,6 +88,7 @@ BytesAhead IndexedDataset::read_ahead(SampleId id, const std::stop_token& stop) 
 
 std::vector<std::pair<std::string, StoreCounts>> IndexedDataset::server_counts() const {
   std::vector<std::pair<std::string, StoreCounts>> counts;
+  counts.reserve(servers_.size());
   for (const auto& [name, objects] : servers_) counts.emplace_back(name, objects->counts());
   return counts;
 }

@@ -18,7 +18,7 @@ constexpr std::string_view kBetween = "://";
 std::optional<std::string> scheme_of(std::string_view text) {
   const std::size_t end = text.find(kBetween);
   if (end == std::string_view::npos) return std::nullopt;
-  const std::string scheme = lower_ascii(text.substr(0, end));
+  std::string scheme = lower_ascii(text.substr(0, end));
   if (std::ranges::find(kSchemes, scheme) == kSchemes.end()) return std::nullopt;
   return scheme;
 }

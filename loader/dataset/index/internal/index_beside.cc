@@ -68,7 +68,7 @@ Status copy_index_beside(const ShardPlace& shard, const LogSink& sink,
   for (const std::string_view extension : {".idx", ".tokens"}) {
     const std::string key = fmt::format(".isocost/{}{}", shard.name, extension);
     const fs::path to = fs::path(index).replace_extension(extension);
-    const Status copied = copy({root.directory / key, root.objects, key}, to, stop);
+    Status copied = copy({root.directory / key, root.objects, key}, to, stop);
     if (copied) continue;
     const ErrorCode code = copied.error().code();
     if (code == ErrorCode::kUnavailable || code == ErrorCode::kCancelled) return copied;

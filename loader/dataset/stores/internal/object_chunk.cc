@@ -37,6 +37,7 @@ Result<std::size_t> ObjectChunk::copy(std::int64_t offset, std::span<std::byte> 
   // Every request ends: it is answered, given up or stopped.
   arrival.arrived.wait(arrival.mutex,
                        [&]() ISOCOST_REQUIRES(arrival.mutex) { return arrival.bytes.has_value(); });
+  if (!arrival.bytes) return Error(ErrorCode::kInternal, "a wait without an answer");
   const Result<std::string>& bytes = *arrival.bytes;
   if (!bytes) return bytes.error();
   const auto at = static_cast<std::size_t>(offset - range_.begin);

@@ -86,7 +86,7 @@ Result<CurlTransfer::HeaderList> CurlTransfer::header_list() const {
   const auto append = [&list](const std::string& line) {
     curl_slist* longer = curl_slist_append(list.get(), line.c_str());
     if (longer == nullptr) return false;
-    list.release();  // It is the head of the longer list, or was none.
+    static_cast<void>(list.release());  // It is the head of the longer list, or was none.
     list.reset(longer);
     return true;
   };
@@ -102,7 +102,7 @@ Result<CurlTransfer::HeaderList> CurlTransfer::header_list() const {
                                request_.name));
     }
     // libcurl sends a header without a value only if it ends with a semicolon.
-    complete = append(value.empty() ? name + ";" : name + ": " + value) && complete;
+    complete = append(value.empty() ? name + ";" : fmt::format("{}: {}", name, value)) && complete;
   }
   if (!complete) return Error(ErrorCode::kOutOfMemory, "no memory for the headers of a request");
   return list;
