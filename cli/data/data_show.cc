@@ -186,7 +186,7 @@ Result<int> data_show(const DataShowArguments& arguments) {
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(data.sources, options));
   finish_progress();
   log_findings(dataset->findings(), {}, options.log);
-  ISOCOST_ASSIGN(const SampleId id, find_sample(*dataset, arguments.key, arguments.data));
+  ISOCOST_ASSIGN(const SampleId id, find_sample(*dataset, arguments.key, data.sources.given));
   ISOCOST_ASSIGN(const auto priced,
                  PricedSamples::open(arguments.price, data.sources, options, *dataset));
   finish_progress();

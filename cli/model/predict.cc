@@ -126,7 +126,7 @@ Result<SampleExplanation> explain_named(const PredictArguments& arguments) {
   finish_progress();
   log_findings(dataset->findings(), {}, options.log);
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(node.decode.recipe));
-  ISOCOST_ASSIGN(const SampleId id, find_sample(*dataset, arguments.sample, arguments.data));
+  ISOCOST_ASSIGN(const SampleId id, find_sample(*dataset, arguments.sample, data.sources.given));
   return explain_sample(recipe, *dataset, id);
 }
 

@@ -103,7 +103,7 @@ Status Opening::set_tokens() {
 }
 
 Status Opening::list() {
-  Stores stores(options_.stores);
+  Stores stores(store_options(options_));
   for (const DataSource& source : data_.sources) {
     ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_, stores));
     listed_.push_back(std::move(listed));

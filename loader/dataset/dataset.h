@@ -138,6 +138,8 @@ class Dataset {
   virtual BytesAhead read_ahead(SampleId id, const std::stop_token& stop) const = 0;
   /// Returns whether a source lies on a server, so that what is read ahead takes memory.
   virtual bool reads_servers() const = 0;
+  /// Returns whether the sample's shard lies on a server.
+  virtual bool is_on_server(SampleId id) const = 0;
   /// Returns what was asked of each server since the data set was opened, by the server's name.
   virtual std::vector<std::pair<std::string, StoreCounts>> server_counts() const = 0;
   /// Returns the number of bytes that `read_ahead` asks for, only from the index.

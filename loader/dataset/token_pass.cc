@@ -249,7 +249,7 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const DataSources& data, cons
   std::vector<KnownShard> shards;
   std::vector<ShardFindings> findings;
   std::vector<ShardRow> rows;
-  Stores stores(dataset.stores);
+  Stores stores(store_options(dataset));
   for (const DataSource& source : data.sources) {
     ISOCOST_ASSIGN(ListedSource listed, list_source(source, without_limits, stores));
     ISOCOST_ASSIGN(const SelectedShards selected,

@@ -5,16 +5,20 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "base/fingerprint.h"
 #include "base/mutex.h"
+#include "loader/config/option_table.h"
 #include "tests/e2e/loop_fixture.h"
 #include "tests/support/fault_server.h"
 #include "tests/support/log_lines.h"
@@ -227,6 +231,61 @@ TEST_F(Servers, TheirSecretsAreInNoMessage) {
   for (const auto& file : std::filesystem::recursive_directory_iterator(scratch() / "indexes")) {
     EXPECT_THAT(file.path().string(), Not(HasSubstr("planted")));
   }
+}
+
+TEST_F(Servers, APresignedListAsksForEachShardWithItsOwnQuery) {
+  serve_files();
+  std::ofstream list(scratch() / "list.txt");
+  for (int i = 0; i < 6; ++i) {
+    list << server_->address() << "shard-00000" << i << ".tar?sig=of-" << i << "\n";
+  }
+  list.close();
+  EXPECT_EQ(run(options_at((scratch() / "list.txt").string())).counts(0).size(), 96U);
+  for (const json& request : server_->requests()) {
+    const std::string path = request.at("path");
+    if (path.find(".isocost") != std::string::npos) continue;
+    EXPECT_EQ(path.substr(path.find("shard-00000") + 11, 1), path.substr(path.size() - 1)) << path;
+  }
+}
+
+TEST_F(Servers, AStopEndsAStartWhoseServerStalls) {
+  serve_files();
+  server_->set_rules({{{"fault", "stall"}, {"after", -1}, {"method", "GET"}}});
+  std::stop_source stop;
+  const std::jthread stopping([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    stop.request_stop();
+  });
+  const auto begun = std::chrono::steady_clock::now();
+  const auto node = Node::create(options_at(address()), stop.get_token(), node_log);
+  ASSERT_FALSE(node.has_value());
+  EXPECT_EQ(node.error().code(), ErrorCode::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+}
+
+TEST_F(Servers, AServerThatIsAwayEndsTheStartWithoutAskingForAllShards) {
+  serve_files();
+  server_->set_rules({{{"fault", "status"}, {"status", 403}}});
+  const auto refused = try_run(options_at(address()), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), HasSubstr("access is denied"));
+}
+
+TEST_F(Servers, AMixtureOfADiskAndAServerDeliversBoth) {
+  serve_files();
+  std::ofstream(scratch() / "mixture.toml")
+      << "[[source]]\nname = \"disk\"\npath = \"shards/shard-00000[012].tar\"\n"
+         "[[source]]\nname = \"server\"\npath = \""
+      << server_->address() << "shard-{000003..000005}.tar\"\n";
+  NodeOptions defaults = options();
+  defaults.data = (scratch() / "mixture.toml").string();
+  defaults.plan.epochs = 1;
+  defaults.decode.index_dir = scratch() / "indexes";
+  const auto mixture = make_options({}, std::move(defaults));
+  ASSERT_TRUE(mixture.has_value()) << mixture.error().message();
+  const Delivered delivered = run(*mixture);
+  EXPECT_EQ(delivered.counts(0).size(), 96U);
+  for (const auto& [id, count] : delivered.counts(0)) EXPECT_EQ(count, 1) << id;
 }
 
 }  // namespace

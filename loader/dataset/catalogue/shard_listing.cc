@@ -114,6 +114,8 @@ class Lister {
          const DirectoryReading& directories)
       : index_dir_(index_dir), records_(records), directories_(directories) {}
 
+  // Asks for the objects of all entries. To be called first.
+  Status ask_for_objects(const std::vector<NamedFiles>& entries);
   // Adds the shards that an entry names.
   Status add(const NamedFiles& entry);
   // Adds the shards that entries mean and that are absent, when all are added that are named.
@@ -131,6 +133,8 @@ class Lister {
                                     const std::vector<ListedFile>& files);
   Status add_directory(const NamedFiles& entry, const NamedPart& part);
   Status add_files(const NamedFiles& entry, const NamedPart& part);
+  std::vector<std::string> named_objects(const NamedPart& part);
+  Status check_settings_of_objects(const NamedFiles& entry) const;
   Status add_objects(const NamedFiles& entry);
   Status add_without_shards(const NamedFiles& entry, const fs::path& directory,
                             const std::vector<ListedFile>& files, const std::string& below);
@@ -149,16 +153,20 @@ class Lister {
   const fs::path& index_dir_;
   const RecordListingOptions& records_;
   const DirectoryReading& directories_;
-  std::map<std::string, Root> roots_;                              // by directory
-  std::map<std::string, std::shared_ptr<const ShardRoot>> named_;  // by the shard's name
-  std::map<std::string, fs::path> paths_;                          // by canonical path
-  std::vector<std::size_t> counts_;                                // of each part, in order
+  std::map<std::pair<std::string, const StoredObjects*>, Root> roots_;  // by directory
+  std::map<std::string, std::shared_ptr<const ShardRoot>> named_;       // by the shard's name
+  std::map<std::string, fs::path> paths_;                               // by canonical path
+  std::vector<std::size_t> counts_;                                     // of each part, in order
   std::set<const NamedPart*> stated_;  // parts whose data set states its shards
+  // Objects of entries, whether they are there, and counts of parts.
+  std::map<const NamedFiles*, std::vector<std::pair<std::string, bool>>> objects_;
+  std::map<const NamedPart*, std::size_t> object_counts_;
   ShardListing listing_;
 };
 
 const Lister::Root& Lister::root_of(const NamedFiles& entry) {
-  Root& root = roots_[entry.root.string()];
+  // Addresses that differ in a query have one name, and are asked apart.
+  Root& root = roots_[{entry.root.string(), entry.objects.get()}];
   if (root.root) return root;
   std::error_code ignored;
   root.root = shard_root(entry.root, index_dir_, entry.objects);
@@ -177,37 +185,78 @@ Status Lister::add(const NamedFiles& entry) {
   return {};
 }
 
-// Adds objects, whose stamps it asks for, many at once.
-Status Lister::add_objects(const NamedFiles& entry) {
+// Returns the shards that a part names on a server, and notes what is not read beside them.
+std::vector<std::string> Lister::named_objects(const NamedPart& part) {
+  if (part.kind == NamedPart::Kind::kFile) return {part.path};
   std::vector<std::string> shards;
-  for (const NamedPart& part : entry.parts) {
-    const std::size_t before = shards.size() + listing_.unread.size();
-    if (part.kind == NamedPart::Kind::kFile) shards.push_back(part.path);
-    for (const std::string& file : part.files) {
-      const std::string last = fs::path(file).filename().string();
-      if (is_shard_name(last) && !names_compressed_shard(last)) {
-        shards.push_back(file);
-      } else if (is_shard_name(last)) {
-        listing_.unread.push_back(file +
-                                  ": it is compressed, and ranges of it cannot be read; "
-                                  "store it as a plain .tar");
-      } else if (const std::string_view reason = why_no_shard(last); !reason.empty()) {
-        listing_.unread.push_back(fmt::format("{}: {}", file, reason));
-      }
+  for (const std::string& file : part.files) {
+    const std::string last = fs::path(file).filename().string();
+    if (is_shard_name(last) && !names_compressed_shard(last)) {
+      shards.push_back(file);
+    } else if (is_shard_name(last)) {
+      listing_.unread.push_back(file +
+                                ": it is compressed, and ranges of it cannot be read; store "
+                                "it as a plain .tar");
+    } else if (const std::string_view reason = why_no_shard(last); !reason.empty()) {
+      listing_.unread.push_back(fmt::format("{}: {}", file, reason));
     }
-    counts_.push_back(shards.size() + listing_.unread.size() - before);
+  }
+  return shards;
+}
+
+// Refuses settings that say how a directory on a disk is read.
+Status Lister::check_settings_of_objects(const NamedFiles& entry) const {
+  const bool has_split = !directories_.split.empty();
+  const bool has_format =
+      directories_.format.value_or(DirectoryFormat::kShards) != DirectoryFormat::kShards;
+  if (!has_split && !has_format) return {};
+  return Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: {}: of servers only plain shards are read; leave it out, or copy the "
+                  "data to a disk",
+                  printable_path(entry.given), has_split ? "split" : "format"));
+}
+
+// Asks for all objects of the entries, many at once.
+Status Lister::ask_for_objects(const std::vector<NamedFiles>& entries) {
+  std::vector<ObjectName> names;
+  std::vector<std::size_t> ends;  // of the names of each entry
+  for (const NamedFiles& entry : entries) {
+    if (entry.objects) ISOCOST_TRY(check_settings_of_objects(entry));
+    for (const NamedPart& part : entry.parts) {
+      if (!entry.objects) break;
+      const std::size_t before = names.size() + listing_.unread.size();
+      for (std::string& name : named_objects(part)) {
+        names.push_back({entry.objects, std::move(name)});
+      }
+      object_counts_[&part] = names.size() + listing_.unread.size() - before;
+    }
+    ends.push_back(names.size());
   }
   std::atomic<std::uint64_t> asked = 0;
-  const auto tell = [&](std::size_t) {
+  const auto tell = [&] {
     const std::uint64_t done = ++asked;
-    if (records_.progress) records_.progress(done, shards.size(), "objects asked for");
+    if (records_.progress) records_.progress(done, names.size(), "objects asked for");
   };
-  ISOCOST_ASSIGN(const auto found, entry.objects->stamp_all(shards, tell, records_.stop));
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const bool is_absent = !found[i] && found[i].error().code() == ErrorCode::kNotFound;
-    if (!found[i] && !is_absent) return found[i];
-    std::string problem = is_absent ? found[i].error().message() : "";
-    ISOCOST_TRY(add_shard(entry, {.root = nullptr, .name = shards[i]}, std::move(problem)));
+  ISOCOST_ASSIGN(const std::vector<bool> are_there, ask_for_stamps(names, tell, records_.stop));
+  for (std::size_t at = 0, i = 0; i < entries.size(); ++i) {
+    for (; at < ends[i]; ++at) {
+      objects_[&entries[i]].emplace_back(std::move(names[at].key), are_there[at]);
+    }
+  }
+  return {};
+}
+
+// Adds the objects of an entry, which were asked for.
+Status Lister::add_objects(const NamedFiles& entry) {
+  for (const NamedPart& part : entry.parts) counts_.push_back(object_counts_[&part]);
+  for (const auto& [name, is_there] : objects_[&entry]) {
+    std::string problem;
+    if (!is_there) {
+      problem = fmt::format("{} is absent; put it back, or take its name off the data",
+                            printable_path((entry.root / name).string()));
+    }
+    ISOCOST_TRY(add_shard(entry, {.root = nullptr, .name = name}, std::move(problem)));
   }
   return {};
 }
@@ -483,6 +532,7 @@ Result<ShardListing> list_shards(std::string_view data, const fs::path& index_di
   ISOCOST_ASSIGN(const std::vector<NamedFiles> entries,
                  resolve_names(data, base, stores, records.stop));
   Lister lister(index_dir, records, directories);
+  ISOCOST_TRY(lister.ask_for_objects(entries));
   for (const NamedFiles& entry : entries) ISOCOST_TRY(lister.add(entry));
   ISOCOST_TRY(lister.add_absent(entries));
   return std::move(lister.listing());

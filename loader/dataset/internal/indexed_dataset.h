@@ -43,6 +43,10 @@ class IndexedDataset final : public Dataset {
   Status check_index(SampleId id) const override;
   BytesAhead read_ahead(SampleId id, const std::stop_token& stop) const override;
   bool reads_servers() const override { return !servers_.empty(); }
+  bool is_on_server(SampleId id) const override {
+    return !servers_.empty() &&
+           catalogue_.shards().known(catalogue_.shard_of(id)).place.root->objects != nullptr;
+  }
   std::vector<std::pair<std::string, StoreCounts>> server_counts() const override;
   std::int64_t read_ahead_bytes(SampleId id) const override;
   std::size_t open_shards() const override { return files_.max_open(); }

@@ -80,6 +80,13 @@ Result<ListedSource> list(const DataSource& source, const DatasetOptions& option
 
 }  // namespace
 
+StoreOptions store_options(const DatasetOptions& options) {
+  StoreOptions stores = options.stores;
+  if (!stores.log) stores.log = options.log;
+  if (!stores.stop.stop_possible()) stores.stop = options.stop;
+  return stores;
+}
+
 Result<ListedSource> list_source(const DataSource& source, const DatasetOptions& options,
                                  Stores& stores) {
   auto listed = list(source, options, stores);

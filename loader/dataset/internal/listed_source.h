@@ -16,6 +16,9 @@ struct ListedSource {
   ShardListing listing;
 };
 
+/// Returns how servers are reached, with the log and the stop of the data set where they have none.
+StoreOptions store_options(const DatasetOptions& options);
+
 /// Lists the shards of a source. Errors: those of list_shards and SampleReading::create, with the
 /// source's name.
 Result<ListedSource> list_source(const DataSource& source, const DatasetOptions& options,

@@ -24,7 +24,7 @@ Result<std::string> join_data(std::span<const std::string> texts) {
       return Error(ErrorCode::kInvalidArgument,
                    fmt::format("{}: '::' stands between texts; name this one in a file with a path "
                                "on each line",
-                               printable_path(text)));
+                               printable_path(without_secrets(text))));
     }
     joined += (joined.empty() ? "" : "::") + text;
   }
@@ -36,6 +36,16 @@ std::string printable_path(std::string_view path) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
   std::ranges::replace_if(printable, is_control, '?');
   return printable;
+}
+
+std::size_t between_entries(std::string_view text, std::size_t from) {
+  bool in_brackets = false;  // those of an IPv6 address: "https://[::1]/"
+  for (std::size_t i = from; i < text.size(); ++i) {
+    if (text[i] == '[') in_brackets = true;
+    if (text[i] == ']') in_brackets = false;
+    if (!in_brackets && text.substr(i, 2) == "::") return i;
+  }
+  return std::string_view::npos;
 }
 
 std::string without_secrets(std::string_view text) {
@@ -50,14 +60,15 @@ std::string without_secrets(std::string_view text) {
       continue;
     }
     const std::size_t host = scheme_end + 3;
-    const std::size_t end = std::min({lower.find("::", host), lower.find(' ', host), lower.size()});
+    const std::size_t end =
+        std::min({between_entries(lower, host), lower.find(' ', host), lower.size()});
     const std::size_t host_end = std::min(lower.find_first_of("/?", host), end);
     const std::size_t user_end = lower.substr(host, host_end - host).rfind('@');
     shown += text.substr(done, host - done);
     done = user_end == std::string::npos ? host : host + user_end + 1;
     const std::size_t query = std::min(lower.find('?', host_end), end);
     shown += text.substr(done, query - done);
-    if (query < end) shown += "?...";
+    if (query < end) return shown + "?...";  // a query may hold anything, also what stands between
     done = end;
     at = end;
   }

@@ -22,8 +22,12 @@ Result<std::string> join_data(std::span<const std::string> texts);
 /// are, which need not be UTF-8.
 std::string printable_path(std::string_view path);
 
+/// Returns where the "::" stands that ends an entry of a data text which begins at `from`; npos:
+/// nowhere. That of an address such as "[::1]" ends none.
+std::size_t between_entries(std::string_view text, std::size_t from);
+
 /// Returns a text with its addresses of HTTP, if there are any, without user and password, and with
-/// "?..." for a query: both may be secrets.
+/// "?..." for a query and all behind it: both may be secrets.
 std::string without_secrets(std::string_view text);
 
 /// Returns a data text for messages, without secrets: one of several hundred bytes or more as its

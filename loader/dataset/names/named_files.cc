@@ -191,10 +191,10 @@ Status Resolving::add(std::string_view text, const fs::path& base) {
     return add_entry({text, base, std::string(text)});
   }
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(kBetween, begin), text.size());
+    const std::size_t end = std::min(between_entries(text, begin), text.size());
     const std::string_view entry = text.substr(begin, end - begin);
     if (entry.empty()) {
-      return invalid(text.substr(0, begin),
+      return invalid(without_secrets(text.substr(0, begin)),
                      "no data is named; give a directory, a file or a pattern");
     }
     ISOCOST_TRY(add_entry({entry, base, std::string(entry)}));

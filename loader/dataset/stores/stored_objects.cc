@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "base/fingerprint.h"
 
@@ -14,6 +14,20 @@ namespace {
 
 // Threads that wait for stamps: enough for thousands of answers a second at 50 ms each.
 constexpr std::size_t kMostThreads = 64;
+constexpr std::chrono::seconds kKeptFailure{1};
+
+// Returns an error of a store as one of a machine, or of a stop.
+Error of_machine(Error error) {
+  switch (error.code()) {
+    case ErrorCode::kNotFound:
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kCancelled:
+    case ErrorCode::kIo:
+      return error;
+    default:
+      return {ErrorCode::kIo, error.message()};
+  }
+}
 
 }  // namespace
 
@@ -25,41 +39,45 @@ FileStamp file_stamp_of(const ObjectStamp& stamp) {
   return {stamp.bytes, static_cast<std::int64_t>(version.value() >> 1U) | 1};
 }
 
+void StoredObjects::read(std::string_view key, const ObjectStamp& stamp, ByteRange range,
+                         const std::stop_token& stop, ObjectStore::Done done) const {
+  store_->read(prefix_ + std::string(key), stamp, range, stop_of(stop),
+               [done = std::move(done)](Result<std::string> bytes) {
+                 if (!bytes) bytes = of_machine(std::move(bytes).error());
+                 done(std::move(bytes));
+               });
+}
+
 Result<ObjectStamp> StoredObjects::stamp(const std::string& key, const std::stop_token& stop) {
   {
     const MutexLock lock(mutex_);
     const auto known = stamps_.find(key);
     if (known != stamps_.end()) return known->second;
-  }
-  ISOCOST_ASSIGN(const ObjectStamp stamp, store_->stamp(prefix_ + key, stop));
-  keep(key, stamp);
-  return stamp;
-}
-
-Result<std::vector<Status>> StoredObjects::stamp_all(std::span<const std::string> keys,
-                                                     const std::function<void(std::size_t)>& done,
-                                                     const std::stop_token& stop) {
-  std::vector<Status> found(keys.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < keys.size() && !stop.stop_requested(); i = next++) {
-      auto stamp = this->stamp(keys[i], stop);
-      if (!stamp) found[i] = std::move(stamp).error();
-      if (done) done(i);
+    const auto failed = failures_.find(key);
+    if (failed != failures_.end()) {
+      if (std::chrono::steady_clock::now() - failed->second.at < kKeptFailure) {
+        return failed->second.error;
+      }
+      failures_.erase(failed);
     }
-  };
-  {
-    std::vector<std::jthread> threads(std::min(kMostThreads, keys.size()));
-    for (std::jthread& thread : threads) thread = std::jthread(work);
   }
-  if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while listing objects");
-  return found;
+  auto stamp = store_->stamp(prefix_ + key, stop_of(stop));
+  if (stamp) {
+    keep(key, *stamp);
+    return stamp;
+  }
+  Error error = of_machine(std::move(stamp).error());
+  if (error.code() != ErrorCode::kCancelled) {
+    const MutexLock lock(mutex_);
+    failures_.insert_or_assign(key, Failure{std::chrono::steady_clock::now(), error});
+  }
+  return error;
 }
 
 Result<std::vector<ListedObject>> StoredObjects::list(std::string_view prefix, bool recursive,
                                                       const std::stop_token& stop) {
   ISOCOST_ASSIGN(std::vector<ListedObject> listed,
-                 store_->list(prefix_ + std::string(prefix), recursive, stop));
+                 store_->list(prefix_ + std::string(prefix), recursive, stop_of(stop)));
   for (ListedObject& object : listed) {
     object.key.erase(0, prefix_.size());
     keep(object.key, object.stamp);
@@ -75,6 +93,37 @@ void StoredObjects::forget(const std::string& key) {
 void StoredObjects::keep(const std::string& key, const ObjectStamp& stamp) {
   const MutexLock lock(mutex_);
   stamps_.insert_or_assign(key, stamp);
+  failures_.erase(key);
+}
+
+Result<std::vector<bool>> ask_for_stamps(std::span<const ObjectName> names,
+                                         const std::function<void()>& done,
+                                         const std::stop_token& stop) {
+  std::vector<std::uint8_t> are_there(names.size());  // bytes, since threads write neighbours
+  std::stop_source failing;
+  const std::stop_callback on_stop(stop, [&failing] { failing.request_stop(); });
+  Mutex mutex;
+  std::optional<Error> failure;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < names.size() && !failing.stop_requested(); i = next++) {
+      auto stamp = names[i].objects->stamp(names[i].key, failing.get_token());
+      are_there[i] = stamp ? 1 : 0;
+      if (done) done();
+      if (stamp || stamp.error().code() == ErrorCode::kNotFound) continue;
+      const MutexLock lock(mutex);
+      if (!failure) failure = std::move(stamp).error();
+      failing.request_stop();
+    }
+  };
+  {
+    std::vector<std::jthread> threads(std::min(kMostThreads, names.size()));
+    for (std::jthread& thread : threads) thread = std::jthread(work);
+  }
+  if (stop.stop_requested())
+    return Error(ErrorCode::kCancelled, "stopped while asking for objects");
+  if (failure) return *std::move(failure);
+  return std::vector<bool>(are_there.begin(), are_there.end());
 }
 
 }  // namespace isocost

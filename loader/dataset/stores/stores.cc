@@ -47,13 +47,13 @@ Result<std::shared_ptr<StoredObjects>> Stores::make(const ObjectAddress& directo
       ISOCOST_ASSIGN(auto store, create_s3_store(directory.host, {}, *client, sending));
       bucket = with_client(std::move(store), client);
     }
-    return std::make_shared<StoredObjects>(bucket, directory.path, server);
+    return std::make_shared<StoredObjects>(bucket, directory.path, server, options_.stop);
   }
   std::shared_ptr<RequestSender>& sender = senders_[server];
   if (!sender) sender = with_client(RequestSender::create(*client, sending), client);
   ISOCOST_ASSIGN(std::shared_ptr<ObjectStore> store,
                  create_http_store(whole_address(directory), sender));
-  return std::make_shared<StoredObjects>(std::move(store), "", server);
+  return std::make_shared<StoredObjects>(std::move(store), "", server, options_.stop);
 }
 
 // One for all stores, made when the first one is opened.

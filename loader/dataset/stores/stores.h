@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "base/log.h"
@@ -21,6 +22,7 @@ struct StoreOptions {
   /// File of the certificates that servers' are checked against; empty: see HttpClientOptions.
   std::string ca_file = {};
   LogSink log = {};
+  std::stop_token stop = {};  ///< Ends requests that have no stop of their own.
 };
 
 /// Opens stores, which share one client. Internally synchronised. The stores may outlive it.

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "loader/dataset/stores/machine_error.h"
 #include "loader/node/decoding/internal/replacement_draw.h"
 
 namespace isocost {
@@ -88,7 +89,10 @@ Result<std::shared_ptr<StepDecoder::Attempt>> StepDecoder::begin(SampleId id,
   const auto open = [&] { return context_.dataset->checked_shape(id); };
   ISOCOST_TRY(context_.retry->run(stop, open));
   ISOCOST_ASSIGN(attempt->bad, examiner_.examine(attempt->sample));
-  if (attempt->bad) return attempt;
+  if (attempt->bad) {
+    attempt->read = nullptr;
+    return attempt;
+  }
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, admit(id, stop));
   start(attempt, std::move(grant), stop);
   return attempt;
@@ -109,6 +113,7 @@ bool StepDecoder::begin_ahead(const Following& following, const std::stop_token&
   auto bad = examiner_.examine(attempt->sample);
   if (!bad) return false;
   attempt->bad = *std::move(bad);
+  if (attempt->bad) attempt->read = nullptr;
   if (!attempt->bad) start(attempt, *std::move(grant), stop);
   begun_.push_back(std::move(attempt));
   return true;
@@ -174,14 +179,20 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
   const std::stop_callback stop_reading(stop, [&] {
     if (begun) begun->stop();
   });
-  bool is_first = true;
+  using Prepared = Result<OrBad<std::vector<NamedTensor>>>;
   // `prepare` finds out whether the shard changed while either was read.
-  const auto read = [&]() -> Result<OrBad<std::vector<NamedTensor>>> {
-    const bool is_ahead =
-        std::exchange(is_first, false) && begun && context_.dataset->reads_servers();
-    const BytesAhead ahead = is_ahead ? begun->begin() : preparer_.read(id, stop);
+  const auto read_from = [&](const BytesAhead& ahead) -> Prepared {
     ISOCOST_ASSIGN(attempt.sample.json, preparer_.read_json(id, ahead));
     return preparer_.prepare(id, ahead, stop);
+  };
+  bool is_ahead = begun != nullptr;
+  const auto read = [&]() -> Prepared {
+    if (std::exchange(is_ahead, false)) {
+      Prepared prepared = read_from(begun->begin());
+      // What failed then may succeed by now.
+      if (prepared || !is_machine_error(prepared.error().code())) return prepared;
+    }
+    return read_from(preparer_.read(id, stop));
   };
   auto prepared = context_.retry->run(stop, read);
   if (!prepared && prepared.error().code() == ErrorCode::kOutOfMemory) {

@@ -76,8 +76,7 @@ class StepDecoder {
         preparer_(*context.dataset, *context.decoder, *context.pool),
         waiting_(waiting_bytes(context)),
         reading_(make_thread_executor(kReadingThreads, "isocost-read")),
-        read_ahead_(*context.dataset, *reading_,
-                    ReadAheadLimits::of(*context.dataset, memory_ahead(context))),
+        read_ahead_(*context.dataset, *reading_, memory_ahead(context)),
         tasks_(*context.executor) {}
 
   /// Returns the sample at an index of those that follow a step; nothing if no more may be

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "loader/dataset/data_source.h"
 #include "loader/node/internal/mixture_of_sources.h"
 #include "loader/plan/mixture/mixture_edit.h"
 #include "loader/plan/mixture/saved_mixture.h"
@@ -58,7 +59,7 @@ Result<JobOrders> JobOrders::create(const NodeOptions& options, const Dataset& d
   Cursor cursor(orders.options_);
   const SkippedSteps& skipped =
       mixture ? mixture->mixture().options().skipped : options.plan.skip_steps;
-  ISOCOST_TRY(check_skipped(skipped, cursor, options.data));
+  ISOCOST_TRY(check_skipped(skipped, cursor, DataSources::of_text(options.data, {}).given));
   if (cursor.steps(0) == 0) return no_step(options, dataset.size());
   std::string saved;
   if (mixture != nullptr) {

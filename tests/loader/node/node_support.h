@@ -85,6 +85,7 @@ class TextDataset final : public Dataset {
     return nullptr;
   }
   bool reads_servers() const override { return false; }
+  bool is_on_server(SampleId /*id*/) const override { return false; }
   std::vector<std::pair<std::string, StoreCounts>> server_counts() const override { return {}; }
   std::int64_t read_ahead_bytes(SampleId id) const override {
     return static_cast<std::int64_t>(texts_.at(id).size());

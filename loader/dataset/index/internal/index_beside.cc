@@ -17,6 +17,7 @@
 #include "base/output_file.h"
 #include "loader/dataset/stores/shard_file.h"
 #include "loader/dataset/stores/stored_file.h"
+#include "loader/dataset/stores/stored_objects.h"
 
 namespace isocost {
 namespace {
@@ -58,26 +59,29 @@ Status copy(const StoredFile& from, const fs::path& to, const std::stop_token& s
 
 }  // namespace
 
-Status copy_index_beside(const ShardPlace& shard, const LogSink& sink,
-                         const std::stop_token& stop) {
+Result<bool> copy_index_beside(const ShardPlace& shard, const LogSink& sink,
+                               const std::stop_token& stop) {
   const ShardRoot& root = *shard.root;
-  if (!root.objects || root.index_directories.empty()) return {};
+  if (!root.objects || root.index_directories.empty()) return false;
   const fs::path index = index_path(root.index_directories.front(), shard.name);
-  std::error_code ignored;
-  if (fs::exists(index, ignored)) return {};
+  bool is_copied = false;
   for (const std::string_view extension : {".idx", ".tokens"}) {
     const std::string key = fmt::format(".isocost/{}{}", shard.name, extension);
-    const fs::path to = fs::path(index).replace_extension(extension);
-    Status copied = copy({root.directory / key, root.objects, key}, to, stop);
+    Status copied = copy({root.directory / key, root.objects, key},
+                         fs::path(index).replace_extension(extension), stop);
+    root.objects->forget(key);
+    is_copied = is_copied || copied;
     if (copied) continue;
     const ErrorCode code = copied.error().code();
-    if (code == ErrorCode::kUnavailable || code == ErrorCode::kCancelled) return copied;
-    if (code == ErrorCode::kNotFound) return {};  // tokens do not stand without an index
+    if (code == ErrorCode::kUnavailable || code == ErrorCode::kCancelled) {
+      return std::move(copied).error();
+    }
+    if (code == ErrorCode::kNotFound) break;  // tokens do not stand without an index
     log(sink, LogLevel::kInfo,
         fmt::format("{}: no index beside the shard is used", copied.error().message()));
-    return {};
+    break;
   }
-  return {};
+  return is_copied;
 }
 
 }  // namespace isocost

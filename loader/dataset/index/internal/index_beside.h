@@ -9,10 +9,11 @@
 namespace isocost {
 
 /// Copies the index and the tokens that lie beside a shard on a server, below ".isocost/" in its
-/// root, into the first of the root's directories of indexes that can be written. Copies nothing
-/// for a shard on a disk, and nothing if there is an index. What is copied is as hostile as
-/// any file. An object that is absent, or cannot be read, is passed over; the latter is logged.
+/// root, into the first of the root's directories of indexes, over those that are there. Returns
+/// whether there was an index. Copies nothing for a shard on a disk. What is copied is as hostile
+/// as any file. An object that is absent, or cannot be read, is passed over; the latter is logged.
 /// Errors: kUnavailable (the server cannot be reached), kCancelled.
-Status copy_index_beside(const ShardPlace& shard, const LogSink& log, const std::stop_token& stop);
+Result<bool> copy_index_beside(const ShardPlace& shard, const LogSink& log,
+                               const std::stop_token& stop);
 
 }  // namespace isocost

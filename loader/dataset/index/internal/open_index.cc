@@ -149,7 +149,6 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   ISOCOST_ASSIGN(FileStamp stamp, stamp_of_place(request.shard));
   std::uint64_t samples_when_whole = 0;
-  ISOCOST_TRY(copy_index_beside(request.shard, request.log, request.stop));
   if (request.before_building) {
     ISOCOST_ASSIGN(auto index, find_current(request, stamp, samples_when_whole, {}));
     if (index) return index;
@@ -158,6 +157,11 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   }
   ISOCOST_ASSIGN(auto index, find_current(request, stamp, samples_when_whole, request.log));
   if (index) return index;
+  ISOCOST_ASSIGN(const bool is_copied, copy_index_beside(request.shard, request.log, request.stop));
+  if (is_copied) {
+    ISOCOST_ASSIGN(index, find_current(request, stamp, samples_when_whole, request.log));
+    if (index) return index;
+  }
   auto contents = build(request, stamp, samples_when_whole);
   if (!contents) return std::move(contents).error().with_context(request.shard.path().string());
   ISOCOST_ASSIGN(const FileStamp after, stamp_of_place(request.shard));

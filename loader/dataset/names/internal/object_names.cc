@@ -40,6 +40,7 @@ class ObjectNaming {
     return {ErrorCode::kInvalidArgument,
             fmt::format("{}: {}", printable_path(entry_.given), problem)};
   }
+  Status check_name(std::string_view name) const;
   Status add_other(const std::string& word);
   Status add_listed(Kind kind, const std::string& word);
 
@@ -49,6 +50,23 @@ class ObjectNaming {
   const std::stop_token& stop_;
   std::size_t listed_ = 0;
 };
+
+// Refuses the name of an object that is no path below its root, as its index could not lie there.
+Status ObjectNaming::check_name(std::string_view name) const {
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") {
+      return invalid(
+          fmt::format("the object '{}' is not read, since '{}' within a name is no folder "
+                      "of a disk, where its index has to lie; store it under another "
+                      "name",
+                      printable_path(name), part.empty() ? "//" : part));
+    }
+    begin = end + 1;
+  }
+  return {};
+}
 
 Status ObjectNaming::add(const std::string& word) {
   if (has_wildcard(word)) return add_listed(Kind::kPattern, word);
@@ -61,6 +79,7 @@ Status ObjectNaming::add(const std::string& word) {
                     printable_path(word)));
   }
   if (!has_shard_ending(word)) return add_other(word);
+  ISOCOST_TRY(check_name(word));
   entry_.parts.push_back({.kind = Kind::kFile, .path = word, .files = {}});
   return {};
 }
@@ -97,6 +116,7 @@ Status ObjectNaming::add_listed(Kind kind, const std::string& word) {
     const std::string_view last = std::string_view(object.key).substr(object.key.rfind('/') + 1);
     if (last.empty() || last.starts_with('.')) continue;
     if (kind == Kind::kPattern && !pattern.matches(object.key)) continue;
+    if (is_shard_name(std::string(last))) ISOCOST_TRY(check_name(object.key));
     if (++listed_ > most_) {
       return Error(ErrorCode::kResourceExhausted, fmt::format("{}: over {} objects; name fewer",
                                                               printable_path(entry_.given), most_));

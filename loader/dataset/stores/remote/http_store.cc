@@ -55,10 +55,19 @@ class HttpStore final : public ObjectStore {
   const std::shared_ptr<RequestSender> sender_;
 };
 
-ObjectStamp stamp_of(const HttpResponse& response, std::int64_t bytes) {
-  return {.bytes = bytes,
-          .etag = std::string(response.header("etag")),
-          .modified_s = parse_http_date(response.header("last-modified")).value_or(0)};
+Result<ObjectStamp> stamp_of(const std::string& name, const HttpResponse& response,
+                             std::int64_t bytes) {
+  ObjectStamp stamp{.bytes = bytes,
+                    .etag = std::string(response.header("etag")),
+                    .modified_s = parse_http_date(response.header("last-modified")).value_or(0)};
+  if (stamp.etag.empty() && stamp.modified_s == 0) {
+    return Error(ErrorCode::kIo,
+                 fmt::format("{}: the server tells neither an ETag nor Last-Modified, so that a "
+                             "replaced object could not be told from this one; serve the data from "
+                             "a server that does, such as nginx, or copy it to a disk",
+                             name));
+  }
+  return stamp;
 }
 
 // Returns the size that a response to a request for the first byte tells.
@@ -143,7 +152,7 @@ Result<ObjectStamp> HttpStore::stamp(std::string_view key, const std::stop_token
   if (is_page(response)) return page_error(name);
   const auto length = parse_content_length(response.header("content-length"));
   if (!length) return stamp_by_first_byte(address, stop);
-  return stamp_of(response, *length);
+  return stamp_of(name, response, *length);
 }
 
 Result<ObjectStamp> HttpStore::stamp_by_first_byte(const HttpAddress& address,
@@ -168,7 +177,7 @@ Result<ObjectStamp> HttpStore::stamp_by_first_byte(const HttpAddress& address,
   const bool told = response->status == 200 || response->status == 206 || response->status == 416;
   if (!told) return root_->status_error(name, *response);
   ISOCOST_ASSIGN(const std::int64_t bytes, size_by_first_byte(name, *response));
-  return stamp_of(*response, bytes);
+  return stamp_of(name, *response, bytes);
 }
 
 Result<std::vector<ListedObject>> HttpStore::list(std::string_view prefix, bool /*recursive*/,

@@ -8,27 +8,27 @@ namespace {
 
 // Limits of disks. With reads of 5 ms, the samples suffice for 12,000 samples a second of shards
 // that are open; at 100 MB a second, the bytes take 0.3 s.
-constexpr std::size_t kMostSamples = 64;
-constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
-// Limit of servers, which may take half a second to answer: enough for 4,000 samples a second.
-constexpr std::size_t kMostOfServers = 2048;
+constexpr std::size_t kMostOnDisk = 64;
+constexpr std::int64_t kMostBytesOnDisk = std::int64_t{32} << 20;
+constexpr int kDiskAtOnce = 2;
+// Limits of servers, which may take half a second to answer: enough for 4,000 samples a second.
+constexpr std::size_t kMostOnServers = 2048;
+constexpr int kServersAtOnce = 16;
 
 }  // namespace
 
-// Returns for disks at most a quarter as many samples as shards stay open: each may be in a shard
-// of its own, and the shards in use are to stay open.
-ReadAheadLimits ReadAheadLimits::of(const Dataset& dataset, std::int64_t memory) {
-  if (dataset.reads_servers()) return {kMostOfServers, memory, 16};
-  return {std::clamp<std::size_t>(dataset.open_shards() / 4, 1, kMostSamples), kMostBytes, 2};
-}
-
-ReadAhead::ReadAhead(const Dataset& dataset, Executor& threads, const ReadAheadLimits& limits)
-    : dataset_(dataset), threads_(threads), limits_(limits) {}
+// Asks disks for at most a quarter as many samples as shards stay open: each may be in a shard of
+// its own, and the shards in use are to stay open.
+ReadAhead::ReadAhead(const Dataset& dataset, Executor& threads, std::int64_t memory)
+    : dataset_(dataset),
+      threads_(threads),
+      most_on_disk_(std::clamp<std::size_t>(dataset.open_shards() / 4, 1, kMostOnDisk)),
+      memory_(memory) {}
 
 std::shared_ptr<SampleRead> ReadAhead::decoding_begins(SampleId id, const Upcoming& upcoming) {
   std::shared_ptr<SampleRead> read = leave(id);
-  for (int i = 0; i < limits_.at_once && asked_.size() < limits_.samples && bytes_ < limits_.bytes;
-       ++i) {
+  const int at_once = dataset_.reads_servers() ? kServersAtOnce : kDiskAtOnce;
+  for (int i = 0; i < at_once && has_room(); ++i) {
     const std::optional<SampleId> next = upcoming(asked_.size());
     if (!next) break;
     ask(*next);
@@ -39,23 +39,55 @@ std::shared_ptr<SampleRead> ReadAhead::decoding_begins(SampleId id, const Upcomi
 std::shared_ptr<SampleRead> ReadAhead::leave(SampleId id) {
   if (!asked_.empty() && asked_.front().id != id) {  // other samples come than were announced
     asked_.clear();
-    bytes_ = 0;
+    within_reach_ = 0;
+    disk_bytes_ = 0;
   }
-  if (asked_.empty()) return std::make_shared<SampleRead>(dataset_, id);
+  if (asked_.empty()) return read_of(id);
   std::shared_ptr<SampleRead> read = std::move(asked_.front().read);
-  bytes_ -= asked_.front().bytes;
+  disk_bytes_ -= asked_.front().disk_bytes;
   asked_.pop_front();
+  if (within_reach_ > 0) --within_reach_;
+  ask_disk_within_reach();
   return read;
 }
 
+// Returns whether a further sample may be asked for.
+bool ReadAhead::has_room() const {
+  if (!dataset_.reads_servers()) {
+    return asked_.size() < most_on_disk_ && disk_bytes_ < kMostBytesOnDisk;
+  }
+  return asked_.size() < kMostOnServers && *server_bytes_ < memory_;
+}
+
 void ReadAhead::ask(SampleId id) {
-  const std::int64_t bytes = dataset_.read_ahead_bytes(id);
-  asked_.push_back({id, bytes, std::make_shared<SampleRead>(dataset_, id)});
-  bytes_ += bytes;
-  if (bytes == 0) return;
-  threads_.submit([read = asked_.back().read, closing = closing_.get_token()] {
-    if (!closing.stop_requested()) read->begin();
-  });
+  asked_.push_back({.id = id, .disk_bytes = 0, .read = read_of(id)});
+  if (const auto read = asked_.back().read) {
+    threads_.submit([read, closing = closing_.get_token()] {
+      if (!closing.stop_requested()) read->begin();
+    });
+  }
+  ask_disk_within_reach();
+}
+
+// Asks the disks of the samples that come soon. Those of a mixture may stand far behind, between
+// samples on servers.
+void ReadAhead::ask_disk_within_reach() {
+  for (; within_reach_ < std::min(asked_.size(), most_on_disk_); ++within_reach_) {
+    Asked& asked = asked_[within_reach_];
+    if (asked.read) continue;
+    asked.disk_bytes = dataset_.read_ahead_bytes(asked.id);
+    disk_bytes_ += asked.disk_bytes;
+    if (asked.disk_bytes == 0) continue;
+    threads_.submit([&dataset = dataset_, closing = closing_.get_token(), id = asked.id] {
+      if (!closing.stop_requested()) static_cast<void>(dataset.read_ahead(id, {}));
+    });
+  }
+}
+
+// Returns the read of a sample on a server; null for one on a disk.
+std::shared_ptr<SampleRead> ReadAhead::read_of(SampleId id) const {
+  if (!dataset_.is_on_server(id)) return nullptr;
+  return std::make_shared<SampleRead>(dataset_, id, dataset_.read_ahead_bytes(id), server_bytes_);
 }
 
 }  // namespace isocost

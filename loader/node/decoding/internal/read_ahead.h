@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -14,24 +15,18 @@
 
 namespace isocost {
 
-/// How much is read ahead.
-struct ReadAheadLimits {
-  std::size_t samples = 0;
-  /// A sample is begun while those before it have fewer bytes, so that one sample may exceed it.
-  std::int64_t bytes = 0;
-  int at_once = 0;  ///< Most samples that are begun at the decoding of one.
-
-  /// Returns those of a data set. `memory`: the bytes that samples which are read from servers may
-  /// take before they are decoded.
-  static ReadAheadLimits of(const Dataset& dataset, std::int64_t memory);
-};
-
 /// Reads the samples that come next, so that workers do not wait for a disk or a network. Opens
 /// shards for it on threads of its own. One thread at a time may call it.
+///
+/// It asks disks for up to 32 MiB, 64 samples, or a quarter as many samples as shards stay open,
+/// two at the decoding of one. Samples on servers take long, and memory: up to 2,048 are asked for,
+/// sixteen at the decoding of one, while those that are not decoded yet have fewer bytes than a
+/// limit, so that one sample may exceed it.
 class ReadAhead {
  public:
-  /// `threads` may outlive this object; reads that have not begun by its end are left out.
-  ReadAhead(const Dataset& dataset, Executor& threads, const ReadAheadLimits& limits);
+  /// `threads` may outlive this object; reads that have not begun by its end are left out. `memory`
+  /// is the limit of bytes from servers.
+  ReadAhead(const Dataset& dataset, Executor& threads, std::int64_t memory);
   ~ReadAhead() { closing_.request_stop(); }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -41,24 +36,33 @@ class ReadAhead {
   using Upcoming = std::function<std::optional<SampleId>(std::size_t after)>;
 
   /// Call this when the decoding of a sample begins, with what comes after it. Returns the read of
-  /// the sample, which may not have begun. Asks only for a few more samples, so it returns soon.
-  /// Each sample is asked for once as long as they come in the announced order.
+  /// a sample on a server, which may not have begun, and null for one on a disk. Asks only for a
+  /// few more samples, so it returns soon. Each sample is asked for once as long as they come in
+  /// the announced order.
   std::shared_ptr<SampleRead> decoding_begins(SampleId id, const Upcoming& upcoming);
 
  private:
   struct Asked {
-    SampleId id;
-    std::int64_t bytes;
-    std::shared_ptr<SampleRead> read;
+    SampleId id = 0;
+    std::int64_t disk_bytes = 0;       // asked of a disk
+    std::shared_ptr<SampleRead> read;  // from a server; else null
   };
   std::shared_ptr<SampleRead> leave(SampleId id);
+  bool has_room() const;
   void ask(SampleId id);
+  void ask_disk_within_reach();
+  std::shared_ptr<SampleRead> read_of(SampleId id) const;
 
   const Dataset& dataset_;
   Executor& threads_;
-  const ReadAheadLimits limits_;
-  std::deque<Asked> asked_;  // samples whose decoding has not begun, in their order
-  std::int64_t bytes_ = 0;   // total of `asked_`
+  const std::size_t most_on_disk_;
+  const std::int64_t memory_;
+  std::deque<Asked> asked_;       // samples whose decoding has not begun, in their order
+  std::size_t within_reach_ = 0;  // of those, from the first on, whose disks were asked
+  std::int64_t disk_bytes_ = 0;   // total of `asked_`
+  // Bytes of samples on servers that are not decoded yet.
+  const std::shared_ptr<std::atomic<std::int64_t>> server_bytes_ =
+      std::make_shared<std::atomic<std::int64_t>>(0);
   std::stop_source closing_;
 };
 

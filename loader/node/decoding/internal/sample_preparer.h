@@ -39,7 +39,7 @@ class SamplePreparer {
   /// Begins to read a sample that was not read ahead: see Dataset::read_ahead. Null for one on a
   /// disk, which is read when it is asked for.
   BytesAhead read(SampleId id, const std::stop_token& stop) const {
-    return dataset_.reads_servers() ? dataset_.read_ahead(id, stop) : nullptr;
+    return dataset_.is_on_server(id) ? dataset_.read_ahead(id, stop) : nullptr;
   }
 
  private:

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <stop_token>
+#include <utility>
 
 #include "loader/dataset/dataset.h"
 
@@ -10,11 +14,18 @@ namespace isocost {
 /// The reading of a sample's bytes before it is decoded. Internally synchronised.
 class SampleRead {
  public:
-  /// `dataset` must outlive it.
-  SampleRead(const Dataset& dataset, SampleId id) : dataset_(dataset), id_(id) {}
+  /// `dataset` must outlive it. `total` has `bytes` more as long as this object lives.
+  SampleRead(const Dataset& dataset, SampleId id, std::int64_t bytes,
+             std::shared_ptr<std::atomic<std::int64_t>> total)
+      : dataset_(dataset), id_(id), counted_(bytes), total_(std::move(total)) {
+    *total_ += counted_;
+  }
   SampleRead(const SampleRead&) = delete;
   SampleRead& operator=(const SampleRead&) = delete;
-  ~SampleRead() { stop_.request_stop(); }
+  ~SampleRead() {
+    stop_.request_stop();
+    *total_ -= counted_;
+  }
 
   /// Begins to read, unless it has begun, and returns what Dataset::read_ahead has returned. Blocks
   /// while the shard is opened.
@@ -28,6 +39,8 @@ class SampleRead {
  private:
   const Dataset& dataset_;
   const SampleId id_;
+  const std::int64_t counted_;
+  const std::shared_ptr<std::atomic<std::int64_t>> total_;
   std::stop_source stop_;
   std::once_flag begun_;
   BytesAhead bytes_;

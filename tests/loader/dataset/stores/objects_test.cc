@@ -212,13 +212,14 @@ TEST_F(Objects, StampsOfManyAreAskedForTogether) {
     keys.push_back(std::to_string(i));
     if (i != 77) slow->put(keys.back(), "x");
   }
-  StoredObjects objects(slow);
-  const auto found = objects.stamp_all(keys, {}, {}).value();
-  for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(found[i].has_value(), i != 77);
-  EXPECT_EQ(found[77].error().code(), ErrorCode::kNotFound);
+  const auto objects = std::make_shared<StoredObjects>(slow);
+  std::vector<ObjectName> names;
+  for (const std::string& key : keys) names.push_back({objects, key});
+  const auto found = ask_for_stamps(names, {}, {}).value();
+  for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(found[i], i != 77);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(objects.stamp_all(keys, {}, stop.get_token()).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(ask_for_stamps(names, {}, stop.get_token()).error().code(), ErrorCode::kCancelled);
 }
 
 }  // namespace

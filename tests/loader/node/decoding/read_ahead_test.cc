@@ -43,7 +43,7 @@ class ReadAheadTest : public testing::Test {
 
   TextDataset dataset_{texts()};
   ManualExecutor threads_;
-  ReadAhead read_ahead_{dataset_, threads_, ReadAheadLimits::of(dataset_, 0)};
+  ReadAhead read_ahead_{dataset_, threads_, 0};
 };
 
 TEST_F(ReadAheadTest, EachSampleIsAskedForOnceAndInOrder) {
@@ -89,14 +89,14 @@ TEST_F(ReadAheadTest, NoMoreThan32MiBAreAskedFor) {
 
 TEST_F(ReadAheadTest, AQuarterAsManyAsShardsStayOpen) {
   dataset_.shards_open = 16;
-  ReadAhead read_ahead(dataset_, threads_, ReadAheadLimits::of(dataset_, 0));
+  ReadAhead read_ahead(dataset_, threads_, 0);
   for (SampleId id = 0; id < 10; ++id) begin(read_ahead, id);
   EXPECT_EQ(asked_.back(), 13U);
 }
 
 TEST_F(ReadAheadTest, WhatHasNotBegunByItsEndIsLeftOut) {
   {
-    ReadAhead read_ahead(dataset_, threads_, ReadAheadLimits::of(dataset_, 0));
+    ReadAhead read_ahead(dataset_, threads_, 0);
     read_ahead.decoding_begins(0, [](std::size_t after) { return std::optional(1 + after); });
   }
   EXPECT_EQ(threads_.waiting(), 2U);

@@ -43,6 +43,11 @@ Status check_same_object(const std::string& name, const ObjectStamp& stamp,
     }
     return {};
   }
+  // A weak ETag that differs is of another object, too.
+  const std::string_view weak = response.header("etag");
+  if (!stamp.etag.empty() && !weak.empty() && weak != stamp.etag) {
+    return changed(name, "its ETag was {} and is {}", stamp.etag, weak);
+  }
   const auto modified = parse_http_date(response.header("last-modified"));
   if (stamp.modified_s != 0 && modified && *modified != stamp.modified_s) {
     return changed(name, "it was modified {} s {}", std::abs(*modified - stamp.modified_s),

@@ -11,6 +11,7 @@ namespace {
 using std::chrono::sys_seconds;
 
 constexpr std::chrono::seconds kAhead = std::chrono::minutes(10);
+constexpr std::chrono::seconds kKeptFailure{5};
 constexpr std::chrono::seconds kPauseAfterFailure = std::chrono::minutes(1);
 
 sys_seconds expiry_of(const AwsCredentials& credentials) {
@@ -46,6 +47,8 @@ Result<AwsCredentials> CredentialKeeper::get(const std::stop_token& stop) {
   const MutexLock lock(mutex_);
   const sys_seconds now = now_();
   const bool valid = is_valid(now);
+  // Those who waited for a fetch that failed do not have it tried again one after another.
+  if (!valid && failed_at_ && now - *failed_at_ < kKeptFailure) return last_fetch_;
   if ((!valid || now >= next_fetch_) && !is_fetch_wanted_) {
     is_fetch_wanted_ = true;
     changed_.notify_all();
@@ -90,7 +93,9 @@ void CredentialKeeper::keep(Result<AwsCredentials> fetched) {
 std::string CredentialKeeper::keep_locked(Result<AwsCredentials> fetched) {
   const sys_seconds now = now_();
   last_fetch_ = fetched;
+  failed_at_.reset();
   if (!fetched) {
+    failed_at_ = now;
     if (!is_valid(now)) return "";
     next_fetch_ = now + kPauseAfterFailure;
     return "AWS credentials of " + source_.name +

@@ -60,6 +60,7 @@ class CredentialKeeper {
   std::int64_t fetches_ ISOCOST_GUARDED_BY(mutex_) = 0;      ///< Ended, with those that failed.
   std::int64_t successes_ ISOCOST_GUARDED_BY(mutex_) = 0;
   Result<AwsCredentials> last_fetch_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<std::chrono::sys_seconds> failed_at_ ISOCOST_GUARDED_BY(mutex_);
 
   std::jthread thread_;
 };
