@@ -40,6 +40,7 @@ Result<int> check(const CheckArguments& arguments) {
   CheckOptions options;
   options.dataset = arguments.dataset.options();
   options.stop = options.dataset.stop = signals.token();
+  options.dataset.log_server_bytes = true;
   NodeOptions node = isolated_defaults();
   ISOCOST_TRY(as_usage_error(apply(arguments.settings, node)));
   ISOCOST_TRY(as_usage_error(node.shards.validate()));

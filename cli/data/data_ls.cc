@@ -279,6 +279,7 @@ Result<int> data_ls(const DataLsArguments& arguments) {
   options.index_dir = arguments.index_dir;
   options.reading = arguments.reading;
   options.limits.max_pixels = node.decode.max_decoded_pixels;
+  options.stores = store_options_of(node.decode);
   options.progress = progress_bar();
   options.log = console_log(arguments.verbose);
   options.stop = signals.token();

@@ -184,6 +184,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   dataset_options.index_dir = arguments.index_dir;
   dataset_options.reading = arguments.reading;
   dataset_options.limits.max_pixels = node.decode.max_decoded_pixels;
+  dataset_options.stores = store_options_of(node.decode);
   dataset_options.model = model_directory(options.recipe);
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
@@ -223,7 +224,8 @@ void DataProfileArguments::add_to(CLI::App& command) {
   add_count(command, "--seed", options.seed, 0, std::int64_t{1} << 53,
             "Seed of the samples and batches drawn");
   add_index_and_reading(command, index_dir, reading);
-  std::vector<std::string_view> of_recipe = {"model", "image_size", "max_decoded_pixels"};
+  std::vector<std::string_view> of_recipe = {"model", "image_size", "max_decoded_pixels", "cache",
+                                             "cache_size"};
   for (const OptionSpec& spec : node_option_table()) {
     if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);
   }

@@ -179,6 +179,7 @@ Result<int> data_show(const DataShowArguments& arguments) {
   NodeOptions node;
   ISOCOST_TRY(as_usage_error(apply(arguments.price.recipe, node)));
   options.limits.max_pixels = node.decode.max_decoded_pixels;
+  options.stores = store_options_of(node.decode);
   options.progress = progress_bar();
   options.log = console_log(false);
   options.stop = signals.token();

@@ -242,6 +242,8 @@ void DataStepArguments::add_to(CLI::App& command) {
                      "memory",
                      "microbatch_memory",
                      "index_dir",
+                     "cache",
+                     "cache_size",
                      "ignore_parts",
                      "weight_key",
                      "media_root",

@@ -41,7 +41,8 @@ struct IndexArguments {
     dataset.add_to(command);
     command.add_flag("--prune", prune,
                      "Remove the tables that starts with other options left beside the indexes");
-    add_setting_flags(command, settings, {}, {"allow_broken_shards", "accept_unread_archives"});
+    add_setting_flags(command, settings, {},
+                      {"allow_broken_shards", "accept_unread_archives", "cache", "cache_size"});
   }
 };
 
@@ -57,6 +58,7 @@ Result<int> index(const IndexArguments& arguments) {
   const auto started = std::chrono::steady_clock::now();
   DatasetOptions options = flags.options();
   options.prune_tables = arguments.prune;
+  options.stores = store_options_of(node.decode);
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, options));
   finish_progress();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;

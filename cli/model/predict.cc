@@ -119,6 +119,7 @@ Result<SampleExplanation> explain_named(const PredictArguments& arguments) {
   ISOCOST_TRY(as_usage_error(apply(arguments.recipe, node)));
   options.model = model_directory(node.decode.recipe);
   options.limits.max_pixels = node.decode.max_decoded_pixels;
+  options.stores = store_options_of(node.decode);
   options.progress = progress_bar();
   options.log = console_log(false);
   ISOCOST_ASSIGN(const NamedData data, as_usage_error(read_data(arguments.data, options.reading)));
@@ -307,7 +308,8 @@ void PredictArguments::add_to(CLI::App& command) {
   command
       .add_option("--sample", sample, "The sample's key, or SHARD/KEY where several shards have it")
       ->type_name("KEY");
-  add_setting_flags(command, recipe, NodeOptions{}, {"model", "image_size", "max_decoded_pixels"});
+  add_setting_flags(command, recipe, NodeOptions{},
+                    {"model", "image_size", "max_decoded_pixels", "cache", "cache_size"});
   add_index_and_reading(command, index_dir, reading);
   command
       .add_option("--profile", profile,

@@ -493,6 +493,12 @@ std::vector<OptionSpec> decode_options() {
                   "The isocost program that decode workers run; empty: the running one."),
       text_option("index_dir", &D::index_dir, "DIR",
                   "Where shard indexes are kept; empty: .isocost beside the shards."),
+      text_option(
+          "cache", &D::cache, "DIR",
+          "Directory on a local disk where bytes of shards on servers are kept for the next "
+          "epoch and for other processes; empty: none."),
+      size("cache_size", &D::cache_size,
+           "What cache may take on the disk, for all processes together."),
       text_option("ignore_parts", &ReadingOptions::ignore_parts, "EXTENSIONS",
                   "Extensions of parts that are left out of samples, as in avif,heic. The index "
                   "keeps the choice, so give all commands the same."),

@@ -1,6 +1,8 @@
 #include "loader/dataset/dataset.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,6 +66,8 @@ class Opening {
  private:
   Status set_tokens();
   Status list();
+  bool lists_objects() const;
+  void log_server_bytes() const;
   Status select();
   void log_start(std::span<const Remark> remarks) const;
   std::unique_ptr<const OpenShards> known_shards();
@@ -108,7 +112,40 @@ Status Opening::list() {
     ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_, stores));
     listed_.push_back(std::move(listed));
   }
+  if (options_.log_server_bytes) log_server_bytes();
+  if (!options_.stores.cache.empty() && !lists_objects()) {
+    log(options_.log, LogLevel::kInfo,
+        "the cache " + options_.stores.cache.string() +
+            ": no shard lies on a server, so that it is not used");
+  }
   return check_shared_shards(listed_);
+}
+
+bool Opening::lists_objects() const {
+  return std::ranges::any_of(listed_, [](const ListedSource& source) {
+    return std::ranges::any_of(source.listing.shards, [](const ShardPlace& place) {
+      return place.root->objects != nullptr;
+    });
+  });
+}
+
+// Their stamps are known from the listing.
+void Opening::log_server_bytes() const {
+  std::size_t shards = 0;
+  std::int64_t bytes = 0;
+  for (const ListedSource& source : listed_) {
+    for (const ShardPlace& place : source.listing.shards) {
+      if (!place.root->objects) continue;
+      const auto stamp = place.root->objects->stamp(place.name, options_.stop);
+      if (!stamp) continue;
+      ++shards;
+      bytes += stamp->bytes;
+    }
+  }
+  if (shards == 0) return;
+  log(options_.log, LogLevel::kInfo,
+      counted(shards, "shard") + " on servers: " + std::to_string(bytes) +
+          " bytes are downloaded, those of shards without a current index twice; no cache is used");
 }
 
 // Takes what an earlier start found from its table, and the rest from the shards.

@@ -58,6 +58,8 @@ struct DatasetOptions {
   /// Whether samples with tokens that check_shape refuses are cut at the end of a turn, the last
   /// at which it accepts them. Media of the turns that are cut off are no parts of the sample.
   bool truncate = false;
+  /// Whether the log says, before anything is read, how many bytes the shards on servers have.
+  bool log_server_bytes = false;
   /// Whether the log names what no model sees.
   bool log_remarks = true;
   /// Whether the tables of starts with other options, or of other shards, are removed from the

@@ -15,6 +15,7 @@ namespace isocost {
 Status DecodeOptions::validate() const {
   ISOCOST_TRY(check_range("workers", workers, 0, 1024));
   ISOCOST_TRY(check_range("memory", memory, kMiB, std::int64_t{1} << 50));
+  ISOCOST_TRY(check_range("cache_size", cache_size, kMiB, std::int64_t{1} << 60));
   ISOCOST_TRY(check_range("max_decoded_pixels", max_decoded_pixels, 1, std::int64_t{1} << 40));
   ISOCOST_TRY(check_range("io_timeout", io_timeout, std::chrono::milliseconds(0),
                           std::chrono::hours(24 * 7)));
@@ -22,6 +23,10 @@ Status DecodeOptions::validate() const {
                           std::chrono::hours(24)));
   ISOCOST_TRY(SampleReading::create(reading));
   return validate_recipe(recipe);
+}
+
+StoreOptions store_options_of(const DecodeOptions& options) {
+  return {.cache = options.cache, .cache_size = options.cache_size};
 }
 
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,

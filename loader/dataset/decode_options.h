@@ -13,6 +13,7 @@
 #include "decode/recipe.h"
 #include "decode/sample_decoder.h"
 #include "loader/dataset/formats/sample_reading.h"
+#include "loader/dataset/stores/stores.h"
 
 namespace isocost {
 
@@ -24,6 +25,8 @@ struct DecodeOptions {
   std::int64_t memory = 2 * kGiB;   ///< Budget for decoding, decoded samples and shared memory.
   std::int64_t workers = 0;         ///< Threads or processes; 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.
+  std::filesystem::path cache;      ///< Directory of what servers sent; empty: none.
+  std::int64_t cache_size = StoreOptions{}.cache_size;
   ReadingOptions reading;
   /// Time that reads of shards may fail, while delivery is paused, before the job ends.
   std::chrono::milliseconds io_timeout{120'000};
@@ -37,6 +40,9 @@ struct DecodeOptions {
   /// Checks the values. Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
+
+/// Returns how servers are reached, without a log of its own.
+StoreOptions store_options_of(const DecodeOptions& options);
 
 /// Returns the decoder that the options describe. Errors: those of make_isolated_decoder.
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,

@@ -18,10 +18,14 @@ import unittest
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from fault_server import FaultServer  # noqa: E402
+
 LAB = sys.argv.pop()
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data ls", "data profile", "data show",
-            "data step", "model profile", "predict", "plan", "layout fingerprint", "layout receiver", "top"]
+COMMANDS = ["serve", "index", "check", "make-shards", "tokenize", "keygen", "cache ls", "cache rm", "cache verify",
+            "data ls", "data profile", "data show", "data step", "model profile", "predict", "plan",
+            "layout fingerprint", "layout receiver", "top"]
 LAB_COMMANDS = ["simulate", "balance", "emulate"]
 SECONDS = 30
 
@@ -634,6 +638,77 @@ path = "../{self.shards.name}/*.tar"
             failed = isocost(command, self.directory)
             self.assertNotEqual(failed.returncode, 0)
             self.assertIn(str(self.directory), failed.stderr)
+
+
+class CacheCommands(WithShards):
+    """`isocost cache`, after a command that read from a server."""
+
+    def setUp(self):
+        super().setUp()
+        server = self.server = FaultServer(self.shards)
+        server.__enter__()
+        self.addCleanup(server.__exit__)
+        names = sorted(path.name for path in self.shards.glob("*.tar"))
+        self.listing = self.directory / "addresses.txt"
+        self.listing.write_text("".join(f"{server.address}{name}\n" for name in names))
+        self.names = names
+        self.cache = self.directory / "cache"
+
+    def index(self):
+        indexed = isocost("index", self.listing, "--index-dir", self.directory / "indexes", "--cache", self.cache,
+                          "--cache-size", "1GiB")
+        self.assertEqual(indexed.returncode, 0, indexed.stderr)
+
+    def test_lists_verifies_and_removes(self):
+        self.index()
+        listed = json.loads(isocost("cache", "ls", self.cache, "--json").stdout)
+        self.assertEqual({entry["object"] for entry in listed["entries"]},
+                         {self.server.address + name for name in self.names})
+        sizes = {self.server.address + path.name: path.stat().st_size for path in self.shards.glob("*.tar")}
+        for entry in listed["entries"]:
+            self.assertEqual(entry["bytes"], sizes[entry["object"]])
+            self.assertTrue(0 < entry["held_bytes"] <= entry["bytes"])
+        self.assertIn(self.names[0], isocost("cache", "ls", self.cache).stdout)
+        verified = isocost("cache", "verify", self.cache)
+        self.assertEqual((verified.returncode, verified.stderr), (0, ""))
+        self.assertIn("0 damaged", verified.stdout)
+        entry = next(self.cache.glob("*.entry"))
+        with entry.open("r+b") as file:
+            file.seek(4096 + 10)
+            file.write(b"\xff\xfe")
+        damaged = isocost("cache", "verify", self.cache, "--json")
+        self.assertEqual(damaged.returncode, 1)
+        self.assertEqual(json.loads(damaged.stdout)["damaged"], 1)
+        self.assertEqual(json.loads(isocost("cache", "verify", self.cache, "--json").stdout)["damaged"], 0)
+        removed = isocost("cache", "rm", self.cache, "--prefix", self.server.address + self.names[0], "--json")
+        self.assertEqual(json.loads(removed.stdout)["removed"], 1)
+        self.assertEqual(isocost("cache", "rm", self.cache).returncode, 0)
+        self.assertEqual(json.loads(isocost("cache", "ls", self.cache, "--json").stdout)["entries"], [])
+
+    def test_an_index_that_is_made_again_downloads_nothing(self):
+        self.index()
+        shutil.rmtree(self.directory / "indexes")
+        self.server.clear_log()
+        self.index()
+        self.assertEqual({request["method"] for request in self.server.requests()}, {"HEAD"})
+
+    def test_check_says_what_it_downloads_and_uses_no_cache(self):
+        checked = isocost("check", self.listing, "--index-dir", self.directory / "indexes")
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        stored = sum(path.stat().st_size for path in self.shards.glob("*.tar"))
+        self.assertIn(f"{stored} bytes are downloaded", checked.stderr)
+        self.assertEqual(isocost("check", self.listing, "--cache", self.cache).returncode, 2)
+
+    def test_a_directory_that_is_no_cache_is_refused(self):
+        for command in ("ls", "rm", "verify"):
+            for directory in (self.shards, self.directory / "absent"):
+                refused = isocost("cache", command, directory)
+                self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+                self.assertIn(str(directory), refused.stderr)
+        refused = isocost("index", self.listing, "--cache", self.shards)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("holds other files", refused.stderr)
+        self.assertTrue(list(self.shards.glob("*.tar")))
 
 
 class DataCommands(WithShards):

@@ -31,7 +31,8 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werr
 PAGES = ["README.md", "examples/README.md",
          *sorted(str(file.relative_to(ROOT)) for where in ("docs", "docs/models")
                  for file in ROOT.glob(f"{where}/*.md"))]
-COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "data ls", "data mixture",
+COMMANDS = {"isocost": ["serve", "index", "check", "make-shards", "tokenize", "keygen", "cache ls", "cache rm",
+                        "cache verify", "data ls", "data mixture",
                         "data profile", "data show", "data step", "model profile", "predict", "plan",
                         "layout fingerprint", "layout receiver", "top"],
             "isocost-lab": ["simulate", "balance", "emulate"]}
@@ -43,6 +44,7 @@ HELP_LEFT_OUT = {
     "isocost plan --gpus 1024": "minutes",
     "isocost-lab emulate": "minutes",  # it takes as long as what it emulates
     "ssh ": "cluster",
+    "isocost cache": "network",  # what a server sent
     "isocost top --json | jq": "network",  # jq is no package that the build needs
     "isocost make-shards data/*.parquet": "network",  # nor is pyarrow, which writes such files and reads them
 }

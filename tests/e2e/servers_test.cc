@@ -19,9 +19,11 @@
 #include "base/fingerprint.h"
 #include "base/mutex.h"
 #include "loader/config/option_table.h"
+#include "loader/dataset/stores/cache/cache_directory.h"
 #include "tests/e2e/loop_fixture.h"
 #include "tests/support/fault_server.h"
 #include "tests/support/log_lines.h"
+#include "tests/support/tar_files.h"
 
 namespace isocost {
 namespace {
@@ -62,13 +64,18 @@ class Servers : public LoopTest {
   static constexpr int kSamples = 96;  // in six shards
 
   Servers() { node_log = log_.sink(); }
-  void serve_files() {
-    make_dataset(kSamples);
+  void serve_files(int samples = kSamples) {
+    samples_ = samples;
+    make_dataset(samples);
     auto started = FaultServer::start(shards(), scratch());
     ASSERT_TRUE(started.has_value()) << started.error().message();
     server_.emplace(*std::move(started));
   }
-  std::string address() const { return server_->address() + "shard-{000000..000005}.tar"; }
+  std::string address() const {
+    const std::string last = std::to_string(samples_ / 16 - 1);
+    return server_->address() + "shard-{000000.." + std::string(6 - last.size(), '0') + last +
+           "}.tar";
+  }
   NodeOptions options() const { return LoopTest::options(2); }
   NodeOptions options_at(const std::string& data) const {
     NodeOptions options = this->options();
@@ -87,6 +94,20 @@ class Servers : public LoopTest {
     EXPECT_EQ(of_server.plan_hashes(), of_directory.plan_hashes());
     EXPECT_EQ(remote.hashes(), local.hashes());
     EXPECT_EQ(local.hashes().size(), 2U * 2 * 2 * kSamples / 16);
+  }
+  // The cache is too small for the data set in these tests but for one.
+  NodeOptions cached_at(const std::string& data, std::int64_t bytes) const {
+    NodeOptions options = options_at(data);
+    options.decode.cache = scratch() / "cache";
+    options.decode.cache_size = bytes;
+    return options;
+  }
+  std::int64_t stored_bytes() const {
+    std::int64_t stored = 0;
+    for (const auto& file : std::filesystem::directory_iterator(shards())) {
+      if (file.path().extension() == ".tar") stored += static_cast<std::int64_t>(file.file_size());
+    }
+    return stored;
   }
   // Requests for bytes of shards, and those bytes.
   struct Reads {
@@ -109,6 +130,7 @@ class Servers : public LoopTest {
 
   LogLines log_;
   std::optional<FaultServer> server_;
+  int samples_ = kSamples;
 };
 
 TEST_F(Servers, DeliverWhatTheDirectoryDelivers) {
@@ -146,11 +168,7 @@ TEST_F(Servers, AreAskedOnceForASampleAndForAStampOfEachShard) {
   const Reads reads = this->reads();
   EXPECT_EQ(reads.stamps, 6U);
   EXPECT_LE(reads.requests, kSamples * 12 / 10);
-  std::int64_t stored = 0;
-  for (const auto& file : std::filesystem::directory_iterator(shards())) {
-    if (file.path().extension() == ".tar") stored += static_cast<std::int64_t>(file.file_size());
-  }
-  EXPECT_LE(reads.bytes, stored);
+  EXPECT_LE(reads.bytes, stored_bytes());
   EXPECT_GT(reads.bytes, 0);
 }
 
@@ -173,6 +191,66 @@ TEST_F(Servers, AnIndexThatWasMadeOnADiskIsCopiedAndServesTheServer) {
   for (const json& request : server_->requests()) {
     EXPECT_THAT(request.at("path").get<std::string>(), Not(HasSubstr(".isocost")));
   }
+}
+
+TEST_F(Servers, BehindACacheThatIsTooSmallDeliverWhatTheDirectoryDelivers) {
+  serve_files(960);
+  server_->set_rules({{{"fault", "status"}, {"status", 503}, {"share", 0.03}},
+                      {{"fault", "reset"}, {"share", 0.01}},
+                      {{"fault", "cut"}, {"after", 300}, {"share", 0.01}}});
+  constexpr std::int64_t kCacheBytes = std::int64_t{1} << 20;
+  ASSERT_GT(stored_bytes(), 2 * kCacheBytes);
+  Tensors local;
+  const Delivered of_directory = run(options_at(shards()), local.step());
+  Tensors remote;
+  const Delivered of_server = run(cached_at(address(), kCacheBytes), remote.step());
+  EXPECT_EQ(of_server.batches(), of_directory.batches());
+  EXPECT_EQ(of_server.plan_hashes(), of_directory.plan_hashes());
+  EXPECT_EQ(remote.hashes(), local.hashes());
+  std::int64_t held = 0;
+  for (const CachedObjectInfo& entry : list_cache(scratch() / "cache").value()) {
+    held += entry.disk_bytes;
+  }
+  EXPECT_GT(held, 0);
+  EXPECT_LE(held, kCacheBytes);
+}
+
+TEST_F(Servers, BehindACacheAreAskedForNoBytesInTheSecondEpochNorByTheNextJob) {
+  serve_files();
+  constexpr std::int64_t kCacheBytes = std::int64_t{1} << 30;
+  static_cast<void>(run(options_at(address())));  // makes the indexes
+  server_->clear_log();
+  Tensors first;
+  static_cast<void>(run(cached_at(address(), kCacheBytes), first.step()));  // two epochs
+  EXPECT_LE(reads().requests, kSamples * 12 / 10);
+  EXPECT_LE(reads().bytes, stored_bytes());
+  server_->clear_log();
+  Tensors second;
+  static_cast<void>(run(cached_at(address(), kCacheBytes), second.step()));
+  EXPECT_EQ(second.hashes(), first.hashes());
+  EXPECT_EQ(reads().requests, 0U);
+  EXPECT_EQ(reads().stamps, 6U);
+}
+
+TEST_F(Servers, ACacheThatIsDeletedWhileItIsUsedIsNoMatter) {
+  serve_files();
+  static_cast<void>(run(cached_at(address(), std::int64_t{1} << 30)));
+  Tensors local;
+  static_cast<void>(run(options_at(shards()), local.step()));
+  Tensors remote;
+  before_serving = [this](Node&) { std::filesystem::remove_all(scratch() / "cache"); };
+  static_cast<void>(run(cached_at(address(), std::int64_t{1} << 30), remote.step()));
+  EXPECT_EQ(remote.hashes(), local.hashes());
+}
+
+TEST_F(Servers, ACacheInADirectoryOfOtherFilesEndsTheStart) {
+  serve_files();
+  NodeOptions options = cached_at(address(), std::int64_t{1} << 30);
+  options.decode.cache = shards();
+  const auto refused = try_run(options, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr(shards().string()), HasSubstr("holds other files")));
 }
 
 TEST_F(Servers, AnObjectThatIsReplacedWhileItIsReadEndsTheJobWithItsName) {
@@ -219,7 +297,7 @@ TEST_F(Servers, TheirSecretsAreInNoMessage) {
   serve_files();
   std::string secret = address() + "?X-Amz-Signature=planted-secret";
   secret.insert(secret.find("127."), "user:planted-password@");
-  NodeOptions options = options_at(secret);
+  NodeOptions options = cached_at(secret, std::int64_t{1} << 30);
   static_cast<void>(run(options));
   std::filesystem::remove(shards() / "shard-000004.tar");
   const auto refused = try_run(options, {});
@@ -230,6 +308,10 @@ TEST_F(Servers, TheirSecretsAreInNoMessage) {
   EXPECT_THAT(requests.front().at("path").get<std::string>(), HasSubstr("planted-secret"));
   for (const auto& file : std::filesystem::recursive_directory_iterator(scratch() / "indexes")) {
     EXPECT_THAT(file.path().string(), Not(HasSubstr("planted")));
+  }
+  for (const auto& file : std::filesystem::directory_iterator(scratch() / "cache")) {
+    EXPECT_THAT(file.path().string(), Not(HasSubstr("planted")));
+    EXPECT_THAT(read_file(file.path()), Not(HasSubstr("planted")));
   }
 }
 

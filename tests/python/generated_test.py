@@ -73,7 +73,7 @@ class Settings(ShardTest):
         max_decoded_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
         max_tokens=100_000, max_vision_tokens=200_000, max_memory="1TiB",
         workers=1, io_timeout=7.5, plan_ahead=1, metrics="0", io_threads=2, shared_memory=False,
-        decode_timeout=20.0, isolate=True, decode_program=PROGRAM, stall_timeout=90.0)
+        decode_timeout=20.0, isolate=True, cache_size="64MiB", decode_program=PROGRAM, stall_timeout=90.0)
 
     def test_defaults_are_the_tables(self):
         table = {name: default for name, _value, _text, default in _isocost.option_table()}
@@ -92,8 +92,8 @@ class Settings(ShardTest):
         changed = {field.name for field in dataclasses.fields(self.OTHERS)
                    if getattr(self.OTHERS, field.name) != getattr(isocost.NodeOptions(), field.name)}
         self.assertEqual({field.name for field in dataclasses.fields(self.OTHERS)} - changed,
-                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance", "model", "on_long",
-                          "split"})  # the shards have none
+                         {"profile", "correction_file", "bad_samples_file", "index_dir", "cache", "balance", "model",
+                          "on_long", "split"})  # the shards have none
         files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
         options = dataclasses.replace(self.OTHERS, **files)
         with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, node=options) as loader:

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "loader/dataset/stores/cache/cached_store.h"
 #include "loader/dataset/stores/remote/http_client.h"
 #include "loader/dataset/stores/remote/http_store.h"
 #include "loader/dataset/stores/s3/s3_store.h"
@@ -23,21 +24,29 @@ std::shared_ptr<T> with_client(std::unique_ptr<T> user, std::shared_ptr<HttpClie
   return {user.release(), [client = std::move(client)](T* held) { delete held; }};
 }
 
+// Puts the cache before a store, if there is one.
+std::shared_ptr<ObjectStore> cached(std::shared_ptr<ObjectStore> store,
+                                    const std::shared_ptr<ObjectCache>& cache) {
+  return cache ? create_cached_store(std::move(store), cache) : store;
+}
+
 }  // namespace
 
 Stores::Stores(StoreOptions options) : options_(std::move(options)) {}
 Stores::~Stores() = default;
 
 Result<std::shared_ptr<StoredObjects>> Stores::open(const ObjectAddress& directory) {
+  ISOCOST_ASSIGN(const std::shared_ptr<ObjectCache> cache, this->cache());
   const MutexLock lock(mutex_);
   std::shared_ptr<StoredObjects>& opened = opened_[whole_address(directory)];
   if (!opened) {
-    ISOCOST_ASSIGN(opened, make(directory));
+    ISOCOST_ASSIGN(opened, make(directory, cache));
   }
   return opened;
 }
 
-Result<std::shared_ptr<StoredObjects>> Stores::make(const ObjectAddress& directory) {
+Result<std::shared_ptr<StoredObjects>> Stores::make(const ObjectAddress& directory,
+                                                    const std::shared_ptr<ObjectCache>& cache) {
   ISOCOST_ASSIGN(const std::shared_ptr<HttpClient> client, this->client());
   const std::string server = fmt::format("{}://{}", directory.scheme, directory.host);
   const RequestSenderOptions sending{.log = options_.log};
@@ -45,7 +54,7 @@ Result<std::shared_ptr<StoredObjects>> Stores::make(const ObjectAddress& directo
     std::shared_ptr<ObjectStore>& bucket = buckets_[server];
     if (!bucket) {
       ISOCOST_ASSIGN(auto store, create_s3_store(directory.host, {}, *client, sending));
-      bucket = with_client(std::move(store), client);
+      bucket = cached(with_client(std::move(store), client), cache);
     }
     return std::make_shared<StoredObjects>(bucket, directory.path, server, options_.stop);
   }
@@ -53,7 +62,26 @@ Result<std::shared_ptr<StoredObjects>> Stores::make(const ObjectAddress& directo
   if (!sender) sender = with_client(RequestSender::create(*client, sending), client);
   ISOCOST_ASSIGN(std::shared_ptr<ObjectStore> store,
                  create_http_store(whole_address(directory), sender));
-  return std::make_shared<StoredObjects>(std::move(store), "", server, options_.stop);
+  return std::make_shared<StoredObjects>(cached(std::move(store), cache), "", server,
+                                         options_.stop);
+}
+
+// One for all stores, opened with the first one; null: there is to be none. It may log, and so is
+// opened outside of the lock.
+Result<std::shared_ptr<ObjectCache>> Stores::cache() {
+  if (options_.cache.empty()) return std::shared_ptr<ObjectCache>();
+  {
+    const MutexLock lock(mutex_);
+    if (cache_) return cache_;
+  }
+  ISOCOST_ASSIGN(std::shared_ptr<ObjectCache> opened,
+                 ObjectCache::open({.directory = options_.cache,
+                                    .max_bytes = options_.cache_size,
+                                    .blocks = options_.cache_blocks,
+                                    .log = options_.log}));
+  const MutexLock lock(mutex_);
+  if (!cache_) cache_ = opened;
+  return cache_;
 }
 
 // One for all stores, made when the first one is opened.

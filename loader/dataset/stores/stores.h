@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <stop_token>
@@ -8,6 +10,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "loader/dataset/stores/cache/object_cache.h"
 #include "loader/dataset/stores/object_address.h"
 #include "loader/dataset/stores/stored_objects.h"
 
@@ -21,11 +24,17 @@ class RequestSender;
 struct StoreOptions {
   /// File of the certificates that servers' are checked against; empty: see HttpClientOptions.
   std::string ca_file = {};
+  /// Directory of a cache of what servers send: see ObjectCache. Empty: none.
+  std::filesystem::path cache = {};
+  std::int64_t cache_size = ObjectCacheOptions{}.max_bytes;
+  /// Whether the cache keeps whole blocks: see ObjectCacheOptions.
+  bool cache_blocks = false;
   LogSink log = {};
   std::stop_token stop = {};  ///< Ends requests that have no stop of their own.
 };
 
-/// Opens stores, which share one client. Internally synchronised. The stores may outlive it.
+/// Opens stores, which share one client and one cache. Internally synchronised. The stores may
+/// outlive it.
 class Stores {
  public:
   explicit Stores(StoreOptions options);
@@ -34,14 +43,17 @@ class Stores {
   Stores& operator=(const Stores&) = delete;
 
   /// Returns the objects below a directory: the address's path, which is empty or ends with '/'.
-  /// Their keys begin there. Errors: those of HttpClient::create and create_http_store.
+  /// Their keys begin there. Errors: those of HttpClient::create, create_http_store and
+  /// ObjectCache::open.
   Result<std::shared_ptr<StoredObjects>> open(const ObjectAddress& directory)
       ISOCOST_EXCLUDES(mutex_);
 
  private:
-  Result<std::shared_ptr<StoredObjects>> make(const ObjectAddress& directory)
+  Result<std::shared_ptr<StoredObjects>> make(const ObjectAddress& directory,
+                                              const std::shared_ptr<ObjectCache>& cache)
       ISOCOST_REQUIRES(mutex_);
   Result<std::shared_ptr<HttpClient>> client() ISOCOST_REQUIRES(mutex_);
+  Result<std::shared_ptr<ObjectCache>> cache() ISOCOST_EXCLUDES(mutex_);
 
   const StoreOptions options_;
   Mutex mutex_;
@@ -51,6 +63,7 @@ class Stores {
   std::map<std::string, std::shared_ptr<ObjectStore>> buckets_ ISOCOST_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<StoredObjects>> opened_
       ISOCOST_GUARDED_BY(mutex_);  // by address, with its secrets
+  std::shared_ptr<ObjectCache> cache_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

@@ -77,6 +77,7 @@ DatasetOptions dataset_options_of(const DecodeOptions& options) {
   DatasetOptions dataset;
   dataset.limits.max_pixels = options.max_decoded_pixels;
   dataset.index_dir = options.index_dir;
+  dataset.stores = store_options_of(options);
   dataset.reading = options.reading;
   dataset.model = model_directory(options.recipe);
   return dataset;

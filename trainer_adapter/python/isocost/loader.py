@@ -122,7 +122,7 @@ class DataLoader:
             "token_loss": the microbatch has no labels (except for Whisper's, which its decoder also reads), and
             isocost.token_loss takes the logits; for models whose loss knows no `num_items_in_batch`, and for samples
             or turns with weights.
-        workers, memory, profile, recipe: the settings of NodeOptions that are used most, given directly.
+        workers, memory, cache, profile, recipe: the settings of NodeOptions that are used most, given directly.
         node: all other settings of an embedded node, an isocost.NodeOptions.
 
         transform: called with each isocost.Sample, in background threads; the order of samples is kept. It returns
@@ -179,7 +179,7 @@ class DataLoader:
                  max_memory: Optional[Union[int, str]] = None, on_long: Optional[str] = None,
                  dummy_media: Optional[str] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
-                 profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
+                 cache: Optional[PathLike] = None, profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
                  revision: Optional[str] = None, image_size: Optional[Mapping[str, int]] = None,
                  batching: Union[str, Padded, None] = None, loss: str = "model",
                  recipe: Optional[Union[str, RecipeOptions]] = None,
@@ -190,7 +190,7 @@ class DataLoader:
                  curve_server_key: str = "", curve_secret_key: str = "", **torch_options: Any):
         direct = {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens, "max_memory": max_memory,
                   "on_long": on_long, "dummy_media": dummy_media, "workers": workers, "memory": memory,
-                  "profile": profile, "recipe": recipe}
+                  "cache": cache, "profile": profile, "recipe": recipe}
         asked = NodeArguments(global_batch_size, microbatches, shuffle, seed, epochs, heartbeat_timeout, count_tokens,
                               node, direct)
         self._opened = opened = open_loader(LoaderArguments(

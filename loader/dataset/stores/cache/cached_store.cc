@@ -79,6 +79,7 @@ class CachedStore final : public ObjectStore {
   }
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
             Done done) override;
+  StoreCounts counts() const override { return store_->counts(); }
 
  private:
   void begin_one() ISOCOST_EXCLUDES(mutex_);

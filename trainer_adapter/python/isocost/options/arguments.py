@@ -19,7 +19,8 @@ from isocost.options.node_settings import NodeSettings
 NODE_KEYWORDS = ("batch_size", "num_workers", "drop_last", "generator", "timeout")
 
 _OLDEST_TORCH = (1, 13)
-_EXAMPLES = {"memory": '"512MiB"', "max_memory": '"40GiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
+_EXAMPLES = {"memory": '"512MiB"', "cache_size": '"500GiB"', "max_memory": '"40GiB"',
+             "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
 # Settings that limit a microbatch: if one is given, each step chooses its number of microbatches.
 _LIMITS = ("max_tokens", "max_vision_tokens", "max_memory", "microbatch_memory")
 

@@ -98,6 +98,9 @@ class NodeOptions:
             does unless told otherwise.
         decode_program: The isocost program that decode workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
+        cache: Directory on a local disk where bytes of shards on servers are kept for the next epoch and for other
+            processes; empty: none.
+        cache_size: What cache may take on the disk, for all processes together.
         ignore_parts: Extensions of parts that are left out of samples, as in avif,heic. The index keeps the choice, so
             give all commands the same.
         weight_key: Member of a sample's JSON that scales its loss; empty: none does. The index keeps the choice, so
@@ -159,6 +162,8 @@ class NodeOptions:
     isolate: bool = False
     decode_program: Path = ""
     index_dir: Path = ""
+    cache: Path = ""
+    cache_size: Union[int, str] = "100GiB"
     ignore_parts: Sequence[str] = ()
     weight_key: str = "weight"
     media_root: Path = ""
