@@ -221,6 +221,7 @@ void DataStepArguments::add_to(CLI::App& command) {
                      "skip_steps",
                      "seed",
                      "shuffle",
+                     "shuffle_shards",
                      "tail",
                      "profile",
                      "padded",

@@ -281,8 +281,13 @@ std::vector<OptionSpec> plan_options() {
                   "samples."),
       number("seed", &P::seed,
              "Seed of the sample order; with the epoch it decides every global batch."),
-      choice("shuffle", &P::shuffle, {"off", "global"},
-             "off takes samples in the order of the shards; global permutes the data set."),
+      choice("shuffle", &P::shuffle,
+             std::vector<std::string>(kShufflePolicyNames.begin(), kShufflePolicyNames.end()),
+             "off takes samples in the order of the shards; global permutes the data set; blocks "
+             "permutes the shards, and then the samples of each window of shuffle_shards shards."),
+      number("shuffle_shards", &P::shuffle_shards,
+             "With shuffle = blocks: shards whose samples are permuted together; all of them if "
+             "there are fewer."),
       choice("tail", &P::tail, {"deliver", "drop", "carry"},
              "Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved "
              "to the next epoch."),
@@ -638,6 +643,17 @@ Status use_mixture(const GivenSettings& settings, NodeOptions& options) {
   return {};
 }
 
+// Refuses a number of shards that no order would read.
+Status check_shuffle_shards(const GivenSettings& settings, ShufflePolicy shuffle) {
+  const Setting* shards = settings.find("shuffle_shards");
+  if (shards == nullptr || shuffle == ShufflePolicy::kBlocks) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               shards->source +
+                   ": only shuffle = blocks draws from windows of shards, and shuffle is " +
+                   std::string(kShufflePolicyNames.at(static_cast<std::size_t>(shuffle))) +
+                   ": give shuffle = blocks, or leave it out");
+}
+
 }  // namespace
 
 Result<NodeOptions> make_options(const GivenSettings& settings, NodeOptions defaults) {
@@ -648,6 +664,7 @@ Result<NodeOptions> make_options(const GivenSettings& settings, NodeOptions defa
     options.plan.use_layout(std::make_shared<const Layout>(std::move(layout)), layout_file->value);
   }
   ISOCOST_TRY(apply(settings, options));
+  ISOCOST_TRY(check_shuffle_shards(settings, options.plan.shuffle));
   if (names_mixture(options.data)) ISOCOST_TRY(use_mixture(settings, options));
   ISOCOST_TRY(options.read_files());
   ISOCOST_TRY(options.validate());

@@ -144,6 +144,8 @@ class Dataset {
   virtual bool is_on_server(SampleId id) const = 0;
   /// Returns what was asked of each server since the data set was opened, by the server's name.
   virtual std::vector<std::pair<std::string, StoreCounts>> server_counts() const = 0;
+  /// Returns the number of usable samples that lie on servers.
+  virtual std::uint64_t samples_on_servers() const = 0;
   /// Returns the number of bytes that `read_ahead` asks for, only from the index.
   virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;
   /// Returns the number of shards that stay open at once.
@@ -163,6 +165,9 @@ class Dataset {
   /// Returns the name of a shard, its path below the directory where the names of its entry begin:
   /// `i` < shards().
   virtual const std::string& shard_name(std::size_t i) const = 0;
+  /// Returns the number of a shard's usable samples, whose ids follow one another, and follow those
+  /// of the shards before it: `i` < shards(). Opens nothing.
+  virtual std::uint64_t usable_samples(std::size_t i) const = 0;
   /// Returns what a shard has: `i` < shards().
   virtual ShardFacts shard_facts(std::size_t i) const = 0;
   /// Looks for the tokens that are kept of a shard, also where the data set was opened without a

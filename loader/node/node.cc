@@ -31,6 +31,7 @@
 #include "loader/node/internal/drain_watch.h"
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/node_parts.h"
+#include "loader/node/internal/order_notes.h"
 #include "loader/node/internal/planning_loop.h"
 #include "loader/node/internal/report_intake.h"
 #include "loader/node/internal/saved_state_check.h"
@@ -226,6 +227,10 @@ Status NodeImpl::open_socket() {
 void NodeImpl::warn_of_start() const {
   const NodeOptions& options = parts_.options;
   warn_of_assumed_profile(options, *options.cost_model.profile, parts_.log);
+  for (const std::string& note :
+       order_notes(options.plan, *parts_.dataset, *parts_.orders.anew())) {
+    log(parts_.log, LogLevel::kInfo, note);
+  }
   if (!parts_.layout) return;
   for (const std::string& warning : parts_.layout->warnings()) {
     log(parts_.log, LogLevel::kWarning,
@@ -329,6 +334,13 @@ tl::expected<std::shared_ptr<const JobOrder>, Refusal> NodeImpl::order_for(Hello
   }
   start.mixture = order->saved;
   if (steps_.continues(start.cursor, start.step)) start.cursor = steps_.fingerprint();
+  const bool other = start.cursor != 0 && start.cursor != steps_.fingerprint();
+  if (hello.has_start && other && start.state_version == kStateVersion) {
+    if (auto why = parts_.orders.other_shuffle(start.cursor)) {
+      return tl::unexpected(
+          refusal_of_state(hello, {ErrorCode::kInvalidArgument, *std::move(why)}));
+    }
+  }
   return order;
 }
 

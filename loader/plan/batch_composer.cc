@@ -77,6 +77,11 @@ Result<Composition> compose_within(BalanceProblem problem, const std::vector<std
 
 }  // namespace
 
+bool draws_by(std::uint64_t fingerprint, std::uint64_t order, std::int64_t lookahead) {
+  if (lookahead <= 1) return fingerprint == order;
+  return upper_half(fingerprint) == hash_of_drawn(order, lookahead);
+}
+
 BatchComposer::BatchComposer(const Context& context, const PlanOptions& options,
                              const CostProfile& starting)
     : context_(context),

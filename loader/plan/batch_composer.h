@@ -15,6 +15,10 @@
 
 namespace isocost {
 
+/// Returns whether `fingerprint` is one of a BatchComposer with this look-ahead, whose cursor has
+/// the fingerprint `order`, however it composes windows.
+bool draws_by(std::uint64_t fingerprint, std::uint64_t order, std::int64_t lookahead);
+
 /// Decides which samples make up each global batch. With a look-ahead of W batches, steps k·W to
 /// k·W + W - 1 of an epoch are a window: the samples that the cursor drew for the window are
 /// divided again over its full batches (see compose_batches). A smaller last batch stays as it was

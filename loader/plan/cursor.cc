@@ -1,10 +1,9 @@
 #include "loader/plan/cursor.h"
 
 #include <algorithm>
-#include <optional>
+#include <string_view>
 
 #include "base/fingerprint.h"
-#include "loader/plan/permutation.h"
 
 namespace isocost {
 namespace {
@@ -13,7 +12,8 @@ __extension__ using Wide = unsigned __int128;
 
 }  // namespace
 
-Cursor::Cursor(const CursorOptions& options) : options_(options) {
+Cursor::Cursor(const CursorOptions& options)
+    : options_(options), order_(options.shuffle, options.seed, options.size, options.blocks) {
   options_.global_batch_size = std::max<std::uint64_t>(options_.global_batch_size, 1);
 }
 
@@ -72,14 +72,28 @@ std::uint64_t Cursor::skipped(std::uint64_t epoch) const {
 
 std::uint64_t Cursor::fingerprint(std::uint64_t dataset) const {
   if (options_.mixture) return options_.mixture->fingerprint();
+  OrderIdentity order{.shuffle = options_.shuffle};
+  if (options_.shuffle == ShufflePolicy::kBlocks) {
+    order.window_shards = options_.blocks->window_shards();
+    order.samples = options_.blocks->fingerprint();
+  }
+  return fingerprint(dataset, order);
+}
+
+std::uint64_t Cursor::fingerprint(std::uint64_t dataset, const OrderIdentity& order) const {
   Fingerprint hash;
   hash.add(dataset);
   hash.add(options_.size);
-  const bool shuffled = options_.shuffle != ShufflePolicy::kOff;
+  const bool shuffled = order.shuffle != ShufflePolicy::kOff;
   hash.add(shuffled ? options_.seed : 0);
   hash.add(shuffled);
   hash.add(options_.global_batch_size);
   hash.add(static_cast<std::uint8_t>(options_.tail));
+  if (order.shuffle == ShufflePolicy::kBlocks) {
+    hash.add(std::string_view("blocks"));
+    hash.add(order.window_shards);
+    hash.add(order.samples);
+  }
   return std::max<std::uint64_t>(hash.value(), 1);
 }
 
@@ -89,24 +103,20 @@ std::vector<SampleId> Cursor::batch(std::uint64_t epoch, std::uint64_t step) con
   const std::uint64_t carried = carried_into(epoch);
   const std::uint64_t place = options_.skipped.position_of(step);
   const std::uint64_t begin = place * options_.global_batch_size;
-  const std::uint64_t count = size_at(epoch, place);
+  const std::uint64_t end = begin + size_at(epoch, place);
   std::vector<SampleId> ids;
-  ids.reserve(count);
-  std::optional<Permutation> order;
-  std::uint64_t order_epoch = 0;
-  for (std::uint64_t position = begin; position < begin + count; ++position) {
-    // If an epoch is smaller than a batch, carried samples come from several epochs.
-    const std::uint64_t back = position < carried ? carried - position - 1 : 0;
-    const std::uint64_t from = position < carried ? epoch - 1 - back / options_.size : epoch;
-    const std::uint64_t index =
-        position < carried ? options_.size - 1 - back % options_.size : position - carried;
-    if (options_.shuffle == ShufflePolicy::kOff) {
-      ids.push_back(index);
-      continue;
+  ids.reserve(end - begin);
+  for (std::uint64_t position = begin; position < end;) {
+    if (position >= carried) {
+      order_.append(ids, 0, epoch, position - carried, end - position);
+      break;
     }
-    if (!order || order_epoch != from) order.emplace(options_.seed, from, options_.size);
-    order_epoch = from;
-    ids.push_back(order->at(index));
+    // If an epoch is smaller than a batch, carried samples come from several epochs.
+    const std::uint64_t back = carried - position - 1;
+    const std::uint64_t index = options_.size - 1 - back % options_.size;
+    const std::uint64_t count = std::min(options_.size - index, end - position);
+    order_.append(ids, 0, epoch - 1 - back / options_.size, index, count);
+    position += count;
   }
   return ids;
 }

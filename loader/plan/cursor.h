@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "loader/dataset/dataset.h"
+#include "loader/plan/block_order.h"
+#include "loader/plan/epoch_order.h"
 #include "loader/plan/mixture/step_ranges.h"
 #include "loader/plan/mixture_cursor.h"
+#include "loader/plan/shuffle_policy.h"
 
 namespace isocost {
 
@@ -18,18 +21,13 @@ enum class TailPolicy : std::uint8_t {
   kCarry,    ///< They come first in the next epoch; the last epoch delivers its own.
 };
 
-/// The order in which an epoch draws the samples.
-enum class ShufflePolicy : std::uint8_t {
-  kOff,     ///< The order of the shards.
-  kGlobal,  ///< A permutation of the whole data set.
-};
-
 struct CursorOptions {
   std::uint64_t seed = 0;
   std::uint64_t size = 0;               ///< Samples in the data set.
   std::uint64_t global_batch_size = 1;  ///< Samples; 0 counts as 1.
   TailPolicy tail = TailPolicy::kDeliver;
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
+  std::shared_ptr<const BlockOrder> blocks = {};  ///< With kBlocks: the order of `size` samples.
   std::uint64_t epochs = 1;     ///< kCarry needs to know the last epoch; 0: without end.
   std::uint64_t max_steps = 0;  ///< Steps of an epoch at most; the others are left out. 0: all.
   SkippedSteps skipped;         ///< Left out of every epoch; the other steps keep their samples.
@@ -38,9 +36,17 @@ struct CursorOptions {
   std::shared_ptr<const MixtureCursor> mixture;
 };
 
+/// What a fingerprint has of the order of an epoch, beside the seed.
+struct OrderIdentity {
+  ShufflePolicy shuffle = ShufflePolicy::kGlobal;
+  std::uint64_t window_shards = 0;  ///< BlockOrder::window_shards; read with kBlocks only.
+  std::uint64_t samples = 0;        ///< BlockOrder::fingerprint; read with kBlocks only.
+};
+
 /// Draws the samples of each global batch. The order of an epoch depends on (seed, epoch, size)
-/// alone, so it is the same for any number of ranks and workers. The permutation is computed, not
-/// stored: any batch can be drawn without drawing those before it. Immutable; const-safe.
+/// alone, with kBlocks also on the samples of each shard and the shards of a window. So it is the
+/// same for any number of ranks and workers. The permutation is computed, not stored: any batch can
+/// be drawn without drawing those before it. Immutable; const-safe.
 class Cursor {
  public:
   /// The number of steps of a mixture without an end.
@@ -63,6 +69,9 @@ class Cursor {
   /// same samples, but for the mixture and the steps left out: a saved state has these themselves
   /// (see continued_mixture). `dataset` is the fingerprint of the data set.
   std::uint64_t fingerprint(std::uint64_t dataset) const;
+  /// Returns the fingerprint of a cursor of one data set that differs from this one in the order
+  /// alone.
+  std::uint64_t fingerprint(std::uint64_t dataset, const OrderIdentity& order) const;
 
  private:
   std::uint64_t carried_into(std::uint64_t epoch) const;
@@ -71,6 +80,7 @@ class Cursor {
   std::uint64_t size_at(std::uint64_t epoch, std::uint64_t position) const;
 
   CursorOptions options_;
+  EpochOrder order_;
 };
 
 }  // namespace isocost

@@ -7,30 +7,40 @@
 #include "base/fingerprint.h"
 #include "base/random.h"
 #include "loader/plan/mixture/saved_mixture.h"
-#include "loader/plan/permutation.h"
 
 namespace isocost {
 namespace {
 
-// Samples of one source, as the draws `begin` to `begin + count` give them.
-void append_draws(std::vector<SampleId>& ids, SampleId first, std::uint64_t begin,
-                  std::uint64_t count, std::uint64_t size, const std::uint64_t* seed) {
+ShufflePolicy policy_of(const MixtureOptions& options) {
+  if (!options.shuffled) return ShufflePolicy::kOff;
+  return options.shuffle_shards > 0 ? ShufflePolicy::kBlocks : ShufflePolicy::kGlobal;
+}
+
+// Appends the samples of one source that the draws from `begin` to `begin + count` give.
+void append_draws(std::vector<SampleId>& ids, const EpochOrder& order, SampleId first,
+                  std::uint64_t begin, std::uint64_t count, std::uint64_t size) {
   for (std::uint64_t draw = begin; draw < begin + count;) {
     const std::uint64_t pass = draw / size;
     const std::uint64_t end = std::min(begin + count, (pass + 1) * size);
-    std::optional<Permutation> order;
-    if (seed != nullptr) order.emplace(*seed, pass, size);
-    for (; draw < end; ++draw) {
-      const std::uint64_t index = draw - pass * size;
-      ids.push_back(first + (order ? order->at(index) : index));
-    }
+    order.append(ids, first, pass, draw - pass * size, end - draw);
+    draw = end;
   }
 }
 
 }  // namespace
 
-MixtureCursor::MixtureCursor(std::shared_ptr<const Mixture> mixture, std::vector<SampleId> first)
-    : mixture_(std::move(mixture)), first_(std::move(first)) {}
+MixtureCursor::MixtureCursor(std::shared_ptr<const Mixture> mixture, std::vector<SampleId> first,
+                             std::vector<std::shared_ptr<const BlockOrder>> blocks)
+    : mixture_(std::move(mixture)), first_(std::move(first)) {
+  const MixtureOptions& options = mixture_->options();
+  blocks.resize(options.sources.size());
+  orders_.reserve(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const MixtureSource& source = options.sources[i];
+    orders_.emplace_back(policy_of(options), source_seed(options.seed, source.name), source.size,
+                         std::move(blocks[i]));
+  }
+}
 
 std::optional<std::uint64_t> MixtureCursor::steps() const {
   const auto length = mixture_->length();
@@ -53,9 +63,7 @@ std::vector<SampleId> MixtureCursor::batch(std::uint64_t epoch, std::uint64_t st
     const MixtureSource& source = options.sources[i];
     const std::uint64_t pass = source.size * std::max<std::uint64_t>(source.epochs, 1);
     const std::uint64_t begin = draws.before[i] + (mixture_->by_size() ? epoch * pass : 0);
-    const std::uint64_t seed = source_seed(options.seed, source.name);
-    append_draws(ids, first_[i], begin, draws.counts[i], source.size,
-                 options.shuffled ? &seed : nullptr);
+    append_draws(ids, orders_[i], first_[i], begin, draws.counts[i], source.size);
   }
   if (!options.shuffled) return ids;
   // So that plans in the order of the batch mix the sources, too.
@@ -79,6 +87,10 @@ std::uint64_t MixtureCursor::fingerprint() const {
   hash.add(options.seed);
   hash.add(options.shuffled);
   hash.add(options.global_batch_size);
+  if (options.shuffle_shards > 0) {
+    hash.add(std::string_view("blocks"));
+    hash.add(options.shuffle_shards);
+  }
   return std::max<std::uint64_t>(hash.value(), 1);
 }
 

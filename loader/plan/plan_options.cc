@@ -74,6 +74,7 @@ Status PlanOptions::validate() const {
   ISOCOST_TRY(validate_counts(*this));
   ISOCOST_TRY(MicrobatchLimits::validate(*this));
   ISOCOST_TRY(check_range("padded_multiple", padded_multiple, 1, 1 << 20));
+  ISOCOST_TRY(check_range("shuffle_shards", shuffle_shards, 1, kMany));
   ISOCOST_TRY(check_range("lookahead", lookahead, 1, 1000));
   ISOCOST_TRY(validate_lookahead(*this));
   ISOCOST_TRY(check_range("epochs", epochs, 0, kMany));

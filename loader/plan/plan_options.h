@@ -60,6 +60,7 @@ struct PlanOptions {
   std::uint64_t seed = 0;
   SkippedSteps skip_steps;  ///< Left out of every epoch.
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
+  std::int64_t shuffle_shards = 16;  ///< With kBlocks: shards of a window. See BlockOrder.
   TailPolicy tail = TailPolicy::kDeliver;
   BalancePolicy balance = BalancePolicy::kCost;
   std::int64_t lookahead = 1;  ///< Global batches composed together; 1: as they are drawn.

@@ -240,5 +240,30 @@ TEST_F(MixtureResume, AStateKeepsToItsKindOfData) {
   EXPECT_THAT(refusal(mixed, state(2)), HasSubstr("the node has a mixture"));
 }
 
+// Each source is read in windows of its own shards, whatever the number of ranks.
+TEST_F(MixtureResume, InBlocksARestartOnOtherRanksGivesTheSameSteps) {
+  const std::string mixture = "steps = 12\n" + source("first", proportion("1.0")) +
+                              source("middle", proportion("[[0, 2.0], [5, 1.0]]"));
+  NodeOptions blocks = options_of(mixture);
+  blocks.plan.shuffle = ShufflePolicy::kBlocks;
+  blocks.plan.shuffle_shards = 1;
+  const Steps expected = train(blocks, 2, {});
+  ASSERT_EQ(expected.size(), 12U);
+  Steps trained = train(blocks, 1, 4);
+  const StartPoint saved = state(4);
+  EXPECT_THAT(saved.mixture, HasSubstr("\"shuffle_shards\":1"));
+  trained.merge(train(blocks, 3, 9, saved));
+  trained.merge(train(blocks, 2, {}, state(9)));
+  EXPECT_EQ(trained, expected);
+
+  NodeOptions other = blocks;
+  other.plan.shuffle_shards = 2;
+  EXPECT_THAT(refusal(other, saved), HasSubstr("shuffle_shards is 2, and was 1 when"));
+  other.plan.shuffle = ShufflePolicy::kGlobal;
+  EXPECT_THAT(refusal(other, saved), HasSubstr("shuffle is global, and was blocks when"));
+  // 16 samples of the first source, in their only shard's order.
+  EXPECT_NE(train(options_of(mixture), 2, {}), expected);
+}
+
 }  // namespace
 }  // namespace isocost

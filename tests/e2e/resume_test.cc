@@ -289,7 +289,8 @@ TEST_F(Resume, RefusesAStateOfOtherData) {
   const auto other = Client::connect(client(0, 1, start_at(0, 1, mine.cursor + 1)));
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
-  EXPECT_NE(other.error().message().find("seed, shuffle, global_batch_size"), std::string::npos);
+  EXPECT_NE(other.error().message().find("seed, shuffle, shuffle_shards, global_batch_size"),
+            std::string::npos);
   StartPoint of_mixture = mine;
   of_mixture.mixture = R"({"version": 1, "seed": "0000000000000000", "shuffled": true,
     "global_batch_size": 16, "sources": [{"name": "a", "size": 9,
@@ -328,6 +329,129 @@ TEST_F(Resume, AnOldCursorIsRefusedAndGoesOnWithoutIt) {
   EXPECT_NE(rest.at({0, 1}), whole.at({0, 0}));
   train(1, start_at(1, 0), {});
   finish();
+}
+
+NodeOptions in_blocks(NodeOptions options, std::int64_t window_shards) {
+  options.plan.shuffle = ShufflePolicy::kBlocks;
+  options.plan.shuffle_shards = window_shards;
+  return options;
+}
+
+TEST_F(Resume, InBlocksAnywhereWithAnotherWorldSizeGivesTheSameBatches) {
+  make_dataset(150);  // ten shards, 10 steps an epoch
+  NodeOptions base = in_blocks(options(1), 3);
+  base.plan.epochs = 2;
+  base.decode.workers = 1;
+  const Delivered whole = run(base);
+  const Batches expected = whole.batches();
+  ASSERT_EQ(expected.size(), 20U);
+  for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+    const auto counts = whole.counts(epoch);
+    EXPECT_EQ(counts.size(), 150U);
+    for (const auto& [id, count] : counts) EXPECT_EQ(count, 1) << id;
+  }
+  for (const auto& [step, ids] : expected) {
+    std::set<SampleId> shards;
+    for (const SampleId id : ids) shards.insert(id / 16);
+    EXPECT_LE(shards.size(), 6U) << "of two windows at most";
+  }
+  NodeOptions four = base;
+  four.plan.ranks = 4;
+  four.decode.workers = 3;
+  EXPECT_EQ(run(four).batches(), expected);
+
+  base.plan.ranks = 0;
+  serve(base);
+  Batches trained;
+  Step at{0, 0};
+  std::int32_t ranks = 1;
+  for (const Step& stop : {Step{0, 2}, Step{0, 7}, Step{1, 0}, Step{1, 3}, Step{1, 9}}) {
+    for (auto& [step, ids] : train(ranks, start_at(at.first, at.second, cursor()), stop)) {
+      trained[step] = ids;
+    }
+    at = stop;
+    ranks = ranks % 3 + 1;
+  }
+  for (auto& [step, ids] : train(2, start_at(at.first, at.second, cursor()), {})) {
+    trained[step] = ids;
+  }
+  finish();
+  EXPECT_EQ(trained, expected);
+}
+
+// Returns why a node refuses a state with this cursor.
+std::string refusal_of(const NodeOptions& options, std::uint64_t cursor) {
+  NodeThread node(Node::create(options, {}, {}).value());
+  ClientOptions client{.endpoint = node.endpoint(), .world_size = 1};
+  client.start = start_at(0, 1, cursor);
+  const auto connected = Client::connect(client);
+  return connected ? "" : connected.error().message();
+}
+
+// Returns the cursor of states that a node's clients save.
+std::uint64_t cursor_of(const NodeOptions& options) {
+  NodeThread node(Node::create(options, {}, {}).value());
+  return Client::connect({.endpoint = node.endpoint(), .world_size = 1})
+      .value()
+      ->welcome()
+      .start.cursor;
+}
+
+TEST_F(Resume, AStateOfAnotherOrderIsRefusedByItsName) {
+  make_dataset(100);  // seven shards
+  for (const std::int64_t lookahead : {1, 2}) {
+    NodeOptions global = options(1);
+    global.plan.lookahead = lookahead;
+    NodeOptions off = global;
+    off.plan.shuffle = ShufflePolicy::kOff;
+    const std::uint64_t of_three = cursor_of(in_blocks(global, 3));
+    EXPECT_EQ(refusal_of(in_blocks(global, 3), of_three), "");
+    const std::string given =
+        "resumes a saved state: it is of shuffle = blocks and shuffle_shards = 3, and the node "
+        "has ";
+    EXPECT_THAT(refusal_of(global, of_three), HasSubstr(given + "shuffle = global: give"));
+    EXPECT_THAT(refusal_of(off, of_three), HasSubstr(given + "shuffle = off: give"));
+    EXPECT_THAT(refusal_of(in_blocks(global, 4), of_three),
+                HasSubstr(given + "shuffle = blocks and shuffle_shards = 4: give"));
+    EXPECT_THAT(refusal_of(in_blocks(global, 3), cursor_of(global)),
+                HasSubstr("it is of shuffle = global, and the node has shuffle = blocks and "
+                          "shuffle_shards = 3: give"));
+    EXPECT_THAT(refusal_of(off, cursor_of(global)),
+                HasSubstr("it is of shuffle = global, and the node has shuffle = off: give"));
+    // All windows of seven shards or more are the same.
+    EXPECT_EQ(refusal_of(in_blocks(global, 7), cursor_of(in_blocks(global, 500))), "");
+    EXPECT_THAT(refusal_of(global, cursor_of(in_blocks(global, 500))),
+                HasSubstr("shuffle_shards = 7 or more, and"));
+    // If more differs, nothing is guessed.
+    NodeOptions seeded = in_blocks(global, 3);
+    seeded.plan.seed += 1;
+    EXPECT_THAT(refusal_of(global, cursor_of(seeded)),
+                HasSubstr("seed, shuffle, shuffle_shards, global_batch_size"));
+  }
+}
+
+// What a node says of its order when it starts.
+TEST_F(Resume, OneWindowOfAllShardsIsSaidOnce) {
+  make_dataset(40);  // three shards
+  const auto notes = [&](const NodeOptions& options) {
+    LogLines log;
+    const auto node = Node::create(options, {}, log.sink());
+    EXPECT_TRUE(node);
+    std::string said;
+    for (const std::string& line : log.lines()) {
+      if (line.find("shuffle") != std::string::npos) said += line + "\n";
+    }
+    return said;
+  };
+  EXPECT_THAT(notes(in_blocks(options(1), 16)),
+              HasSubstr("a window has 16 shards (shuffle_shards), and there are 3 shards with "
+                        "samples: the samples of all are permuted"));
+  EXPECT_EQ(notes(in_blocks(options(1), 2)), "");
+  EXPECT_EQ(notes(options(1)), "");
+  NodeOptions none = in_blocks(options(1), 0);
+  const auto refused = Node::create(none, {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("shuffle_shards = 0"));
 }
 
 TEST_F(Resume, RefusesAStartBeyondTheData) {

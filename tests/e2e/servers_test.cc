@@ -253,6 +253,48 @@ TEST_F(Servers, ACacheInADirectoryOfOtherFilesEndsTheStart) {
               AllOf(HasSubstr(shards().string()), HasSubstr("holds other files")));
 }
 
+// How often an order of samples from all over asks is said before it does, once.
+TEST_F(Servers, TheRequestsOfAnEpochAreSaidAtTheStart) {
+  serve_files();
+  const auto said = [&](const NodeOptions& options) {
+    LogLines log;
+    node_log = log.sink();
+    static_cast<void>(run(options));
+    std::vector<std::string> notes;
+    for (const std::string& line : log.lines()) {
+      if (line.find("asks servers") != std::string::npos) notes.push_back(line);
+    }
+    return notes;
+  };
+  NodeOptions options = options_at(address());
+  EXPECT_THAT(said(options),
+              testing::ElementsAre(AllOf(HasSubstr("each epoch asks servers some 96 times"),
+                                         HasSubstr("--shuffle blocks"))));
+  options.plan.steps = 2;
+  EXPECT_THAT(said(options),
+              testing::ElementsAre(HasSubstr("each epoch asks servers some 32 times")));
+  options.plan.shuffle = ShufflePolicy::kOff;
+  EXPECT_THAT(said(options), testing::IsEmpty());
+  options.plan.shuffle = ShufflePolicy::kBlocks;
+  EXPECT_THAT(said(options), testing::IsEmpty());
+  EXPECT_THAT(said(options_at(shards())), testing::IsEmpty());
+}
+
+TEST_F(Servers, InBlocksDeliverWhatTheDirectoryDelivers) {
+  serve_files();
+  const auto in_blocks = [this](const std::string& data) {
+    NodeOptions options = options_at(data);
+    options.plan.shuffle = ShufflePolicy::kBlocks;
+    options.plan.shuffle_shards = 2;
+    return options;
+  };
+  const Delivered local = run(in_blocks(shards()));
+  server_->clear_log();
+  const Delivered remote = run(in_blocks(address()));
+  EXPECT_EQ(remote.batches(), local.batches());
+  EXPECT_NE(remote.batches(), run(options_at(address())).batches());
+}
+
 TEST_F(Servers, AnObjectThatIsReplacedWhileItIsReadEndsTheJobWithItsName) {
   serve_files();
   static_cast<void>(run(options_at(address())));

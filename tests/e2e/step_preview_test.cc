@@ -105,6 +105,21 @@ TEST_F(StepPreviewTest, NamesWhatAMixtureGives) {
   }
 }
 
+TEST_F(StepPreviewTest, NamesWhatBlocksGive) {
+  NodeOptions given = options(2);
+  given.plan.epochs = 2;
+  given.plan.shuffle = ShufflePolicy::kBlocks;
+  given.plan.shuffle_shards = 2;  // of four
+  expect_as_delivered(given);
+  given.plan.lookahead = 3;
+  given.plan.tail = TailPolicy::kCarry;
+  expect_as_delivered(given);
+  NodeOptions mixed = of_mixture(std::string("steps = 9\n") + kSources);
+  mixed.plan.shuffle = ShufflePolicy::kBlocks;
+  mixed.plan.shuffle_shards = 1;
+  expect_as_delivered(mixed);
+}
+
 TEST_F(StepPreviewTest, NamesWhatLookAheadComposes) {
   NodeOptions given = of_mixture(std::string("steps = 8\n") + kSources);
   given.plan.lookahead = 4;

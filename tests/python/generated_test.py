@@ -65,8 +65,8 @@ class Settings(ShardTest):
     OTHERS = isocost.NodeOptions(
         recipe=isocost.RecipeOptions(max_image_patches=512, max_frame_patches=256, video_fps=2.5, max_video_frames=4,
                                      max_audio_seconds=3.5, max_text_tokens=100),
-        lookahead=2, steps=3, skip_steps=("1",), tail="drop", resize_order="pillow-13", exactness="fast", alpha="drop",
-        truncated="accept",
+        lookahead=2, steps=3, skip_steps=("1",), shuffle_shards=2, tail="drop", resize_order="pillow-13",
+        exactness="fast", alpha="drop", truncated="accept",
         padded=("vision", "llm"), padded_multiple=8, dummy_media="off", correct=False, ignore_parts=("avif", "seg.png"),
         weight_key="scale", media_root="media", number_keys=True, text="txt", format="webdataset",
         on_bad_sample="replace", max_bad_samples=3, allow_broken_shards="1%", accept_unread_archives=True,
@@ -96,7 +96,8 @@ class Settings(ShardTest):
                           "on_long", "split"})  # the shards have none
         files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
         options = dataclasses.replace(self.OTHERS, **files)
-        with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, node=options) as loader:
+        with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, shuffle="blocks",
+                                node=options) as loader:
             microbatches = list(loader)
         self.assertFalse(files["bad_samples_file"].exists())
         self.assertEqual({microbatch.step for microbatch in microbatches}, {0, 1})
@@ -104,7 +105,10 @@ class Settings(ShardTest):
                                  for lengths in [microbatch.get("vision_lengths")] if lengths is not None), 512)
         self.assertTrue(list((self.directory / "index_dir").iterdir()))
         with self.assertRaisesRegex(ValueError, "only balance = cost"):
-            isocost.DataLoader(self.shards, node=dataclasses.replace(options, balance="tokens"))
+            isocost.DataLoader(self.shards, shuffle="blocks", node=dataclasses.replace(options, balance="tokens"))
+        for shuffle in (None, True, False, "global", "off"):
+            with self.assertRaisesRegex(ValueError, r"shuffle_shards=\.\.\.\): only shuffle = blocks draws from windows"):
+                isocost.DataLoader(self.shards, shuffle=shuffle, node=isocost.NodeOptions(shuffle_shards=16))
 
     def test_a_recipe_has_a_short_form(self):
         short = arguments.node_settings(isocost.NodeOptions(recipe="native28"), {})

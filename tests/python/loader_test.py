@@ -772,6 +772,17 @@ class Keywords(ShardTest):
                 self.assertEqual(sorted(ids), list(range(SAMPLES)))
                 self.assertEqual(ids == sorted(ids), not shuffle)
 
+    def test_blocks_take_one_window_of_shards_after_another(self):
+        node = isocost.NodeOptions(shuffle_shards=1)
+        with isocost.DataLoader(self.shards, global_batch_size=1, microbatches=1, epochs=1, shuffle="blocks",
+                                node=node) as loader:
+            samples = [(sample, key) for microbatch in loader
+                       for sample, key in zip(microbatch.sample_ids, microbatch.sample_keys)]
+        self.assertEqual(sorted(sample for sample, _ in samples), list(range(SAMPLES)))
+        shards = [key for key, _ in itertools.groupby(key.split("/")[0] for _, key in samples)]
+        self.assertEqual(len(shards), len(set(shards)))
+        self.assertGreater(len(shards), 1)
+
     def test_refused_and_unknown_keywords(self):
         with self.assertRaisesRegex(ValueError, "sampler= is refused: the order follows"):
             isocost.DataLoader(self.shards, sampler=[1, 2])

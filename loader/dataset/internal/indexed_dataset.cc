@@ -28,11 +28,11 @@ IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> s
       sources_(std::move(sources)),
       found_(std::move(found)),
       findings_(joined(sources_)) {
-  const ShardRoot* root = nullptr;
   for (std::size_t i = 0; i < shards(); ++i) {
-    const ShardRoot* const next = catalogue_.shards().known(i).place.root.get();
-    if (next != root && next->objects) servers_.emplace(next->objects->server(), next->objects);
-    root = next;
+    const auto& objects = catalogue_.shards().known(i).place.root->objects;
+    if (!objects) continue;
+    servers_.try_emplace(objects->server(), objects);
+    samples_on_servers_ += usable_samples(i);
   }
 }
 
@@ -114,7 +114,7 @@ ShardFacts IndexedDataset::shard_facts(std::size_t i) const {
   ShardFacts facts =
       shard ? isocost::shard_facts(**shard) : ShardFacts{.usable = row.samples, .bad = row.bad};
   facts.first = catalogue_.first(i);
-  const std::uint64_t usable = catalogue_.first(i + 1) - facts.first;
+  const std::uint64_t usable = usable_samples(i);
   facts.bad += facts.usable - usable;
   facts.usable = usable;
   return facts;

@@ -48,6 +48,7 @@ class IndexedDataset final : public Dataset {
            catalogue_.shards().known(catalogue_.shard_of(id)).place.root->objects != nullptr;
   }
   std::vector<std::pair<std::string, StoreCounts>> server_counts() const override;
+  std::uint64_t samples_on_servers() const override { return samples_on_servers_; }
   std::int64_t read_ahead_bytes(SampleId id) const override;
   std::size_t open_shards() const override { return files_.max_open(); }
   const std::vector<DatasetSource>& sources() const override { return sources_; }
@@ -60,6 +61,9 @@ class IndexedDataset final : public Dataset {
   }
   std::size_t shards() const override { return catalogue_.shards().size(); }
   const std::string& shard_name(std::size_t i) const override;
+  std::uint64_t usable_samples(std::size_t i) const override {
+    return catalogue_.first(i + 1) - catalogue_.first(i);
+  }
   ShardFacts shard_facts(std::size_t i) const override;
   ShardTokenFacts shard_tokens(std::size_t i, const TokenizerIdentity* tokenizer) const override;
   Result<bool> is_as_last_checked(std::size_t i, const std::stop_token& stop) const override;
@@ -72,6 +76,7 @@ class IndexedDataset final : public Dataset {
   const StartFindings found_;
   const ShardFindings findings_;
   std::map<std::string, std::shared_ptr<StoredObjects>> servers_;  // one of each
+  std::uint64_t samples_on_servers_ = 0;
   mutable ShardFiles files_;
 };
 

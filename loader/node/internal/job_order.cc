@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "loader/dataset/data_source.h"
 #include "loader/node/internal/mixture_of_sources.h"
+#include "loader/plan/batch_composer.h"
 #include "loader/plan/mixture/mixture_edit.h"
 #include "loader/plan/mixture/saved_mixture.h"
 
@@ -49,12 +50,20 @@ Error no_step(const NodeOptions& options, std::uint64_t size) {
               std::to_string(options.plan.global_batch_size) + ", tail = drop or carry"};
 }
 
+std::string text_of(ShufflePolicy shuffle, std::uint64_t window_shards) {
+  const auto name = kShufflePolicyNames.at(static_cast<std::size_t>(shuffle));
+  const std::string text = "shuffle = " + std::string(name);
+  if (shuffle != ShufflePolicy::kBlocks) return text;
+  return text + " and shuffle_shards = " + std::to_string(window_shards);
+}
+
 }  // namespace
 
 Result<JobOrders> JobOrders::create(const NodeOptions& options, const Dataset& dataset) {
-  ISOCOST_ASSIGN(auto mixture, mixture_of_sources(options, dataset));
   JobOrders orders(options, dataset);
+  ISOCOST_ASSIGN(auto mixture, mixture_of_sources(options, dataset, orders.blocks_));
   orders.options_ = cursor_options(options, dataset.size());
+  if (mixture == nullptr) orders.options_.blocks = blocks_of(options.plan, dataset);
   orders.options_.mixture = mixture;
   Cursor cursor(orders.options_);
   const SkippedSteps& skipped =
@@ -106,7 +115,7 @@ Result<std::shared_ptr<const JobOrder>> JobOrders::continue_from_saved(StartPoin
   }
   if (!saved.sources.empty()) return with_mixture(saved, start);
   ISOCOST_TRY(
-      check_skipped_steps(saved.skipped, options_.skipped, end_of_window(start.step, lookahead_)));
+      check_skipped_steps(saved.skipped, options_.skipped, end_of_window(start.step, window())));
   return anew_;
 }
 
@@ -120,18 +129,44 @@ Result<std::shared_ptr<const JobOrder>> JobOrders::with_mixture(const MixtureOpt
     start.step = static_cast<std::uint32_t>(steps.value_or(0));
   }
   ISOCOST_ASSIGN(auto mixture,
-                 continued_mixture(saved, present, start.step, lookahead_, start.epoch));
+                 continued_mixture(saved, present, start.step, window(), start.epoch));
   std::vector<SampleId> first;  // by the sources' names; any for those that are gone
   for (const MixtureSource& source : mixture->sources()) {
     const auto found = std::ranges::find(dataset_->sources(), source.name, &DatasetSource::name);
     first.push_back(found == dataset_->sources().end() ? 0 : found->first);
   }
-  auto draws = std::make_shared<const MixtureCursor>(std::move(mixture), std::move(first));
+  auto blocks = blocks_.of(mixture->sources());
+  auto draws = std::make_shared<const MixtureCursor>(std::move(mixture), std::move(first),
+                                                     std::move(blocks));
   ISOCOST_ASSIGN(std::string text, draws->saved());
   CursorOptions options = options_;
   options.mixture = draws;
   return std::make_shared<const JobOrder>(
       JobOrder{Cursor(options), std::move(draws), std::move(text)});
+}
+
+// Tries the orders that there are, since a state has no more of its order than a hash.
+std::optional<std::string> JobOrders::other_shuffle(std::uint64_t cursor) const {
+  if (anew_->mixture != nullptr) return std::nullopt;
+  const std::vector<std::uint64_t> samples = usable_by_shard(*dataset_, 0, dataset_->size());
+  const BlockOrder all(samples, samples.size());
+  std::vector<OrderIdentity> orders = {{.shuffle = ShufflePolicy::kOff},
+                                       {.shuffle = ShufflePolicy::kGlobal}};
+  for (std::uint64_t shards = 1; shards <= all.window_shards(); ++shards) {
+    orders.push_back({ShufflePolicy::kBlocks, shards, all.fingerprint()});
+  }
+  const std::uint64_t own = options_.blocks ? options_.blocks->window_shards() : 0;
+  for (const OrderIdentity& order : orders) {
+    if (order.shuffle == options_.shuffle && order.window_shards == own) continue;
+    const std::uint64_t other = anew_->cursor.fingerprint(dataset_->fingerprint(), order);
+    if (!draws_by(cursor, other, lookahead_)) continue;
+    const bool whole = order.window_shards == all.window_shards();
+    return "it is of " + text_of(order.shuffle, order.window_shards) + (whole ? " or more" : "") +
+           ", and the node has " + text_of(options_.shuffle, own) +
+           ": give the node the order with which the state was saved, or begin a new job, since "
+           "all steps would have other samples";
+  }
+  return std::nullopt;
 }
 
 }  // namespace isocost

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "loader/dataset/dataset.h"
+#include "loader/node/internal/blocks_of_sources.h"
 #include "loader/node/node_options.h"
 #include "loader/plan/cursor.h"
 #include "loader/plan/mixture_cursor.h"
@@ -41,6 +42,11 @@ class JobOrders {
   /// result for one start is kept, since all ranks of a job ask for the same.
   Result<std::shared_ptr<const JobOrder>> continued(StartPoint& start);
 
+  /// Returns why a saved state with this cursor cannot be continued, if its job and this node have
+  /// one data set and differ in `shuffle` and `shuffle_shards` alone; otherwise nothing. Takes time
+  /// in proportion to the shards.
+  std::optional<std::string> other_shuffle(std::uint64_t cursor) const;
+
  private:
   struct Continued {
     StartPoint asked;  ///< Without the cost model's state, which ranks may have of other steps.
@@ -48,13 +54,15 @@ class JobOrders {
     Result<std::shared_ptr<const JobOrder>> order;
   };
   JobOrders(const NodeOptions& options, const Dataset& dataset)
-      : lookahead_(static_cast<std::uint64_t>(options.plan.lookahead)), dataset_(&dataset) {}
+      : lookahead_(options.plan.lookahead), dataset_(&dataset), blocks_(options.plan, dataset) {}
+  std::uint64_t window() const { return static_cast<std::uint64_t>(lookahead_); }
   Result<std::shared_ptr<const JobOrder>> continue_from_saved(StartPoint& start) const;
   Result<std::shared_ptr<const JobOrder>> with_mixture(const MixtureOptions& saved,
                                                        StartPoint& start) const;
 
-  std::uint64_t lookahead_;
+  std::int64_t lookahead_;
   const Dataset* dataset_;
+  BlocksOfSources blocks_;
   CursorOptions options_;
   std::shared_ptr<const JobOrder> anew_;
   std::optional<Continued> last_;

@@ -13,6 +13,9 @@ MixtureOptions mixture_options(const NodeOptions& options) {
   MixtureOptions mixture;
   mixture.seed = options.plan.seed;
   mixture.shuffled = options.plan.shuffle != ShufflePolicy::kOff;
+  if (options.plan.shuffle == ShufflePolicy::kBlocks) {
+    mixture.shuffle_shards = static_cast<std::uint64_t>(options.plan.shuffle_shards);
+  }
   mixture.global_batch_size = static_cast<std::uint64_t>(options.plan.global_batch_size);
   const auto steps = static_cast<std::uint64_t>(options.plan.steps);
   mixture.steps = options.mixture->steps;
@@ -24,7 +27,8 @@ MixtureOptions mixture_options(const NodeOptions& options) {
 }  // namespace
 
 Result<std::shared_ptr<const MixtureCursor>> mixture_of_sources(const NodeOptions& options,
-                                                                const Dataset& dataset) {
+                                                                const Dataset& dataset,
+                                                                const BlocksOfSources& blocks) {
   if (options.mixture == nullptr) return std::shared_ptr<const MixtureCursor>();
   MixtureOptions mixture = mixture_options(options);
   for (const SourceDescription& described : options.mixture->sources) {
@@ -40,7 +44,9 @@ Result<std::shared_ptr<const MixtureCursor>> mixture_of_sources(const NodeOption
   for (const MixtureSource& source : (*created)->sources()) {
     first.push_back(std::ranges::find(dataset.sources(), source.name, &DatasetSource::name)->first);
   }
-  auto cursor = std::make_shared<const MixtureCursor>(*std::move(created), std::move(first));
+  auto orders = blocks.of((*created)->sources());
+  auto cursor = std::make_shared<const MixtureCursor>(*std::move(created), std::move(first),
+                                                      std::move(orders));
   ISOCOST_TRY_CONTEXT(cursor->saved(), options.data);  // a state must have room for it
   return std::shared_ptr<const MixtureCursor>(std::move(cursor));
 }

@@ -18,8 +18,9 @@ Refusal refusal_of_old_cursor(const Hello& hello) {
       hello, "version " + std::to_string(hello.start.state_version) +
                  ", whose cursor an earlier version of Isocost wrote in another form: it cannot be "
                  "compared with these data and this order of samples. If the node has the data, "
-                 "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail "
-                 "and lookahead with which the state was saved, set its 'cursor' to \"0\" (in C++ "
+                 "ignore_parts, weight_key, seed, shuffle, shuffle_shards, "
+                 "global_batch_size, tail and lookahead with which the state was saved, set its "
+                 "'cursor' to \"0\" (in C++ "
                  "also accept_other_data): training goes on at epoch " +
                  std::to_string(hello.start.epoch) + ", step " + std::to_string(hello.start.step));
 }
@@ -38,8 +39,9 @@ std::optional<Refusal> check_saved_order(const Hello& hello, std::uint64_t curso
   if (hello.start.state_version < kStateVersion) return refusal_of_old_cursor(hello);
   std::string why =
       "other data or another order of samples: give the node the data, "
-      "ignore_parts, weight_key, seed, shuffle, global_batch_size, tail and lookahead with which "
-      "the state was saved, and the version of Isocost, if another one reads samples in another "
+      "ignore_parts, weight_key, seed, shuffle, shuffle_shards, global_batch_size, tail and "
+      "lookahead with which the state was saved, and the version of Isocost, if another one reads "
+      "samples in another "
       "way";
   if (lookahead > 1) {
     why +=

@@ -35,7 +35,9 @@ struct MixtureSource {
 struct MixtureOptions {
   std::vector<MixtureSource> sources;  ///< In any order.
   std::uint64_t seed = 0;
-  bool shuffled = true;                 ///< Whether sources are drawn in random order.
+  bool shuffled = true;  ///< Whether sources are drawn in random order.
+  /// With shuffle = blocks, the shards of a window; 0: sources are permuted as a whole.
+  std::uint64_t shuffle_shards = 0;
   std::uint64_t global_batch_size = 1;  ///< Samples.
   std::uint64_t steps = 0;              ///< Limit of positions; 0: none.
   SkippedSteps skipped;

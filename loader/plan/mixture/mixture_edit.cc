@@ -19,14 +19,22 @@ Error other_setting(const char* name, const std::string& saved, const std::strin
                  ", or begin a new job, since all steps would have other samples");
 }
 
+std::string shuffle_of(const MixtureOptions& options) {
+  if (!options.shuffled) return "off";
+  return options.shuffle_shards > 0 ? "blocks" : "global";
+}
+
 // Checks what no step of a job can change.
 Status check_settings(const MixtureOptions& saved, const MixtureOptions& present) {
   if (saved.seed != present.seed) {
     return other_setting("seed", std::to_string(saved.seed), std::to_string(present.seed));
   }
-  if (saved.shuffled != present.shuffled) {
-    const auto text = [](bool shuffled) { return std::string(shuffled ? "on" : "off"); };
-    return other_setting("shuffle", text(saved.shuffled), text(present.shuffled));
+  if (shuffle_of(saved) != shuffle_of(present)) {
+    return other_setting("shuffle", shuffle_of(saved), shuffle_of(present));
+  }
+  if (saved.shuffle_shards != present.shuffle_shards) {
+    return other_setting("shuffle_shards", std::to_string(saved.shuffle_shards),
+                         std::to_string(present.shuffle_shards));
   }
   if (saved.global_batch_size != present.global_batch_size) {
     return other_setting("global_batch_size", std::to_string(saved.global_batch_size),

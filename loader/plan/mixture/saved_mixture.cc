@@ -109,6 +109,7 @@ Result<std::string> mixture_json(const MixtureOptions& options) {
   if (!options.sources.empty()) {
     json["seed"] = hexadecimal(options.seed);
     json["shuffled"] = options.shuffled;
+    if (options.shuffle_shards > 0) json["shuffle_shards"] = options.shuffle_shards;
     json["global_batch_size"] = options.global_batch_size;
     if (options.steps > 0) json["steps"] = options.steps;
     nlohmann::ordered_json sources;
@@ -127,8 +128,8 @@ Result<std::string> mixture_json(const MixtureOptions& options) {
 Result<MixtureOptions> mixture_from_json(std::string_view json) {
   ISOCOST_ASSIGN(const JsonObject object, JsonObject::parse(json, kSavedFormat));
   ISOCOST_TRY(object.check_version(kSavedVersion));
-  ISOCOST_TRY(object.only_keys(
-      {"version", "skip_steps", "seed", "shuffled", "global_batch_size", "steps", "sources"}));
+  ISOCOST_TRY(object.only_keys({"version", "skip_steps", "seed", "shuffled", "shuffle_shards",
+                                "global_batch_size", "steps", "sources"}));
   MixtureOptions options;
   if (object.has("skip_steps")) {
     ISOCOST_ASSIGN(const auto texts, object.text_list("skip_steps", SkippedSteps::kMost));
@@ -139,6 +140,7 @@ Result<MixtureOptions> mixture_from_json(std::string_view json) {
   if (!object.has("sources")) return options;
   ISOCOST_ASSIGN(options.seed, hexadecimal(object, "seed"));
   ISOCOST_ASSIGN(options.shuffled, object.flag("shuffled"));
+  ISOCOST_ASSIGN(options.shuffle_shards, optional_count(object, "shuffle_shards"));
   ISOCOST_ASSIGN(const std::int64_t batch, object.whole("global_batch_size", 1, kMostCount));
   options.global_batch_size = static_cast<std::uint64_t>(batch);
   ISOCOST_ASSIGN(options.steps, optional_count(object, "steps"));

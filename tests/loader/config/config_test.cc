@@ -260,6 +260,24 @@ TEST_F(MakeOptions, ALayoutComesBeforeTheFileAndTheFileBeforeFlags) {
   EXPECT_EQ(refusal("microbatches = 4\n" + layout_, "6"), "accepted");
 }
 
+TEST_F(MakeOptions, AWindowOfShardsIsOneOfBlocks) {
+  EXPECT_EQ(make("shuffle = 'blocks'\n").value().plan.shuffle_shards, 16);
+  const NodeOptions eight = make("shuffle = 'blocks'\nshuffle_shards = 8\n").value();
+  EXPECT_EQ(eight.plan.shuffle, ShufflePolicy::kBlocks);
+  EXPECT_EQ(eight.plan.shuffle_shards, 8);
+  // Also the default, since whoever gives it expects it to count.
+  EXPECT_THAT(refusal("shuffle_shards = 16\n"),
+              testing::EndsWith(":1: shuffle_shards: only shuffle = blocks draws from windows of "
+                                "shards, and shuffle is global: give shuffle = blocks, or leave it "
+                                "out"));
+  EXPECT_THAT(refusal("shuffle = 'off'\nshuffle_shards = 8\n"),
+              testing::HasSubstr("and shuffle is off: give shuffle = blocks"));
+  EXPECT_EQ(refusal("shuffle = 'blocks'\nshuffle_shards = 0\n"),
+            "shuffle_shards = 0: allowed are 1 to 1000000000");
+  EXPECT_THAT(refusal("shuffle = 'windows'\n"),
+              testing::HasSubstr("'windows' is not one of off|global|blocks"));
+}
+
 TEST_F(MakeOptions, FilesAreReadOnce) {
   write_layout(6);
   const std::string profile = (scratch_ / "profile.json").string();

@@ -84,9 +84,10 @@ class TextDataset final : public Dataset {
     if (on_read_ahead) on_read_ahead(id);
     return nullptr;
   }
-  bool reads_servers() const override { return false; }
+  bool reads_servers() const override { return on_servers > 0; }
   bool is_on_server(SampleId /*id*/) const override { return false; }
   std::vector<std::pair<std::string, StoreCounts>> server_counts() const override { return {}; }
+  std::uint64_t samples_on_servers() const override { return on_servers; }
   std::int64_t read_ahead_bytes(SampleId id) const override {
     return static_cast<std::int64_t>(texts_.at(id).size());
   }
@@ -97,6 +98,7 @@ class TextDataset final : public Dataset {
   std::optional<MediaFormat> format_that_needs_worker() const override { return std::nullopt; }
   std::size_t shards() const override { return 1; }
   const std::string& shard_name(std::size_t /*i*/) const override { return name_; }
+  std::uint64_t usable_samples(std::size_t /*i*/) const override { return texts_.size(); }
   ShardFacts shard_facts(std::size_t /*i*/) const override { return {}; }
   ShardTokenFacts shard_tokens(std::size_t /*i*/, const TokenizerIdentity*) const override {
     return {};
@@ -113,6 +115,7 @@ class TextDataset final : public Dataset {
   Status index;                                 ///< The answer of check_index for all.
   std::function<void(SampleId)> on_read_ahead;  ///< May be empty; called on several threads.
   std::size_t shards_open = 256;
+  std::uint64_t on_servers = 0;  ///< Samples that are said to lie on servers.
   /// So many calls of open_part fail, as if the machine refused to read.
   mutable std::atomic<int> refused_opens = 0;
   ErrorCode refusal = ErrorCode::kIo;  ///< The error of those calls.

@@ -188,5 +188,103 @@ TEST(MixtureCursor, AStateContinuesWithAnEditedMixture) {
   EXPECT_FALSE(continued_mixture(state, edited, 20));
 }
 
+// With shuffle = blocks, sources of these shards.
+const std::vector<std::uint64_t> kShardsOfA = {5, 9, 1, 0, 15};  // 30 samples
+const std::vector<std::uint64_t> kShardsOfB = {4, 4, 3};         // 11 samples
+
+MixtureCursor in_blocks(MixtureOptions given, std::uint64_t window_shards) {
+  given.shuffle_shards = window_shards;
+  return {Mixture::create(given).value(),
+          {0, 1000},
+          {std::make_shared<const BlockOrder>(kShardsOfA, window_shards),
+           std::make_shared<const BlockOrder>(kShardsOfB, window_shards)}};
+}
+
+std::vector<std::uint64_t> counts_of(const MixtureCursor& cursor, std::uint64_t steps,
+                                     std::uint64_t epoch = 0) {
+  std::vector<std::uint64_t> counts(1011);
+  for (const SampleId id : drawn(cursor, steps, epoch)) ++counts.at(id);
+  return counts;
+}
+
+TEST(MixtureCursor, InBlocksEachPassOfASourceHoldsEverySampleOnce) {
+  const MixtureOptions given = options({source("a", 30, {{0, 1}}), source("b", 11, {{0, 1}})}, 2);
+  for (const std::uint64_t window_shards : {1U, 2U, 16U}) {
+    const MixtureCursor mixed = in_blocks(given, window_shards);
+    const auto three_of_b = counts_of(mixed, 33);
+    for (SampleId id = 1000; id < 1011; ++id) EXPECT_EQ(three_of_b[id], 3U) << id;
+    const auto two_of_a = counts_of(mixed, 60);
+    for (SampleId id = 0; id < 30; ++id) EXPECT_EQ(two_of_a[id], 2U) << id;
+  }
+}
+
+TEST(MixtureCursor, InBlocksASourceIsDrawnWindowByWindowBesideAnyOther) {
+  const auto of_b = [](const MixtureCursor& from, std::uint64_t steps) {
+    std::vector<SampleId> ids;
+    for (const SampleId id : drawn(from, steps)) {
+      if (id >= 1000) ids.push_back(id);
+    }
+    return ids;
+  };
+  const MixtureOptions equal = options({source("a", 30, {{0, 1}}), source("b", 11, {{0, 1}})}, 2);
+  const std::vector<SampleId> drawn_of_b = of_b(in_blocks(equal, 1), 11);
+  // One sample of b a step: its shards follow one another.
+  std::vector<std::size_t> shards;
+  for (const SampleId id : drawn_of_b) {
+    const std::size_t shard = id < 1004 ? 0 : id < 1008 ? 1 : 2;
+    if (shards.empty() || shards.back() != shard) shards.push_back(shard);
+  }
+  EXPECT_THAT(shards, testing::UnorderedElementsAre(0, 1, 2));
+  const MixtureOptions other = options({source("a", 30, {{0, 2}}), source("b", 11, {{0, 1}})}, 3);
+  EXPECT_EQ(of_b(in_blocks(other, 1), 11), drawn_of_b);
+  MixtureOptions reseeded = equal;
+  reseeded.seed = 8;
+  EXPECT_NE(of_b(in_blocks(reseeded, 1), 11), drawn_of_b);
+  EXPECT_NE(of_b(in_blocks(equal, 2), 11), drawn_of_b);
+}
+
+TEST(MixtureCursor, InBlocksAnEpochBySizeHoldsEverySampleOnceAndABatchNeedsNoOther) {
+  const MixtureOptions given = options({source("a", 30, {}), source("b", 11, {})});
+  const MixtureCursor all = in_blocks(given, 2);
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+    const auto ids = drawn(all, 11, epoch);
+    EXPECT_EQ(ids.size(), 41U);
+    EXPECT_EQ(std::set<SampleId>(ids.begin(), ids.end()).size(), 41U);
+    for (const std::uint64_t step : {7U, 0U, 10U}) {
+      EXPECT_EQ(in_blocks(given, 2).batch(epoch, step), all.batch(epoch, step));
+    }
+  }
+  EXPECT_NE(drawn(all, 11, 0), drawn(all, 11, 1));
+}
+
+TEST(MixtureCursor, AStateOfBlocksNamesWhatDiffers) {
+  const MixtureOptions given = options({source("a", 30, {{0, 1}}), source("b", 11, {{0, 2}})});
+  const MixtureCursor saved = in_blocks(given, 2);
+  const std::string text = saved.saved().value();
+  EXPECT_THAT(text, testing::HasSubstr("\"shuffle_shards\":2"));
+  const MixtureOptions state = mixture_from_json(text).value();
+  MixtureOptions present = given;
+  present.shuffle_shards = 2;
+  const MixtureCursor going_on(continued_mixture(state, present, 10).value(), {0, 1000},
+                               {std::make_shared<const BlockOrder>(kShardsOfA, 2),
+                                std::make_shared<const BlockOrder>(kShardsOfB, 2)});
+  EXPECT_EQ(going_on.batch(0, 12), saved.batch(0, 12));
+  EXPECT_EQ(going_on.fingerprint(), saved.fingerprint());
+  const auto refusal = [&] {
+    const auto refused = continued_mixture(state, present, 10);
+    return refused ? "" : refused.error().message();
+  };
+  present.shuffle_shards = 3;
+  EXPECT_THAT(refusal(), testing::HasSubstr("shuffle_shards is 3, and was 2"));
+  EXPECT_NE(in_blocks(given, 3).fingerprint(), saved.fingerprint());
+  present.shuffle_shards = 0;
+  EXPECT_THAT(refusal(), testing::HasSubstr("shuffle is global, and was blocks"));
+  EXPECT_NE(cursor(given).fingerprint(), saved.fingerprint());
+  present.shuffled = false;
+  EXPECT_THAT(refusal(), testing::HasSubstr("shuffle is off, and was blocks"));
+  // The other orders are saved as they were.
+  EXPECT_THAT(cursor(given).saved().value(), testing::Not(testing::HasSubstr("shuffle_shards")));
+}
+
 }  // namespace
 }  // namespace isocost

@@ -89,7 +89,9 @@ class DataLoader:
             dummy without labels where the same microbatch of another rank has such media. "always": one in every
             microbatch, so that no parameter is ever unused. "off": nothing.
         shuffle: True: every epoch has an order of its own, which follows from seed and epoch. False: samples come in
-            the order of the shards. Default: True, where torch's DataLoader does not shuffle.
+            the order of the shards. "blocks": the shards are permuted, and then the samples of each window of
+            `shuffle_shards` shards (isocost.NodeOptions), so that shards are read one window after another. Default:
+            True, where torch's DataLoader does not shuffle.
         seed: decides, with the epoch, the samples of every step. Default: 0.
         epochs: epochs that the node prepares; 0, the default: without end.
         endless: one iteration runs through all epochs, and len() raises TypeError.
@@ -172,8 +174,8 @@ class DataLoader:
     def __init__(self, data: Data = "", *, rank: Optional[int] = None, world_size: Optional[int] = None,
                  topology: Any = None, layout: Optional[PathLike] = None,
                  global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
-                 shuffle: Optional[bool] = None, seed: Optional[int] = None, epochs: int = 0, endless: bool = False,
-                 prefetch: Optional[int] = None, device: Any = None,
+                 shuffle: Union[bool, str, None] = None, seed: Optional[int] = None, epochs: int = 0,
+                 endless: bool = False, prefetch: Optional[int] = None, device: Any = None,
                  connect_timeout: float = 120.0, heartbeat_timeout: Optional[float] = None,
                  max_tokens: Optional[int] = None, max_vision_tokens: Optional[int] = None,
                  max_memory: Optional[Union[int, str]] = None, on_long: Optional[str] = None,

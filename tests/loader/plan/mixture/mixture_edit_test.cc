@@ -122,7 +122,7 @@ TEST(MixtureEdit, RefusesOtherSettingsAndData) {
   EXPECT_THAT(refusal(1, [](MixtureOptions& m) { m.seed = 4; }),
               HasSubstr("seed is 4, and was 3 when the state was saved: give 3"));
   EXPECT_THAT(refusal(1, [](MixtureOptions& m) { m.shuffled = false; }),
-              HasSubstr("shuffle is off, and was on"));
+              HasSubstr("shuffle is off, and was global"));
   EXPECT_THAT(refusal(1, [](MixtureOptions& m) { m.global_batch_size = 16; }),
               HasSubstr("global_batch_size is 16, and was 8"));
   EXPECT_THAT(refusal(40, [](MixtureOptions& m) { m.sources[0].size = 120; }),

@@ -213,6 +213,16 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
+def shuffle(value: Any) -> str:
+    """Returns the value of the setting `shuffle`. Raises TypeError if it is neither a bool nor one of the setting's
+    words."""
+    if isinstance(value, bool):
+        return "global" if value else "off"
+    if value in ("off", "global", "blocks"):
+        return str(value)
+    raise TypeError(f'shuffle = {value!r}: must be True ("global"), False ("off") or "blocks"')
+
+
 def seconds(name: str, number: Any) -> float:
     """Returns the number as a float. Raises ValueError if it is no positive number of seconds."""
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:

@@ -1,6 +1,6 @@
 """The arguments of isocost.DataLoader that decide what its node does."""
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional, Union
 
 from isocost.options import arguments, keywords
 from isocost.options.node_options import NodeOptions
@@ -16,7 +16,7 @@ class NodeArguments(NamedTuple):
 
     global_batch_size: Optional[int]
     microbatches: Optional[int]
-    shuffle: Optional[bool]
+    shuffle: Union[bool, str, None]
     seed: Optional[int]
     epochs: int
     heartbeat_timeout: Optional[float]
@@ -55,7 +55,7 @@ class NodeArguments(NamedTuple):
                               data_ranks)
         arguments.add_torch_options(settings, torch_options, self.heartbeat_timeout)
         if self.shuffle is not None:
-            settings.add("shuffle", "global" if arguments.flag("shuffle", self.shuffle) else "off", "shuffle=")
+            settings.add("shuffle", arguments.shuffle(self.shuffle), "shuffle=")
         settings.add("epochs", arguments.whole("epochs", self.epochs, 0), "epochs=")
         settings.add("reprofile", reprofile, "reprofile=")
         return settings

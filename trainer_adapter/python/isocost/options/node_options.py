@@ -60,6 +60,8 @@ class NodeOptions:
         lookahead: Global batches composed together, with balance = cost and given ranks; 1 keeps each as it was drawn.
         steps: An epoch ends after this many steps; 0 takes all samples.
         skip_steps: Steps to leave out of each epoch, as in 1200-1210,1300; the others keep their samples.
+        shuffle_shards: With shuffle = blocks: shards whose samples are permuted together; all of them if there are
+            fewer.
         tail: Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved to the next epoch.
         profile: Model profile to start from; empty: the built-in one, estimated from the FLOP of SigLIP-so400m, Whisper
             large-v3 and Qwen2.5-7B.
@@ -137,6 +139,7 @@ class NodeOptions:
     lookahead: int = 1
     steps: int = 0
     skip_steps: Sequence[str] = ()
+    shuffle_shards: int = 16
     tail: Literal["deliver", "drop", "carry"] = "deliver"
     profile: Path = ""
     padded: Sequence[str] = ()

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loader/dataset/dataset.h"
+#include "loader/node/internal/job_order.h"
+#include "loader/plan/plan_options.h"
+
+namespace isocost {
+
+/// Returns what the log says at a node's start of the order of samples: that windows of shuffle =
+/// blocks hold all shards, and how often an epoch of shuffle = global asks servers.
+std::vector<std::string> order_notes(const PlanOptions& options, const Dataset& dataset,
+                                     const JobOrder& order);
+
+}  // namespace isocost
