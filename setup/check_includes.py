@@ -57,7 +57,8 @@ ROOMS = {
                                      "loader/dataset/formats", "loader/dataset/records", "loader/dataset/index",
                                      "loader/dataset/catalogue"},
     "loader/plan/mixture": {"base"},
-    "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset", "loader/plan/mixture"}
+    "loader/plan": {"base", "costmodel", "decode", "transport/wire", "loader/dataset", "loader/dataset/catalogue",
+                    "loader/plan/mixture"}
                    | BALANCER,
     "loader/metrics": {"base", "costmodel", "transport/wire"},
     "loader/report": {"base", "costmodel", "decode/shape", "decode", "transport/wire", "loader/dataset",

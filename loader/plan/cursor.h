@@ -36,7 +36,7 @@ struct CursorOptions {
   std::shared_ptr<const MixtureCursor> mixture;
 };
 
-/// What a fingerprint has of the order of an epoch, beside the seed.
+/// The parts of a fingerprint that say the order of an epoch, beside the seed.
 struct OrderIdentity {
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
   std::uint64_t window_shards = 0;  ///< BlockOrder::window_shards; read with kBlocks only.

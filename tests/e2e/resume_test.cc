@@ -430,7 +430,7 @@ TEST_F(Resume, AStateOfAnotherOrderIsRefusedByItsName) {
   }
 }
 
-// What a node says of its order when it starts.
+// The lines that a node logs of its order when it starts.
 TEST_F(Resume, OneWindowOfAllShardsIsSaidOnce) {
   make_dataset(40);  // three shards
   const auto notes = [&](const NodeOptions& options) {

@@ -189,7 +189,7 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
   const auto read = [&]() -> Prepared {
     if (std::exchange(is_ahead, false)) {
       Prepared prepared = read_from(begun->begin());
-      // What failed then may succeed by now.
+      // A read that failed then may succeed by now.
       if (prepared || !is_machine_error(prepared.error().code())) return prepared;
     }
     return read_from(preparer_.read(id, stop));

@@ -253,7 +253,7 @@ TEST(BlockOrder, AFingerprintTellsTheOrder) {
   EXPECT_EQ(epoch_of(Cursor(options(samples, 5)), 0), epoch_of(Cursor(options(samples, 99)), 0));
 }
 
-// What saved states of the other orders hold must not change.
+// Saved states of the other orders must hold what they held.
 TEST(BlockOrder, TheOtherOrdersHaveTheFingerprintsOfBefore) {
   CursorOptions other = options({7, 1, 12, 3, 30}, 2);
   other.shuffle = ShufflePolicy::kGlobal;

@@ -25,7 +25,7 @@ constexpr std::size_t kMostOpen = 1024;
 constexpr std::int64_t kFreeShare = 16;
 constexpr std::int64_t kLookShare = kFreeShare * 16;
 constexpr std::int64_t kMostLookAfter = std::int64_t{256} << 20;
-constexpr std::int64_t kPage = 4096;
+constexpr std::int64_t kDiskPage = 4096;
 // While all entries are being read, the directory is looked at again after so long.
 constexpr std::chrono::seconds kFullFor{1};
 
@@ -37,14 +37,14 @@ std::size_t most_open() {
 }
 
 // Returns the room that a write takes at most, in whole pages, with its record.
-std::int64_t disk_bytes_of(std::int64_t bytes) { return (bytes / kPage + 3) * kPage; }
+std::int64_t disk_bytes_of(std::int64_t bytes) { return (bytes / kDiskPage + 3) * kDiskPage; }
 
 }  // namespace
 
 DiskCache::DiskCache(ObjectCacheOptions options, const std::string& problem)
     : options_(std::move(options)),
       most_open_(most_open()),
-      look_after_(std::clamp(options_.max_bytes / kLookShare, kPage, kMostLookAfter)),
+      look_after_(std::clamp(options_.max_bytes / kLookShare, kDiskPage, kMostLookAfter)),
       written_(look_after_),
       threads_(kThreads) {
   if (!problem.empty()) turn_off(problem);
