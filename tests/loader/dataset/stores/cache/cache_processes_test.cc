@@ -51,7 +51,8 @@ class CacheProcesses : public testing::Test {
   struct User {
     explicit User(const fs::path& directory, std::int64_t max_bytes = 100 * kMiB) {
       for (int i = 0; i < std::ssize(kKeys); ++i) {
-        slow->put(kKeys[static_cast<std::size_t>(i)], bytes_of(kObjectBytes, i));
+        contents.push_back(bytes_of(kObjectBytes, i));
+        slow->put(kKeys[static_cast<std::size_t>(i)], contents.back());
       }
       cache = ObjectCache::open({.directory = directory, .max_bytes = max_bytes, .log = log.sink()})
                   .value();
@@ -67,12 +68,12 @@ class CacheProcesses : public testing::Test {
         const ByteRange range{at,
                               std::min<std::int64_t>(at + 1 + random() % 200'000, kObjectBytes)};
         const auto bytes = read(*store, kKeys[object], range);
-        const bool is_right =
-            bytes && *bytes == part_of(bytes_of(kObjectBytes, static_cast<int>(object)), range);
+        const bool is_right = bytes && *bytes == part_of(contents[object], range);
         wrong += is_right ? 0 : 1;
       }
       return wrong;
     }
+    std::vector<std::string> contents;  // of the objects
     LogLines log;
     std::shared_ptr<SlowStore> slow = std::make_shared<SlowStore>();
     std::shared_ptr<ObjectCache> cache;
