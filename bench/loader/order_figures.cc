@@ -58,7 +58,9 @@ Cursor one_data_set(const Order& order, std::uint64_t seed) {
 Cursor two_sources(const Order& order, std::uint64_t seed) {
   MixtureOptions mixture;
   for (const std::string name : {"a", "b"}) {
-    MixtureSource source{.name = name, .size = kSamples / 2};
+    MixtureSource source;
+    source.name = name;
+    source.size = kSamples / 2;
     source.schedule.points = {{0, 1.0}};
     mixture.sources.push_back(std::move(source));
   }
