@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 std::span<std::byte> writable(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
