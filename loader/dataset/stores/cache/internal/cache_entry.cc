@@ -16,11 +16,12 @@
 #include <span>
 #include <utility>
 
+#include "base/units.h"
+
 namespace isocost {
 namespace {
 
 namespace fs = std::filesystem;
-
 
 std::span<std::byte> writable(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
