@@ -381,7 +381,7 @@ TEST_F(Servers, AStopEndsAStartWhoseServerStalls) {
     stop.request_stop();
   });
   const auto begun = std::chrono::steady_clock::now();
-  const auto node = Node::create(options_at(address()), {}, node_log, stop.get_token());
+  const auto node = Node::create(options_at(address()), {}, node_log, {}, stop.get_token());
   ASSERT_FALSE(node.has_value());
   EXPECT_EQ(node.error().code(), ErrorCode::kCancelled);
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
