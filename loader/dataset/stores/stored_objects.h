@@ -46,6 +46,11 @@ class StoredObjects {
   /// Returns what was asked of it since it was opened, also for objects of other prefixes.
   StoreCounts counts() const { return store_->counts(); }
 
+  /// Returns a stop that was given, or else the one of requests without a stop of their own.
+  const std::stop_token& stop_of(const std::stop_token& given) const {
+    return given.stop_possible() ? given : stop_;
+  }
+
   /// Reads a range of an object that has this stamp: see ObjectStore::read.
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range,
             const std::stop_token& stop, ObjectStore::Done done) const;
@@ -67,10 +72,6 @@ class StoredObjects {
   };
 
   void keep(const std::string& key, const ObjectStamp& stamp) ISOCOST_EXCLUDES(mutex_);
-  const std::stop_token& stop_of(const std::stop_token& given) const {
-    return given.stop_possible() ? given : stop_;
-  }
-
   const std::shared_ptr<ObjectStore> store_;
   const std::string prefix_;
   const std::string server_;

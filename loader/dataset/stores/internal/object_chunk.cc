@@ -25,7 +25,7 @@ struct ObjectChunk::Arrival {
 
 ObjectChunk::ObjectChunk(const ObjectFile& file, ByteRange range, const std::stop_token& stop)
     : range_(range),
-      on_stop_(stop, [ending = ending_]() mutable { ending.request_stop(); }),
+      on_stop_(file.stop_of(stop), [ending = ending_]() mutable { ending.request_stop(); }),
       arrival_(std::make_shared<Arrival>()) {
   file.ask(range_, ending_.get_token(),
            [arrival = arrival_](Result<std::string> bytes) { arrival->arrive(std::move(bytes)); });

@@ -38,6 +38,10 @@ std::shared_ptr<const ByteSource> ObjectFile::pass() const {
   return std::make_shared<const ObjectPass>(shared_from_this());
 }
 
+const std::stop_token& ObjectFile::stop_of(const std::stop_token& given) const {
+  return objects_->stop_of(given);
+}
+
 bool ObjectFile::changed() const {
   if (*refused_) objects_->forget(key_);
   return *refused_;

@@ -35,6 +35,9 @@ class ObjectFile final : public ShardFile, public std::enable_shared_from_this<O
   /// asked for again then.
   bool changed() const override;
 
+  /// Returns a stop that was given, or else that of the object's store: see StoredObjects::stop_of.
+  const std::stop_token& stop_of(const std::stop_token& given) const;
+
   /// Asks for a range, which must not be empty. `done` is called once: see ObjectStore::read.
   void ask(ByteRange range, const std::stop_token& stop, ObjectStore::Done done) const;
 

@@ -176,7 +176,7 @@ TEST_F(NamedFilesTest, ALineThatNamesNothingIsRefusedByNumber) {
 
 TEST_F(NamedFilesTest, NamesAddressesAndCommandsWithWhatToDo) {
   EXPECT_THAT(refused("hf://datasets/a/{0..9}.tar").message(), HasSubstr("hf download"));
-  EXPECT_THAT(refused("gs://bucket/*.tar").message(), HasSubstr("gcloud storage rsync"));
+  EXPECT_THAT(refused("gs://bucket/*.tar").message(), HasSubstr("storage.googleapis.com"));
   EXPECT_THAT(refused("az://c/0.tar").message(), HasSubstr("azcopy copy"));
   EXPECT_THAT(refused("S3://bucket/0.tar").message(), HasSubstr("aws s3 sync"));
   EXPECT_THAT(refused("https://host/0.tar").message(), HasSubstr("copy it to a disk"));

@@ -43,15 +43,16 @@ Status check_same_object(const std::string& name, const ObjectStamp& stamp,
     }
     return {};
   }
-  // A weak ETag that differs is of another object, too.
-  const std::string_view weak = response.header("etag");
-  if (!stamp.etag.empty() && !weak.empty() && weak != stamp.etag) {
-    return changed(name, "its ETag was {} and is {}", stamp.etag, weak);
-  }
   const auto modified = parse_http_date(response.header("last-modified"));
   if (stamp.modified_s != 0 && modified && *modified != stamp.modified_s) {
     return changed(name, "it was modified {} s {}", std::abs(*modified - stamp.modified_s),
                    *modified > stamp.modified_s ? "later" : "earlier");
+  }
+  if (stamp.modified_s != 0 && modified) return {};
+  // Servers of one object may disagree in its weak ETag, which is compared only where no time is.
+  const std::string_view weak = response.header("etag");
+  if (!stamp.etag.empty() && !weak.empty() && weak != stamp.etag) {
+    return changed(name, "its ETag was {} and is {}", stamp.etag, weak);
   }
   return {};
 }

@@ -95,8 +95,10 @@ std::string CredentialKeeper::keep_locked(Result<AwsCredentials> fetched) {
   last_fetch_ = fetched;
   failed_at_.reset();
   if (!fetched) {
-    failed_at_ = now;
-    if (!is_valid(now)) return "";
+    if (!is_valid(now)) {
+      failed_at_ = now;
+      return "";
+    }
     next_fetch_ = now + kPauseAfterFailure;
     return "AWS credentials of " + source_.name +
            " cannot be renewed; the node tries again each minute until they expire: " +

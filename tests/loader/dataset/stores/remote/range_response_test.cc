@@ -72,6 +72,12 @@ TEST(RangeResponse, IsAnotherObjectsByItsTimeIfThereIsNoStrongEtag) {
   expect_bytes(part({{"etag", "\"v1\""}, {"last-modified", "Sun, 06 Nov 1994 08:49:47 GMT"}}), 10);
 }
 
+TEST(RangeResponse, IsAnotherObjectsByItsWeakEtagIfThereIsNoTime) {
+  const ObjectStamp timeless{.bytes = 100, .etag = "W/\"v1\"", .modified_s = 0};
+  expect_error(part({{"etag", "W/\"v2\""}}), ErrorCode::kUnavailable, "its ETag was", timeless);
+  expect_bytes(part({{"etag", "W/\"v1\""}}), 10, timeless);
+}
+
 TEST(RangeResponse, IsAnotherObjectsByItsSize) {
   expect_error(with_status(206, {{"content-range", "bytes 10-19/101"}}, "0123456789"),
                ErrorCode::kUnavailable, "it had 100 bytes and has 101", kWeak);
