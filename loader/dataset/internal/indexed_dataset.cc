@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "loader/dataset/index/read_ahead_ranges.h"
-#include "loader/dataset/stores/stored_objects.h"
+#include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 #include "loader/dataset/tokens/token_source.h"
 
 namespace isocost {

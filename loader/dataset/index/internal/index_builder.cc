@@ -20,7 +20,6 @@
 #include "loader/dataset/index/internal/sample_indexer.h"
 #include "loader/dataset/index/internal/shard_condition.h"
 #include "loader/dataset/records/field_sample.h"
-#include "loader/dataset/stores/read_windows.h"
 #include "loader/dataset/stores/watched_source.h"
 
 namespace isocost {
