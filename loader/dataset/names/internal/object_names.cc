@@ -12,7 +12,7 @@
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/names/internal/path_pattern.h"
 #include "loader/dataset/stores/object_address.h"
-#include "loader/dataset/stores/stored_objects.h"
+#include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 
 namespace isocost {
 namespace {

@@ -232,6 +232,7 @@ void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRang
   }
   for (const SharedFetch& next : begun) {
     next->on_end = std::make_unique<OnStop>(ending_.get_token(), [ending = next->ending] {
+      // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it outlives the callback.
       std::stop_source kept_alive = ending;
       kept_alive.request_stop();
     });
@@ -280,13 +281,15 @@ void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
   fetch->on_end.reset();
   for (std::size_t i = 0; i < readings.size(); ++i) {
     Reading& reading = *readings[i];
+    std::optional<Error> failure;
+    if (!bytes) failure = bytes.error();
     if (bytes && fetch->holds(reading.range)) {
       const auto at = static_cast<std::size_t>(reading.range.begin - fetch->range.begin);
       const auto count = static_cast<std::size_t>(reading.range.bytes());
       const bool may_take = i + 1 == readings.size() && count == bytes->size();
       reading.bytes = may_take ? *std::move(bytes) : bytes->substr(at, count);
     }
-    one_less(readings[i], bytes ? std::nullopt : std::optional(bytes.error()));
+    one_less(readings[i], std::move(failure));
   }
   end_one();
 }
@@ -298,8 +301,8 @@ void CachedStore::one_less(const SharedReading& reading, std::optional<Error> fa
     if (failure) reading->failure = std::move(failure);
     if (--reading->waits_for > 0) return;
   }
-  if (reading->failure) return deliver(reading, *reading->failure);
-  if (reading->bytes) return deliver(reading, *std::move(reading->bytes));
+  if (const auto& why = reading->failure) return deliver(reading, *why);
+  if (auto& bytes = reading->bytes) return deliver(reading, *std::move(bytes));
   // It has come in pieces, which lie in the cache by now, or else are asked for once more.
   reading->on_stop.clear();
   reading->waits_for = 1;
