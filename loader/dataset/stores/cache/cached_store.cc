@@ -279,17 +279,22 @@ void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
     readings.swap(fetch->readings);
   }
   fetch->on_end.reset();
+  std::optional<Error> failure;
+  std::string held;
+  if (bytes) {
+    held = *std::move(bytes);
+  } else {
+    failure = std::move(bytes).error();
+  }
   for (std::size_t i = 0; i < readings.size(); ++i) {
     Reading& reading = *readings[i];
-    std::optional<Error> failure;
-    if (!bytes) failure = bytes.error();
-    if (bytes && fetch->holds(reading.range)) {
+    if (!failure && fetch->holds(reading.range)) {
       const auto at = static_cast<std::size_t>(reading.range.begin - fetch->range.begin);
       const auto count = static_cast<std::size_t>(reading.range.bytes());
-      const bool may_take = i + 1 == readings.size() && count == bytes->size();
-      reading.bytes = may_take ? *std::move(bytes) : bytes->substr(at, count);
+      const bool may_take = i + 1 == readings.size() && count == held.size();
+      reading.bytes = may_take ? std::exchange(held, {}) : held.substr(at, count);
     }
-    one_less(readings[i], std::move(failure));
+    one_less(readings[i], failure);
   }
   end_one();
 }

@@ -1,7 +1,6 @@
 #include "loader/dataset/stores/cache/internal/stored_ranges.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace isocost {

@@ -4,7 +4,6 @@
 #include <openssl/hmac.h>
 
 #include <array>
-#include <cstddef>
 #include <new>
 
 namespace isocost {
