@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "loader/dataset/stores/stored_objects.h"
+#include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 
 namespace isocost {
 

@@ -12,7 +12,7 @@
 namespace isocost {
 namespace {
 
-const std::string kNothing;
+const std::string nothing;
 
 // Returns a hash of the bytes of a range, or of those up to the end if it is reached before.
 template <typename Read>
@@ -39,8 +39,8 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
   return LocalShard::open(path, max_inflated_bytes, stop);
 }
 
-const std::string& ShardFile::problem() const { return kNothing; }
-const std::string& ShardFile::unread() const { return kNothing; }
+const std::string& ShardFile::problem() const { return nothing; }
+const std::string& ShardFile::unread() const { return nothing; }
 
 Result<std::uint64_t> ShardFile::content_hash() const {
   const std::vector<ByteRange> blocks = identifying_blocks(state_.stamp.bytes);

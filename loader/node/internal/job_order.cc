@@ -52,7 +52,7 @@ Error no_step(const NodeOptions& options, std::uint64_t size) {
 
 std::string text_of(ShufflePolicy shuffle, std::uint64_t window_shards) {
   const auto name = kShufflePolicyNames.at(static_cast<std::size_t>(shuffle));
-  const std::string text = "shuffle = " + std::string(name);
+  std::string text = "shuffle = " + std::string(name);
   if (shuffle != ShufflePolicy::kBlocks) return text;
   return text + " and shuffle_shards = " + std::to_string(window_shards);
 }

@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "base/output_file.h"
-#include "loader/dataset/stores/shard_file.h"
 #include "loader/dataset/stores/stored_file.h"
-#include "loader/dataset/stores/stored_objects.h"
+#include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 
 namespace isocost {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <system_error>
-#include <utility>
 
 #include "loader/dataset/stores/cache/internal/cache_entry.h"
 #include "loader/dataset/stores/cache/internal/cache_place.h"

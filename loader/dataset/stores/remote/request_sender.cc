@@ -39,7 +39,7 @@ struct Task {
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 
   int attempts = 0;
-  std::optional<MonotonicTime> give_up_at;
+  MonotonicTime give_up_at;  // since the first attempt began
   std::uint64_t period = 0;  // See InFlightLimit.
   std::string name;
   std::size_t kept_bytes = 0;  // Those of this attempt that `on_broken` was given.
@@ -222,7 +222,7 @@ void QueuedSender::resume_paused() {
 }
 
 void QueuedSender::attempt(const TaskPtr& task) {
-  if (!task->give_up_at) task->give_up_at = std::chrono::steady_clock::now() + give_up_after_;
+  if (task->attempts == 0) task->give_up_at = std::chrono::steady_clock::now() + give_up_after_;
   ++task->attempts;
   task->kept_bytes = 0;
   Result<HttpRequest> request = task->make();
@@ -293,9 +293,9 @@ std::optional<MonotonicTime> QueuedSender::next_time(Task& task,
     task.attempts = 1;
     task.give_up_at = now + give_up_after_;
   }
-  if (now >= *task.give_up_at) return std::nullopt;
+  if (now >= task.give_up_at) return std::nullopt;
   const milliseconds pause = retry_pause(outcome, task.attempts, std::time(nullptr), random_);
-  return std::min(now + pause, *task.give_up_at);
+  return std::min(now + pause, task.give_up_at);
 }
 
 }  // namespace

@@ -137,7 +137,9 @@ Result<std::shared_ptr<CacheEntry>> CacheEntry::create(const fs::path& directory
   const FileDescriptor made(
       ::open(unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!made.is_open()) return last_file_error(unfinished, "make");
-  const std::int64_t bytes = read_header(*text)->records_begin();
+  const auto header = read_header(*text);
+  if (!header) return Error(ErrorCode::kInternal, "its header cannot be read");
+  const std::int64_t bytes = header->records_begin();
   Status written = write_at(made, 0, *text);
   if (written && ::ftruncate(made.get(), bytes) != 0) {
     written = last_file_error(unfinished, "write");

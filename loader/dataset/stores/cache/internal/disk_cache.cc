@@ -67,7 +67,8 @@ bool DiskCache::begin_read() {
 
 bool DiskCache::begin_write(std::int64_t bytes) {
   if (is_off_) return false;
-  if ((waiting_bytes_ += bytes) <= kMostWaitingBytes) return true;
+  waiting_bytes_ += bytes;
+  if (waiting_bytes_ <= kMostWaitingBytes) return true;
   waiting_bytes_ -= bytes;
   return false;
 }

@@ -35,7 +35,7 @@ class Taking {
   T number() {
     T value{};
     const std::string_view taken = text(sizeof(T));
-    if (taken.size() == sizeof(T)) std::memcpy(&value, taken.data(), sizeof(T));
+    if (taken.size() == sizeof(T)) std::ranges::copy(taken, reinterpret_cast<char*>(&value));
     return value;
   }
   std::string_view text(std::size_t bytes) {

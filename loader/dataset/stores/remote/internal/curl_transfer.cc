@@ -86,7 +86,8 @@ Result<CurlTransfer::HeaderList> CurlTransfer::header_list() const {
   const auto append = [&list](const std::string& line) {
     curl_slist* longer = curl_slist_append(list.get(), line.c_str());
     if (longer == nullptr) return false;
-    static_cast<void>(list.release());  // It is the head of the longer list, or was none.
+    // The old list is the head of the longer one, or was none.
+    [[maybe_unused]] const curl_slist* head = list.release();
     list.reset(longer);
     return true;
   };

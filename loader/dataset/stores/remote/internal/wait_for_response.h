@@ -30,8 +30,9 @@ inline Result<HttpResponse> wait_for_response(const std::function<void(HttpClien
   answer->arrived.wait(answer->mutex, [&answer]() ISOCOST_REQUIRES(answer->mutex) {
     return answer->outcome.has_value();
   });
-  if (!answer->outcome) return Error(ErrorCode::kInternal, "a wait without an answer");
-  return *std::move(answer->outcome);
+  std::optional<Result<HttpResponse>>& outcome = answer->outcome;
+  if (!outcome) return Error(ErrorCode::kInternal, "a wait without an answer");
+  return *std::move(outcome);
 }
 
 }  // namespace isocost

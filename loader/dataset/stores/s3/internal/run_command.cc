@@ -11,7 +11,6 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
