@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <ctime>
 #include <deque>
-#include <list>
 #include <map>
 #include <optional>
 #include <random>
