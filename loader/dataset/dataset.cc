@@ -22,6 +22,7 @@
 #include "loader/dataset/internal/select_shards.h"
 #include "loader/dataset/internal/selected_shards.h"
 #include "loader/dataset/internal/shared_shards.h"
+#include "loader/dataset/internal/window_room.h"
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/tokens/shard_tokens.h"
 #include "loader/dataset/tokens/tokenizer_identity.h"
@@ -59,7 +60,7 @@ std::vector<BadSample> in_order(SelectedShards& shards) {
 class Opening {
  public:
   Opening(const DataSources& data, const DatasetOptions& options)
-      : data_(data), options_(options) {}
+      : data_(data), options_(options), stores_(store_options(options)) {}
 
   Result<std::unique_ptr<Dataset>> open() &&;
 
@@ -76,6 +77,7 @@ class Opening {
 
   const DataSources& data_;
   const DatasetOptions& options_;
+  Stores stores_;
   std::optional<WantedTokens> tokens_;  // nothing: no tokens are used
   SelectedShards shards_;
   std::vector<ListedSource> listed_;     // the sources
@@ -93,9 +95,12 @@ Result<std::unique_ptr<Dataset>> Opening::open() && {
   std::vector<ShardSelection> selections = std::move(shards_.selections);
   Catalogue catalogue(CatalogueShards{known_shards(), std::move(selections)});
   std::vector<DatasetSource> sources = this->sources(catalogue);
+  const std::shared_ptr<ObjectCache> cache = stores_.opened_cache();
+  // Not before: what a start reads of a shard is little.
+  if (cache && options_.window_shards > 0) cache->keep_pieces();
   return std::make_unique<IndexedDataset>(
       std::move(catalogue), std::move(sources),
-      StartFindings{std::move(bad), std::move(remarks), format});
+      StartFindings{std::move(bad), std::move(remarks), format}, cache);
 }
 
 Status Opening::set_tokens() {
@@ -107,9 +112,8 @@ Status Opening::set_tokens() {
 }
 
 Status Opening::list() {
-  Stores stores(store_options(options_));
   for (const DataSource& source : data_.sources) {
-    ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_, stores));
+    ISOCOST_ASSIGN(ListedSource listed, list_source(source, options_, stores_));
     listed_.push_back(std::move(listed));
   }
   if (options_.log_server_bytes) log_server_bytes();
@@ -118,6 +122,7 @@ Status Opening::list() {
         "the cache " + options_.stores.cache.string() +
             ": no shard lies on a server, so that it is not used");
   }
+  ISOCOST_TRY(check_room_of_windows(listed_, options_));
   return check_shared_shards(listed_);
 }
 

@@ -25,6 +25,7 @@
 #include "loader/dataset/catalogue/weighted_samples.h"
 #include "loader/dataset/data_source.h"
 #include "loader/dataset/formats/sample_reading.h"
+#include "loader/dataset/stores/cache/object_cache.h"
 #include "loader/dataset/stores/remote/store_counts.h"
 #include "loader/dataset/stores/stores.h"
 #include "loader/dataset/tokens/shape_check.h"
@@ -58,6 +59,9 @@ struct DatasetOptions {
   /// Whether samples with tokens that check_shape refuses are cut at the end of a turn, the last
   /// at which it accepts them. Media of the turns that are cut off are no parts of the sample.
   bool truncate = false;
+  /// Shards of a window, whose samples are drawn together; 0: samples are drawn from all shards. A
+  /// cache then keeps pieces of 16 MiB, and must have room for two windows of each source.
+  std::size_t window_shards = 0;
   /// Whether the log says, before anything is read, how many bytes the shards on servers have.
   bool log_server_bytes = false;
   /// Whether the log names what no model sees.
@@ -91,8 +95,8 @@ class Dataset {
   /// Opens a data set: a directory (not those below), a shard, a pattern as in
   /// "shards/{000..099}.tar" or "**/*.tar", a list of these with "::" between them, or a file with
   /// one of these on each line (see docs/data.md). Blocks while shards are indexed. Bad samples are
-  /// listed in `bad`, broken shards in `findings`. Errors: kInvalidArgument (names, reading),
-  /// kNotFound (no directory, no shards, no tokens of the model), kIo, kCancelled; those of
+  /// listed in `bad`, broken shards in `findings`. Errors: kInvalidArgument (names, reading,
+  /// a cache without room for the windows), kNotFound (no directory, no shards, no tokens of the model), kIo, kCancelled; those of
   /// TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::string& data,
                                                const DatasetOptions& options);
@@ -112,6 +116,8 @@ class Dataset {
   /// Returns the sample's key; empty if its shard cannot be opened.
   virtual std::string key(SampleId id) const = 0;
   virtual std::string_view shard(SampleId id) const = 0;
+  /// Returns the number of the sample's shard, below shards().
+  virtual std::size_t shard_number(SampleId id) const = 0;
   /// Returns the name of a part; empty if the shard cannot be opened.
   virtual std::string part_name(SampleId id, std::size_t part) const = 0;
   /// Opens one part for reading. The source keeps the shard open while it lives. `ahead` is what
@@ -144,10 +150,16 @@ class Dataset {
   virtual bool is_on_server(SampleId id) const = 0;
   /// Returns what was asked of each server since the data set was opened, by the server's name.
   virtual std::vector<std::pair<std::string, StoreCounts>> server_counts() const = 0;
+  /// Returns what the cache has done since the data set was opened; nothing without a cache.
+  virtual std::optional<CacheCounts> cache_counts() const = 0;
   /// Returns the number of usable samples that lie on servers.
   virtual std::uint64_t samples_on_servers() const = 0;
   /// Returns the number of bytes that `read_ahead` asks for, only from the index.
   virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;
+  /// Has the cache keep a shard on a server whole, where it keeps pieces (see
+  /// DatasetOptions::window_shards): `i` < shards(). Blocks until it has, or fails, which is left
+  /// to `open_part`.
+  virtual void hold_shard(std::size_t i, const std::stop_token& stop) const = 0;
   /// Returns the number of shards that stay open at once.
   virtual std::size_t open_shards() const = 0;
 

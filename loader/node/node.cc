@@ -26,6 +26,7 @@
 #include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/announcer.h"
 #include "loader/node/internal/block_budget.h"
+#include "loader/node/internal/blocks_of_sources.h"
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/delivery_loop.h"
 #include "loader/node/internal/drain_watch.h"
@@ -117,7 +118,8 @@ class NodeImpl final : public Node {
         executor_(make_executor(static_cast<std::size_t>(parts_.options.decode.workers))),
         decoder_({parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(), executor_.get(),
                   &budget_, &pool_, parts_.bad.get(), parts_.load_hook, parts_.layout.get(),
-                  &retry_, &parts_.limits},
+                  &retry_, &parts_.limits,
+                  cached_window_samples(parts_.options.plan, *parts_.dataset)},
                  parts_.options.bad_samples.policy, parts_.options.plan.seed),
         block_budget_(decoder_.waiting_budget(), budget_),
         planning_(planning_input(),

@@ -273,10 +273,14 @@ TEST_F(Servers, TheRequestsOfAnEpochAreSaidAtTheStart) {
   options.plan.steps = 2;
   EXPECT_THAT(said(options),
               testing::ElementsAre(HasSubstr("each epoch asks servers some 32 times")));
-  options.plan.shuffle = ShufflePolicy::kOff;
-  EXPECT_THAT(said(options), testing::IsEmpty());
   options.plan.shuffle = ShufflePolicy::kBlocks;
+  EXPECT_THAT(said(options),
+              testing::ElementsAre(HasSubstr("each epoch asks servers some 32 times")));
+  options.decode.cache = scratch() / "cache";
   EXPECT_THAT(said(options), testing::IsEmpty());
+  options.plan.shuffle = ShufflePolicy::kOff;
+  EXPECT_THAT(said(options),
+              testing::ElementsAre(HasSubstr("the first epoch asks servers some 32 times")));
   EXPECT_THAT(said(options_at(shards())), testing::IsEmpty());
 }
 
@@ -293,6 +297,37 @@ TEST_F(Servers, InBlocksDeliverWhatTheDirectoryDelivers) {
   const Delivered remote = run(in_blocks(address()));
   EXPECT_EQ(remote.batches(), local.batches());
   EXPECT_NE(remote.batches(), run(options_at(address())).batches());
+}
+
+TEST_F(Servers, InBlocksBehindACacheAreAskedForShardsInPieces) {
+  serve_files();
+  static_cast<void>(run(options_at(address())));  // makes the indexes
+  server_->clear_log();
+  const auto in_blocks = [this](NodeOptions options) {
+    options.plan.shuffle = ShufflePolicy::kBlocks;
+    options.plan.shuffle_shards = 2;
+    return options;
+  };
+  Tensors local;
+  const Delivered of_directory = run(in_blocks(options_at(shards())), local.step());
+  Tensors remote;
+  const NodeOptions cached = in_blocks(cached_at(address(), std::int64_t{1} << 30));
+  EXPECT_EQ(run(cached, remote.step()).batches(), of_directory.batches());
+  EXPECT_EQ(remote.hashes(), local.hashes());
+  EXPECT_EQ(reads().requests, 6U);  // a shard has fewer bytes than a piece
+  EXPECT_EQ(reads().bytes, stored_bytes());
+}
+
+TEST_F(Servers, ACacheWithoutRoomForTwoWindowsEndsTheStartWithWhatSuffices) {
+  serve_files(960);
+  NodeOptions options = cached_at(address(), std::int64_t{1} << 20);
+  options.plan.shuffle = ShufflePolicy::kBlocks;
+  options.plan.shuffle_shards = 20;
+  const auto refused = try_run(options, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr("two windows of 20 shards"), HasSubstr("a cache of 1 MiB has no room"),
+                    HasSubstr("fewer shuffle_shards")));
 }
 
 TEST_F(Servers, AnObjectThatIsReplacedWhileItIsReadEndsTheJobWithItsName) {

@@ -23,11 +23,12 @@ ShardFindings joined(const std::vector<DatasetSource>& sources) {
 }  // namespace
 
 IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> sources,
-                               StartFindings found)
+                               StartFindings found, std::shared_ptr<const ObjectCache> cache)
     : catalogue_(std::move(catalogue)),
       sources_(std::move(sources)),
       found_(std::move(found)),
-      findings_(joined(sources_)) {
+      findings_(joined(sources_)),
+      cache_(std::move(cache)) {
   for (std::size_t i = 0; i < shards(); ++i) {
     const auto& objects = catalogue_.shards().known(i).place.root->objects;
     if (!objects) continue;
@@ -102,6 +103,11 @@ std::int64_t IndexedDataset::read_ahead_bytes(SampleId id) const {
     bytes += file.bytes;
   }
   return bytes;
+}
+
+void IndexedDataset::hold_shard(std::size_t i, const std::stop_token& stop) const {
+  const ShardPlace& place = catalogue_.shards().known(i).place;
+  if (place.root->objects) static_cast<void>(place.root->objects->hold(place.name, stop));
 }
 
 const std::string& IndexedDataset::shard_name(std::size_t i) const {

@@ -29,12 +29,15 @@ struct StartFindings {
 /// A data set of indexed shards: the catalogue has its samples, the files their bytes.
 class IndexedDataset final : public Dataset {
  public:
-  IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> sources, StartFindings found);
+  /// `cache`: that of the shards on servers; null: none.
+  IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> sources, StartFindings found,
+                 std::shared_ptr<const ObjectCache> cache);
 
   std::uint64_t size() const override { return catalogue_.size(); }
   SampleShape shape(SampleId id) const override;
   std::string key(SampleId id) const override;
   std::string_view shard(SampleId id) const override;
+  std::size_t shard_number(SampleId id) const override { return catalogue_.shard_of(id); }
   std::string part_name(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part,
                                                 const BytesAhead& ahead) const override;
@@ -48,8 +51,12 @@ class IndexedDataset final : public Dataset {
            catalogue_.shards().known(catalogue_.shard_of(id)).place.root->objects != nullptr;
   }
   std::vector<std::pair<std::string, StoreCounts>> server_counts() const override;
+  std::optional<CacheCounts> cache_counts() const override {
+    return cache_ ? std::optional(cache_->counts()) : std::nullopt;
+  }
   std::uint64_t samples_on_servers() const override { return samples_on_servers_; }
   std::int64_t read_ahead_bytes(SampleId id) const override;
+  void hold_shard(std::size_t i, const std::stop_token& stop) const override;
   std::size_t open_shards() const override { return files_.max_open(); }
   const std::vector<DatasetSource>& sources() const override { return sources_; }
   const std::vector<BadSample>& bad() const override { return found_.bad; }
@@ -75,6 +82,7 @@ class IndexedDataset final : public Dataset {
   const std::vector<DatasetSource> sources_;
   const StartFindings found_;
   const ShardFindings findings_;
+  const std::shared_ptr<const ObjectCache> cache_;
   std::map<std::string, std::shared_ptr<StoredObjects>> servers_;  // one of each
   std::uint64_t samples_on_servers_ = 0;
   mutable ShardFiles files_;

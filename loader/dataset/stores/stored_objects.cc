@@ -15,6 +15,9 @@ namespace {
 // Threads that wait for stamps: enough for thousands of answers a second at 50 ms each.
 constexpr std::size_t kMostThreads = 64;
 constexpr std::chrono::seconds kKeptFailure{1};
+// Pieces of an object that are asked for at once, to be held. Few, since reads come between them.
+constexpr std::int64_t kHeldAtOnce = std::int64_t{16} << 20;
+constexpr std::size_t kMostHeld = 4;
 
 // Returns an error of a store as one of a machine, or of a stop.
 Error of_machine(Error error) {
@@ -28,6 +31,39 @@ Error of_machine(Error error) {
       return {ErrorCode::kIo, error.message()};
   }
 }
+
+// Counts parts of an object that are under way.
+class PartsUnderWay {
+ public:
+  // Waits until another part may begin. Returns whether none has failed.
+  bool may_begin() {
+    const MutexLock lock(mutex_);
+    ended_.wait(mutex_, [this]() ISOCOST_REQUIRES(mutex_) { return count_ < kMostHeld; });
+    return !failure_;
+  }
+  void begin() {
+    const MutexLock lock(mutex_);
+    ++count_;
+  }
+  void end(std::optional<Error> failure) {
+    const MutexLock lock(mutex_);
+    --count_;
+    if (failure && !failure_) failure_ = std::move(failure);
+    ended_.notify_all();
+  }
+  // Waits until all have ended, as every request does. Returns why one has failed.
+  Status wait() {
+    const MutexLock lock(mutex_);
+    ended_.wait(mutex_, [this]() ISOCOST_REQUIRES(mutex_) { return count_ == 0; });
+    return failure_ ? Status(*failure_) : Status();
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable ended_;
+  std::size_t count_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
@@ -46,6 +82,19 @@ void StoredObjects::read(std::string_view key, const ObjectStamp& stamp, ByteRan
                  if (!bytes) bytes = of_machine(std::move(bytes).error());
                  done(std::move(bytes));
                });
+}
+
+Status StoredObjects::hold(const std::string& key, const std::stop_token& stop) {
+  ISOCOST_ASSIGN(const ObjectStamp stamp, this->stamp(key, stop));
+  PartsUnderWay parts;
+  for (std::int64_t at = 0; at < stamp.bytes && parts.may_begin(); at += kHeldAtOnce) {
+    parts.begin();
+    store_->hold(prefix_ + key, stamp, {at, std::min(at + kHeldAtOnce, stamp.bytes)}, stop,
+                 [&parts](const Result<std::string>& held) {
+                   parts.end(held ? std::nullopt : std::optional(of_machine(held.error())));
+                 });
+  }
+  return parts.wait();
 }
 
 Result<ObjectStamp> StoredObjects::stamp(const std::string& key, const std::stop_token& stop) {

@@ -54,6 +54,9 @@ class StoredObjects {
   /// Reads a range of an object that has this stamp: see ObjectStore::read.
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range,
             const std::stop_token& stop, ObjectStore::Done done) const;
+  /// Has a cache that keeps whole pieces keep an object. Blocks until it has. Errors: those of
+  /// `stamp` and `read`.
+  Status hold(const std::string& key, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
   /// Returns the stamp of an object; asks the server for it the first time. Blocks. A failure is
   /// kept for a second, so that those who waited for it do not ask one after another. Errors: those
   /// of ObjectStore::stamp.

@@ -66,6 +66,11 @@ Result<std::shared_ptr<StoredObjects>> Stores::make(const ObjectAddress& directo
                                          options_.stop);
 }
 
+std::shared_ptr<ObjectCache> Stores::opened_cache() const {
+  const MutexLock lock(mutex_);
+  return cache_;
+}
+
 // One for all stores, opened with the first one; null: there is to be none. It may log, and so is
 // opened outside of the lock.
 Result<std::shared_ptr<ObjectCache>> Stores::cache() {
@@ -77,7 +82,6 @@ Result<std::shared_ptr<ObjectCache>> Stores::cache() {
   ISOCOST_ASSIGN(std::shared_ptr<ObjectCache> opened,
                  ObjectCache::open({.directory = options_.cache,
                                     .max_bytes = options_.cache_size,
-                                    .blocks = options_.cache_blocks,
                                     .log = options_.log}));
   const MutexLock lock(mutex_);
   if (!cache_) cache_ = opened;

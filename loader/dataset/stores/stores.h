@@ -27,8 +27,6 @@ struct StoreOptions {
   /// Directory of a cache of what servers send: see ObjectCache. Empty: none.
   std::filesystem::path cache = {};
   std::int64_t cache_size = ObjectCacheOptions{}.max_bytes;
-  /// Whether the cache keeps whole blocks: see ObjectCacheOptions.
-  bool cache_blocks = false;
   LogSink log = {};
   std::stop_token stop = {};  ///< Ends requests that have no stop of their own.
 };
@@ -47,6 +45,8 @@ class Stores {
   /// ObjectCache::open.
   Result<std::shared_ptr<StoredObjects>> open(const ObjectAddress& directory)
       ISOCOST_EXCLUDES(mutex_);
+  /// Returns the cache of the stores that were opened; null: none of them has one.
+  std::shared_ptr<ObjectCache> opened_cache() const ISOCOST_EXCLUDES(mutex_);
 
  private:
   Result<std::shared_ptr<StoredObjects>> make(const ObjectAddress& directory,
@@ -56,7 +56,7 @@ class Stores {
   Result<std::shared_ptr<ObjectCache>> cache() ISOCOST_EXCLUDES(mutex_);
 
   const StoreOptions options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<HttpClient> client_ ISOCOST_GUARDED_BY(mutex_);
   // One for each server: its requests in flight are counted together.
   std::map<std::string, std::shared_ptr<RequestSender>> senders_ ISOCOST_GUARDED_BY(mutex_);

@@ -64,6 +64,9 @@ class StepDecoder {
     ReadRetry* retry;            ///< Repeats reads that the machine refuses.
     /// Limits of a microbatch that every single sample must keep; null: none.
     const MicrobatchLimits* limits = nullptr;
+    /// Samples of the windows of shards that are drawn from at a time, if a cache keeps these
+    /// shards; else 0.
+    std::size_t window_samples = 0;
   };
   /// `seed`: decides, with the bad sample, what replaces it.
   StepDecoder(const Context& context, BadSamplePolicy policy, std::uint64_t seed)
@@ -76,7 +79,7 @@ class StepDecoder {
         preparer_(*context.dataset, *context.decoder, *context.pool),
         waiting_(waiting_bytes(context)),
         reading_(make_thread_executor(kReadingThreads, "isocost-read")),
-        read_ahead_(*context.dataset, *reading_, memory_ahead(context)),
+        read_ahead_(*context.dataset, *reading_, memory_ahead(context), context.window_samples),
         tasks_(*context.executor) {}
 
   /// Returns the sample at an index of those that follow a step; nothing if no more may be

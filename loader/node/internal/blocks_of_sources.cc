@@ -1,5 +1,6 @@
 #include "loader/node/internal/blocks_of_sources.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace isocost {
@@ -23,6 +24,19 @@ std::vector<std::uint64_t> usable_by_shard(const Dataset& dataset, SampleId firs
     begin += count;
   }
   return samples;
+}
+
+std::size_t cached_window_samples(const PlanOptions& options, const Dataset& dataset) {
+  // More are seldom drawn ahead, and each takes 8 bytes.
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 18;
+  if (options.shuffle != ShufflePolicy::kBlocks || !dataset.cache_counts()) return 0;
+  std::uint64_t samples = 0;
+  for (const DatasetSource& source : dataset.sources()) {
+    const std::uint64_t shards = usable_by_shard(dataset, source.first, source.size).size();
+    const auto window = std::min(static_cast<std::uint64_t>(options.shuffle_shards), shards);
+    if (shards > 0) samples += source.size / shards * window;
+  }
+  return std::min(samples, kMost);
 }
 
 std::shared_ptr<const BlockOrder> blocks_of(const PlanOptions& options, const Dataset& dataset) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,10 @@ namespace isocost {
 /// size`, without shards that have none.
 std::vector<std::uint64_t> usable_by_shard(const Dataset& dataset, SampleId first,
                                            std::uint64_t size);
+
+/// Returns how many samples the windows of all sources have, whose shards a cache is to have whole;
+/// 0 without shuffle = blocks, or without a cache.
+std::size_t cached_window_samples(const PlanOptions& options, const Dataset& dataset);
 
 /// Returns the order of a whole data set; null without shuffle = blocks.
 std::shared_ptr<const BlockOrder> blocks_of(const PlanOptions& options, const Dataset& dataset);

@@ -83,6 +83,11 @@ DatasetOptions dataset_options_of(const DecodeOptions& options) {
   return dataset;
 }
 
+std::size_t window_shards(const PlanOptions& options) {
+  if (options.shuffle != ShufflePolicy::kBlocks) return 0;
+  return static_cast<std::size_t>(options.shuffle_shards);
+}
+
 // Opens the data set, and refuses one of which nothing or too little can be used.
 Result<std::unique_ptr<Dataset>> open_usable(const NodeOptions& options,
                                              const DatasetOptions& dataset_options) {
@@ -127,6 +132,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   ISOCOST_ASSIGN(MicrobatchLimits limits, MicrobatchLimits::create(options.plan, profile));
 
   DatasetOptions dataset_options = dataset_options_of(options.decode);
+  dataset_options.window_shards = window_shards(options.plan);
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;

@@ -23,22 +23,27 @@ std::optional<std::string> note_of_window(const PlanOptions& options, const Data
          " with samples: the samples of all are permuted, as shuffle = global does";
 }
 
-// Returns how many requests servers get; nothing without servers.
+// Returns how many requests servers get, one for each sample; nothing without servers, or where a
+// cache answers in their place.
 std::optional<std::string> note_of_requests(const PlanOptions& options, const Dataset& dataset,
                                             const JobOrder& order) {
-  if (dataset.samples_on_servers() == 0) return std::nullopt;
-  const std::string remedy =
-      ", one for each sample or more: --shuffle blocks with a cache asks fewer "
-      "(docs/stores.md)";
+  const bool has_cache = dataset.cache_counts().has_value();
+  const bool asks_for_pieces = has_cache && options.shuffle == ShufflePolicy::kBlocks;
+  if (dataset.samples_on_servers() == 0 || asks_for_pieces) return std::nullopt;
+  const auto name = kShufflePolicyNames.at(static_cast<std::size_t>(options.shuffle));
+  const std::string shuffle = "shuffle = " + std::string(name) + ": ";
+  const std::string remedy = ", one for each sample or more: --shuffle blocks with a cache asks "
+                             "for pieces of 16 MiB (docs/stores.md)";
+  const std::string first = has_cache ? " that the cache has not" : "";
   if (order.mixture != nullptr && !order.mixture->mixture().by_size()) {
-    return "shuffle = global: each step asks servers for every sample that it draws from them" +
-           remedy;
+    return shuffle + "each step asks servers for every sample" + first +
+           " that it draws from them" + remedy;
   }
   const std::uint64_t drawn =
       order.cursor.steps(0) * static_cast<std::uint64_t>(options.global_batch_size);
   const std::uint64_t requests = std::min(dataset.samples_on_servers(), drawn);
-  return "shuffle = global: each epoch asks servers some " + std::to_string(requests) + " times" +
-         remedy;
+  return shuffle + (has_cache ? "the first epoch" : "each epoch") + " asks servers some " +
+         std::to_string(requests) + " times" + remedy;
 }
 
 }  // namespace
@@ -51,9 +56,7 @@ std::vector<std::string> order_notes(const PlanOptions& options, const Dataset& 
       if (auto note = note_of_window(options, dataset, source)) notes.push_back(*std::move(note));
     }
   }
-  if (options.shuffle == ShufflePolicy::kGlobal) {
-    if (auto note = note_of_requests(options, dataset, order)) notes.push_back(*std::move(note));
-  }
+  if (auto note = note_of_requests(options, dataset, order)) notes.push_back(*std::move(note));
   return notes;
 }
 

@@ -10,7 +10,7 @@
 namespace isocost {
 
 /// Returns what the log says at a node's start of the order of samples: that windows of shuffle =
-/// blocks hold all shards, and how often an epoch of shuffle = global asks servers.
+/// blocks hold all shards, and how often an epoch asks servers for single samples.
 std::vector<std::string> order_notes(const PlanOptions& options, const Dataset& dataset,
                                      const JobOrder& order);
 

@@ -63,6 +63,7 @@ class TextDataset final : public Dataset {
   }
   std::string key(SampleId id) const override { return keys_.at(id); }
   std::string_view shard(SampleId /*id*/) const override { return "shard.tar"; }
+  std::size_t shard_number(SampleId id) const override { return shard_of ? shard_of(id) : 0; }
   std::string part_name(SampleId /*id*/, std::size_t /*part*/) const override { return "txt"; }
   using Dataset::open_json;
   using Dataset::open_part;
@@ -85,11 +86,15 @@ class TextDataset final : public Dataset {
     return nullptr;
   }
   bool reads_servers() const override { return on_servers > 0; }
-  bool is_on_server(SampleId /*id*/) const override { return false; }
+  bool is_on_server(SampleId /*id*/) const override { return on_hold_shard != nullptr; }
   std::vector<std::pair<std::string, StoreCounts>> server_counts() const override { return {}; }
+  std::optional<CacheCounts> cache_counts() const override { return std::nullopt; }
   std::uint64_t samples_on_servers() const override { return on_servers; }
   std::int64_t read_ahead_bytes(SampleId id) const override {
     return static_cast<std::int64_t>(texts_.at(id).size());
+  }
+  void hold_shard(std::size_t i, const std::stop_token& /*stop*/) const override {
+    if (on_hold_shard) on_hold_shard(i);
   }
   std::size_t open_shards() const override { return shards_open; }
   const std::vector<BadSample>& bad() const override { return bad_; }
@@ -114,6 +119,9 @@ class TextDataset final : public Dataset {
   std::map<SampleId, std::string> json;         ///< JSON parts, for samples that have one.
   Status index;                                 ///< The answer of check_index for all.
   std::function<void(SampleId)> on_read_ahead;  ///< May be empty; called on several threads.
+  std::function<std::size_t(SampleId)> shard_of;  ///< Empty: all are in the first one.
+  /// If it is set, all samples are on a server, and a cache keeps its shards.
+  std::function<void(std::size_t)> on_hold_shard;
   std::size_t shards_open = 256;
   std::uint64_t on_servers = 0;  ///< Samples that are said to lie on servers.
   /// So many calls of open_part fail, as if the machine refused to read.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -21,6 +22,14 @@ namespace {
 
 using OnStop = std::stop_callback<std::function<void()>>;
 
+// A range has a checksum for each of its blocks, so that a read compares those that it needs. Where
+// whole pieces are kept, a store is asked for a piece at once.
+constexpr std::int64_t kBlockBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kPieceBytes = 16 * kBlockBytes;
+// Bytes of pieces that are on their way, or wait to be written. 256 MB a second at half a second
+// for a piece.
+constexpr std::int64_t kMostPieceBytes = 8 * kPieceBytes;
+
 // A read from its start to its `done`. It may wait for several fetches.
 struct Reading {
   CachedObject object;
@@ -34,6 +43,7 @@ struct Reading {
   // Set by the fetch that has all of the range, if one has, before it is counted as ended.
   std::optional<std::string> bytes = {};
   bool is_second_look = false;
+  bool is_hold = false;  // the bytes are to be kept, and given to nobody
   std::vector<std::unique_ptr<OnStop>> on_stop = {};
 };
 using SharedReading = std::shared_ptr<Reading>;
@@ -44,6 +54,7 @@ struct Fetch {
   std::string key;
   ByteRange range;
   bool is_kept = true;  // in the cache, once it has come
+  bool is_piece = false;
   std::stop_source ending = {};
   std::unique_ptr<OnStop> on_end = {};
   // Readings that still want it; under the store's mutex. Nobody joins one that nobody wants.
@@ -54,11 +65,10 @@ struct Fetch {
 };
 using SharedFetch = std::shared_ptr<Fetch>;
 
-// Returns a range, extended to whole blocks of an object.
-ByteRange whole_blocks(ByteRange range, std::int64_t object_bytes) {
-  constexpr std::int64_t kBlock = DiskCache::kBlockBytes;
-  return {range.begin / kBlock * kBlock,
-          std::min((range.end + kBlock - 1) / kBlock * kBlock, object_bytes)};
+// Returns a range, extended to whole blocks, or pieces, of an object.
+ByteRange extended(ByteRange range, std::int64_t unit, std::int64_t object_bytes) {
+  return {range.begin / unit * unit,
+          std::min((range.end + unit - 1) / unit * unit, object_bytes)};
 }
 
 class CachedStore final : public ObjectStore {
@@ -79,19 +89,27 @@ class CachedStore final : public ObjectStore {
   }
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
             Done done) override;
+  void hold(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
+            Done done) override;
   StoreCounts counts() const override { return store_->counts(); }
 
  private:
   void begin_one() ISOCOST_EXCLUDES(mutex_);
   void end_one() ISOCOST_EXCLUDES(mutex_);
   void look_up(const SharedReading& reading);
-  void fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges);
-  std::vector<ByteRange> wanted_from_store(const Reading& reading);
-  SharedFetch joinable(const std::string& entry, std::int64_t offset, ByteRange whole) const
-      ISOCOST_REQUIRES(mutex_);
+  std::vector<ByteRange> missing_pieces(const Reading& reading);
+  void fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges, bool pieces)
+      ISOCOST_EXCLUDES(mutex_);
+  SharedFetch joinable(const std::string& entry, std::int64_t offset, ByteRange whole,
+                       bool pieces) const ISOCOST_REQUIRES(mutex_);
   std::int64_t next_begin(const std::string& entry, ByteRange left) const ISOCOST_REQUIRES(mutex_);
+  void go_first(const SharedFetch& fetch) ISOCOST_REQUIRES(mutex_);
+  std::vector<SharedFetch> take_waiting() ISOCOST_EXCLUDES(mutex_);
+  void begin_waiting() ISOCOST_EXCLUDES(mutex_);
+  void begin(const SharedFetch& fetch);
   void leave(const SharedFetch& fetch) ISOCOST_EXCLUDES(mutex_);
   void arrived(const SharedFetch& fetch, Result<std::string> bytes);
+  void keep(const Fetch& fetch, std::string_view bytes);
   void finish(const SharedFetch& fetch, Result<std::string> bytes) ISOCOST_EXCLUDES(mutex_);
   void one_less(const SharedReading& reading, std::optional<Error> failure)
       ISOCOST_EXCLUDES(mutex_);
@@ -107,6 +125,10 @@ class CachedStore final : public ObjectStore {
   // By entry and begin.
   std::multimap<std::pair<std::string, std::int64_t>, SharedFetch> fetches_
       ISOCOST_GUARDED_BY(mutex_);
+  // Pieces that have not begun: those that a read waits for, and those that are only to be held.
+  std::deque<SharedFetch> awaited_ ISOCOST_GUARDED_BY(mutex_);
+  std::deque<SharedFetch> held_later_ ISOCOST_GUARDED_BY(mutex_);
+  std::int64_t piece_bytes_ ISOCOST_GUARDED_BY(mutex_) = 0;  // of those that have begun
 };
 
 CachedStore::~CachedStore() {
@@ -143,39 +165,54 @@ void CachedStore::read(std::string_view key, const ObjectStamp& stamp, ByteRange
   disk_.threads().add([this, reading] { look_up(reading); });
 }
 
+void CachedStore::hold(std::string_view key, const ObjectStamp& stamp, ByteRange range,
+                       std::stop_token stop, Done done) {
+  if (!disk_.keeps_pieces() || !disk_.begin_read()) return done(std::string());
+  begin_one();
+  const auto reading = std::make_shared<Reading>(Reading{.object = {name_of(key), stamp},
+                                                         .key = std::string(key),
+                                                         .range = range,
+                                                         .stop = std::move(stop),
+                                                         .done = std::move(done),
+                                                         .is_hold = true});
+  disk_.threads().add([this, reading] { look_up(reading); });
+}
+
 // Looks for a reading's bytes in the cache, on a thread of the disk.
 void CachedStore::look_up(const SharedReading& reading) {
   if (ending_.stop_requested() || reading->stop.stop_requested()) {
     return deliver(reading, Error(ErrorCode::kCancelled, "stopped before it was read"));
   }
+  const bool pieces = disk_.keeps_pieces() && !reading->is_second_look;
+  if (reading->is_hold) {
+    return fetch(reading, pieces ? missing_pieces(*reading) : std::vector<ByteRange>(), pieces);
+  }
   std::string bytes;
   if (disk_.read(reading->object, reading->range, bytes)) return deliver(reading, std::move(bytes));
-  if (reading->is_second_look) return fetch(reading, {reading->range});
-  disk_.count_miss();
-  fetch(reading, wanted_from_store(*reading));
+  if (!reading->is_second_look) disk_.count_miss();
+  std::vector<ByteRange> wanted;
+  if (pieces) wanted = missing_pieces(*reading);
+  // The bytes were damaged a moment ago, or another process has just kept them.
+  if (wanted.empty()) return fetch(reading, {reading->range}, false);
+  fetch(reading, wanted, true);
 }
 
-// Returns what a store is asked for: the range, or the blocks of it that are not held.
-std::vector<ByteRange> CachedStore::wanted_from_store(const Reading& reading) {
-  if (!disk_.blocks() || disk_.is_off()) return {reading.range};
+// Returns the parts of a range's pieces that are not held: of each piece one, of whole blocks.
+std::vector<ByteRange> CachedStore::missing_pieces(const Reading& reading) {
   const std::int64_t bytes = reading.object.stamp.bytes;
-  std::vector<ByteRange> wanted;
-  for (const ByteRange& hole : disk_.missing(reading.object, whole_blocks(reading.range, bytes))) {
-    const ByteRange blocks = whole_blocks(hole, bytes);
-    if (!wanted.empty() && blocks.begin <= wanted.back().end) {
-      wanted.back().end = blocks.end;
-    } else {
-      wanted.push_back(blocks);
-    }
+  const ByteRange all = extended(reading.range, kPieceBytes, bytes);
+  std::vector<ByteRange> missing;
+  for (std::int64_t at = all.begin; at < all.end; at += kPieceBytes) {
+    const auto holes = disk_.missing(reading.object, {at, std::min(at + kPieceBytes, all.end)});
+    if (holes.empty()) continue;
+    missing.push_back(extended({holes.front().begin, holes.back().end}, kBlockBytes, bytes));
   }
-  // It was damaged a moment ago, or another process has just kept it.
-  if (wanted.empty()) wanted.push_back(reading.range);
-  return wanted;
+  return missing;
 }
 
 // Returns a fetch under way that holds an offset, and where ranges are exact the whole of them.
-SharedFetch CachedStore::joinable(const std::string& entry, std::int64_t offset,
-                                  ByteRange whole) const {
+SharedFetch CachedStore::joinable(const std::string& entry, std::int64_t offset, ByteRange whole,
+                                  bool pieces) const {
   constexpr int kMostLookedAt = 16;
   auto at = fetches_.upper_bound({entry, offset});
   for (int i = 0; i < kMostLookedAt && at != fetches_.begin(); ++i) {
@@ -183,21 +220,21 @@ SharedFetch CachedStore::joinable(const std::string& entry, std::int64_t offset,
     if (at->first.first != entry) break;
     const SharedFetch& candidate = at->second;
     if (candidate->wanted_by == 0 || candidate->range.end <= offset) continue;
-    if (disk_.blocks() || candidate->holds(whole)) return candidate;
+    if (pieces || candidate->holds(whole)) return candidate;
   }
   return nullptr;
 }
 
-// Returns where a new fetch of what is left of a range must end: at the next one under way.
+// Returns where a new fetch of what is left of a piece must end: at the next one under way.
 std::int64_t CachedStore::next_begin(const std::string& entry, ByteRange left) const {
-  if (!disk_.blocks()) return left.end;
   const auto next = fetches_.upper_bound({entry, left.begin});
   if (next == fetches_.end() || next->first.first != entry) return left.end;
   return std::min(left.end, next->first.second);
 }
 
 // Has a reading wait for ranges, by fetches that are under way and by new ones.
-void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges) {
+void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges,
+                        bool pieces) {
   const std::string entry = entry_name(reading->object);
   std::vector<SharedFetch> all;
   std::vector<SharedFetch> begun;
@@ -205,20 +242,24 @@ void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRang
     const MutexLock lock(mutex_);
     for (const ByteRange& range : ranges) {
       for (std::int64_t at = range.begin; at < range.end;) {
-        SharedFetch next = joinable(entry, at, range);
+        SharedFetch next = joinable(entry, at, range, pieces);
         if (!next) {
-          const ByteRange part{at, next_begin(entry, {at, range.end})};
+          const ByteRange left{at, range.end};
+          const ByteRange part{at, pieces ? next_begin(entry, left) : left.end};
           next = std::make_shared<Fetch>(Fetch{.object = reading->object,
                                                .key = reading->key,
                                                .range = part,
-                                               .is_kept = !reading->is_second_look});
+                                               .is_kept = !reading->is_second_look,
+                                               .is_piece = pieces});
           fetches_.emplace(std::pair(entry, at), next);
-          begun.push_back(next);
+          if (pieces) held_later_.push_back(next);
+          if (!pieces) begun.push_back(next);
           ++busy_;
         }
         ++next->wanted_by;
         next->readings.push_back(reading);
         ++reading->waits_for;
+        if (!reading->is_hold) go_first(next);
         all.push_back(next);
         at = next->range.end;
       }
@@ -230,26 +271,60 @@ void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRang
       leave(kept_alive);
     }));
   }
-  for (const SharedFetch& next : begun) {
-    next->on_end = std::make_unique<OnStop>(ending_.get_token(), [ending = next->ending] {
-      // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it outlives the callback.
-      std::stop_source kept_alive = ending;
-      kept_alive.request_stop();
-    });
-    store_->read(next->key, next->object.stamp, next->range, next->ending.get_token(),
-                 [this, next](Result<std::string> bytes) { arrived(next, std::move(bytes)); });
-  }
+  for (const SharedFetch& next : begun) begin(next);
+  if (pieces) begin_waiting();
   one_less(reading, std::nullopt);
+}
+
+// Puts a piece that is only to be held behind those that reads wait for, if it has not begun.
+void CachedStore::go_first(const SharedFetch& fetch) {
+  if (std::erase(held_later_, fetch) > 0) awaited_.push_back(fetch);
+}
+
+// Takes the pieces that may begin now.
+std::vector<SharedFetch> CachedStore::take_waiting() {
+  std::vector<SharedFetch> taken;
+  const MutexLock lock(mutex_);
+  while (true) {
+    std::deque<SharedFetch>& from = awaited_.empty() ? held_later_ : awaited_;
+    if (from.empty() || piece_bytes_ + from.front()->range.bytes() > kMostPieceBytes) return taken;
+    piece_bytes_ += from.front()->range.bytes();
+    taken.push_back(std::move(from.front()));
+    from.pop_front();
+  }
+}
+
+void CachedStore::begin_waiting() {
+  for (const SharedFetch& fetch : take_waiting()) begin(fetch);
+}
+
+void CachedStore::begin(const SharedFetch& fetch) {
+  fetch->on_end = std::make_unique<OnStop>(ending_.get_token(), [ending = fetch->ending] {
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it outlives the callback.
+    std::stop_source kept_alive = ending;
+    kept_alive.request_stop();
+  });
+  store_->read(fetch->key, fetch->object.stamp, fetch->range, fetch->ending.get_token(),
+               [this, fetch](Result<std::string> bytes) { arrived(fetch, std::move(bytes)); });
 }
 
 // One reading of a fetch has been stopped.
 void CachedStore::leave(const SharedFetch& fetch) {
   std::stop_source ending = fetch->ending;
+  bool has_begun = true;
   {
     const MutexLock lock(mutex_);
     if (--fetch->wanted_by > 0) return;
+    if (std::erase(held_later_, fetch) + std::erase(awaited_, fetch) > 0) {
+      has_begun = false;
+      piece_bytes_ += fetch->range.bytes();  // `finish` takes them off
+    }
   }
   ending.request_stop();
+  if (has_begun) return;
+  disk_.threads().add([this, fetch] {
+    finish(fetch, Error(ErrorCode::kCancelled, "stopped before it was read"));
+  });
 }
 
 // On the inner store's thread, which must not wait for the disk.
@@ -261,16 +336,27 @@ void CachedStore::arrived(const SharedFetch& fetch, Result<std::string> bytes) {
   }
   const auto held = std::make_shared<std::string>(*std::move(bytes));
   disk_.threads().add([this, fetch, held, count] {
-    disk_.keep(fetch->object, fetch->range, *held);
+    keep(*fetch, *held);
     disk_.end_write(count);
     finish(fetch, std::move(*held));
   });
+}
+
+void CachedStore::keep(const Fetch& fetch, std::string_view bytes) {
+  const std::int64_t most = fetch.is_piece ? kBlockBytes : fetch.range.bytes();
+  for (std::int64_t at = fetch.range.begin; at < fetch.range.end; at += most) {
+    const ByteRange part{at, std::min(at + most, fetch.range.end)};
+    disk_.keep(fetch.object, part,
+               bytes.substr(static_cast<std::size_t>(at - fetch.range.begin),
+                            static_cast<std::size_t>(part.bytes())));
+  }
 }
 
 void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
   std::vector<SharedReading> readings;
   {
     const MutexLock lock(mutex_);
+    if (fetch->is_piece) piece_bytes_ -= fetch->range.bytes();
     const auto [first, last] =
         fetches_.equal_range({entry_name(fetch->object), fetch->range.begin});
     const auto found =
@@ -278,6 +364,7 @@ void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
     if (found != last) fetches_.erase(found);
     readings.swap(fetch->readings);
   }
+  if (fetch->is_piece) begin_waiting();
   fetch->on_end.reset();
   std::optional<Error> failure;
   std::string held;
@@ -288,7 +375,7 @@ void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
   }
   for (std::size_t i = 0; i < readings.size(); ++i) {
     Reading& reading = *readings[i];
-    if (!failure && fetch->holds(reading.range)) {
+    if (!failure && !reading.is_hold && fetch->holds(reading.range)) {
       const auto at = static_cast<std::size_t>(reading.range.begin - fetch->range.begin);
       const auto count = static_cast<std::size_t>(reading.range.bytes());
       const bool may_take = i + 1 == readings.size() && count == held.size();
@@ -307,6 +394,7 @@ void CachedStore::one_less(const SharedReading& reading, std::optional<Error> fa
     if (--reading->waits_for > 0) return;
   }
   if (const auto& why = reading->failure) return deliver(reading, *why);
+  if (reading->is_hold) return deliver(reading, std::string());
   if (auto& bytes = reading->bytes) return deliver(reading, *std::move(bytes));
   // It has come in pieces, which lie in the cache by now, or else are asked for once more.
   reading->on_stop.clear();

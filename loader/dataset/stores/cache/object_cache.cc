@@ -24,6 +24,8 @@ Result<std::shared_ptr<ObjectCache>> ObjectCache::open(const ObjectCacheOptions&
 ObjectCache::ObjectCache(std::unique_ptr<DiskCache> disk) : disk_(std::move(disk)) {}
 ObjectCache::~ObjectCache() = default;
 
+void ObjectCache::keep_pieces() { disk_->keep_pieces(); }
+
 CacheCounts ObjectCache::counts() const { return disk_->counts(); }
 
 }  // namespace isocost

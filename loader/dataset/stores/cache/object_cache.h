@@ -18,9 +18,6 @@ struct ObjectCacheOptions {
   /// Bytes on the disk that all processes with this directory keep together. The default is what
   /// most local disks of training hosts have to spare, and holds a million pictures of 100 kB.
   std::int64_t max_bytes = 100 * kGiB;
-  /// Whether reads are extended to whole blocks of 1 MiB, for an order in which neighbours are read
-  /// soon after each other. Otherwise the ranges that are asked for are kept, and no others.
-  bool blocks = false;
   LogSink log = {};
 };
 
@@ -47,6 +44,10 @@ class ObjectCache {
   ~ObjectCache();
   ObjectCache(const ObjectCache&) = delete;
   ObjectCache& operator=(const ObjectCache&) = delete;
+
+  /// Has reads be extended from now on to pieces of 16 MiB, for an order in which neighbours are
+  /// read soon after each other. Otherwise the ranges that are asked for are kept, and no others.
+  void keep_pieces();
 
   CacheCounts counts() const;
   /// The part that create_cached_store uses.

@@ -52,6 +52,13 @@ class ObjectStore {
   virtual void read(std::string_view key, const ObjectStamp& stamp, ByteRange range,
                     std::stop_token stop, Done done) = 0;
 
+  /// Has a cache that keeps whole pieces keep a range, for reads that follow: these go first.
+  /// `done` is called as by `read`, with no bytes. A store without such a cache does nothing.
+  virtual void hold(std::string_view /*key*/, const ObjectStamp& /*stamp*/, ByteRange /*range*/,
+                    std::stop_token /*stop*/, Done done) {
+    done(std::string());
+  }
+
   virtual StoreCounts counts() const = 0;
 };
 

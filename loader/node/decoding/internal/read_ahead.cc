@@ -19,13 +19,17 @@ constexpr int kServersAtOnce = 16;
 
 // Asks disks for at most a quarter as many samples as shards stay open: each may be in a shard of
 // its own, and the shards in use are to stay open.
-ReadAhead::ReadAhead(const Dataset& dataset, Executor& threads, std::int64_t memory)
+ReadAhead::ReadAhead(const Dataset& dataset, Executor& threads, std::int64_t memory,
+                     std::size_t window_samples)
     : dataset_(dataset),
       threads_(threads),
       most_on_disk_(std::clamp<std::size_t>(dataset.open_shards() / 4, 1, kMostOnDisk)),
-      memory_(memory) {}
+      memory_(memory) {
+  if (window_samples > 0) shards_ahead_.emplace(dataset, window_samples);
+}
 
 std::shared_ptr<SampleRead> ReadAhead::decoding_begins(SampleId id, const Upcoming& upcoming) {
+  if (shards_ahead_) shards_ahead_->decoding_begins(id, upcoming);
   std::shared_ptr<SampleRead> read = leave(id);
   const int at_once = dataset_.reads_servers() ? kServersAtOnce : kDiskAtOnce;
   for (int i = 0; i < at_once && has_room(); ++i) {

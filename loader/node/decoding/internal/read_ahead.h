@@ -12,6 +12,7 @@
 #include "base/executor/executor.h"
 #include "loader/dataset/dataset.h"
 #include "loader/node/decoding/internal/sample_read.h"
+#include "loader/node/decoding/internal/shards_ahead.h"
 
 namespace isocost {
 
@@ -25,15 +26,17 @@ namespace isocost {
 class ReadAhead {
  public:
   /// `threads` may outlive this object; reads that have not begun by its end are left out. `memory`
-  /// is the limit of bytes from servers.
-  ReadAhead(const Dataset& dataset, Executor& threads, std::int64_t memory);
+  /// is the limit of bytes from servers. `window_samples`: samples ahead whose shards a cache is to
+  /// have whole; 0: none.
+  ReadAhead(const Dataset& dataset, Executor& threads, std::int64_t memory,
+            std::size_t window_samples = 0);
   ~ReadAhead() { closing_.request_stop(); }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
   /// Returns the sample that is decoded `after` samples after the next one; nothing if none is
   /// known yet.
-  using Upcoming = std::function<std::optional<SampleId>(std::size_t after)>;
+  using Upcoming = ShardsAhead::Upcoming;
 
   /// Call this when the decoding of a sample begins, with what comes after it. Returns the read of
   /// a sample on a server, which may not have begun, and null for one on a disk. Asks only for a
@@ -64,6 +67,7 @@ class ReadAhead {
   const std::shared_ptr<std::atomic<std::int64_t>> server_bytes_ =
       std::make_shared<std::atomic<std::int64_t>>(0);
   std::stop_source closing_;
+  std::optional<ShardsAhead> shards_ahead_;
 };
 
 }  // namespace isocost

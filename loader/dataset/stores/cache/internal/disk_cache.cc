@@ -59,6 +59,12 @@ CacheCounts DiskCache::counts() const {
           .evicted = evicted_};
 }
 
+bool DiskCache::keeps_pieces() const {
+  if (!keeps_pieces_ || is_off_) return false;
+  const MutexLock lock(mutex_);
+  return !is_full_;
+}
+
 bool DiskCache::begin_read() {
   if (++reads_ <= kMostReads) return true;
   --reads_;

@@ -25,14 +25,12 @@ namespace isocost {
 /// called on its threads. Thread-safe.
 class DiskCache {
  public:
-  /// Blocks of a cache whose reads are extended to whole blocks.
-  static constexpr std::int64_t kBlockBytes = std::int64_t{1} << 20;
-
   /// `problem`: why nothing can be kept, which is logged; empty: something can.
   DiskCache(ObjectCacheOptions options, const std::string& problem);
 
-  bool blocks() const { return options_.blocks; }
-  bool is_off() const { return is_off_; }
+  void keep_pieces() { keeps_pieces_ = true; }
+  /// Returns whether reads are to be extended to whole pieces: so it was asked, and they are kept.
+  bool keeps_pieces() const ISOCOST_EXCLUDES(mutex_);
   DiskThreads& threads() { return threads_; }
   CacheCounts counts() const;
   void count_miss() { ++misses_; }
@@ -72,6 +70,7 @@ class DiskCache {
   const ObjectCacheOptions options_;
   const std::size_t most_open_;
   const std::int64_t look_after_;  // bytes written after which the directory is looked at
+  std::atomic<bool> keeps_pieces_ = false;
   std::atomic<bool> is_off_ = false;
   std::atomic<bool> told_of_damage_ = false;
   std::atomic<std::int64_t> reads_ = 0;

@@ -50,6 +50,14 @@ inline std::future<Result<std::string>> begin_read(ObjectStore& store, const std
              [promise](Result<std::string> bytes) { promise->set_value(std::move(bytes)); });
   return promise->get_future();
 }
+/// Begins to have an object kept.
+inline std::future<Result<std::string>> begin_hold(ObjectStore& store, const std::string& key) {
+  const auto promise = std::make_shared<std::promise<Result<std::string>>>();
+  const ObjectStamp stamp = store.list(key, true, {}).value().front().stamp;
+  store.hold(key, stamp, {0, stamp.bytes}, {},
+             [promise](Result<std::string> held) { promise->set_value(std::move(held)); });
+  return promise->get_future();
+}
 inline Result<std::string> read(ObjectStore& store, const std::string& key, ByteRange range) {
   return begin_read(store, key, range).get();
 }

@@ -1,0 +1,51 @@
+#include "loader/dataset/internal/window_room.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "base/units.h"
+#include "loader/dataset/stores/stored_objects.h"
+
+namespace isocost {
+namespace {
+
+// Returns the bytes of two windows of a source's largest shards on servers, or of all of them. Their
+// stamps are known from the listing.
+std::int64_t bytes_of_windows(const ListedSource& source, const DatasetOptions& options) {
+  std::vector<std::int64_t> bytes;
+  for (const ShardPlace& place : source.listing.shards) {
+    if (!place.root->objects) continue;
+    const auto stamp = place.root->objects->stamp(place.name, options.stop);
+    if (stamp) bytes.push_back(stamp->bytes);
+  }
+  const std::size_t shards = std::min(bytes.size(), 2 * options.window_shards);
+  std::ranges::nth_element(bytes, bytes.begin() + static_cast<std::ptrdiff_t>(shards),
+                           std::greater<>());
+  return std::accumulate(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(shards),
+                         std::int64_t{0});
+}
+
+}  // namespace
+
+Status check_room_of_windows(std::span<const ListedSource> sources, const DatasetOptions& options) {
+  if (options.window_shards == 0 || options.stores.cache.empty()) return {};
+  std::int64_t bytes = 0;
+  for (const ListedSource& source : sources) bytes += bytes_of_windows(source, options);
+  // A cache leaves a sixteenth of its room free.
+  const std::int64_t needed = bytes + bytes / 15 + 1;
+  if (needed <= options.stores.cache_size) return {};
+  return Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("cache_size: shuffle = blocks draws from two windows of {} shards at a time, and "
+                  "a cache of {} MiB has no room for their {} MiB: give cache_size = {}MiB or more, "
+                  "fewer shuffle_shards, or shuffle = global",
+                  options.window_shards, options.stores.cache_size / kMiB, bytes / kMiB,
+                  needed / kMiB + 1));
+}
+
+}  // namespace isocost
