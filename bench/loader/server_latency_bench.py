@@ -1,0 +1,142 @@
+"""Measures what it costs a node that its shards lie on a server, and whether its trainer waits for data.
+
+A server of this machine answers each request some milliseconds late (tests/support/fault_server.py). A trainer that
+takes half as many photographs a second as the node decodes from the disk reads steps of 256, in turn from the disk and
+from the server. Each pass is a process of its own with an embedded node of two workers, whose indexes are there.
+Prints medians and spreads: the share of its time that the trainer waits for data after its first step, when that step
+was there, CPU seconds a photograph beside the disk's, and requests and bytes beside the samples'. The samples and
+their tensors must be the same.
+"""
+
+import json
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build/release"
+PASSES = 3
+COPIES = 20  # of each photograph
+STEP = 256
+PARTS = 8  # microbatches of a step
+LATENCIES_MS = (0, 50, 500)
+DISK, FULL_SPEED = "disk", "disk, no trainer"
+DEADLINE_S = 600
+
+
+def write_shards(directory):
+    """Shards of the demo's photographs. Returns how many samples they have."""
+    photographs = sorted((ROOT / "build/demo/made").glob("*.jpg"))
+    assert photographs, "no photographs: ./run demo --media-only makes them"
+    lines = [json.dumps({"key": f"{copy}-{path.stem}", "parts": [{"name": "jpg", "file": str(path)}]})
+             for copy in range(COPIES) for path in photographs]
+    manifest = directory / "manifest.jsonl"
+    manifest.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    subprocess.run([BUILD / "isocost", "make-shards", manifest, directory / "shards", "--shard-size", "25MB"],
+                   check=True, capture_output=True)
+    return len(lines)
+
+
+def one_pass(data, index_dir, photographs_a_second):
+    """Trains on the data in this process; prints what it took, and which samples came."""
+    sys.path.insert(0, str(BUILD / "python"))
+    import isocost
+    import numpy
+
+    waits, ids, sums = [], [], []
+    pause = STEP / PARTS / photographs_a_second if photographs_a_second else 0
+    began = time.monotonic()
+    with isocost.DataLoader(data, global_batch_size=STEP, microbatches=PARTS, epochs=1, tail="drop", workers=2,
+                            index_dir=index_dir) as loader:
+        asked = time.monotonic()
+        for number, microbatch in enumerate(loader):
+            now = time.monotonic()
+            waits.append(now - asked)
+            ids += microbatch.sample_ids
+            sums += [zlib.crc32(numpy.asarray(tensor).tobytes()) for _, tensor in sorted(microbatch.tensors().items())]
+            if number + 1 == PARTS:
+                first, cpu_before = now, cpu_seconds()
+            time.sleep(max(0, pause - (time.monotonic() - now)))
+            asked = time.monotonic()
+        ended = time.monotonic()
+    photographs = len(ids) - STEP
+    print(json.dumps({"ids": sorted(ids), "tensors": sums, "wait": sum(waits[PARTS:]) / (ended - first),
+                      "rate": photographs / (ended - first), "first": first - began,
+                      "cpu": (cpu_seconds() - cpu_before) / photographs}))
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(data, index_dir, photographs_a_second=0.0):
+    done = subprocess.run([sys.executable, "-B", __file__, data, index_dir, str(photographs_a_second)], check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+    return json.loads(done.stdout)
+
+
+def requests_of(server):
+    """Returns the number of requests for bytes of shards since the last call, and these bytes."""
+    with server.mutex:
+        log = [entry for entry in server.log if entry["method"] == "GET"]
+        server.log.clear()
+    return len(log), sum(entry["bytes"] for entry in log)
+
+
+def spread(values, digits):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def main():
+    sys.path.insert(0, str(ROOT / "tests/support"))
+    import fault_server
+
+    with tempfile.TemporaryDirectory(prefix="isocost-server-latency-") as scratch:
+        directory = pathlib.Path(scratch)
+        samples = write_shards(directory)
+        shards = sorted((directory / "shards").glob("*.tar"))
+        stored = sum(path.stat().st_size for path in shards)
+        with fault_server.FaultServer(directory / "shards") as server:
+            address = f"http://127.0.0.1:{server.port}/shard-{{000000..{len(shards) - 1:06}}}.tar"
+            local, remote = directory / "indexes-disk", directory / "indexes-server"
+            for data, indexes in ((directory / "shards", local), (address, remote)):
+                subprocess.run([BUILD / "isocost", "index", data, "--index-dir", indexes], check=True,
+                               capture_output=True)
+            full = [measure(directory / "shards", local) for _ in range(PASSES)]
+            pace = statistics.median(answer["rate"] for answer in full) / 2
+            expected = full[0]
+            answers = {name: [] for name in (DISK, *LATENCIES_MS)}
+            for _ in range(PASSES):
+                for name, own in answers.items():
+                    if name != DISK:
+                        server.set_rules([{"fault": "latency", "ms": name}])
+                    requests_of(server)
+                    answer = measure(directory / "shards" if name == DISK else address,
+                                     local if name == DISK else remote, pace)
+                    assert answer["tensors"] == expected["tensors"], "other tensors came"
+                    answer["requests"], answer["bytes"] = requests_of(server)
+                    own.append(answer)
+        print(f"{samples} photographs, {stored / samples / 1e3:.0f} kB each, {len(shards)} shards; the disk gives "
+              f"{spread([answer['rate'] for answer in full], 0)} a second, the trainer takes {pace:.0f}; medians of "
+              f"{PASSES} passes (least to most)")
+        for name, own in answers.items():
+            ratios = [answer["cpu"] / disk["cpu"] for answer, disk in zip(own, answers[DISK])]
+            drawn = len(expected["ids"])
+            print(f"{name if name == DISK else f'server, {name} ms':16} wait "
+                  f"{spread([100 * answer['wait'] for answer in own], 2)} %; first step after "
+                  f"{spread([answer['first'] for answer in own], 1)} s; CPU x {spread(ratios, 2)}; "
+                  f"{max(answer['requests'] for answer in own) / drawn:.2f} requests a sample, "
+                  f"{max(answer['bytes'] for answer in own) / (stored * drawn / samples):.2f} of its bytes")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4:
+        one_pass(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+    else:
+        main()
