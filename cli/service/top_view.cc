@@ -237,7 +237,14 @@ std::string server_lines(const NodeMetrics& now) {
                      fmt::format("{} repeated", store.retries),
                      fmt::format("{} asked to wait", store.throttled)});
   }
-  return out;
+  const CacheTotals& cache = now.cache;
+  const std::int64_t reads = cache.hits + cache.misses;
+  if (reads == 0) return out;
+  const double share = static_cast<double>(cache.hits) / static_cast<double>(reads);
+  return out + labelled("cache", {counted(cache.hits, "read") + " (" + percent(share) + ")",
+                                  bytes(cache.hit_bytes), counted(cache.misses, "miss"),
+                                  bytes(cache.kept_bytes) + " written",
+                                  fmt::format("{} evicted", cache.evicted)});
 }
 
 std::string correction_line(const NodeMetrics& now) {

@@ -92,6 +92,17 @@ struct StoreTotals {
   bool operator==(const StoreTotals&) const = default;
 };
 
+/// Work of the cache of shards on servers since the data set was opened; without a cache zeros.
+struct CacheTotals {
+  std::int64_t hits = 0;  ///< Reads that it answered.
+  std::int64_t hit_bytes = 0;
+  std::int64_t misses = 0;      ///< Reads for which a server was asked.
+  std::int64_t kept_bytes = 0;  ///< Bytes that were written to it.
+  std::int64_t damaged = 0;     ///< Ranges that were dropped, since their bytes had changed.
+  std::int64_t evicted = 0;     ///< Objects that this node removed from it.
+  bool operator==(const CacheTotals&) const = default;
+};
+
 /// Sums since the node was created, and figures of the step planned last.
 struct TrainingTotals {
   std::vector<RankTotals> ranks;      ///< One for each rank of the largest job.
@@ -140,6 +151,7 @@ struct NodeMetrics {
   double stalled_s = 0;
   double paused_s = 0;  ///< Seconds since reads of shards began to fail; 0: they do not.
   std::vector<StoreTotals> stores;  ///< Servers of the data set's shards.
+  CacheTotals cache;
 };
 
 /// Returns the name of a shape bucket (see shape_bucket.h) in metrics: its smallest sequence

@@ -66,6 +66,16 @@ std::vector<StoreTotals> store_totals(const Dataset& dataset) {
   return totals;
 }
 
+CacheTotals cache_totals(const Dataset& dataset) {
+  const CacheCounts counts = dataset.cache_counts().value_or(CacheCounts());
+  return {.hits = counts.hits,
+          .hit_bytes = counts.hit_bytes,
+          .misses = counts.misses,
+          .kept_bytes = counts.kept_bytes,
+          .damaged = counts.damaged,
+          .evicted = counts.evicted};
+}
+
 Error drained(const Position& at) {
   return {ErrorCode::kDraining, "it is draining, as it was asked to stop: resume at epoch " +
                                     std::to_string(at.epoch) + ", step " + std::to_string(at.step) +
@@ -590,6 +600,7 @@ NodeMetrics NodeImpl::metrics() {
   now.decoded_bytes = decoder_.decoded_bytes();
   now.paused_s = retry_.paused_s();
   now.stores = store_totals(*parts_.dataset);
+  now.cache = cache_totals(*parts_.dataset);
   const StallWatch::Stall stall = stall_watch_->stall();
   now.stalled_s = stall.seconds;
   now.microbatches_shared = server_->microbatches_shared();

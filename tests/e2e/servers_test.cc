@@ -226,8 +226,20 @@ TEST_F(Servers, BehindACacheAreAskedForNoBytesInTheSecondEpochNorByTheNextJob) {
   EXPECT_LE(reads().bytes, stored_bytes());
   server_->clear_log();
   Tensors second;
-  static_cast<void>(run(cached_at(address(), kCacheBytes), second.step()));
+  Node* served = nullptr;
+  before_serving = [&](Node& node) { served = &node; };
+  CacheTotals cache;
+  Mutex mutex;
+  const auto step = second.step();
+  const auto counted = [&](std::int64_t rank, Client& client, const Microbatch& microbatch) {
+    step(rank, client, microbatch);
+    const MutexLock lock(mutex);
+    cache = served->metrics().cache;
+  };
+  static_cast<void>(run(cached_at(address(), kCacheBytes), counted));
   EXPECT_EQ(second.hashes(), first.hashes());
+  EXPECT_GT(cache.hits, kSamples);
+  EXPECT_EQ(cache.misses, 0);
   EXPECT_EQ(reads().requests, 0U);
   EXPECT_EQ(reads().stamps, 6U);
 }

@@ -111,6 +111,20 @@ void visit_stores(Visitor& at, Metrics& node) {
 }
 
 template <typename Visitor, typename Metrics>
+void visit_cache(Visitor& at, Metrics& node) {
+  at.count({"cache_hits_total",
+            "Reads of shards on servers that the cache answered; without a cache 0, as its other "
+            "values."},
+           node.cache.hits);
+  at.count({"cache_hit_bytes_total", "Bytes of these reads."}, node.cache.hit_bytes);
+  at.count({"cache_misses_total", "Reads that it could not answer."}, node.cache.misses);
+  at.count({"cache_kept_bytes_total", "Bytes that were written to it."}, node.cache.kept_bytes);
+  at.count({"cache_damaged_total", "Ranges that it dropped, since their bytes had changed."},
+           node.cache.damaged);
+  at.count({"cache_evicted_total", "Objects that this node removed from it."}, node.cache.evicted);
+}
+
+template <typename Visitor, typename Metrics>
 void visit_resources(Visitor& at, Metrics& node) {
   at.count({"decoded_bytes_total", "Bytes of the tensors of all decoded samples."},
            node.decoded_bytes);
@@ -237,6 +251,7 @@ void visit_metrics(Visitor& at, Metrics& node) {
   visit_samples(at, node);
   visit_sources(at, node);
   visit_stores(at, node);
+  visit_cache(at, node);
   visit_resources(at, node);
   visit_balance(at, node);
   visit_predictions(at, node);

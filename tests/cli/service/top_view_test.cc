@@ -73,6 +73,20 @@ TEST(TopView, ShowsThePlacesOfALayout) {
   EXPECT_EQ(json["ranks"][0]["place"], "encoder, data 0, stage 0, tensor 0");
 }
 
+TEST(TopView, ShowsServersAndTheCacheWhereThereAreSome) {
+  NodeMetrics node = node_at(10, 2);
+  const std::string without = top_table({kUrl, fetched(node), NodeMetrics{}}, 8);
+  EXPECT_EQ(without.find("servers"), std::string::npos) << without;
+  EXPECT_EQ(without.find("cache"), std::string::npos) << without;
+  node.stores = {{"s3://bucket", 70, 3 << 20, 3, 2, 5, 1}};
+  node.cache = {.hits = 30, .hit_bytes = 2 << 20, .misses = 10, .kept_bytes = 3 << 20};
+  const std::string table = top_table({kUrl, fetched(node), NodeMetrics{}}, 8);
+  EXPECT_NE(table.find("s3://bucket"), std::string::npos) << table;
+  EXPECT_NE(table.find("70 requests"), std::string::npos) << table;
+  EXPECT_NE(table.find("30 reads (75.0 %)"), std::string::npos) << table;
+  EXPECT_NE(table.find("10 misses"), std::string::npos) << table;
+}
+
 TEST(TopView, CountsBetweenTwoSnapshots) {
   const NodeMetrics before = fetched(node_at(10, 2));
   const NodeMetrics now = fetched(node_at(14, 3));

@@ -48,6 +48,7 @@ NodeMetrics some_metrics() {
   node.queue.oldest = Position{1, 7, 0};
   node.training.sources = {{"captions", 12, 340, 1.5}, {"documents", 4, 9, 0.25}};
   node.stores = {{"s3://bucket", 70, 9000, 3, 2, 5, 1}};
+  node.cache = {.hits = 40, .hit_bytes = 5000, .misses = 7, .kept_bytes = 800, .evicted = 2};
   return node;
 }
 
@@ -100,6 +101,12 @@ TEST(Metrics, ServersOfShardsHaveFamiliesOfTheirOwn) {
   EXPECT_EQ(values.at(R"(isocost_store_throttled_total{store="s3://bucket"})"), 2);
   EXPECT_EQ(values.at(R"(isocost_store_requests_in_flight{store="s3://bucket"})"), 5);
   EXPECT_EQ(values.at(R"(isocost_store_credential_renewals_total{store="s3://bucket"})"), 1);
+  EXPECT_EQ(values.at("isocost_cache_hits_total"), 40);
+  EXPECT_EQ(values.at("isocost_cache_hit_bytes_total"), 5000);
+  EXPECT_EQ(values.at("isocost_cache_misses_total"), 7);
+  EXPECT_EQ(values.at("isocost_cache_kept_bytes_total"), 800);
+  EXPECT_EQ(values.at("isocost_cache_damaged_total"), 0);
+  EXPECT_EQ(values.at("isocost_cache_evicted_total"), 2);
   node.stores.clear();
   EXPECT_EQ(prometheus_text(node).find("isocost_store_"), std::string::npos);
 }
