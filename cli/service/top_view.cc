@@ -225,6 +225,13 @@ std::string sample_lines(const NodeMetrics& now) {
                                  bytes(now.waiting_bytes) + ")"});
 }
 
+// Returns a name in printable ASCII.
+std::string ascii(std::string_view name) {
+  std::string text;
+  for (const char c : name) text += c >= ' ' && c <= '~' ? c : '?';
+  return text;
+}
+
 // Returns the lines of the servers of shards; nothing where all lie on disks.
 std::string server_lines(const NodeMetrics& now) {
   constexpr std::size_t kMostServers = 4;
@@ -232,7 +239,7 @@ std::string server_lines(const NodeMetrics& now) {
   for (std::size_t i = 0; i < std::min(now.stores.size(), kMostServers); ++i) {
     const StoreTotals& store = now.stores[i];
     out += labelled(i == 0 ? "servers" : "",
-                    {store.name, counted(store.requests, "request"),
+                    {ascii(store.name), counted(store.requests, "request"),
                      fmt::format("{} in flight", store.in_flight), bytes(store.bytes),
                      fmt::format("{} repeated", store.retries),
                      fmt::format("{} asked to wait", store.throttled)});
@@ -240,8 +247,8 @@ std::string server_lines(const NodeMetrics& now) {
   const CacheTotals& cache = now.cache;
   const std::int64_t reads = cache.hits + cache.misses;
   if (reads == 0) return out;
-  const double share = static_cast<double>(cache.hits) / static_cast<double>(reads);
-  return out + labelled("cache", {counted(cache.hits, "read") + " (" + percent(share) + ")",
+  const double hits = share(static_cast<double>(cache.hits), static_cast<double>(reads));
+  return out + labelled("cache", {counted(cache.hits, "read") + " (" + percent(hits) + ")",
                                   bytes(cache.hit_bytes), counted(cache.misses, "miss"),
                                   bytes(cache.kept_bytes) + " written",
                                   fmt::format("{} evicted", cache.evicted)});
@@ -300,13 +307,6 @@ std::string factor_list(const ModuleFactors& factors) {
   std::string out = factor(common);
   if (others > 0) out += ", " + bucket_label(most) + ": " + factor(factors.buckets.at(most));
   return others > 1 ? out + fmt::format(" +{}", others - 1) : out;
-}
-
-// Returns a name in printable ASCII.
-std::string ascii(std::string_view name) {
-  std::string text;
-  for (const char c : name) text += c >= ' ' && c <= '~' ? c : '?';
-  return text;
 }
 
 // Returns the lines of the sources that gave most samples; nothing without a mixture.

@@ -78,12 +78,13 @@ TEST(TopView, ShowsServersAndTheCacheWhereThereAreSome) {
   const std::string without = top_table({kUrl, fetched(node), NodeMetrics{}}, 8);
   EXPECT_EQ(without.find("servers"), std::string::npos) << without;
   EXPECT_EQ(without.find("cache"), std::string::npos) << without;
-  node.stores = {{"s3://bucket", 70, 3 << 20, 3, 2, 5, 1}};
+  node.stores = {{"s3://bucket", 70, 3 << 20, 3, 2, 5, 1}, {"http://\x1B[31m", 1, 2, 3, 4, 5, 6}};
   node.cache = {.hits = 30, .hit_bytes = 2 << 20, .misses = 10, .kept_bytes = 3 << 20};
   const std::string table = top_table({kUrl, fetched(node), NodeMetrics{}}, 8);
   EXPECT_NE(table.find("s3://bucket"), std::string::npos) << table;
+  EXPECT_NE(table.find("http://?[31m"), std::string::npos) << table;
   EXPECT_NE(table.find("70 requests"), std::string::npos) << table;
-  EXPECT_NE(table.find("30 reads (75.0 %)"), std::string::npos) << table;
+  EXPECT_NE(table.find("30 reads (75.00 %)"), std::string::npos) << table;
   EXPECT_NE(table.find("10 misses"), std::string::npos) << table;
 }
 
@@ -177,6 +178,9 @@ NodeMetrics large_node() {
   node.summary.prediction_error_ratio = {12.3, 4.567e9, 0.123456};
   node.memory_bytes = node.memory_budget_bytes = node.waiting_bytes = 1'234'567'890'123'456;
   node.waiting_samples = 1'234'567'890;
+  node.stores = {{"s3://" + std::string(63, 'b'), 123'456'789'012, 1'234'567'890'123'456,
+                  123'456'789, 123'456'789, 128, 9}};
+  node.cache = {.hits = 123'456'789'012, .hit_bytes = 1'234'567'890'123'456, .misses = 123'456'789};
   node.training.imbalance = 123.4567;
   node.training.makespan_s = node.training.lower_bound_s = 123456.7;
   node.training.sources = {
