@@ -6,17 +6,22 @@ import pathlib
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import isocost
 from isocost.connection.state import State
-from support import SAMPLES, TIMEOUT, ShardTest, main, start_ranks
+from support import SAMPLES, TIMEOUT, ShardTest, main, make_shards, start_ranks
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import fault_server  # noqa: E402
 
 COMPATIBILITY = pathlib.Path(__file__).parents[1] / "compatibility/0.1"  # see docs/compatibility.md
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 EPOCHS = 6
 KILLS = 20
+SMALLEST_CACHE = 1 << 20
 
 
 def end_with_stacks(ranks):
@@ -30,10 +35,11 @@ class Resume(ShardTest):
     def steps(self, state):
         return json.loads(state.read_text())["steps"] if state.exists() else []
 
-    def run_until(self, state, world_size, steps):
+    def run_until(self, state, world_size, steps, job):
         """Runs a job and kills it once `steps` steps are saved; None: to its end. Returns whether the kill landed
         on every rank: a job may have come to its end just before."""
-        store, ranks = start_ranks([TRAIN, self.shards, state, EPOCHS], world_size, stderr=subprocess.PIPE)
+        store, ranks = start_ranks([TRAIN, job["data"], state, job["epochs"], json.dumps(job["options"])], world_size,
+                                   stderr=subprocess.PIPE)
         try:
             deadline = time.monotonic() + TIMEOUT
             while any(rank.poll() is None for rank in ranks):
@@ -53,28 +59,49 @@ class Resume(ShardTest):
         self.assertLessEqual(set(statuses), {0, -signal.SIGKILL}, ends)
         return statuses == [-signal.SIGKILL] * world_size
 
-    def test_killed_twenty_times_with_changing_world_sizes(self):
+    def expect_exactly_once(self, state, kills, samples, job):
+        """Kills a job again and again, with changing world sizes, and compares what was trained with one run."""
         choices = random.Random(5)
-        state = self.directory / "state.json"
-        per_epoch = -(-SAMPLES // 8)
+        per_epoch = -(-samples // 8)
         landed = 0
-        for kill in range(KILLS):
+        for kill in range(kills):
             done = len(self.steps(state))
             landed += self.run_until(state, 2 if kill % 2 else 1,
-                                     min(done + 1 + choices.randrange(3), EPOCHS * per_epoch - 1))
-        self.assertGreaterEqual(landed, KILLS - 2)
-        self.run_until(state, 2, None)
+                                     min(done + 1 + choices.randrange(3), job["epochs"] * per_epoch - 1), job)
+        self.assertGreaterEqual(landed, kills - 2)
+        self.run_until(state, 2, None, job)
 
         trained = {(epoch, step): sorted(ids) for epoch, step, ids in self.steps(state)}
         self.assertEqual(len(trained), len(self.steps(state)), "a step was trained twice")
-        with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2) as loader:
-            for epoch in range(EPOCHS):
+        with isocost.DataLoader(job["data"], global_batch_size=8, microbatches=2,
+                                node=isocost.NodeOptions(**job["options"])) as loader:
+            for epoch in range(job["epochs"]):
                 expected = {}
                 for microbatch in loader:
                     expected.setdefault((epoch, microbatch.step), []).extend(microbatch.sample_ids)
-                self.assertEqual(sorted(sample for ids in expected.values() for sample in ids), list(range(SAMPLES)))
+                self.assertEqual(sorted(sample for ids in expected.values() for sample in ids), list(range(samples)))
                 for at, ids in expected.items():
                     self.assertEqual(trained[at], sorted(ids), at)
+
+    def test_killed_twenty_times_with_changing_world_sizes(self):
+        self.expect_exactly_once(self.directory / "state.json", KILLS, SAMPLES,
+                                 {"data": str(self.shards), "epochs": EPOCHS, "options": {}})
+
+    def test_killed_while_a_server_fails_behind_a_cache_that_is_too_small(self):
+        samples = 480
+        shards = make_shards(self.directory / "server", samples)
+        stored = sum(path.stat().st_size for path in shards.glob("*.tar"))
+        self.assertGreater(stored, 1.2 * SMALLEST_CACHE)
+        faults = [{"fault": "status", "status": 503, "share": 0.03}, {"fault": "reset", "share": 0.01},
+                  {"fault": "cut", "after": 300, "share": 0.01}]
+        with fault_server.FaultServer(shards, faults) as server:
+            address = f"http://127.0.0.1:{server.port}/shard-{{000000..{samples // 16 - 1:06}}}.tar"
+            options = {"index_dir": str(self.directory / "server-indexes"), "cache": str(self.directory / "cache"),
+                       "cache_size": SMALLEST_CACHE}
+            self.expect_exactly_once(self.directory / "server.json", 8, samples,
+                                     {"data": address, "epochs": 2, "options": options})
+            refused = sum(1 for entry in server.log if entry["fault"])
+            self.assertGreater(refused, 0.02 * len(server.log))
 
     def test_saved_at_the_start_in_the_middle_at_the_end_and_after_it(self):
         def loader():

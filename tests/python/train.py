@@ -1,5 +1,6 @@
 """A job of the resume test: one rank of a training run that saves its state after each step and is
-killed at any moment. Arguments: data, file of the state, file of what was trained, epochs.
+killed at any moment. Arguments: data, file of the state and of what was trained, epochs, options of the node as a
+JSON object.
 
 A step counts when its state is saved, as in a checkpoint: rank 0 writes both in one rename.
 """
@@ -29,7 +30,8 @@ def save(state):
         os.rename(state_file + ".new", state_file)
 
 
-loader_options = {"rank": int(os.environ.get("RANK", 0)), "world_size": int(os.environ.get("WORLD_SIZE", 1))}
+loader_options = {"node": isocost.NodeOptions(**json.loads(sys.argv[4])),
+                  "rank": int(os.environ.get("RANK", 0)), "world_size": int(os.environ.get("WORLD_SIZE", 1))}
 import torch  # noqa: E402
 
 if loader_options["world_size"] > 1:
