@@ -25,11 +25,11 @@ struct HttpClientOptions {
 
 /// Sends requests over HTTP and HTTPS, many at once on one thread of its own, and keeps connections
 /// for the next ones. Each request is one attempt: see RequestSender for more. Follows up to five
-/// redirects of a GET or HEAD, never from HTTPS to HTTP. Where one leads to another scheme, host or
-/// port, it sends no header but those that speak of the object's bytes (Range, If-Match, Accept and
-/// their kind): no Authorization, no x-amz-. Thread-safe. The destructor ends what is in flight
-/// with kCancelled, and joins the thread, so that it is not to run in a `done`. It may wait for a
-/// name that is being resolved.
+/// redirects of a GET or HEAD, if the request allows it, and never from HTTPS to HTTP. Where one
+/// leads to another scheme, host or port, it sends no header but those that speak of the object's
+/// bytes (Range, If-Match, Accept and their kind): no Authorization, no x-amz-. Thread-safe. The
+/// destructor ends what is in flight with kCancelled, and joins the thread, so that it is not to
+/// run in a `done`. It may wait for a name that is being resolved.
 class HttpClient {
  public:
   /// Errors: kNotFound (a file of certificates that was named and is not there), kIo (one that

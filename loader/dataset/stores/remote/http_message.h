@@ -38,6 +38,9 @@ struct HttpRequest {
   /// Whether proxies of the environment are used. Endpoints that hand out credentials are asked
   /// without them.
   bool use_proxy = true;
+  /// Whether redirects are followed, as HttpClient says. If not, they are responses as others are:
+  /// a signature holds for one address alone.
+  bool follow_redirects = true;
   /// Receives what had arrived of a response with status 2xx whose body broke off or is over the
   /// limit, before the error is reported. Returns whether another attempt can end otherwise: if
   /// not, the error is no kUnavailable. Called on the client's thread, where it must not block.

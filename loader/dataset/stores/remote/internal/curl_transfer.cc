@@ -243,7 +243,7 @@ bool CurlTransfer::is_redirect() const {
   const bool named =
       status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
   const bool again = request_.method == "GET" || request_.method == "HEAD";
-  return named && again && !response_.header("location").empty();
+  return request_.follow_redirects && named && again && !response_.header("location").empty();
 }
 
 // libcurl itself would send all headers but Authorization and Cookie to another host.

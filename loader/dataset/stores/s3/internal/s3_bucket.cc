@@ -63,6 +63,7 @@ Result<HttpRequest> S3Bucket::make(const S3Question& question, S3Attempt& attemp
   // so that the signature does not cover it.
   made.headers.emplace_back("accept-encoding", "identity");
   if (!keeper_) return made;
+  made.follow_redirects = false;
   Result<AwsCredentials> credentials = keeper_->get(stop);
   if (!credentials) return std::move(credentials).error().with_context(name);
   attempt.credentials = *std::move(credentials);

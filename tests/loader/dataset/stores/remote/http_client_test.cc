@@ -304,9 +304,18 @@ TEST_F(HttpClientTest, FollowsNoRedirectToAnotherProtocolOrOfABody) {
   EXPECT_EQ(error_of(get()).code(), ErrorCode::kIo);
   HttpRequest post = get();
   post.method = "POST";
-  const auto response = send(post);
+  EXPECT_EQ(send(post)->status, 302);
+}
+
+TEST_F(HttpClientTest, FollowsNoRedirectWhereTheRequestSaysSo) {
+  set_rules({{{"fault", "redirect"}, {"status", 307}, {"location", "/a.bin?1"}}});
+  HttpRequest request = get();
+  request.follow_redirects = false;
+  const auto response = send(request);
   ASSERT_TRUE(response);
-  EXPECT_EQ(response->status, 302);
+  EXPECT_EQ(response->status, 307);
+  EXPECT_EQ(response->header("location"), "/a.bin?1");
+  EXPECT_EQ(requests().size(), 1U);
 }
 
 // Sets a variable of the environment as long as it lives.

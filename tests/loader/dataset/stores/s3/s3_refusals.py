@@ -80,6 +80,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(301, error("PermanentRedirect", "use the specified endpoint"),
                            {"x-amz-bucket-region": "eu-west-1"})
 
+    def redirected(self):
+        if self.scope() == "eu-west-1":
+            return self.give()
+        return self.answer(307, error("TemporaryRedirect", "re-send this request to the specified endpoint"),
+                           {"x-amz-bucket-region": "eu-west-1", "Location": "/bucket/data"})
+
     def malformed(self):
         if self.scope() == "eu-west-1":
             return self.give()

@@ -89,7 +89,7 @@ TEST_F(S3StoreTest, GivesStampsAndRanges) {
 }
 
 TEST_F(S3StoreTest, AsksInTheRegionThatTheServerNames) {
-  for (const std::string key : {"moved", "malformed"}) {
+  for (const std::string key : {"moved", "redirected", "malformed"}) {
     const auto moved = store();
     EXPECT_EQ(moved->stamp(key, {}).value(), kStamp) << key;
     EXPECT_EQ(read(*moved, key).value(), "234") << key;
@@ -98,6 +98,8 @@ TEST_F(S3StoreTest, AsksInTheRegionThatTheServerNames) {
   EXPECT_EQ(
       requests(),
       "HEAD /bucket/moved us-east-1\nHEAD /bucket/moved eu-west-1\nGET /bucket/moved eu-west-1\n"
+      "HEAD /bucket/redirected us-east-1\nHEAD /bucket/redirected eu-west-1\n"
+      "GET /bucket/redirected eu-west-1\n"
       "HEAD /bucket/malformed us-east-1\nGET /bucket/malformed us-east-1\n"
       "GET /bucket/malformed eu-west-1\nGET /bucket/malformed eu-west-1");
   EXPECT_EQ(lines_, 0);
