@@ -7,10 +7,12 @@
 
 #include "loader/dataset/catalogue/select_samples.h"
 #include "loader/dataset/catalogue/shard.h"
+#include "loader/dataset/index/index_beside.h"
 #include "loader/dataset/index/index_file.h"
 #include "loader/dataset/index/open_indexes.h"
 #include "loader/dataset/index/record_shard.h"  // IWYU pragma: keep (the type of `records`)
 #include "loader/dataset/tokens/shard_tokens.h"
+#include "loader/dataset/tokens/token_file.h"
 
 namespace isocost {
 namespace {
@@ -25,8 +27,13 @@ Error of_shard(Error error, const ShardPlace& shard, const IndexView& view) {
 // Opens the tokens of a shard; null if the shard's own text is used.
 Result<std::shared_ptr<const TokenFile>> open_tokens_of(const ShardPlace& shard,
                                                         const ShardIndex& index,
-                                                        const std::optional<WantedTokens>& tokens) {
+                                                        const std::optional<WantedTokens>& tokens,
+                                                        const DatasetOptions& options) {
   if (!tokens) return std::shared_ptr<const TokenFile>();
+  if (index.kept()) {
+    ISOCOST_TRY(copy_tokens_beside(shard, token_file_name(index.file()), options.log,
+                                   options.stop));
+  }
   auto opened = open_shard_tokens(shard.path(), index, tokens->tokenizer, tokens->remedy);
   if (!opened) return of_shard(std::move(opened).error(), shard, index.view());
   return opened;
@@ -51,7 +58,7 @@ Result<SelectedShards> select_all(const ListedSource& source, const DatasetOptio
   IndexUse use;
   if (take_known) use.is_known = [&](std::size_t i) { return take_known(i, selected); };
   use.take = [&](std::size_t i, std::unique_ptr<const ShardIndex> index) -> Status {
-    ISOCOST_ASSIGN(auto tokens_of_shard, open_tokens_of(places[i], *index, tokens));
+    ISOCOST_ASSIGN(auto tokens_of_shard, open_tokens_of(places[i], *index, tokens, options));
     select(Shard(places[i], std::move(index), std::move(tokens_of_shard), source.reading->name),
            options, selected, i);
     return {};

@@ -13,9 +13,9 @@
 #include "base/output_file.h"
 #include "loader/dataset/formats/mds_data_set.h"  // IWYU pragma: keep (the type of `mds`)
 #include "loader/dataset/formats/tar_choice.h"    // IWYU pragma: keep (the type of `tar`)
+#include "loader/dataset/index/index_beside.h"
 #include "loader/dataset/index/index_format.h"
 #include "loader/dataset/index/index_location.h"
-#include "loader/dataset/index/internal/index_beside.h"
 #include "loader/dataset/index/internal/index_builder.h"
 #include "loader/dataset/index/internal/mds_builder.h"
 #include "loader/dataset/index/internal/records_builder.h"

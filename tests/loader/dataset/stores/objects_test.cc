@@ -6,6 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -15,6 +18,10 @@
 #include "base/byte_range.h"
 #include "base/byte_source.h"
 #include "base/scratch_directory.h"
+#include "loader/dataset/index/index_beside.h"
+#include "loader/dataset/index/index_location.h"
+#include "loader/dataset/stores/cache/cached_store.h"
+#include "loader/dataset/stores/cache/object_cache.h"
 #include "loader/dataset/stores/shard_cache.h"
 #include "loader/dataset/stores/shard_file.h"
 #include "loader/dataset/stores/stored_file.h"
@@ -30,6 +37,7 @@ using testing::ElementsAre;
 using testing::FieldsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
@@ -203,6 +211,40 @@ TEST_F(CachedObjects, AReplacedObjectIsRefusedAndTakenAgainWhenItsBytesAreBack) 
   const auto again = cache_.get(file("a.tar"), indexed);
   ASSERT_TRUE(again) << again.error().to_string();
   EXPECT_EQ(read(**again, 0, 10).value(), bytes.substr(0, 10));
+}
+
+// Tokens may be made, and uploaded, after the index was copied.
+TEST_F(Objects, TokensBesideAShardAreCopiedWhereThereAreNone) {
+  const ScratchDirectory scratch = ScratchDirectory::create("beside").value();
+  const std::filesystem::path tokens = scratch / "indexes/a.tar.tokens";
+  const ShardPlace place{.root = shard_root("slow://", scratch / "indexes", objects_),
+                         .name = "a.tar"};
+  const ShardPlace other{.root = place.root, .name = "b.tar"};
+  EXPECT_FALSE(copy_tokens_beside(other, scratch / "indexes/b.tar.tokens", {}, {}).value());
+  store_->put(".isocost/a.tar.tokens", "first");
+  EXPECT_TRUE(copy_tokens_beside(place, tokens, {}, {}).value());
+  store_->put(".isocost/a.tar.tokens", "second");
+  EXPECT_FALSE(copy_tokens_beside(place, tokens, {}, {}).value());
+  std::ifstream file(tokens);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "first");
+}
+
+TEST_F(Objects, AnObjectIsHeldInPiecesAndAFailureIsTold) {
+  const ScratchDirectory scratch = ScratchDirectory::create("held").value();
+  const auto cache = ObjectCache::open({.directory = scratch / "cache"}).value();
+  cache->keep_pieces();
+  StoredObjects objects(create_cached_store(store_, cache));
+  store_->put("a.tar", bytes_of(33 * kMiB));
+  EXPECT_TRUE(objects.hold("a.tar", {}));
+  EXPECT_THAT(store_->reads(), UnorderedElementsAre(FieldsAre(0, 16 * kMiB),
+                                                    FieldsAre(16 * kMiB, 32 * kMiB),
+                                                    FieldsAre(32 * kMiB, 33 * kMiB)));
+  EXPECT_TRUE(objects.hold("a.tar", {}));
+  EXPECT_THAT(store_->reads(), SizeIs(3));
+  store_->put("b.tar", bytes_of(33 * kMiB));
+  store_->refuse_reads(1);
+  EXPECT_EQ(objects.hold("b.tar", {}).error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(objects.hold("absent.tar", {}).error().code(), ErrorCode::kNotFound);
 }
 
 TEST_F(Objects, StampsOfManyAreAskedForTogether) {

@@ -1,4 +1,4 @@
-#include "loader/dataset/index/internal/index_beside.h"
+#include "loader/dataset/index/index_beside.h"
 
 #include <fmt/format.h>
 
@@ -55,31 +55,45 @@ Status copy(const StoredFile& from, const fs::path& to, const std::stop_token& s
   return replace_file(to, bytes);
 }
 
+// Copies a file with this extension that lies beside a shard. Returns whether it is there and could
+// be read. Errors: see copy_index_beside.
+Result<bool> copy_beside(const ShardPlace& shard, std::string_view extension, const fs::path& to,
+                         const LogSink& sink, const std::stop_token& stop) {
+  const ShardRoot& root = *shard.root;
+  const std::string key = fmt::format(".isocost/{}{}", shard.name, extension);
+  Status copied = copy({root.directory / key, root.objects, key}, to, stop);
+  root.objects->forget(key);
+  if (copied) return true;
+  const ErrorCode code = copied.error().code();
+  if (code == ErrorCode::kUnavailable || code == ErrorCode::kCancelled) {
+    return std::move(copied).error();
+  }
+  if (code != ErrorCode::kNotFound) {
+    log(sink, LogLevel::kInfo,
+        fmt::format("{}: what lies beside the shard is not used", copied.error().message()));
+  }
+  return false;
+}
+
 }  // namespace
 
-Result<bool> copy_index_beside(const ShardPlace& shard, const LogSink& sink,
+Result<bool> copy_index_beside(const ShardPlace& shard, const LogSink& log,
                                const std::stop_token& stop) {
   const ShardRoot& root = *shard.root;
   if (!root.objects || root.index_directories.empty()) return false;
   const fs::path index = index_path(root.index_directories.front(), shard.name);
-  bool is_copied = false;
-  for (const std::string_view extension : {".idx", ".tokens"}) {
-    const std::string key = fmt::format(".isocost/{}{}", shard.name, extension);
-    Status copied = copy({root.directory / key, root.objects, key},
-                         fs::path(index).replace_extension(extension), stop);
-    root.objects->forget(key);
-    is_copied = is_copied || copied;
-    if (copied) continue;
-    const ErrorCode code = copied.error().code();
-    if (code == ErrorCode::kUnavailable || code == ErrorCode::kCancelled) {
-      return std::move(copied).error();
-    }
-    if (code == ErrorCode::kNotFound) break;  // tokens do not stand without an index
-    log(sink, LogLevel::kInfo,
-        fmt::format("{}: no index beside the shard is used", copied.error().message()));
-    break;
-  }
-  return is_copied;
+  ISOCOST_ASSIGN(const bool is_copied, copy_beside(shard, ".idx", index, log, stop));
+  if (!is_copied) return false;  // tokens do not stand without an index
+  ISOCOST_TRY(
+      copy_beside(shard, ".tokens", fs::path(index).replace_extension(".tokens"), log, stop));
+  return true;
+}
+
+Result<bool> copy_tokens_beside(const ShardPlace& shard, const fs::path& to, const LogSink& log,
+                                const std::stop_token& stop) {
+  std::error_code ignored;
+  if (!shard.root->objects || fs::exists(to, ignored)) return false;
+  return copy_beside(shard, ".tokens", to, log, stop);
 }
 
 }  // namespace isocost

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <stop_token>
 
 #include "base/log.h"
@@ -15,5 +16,11 @@ namespace isocost {
 /// Errors: kUnavailable (the server cannot be reached), kCancelled.
 Result<bool> copy_index_beside(const ShardPlace& shard, const LogSink& log,
                                const std::stop_token& stop);
+
+/// Copies the tokens that lie beside a shard on a server to a file that does not exist, such as
+/// those that were made after the index was copied. Returns whether there were some, and errors as
+/// `copy_index_beside`.
+Result<bool> copy_tokens_beside(const ShardPlace& shard, const std::filesystem::path& to,
+                                const LogSink& log, const std::stop_token& stop);
 
 }  // namespace isocost
