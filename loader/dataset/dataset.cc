@@ -98,9 +98,9 @@ Result<std::unique_ptr<Dataset>> Opening::open() && {
   const std::shared_ptr<ObjectCache> cache = stores_.opened_cache();
   // Not before: what a start reads of a shard is little.
   if (cache && options_.window_shards > 0) cache->keep_pieces();
-  return std::make_unique<IndexedDataset>(
-      std::move(catalogue), std::move(sources),
-      StartFindings{std::move(bad), std::move(remarks), format}, cache);
+  return std::make_unique<IndexedDataset>(std::move(catalogue), std::move(sources),
+                                          StartFindings{std::move(bad), std::move(remarks), format},
+                                          cache);
 }
 
 Status Opening::set_tokens() {

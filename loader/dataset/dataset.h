@@ -96,8 +96,8 @@ class Dataset {
   /// "shards/{000..099}.tar" or "**/*.tar", a list of these with "::" between them, or a file with
   /// one of these on each line (see docs/data.md). Blocks while shards are indexed. Bad samples are
   /// listed in `bad`, broken shards in `findings`. Errors: kInvalidArgument (names, reading,
-  /// a cache without room for the windows), kNotFound (no directory, no shards, no tokens of the model), kIo, kCancelled; those of
-  /// TokenizerIdentity::of_model.
+  /// a cache without room for the windows), kNotFound (no directory, no shards, no tokens of the
+  /// model), kIo, kCancelled; those of TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::string& data,
                                                const DatasetOptions& options);
   /// Opens several data sets as one, in this order. The shards of a source that has a name are

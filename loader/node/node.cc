@@ -126,11 +126,11 @@ class NodeImpl final : public Node {
                     server_->notify(rank, {text});
                   }}),
         executor_(make_executor(static_cast<std::size_t>(parts_.options.decode.workers))),
-        decoder_({parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(), executor_.get(),
-                  &budget_, &pool_, parts_.bad.get(), parts_.load_hook, parts_.layout.get(),
-                  &retry_, &parts_.limits,
-                  cached_window_samples(parts_.options.plan, *parts_.dataset)},
-                 parts_.options.bad_samples.policy, parts_.options.plan.seed),
+        decoder_(
+            {parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(), executor_.get(), &budget_,
+             &pool_, parts_.bad.get(), parts_.load_hook, parts_.layout.get(), &retry_,
+             &parts_.limits, cached_window_samples(parts_.options.plan, *parts_.dataset)},
+            parts_.options.bad_samples.policy, parts_.options.plan.seed),
         block_budget_(decoder_.waiting_budget(), budget_),
         planning_(planning_input(),
                   {static_cast<std::uint64_t>(parts_.options.plan.epochs),

@@ -338,8 +338,8 @@ TEST_F(Servers, ACacheWithoutRoomForTwoWindowsEndsTheStartWithWhatSuffices) {
   const auto refused = try_run(options, {});
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message(),
-              AllOf(HasSubstr("two windows of 20 shards"), HasSubstr("a cache of 1 MiB has no room"),
-                    HasSubstr("fewer shuffle_shards")));
+              AllOf(HasSubstr("two windows of 20 shards"),
+                    HasSubstr("a cache of 1 MiB has no room"), HasSubstr("fewer shuffle_shards")));
 }
 
 TEST_F(Servers, AnObjectThatIsReplacedWhileItIsReadEndsTheJobWithItsName) {

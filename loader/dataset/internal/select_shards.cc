@@ -31,8 +31,8 @@ Result<std::shared_ptr<const TokenFile>> open_tokens_of(const ShardPlace& shard,
                                                         const DatasetOptions& options) {
   if (!tokens) return std::shared_ptr<const TokenFile>();
   if (index.kept()) {
-    ISOCOST_TRY(copy_tokens_beside(shard, token_file_name(index.file()), options.log,
-                                   options.stop));
+    ISOCOST_TRY(
+        copy_tokens_beside(shard, token_file_name(index.file()), options.log, options.stop));
   }
   auto opened = open_shard_tokens(shard.path(), index, tokens->tokenizer, tokens->remedy);
   if (!opened) return of_shard(std::move(opened).error(), shard, index.view());

@@ -14,8 +14,8 @@
 namespace isocost {
 namespace {
 
-// Returns the bytes of two windows of a source's largest shards on servers, or of all of them. Their
-// stamps are known from the listing.
+// Returns the bytes of two windows of a source's largest shards on servers, or of all of them.
+// Their stamps are known from the listing.
 std::int64_t bytes_of_windows(const ListedSource& source, const DatasetOptions& options) {
   std::vector<std::int64_t> bytes;
   for (const ShardPlace& place : source.listing.shards) {
@@ -41,11 +41,12 @@ Status check_room_of_windows(std::span<const ListedSource> sources, const Datase
   if (needed <= options.stores.cache_size) return {};
   return Error(
       ErrorCode::kInvalidArgument,
-      fmt::format("cache_size: shuffle = blocks draws from two windows of {} shards at a time, and "
-                  "a cache of {} MiB has no room for their {} MiB: give cache_size = {}MiB or more, "
-                  "fewer shuffle_shards, or shuffle = global",
-                  options.window_shards, options.stores.cache_size / kMiB, bytes / kMiB,
-                  needed / kMiB + 1));
+      fmt::format(
+          "cache_size: shuffle = blocks draws from two windows of {} shards at a time, and "
+          "a cache of {} MiB has no room for their {} MiB: give cache_size = {}MiB or more, "
+          "fewer shuffle_shards, or shuffle = global",
+          options.window_shards, options.stores.cache_size / kMiB, bytes / kMiB,
+          needed / kMiB + 1));
 }
 
 }  // namespace isocost

@@ -79,10 +79,10 @@ Result<std::shared_ptr<ObjectCache>> Stores::cache() {
     const MutexLock lock(mutex_);
     if (cache_) return cache_;
   }
-  ISOCOST_ASSIGN(std::shared_ptr<ObjectCache> opened,
-                 ObjectCache::open({.directory = options_.cache,
-                                    .max_bytes = options_.cache_size,
-                                    .log = options_.log}));
+  ISOCOST_ASSIGN(
+      std::shared_ptr<ObjectCache> opened,
+      ObjectCache::open(
+          {.directory = options_.cache, .max_bytes = options_.cache_size, .log = options_.log}));
   const MutexLock lock(mutex_);
   if (!cache_) cache_ = opened;
   return cache_;

@@ -32,8 +32,9 @@ std::optional<std::string> note_of_requests(const PlanOptions& options, const Da
   if (dataset.samples_on_servers() == 0 || asks_for_pieces) return std::nullopt;
   const auto name = kShufflePolicyNames.at(static_cast<std::size_t>(options.shuffle));
   const std::string shuffle = "shuffle = " + std::string(name) + ": ";
-  const std::string remedy = ", one for each sample or more: --shuffle blocks with a cache asks "
-                             "for pieces of 16 MiB (docs/stores.md)";
+  const std::string remedy =
+      ", one for each sample or more: --shuffle blocks with a cache asks "
+      "for pieces of 16 MiB (docs/stores.md)";
   const std::string first = has_cache ? " that the cache has not" : "";
   if (order.mixture != nullptr && !order.mixture->mixture().by_size()) {
     return shuffle + "each step asks servers for every sample" + first +

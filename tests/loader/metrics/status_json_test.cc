@@ -98,7 +98,8 @@ TEST(StatusJson, TheSourcesOfAMixtureAreReadBack) {
   EXPECT_EQ(read_back(node).training.sources, node.training.sources);
   node.stores = {{"s3://bucket", 70, 9000, 3, 2, 5, 1}, {"https://host", 1, 2, 3, 4, 5, 6}};
   EXPECT_EQ(read_back(node).stores, node.stores);
-  node.cache = {.hits = 1, .hit_bytes = 2, .misses = 3, .kept_bytes = 4, .damaged = 5, .evicted = 6};
+  node.cache = {
+      .hits = 1, .hit_bytes = 2, .misses = 3, .kept_bytes = 4, .damaged = 5, .evicted = 6};
   EXPECT_EQ(read_back(node).cache, node.cache);
   const json sources = json::parse(status_json(node))["sources"];
   EXPECT_EQ(sources["source"], json::parse(R"(["captions", "documents"])"));

@@ -116,9 +116,9 @@ class TextDataset final : public Dataset {
   std::size_t indexes_not_kept() const override { return 0; }
   std::uint64_t fingerprint() const override { return 1; }
 
-  std::map<SampleId, std::string> json;         ///< JSON parts, for samples that have one.
-  Status index;                                 ///< The answer of check_index for all.
-  std::function<void(SampleId)> on_read_ahead;  ///< May be empty; called on several threads.
+  std::map<SampleId, std::string> json;           ///< JSON parts, for samples that have one.
+  Status index;                                   ///< The answer of check_index for all.
+  std::function<void(SampleId)> on_read_ahead;    ///< May be empty; called on several threads.
   std::function<std::size_t(SampleId)> shard_of;  ///< Empty: all are in the first one.
   /// If it is set, all samples are on a server, and a cache keeps its shards.
   std::function<void(std::size_t)> on_hold_shard;

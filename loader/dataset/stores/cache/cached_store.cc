@@ -67,8 +67,7 @@ using SharedFetch = std::shared_ptr<Fetch>;
 
 // Returns a range, extended to whole blocks, or pieces, of an object.
 ByteRange extended(ByteRange range, std::int64_t unit, std::int64_t object_bytes) {
-  return {range.begin / unit * unit,
-          std::min((range.end + unit - 1) / unit * unit, object_bytes)};
+  return {range.begin / unit * unit, std::min((range.end + unit - 1) / unit * unit, object_bytes)};
 }
 
 class CachedStore final : public ObjectStore {
@@ -322,9 +321,8 @@ void CachedStore::leave(const SharedFetch& fetch) {
   }
   ending.request_stop();
   if (has_begun) return;
-  disk_.threads().add([this, fetch] {
-    finish(fetch, Error(ErrorCode::kCancelled, "stopped before it was read"));
-  });
+  disk_.threads().add(
+      [this, fetch] { finish(fetch, Error(ErrorCode::kCancelled, "stopped before it was read")); });
 }
 
 // On the inner store's thread, which must not wait for the disk.

@@ -236,9 +236,9 @@ TEST_F(Objects, AnObjectIsHeldInPiecesAndAFailureIsTold) {
   StoredObjects objects(create_cached_store(store_, cache));
   store_->put("a.tar", bytes_of(33 * kMiB));
   EXPECT_TRUE(objects.hold("a.tar", {}));
-  EXPECT_THAT(store_->reads(), UnorderedElementsAre(FieldsAre(0, 16 * kMiB),
-                                                    FieldsAre(16 * kMiB, 32 * kMiB),
-                                                    FieldsAre(32 * kMiB, 33 * kMiB)));
+  EXPECT_THAT(store_->reads(),
+              UnorderedElementsAre(FieldsAre(0, 16 * kMiB), FieldsAre(16 * kMiB, 32 * kMiB),
+                                   FieldsAre(32 * kMiB, 33 * kMiB)));
   EXPECT_TRUE(objects.hold("a.tar", {}));
   EXPECT_THAT(store_->reads(), SizeIs(3));
   store_->put("b.tar", bytes_of(33 * kMiB));

@@ -37,9 +37,8 @@ class ShardsAheadTest : public testing::Test {
   // Returns the shards that were held, when there are so many.
   std::vector<std::size_t> held(std::size_t count) {
     const MutexLock lock(mutex_);
-    changed_.wait_for(mutex_, std::chrono::seconds(30), [&]() ISOCOST_REQUIRES(mutex_) {
-      return held_.size() >= count;
-    });
+    changed_.wait_for(mutex_, std::chrono::seconds(30),
+                      [&]() ISOCOST_REQUIRES(mutex_) { return held_.size() >= count; });
     return held_;
   }
 
@@ -72,7 +71,6 @@ TEST_F(ShardsAheadTest, OtherSamplesThanWereToldAreLookedAtAnew) {
   begin(ahead, 100);
   EXPECT_THAT(held(6), ElementsAre(0, 1, 2, 5, 6, 7));
 }
-
 
 }  // namespace
 }  // namespace isocost
