@@ -45,8 +45,9 @@ def write_shards(directory):
 def one_pass(data, index_dir, photographs_a_second):
     """Trains on the data in this process; prints what it took, and which samples came."""
     sys.path.insert(0, str(BUILD / "python"))
-    import isocost
     import numpy
+
+    import isocost
 
     waits, ids, sums = [], [], []
     pause = STEP / PARTS / photographs_a_second if photographs_a_second else 0
