@@ -517,6 +517,8 @@ PageText NodeImpl::readiness() const {
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_token& drain) {
   std::stop_source serving;  // samples that are decoded again for sending stop with it
   const std::stop_callback stop_serving(stop, [&serving] { serving.request_stop(); });
+  const std::stop_callback end_requests(serving.get_token(),
+                                        [this] { parts_.requests.request_stop(); });
   std::optional<DrainWatch> watch;
   const std::stop_callback begin_draining(drain, [&] {
     job_.drain();

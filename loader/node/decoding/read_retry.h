@@ -29,16 +29,17 @@ class ReadRetry {
   };
   explicit ReadRetry(Options options) : options_(std::move(options)) {}
 
-  /// Calls `read`, which returns a Result, until it returns something other than a machine error.
-  /// Blocks. Errors: others of `read`; kIo with the last machine error once reads have failed for
-  /// the time-out (later calls then fail at their first try); kCancelled.
+  /// Calls `read`, which returns a Result, until it returns something other than a machine error. A
+  /// read that was cancelled though nobody asks for a stop is one, too. Blocks. Errors: others of
+  /// `read`; kIo with the last machine error once reads have failed for the time-out (later calls
+  /// then fail at their first try); kCancelled.
   template <typename Read>
   auto run(const std::stop_token& stop, Read read) -> decltype(read()) {
     Pause pause(*this);
     for (;;) {
       auto result = read();
       if (result) pause.succeed();
-      if (result || !is_machine_error(result.error().code())) return result;
+      if (result || !is_refused(result.error().code(), stop)) return result;
       ISOCOST_TRY(pause.wait(result.error(), stop));
     }
   }
@@ -66,6 +67,9 @@ class ReadRetry {
     bool succeeded_ = false;
   };
 
+  static bool is_refused(ErrorCode code, const std::stop_token& stop) {
+    return is_machine_error(code) || (code == ErrorCode::kCancelled && !stop.stop_requested());
+  }
   void enter() ISOCOST_EXCLUDES(mutex_);
   void leave(bool succeeded) ISOCOST_EXCLUDES(mutex_);
   void tell(const Error& cause) ISOCOST_EXCLUDES(mutex_);

@@ -136,6 +136,10 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;
+  // It lives on: `stop` may be asked for when the node is open, and not because it ends.
+  std::stop_source requests;
+  const std::stop_callback end_requests(stop, [&requests] { requests.request_stop(); });
+  dataset_options.stores.stop = requests.get_token();
   // A hook's loads are known only when a step is planned.
   if (!limits.empty() && !load_hook) {
     dataset_options.check_shape = [&](const SampleShape& shape) {
@@ -170,7 +174,8 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
                    std::move(layout),
                    std::move(orders),
                    std::move(bad),
-                   std::move(load_hook)};
+                   std::move(load_hook),
+                   requests};
 }
 
 void warn_of_assumed_profile(const NodeOptions& options, const CostProfile& profile,

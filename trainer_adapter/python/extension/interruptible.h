@@ -14,15 +14,17 @@ namespace isocost::python {
 
 /// Returns what `work(stop)` returns. It runs on a thread of its own, without the GIL, so that
 /// Python's signal handlers are called meanwhile; where they raise, `stop` is requested, and what
-/// they raise is thrown when the work has ended.
+/// they raise is thrown when the work has ended. Otherwise `stop` is never requested, so that the
+/// value may keep it.
 template <typename Work>
 auto interruptible(Work work) {
   using Value = decltype(work(std::stop_token()));
   std::promise<Value> promise;
   std::future<Value> result = promise.get_future();
-  std::jthread thread([&](const std::stop_token& stop) {
+  std::stop_source interrupt;  // the thread's own is asked for at its end
+  std::jthread thread([&] {
     try {
-      promise.set_value(work(stop));
+      promise.set_value(work(interrupt.get_token()));
     } catch (...) {
       promise.set_exception(std::current_exception());
     }
@@ -32,7 +34,7 @@ auto interruptible(Work work) {
       return result.wait_for(interval) == std::future_status::ready;
     });
   } catch (...) {
-    thread.request_stop();
+    interrupt.request_stop();
     const pybind11::gil_scoped_release released;  // the work may log
     thread.join();
     throw;

@@ -31,7 +31,9 @@ Result<SamplePreparer::OrBad<std::vector<NamedTensor>>> SamplePreparer::prepare(
   std::vector<PartBytes> parts;
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
     auto source = dataset_.open_part(id, i, ahead);
-    if (!source && is_machine_error(source.error().code())) return std::move(source).error();
+    if (!source && is_error_of_the_attempt(source.error().code())) {
+      return std::move(source).error();
+    }
     if (!source) {
       ISOCOST_TRY(dataset_.check_index(id));
       return bad(id, i, source.error());
