@@ -86,15 +86,16 @@ void StoredObjects::read(std::string_view key, const ObjectStamp& stamp, ByteRan
 
 Status StoredObjects::hold(const std::string& key, const std::stop_token& stop) {
   ISOCOST_ASSIGN(const ObjectStamp stamp, this->stamp(key, stop));
-  PartsUnderWay parts;
-  for (std::int64_t at = 0; at < stamp.bytes && parts.may_begin(); at += kHeldAtOnce) {
-    parts.begin();
-    store_->hold(prefix_ + key, stamp, {at, std::min(at + kHeldAtOnce, stamp.bytes)}, stop,
-                 [&parts](const Result<std::string>& held) {
-                   parts.end(held ? std::nullopt : std::optional(of_machine(held.error())));
+  // Shared, since the last `end` still holds the mutex when this function may already return.
+  const auto parts = std::make_shared<PartsUnderWay>();
+  for (std::int64_t at = 0; at < stamp.bytes && parts->may_begin(); at += kHeldAtOnce) {
+    parts->begin();
+    store_->hold(prefix_ + key, stamp, {at, std::min(at + kHeldAtOnce, stamp.bytes)}, stop_of(stop),
+                 [parts](const Result<std::string>& held) {
+                   parts->end(held ? std::nullopt : std::optional(of_machine(held.error())));
                  });
   }
-  return parts.wait();
+  return parts->wait();
 }
 
 Result<ObjectStamp> StoredObjects::stamp(const std::string& key, const std::stop_token& stop) {

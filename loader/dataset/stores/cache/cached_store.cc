@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -16,19 +15,20 @@
 
 #include "base/mutex.h"
 #include "loader/dataset/stores/cache/internal/disk_cache.h"
+#include "loader/dataset/stores/cache/internal/piece_queue.h"
 
 namespace isocost {
 namespace {
 
 using OnStop = std::stop_callback<std::function<void()>>;
 
-// A range has a checksum for each of its blocks, so that a read compares those that it needs. Where
-// whole pieces are kept, a store is asked for a piece at once.
+// Where whole pieces are kept, a store is asked for the part of one that is not held, from the
+// first to the last block that is missing.
 constexpr std::int64_t kBlockBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kPieceBytes = 16 * kBlockBytes;
-// Bytes of pieces that are on their way, or wait to be written. 256 MB a second at half a second
-// for a piece.
-constexpr std::int64_t kMostPieceBytes = 8 * kPieceBytes;
+static_assert(kPieceBytes <= PieceQueue::kMostBytes);
+
+struct Fetch;
 
 // A read from its start to its `done`. It may wait for several fetches.
 struct Reading {
@@ -37,14 +37,19 @@ struct Reading {
   ByteRange range;
   std::stop_token stop;
   ObjectStore::Done done;
-  // Fetches that it waits for, and one more while they are begun. Under the store's mutex.
-  std::size_t waits_for = 1;
-  std::optional<Error> failure = {};  // under the store's mutex
+  bool is_hold = false;         // the bytes are to be kept, and given to nobody
+  bool is_second_look = false;  // changes only while it looks
   // Set by the fetch that has all of the range, if one has, before it is counted as ended.
   std::optional<std::string> bytes = {};
-  bool is_second_look = false;
-  bool is_hold = false;  // the bytes are to be kept, and given to nobody
-  std::vector<std::unique_ptr<OnStop>> on_stop = {};
+  std::unique_ptr<OnStop> on_stop = {};
+
+  // Under the store's mutex:
+  bool is_looking = true;  // a thread looks for the bytes and begins fetches, and ends it later
+  bool is_stopped = false;
+  bool is_over = false;  // its `done` is called, or will be
+  std::size_t waits_for = 0;
+  std::vector<std::shared_ptr<Fetch>> fetches = {};
+  std::optional<Error> failure = {};
 };
 using SharedReading = std::shared_ptr<Reading>;
 
@@ -53,8 +58,8 @@ struct Fetch {
   CachedObject object;
   std::string key;
   ByteRange range;
-  bool is_kept = true;  // in the cache, once it has come
-  bool is_piece = false;
+  bool is_kept = true;                      // in the cache, once it has come
+  PieceQueue::SharedPiece piece = nullptr;  // null: the range is exact
   std::stop_source ending = {};
   std::unique_ptr<OnStop> on_end = {};
   // Readings that still want it; under the store's mutex. Nobody joins one that nobody wants.
@@ -64,6 +69,8 @@ struct Fetch {
   bool holds(ByteRange part) const { return range.begin <= part.begin && range.end >= part.end; }
 };
 using SharedFetch = std::shared_ptr<Fetch>;
+
+Error stopped() { return {ErrorCode::kCancelled, "stopped before it was read"}; }
 
 // Returns a range, extended to whole blocks, or pieces, of an object.
 ByteRange extended(ByteRange range, std::int64_t unit, std::int64_t object_bytes) {
@@ -93,25 +100,24 @@ class CachedStore final : public ObjectStore {
   StoreCounts counts() const override { return store_->counts(); }
 
  private:
-  void begin_one() ISOCOST_EXCLUDES(mutex_);
+  void begin_reading(const SharedReading& reading) ISOCOST_EXCLUDES(mutex_);
   void end_one() ISOCOST_EXCLUDES(mutex_);
-  void look_up(const SharedReading& reading);
+  void look_up(const SharedReading& reading) ISOCOST_EXCLUDES(mutex_);
   std::vector<ByteRange> missing_pieces(const Reading& reading);
   void fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges, bool pieces)
       ISOCOST_EXCLUDES(mutex_);
+  std::vector<SharedFetch> join(const SharedReading& reading, const std::vector<ByteRange>& ranges,
+                                bool pieces) ISOCOST_REQUIRES(mutex_);
   SharedFetch joinable(const std::string& entry, std::int64_t offset, ByteRange whole,
                        bool pieces) const ISOCOST_REQUIRES(mutex_);
   std::int64_t next_begin(const std::string& entry, ByteRange left) const ISOCOST_REQUIRES(mutex_);
-  void go_first(const SharedFetch& fetch) ISOCOST_REQUIRES(mutex_);
-  std::vector<SharedFetch> take_waiting() ISOCOST_EXCLUDES(mutex_);
-  void begin_waiting() ISOCOST_EXCLUDES(mutex_);
   void begin(const SharedFetch& fetch);
-  void leave(const SharedFetch& fetch) ISOCOST_EXCLUDES(mutex_);
+  void stop(const SharedReading& reading) ISOCOST_EXCLUDES(mutex_);
+  void end_early(const SharedFetch& fetch);
   void arrived(const SharedFetch& fetch, Result<std::string> bytes);
-  void keep(const Fetch& fetch, std::string_view bytes);
   void finish(const SharedFetch& fetch, Result<std::string> bytes) ISOCOST_EXCLUDES(mutex_);
-  void one_less(const SharedReading& reading, std::optional<Error> failure)
-      ISOCOST_EXCLUDES(mutex_);
+  void settle(const SharedReading& reading) ISOCOST_EXCLUDES(mutex_);
+  void conclude(const SharedReading& reading, Result<std::string> bytes) ISOCOST_EXCLUDES(mutex_);
   void deliver(const SharedReading& reading, Result<std::string> bytes) ISOCOST_EXCLUDES(mutex_);
 
   const std::shared_ptr<ObjectStore> store_;
@@ -124,22 +130,27 @@ class CachedStore final : public ObjectStore {
   // By entry and begin.
   std::multimap<std::pair<std::string, std::int64_t>, SharedFetch> fetches_
       ISOCOST_GUARDED_BY(mutex_);
-  // Pieces that have not begun: those that a read waits for, and those that are only to be held.
-  std::deque<SharedFetch> awaited_ ISOCOST_GUARDED_BY(mutex_);
-  std::deque<SharedFetch> held_later_ ISOCOST_GUARDED_BY(mutex_);
-  std::int64_t piece_bytes_ ISOCOST_GUARDED_BY(mutex_) = 0;  // of those that have begun
 };
 
 CachedStore::~CachedStore() {
   ending_.request_stop();
+  std::vector<SharedFetch> under_way;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [place, fetch] : fetches_) under_way.push_back(fetch);
+  }
+  for (const SharedFetch& fetch : under_way) end_early(fetch);
   const MutexLock lock(mutex_);
   // All of them end: fetches have been told to, and the disk's threads wait for nobody.
   ended_.wait(mutex_, [this]() ISOCOST_REQUIRES(mutex_) { return busy_ == 0; });
 }
 
-void CachedStore::begin_one() {
-  const MutexLock lock(mutex_);
-  ++busy_;
+void CachedStore::begin_reading(const SharedReading& reading) {
+  {
+    const MutexLock lock(mutex_);
+    ++busy_;
+  }
+  disk_.threads().add([this, reading] { look_up(reading); });
 }
 
 // The last thing that a reading or a fetch does with this object.
@@ -155,39 +166,37 @@ void CachedStore::read(std::string_view key, const ObjectStamp& stamp, ByteRange
   if (!is_known || !is_within || !disk_.begin_read()) {
     return store_->read(key, stamp, range, std::move(stop), std::move(done));
   }
-  begin_one();
-  const auto reading = std::make_shared<Reading>(Reading{.object = {name_of(key), stamp},
-                                                         .key = std::string(key),
-                                                         .range = range,
-                                                         .stop = std::move(stop),
-                                                         .done = std::move(done)});
-  disk_.threads().add([this, reading] { look_up(reading); });
+  begin_reading(std::make_shared<Reading>(Reading{.object = {name_of(key), stamp},
+                                                  .key = std::string(key),
+                                                  .range = range,
+                                                  .stop = std::move(stop),
+                                                  .done = std::move(done)}));
 }
 
 void CachedStore::hold(std::string_view key, const ObjectStamp& stamp, ByteRange range,
                        std::stop_token stop, Done done) {
   if (!disk_.keeps_pieces() || !disk_.begin_read()) return done(std::string());
-  begin_one();
-  const auto reading = std::make_shared<Reading>(Reading{.object = {name_of(key), stamp},
-                                                         .key = std::string(key),
-                                                         .range = range,
-                                                         .stop = std::move(stop),
-                                                         .done = std::move(done),
-                                                         .is_hold = true});
-  disk_.threads().add([this, reading] { look_up(reading); });
+  begin_reading(std::make_shared<Reading>(Reading{.object = {name_of(key), stamp},
+                                                  .key = std::string(key),
+                                                  .range = range,
+                                                  .stop = std::move(stop),
+                                                  .done = std::move(done),
+                                                  .is_hold = true}));
 }
 
 // Looks for a reading's bytes in the cache, on a thread of the disk.
 void CachedStore::look_up(const SharedReading& reading) {
   if (ending_.stop_requested() || reading->stop.stop_requested()) {
-    return deliver(reading, Error(ErrorCode::kCancelled, "stopped before it was read"));
+    return conclude(reading, stopped());
   }
   const bool pieces = disk_.keeps_pieces() && !reading->is_second_look;
   if (reading->is_hold) {
     return fetch(reading, pieces ? missing_pieces(*reading) : std::vector<ByteRange>(), pieces);
   }
   std::string bytes;
-  if (disk_.read(reading->object, reading->range, bytes)) return deliver(reading, std::move(bytes));
+  if (disk_.read(reading->object, reading->range, bytes)) {
+    return conclude(reading, std::move(bytes));
+  }
   if (!reading->is_second_look) disk_.count_miss();
   std::vector<ByteRange> wanted;
   if (pieces) wanted = missing_pieces(*reading);
@@ -234,67 +243,67 @@ std::int64_t CachedStore::next_begin(const std::string& entry, ByteRange left) c
 // Has a reading wait for ranges, by fetches that are under way and by new ones.
 void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges,
                         bool pieces) {
-  const std::string entry = entry_name(reading->object);
+  std::vector<SharedFetch> made;
   std::vector<SharedFetch> all;
-  std::vector<SharedFetch> begun;
   {
     const MutexLock lock(mutex_);
-    for (const ByteRange& range : ranges) {
-      for (std::int64_t at = range.begin; at < range.end;) {
-        SharedFetch next = joinable(entry, at, range, pieces);
-        if (!next) {
-          const ByteRange left{at, range.end};
-          const ByteRange part{at, pieces ? next_begin(entry, left) : left.end};
-          next = std::make_shared<Fetch>(Fetch{.object = reading->object,
-                                               .key = reading->key,
-                                               .range = part,
-                                               .is_kept = !reading->is_second_look,
-                                               .is_piece = pieces});
-          fetches_.emplace(std::pair(entry, at), next);
-          if (pieces) held_later_.push_back(next);
-          if (!pieces) begun.push_back(next);
-          ++busy_;
-        }
-        ++next->wanted_by;
-        next->readings.push_back(reading);
-        ++reading->waits_for;
-        if (!reading->is_hold) go_first(next);
-        all.push_back(next);
-        at = next->range.end;
-      }
+    made = join(reading, ranges, pieces);
+    all = reading->fetches;
+  }
+  reading->on_stop = std::make_unique<OnStop>(reading->stop, [this, reading] {
+    const SharedReading kept_alive = reading;
+    stop(kept_alive);
+  });
+  for (const SharedFetch& next : made) {
+    if (!next->piece) begin(next);
+    if (next->piece) disk_.pieces().add(next->piece, !reading->is_hold);
+    if (ending_.stop_requested()) end_early(next);
+  }
+  if (!reading->is_hold) {
+    for (const SharedFetch& next : all) {
+      if (next->piece) disk_.pieces().await(next->piece);
     }
   }
-  for (const SharedFetch& wanted : all) {
-    reading->on_stop.push_back(std::make_unique<OnStop>(reading->stop, [this, wanted] {
-      const SharedFetch kept_alive = wanted;
-      leave(kept_alive);
-    }));
+  {
+    const MutexLock lock(mutex_);
+    reading->is_looking = false;
   }
-  for (const SharedFetch& next : begun) begin(next);
-  if (pieces) begin_waiting();
-  one_less(reading, std::nullopt);
+  settle(reading);
 }
 
-// Puts a piece that is only to be held behind those that reads wait for, if it has not begun.
-void CachedStore::go_first(const SharedFetch& fetch) {
-  if (std::erase(held_later_, fetch) > 0) awaited_.push_back(fetch);
-}
-
-// Takes the pieces that may begin now.
-std::vector<SharedFetch> CachedStore::take_waiting() {
-  std::vector<SharedFetch> taken;
-  const MutexLock lock(mutex_);
-  while (true) {
-    std::deque<SharedFetch>& from = awaited_.empty() ? held_later_ : awaited_;
-    if (from.empty() || piece_bytes_ + from.front()->range.bytes() > kMostPieceBytes) return taken;
-    piece_bytes_ += from.front()->range.bytes();
-    taken.push_back(std::move(from.front()));
-    from.pop_front();
+// Returns the fetches that are new, and have not begun.
+std::vector<SharedFetch> CachedStore::join(const SharedReading& reading,
+                                           const std::vector<ByteRange>& ranges, bool pieces) {
+  const std::string entry = entry_name(reading->object);
+  std::vector<SharedFetch> made;
+  for (const ByteRange& range : ranges) {
+    for (std::int64_t at = range.begin; at < range.end;) {
+      SharedFetch next = joinable(entry, at, range, pieces);
+      if (!next) {
+        const ByteRange left{at, range.end};
+        const ByteRange part{at, pieces ? next_begin(entry, left) : left.end};
+        next = std::make_shared<Fetch>(Fetch{.object = reading->object,
+                                             .key = reading->key,
+                                             .range = part,
+                                             .is_kept = !reading->is_second_look});
+        if (pieces) {
+          next->piece = std::make_shared<PieceQueue::Piece>(
+              part.bytes(), [this, fetch = std::weak_ptr(next)] {
+                if (const SharedFetch held = fetch.lock()) begin(held);
+              });
+        }
+        fetches_.emplace(std::pair(entry, at), next);
+        made.push_back(next);
+        ++busy_;
+      }
+      ++next->wanted_by;
+      next->readings.push_back(reading);
+      ++reading->waits_for;
+      reading->fetches.push_back(next);
+      at = next->range.end;
+    }
   }
-}
-
-void CachedStore::begin_waiting() {
-  for (const SharedFetch& fetch : take_waiting()) begin(fetch);
+  return made;
 }
 
 void CachedStore::begin(const SharedFetch& fetch) {
@@ -307,54 +316,54 @@ void CachedStore::begin(const SharedFetch& fetch) {
                [this, fetch](Result<std::string> bytes) { arrived(fetch, std::move(bytes)); });
 }
 
-// One reading of a fetch has been stopped.
-void CachedStore::leave(const SharedFetch& fetch) {
-  std::stop_source ending = fetch->ending;
-  bool has_begun = true;
+// Ends a reading, without waiting for fetches that others want, too. On the thread of who stops it.
+void CachedStore::stop(const SharedReading& reading) {
+  std::vector<SharedFetch> unwanted;
   {
     const MutexLock lock(mutex_);
-    if (--fetch->wanted_by > 0) return;
-    if (std::erase(held_later_, fetch) + std::erase(awaited_, fetch) > 0) {
-      has_begun = false;
-      piece_bytes_ += fetch->range.bytes();  // `finish` takes them off
+    if (reading->is_over) return;
+    reading->is_stopped = true;
+    for (const SharedFetch& fetch : reading->fetches) {
+      std::erase(fetch->readings, reading);
+      if (--fetch->wanted_by == 0) unwanted.push_back(fetch);
     }
+    reading->fetches.clear();
   }
+  for (const SharedFetch& fetch : unwanted) end_early(fetch);
+  settle(reading);
+}
+
+// Ends a fetch that nobody wants any more.
+void CachedStore::end_early(const SharedFetch& fetch) {
+  std::stop_source ending = fetch->ending;
   ending.request_stop();
-  if (has_begun) return;
-  disk_.threads().add(
-      [this, fetch] { finish(fetch, Error(ErrorCode::kCancelled, "stopped before it was read")); });
+  if (!fetch->piece || !disk_.pieces().remove(fetch->piece)) return;
+  disk_.threads().add([this, fetch] { finish(fetch, stopped()); });
 }
 
 // On the inner store's thread, which must not wait for the disk.
 void CachedStore::arrived(const SharedFetch& fetch, Result<std::string> bytes) {
   const std::int64_t count = fetch->range.bytes();
   const bool is_whole = bytes && std::ssize(*bytes) == count;
-  if (!is_whole || !fetch->is_kept || !disk_.begin_write(count)) {
+  // The queue of pieces bounds those that wait to be written.
+  const bool may_wait = fetch->piece || (is_whole && fetch->is_kept && disk_.begin_write(count));
+  if (!is_whole || !fetch->is_kept || !may_wait) {
+    if (fetch->piece) disk_.pieces().end(*fetch->piece);
     return finish(fetch, std::move(bytes));
   }
   const auto held = std::make_shared<std::string>(*std::move(bytes));
   disk_.threads().add([this, fetch, held, count] {
-    keep(*fetch, *held);
-    disk_.end_write(count);
+    disk_.keep(fetch->object, fetch->range, *held);
+    if (fetch->piece) disk_.pieces().end(*fetch->piece);
+    if (!fetch->piece) disk_.end_write(count);
     finish(fetch, std::move(*held));
   });
-}
-
-void CachedStore::keep(const Fetch& fetch, std::string_view bytes) {
-  const std::int64_t most = fetch.is_piece ? kBlockBytes : fetch.range.bytes();
-  for (std::int64_t at = fetch.range.begin; at < fetch.range.end; at += most) {
-    const ByteRange part{at, std::min(at + most, fetch.range.end)};
-    disk_.keep(fetch.object, part,
-               bytes.substr(static_cast<std::size_t>(at - fetch.range.begin),
-                            static_cast<std::size_t>(part.bytes())));
-  }
 }
 
 void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
   std::vector<SharedReading> readings;
   {
     const MutexLock lock(mutex_);
-    if (fetch->is_piece) piece_bytes_ -= fetch->range.bytes();
     const auto [first, last] =
         fetches_.equal_range({entry_name(fetch->object), fetch->range.begin});
     const auto found =
@@ -362,7 +371,6 @@ void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
     if (found != last) fetches_.erase(found);
     readings.swap(fetch->readings);
   }
-  if (fetch->is_piece) begin_waiting();
   fetch->on_end.reset();
   std::optional<Error> failure;
   std::string held;
@@ -379,30 +387,60 @@ void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
       const bool may_take = i + 1 == readings.size() && count == held.size();
       reading.bytes = may_take ? std::exchange(held, {}) : held.substr(at, count);
     }
-    one_less(readings[i], failure);
+    {
+      const MutexLock lock(mutex_);
+      if (failure) reading.failure = failure;
+      --reading.waits_for;
+    }
+    settle(readings[i]);
   }
   end_one();
 }
 
-// A fetch of a reading has ended, or all of them have been begun.
-void CachedStore::one_less(const SharedReading& reading, std::optional<Error> failure) {
+// Goes on with a reading that waits for nothing more.
+void CachedStore::settle(const SharedReading& reading) {
+  bool looks_again = false;
+  std::optional<Error> failure;
   {
     const MutexLock lock(mutex_);
-    if (failure) reading->failure = std::move(failure);
-    if (--reading->waits_for > 0) return;
+    const bool waits = reading->waits_for > 0 && !reading->is_stopped;
+    if (reading->is_over || reading->is_looking || waits) return;
+    failure = reading->is_stopped ? stopped() : reading->failure;
+    looks_again = !failure && !reading->bytes && !reading->is_hold;
+    reading->is_over = !looks_again;
+    if (looks_again) {
+      reading->is_looking = true;
+      reading->fetches.clear();
+    }
   }
-  if (const auto& why = reading->failure) return deliver(reading, *why);
-  if (reading->is_hold) return deliver(reading, std::string());
-  if (auto& bytes = reading->bytes) return deliver(reading, *std::move(bytes));
-  // It has come in pieces, which lie in the cache by now, or else are asked for once more.
-  reading->on_stop.clear();
-  reading->waits_for = 1;
-  reading->is_second_look = true;
-  disk_.threads().add([this, reading] { look_up(reading); });
+  if (looks_again) {
+    // It has come in pieces, which lie in the cache by now, or else are asked for once more.
+    reading->on_stop.reset();
+    reading->is_second_look = true;
+    return disk_.threads().add([this, reading] { look_up(reading); });
+  }
+  // Another thread than the one that stops it, which is not to run its `done`.
+  if (failure) {
+    return disk_.threads().add([this, reading, why = *failure] { deliver(reading, why); });
+  }
+  deliver(reading, reading->is_hold ? std::string() : std::move(reading->bytes).value_or(""));
+}
+
+// Ends a reading that no fetch knows.
+void CachedStore::conclude(const SharedReading& reading, Result<std::string> bytes) {
+  {
+    const MutexLock lock(mutex_);
+    reading->is_over = true;
+  }
+  deliver(reading, std::move(bytes));
 }
 
 void CachedStore::deliver(const SharedReading& reading, Result<std::string> bytes) {
-  reading->on_stop.clear();
+  reading->on_stop.reset();
+  {
+    const MutexLock lock(mutex_);
+    reading->fetches.clear();
+  }
   disk_.end_read();
   {
     const Done done = std::move(reading->done);

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/byte_range.h"
@@ -56,7 +57,7 @@ class ObjectStore {
   /// `done` is called as by `read`, with no bytes. A store without such a cache does nothing.
   virtual void hold(std::string_view /*key*/, const ObjectStamp& /*stamp*/, ByteRange /*range*/,
                     std::stop_token /*stop*/, Done done) {
-    done(std::string());
+    Done(std::move(done))(std::string());
   }
 
   virtual StoreCounts counts() const = 0;

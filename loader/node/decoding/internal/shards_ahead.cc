@@ -6,15 +6,21 @@ namespace isocost {
 namespace {
 
 constexpr int kMostAtOnce = 64;
+// Shards that are fetched at once. A server that stalls in one, or small shards, leave the others.
+constexpr std::size_t kThreads = 8;
 
 }  // namespace
 
 ShardsAhead::ShardsAhead(const Dataset& dataset, std::size_t distance)
-    : dataset_(dataset),
-      distance_(distance),
-      thread_([this](const std::stop_token& ending) { run(ending); }) {}
+    : dataset_(dataset), distance_(distance), threads_(kThreads) {
+  for (std::jthread& thread : threads_) {
+    thread = std::jthread([this](const std::stop_token& ending) { run(ending); });
+  }
+}
 
-ShardsAhead::~ShardsAhead() = default;
+ShardsAhead::~ShardsAhead() {
+  for (std::jthread& thread : threads_) thread.request_stop();  // before one is waited for
+}
 
 void ShardsAhead::decoding_begins(SampleId id, const Upcoming& upcoming) {
   leave(id);
@@ -44,7 +50,7 @@ void ShardsAhead::add(SampleId id) {
   if (++samples_[shard] > 1 || !dataset_.is_on_server(id)) return;
   const MutexLock lock(mutex_);
   shards_.push_back(shard);
-  added_.notify_all();
+  added_.notify_one();
 }
 
 void ShardsAhead::run(const std::stop_token& ending) {

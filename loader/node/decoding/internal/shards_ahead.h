@@ -5,16 +5,18 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <thread>
+#include <vector>
 
 #include "base/mutex.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost {
 
-/// Has shards on servers fetched whole to a cache, on a thread of its own: those of the samples
-/// that come next, one after another, in the order in which they are first needed. So the shards of
-/// the next window are there when it begins. One thread at a time may call it.
+/// Has shards on servers fetched whole to a cache, on threads of its own: those of the samples that
+/// come next, a few at once, in the order in which they are first needed. So the shards of the next
+/// window are there when it begins. One thread at a time may call it.
 class ShardsAhead {
  public:
   /// `distance`: samples that are looked at ahead.
@@ -42,7 +44,7 @@ class ShardsAhead {
   Mutex mutex_;
   ConditionVariable added_;
   std::deque<std::size_t> shards_ ISOCOST_GUARDED_BY(mutex_);  // to be fetched
-  std::jthread thread_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace isocost

@@ -213,10 +213,14 @@ CacheEntry::Found CacheEntry::read(ByteRange range, std::string& bytes) {
     is_good = read_piece(piece, part, bytes.data() + (at - range.begin)) && is_good;
     at = part.end;
   }
-  // The last use decides which entries go first.
+  set_used();
+  return is_good ? Found::kAll : Found::kDamaged;
+}
+
+// The last use decides which entries go first.
+void CacheEntry::set_used() const {
   const std::array<timespec, 2> now{timespec{0, UTIME_OMIT}, timespec{0, UTIME_NOW}};
   ::futimens(file_.get(), now.data());
-  return is_good ? Found::kAll : Found::kDamaged;
 }
 
 // Reads a part of a range that is held. The first time it reads the range whole, and compares it.
@@ -261,9 +265,18 @@ void CacheEntry::drop(const StoredRange& damaged) {
   ranges_.remove(damaged);
 }
 
-std::vector<ByteRange> CacheEntry::missing(ByteRange range) const {
+std::vector<ByteRange> CacheEntry::known_missing(ByteRange range) const {
   const MutexLock lock(mutex_);
   return ranges_.missing(range);
+}
+
+std::optional<std::vector<ByteRange>> CacheEntry::missing(ByteRange range) {
+  const Use use(*this);
+  const auto file_bytes = use.file_bytes();
+  if (!file_bytes) return std::nullopt;
+  if (!known_missing(range).empty()) static_cast<void>(learn_records(*file_bytes));
+  set_used();
+  return known_missing(range);
 }
 
 Status CacheEntry::keep(ByteRange range, std::string_view bytes) {
@@ -273,7 +286,7 @@ Status CacheEntry::keep(ByteRange range, std::string_view bytes) {
   if (!file_bytes) return gone;
   if (!records_.is_open()) return Error(ErrorCode::kIo, "its entries cannot be written");
   ISOCOST_TRY(learn_records(*file_bytes));
-  if (missing(range).empty()) return {};
+  if (known_missing(range).empty()) return {};
   ISOCOST_TRY(write_at(file_, header_.bytes + range.begin, bytes));
   // Only now that the bytes are there, so that the end of the process leaves no record without
   // them. After a loss of power the CRC tells.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,8 +43,10 @@ class CacheEntry {
   };
   /// Reads a range.
   Found read(ByteRange range, std::string& bytes) ISOCOST_EXCLUDES(mutex_) ISOCOST_EXCLUDES(using_);
-  /// Returns the parts of a range that are not held, as far as is known here.
-  std::vector<ByteRange> missing(ByteRange range) const ISOCOST_EXCLUDES(mutex_);
+  /// Returns the parts of a range that are not held; nothing if the entry has been removed. It
+  /// counts as a use.
+  std::optional<std::vector<ByteRange>> missing(ByteRange range) ISOCOST_EXCLUDES(mutex_)
+      ISOCOST_EXCLUDES(using_);
   /// Writes a range. Errors: kNotFound (the entry has been removed), kIo.
   Status keep(ByteRange range, std::string_view bytes) ISOCOST_EXCLUDES(mutex_)
       ISOCOST_EXCLUDES(using_);
@@ -58,6 +61,8 @@ class CacheEntry {
   CacheEntry(FileDescriptor file, FileDescriptor records, EntryHeader header);
 
   Status learn_records(std::int64_t file_bytes) ISOCOST_EXCLUDES(mutex_);
+  void set_used() const;
+  std::vector<ByteRange> known_missing(ByteRange range) const ISOCOST_EXCLUDES(mutex_);
   bool read_piece(const StoredRange& held, ByteRange part, char* to) ISOCOST_EXCLUDES(mutex_);
   void drop(const StoredRange& damaged) ISOCOST_EXCLUDES(mutex_);
   bool read_at(std::int64_t offset, char* to, std::int64_t bytes) const;

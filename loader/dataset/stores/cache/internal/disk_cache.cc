@@ -149,9 +149,13 @@ bool DiskCache::read(const CachedObject& object, ByteRange range, std::string& b
 }
 
 std::vector<ByteRange> DiskCache::missing(const CachedObject& object, ByteRange range) {
-  const Entry entry = find(object);
-  if (!entry) return {range};
-  return entry->missing(range);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Entry entry = find(object);
+    if (!entry) return {range};
+    if (auto missing = entry->missing(range)) return *std::move(missing);
+    forget(entry_name(object), entry);
+  }
+  return {range};
 }
 
 Result<DiskCache::Entry> DiskCache::make(const CachedObject& object) {

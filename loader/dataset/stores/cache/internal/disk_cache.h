@@ -17,6 +17,7 @@
 #include "loader/dataset/stores/cache/internal/cache_entry.h"
 #include "loader/dataset/stores/cache/internal/disk_threads.h"
 #include "loader/dataset/stores/cache/internal/entry_format.h"
+#include "loader/dataset/stores/cache/internal/piece_queue.h"
 #include "loader/dataset/stores/cache/object_cache.h"
 
 namespace isocost {
@@ -32,6 +33,7 @@ class DiskCache {
   /// Returns whether reads are to be extended to whole pieces: so it was asked, and they are kept.
   bool keeps_pieces() const ISOCOST_EXCLUDES(mutex_);
   DiskThreads& threads() { return threads_; }
+  PieceQueue& pieces() { return pieces_; }
   CacheCounts counts() const;
   void count_miss() { ++misses_; }
 
@@ -45,7 +47,7 @@ class DiskCache {
   /// Reads a range. Returns whether all of it is held, and good.
   bool read(const CachedObject& object, ByteRange range, std::string& bytes)
       ISOCOST_EXCLUDES(mutex_);
-  /// Returns the parts of a range that are not held.
+  /// Returns the parts of a range that are not held. What is held counts as used.
   std::vector<ByteRange> missing(const CachedObject& object, ByteRange range)
       ISOCOST_EXCLUDES(mutex_);
   /// Keeps a range, if there is room.
@@ -88,6 +90,7 @@ class DiskCache {
   bool is_looking_ ISOCOST_GUARDED_BY(mutex_) = false;
   bool is_full_ ISOCOST_GUARDED_BY(mutex_) = false;
   std::chrono::steady_clock::time_point looked_ ISOCOST_GUARDED_BY(mutex_) = {};
+  PieceQueue pieces_;
   DiskThreads threads_;  // ends first
 };
 

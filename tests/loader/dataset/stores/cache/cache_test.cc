@@ -132,7 +132,7 @@ TEST_F(Cache, NeighboursInAPieceThatAreReadAtOnceAreOneFetch) {
 }
 
 TEST_F(Cache, FewPiecesAreUnderWayAndReadsGoBeforeWhatIsOnlyHeld) {
-  slow_ = std::make_shared<SlowStore>(milliseconds(100));
+  slow_ = std::make_shared<SlowStore>(milliseconds(500));
   const std::string piece(16 * kMiB, 'x');
   for (int i = 0; i < 10; ++i) slow_->put("held-" + std::to_string(i), piece);
   slow_->put("read", bytes_of(1000));
@@ -150,6 +150,87 @@ TEST_F(Cache, FewPiecesAreUnderWayAndReadsGoBeforeWhatIsOnlyHeld) {
   EXPECT_THAT(slow_->reads(), SizeIs(11));
   EXPECT_EQ(begin_hold(*store_, "held-9").get().value(), "");
   EXPECT_THAT(slow_->reads(), SizeIs(11));
+}
+
+TEST_F(Cache, WhatAnotherProcessKeptIsNotFetchedToBeHeld) {
+  slow_->put("a.tar", bytes_of(20 * kMiB));
+  for (int process = 0; process < 2; ++process) {
+    open();
+    cache_->keep_pieces();
+    EXPECT_EQ(begin_hold(*store_, "a.tar").get().value(), "");
+    EXPECT_THAT(slow_->reads(), SizeIs(2));
+  }
+  // Its entry was opened before the other one kept another piece.
+  slow_->put("b.tar", bytes_of(20 * kMiB));
+  EXPECT_EQ(read("b.tar", {0, 10}), bytes_of(10));
+  const auto other_cache = ObjectCache::open({.directory = directory()}).value();
+  other_cache->keep_pieces();
+  const auto other = create_cached_store(slow_, other_cache);
+  EXPECT_EQ(begin_hold(*other, "b.tar").get().value(), "");
+  EXPECT_THAT(slow_->reads(), SizeIs(4));
+  EXPECT_EQ(begin_hold(*store_, "b.tar").get().value(), "");
+  EXPECT_THAT(slow_->reads(), SizeIs(4));
+}
+
+TEST_F(Cache, HeldObjectsCountAsUsed) {
+  slow_->put("a.tar", bytes_of(1000));
+  open();
+  cache_->keep_pieces();
+  begin_hold(*store_, "a.tar").wait();
+  const fs::path entry = entries().front();
+  const auto long_ago = fs::last_write_time(entry) - std::chrono::hours(1);
+  fs::last_write_time(entry, long_ago);
+  begin_hold(*store_, "a.tar").wait();
+  EXPECT_GT(fs::last_write_time(entry), long_ago + std::chrono::minutes(59));
+}
+
+TEST_F(Cache, StoresShareTheRoomForPieces) {
+  slow_ = std::make_shared<SlowStore>(std::chrono::hours(1));
+  const auto other_slow = std::make_shared<SlowStore>(std::chrono::hours(1));
+  const std::string piece(16 * kMiB, 'x');
+  open();
+  cache_->keep_pieces();
+  auto other = create_cached_store(other_slow, cache_);
+  std::vector<std::future<Result<std::string>>> held;
+  for (int i = 0; i < 6; ++i) {
+    const std::string key = "held-" + std::to_string(i);
+    slow_->put(key, piece);
+    other_slow->put(key, piece);
+    held.push_back(begin_hold(*store_, key));
+    held.push_back(begin_hold(*other, key));
+  }
+  while (slow_->reads().size() + other_slow->reads().size() < 8) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(slow_->reads().size() + other_slow->reads().size(), 8U);
+  store_ = nullptr;
+  other = nullptr;
+  for (auto& ended : held) EXPECT_EQ(ended.get().error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(Cache, AStoreEndsThoughItsPiecesWaitForThoseOfAnother) {
+  slow_ = std::make_shared<SlowStore>(std::chrono::hours(1));
+  const std::string piece(16 * kMiB, 'x');
+  open();
+  cache_->keep_pieces();
+  std::vector<std::future<Result<std::string>>> held;
+  for (int i = 0; i < 8; ++i) {
+    const std::string key = "held-" + std::to_string(i);
+    slow_->put(key, piece);
+    held.push_back(begin_hold(*store_, key));
+  }
+  while (slow_->reads().size() < 8) std::this_thread::sleep_for(milliseconds(1));
+  const auto other_slow = std::make_shared<SlowStore>();
+  other_slow->put("other", piece);
+  auto other = create_cached_store(other_slow, cache_);
+  auto waiting = begin_hold(*other, "other");
+  std::this_thread::sleep_for(milliseconds(20));
+  other = nullptr;
+  EXPECT_EQ(waiting.get().error().code(), ErrorCode::kCancelled);
+  EXPECT_THAT(other_slow->reads(), IsEmpty());
+  store_ = nullptr;
+  for (auto& ended : held) EXPECT_EQ(ended.get().error().code(), ErrorCode::kCancelled);
 }
 
 TEST_F(Cache, WithoutPiecesNothingIsHeld) {
@@ -349,6 +430,22 @@ TEST_F(Cache, AStopEndsAReadAndNotThatOfAnother) {
   stop.request_stop();
   EXPECT_EQ(other.get().value(), bytes_of(1000));
   stopped.wait();
+}
+
+TEST_F(Cache, AStoppedReadDoesNotWaitForAFetchThatAnotherWants) {
+  slow_ = std::make_shared<SlowStore>(std::chrono::hours(1));
+  slow_->put("a.tar", bytes_of(1000));
+  open();
+  auto other = begin_read(*store_, "a.tar", {0, 1000});
+  while (slow_->reads().empty()) std::this_thread::sleep_for(milliseconds(1));
+  std::stop_source stop;
+  auto stopped = begin_read(*store_, "a.tar", {0, 1000}, stop.get_token());
+  std::this_thread::sleep_for(milliseconds(20));
+  stop.request_stop();
+  EXPECT_EQ(stopped.get().error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(other.wait_for(milliseconds(0)), std::future_status::timeout);
+  store_ = nullptr;
+  EXPECT_EQ(other.get().error().code(), ErrorCode::kCancelled);
 }
 
 TEST_F(Cache, AStopAndTheEndEndReadsThatTakeLong) {
