@@ -50,6 +50,18 @@ TEST(ReadRetry, ReturnsOtherErrorsAtOnce) {
   }
 }
 
+TEST(ReadRetry, RepeatsReadsThatWereCancelledThoughNobodyStopsThem) {
+  ReadRetry retry({.timeout = std::chrono::minutes(1), .first_interval = kShort});
+  std::stop_source stop;
+  int reads = 0;
+  const auto cancelled = [&]() -> Result<int> {
+    if (++reads == 3) stop.request_stop();
+    return Error(ErrorCode::kCancelled, "the request was cancelled");
+  };
+  EXPECT_EQ(retry.run(stop.get_token(), cancelled).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(reads, 3);
+}
+
 TEST(ReadRetry, GivesUpAfterTheTimeoutAndFromThenOnAtOnce) {
   ReadRetry retry({.timeout = std::chrono::milliseconds(30), .first_interval = kShort});
   int reads = 0;
