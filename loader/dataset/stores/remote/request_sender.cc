@@ -196,18 +196,16 @@ QueuedSender::Next QueuedSender::find_next() {
 
 void QueuedSender::take_cancelled(std::vector<TaskPtr>& into) {
   some_stopped_ = false;
-  const auto is_over = [this](const TaskPtr& task) ISOCOST_REQUIRES(mutex_) {
-    return ending_ || task->stop.stop_requested();
+  // Asked once for each: a stop may be requested at any moment, and a task that were erased but not
+  // taken would never end.
+  const auto take_if_over = [&](const TaskPtr& task) ISOCOST_REQUIRES(mutex_) {
+    const bool is_over = ending_ || task->stop.stop_requested();
+    if (is_over) into.push_back(task);
+    return is_over;
   };
-  for (const TaskPtr& task : queue_) {
-    if (is_over(task)) into.push_back(task);
-  }
-  std::erase_if(queue_, is_over);
-  for (const auto& [time, task] : paused_) {
-    if (is_over(task)) into.push_back(task);
-  }
-  std::erase_if(paused_,
-                [&](const auto& entry) ISOCOST_REQUIRES(mutex_) { return is_over(entry.second); });
+  std::erase_if(queue_, take_if_over);
+  std::erase_if(paused_, [&](const auto& entry)
+                             ISOCOST_REQUIRES(mutex_) { return take_if_over(entry.second); });
 }
 
 // Puts those whose pause is over before those that were never sent.

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <future>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -248,6 +251,38 @@ TEST_F(RequestSenderTest, CancelsWhatIsQueuedInFlightOrPaused) {
     stops[i].request_stop();
     EXPECT_EQ(ended[i].get_future().get(), ErrorCode::kCancelled) << i;
   }
+}
+
+// Stops come from several threads, while the sender looks which tasks are stopped.
+TEST_F(RequestSenderTest, EndsEachOfManyThatAreStoppedAtOnce) {
+  set_rules({{{"fault", "stall"}, {"after", -1}, {"seconds", 60}}});
+  restart({.most_in_flight = 1});
+  constexpr std::size_t kRequests = 20'000;
+  constexpr std::size_t kThreads = 4;
+  std::atomic<std::size_t> ended = 0;
+  std::vector<std::stop_source> stops(kRequests);
+  for (const std::stop_source& stop : stops) {
+    sender_->send(get, stop.get_token(), [&](const Result<HttpResponse>& response) {
+      EXPECT_TRUE(!response && response.error().code() == ErrorCode::kCancelled);
+      ++ended;
+    });
+  }
+  {
+    std::vector<std::jthread> stopping(kThreads);
+    for (std::size_t i = 0; i < kThreads; ++i) {
+      stopping[i] = std::jthread([&, i] {
+        for (std::size_t at = i; at < kRequests; at += kThreads) {
+          stops[at].request_stop();
+          std::this_thread::sleep_for(std::chrono::microseconds(1));
+        }
+      });
+    }
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (ended < kRequests && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(ended, kRequests);
 }
 
 TEST_F(RequestSenderTest, CancelsAllWhenItEnds) {
