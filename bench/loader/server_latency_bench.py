@@ -59,7 +59,7 @@ def one_pass(data, index_dir, photographs_a_second):
             now = time.monotonic()
             waits.append(now - asked)
             ids += microbatch.sample_ids
-            sums += [zlib.crc32(numpy.asarray(tensor).tobytes()) for _, tensor in sorted(microbatch.tensors().items())]
+            sums += [zlib.crc32(numpy.asarray(tensor).tobytes()) for _, tensor in sorted(microbatch.tensors.items())]
             if number + 1 == PARTS:
                 first, cpu_before = now, cpu_seconds()
             time.sleep(max(0, pause - (time.monotonic() - now)))

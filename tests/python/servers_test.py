@@ -1,14 +1,24 @@
-"""Shards on a server, read by a node that is embedded in the trainer."""
+"""Shards on servers: a node that is embedded in the trainer, a bucket beside a server and a disk, and secrets."""
 
+import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
+import unittest
+import unittest.mock
+import urllib.parse
+import urllib.request
 
 import isocost
 from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest, main
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import fault_server  # noqa: E402
+
+SECRET = "planted-in-the-environment"
 
 
 class Servers(ShardTest):
@@ -48,6 +58,91 @@ class Servers(ShardTest):
                                                   cache=self.directory / f"cache-{shuffle}"), list(range(SAMPLES)))
                     asked = [entry for entry in self.server.log if entry["method"] == "GET"]
                     self.assertEqual(bool(asked), start == 0, start)
+
+
+class Bucket(ShardTest):
+    """A bucket is a folder of the server here, which does not compare signatures: moto_test.py does."""
+
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        for name in ("bucket", "web", "disk"):
+            (self.root / name).mkdir()
+        shards = sorted(self.shards.glob("*.tar"))
+        self.placed = {"bucket": shards[0], "web": shards[1], "disk": shards[2]}
+        for name, shard in self.placed.items():
+            shutil.copy(shard, self.root / name)
+        self.server = fault_server.FaultServer(self.root)
+        self.server.__enter__()
+        self.addCleanup(self.server.__exit__, None, None, None)
+        address = f"http://127.0.0.1:{self.server.port}"
+        environment = {"AWS_ENDPOINT_URL_S3": address, "AWS_ACCESS_KEY_ID": "AKEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET,
+                       "AWS_SESSION_TOKEN": f"token-{SECRET}", "AWS_REGION": "us-east-1",
+                       "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+        patched = unittest.mock.patch.dict(os.environ, environment)
+        patched.start()
+        self.addCleanup(patched.stop)
+        self.remote = {"bucket": f"s3://bucket/{shards[0].name}",
+                       "web": f"{address.replace('//', f'//user:{SECRET}@')}/web/{shards[1].name}?sig={SECRET}",
+                       "disk": str(self.root / "disk" / shards[2].name)}
+
+    def mixture(self, name, paths):
+        file = self.root / f"{name}.toml"
+        file.write_text("steps = 12\n" + "\n".join(
+            f'[[source]]\nname = "{source}"\npath = "{path}"\nproportion = {proportion}\n'
+            for (source, path), proportion in zip(paths.items(), (1, 2, 3))))
+        return file
+
+    def seen(self, mixture):
+        node = isocost.NodeOptions(index_dir=str(self.root / "indexes"), cache=str(self.root / "cache"), correct=False)
+        with isocost.DataLoader(mixture, global_batch_size=8, microbatches=2, node=node) as loader:
+            found = []
+            for microbatch in loader:
+                found.append((microbatch.step, microbatch.sample_keys, [
+                    (name, tensor.numpy().tobytes()) for name, tensor in sorted(microbatch.tensors.items())]))
+            return found, json.dumps(loader.state_dict(after=microbatch))
+
+    def test_a_mixture_of_a_bucket_a_server_and_a_disk_is_that_of_three_directories(self):
+        local, _ = self.seen(self.mixture("local", self.placed))
+        remote, state = self.seen(self.mixture("remote", self.remote))
+        self.assertEqual(len(local), 24)
+        self.assertEqual(remote, local)
+        self.assertNotIn(SECRET, state)
+        signed = [entry for entry in self.server.log if entry["path"].startswith("/bucket/")]
+        self.assertTrue(signed)
+        for entry in signed:
+            self.assertIn("AWS4-HMAC-SHA256 Credential=AKEXAMPLE/", entry["headers"]["authorization"])
+
+    def test_secrets_are_in_nothing_that_a_node_writes_or_starts(self):
+        mixture = self.mixture("remote", self.remote)
+        log = self.root / "log"
+        with log.open("w") as written:
+            node = subprocess.Popen(
+                [PROGRAM, "serve", "--data", mixture, "--bind", "tcp://127.0.0.1:*", "--metrics", "127.0.0.1:0",
+                 "--isolate", "on", "--global-batch-size", "8", "--index-dir", self.root / "indexes",
+                 "--cache", self.root / "cache", "--summary", self.root / "summary.json",
+                 "--bad-samples-file", self.root / "bad.jsonl"], stdout=subprocess.PIPE, stderr=written, text=True)
+        self.addCleanup(node.communicate)
+        self.addCleanup(node.kill)
+        endpoint = node.stdout.readline().split()[-1]
+        metrics = next(word for word in log.read_text().split() if word.startswith("http://127.0.0.1"))
+        with isocost.DataLoader(endpoint, connect_timeout=TIMEOUT) as loader:
+            state = None
+            for microbatch in loader:
+                if microbatch.step == 3 and state is None:
+                    state = json.dumps(loader.state_dict(after=microbatch))
+                    pages = [urllib.request.urlopen(urllib.parse.urljoin(metrics, page), timeout=TIMEOUT).read()
+                             for page in ("/metrics", "/status.json", "/healthz")]
+                    workers = pathlib.Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()
+                    started = [pathlib.Path(f"/proc/{worker}/{what}").read_bytes() for worker in workers
+                               for what in ("environ", "cmdline")]
+        node.wait(TIMEOUT)
+        self.assertTrue(workers)
+        told = [state.encode(), *pages, *started]
+        kept = [path for path in self.root.rglob("*") if path.is_file() and path != mixture]
+        self.assertTrue(any(path.suffix == ".entry" for path in kept))
+        told += [path.read_bytes() for path in kept] + [str(path).encode() for path in kept]
+        for text in told:
+            self.assertNotIn(SECRET.encode(), text)
 
 
 if __name__ == "__main__":
