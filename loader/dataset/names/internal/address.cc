@@ -31,8 +31,8 @@ constexpr std::array kSchemes = {
     Scheme{"az://", "an address of Azure Blob Storage",
            "name its shards by https:// addresses, with a shared access signature as their query, "
            "or copy it to a disk, as with 'azcopy copy --recursive'"},
-    Scheme{"s3://", "an address of S3",
-           "copy it to a disk, as with 'aws s3 sync', and give the directory"},
+    Scheme{"s3a://", "an address of S3 as Hadoop writes it", "write s3:// in its place"},
+    Scheme{"s3n://", "an address of S3 as Hadoop writes it", "write s3:// in its place"},
 };
 
 }  // namespace

@@ -178,7 +178,8 @@ TEST_F(NamedFilesTest, NamesAddressesAndCommandsWithWhatToDo) {
   EXPECT_THAT(refused("hf://datasets/a/{0..9}.tar").message(), HasSubstr("hf download"));
   EXPECT_THAT(refused("gs://bucket/*.tar").message(), HasSubstr("storage.googleapis.com"));
   EXPECT_THAT(refused("az://c/0.tar").message(), HasSubstr("azcopy copy"));
-  EXPECT_THAT(refused("S3://bucket/0.tar").message(), HasSubstr("aws s3 sync"));
+  EXPECT_THAT(refused("s3a://bucket/0.tar").message(), HasSubstr("write s3:// in its place"));
+  EXPECT_THAT(refused("S3N://bucket/*.tar").message(), HasSubstr("write s3:// in its place"));
   EXPECT_THAT(refused("https://host/0.tar").message(), HasSubstr("copy it to a disk"));
   for (const char* command : {"pipe:curl -s https://host/{0..9}.tar", "pipe:cat 0.tar"}) {
     EXPECT_THAT(refused(command).message(), HasSubstr("a command of WebDataset, which is not run"));
