@@ -36,8 +36,6 @@ Result<ObjectAddress> ObjectAddress::parse(std::string_view text) {
   ObjectAddress address{.scheme = *scheme, .host = "", .path = ""};
   std::string_view rest = text.substr(scheme->size() + kBetween.size());
   if (!address.is_s3()) {
-    const std::size_t fragment = rest.find('#');
-    rest = rest.substr(0, fragment);
     const std::size_t query = rest.find('?');
     if (query != std::string_view::npos) address.query = rest.substr(query + 1);
     rest = rest.substr(0, query);
@@ -64,6 +62,11 @@ Result<ObjectAddress> ObjectAddress::parse(std::string_view text) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   if (std::ranges::any_of(text, is_control)) {
     return invalid(name, "it holds a control character; leave it out");
+  }
+  if (!address.is_s3() && text.find('#') != std::string_view::npos) {
+    return invalid(name,
+                   "'#' ends the path of an address, and what follows it would not be asked for; "
+                   "write '%23' for a '#' in a name, or leave it out");
   }
   return address;
 }

@@ -20,7 +20,7 @@ struct ObjectAddress {
   /// Returns whether a text begins as an address that Isocost reads.
   static bool is_one(std::string_view text);
   /// Takes a text apart. Errors: kInvalidArgument (no host, a control character, user and password
-  /// of S3).
+  /// of S3, a '#' in an address of HTTP).
   static Result<ObjectAddress> parse(std::string_view text);
 
   bool is_s3() const { return scheme == "s3"; }
