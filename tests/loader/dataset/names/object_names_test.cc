@@ -58,6 +58,52 @@ class ObjectNames : public testing::Test {
   Stores stores_{{}};
 };
 
+TEST_F(ObjectNames, APrefixIsTheRootWithAndWithoutItsSlash) {
+  for (const char* prefix : {"s3://bucket/data", "s3://bucket/data/"}) {
+    const NamedFiles entry = one(prefix);
+    EXPECT_EQ(entry.root, "s3://bucket/data/") << prefix;
+    EXPECT_THAT(names_of(entry), ElementsAre("0.tar", "1.tar", "note.txt")) << prefix;
+    ASSERT_EQ(entry.parts.size(), 1U);
+    EXPECT_EQ(entry.parts[0].path, "");
+    EXPECT_TRUE(entry.parts[0].meaning()("7.tar"));
+  }
+  for (const char* prefix : {"s3://bucket/more/en", "s3://bucket/more/en/"}) {
+    EXPECT_EQ(one(prefix).root, "s3://bucket/more/en/");
+    EXPECT_THAT(names_of(one(prefix)), ElementsAre("3.tar"));
+  }
+}
+
+// On a disk the root is the directory before the first brace, too.
+TEST_F(ObjectNames, PrefixesInBracesHaveTheRootBeforeThem) {
+  for (const char* prefixes : {"s3://bucket/{data,more/en}", "s3://bucket/{data,more/en}/"}) {
+    EXPECT_EQ(one(prefixes).root, "s3://bucket/");
+    EXPECT_THAT(names_of(one(prefixes)),
+                ElementsAre("data/0.tar", "data/1.tar", "data/note.txt", "more/en/3.tar"));
+  }
+}
+
+TEST_F(ObjectNames, AWordWithoutShardsBelowItIsRefused) {
+  for (const char* word : {"s3://bucket/more", "s3://bucket/{data,more}"}) {
+    EXPECT_THAT(
+        refused(word),
+        AllOf(HasSubstr("'more' is no shard (*.tar)"),
+              HasSubstr("nothing lies directly below it either; name a prefix that has "
+                        "shards, or those farther below, as in s3://BUCKET/PREFIX/**/*.tar"),
+              Not(HasSubstr("query"))));
+  }
+}
+
+TEST_F(ObjectNames, EncodedWildcardsAndBracesAreCharactersOfANameOfHttp) {
+  EXPECT_THAT(names_of(one("http://h/data/q%3Fx.tar")), ElementsAre("q?x.tar"));
+  EXPECT_THAT(names_of(one("http://h/data/%2A%5B1%5D-{0..1}.tar")),
+              ElementsAre("*[1]-0.tar", "*[1]-1.tar"));
+  EXPECT_THAT(names_of(one("http://h/data/%7B0..9%7D.tar")), ElementsAre("{0..9}.tar"));
+  EXPECT_EQ(one("http://h/q%3F/x.tar").root, "http://h/q%3F/");
+  for (const char* pattern : {"http://h/data/*.tar", "http://h/data/[01].tar", "http://h/data/"}) {
+    EXPECT_THAT(refused(pattern), HasSubstr("a server of HTTP does not list its objects"));
+  }
+}
+
 TEST_F(ObjectNames, ANumberSignInAnAddressOfHttpIsRefused) {
   for (const char* address :
        {"http://h/a.tar#b.tar", "http://h/h#x.tar", "http://h/a.tar?sig=planted#x",
@@ -68,6 +114,48 @@ TEST_F(ObjectNames, ANumberSignInAnAddressOfHttpIsRefused) {
   }
   EXPECT_THAT(names_of(one("http://h/a%23b.tar")), ElementsAre("a#b.tar"));
   EXPECT_THAT(names_of(one("s3://bucket/a#b.tar")), ElementsAre("a#b.tar"));
+}
+
+TEST_F(ObjectNames, AWordOfHttpThatIsNoShardSaysWhereItsQueryBegins) {
+  EXPECT_THAT(refused("http://h/data/q?x.tar"),
+              AllOf(HasSubstr("'q' is no shard (*.tar)"),
+                    HasSubstr("behind '?' begins the query (write '%3F' for a '?' in a name)")));
+  EXPECT_THAT(refused("http://h/data/q"),
+              AllOf(HasSubstr("'q' is no shard (*.tar)"), Not(HasSubstr("query"))));
+}
+
+TEST_F(ObjectNames, AVersionOfAnObjectIsRefused) {
+  for (const char* address :
+       {"s3://bucket/data/0.tar?versionId=3HL4", "s3://bucket/data/{0..1}.tar?versionId=3HL4"}) {
+    EXPECT_THAT(refused(address),
+                HasSubstr("'?' is a wildcard in names of s3://, and begins no query; leave "
+                          "'?versionId=3HL4' out: versions are not selected"));
+  }
+  EXPECT_THAT(names_of(one("s3://bucket/data/?.tar")), ElementsAre("0.tar", "1.tar"));
+  EXPECT_THAT(names_of(one("s3://bucket/data?/x=1/*.tar")), ElementsAre());
+}
+
+TEST_F(ObjectNames, APartThatIsNoFolderIsRefusedAnywhereInAnAddress) {
+  for (const char* address :
+       {"http://h/data/../data/s.tar", "http://h/data//s.tar", "http://h//s.tar",
+        "http://h/./s.tar", "http://h/%2E%2e/s.tar", "http://h/a%2Fb/../s.tar",
+        "http://h/data/{a,b}/../s.tar", "http://h/data/{,%2e%2e/}s.tar", "s3://bkt//data/s.tar",
+        "s3://bkt//", "s3://bkt/data//", "s3://bkt/./data", "s3://bkt/data/..",
+        "s3://bkt/data/../*.tar", "s3://bkt/*/../s.tar", "s3://bkt/*//s.tar",
+        "s3://bkt/data/{/,}"}) {
+    EXPECT_THAT(refused(address),
+                AllOf(HasSubstr("within a name is no folder of a disk"),
+                      HasSubstr("leave it out of the address, or store the objects under other")))
+        << address;
+  }
+  EXPECT_THAT(refused("http://h/data//s.tar"),
+              HasSubstr("'data//' is not read, since '//' within"));
+  EXPECT_THAT(refused("s3://bucket/odd/**/*.tar"),
+              HasSubstr("'/4.tar' is not read, since '//' within a name is no folder of a disk, "
+                        "where its index has to lie; store the object under another name"));
+  EXPECT_EQ(one("http://h/a%2Fb/...x/s.tar").root, "http://h/a%2Fb/...x/");
+  EXPECT_EQ(one("s3://bkt/%2e%2e/s.tar").root, "s3://bkt/%2e%2e/") << "keys of S3 are not encoded";
+  EXPECT_EQ(one("s3://bucket").root, one("s3://bucket/").root);
 }
 
 }  // namespace
