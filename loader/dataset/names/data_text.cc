@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "loader/dataset/stores/object_address.h"
 
 namespace isocost {
 
@@ -63,10 +64,14 @@ std::string without_secrets(std::string_view text) {
     const std::size_t end =
         std::min({between_entries(lower, host), lower.find(' ', host), lower.size()});
     const std::size_t host_end = std::min(lower.find_first_of("/?", host), end);
-    const std::size_t user_end = lower.substr(host, host_end - host).rfind('@');
+    const std::string_view named = std::string_view(lower).substr(host, host_end - host);
+    // A password may hold a '/' or '?', though it must not.
+    const bool is_cut = named.find('@') == std::string_view::npos && has_port_that_is_none(named);
+    const std::size_t user_end =
+        is_cut ? lower.substr(host, end - host).rfind('@') : named.rfind('@');
     shown += text.substr(done, host - done);
     done = user_end == std::string::npos ? host : host + user_end + 1;
-    const std::size_t query = std::min(lower.find('?', host_end), end);
+    const std::size_t query = std::min(lower.find('?', std::max(host_end, done)), end);
     shown += text.substr(done, query - done);
     if (query < end) return shown + "?...";  // a query may hold anything, also what stands between
     done = end;

@@ -28,6 +28,14 @@ Error invalid(const std::string& name, std::string_view problem) {
 
 }  // namespace
 
+bool has_port_that_is_none(std::string_view host) {
+  const std::size_t colon = host.rfind(':');
+  if (colon == std::string_view::npos || host.find(']', colon) != std::string_view::npos) {
+    return false;
+  }
+  return host.find_first_not_of("0123456789", colon + 1) != std::string_view::npos;
+}
+
 bool ObjectAddress::is_one(std::string_view text) { return scheme_of(text).has_value(); }
 
 Result<ObjectAddress> ObjectAddress::parse(std::string_view text) {
@@ -49,6 +57,13 @@ Result<ObjectAddress> ObjectAddress::parse(std::string_view text) {
     host = host.substr(at + 1);
   }
   address.host = host;
+  if (!address.is_s3() && has_port_that_is_none(host)) {
+    // It may be the begin of a password, and so it is not shown.
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("{}://...: what stands behind the host's ':' is no port; write '%2F', "
+                             "'%3F', '%23' for '/', '?' and '#' in a user's name or password",
+                             address.scheme));
+  }
   const std::string name = address.name();
   if (host.empty()) {
     return invalid(name, address.is_s3() ? "it names no bucket; give s3://BUCKET/KEY"

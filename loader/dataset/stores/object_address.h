@@ -32,4 +32,8 @@ struct ObjectAddress {
 /// would be another path, and a '%' that begins no byte).
 Result<std::string> decoded_path(std::string_view text);
 
+/// Returns whether a host without user has a port that is no number: a password with a '/' or '?'
+/// begins so.
+bool has_port_that_is_none(std::string_view host);
+
 }  // namespace isocost

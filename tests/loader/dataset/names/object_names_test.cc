@@ -116,6 +116,15 @@ TEST_F(ObjectNames, ANumberSignInAnAddressOfHttpIsRefused) {
   EXPECT_THAT(names_of(one("s3://bucket/a#b.tar")), ElementsAre("a#b.tar"));
 }
 
+TEST_F(ObjectNames, APasswordThatIsNotEncodedIsRefusedAndNotShown) {
+  for (const char* address : {"http://user:pl/anted@h/a.tar", "http://user:pl?anted@h/a.tar",
+                              "https://user:pl/anted@h/"}) {
+    EXPECT_THAT(refused(address), AllOf(HasSubstr("is no port"), HasSubstr("'%2F', '%3F', '%23'"),
+                                        Not(HasSubstr("pl/")), Not(HasSubstr("anted"))));
+  }
+  EXPECT_THAT(names_of(one("http://user:pl%2Fanted@[::1]:80/a.tar")), ElementsAre("a.tar"));
+}
+
 TEST_F(ObjectNames, AWordOfHttpThatIsNoShardSaysWhereItsQueryBegins) {
   EXPECT_THAT(refused("http://h/data/q?x.tar"),
               AllOf(HasSubstr("'q' is no shard (*.tar)"),
