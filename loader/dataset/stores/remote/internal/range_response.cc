@@ -32,29 +32,38 @@ Error ignores_range(const std::string& name) {
                  "such as nginx, or copy it to a disk");
 }
 
-// Compares what tells an object from the one that replaced it. A strong ETag decides alone;
-// without one, the time does.
+// A weak ETag beside a strong one is the same if all else is, as where a proxy made it weak.
+Status check_same_etag(const std::string& name, std::string_view before, std::string_view now) {
+  const auto opaque = [](std::string_view etag) {
+    return etag.starts_with("W/") ? etag.substr(2) : etag;
+  };
+  if (opaque(before) == opaque(now)) return {};
+  return changed(name, "its ETag was {} and is {}", before, now);
+}
+
+Status check_same_time(const std::string& name, std::int64_t before_s, std::int64_t now_s) {
+  if (before_s == now_s) return {};
+  return changed(name, "it was modified {} s {}", std::abs(now_s - before_s),
+                 now_s > before_s ? "later" : "earlier");
+}
+
+// Compares what tells an object from the one that replaced it: strong ETags, else the times, else
+// weak ETags, in which the servers of one object may disagree. A response that leaves out what the
+// stamp has, as behind a proxy that drops it, may have any object's bytes.
 Status check_same_object(const std::string& name, const ObjectStamp& stamp,
                          const HttpResponse& response) {
-  if (is_strong_etag(stamp.etag)) {
-    const std::string_view etag = response.header("etag");
-    if (!etag.empty() && etag != stamp.etag) {
-      return changed(name, "its ETag was {} and is {}", stamp.etag, etag);
-    }
-    return {};
+  const std::string_view etag = response.header("etag");
+  if (is_strong_etag(stamp.etag) && is_strong_etag(etag)) {
+    return check_same_etag(name, stamp.etag, etag);
   }
   const auto modified = parse_http_date(response.header("last-modified"));
-  if (stamp.modified_s != 0 && modified && *modified != stamp.modified_s) {
-    return changed(name, "it was modified {} s {}", std::abs(*modified - stamp.modified_s),
-                   *modified > stamp.modified_s ? "later" : "earlier");
-  }
-  if (stamp.modified_s != 0 && modified) return {};
-  // Servers of one object may disagree in its weak ETag, which is compared only where no time is.
-  const std::string_view weak = response.header("etag");
-  if (!stamp.etag.empty() && !weak.empty() && weak != stamp.etag) {
-    return changed(name, "its ETag was {} and is {}", stamp.etag, weak);
-  }
-  return {};
+  if (stamp.modified_s != 0 && modified) return check_same_time(name, stamp.modified_s, *modified);
+  if (!stamp.etag.empty() && !etag.empty()) return check_same_etag(name, stamp.etag, etag);
+  if (stamp.etag.empty() && stamp.modified_s == 0) return {};
+  return refused(name,
+                 "the server told the object's ETag or time at first, and now tells neither, so "
+                 "that a replaced object could not be told from this one; have the server, and a "
+                 "proxy before it, send ETag or Last-Modified with every response");
 }
 
 Result<std::int64_t> check_partial(const std::string& name, const ObjectStamp& stamp,

@@ -17,7 +17,8 @@ HttpHeaders range_headers(const ObjectStamp& stamp, ByteRange range);
 /// Checks that a response with status 2xx, 412 or 416 has the bytes of a range of an object with
 /// this stamp. Returns how many bytes of its body, from its start, are the range's: fewer than the
 /// range has if the server gives fewer. Errors: kUnavailable (the object has changed), kIo (a page
-/// instead of the object, a range ignored, refused, or another one). Pure.
+/// instead of the object, a range ignored, refused, or another one, nothing that tells the object
+/// from another). Pure.
 Result<std::int64_t> check_range_response(const std::string& name, const ObjectStamp& stamp,
                                           ByteRange range, const HttpResponse& response);
 

@@ -15,13 +15,21 @@ const ObjectStamp kNoEtag{.bytes = 100, .etag = "", .modified_s = 784111777};
 const ObjectStamp kStrong{.bytes = 100, .etag = "\"v1\"", .modified_s = 784111777};
 const ObjectStamp kWeak{.bytes = 100, .etag = "W/\"v1\"", .modified_s = 784111777};
 
-HttpResponse part(HttpHeaders headers = {}, std::string body = "0123456789") {
-  headers.emplace_back("content-range", "bytes 10-19/100");
-  return {.status = 206, .headers = std::move(headers), .body = std::move(body)};
+// With the ETag of kStrong, unless another one is given.
+HttpResponse with_status(int status, HttpHeaders headers = {}, std::string body = "") {
+  headers.emplace_back("etag", "\"v1\"");
+  return {.status = status, .headers = std::move(headers), .body = std::move(body)};
 }
 
-HttpResponse with_status(int status, HttpHeaders headers = {}, std::string body = "") {
-  return {.status = status, .headers = std::move(headers), .body = std::move(body)};
+HttpResponse part(HttpHeaders headers = {}, std::string body = "0123456789") {
+  headers.emplace_back("content-range", "bytes 10-19/100");
+  return with_status(206, std::move(headers), std::move(body));
+}
+
+HttpResponse part_without_etag(HttpHeaders headers = {}) {
+  HttpResponse response = part(std::move(headers));
+  std::erase_if(response.headers, [](const auto& header) { return header.first == "etag"; });
+  return response;
 }
 
 void expect_error(const HttpResponse& response, ErrorCode code, const std::string& text,
@@ -76,6 +84,25 @@ TEST(RangeResponse, IsAnotherObjectsByItsWeakEtagIfThereIsNoTime) {
   const ObjectStamp timeless{.bytes = 100, .etag = "W/\"v1\"", .modified_s = 0};
   expect_error(part({{"etag", "W/\"v2\""}}), ErrorCode::kUnavailable, "its ETag was", timeless);
   expect_bytes(part({{"etag", "W/\"v1\""}}), 10, timeless);
+}
+
+TEST(RangeResponse, IsComparedByItsTimeIfItsStrongEtagIsLeftOut) {
+  expect_bytes(part_without_etag({{"last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"}}), 10);
+  expect_error(part_without_etag({{"last-modified", "Sun, 06 Nov 1994 08:49:47 GMT"}}),
+               ErrorCode::kUnavailable, "it was modified 10 s later");
+  // A proxy may make it weak.
+  expect_bytes(part({{"etag", "W/\"v1\""}}), 10);
+  expect_error(part({{"etag", "W/\"v2\""}}), ErrorCode::kUnavailable, "its ETag was");
+}
+
+TEST(RangeResponse, IsNobodysIfItLeavesOutWhatTheStampHas) {
+  const ObjectStamp timeless{.bytes = 100, .etag = "\"v1\"", .modified_s = 0};
+  for (const ObjectStamp& stamp : {kStrong, kWeak, kNoEtag, timeless}) {
+    expect_error(part_without_etag(), ErrorCode::kIo,
+                 "the server told the object's ETag or time at first, and now tells neither",
+                 stamp);
+  }
+  expect_bytes(part_without_etag(), 10, {.bytes = 100, .etag = "", .modified_s = 0});
 }
 
 TEST(RangeResponse, IsAnotherObjectsByItsSize) {
