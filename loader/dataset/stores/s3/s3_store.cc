@@ -139,9 +139,10 @@ Result<ListingPage> BucketStore::list_page(const S3Question& question, const std
   if (response.status != 200) return bucket_->explain(name, question, attempt, response).error;
   Result<ListingPage> page = parse_listing_page(response.body);
   if (page) return page;
-  return Error(ErrorCode::kIo,
-               name + ": the answer to a request for a listing " + page.error().message() +
-                   "; check the endpoint (AWS_ENDPOINT_URL_S3), and whether a proxy answers");
+  return Error(ErrorCode::kIo, name + ": the answer to a request for a listing " +
+                                   page.error().message() + "; check that the endpoint, " +
+                                   bucket_->endpoint_name() +
+                                   ", is right, and whether a proxy answers");
 }
 
 Result<std::vector<ListedObject>> BucketStore::list(std::string_view prefix, bool recursive,

@@ -139,7 +139,7 @@ Status refuse_single_sign_on(const SharedProfile& profile) {
 
 // The service's endpoint of the region in which this program runs, else the global one.
 std::string sts_endpoint(const AwsEnvironment& environment, const SharedProfile& profile) {
-  std::string endpoint = configured_endpoint(environment, profile, "STS");
+  std::string endpoint = configured_endpoint(environment, profile, "STS").address;
   while (endpoint.ends_with('/')) endpoint.pop_back();
   if (!endpoint.empty()) return endpoint;
   const std::string region = configured_region(environment, profile);

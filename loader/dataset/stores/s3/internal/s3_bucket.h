@@ -52,6 +52,8 @@ class S3Bucket {
   /// Does what a failure asks for. Returns whether the request is to be sent once more.
   bool mend(const S3Failure& failure, const S3Attempt& attempt);
 
+  /// For messages: see S3Endpoint::name.
+  std::string endpoint_name() const { return endpoint_.name(); }
   std::int64_t credential_renewals() const { return keeper_ ? keeper_->renewals() : 0; }
 
  private:

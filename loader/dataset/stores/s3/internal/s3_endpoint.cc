@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "base/utf8.h"
 #include "loader/dataset/stores/s3/internal/aws_hosts.h"
@@ -61,15 +62,20 @@ std::vector<std::string> segments_of(std::string_view path) {
 
 }  // namespace
 
-std::string configured_endpoint(const AwsEnvironment& environment, const SharedProfile& profile,
-                                std::string_view service) {
-  if (is_true(environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))) return "";
-  std::string_view found = environment.get("AWS_ENDPOINT_URL_" + std::string(service));
-  if (found.empty()) found = environment.get("AWS_ENDPOINT_URL");
-  if (!found.empty()) return std::string(found);
+ConfiguredEndpoint configured_endpoint(const AwsEnvironment& environment,
+                                       const SharedProfile& profile, std::string_view service) {
+  if (is_true(environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))) return {};
+  for (const std::string& variable :
+       {"AWS_ENDPOINT_URL_" + std::string(service), std::string("AWS_ENDPOINT_URL")}) {
+    const std::string_view found = environment.get(variable);
+    if (!found.empty()) return {std::string(found), variable};
+  }
+  const std::string source = "endpoint_url of AWS's profile '" + profile.name + "'";
   const auto of_service = profile.services.find(lower_ascii(service) + ".endpoint_url");
-  if (of_service != profile.services.end()) return of_service->second;
-  return std::string(profile.get("endpoint_url"));
+  if (of_service != profile.services.end()) return {of_service->second, source};
+  const std::string_view of_profile = profile.get("endpoint_url");
+  if (of_profile.empty()) return {};
+  return {std::string(of_profile), source};
 }
 
 std::string configured_region(const AwsEnvironment& environment, const SharedProfile& profile) {
@@ -102,7 +108,11 @@ Result<S3Endpoint> S3Endpoint::create(const S3Options& options, const SharedProf
   S3Endpoint endpoint;
   endpoint.bucket_ = bucket;
   std::string address = options.endpoint;
-  if (address.empty()) address = configured_endpoint(options.environment, profile, "S3");
+  if (address.empty()) {
+    ConfiguredEndpoint configured = configured_endpoint(options.environment, profile, "S3");
+    address = std::move(configured.address);
+    endpoint.source_ = std::move(configured.source);
+  }
   endpoint.is_on_aws_ = address.empty();
   if (!endpoint.is_on_aws_) ISOCOST_TRY(endpoint.take_address(address));
   if (is_true(options.environment.get("AWS_USE_FIPS_ENDPOINT"))) endpoint.service_ += "-fips";
@@ -137,6 +147,11 @@ Status S3Endpoint::take_address(std::string_view address) {
   if (host_.empty() || host_.front() == ':') return invalid_endpoint(shown + "has no host");
   origin_ = (is_https ? "https://" : "http://") + host_;
   return {};
+}
+
+std::string S3Endpoint::name() const {
+  if (is_on_aws_) return "AWS";
+  return source_.empty() ? origin_ : origin_ + " (" + source_ + ")";
 }
 
 BucketPlace S3Endpoint::place(std::string_view region) const {

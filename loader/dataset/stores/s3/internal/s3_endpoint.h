@@ -10,10 +10,16 @@
 
 namespace isocost {
 
+/// An address that is configured, and by what, for messages: "AWS_ENDPOINT_URL".
+struct ConfiguredEndpoint {
+  std::string address;
+  std::string source;
+};
+
 /// Returns the endpoint that is configured for a service of AWS, such as "S3": that of
 /// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's services, or the profile. Empty: none is.
-std::string configured_endpoint(const AwsEnvironment& environment, const SharedProfile& profile,
-                                std::string_view service);
+ConfiguredEndpoint configured_endpoint(const AwsEnvironment& environment,
+                                       const SharedProfile& profile, std::string_view service);
 
 /// Returns the region of AWS_REGION, AWS_DEFAULT_REGION or the profile. Empty: none is configured.
 std::string configured_region(const AwsEnvironment& environment, const SharedProfile& profile);
@@ -39,8 +45,9 @@ class S3Endpoint {
   /// Returns the place of the bucket in a region, by the bucket's own host on AWS, and by its name
   /// in the path elsewhere and where the name has dots, which no certificate fits.
   BucketPlace place(std::string_view region) const;
-  /// For messages: "AWS" or the endpoint's address.
-  std::string name() const { return is_on_aws_ ? "AWS" : origin_; }
+  /// For messages: "AWS", or the endpoint's address and what configured it, such as
+  /// "http://minio:9000 (AWS_ENDPOINT_URL)".
+  std::string name() const;
 
  private:
   S3Endpoint() = default;
@@ -50,6 +57,7 @@ class S3Endpoint {
   bool is_on_aws_ = true;
   std::string service_ = "s3";  ///< In AWS's hosts: also "s3-fips", "s3.dualstack".
   // Those of another store.
+  std::string source_;  ///< The variable or the profile; empty: an option.
   std::string origin_;
   std::string host_;
   std::vector<std::string> path_;

@@ -32,7 +32,7 @@ std::string no_object(const Refusal& /*refusal*/) { return "the object does not 
 
 std::string no_bucket(const Refusal& refusal) {
   return fmt::format(
-      "there is no bucket '{}' at {}: check its name, and the endpoint "
+      "there is no bucket '{}' at {}: check its name, and whether it is another endpoint's "
       "(AWS_ENDPOINT_URL_S3)",
       refusal.asked.bucket, refusal.asked.endpoint);
 }
@@ -91,6 +91,21 @@ std::string wrong_region(const Refusal& refusal) {
                      refusal.asked.region);
 }
 
+// Every server of S3 says by a document why it refuses a GET.
+std::string is_no_s3(const Refusal& refusal) {
+  return fmt::format(
+      "{} does not answer as a server of S3 does: check that this endpoint is right, and whether a "
+      "proxy answers",
+      refusal.asked.endpoint);
+}
+
+std::string web_page(const Refusal& refusal) {
+  return fmt::format(
+      "a web page (text/html) came instead of the store's answer: {} is no server of S3, or a "
+      "proxy or a login stands before it; check the endpoint, and HTTPS_PROXY and NO_PROXY",
+      refusal.asked.endpoint);
+}
+
 std::string asks_to_wait(const Refusal& /*refusal*/) {
   return "the server asks to send less, for longer than requests are repeated";
 }
@@ -131,7 +146,7 @@ constexpr Row kByCode[] = {
     {"RequestTimeout", ErrorCode::kUnavailable, &cannot_answer, S3Remedy::kAgain},
 };
 
-// For responses without a document, as those to HEAD, and with one that is not in the table.
+// For responses without a document, and with one that is not in the table.
 struct StatusRow {
   int first;
   int last;
@@ -141,13 +156,13 @@ struct StatusRow {
 };
 
 constexpr StatusRow kByStatus[] = {
-    {301, 308, true, ErrorCode::kIo, &wrong_region},
     {403, 403, true, ErrorCode::kIo, &access_denied},
-    {404, 404, true, ErrorCode::kNotFound, &no_object},
     {407, 407, false, ErrorCode::kIo, &proxy_denies},
+    {408, 408, false, ErrorCode::kUnavailable, &cannot_answer},
     {429, 429, false, ErrorCode::kUnavailable, &asks_to_wait},
     {503, 503, false, ErrorCode::kUnavailable, &asks_to_wait},
     {500, 599, false, ErrorCode::kUnavailable, &cannot_answer},
+    {300, 499, true, ErrorCode::kIo, &is_no_s3},
 };
 
 // The server's own words, behind ours.
@@ -172,11 +187,7 @@ S3Failure by_status(const Refusal& refusal) {
   const int status = refusal.response.status;
   const bool has_document = !refusal.document.code.empty();
   if (!has_document && is_page(refusal.response) && status < 500) {
-    return {.error =
-                error_with(refusal, ErrorCode::kIo,
-                           "a web page (text/html) came instead of the store's answer: a proxy "
-                           "or a login stands before the server; check the endpoint, and "
-                           "HTTPS_PROXY and NO_PROXY")};
+    return {.error = error_with(refusal, ErrorCode::kIo, web_page(refusal))};
   }
   for (const StatusRow& row : kByStatus) {
     if (status < row.first || status > row.last || (row.without_document && has_document)) continue;

@@ -146,8 +146,9 @@ TEST_F(CredentialSourceTest, ReadsTheServicesOfAProfile) {
   write(".aws/config",
         "[default]\nservices = local\n[services local]\ns3 =\n  endpoint_url = http://minio\n");
   const AwsEnvironment environment{.variables = {{"AWS_CONFIG_FILE", path(".aws/config")}}};
-  EXPECT_EQ(configured_endpoint(environment, read_shared_profile(environment).value(), "S3"),
-            "http://minio");
+  EXPECT_EQ(
+      configured_endpoint(environment, read_shared_profile(environment).value(), "S3").address,
+      "http://minio");
   write(".aws/config", "[default]\nservices = absent\n");
   EXPECT_THAT(problem({}), HasSubstr("names [services absent], which is not in"));
 }

@@ -154,7 +154,7 @@ class MotoTest(unittest.TestCase):
     def test_an_absent_bucket_is_no_lost_object(self):
         code, message = self.problem([["stamp", "a"], ["read", "a", 0, 1]], bucket="nowhere")
         self.assertEqual(code, "io")
-        self.assertIn(f"there is no bucket 'nowhere' at {self.endpoint}: check its name", message)
+        self.assertIn(f"there is no bucket 'nowhere' at {self.endpoint} (AWS_ENDPOINT_URL): check its name", message)
         self.assertIn("there is no bucket", self.problem([["list", "", True]], bucket="nowhere")[1])
 
     def test_a_wrong_secret_is_refused(self):

@@ -64,13 +64,26 @@ TEST(S3Endpoint, IsThatOfTheEnvironment) {
 TEST(S3Endpoint, IsThatOfTheProfile) {
   SharedProfile profile;
   profile.config = {{"endpoint_url", "http://profile"}, {"region", "r"}};
-  EXPECT_EQ(configured_endpoint({}, profile, "S3"), "http://profile");
+  profile.name = "p";
+  EXPECT_EQ(configured_endpoint({}, profile, "S3").address, "http://profile");
+  EXPECT_EQ(configured_endpoint({}, profile, "S3").source, "endpoint_url of AWS's profile 'p'");
   profile.services = {{"s3.endpoint_url", "http://service"}};
-  EXPECT_EQ(configured_endpoint({}, profile, "S3"), "http://service");
-  EXPECT_EQ(configured_endpoint({}, profile, "STS"), "http://profile");
+  EXPECT_EQ(configured_endpoint({}, profile, "S3").address, "http://service");
+  EXPECT_EQ(configured_endpoint({}, profile, "STS").address, "http://profile");
   EXPECT_EQ(configured_region({}, profile), "r");
   EXPECT_EQ(configured_region({{{"AWS_DEFAULT_REGION", "d"}}}, profile), "d");
   EXPECT_EQ(configured_region({{{"AWS_DEFAULT_REGION", "d"}, {"AWS_REGION", "e"}}}, profile), "e");
+}
+
+TEST(S3Endpoint, NamesWhatConfiguredIt) {
+  const auto name = [](Variables variables) {
+    const S3Options options{.environment = {.variables = std::move(variables)}};
+    return S3Endpoint::create(options, {}, "bucket").value().name();
+  };
+  EXPECT_EQ(name({}), "AWS");
+  EXPECT_EQ(name({{"AWS_ENDPOINT_URL", "http://h:9"}}), "http://h:9 (AWS_ENDPOINT_URL)");
+  EXPECT_EQ(name({{"AWS_ENDPOINT_URL", "http://h:9"}, {"AWS_ENDPOINT_URL_S3", "http://s"}}),
+            "http://s (AWS_ENDPOINT_URL_S3)");
 }
 
 TEST(S3Endpoint, RefusesWhatIsNoAddress) {

@@ -126,6 +126,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def replaced(self):
         self.answer(412, error("PreconditionFailed", "did not hold"))
 
+    def absent(self):
+        self.answer(404, error("NoSuchKey", "does not exist"))
+
+    def plain_absent(self):
+        self.answer(404, "404 page not found\n", {"Content-Type": "text/plain"})
+
+    def plain_redirect(self):
+        self.answer(301, "", {"Location": "https://127.0.0.1:1/"})
+
     def page(self):
         self.answer(200, "<html><body>Sign in</body></html>", {"Content-Type": "text/html"})
 
@@ -145,8 +154,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         prefix = query["prefix"]
         if prefix == "page":
             return self.page()
-        if prefix == "denied":
-            return self.denied()
+        if prefix in ("denied", "plain-absent", "plain-redirect", "refused-by-proxy"):
+            return getattr(self, prefix.replace("-", "_"))()
         return self.answer(200, "<ListBucketResult><IsTruncated>true</IsTruncated>"
                                 "<NextContinuationToken>same</NextContinuationToken></ListBucketResult>")
 

@@ -27,11 +27,11 @@ constexpr const char* kToken1 =
 class S3StoreTest : public testing::Test {
  protected:
   std::unique_ptr<ObjectStore> store(S3Options options = {.environment = {}}) {
-    options.endpoint = server_.address();
     if (options.environment.variables.empty()) {
       options.environment.variables = {{"AWS_ACCESS_KEY_ID", "AK"},
                                        {"AWS_SECRET_ACCESS_KEY", "planted"}};
     }
+    options.environment.variables.emplace("AWS_ENDPOINT_URL", server_.address());
     RequestSenderOptions sending;
     sending.give_up_after = std::chrono::milliseconds(300);
     sending.log = [this](LogLevel, std::string_view text) {
@@ -194,12 +194,31 @@ TEST_F(S3StoreTest, RefusesListingsThatAreNone) {
   const auto listed = store();
   const Error page = listed->list("page", true, {}).error();
   EXPECT_EQ(page.code(), ErrorCode::kIo);
-  EXPECT_THAT(page.message(), StartsWith("s3://bucket/page: the answer to a request for a listing "
-                                         "is no listing: its root is 'html'"));
+  EXPECT_THAT(page.message(),
+              StartsWith("s3://bucket/page: the answer to a request for a listing "
+                         "is no listing: its root is 'html'; check that the endpoint, " +
+                         server_.address() + " (AWS_ENDPOINT_URL), is right"));
   EXPECT_THAT(listed->list("loop", true, {}).error().message(),
               HasSubstr("the listing does not end"));
   EXPECT_THAT(listed->list("denied", true, {}).error().message(),
               HasSubstr("may not list the bucket (s3:ListBucket)"));
+}
+
+TEST_F(S3StoreTest, TakesNoOtherServerForAStoreWithoutTheObject) {
+  EXPECT_THAT(problem("absent", ErrorCode::kNotFound), HasSubstr("the object does not exist"));
+  const std::string no_s3 =
+      server_.address() +
+      " (AWS_ENDPOINT_URL) does not answer as a server of S3 does: check that this endpoint is "
+      "right, and whether a proxy answers (status ";
+  const auto listed = store();
+  for (const std::string key : {"plain-absent", "plain-redirect"}) {
+    EXPECT_THAT(problem(key), HasSubstr(no_s3)) << key;
+    const Error listing = listed->list(key, true, {}).error();
+    EXPECT_EQ(listing.code(), ErrorCode::kIo);
+    EXPECT_THAT(listing.message(), StartsWith("s3://bucket/" + key + ": " + no_s3));
+  }
+  EXPECT_THAT(listed->list("refused-by-proxy", true, {}).error().message(),
+              HasSubstr(server_.address() + " (AWS_ENDPOINT_URL) is no server of S3, or a proxy"));
 }
 
 TEST_F(S3StoreTest, EndsWithItsReads) {
