@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 import unittest
 import zlib
 
@@ -640,8 +641,8 @@ path = "../{self.shards.name}/*.tar"
             self.assertIn(str(self.directory), failed.stderr)
 
 
-class CacheCommands(WithShards):
-    """`isocost cache`, after a command that read from a server."""
+class WithServer(WithShards):
+    """Shards on a server, which a file lists."""
 
     def setUp(self):
         super().setUp()
@@ -652,6 +653,41 @@ class CacheCommands(WithShards):
         self.listing = self.directory / "addresses.txt"
         self.listing.write_text("".join(f"{server.address}{name}\n" for name in names))
         self.names = names
+
+
+class UnreachableServers(WithServer):
+    """Addresses behind which is no server, or another one."""
+
+    def failure(self, seconds, *arguments, **variables):
+        """Returns what `index` prints, which must fail within so many seconds."""
+        begun = time.monotonic()
+        environment = {**os.environ, "ISOCOST_S3_ANONYMOUS": "1", "XDG_CACHE_HOME": str(self.directory), **variables}
+        failed = subprocess.run([PROGRAM, "index", *map(str, arguments)], capture_output=True, text=True,
+                                timeout=50, env=environment)
+        self.assertLess(time.monotonic() - begun, seconds)
+        self.assertEqual((failed.returncode, failed.stdout), (1, ""), failed.stderr)
+        return failed.stderr
+
+    def test_are_given_up_within_seconds(self):
+        # The whole time of a server that has answered is a minute.
+        said = self.failure(30, "http://127.0.0.1:1/{0..9}.tar")
+        self.assertRegex(said, r"(?m)^isocost: http://127\.0\.0\.1:1/\d\.tar: no connection to the server: .*address")
+        said = self.failure(30, "s3://bucket/data/", AWS_ENDPOINT_URL="http://127.0.0.1:1")
+        self.assertIn("isocost: s3://bucket/: no connection to http://127.0.0.1:1 (AWS_ENDPOINT_URL): ", said)
+
+    def test_a_web_server_is_no_bucket(self):
+        address = self.server.address.rstrip("/")
+        for data in ("s3://bucket/data/", "s3://bucket/{0..9}.tar", "s3://bucket/a.tar"):
+            said = self.failure(SECONDS, data, AWS_ENDPOINT_URL_S3=address)
+            self.assertIn(f"{address} (AWS_ENDPOINT_URL_S3) does not answer as a server of S3 does", said)
+            self.assertNotIn("does not exist", said)
+
+
+class CacheCommands(WithServer):
+    """`isocost cache`, after a command that read from a server."""
+
+    def setUp(self):
+        super().setUp()
         self.cache = self.directory / "cache"
 
     def index(self):

@@ -29,6 +29,8 @@ struct HttpRequest {
   std::string url;
   /// The name of the object in messages: an address without query and user. Empty: that of `url`.
   std::string name;
+  /// The server in messages of connections that fail, such as a bucket's endpoint.
+  std::string server = "the server";
   /// All headers that are sent, but for Host, Accept, User-Agent and Content-Length.
   HttpHeaders headers = {};
   std::string body = {};
@@ -46,6 +48,9 @@ struct HttpRequest {
   /// not, the error is no kUnavailable. Called on the client's thread, where it must not block.
   /// Empty: what had arrived is lost.
   std::function<bool(HttpResponse)> on_broken = {};
+  /// Called before the error is reported if the host of `url` has no address, or nothing listens
+  /// there. Called as on_broken is.
+  std::function<void()> on_unreachable = {};
 };
 
 }  // namespace isocost

@@ -38,7 +38,8 @@ struct Task {
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 
   int attempts = 0;
-  MonotonicTime give_up_at;  // since the first attempt began
+  MonotonicTime began;       // the first attempt, or one after progress
+  bool unreachable = false;  // this attempt: see HttpRequest::on_unreachable
   std::uint64_t period = 0;  // See InFlightLimit.
   std::string name;
   std::size_t kept_bytes = 0;  // Those of this attempt that `on_broken` was given.
@@ -50,6 +51,7 @@ class QueuedSender final : public RequestSender {
   QueuedSender(HttpClient& client, const RequestSenderOptions& options)
       : client_(client),
         give_up_after_(options.give_up_after),
+        give_up_unreachable_after_(options.give_up_unreachable_after),
         log_(options.log),
         limit_(options.most_in_flight),
         random_(std::random_device()()),
@@ -76,7 +78,7 @@ class QueuedSender final : public RequestSender {
   void resume_paused() ISOCOST_REQUIRES(mutex_);
 
   void attempt(const TaskPtr& task);
-  void keep_broken(HttpRequest& request, const TaskPtr& task);
+  void watch(HttpRequest& request, const TaskPtr& task);
   void attempt_ended(const TaskPtr& task, Result<HttpResponse> outcome);
   bool pause_or_end(const TaskPtr& task, Result<HttpResponse>& outcome) ISOCOST_REQUIRES(mutex_);
   std::optional<MonotonicTime> next_time(Task& task, const Result<HttpResponse>& outcome)
@@ -84,12 +86,14 @@ class QueuedSender final : public RequestSender {
 
   HttpClient& client_;
   const milliseconds give_up_after_;
+  const milliseconds give_up_unreachable_after_;
   const LogSink log_;
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool ending_ ISOCOST_GUARDED_BY(mutex_) = false;
   bool some_stopped_ ISOCOST_GUARDED_BY(mutex_) = false;
+  bool has_answered_ ISOCOST_GUARDED_BY(mutex_) = false;  // the server, whatever it said
   std::deque<TaskPtr> queue_ ISOCOST_GUARDED_BY(mutex_);
   std::multimap<MonotonicTime, TaskPtr> paused_ ISOCOST_GUARDED_BY(mutex_);
   std::set<TaskPtr> in_flight_ ISOCOST_GUARDED_BY(mutex_);
@@ -219,13 +223,14 @@ void QueuedSender::resume_paused() {
 }
 
 void QueuedSender::attempt(const TaskPtr& task) {
-  if (task->attempts == 0) task->give_up_at = std::chrono::steady_clock::now() + give_up_after_;
+  if (task->attempts == 0) task->began = std::chrono::steady_clock::now();
   ++task->attempts;
   task->kept_bytes = 0;
+  task->unreachable = false;
   Result<HttpRequest> request = task->make();
   if (!request) return attempt_ended(task, std::move(request).error());
   task->name = request->name;
-  keep_broken(*request, task);
+  watch(*request, task);
   {
     const MutexLock lock(mutex_);
     ++counts_.requests;
@@ -235,8 +240,10 @@ void QueuedSender::attempt(const TaskPtr& task) {
       [this, task](Result<HttpResponse> outcome) { attempt_ended(task, std::move(outcome)); });
 }
 
-// Has the bytes of a broken body counted on their way to who asked for them.
-void QueuedSender::keep_broken(HttpRequest& request, const TaskPtr& task) {
+// Has the task told that the server is unreachable, and the bytes of a broken body counted on their
+// way to who asked for them.
+void QueuedSender::watch(HttpRequest& request, const TaskPtr& task) {
+  request.on_unreachable = [task] { task->unreachable = true; };
   if (!request.on_broken) return;
   request.on_broken = [task, keep = std::move(request.on_broken)](HttpResponse response) {
     task->kept_bytes = response.body.size();
@@ -265,6 +272,7 @@ void QueuedSender::attempt_ended(const TaskPtr& task, Result<HttpResponse> outco
 bool QueuedSender::pause_or_end(const TaskPtr& task, Result<HttpResponse>& outcome) {
   const std::size_t bytes = outcome ? outcome->body.size() : task->kept_bytes;
   counts_.bytes += static_cast<std::int64_t>(bytes);
+  has_answered_ = has_answered_ || outcome.has_value();
   if (asks_to_wait(outcome)) {
     ++counts_.throttled;
     limit_.throttled(task->period);
@@ -288,11 +296,15 @@ std::optional<MonotonicTime> QueuedSender::next_time(Task& task,
   const MonotonicTime now = std::chrono::steady_clock::now();
   if (task.kept_bytes >= kProgressBytes) {
     task.attempts = 1;
-    task.give_up_at = now + give_up_after_;
+    task.began = now;
   }
-  if (now >= task.give_up_at) return std::nullopt;
+  const bool may_be_wrong = task.unreachable && !has_answered_;
+  const MonotonicTime give_up_at =
+      task.began +
+      (may_be_wrong ? std::min(give_up_unreachable_after_, give_up_after_) : give_up_after_);
+  if (now >= give_up_at) return std::nullopt;
   const milliseconds pause = retry_pause(outcome, task.attempts, std::time(nullptr), random_);
-  return std::min(now + pause, task.give_up_at);
+  return std::min(now + pause, give_up_at);
 }
 
 }  // namespace

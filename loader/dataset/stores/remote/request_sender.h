@@ -17,6 +17,9 @@ namespace isocost {
 struct RequestSenderOptions {
   /// A request is repeated until so long has passed since it was first sent.
   std::chrono::milliseconds give_up_after = std::chrono::minutes(1);
+  /// A request is given up so early if the host has no address or nothing listens there, and the
+  /// server has not answered any request: its address may be wrong.
+  std::chrono::milliseconds give_up_unreachable_after = std::chrono::seconds(5);
   std::size_t most_in_flight = 128;
   LogSink log = {};
 };
@@ -35,11 +38,12 @@ struct RequestCounts {
 /// 502, 503 and 504, and after errors of the connection, with a pause that doubles, is drawn at
 /// random up to its length, and is at least what Retry-After asks for. The last attempt is made
 /// when the time is over. An attempt whose bytes HttpRequest::on_broken kept, at least 64 KiB of
-/// them, counts as the first one. The number in flight doubles each round of responses until the
-/// server first asks to wait (429, 503), which halves it, and then grows by one a round; further
-/// requests stand in a queue. Logs when a server begins to refuse requests, and when it answers
-/// again. Thread-safe. The destructor ends what is queued and in flight with kCancelled, and waits
-/// for that, so that it is not to run in a `done`.
+/// them, counts as the first one. A server that cannot be reached and has not answered yet is given
+/// up earlier, since its address may be wrong. The number in flight doubles each round of responses
+/// until the server first asks to wait (429, 503), which halves it, and then grows by one a round;
+/// further requests stand in a queue. Logs when a server begins to refuse requests, and when it
+/// answers again. Thread-safe. The destructor ends what is queued and in flight with kCancelled,
+/// and waits for that, so that it is not to run in a `done`.
 class RequestSender {
  public:
   /// Makes the request of an attempt, which may be signed with the time. Called for each attempt on

@@ -286,10 +286,14 @@ Error CurlTransfer::error_of(CURLcode code) {
   curl_easy_getinfo(handle_.get(), CURLINFO_PRETRANSFER_TIME_T, &sent_us);
   long proxy_status = 0;
   curl_easy_getinfo(handle_.get(), CURLINFO_HTTP_CONNECTCODE, &proxy_status);
-  const CurlFailure failure{.code = code,
-                            .text = text_.data(),
-                            .connected = sent_us > 0,
-                            .proxy_status = static_cast<int>(proxy_status)};
+  CurlFailure failure{.code = code,
+                      .text = text_.data(),
+                      .connected = sent_us > 0,
+                      .proxy_status = static_cast<int>(proxy_status)};
+  if (redirects_ == 0) {
+    failure.server = request_.server;
+    if (request_.on_unreachable && is_unreachable(failure)) request_.on_unreachable();
+  }
   return http_failure(failure, shown_name(), settings_.certificates.sources, settings_.stall_s);
 }
 

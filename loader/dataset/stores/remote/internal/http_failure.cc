@@ -55,14 +55,24 @@ Error refused_by_proxy(int status, std::string_view name) {
                                 : "check HTTPS_PROXY, or name hosts without a proxy in NO_PROXY")};
 }
 
+Error no_connection(const CurlFailure& failure, std::string_view name, const std::string& text) {
+  return unavailable(name, "no connection to " + failure.server, text);
+}
+
 Error timed_out(const CurlFailure& failure, std::string_view name, long stall_s) {
-  if (!failure.connected) return unavailable(name, "no connection to the server", failure.text);
+  if (!failure.connected) return no_connection(failure, name, failure.text);
   return {ErrorCode::kUnavailable,
           fmt::format("{}: the transfer stalled: less than 1,000 bytes a second came for {} s",
                       name, stall_s)};
 }
 
 }  // namespace
+
+bool is_unreachable(const CurlFailure& failure) {
+  return failure.proxy_status == 0 &&
+         (failure.code == CURLE_COULDNT_RESOLVE_HOST ||
+          failure.code == CURLE_COULDNT_RESOLVE_PROXY || failure.code == CURLE_COULDNT_CONNECT);
+}
 
 Error http_failure(const CurlFailure& failure, std::string_view name,
                    std::string_view certificate_sources, long stall_s) {
@@ -76,10 +86,13 @@ Error http_failure(const CurlFailure& failure, std::string_view name,
   }
   switch (failure.code) {
     case CURLE_COULDNT_RESOLVE_PROXY:
+      return unavailable(name, "the proxy's name is not known now", text + "; check HTTPS_PROXY");
     case CURLE_COULDNT_RESOLVE_HOST:
-      return unavailable(name, "the server's name is not known now", text);
+      return unavailable(name, "the name of " + failure.server + " is not known now",
+                         text + "; check the host in the address");
     case CURLE_COULDNT_CONNECT:
-      return unavailable(name, "no connection to the server", text);
+      return no_connection(failure, name,
+                           text + "; check the address, and whether the server runs");
     case CURLE_OPERATION_TIMEDOUT:
       return timed_out(failure, name, stall_s);
     case CURLE_PARTIAL_FILE:

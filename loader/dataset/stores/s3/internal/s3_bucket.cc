@@ -58,6 +58,7 @@ Result<HttpRequest> S3Bucket::make(const S3Question& question, S3Attempt& attemp
   HttpRequest made{.method = question.method,
                    .url = place.origin + encoded_target(request.target),
                    .name = name,
+                   .server = endpoint_.name(),
                    .headers = request.headers};
   // A gateway that compresses on the way would change sizes and ranges. Some change this header,
   // so that the signature does not cover it.

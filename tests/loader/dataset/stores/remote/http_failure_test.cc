@@ -24,6 +24,26 @@ TEST(HttpFailure, MayPassIfItIsTheConnections) {
   }
 }
 
+TEST(HttpFailure, NamesAServerThatCannotBeReached) {
+  CurlFailure failure{.code = CURLE_COULDNT_CONNECT, .text = "Failed", .server = "http://h (X)"};
+  EXPECT_TRUE(is_unreachable(failure));
+  EXPECT_EQ(http_failure(failure, "s3://b/a", "", 20).message(),
+            "s3://b/a: no connection to http://h (X): Failed; check the address, and whether the "
+            "server runs");
+  failure.code = CURLE_COULDNT_RESOLVE_HOST;
+  EXPECT_TRUE(is_unreachable(failure));
+  EXPECT_EQ(http_failure(failure, "s3://b/a", "", 20).message(),
+            "s3://b/a: the name of http://h (X) is not known now: Failed; check the host in the "
+            "address");
+  failure.code = CURLE_COULDNT_RESOLVE_PROXY;
+  EXPECT_TRUE(is_unreachable(failure));
+  EXPECT_THAT(http_failure(failure, "s3://b/a", "", 20).message(), HasSubstr("HTTPS_PROXY"));
+  for (const CURLcode code : {CURLE_OPERATION_TIMEDOUT, CURLE_GOT_NOTHING, CURLE_RECV_ERROR}) {
+    failure.code = code;
+    EXPECT_FALSE(is_unreachable(failure)) << code;
+  }
+}
+
 TEST(HttpFailure, TellsAStallFromATimeOutWithoutAConnection) {
   EXPECT_EQ(failure(CURLE_OPERATION_TIMEDOUT, "after 10000 ms").message(),
             "https://h/a: no connection to the server: after 10000 ms");

@@ -131,6 +131,42 @@ TEST_F(RequestSenderTest, GivesTheLastErrorWhenItsTimeIsOver) {
   EXPECT_GE(sender_->counts().retries, 1);
 }
 
+TEST_F(RequestSenderTest, GivesUpEarlierWhereNothingHasEverAnswered) {
+  const auto refused = []() -> Result<HttpRequest> {
+    return HttpRequest{
+        .url = "http://127.0.0.1:1/", .name = "the object", .server = "http://h (AWS_X)"};
+  };
+  const auto unknown = []() -> Result<HttpRequest> {
+    return HttpRequest{.url = "http://nowhere.invalid/", .name = "the object"};
+  };
+  // With a give_up_after of a minute.
+  restart({.give_up_unreachable_after = milliseconds(300)});
+  const auto no_listener = wait(refused);
+  ASSERT_FALSE(no_listener);
+  EXPECT_EQ(no_listener.error().code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(no_listener.error().message(),
+              HasSubstr("the object: no connection to http://h (AWS_X): Failed to connect to "
+                        "127.0.0.1"));
+  EXPECT_THAT(no_listener.error().message(), HasSubstr("check the address"));
+  EXPECT_GE(sender_->counts().retries, 1);
+  const auto no_host = wait(unknown);
+  ASSERT_FALSE(no_host);
+  EXPECT_THAT(no_host.error().message(),
+              HasSubstr("the object: the name of the server is not known now: Could not resolve "
+                        "host: nowhere.invalid"));
+}
+
+TEST_F(RequestSenderTest, GivesAServerThatHasAnsweredItsWholeTime) {
+  restart({.give_up_after = milliseconds(600), .give_up_unreachable_after = milliseconds(1)});
+  set_rules({{{"fault", "status"}, {"status", 404}}});
+  ASSERT_TRUE(wait());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(wait([]() -> Result<HttpRequest> {
+    return HttpRequest{.url = "http://127.0.0.1:1/", .name = "the object"};
+  }));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(600));
+}
+
 TEST_F(RequestSenderTest, MakesEachAttemptAnew) {
   set_rules({{{"fault", "status"}, {"status", 500}, {"times", 2}}});
   int made = 0;

@@ -221,6 +221,23 @@ TEST_F(S3StoreTest, TakesNoOtherServerForAStoreWithoutTheObject) {
               HasSubstr(server_.address() + " (AWS_ENDPOINT_URL) is no server of S3, or a proxy"));
 }
 
+TEST(S3StoreWithoutAServer, NamesTheEndpointAndWhereItCameFrom) {
+  const std::unique_ptr<HttpClient> client = HttpClient::create().value();
+  const S3Options options{.anonymous = true,
+                          .environment = {{{"AWS_ENDPOINT_URL", "http://127.0.0.1:1"}}}};
+  std::string line;
+  RequestSenderOptions sending;
+  sending.give_up_unreachable_after = std::chrono::milliseconds(200);
+  sending.log = [&line](LogLevel, std::string_view text) { line = text; };
+  const auto store = create_s3_store("bucket", options, *client, sending).value();
+  const Error error = store->list("data/", true, {}).error();
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message(), StartsWith("s3://bucket/: no connection to http://127.0.0.1:1 "
+                                          "(AWS_ENDPOINT_URL): Failed to connect"));
+  EXPECT_THAT(line, HasSubstr("(AWS_ENDPOINT_URL)"));
+  EXPECT_EQ(store->stamp("data/a.tar", {}).error().code(), ErrorCode::kUnavailable);
+}
+
 TEST_F(S3StoreTest, EndsWithItsReads) {
   std::promise<Result<std::string>> bytes;
   {
