@@ -7,6 +7,7 @@
 #include "cli/common/components.h"
 #include "cli/common/console.h"
 #include "cli/common/exit_status.h"
+#include "cli/common/signal_stop.h"
 
 namespace isocost::cli {
 namespace {
@@ -84,11 +85,17 @@ int print_error(const Program& program, const std::string& message, int status) 
   return status;
 }
 
+// A stop that was asked for is no fault of a file, whose name a read that it ended would print.
+std::string message_of(const Error& error) {
+  const bool was_asked_for = error.code() == ErrorCode::kCancelled && first_stop_signal() > 0;
+  return was_asked_for && !error.message().starts_with("stopped") ? "stopped" : error.message();
+}
+
 int run_and_flush(const Program& program, const Run& run) {
   const Result<int> result = run();
   const int status =
       result ? *result
-             : print_error(program, result.error().message(), exit_status(result.error()));
+             : print_error(program, message_of(result.error()), exit_status(result.error()));
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   return print_error(program, "cannot write to standard output",
                      status == kDone ? kFailed : status);

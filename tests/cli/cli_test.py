@@ -655,6 +655,53 @@ class WithServer(WithShards):
         self.names = names
 
 
+class StoppedReads(WithServer):
+    """Commands that are stopped while they wait for a server."""
+
+    def stopped(self, arguments, method):
+        """Returns the status and errors of a command that is stopped while a request of this method is open."""
+        self.server.clear_log()
+        self.server.set_rules([{"fault": "stall", "method": method, "after": -1}])
+        program = subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
+        self.addCleanup(program.communicate)
+        self.addCleanup(program.kill)
+        deadline = time.monotonic() + SECONDS
+        while not any(request["method"] == method for request in self.server.requests()):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        program.send_signal(signal.SIGINT)
+        output, errors = program.communicate(timeout=SECONDS)
+        self.assertEqual(output, "", arguments)
+        return program.returncode, errors
+
+    def test_print_that_they_stopped_and_no_request(self):
+        data = [self.listing, "--index-dir", self.directory / "indexes"]
+        for command in (["serve", "--bind", "tcp://127.0.0.1:*", "--data"], ["check"], ["data", "ls"],
+                        ["data", "profile"]):
+            for method in ("HEAD", "GET"):
+                status, errors = self.stopped([*command, *data], method)
+                self.assertEqual(status, 130, (command, errors))
+                said = [line for line in errors.splitlines() if line.startswith("isocost: ")]
+                self.assertEqual(len(said), 1, (command, errors))
+                self.assertTrue(said[0].startswith("isocost: stopped"), (command, errors))
+                self.assertNotIn("cancelled", errors)
+
+    def test_an_index_is_stopped_without_a_word(self):
+        status, errors = self.stopped(["index", self.listing, "--index-dir", self.directory / "indexes"], "GET")
+        self.assertEqual(status, -signal.SIGINT)
+        self.assertNotIn("isocost: ", errors)
+
+    def test_a_read_of_a_sample_is_stopped(self):
+        data = [self.listing, "--index-dir", self.directory / "indexes"]
+        self.assertEqual(isocost("index", *data).returncode, 0)
+        for command in (["data", "show", *data, "s017", "--all"], ["check", *data]):
+            status, errors = self.stopped(command, "GET")
+            self.assertEqual(status, 130, (command, errors))
+            self.assertRegex(errors, r"(?m)^isocost: stopped", command)
+            self.assertNotIn("cancelled", errors)
+
+
 class UnreachableServers(WithServer):
     """Addresses behind which is no server, or another one."""
 
