@@ -75,8 +75,8 @@ class Bucket(ShardTest):
         self.server.__enter__()
         self.addCleanup(self.server.__exit__, None, None, None)
         address = f"http://127.0.0.1:{self.server.port}"
-        environment = {"AWS_ENDPOINT_URL_S3": address, "AWS_ACCESS_KEY_ID": "AKEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET,
-                       "AWS_SESSION_TOKEN": f"token-{SECRET}", "AWS_REGION": "us-east-1",
+        environment = {"AWS_ENDPOINT_URL_S3": address, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "AKEXAMPLE",
+                       "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": f"token-{SECRET}",
                        "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
         patched = unittest.mock.patch.dict(os.environ, environment)
         patched.start()

@@ -22,8 +22,8 @@ namespace {
 
 using OnStop = std::stop_callback<std::function<void()>>;
 
-// Where whole pieces are kept, a store is asked for the part of one that is not held, from the
-// first to the last block that is missing.
+// A store is asked for the part of a piece that is not held, from the first to the last block that
+// is missing.
 constexpr std::int64_t kBlockBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kPieceBytes = 16 * kBlockBytes;
 static_assert(kPieceBytes <= PieceQueue::kMostBytes);
@@ -95,8 +95,8 @@ class CachedStore final : public ObjectStore {
   }
   void read(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
             Done done) override;
-  void hold(std::string_view key, const ObjectStamp& stamp, ByteRange range, std::stop_token stop,
-            Done done) override;
+  void hold(std::string_view key, const ObjectStamp& stamp, ByteRange range,
+            const std::stop_token& stop, const Done& done) override;
   StoreCounts counts() const override { return store_->counts(); }
 
  private:
@@ -174,13 +174,13 @@ void CachedStore::read(std::string_view key, const ObjectStamp& stamp, ByteRange
 }
 
 void CachedStore::hold(std::string_view key, const ObjectStamp& stamp, ByteRange range,
-                       std::stop_token stop, Done done) {
+                       const std::stop_token& stop, const Done& done) {
   if (!disk_.keeps_pieces() || !disk_.begin_read()) return done(std::string());
   begin_reading(std::make_shared<Reading>(Reading{.object = {name_of(key), stamp},
                                                   .key = std::string(key),
                                                   .range = range,
-                                                  .stop = std::move(stop),
-                                                  .done = std::move(done),
+                                                  .stop = stop,
+                                                  .done = done,
                                                   .is_hold = true}));
 }
 

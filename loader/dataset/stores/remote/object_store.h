@@ -5,7 +5,6 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/byte_range.h"
@@ -56,8 +55,8 @@ class ObjectStore {
   /// Has a cache that keeps whole pieces keep a range, for reads that follow: these go first.
   /// `done` is called as by `read`, with no bytes. A store without such a cache does nothing.
   virtual void hold(std::string_view /*key*/, const ObjectStamp& /*stamp*/, ByteRange /*range*/,
-                    std::stop_token /*stop*/, Done done) {
-    Done(std::move(done))(std::string());
+                    const std::stop_token& /*stop*/, const Done& done) {
+    done(std::string());
   }
 
   virtual StoreCounts counts() const = 0;
