@@ -57,7 +57,8 @@ fi
 # The demo's data set is real media of every kind.
 case " ${names[*]} " in
   *" prediction_error "* | *" node_memory "* | *" isolation_bench "* | *" vlm_finetune "* | \
-    *" photo_bench "* | *" node_overhead "* | *" slow_storage_bench "* | *" mixture_bench "*)
+    *" photo_bench "* | *" node_overhead "* | *" slow_storage_bench "* | *" mixture_bench "* | \
+    *" server_latency_bench "*)
     python3 examples/demo/demo.py --media-only >&2
     ;;
 esac
