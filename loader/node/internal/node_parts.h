@@ -37,7 +37,7 @@ struct NodeParts {
   LoadHook load_hook;
   /// Ends requests to servers that have no stop of their own. Ask for it when nothing is served any
   /// more.
-  std::stop_source requests;
+  std::stop_source requests = {};
 
   /// Returns the number of ranks, or receivers of the layout, that data is delivered to; 0: the
   /// first job determines it.

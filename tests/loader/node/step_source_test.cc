@@ -55,6 +55,7 @@ class StepSourceTest : public testing::Test {
             nullptr,
             std::move(orders),
             BadSampleList::create(options_.bad_samples, {}).value(),
+            {},
             {}};
   }
   StepDecoder decoder(const NodeParts& parts) {
