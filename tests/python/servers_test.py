@@ -124,7 +124,7 @@ class Bucket(ShardTest):
         self.addCleanup(node.communicate)
         self.addCleanup(node.kill)
         endpoint = node.stdout.readline().split()[-1]
-        metrics = next(word for word in log.read_text().split() if word.startswith("http://127.0.0.1"))
+        metrics = next(line.split()[-1] for line in log.read_text().splitlines() if " metrics at " in line)
         with isocost.DataLoader(endpoint, connect_timeout=TIMEOUT) as loader:
             state = None
             for microbatch in loader:

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "loader/dataset/stores/stored_objects.h"
+#include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 
 namespace isocost {
 namespace {

@@ -251,6 +251,7 @@ void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRang
     all = reading->fetches;
   }
   reading->on_stop = std::make_unique<OnStop>(reading->stop, [this, reading] {
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it outlives the callback.
     const SharedReading kept_alive = reading;
     stop(kept_alive);
   });
