@@ -52,8 +52,8 @@ def one_pass(data, index_dir, photographs_a_second):
     waits, ids, sums = [], [], []
     pause = STEP / PARTS / photographs_a_second if photographs_a_second else 0
     began = time.monotonic()
-    with isocost.DataLoader(data, global_batch_size=STEP, microbatches=PARTS, epochs=1, tail="drop", workers=2,
-                            index_dir=index_dir) as loader:
+    node = isocost.NodeOptions(index_dir=index_dir, workers=2, tail="drop")
+    with isocost.DataLoader(data, global_batch_size=STEP, microbatches=PARTS, epochs=1, node=node) as loader:
         asked = time.monotonic()
         for number, microbatch in enumerate(loader):
             now = time.monotonic()
@@ -77,8 +77,10 @@ def cpu_seconds():
 
 
 def measure(data, index_dir, photographs_a_second=0.0):
-    done = subprocess.run([sys.executable, "-B", __file__, data, index_dir, str(photographs_a_second)], check=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+    done = subprocess.run([sys.executable, "-B", __file__, data, index_dir, str(photographs_a_second)], check=False,
+                          capture_output=True, text=True, timeout=DEADLINE_S)
+    if done.returncode != 0:
+        sys.exit(f"server_latency_bench: a pass over {data} failed:\n{done.stderr}")
     return json.loads(done.stdout)
 
 
