@@ -152,11 +152,15 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> 
 }
 
 Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::decode(
-    SampleId id, MemoryBudget::Grant grant, const std::stop_token& stop) const {
+    SampleId id, const std::shared_ptr<SampleRead>& read, MemoryBudget::Grant grant,
+    const std::stop_token& stop) const {
   const DecodesInFlight::Scope in_flight(in_flight_, id);
   // The sample was decoded before, so the memory that it needs is lacking only for a while.
+  bool is_read = read != nullptr;
   const auto prepare_again = [&] {
-    auto tensors = preparer_.prepare(id, preparer_.read(id, stop), stop);
+    const bool has_bytes = std::exchange(is_read, false);
+    auto tensors =
+        preparer_.prepare(id, has_bytes ? read->begin() : preparer_.read(id, stop), stop);
     if (!tensors && tensors.error().code() == ErrorCode::kOutOfMemory) {
       tensors = Error(ErrorCode::kUnavailable, tensors.error().message());
     }
@@ -186,9 +190,11 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
     return preparer_.prepare(id, ahead, stop);
   };
   bool is_ahead = begun != nullptr;
+  bool has_bytes = false;
   const auto read = [&]() -> Prepared {
     if (std::exchange(is_ahead, false)) {
       Prepared prepared = read_from(begun->begin());
+      has_bytes = prepared.has_value();
       // A read that failed then may succeed by now.
       if (prepared || !is_machine_error(prepared.error().code())) return prepared;
     }
@@ -206,6 +212,7 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
   }
   attempt.sample.specs = specs_of(*tensors);
   attempt.sample.decoded = waiting_.keep_if_room(hold(*std::move(tensors), std::move(grant)));
+  if (!attempt.sample.decoded && has_bytes && read_ahead_.may_keep()) attempt.sample.read = begun;
   return {};
 }
 

@@ -113,9 +113,11 @@ class StepDecoder {
   using OrBad = SamplePreparer::OrBad<T>;
 
   /// Decodes on the calling thread, within a grant from `admit`; the grant shrinks to what the
-  /// tensors hold. Blocks while the machine refuses to read. Errors: those of ReadRetry::run.
-  Result<OrBad<std::shared_ptr<const DecodedSample>>> decode(SampleId id, MemoryBudget::Grant grant,
-                                                             const std::stop_token& stop) const;
+  /// tensors hold. `read`: see StepSample. Blocks while the machine refuses to read. Errors: those
+  /// of ReadRetry::run.
+  Result<OrBad<std::shared_ptr<const DecodedSample>>> decode(
+      SampleId id, const std::shared_ptr<SampleRead>& read, MemoryBudget::Grant grant,
+      const std::stop_token& stop) const;
 
   /// The half of the budget that what waits may hold; also for what waits elsewhere.
   std::shared_ptr<MemoryBudget> waiting_budget() const { return waiting_.budget(); }

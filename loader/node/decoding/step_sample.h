@@ -11,6 +11,7 @@
 #include "base/sample_part.h"
 #include "base/tensor.h"
 #include "loader/dataset/dataset.h"
+#include "loader/node/decoding/internal/sample_read.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {
@@ -33,6 +34,8 @@ struct StepSample {
   std::vector<SamplePart> parts;  ///< Each part as the recipe describes it.
   std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
   std::shared_ptr<const DecodedSample> decoded;
+  /// What was read from a server, for a sample that is decoded again; null: it is read again, too.
+  std::shared_ptr<SampleRead> read = nullptr;
   std::uint32_t readers = 0;  ///< Times that it is still to be sent; then it is released.
 };
 

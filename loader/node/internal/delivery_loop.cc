@@ -75,10 +75,13 @@ Status DeliveryLoop::send_sample(const CurrentJob::Outgoing& outgoing, std::uint
   }
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, context_.decoder.admit(sample.id, stop));
   auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
+  const std::shared_ptr<SampleRead> read = sample.read;
+  if (sample.readers <= 1) sample.read = nullptr;
+  if (sample.readers > 1) sample.readers -= 1;
   begin_task();
   context_.decoder.submit([this, step = delivery.step, receiver, session = outgoing.session,
-                           position, index, id = sample.id, shared, stop] {
-    auto decoded = context_.decoder.decode(id, std::move(*shared), stop);
+                           position, index, id = sample.id, read, shared, stop] {
+    auto decoded = context_.decoder.decode(id, read, std::move(*shared), stop);
     if (decoded) {
       send_decoded(step->plan, receiver, session, {position, index, {}}, *decoded);
     } else {

@@ -57,7 +57,9 @@ class DeliveryLoopTest : public testing::Test {
   void keep_tensors() {
     for (StepSample& sample : step_->samples) {
       sample.decoded =
-          decoder_.decode(sample.id, decoder_.admit(sample.id, {}).value(), {}).value().value();
+          decoder_.decode(sample.id, nullptr, decoder_.admit(sample.id, {}).value(), {})
+              .value()
+              .value();
     }
   }
   DeliveryLoop loop(std::chrono::nanoseconds blocked_timeout) {

@@ -44,6 +44,10 @@ class ReadAhead {
   /// the announced order.
   std::shared_ptr<SampleRead> decoding_begins(SampleId id, const Upcoming& upcoming);
 
+  /// Returns whether a sample may keep what was read of it until it is decoded again: so do samples
+  /// as long as they leave half of the memory. Thread-safe.
+  bool may_keep() const { return *server_bytes_ <= memory_ / 2; }
+
  private:
   struct Asked {
     SampleId id = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -226,11 +227,33 @@ TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
 TEST_F(StepDecoderTest, ABadSampleIsNamedWhenItIsDecodedAgain) {
   const auto executor = make_executor(1);
   const StepDecoder decoder = this->decoder(*executor);
-  const auto decoded = decoder.decode(2, decoder.admit(2, {}).value(), {}).value();
+  const auto decoded = decoder.decode(2, nullptr, decoder.admit(2, {}).value(), {}).value();
   ASSERT_FALSE(decoded.has_value());
   EXPECT_EQ(decoded.error().key, "key2");
   EXPECT_EQ(decoded.error().part, "txt");
   EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(StepDecoderTest, WhatAServerSentIsKeptForASampleThatIsDecodedAgain) {
+  dataset_.on_hold_shard = [](std::size_t) {};  // all lie on a server
+  dataset_.on_servers = 6;
+  std::atomic<int> reads = 0;
+  dataset_.on_read_ahead = [&](SampleId) { ++reads; };
+  const auto executor = make_executor(1);
+  StepDecoder decoder = this->decoder(*executor);
+  const auto no_room = decoder.waiting_budget()->try_acquire(kGiB / 2 - kGiB / 8);
+  ASSERT_TRUE(no_room.has_value());
+  const StepSamples samples = decoder.decode_step(std::vector<SampleId>{3}, {}, {});
+  ASSERT_EQ(ids_of(samples), std::vector<SampleId>{3});
+  EXPECT_EQ(samples->front().decoded, nullptr);
+  EXPECT_EQ(reads, 1);
+  const auto again = [&](const std::shared_ptr<SampleRead>& read) {
+    return decoder.decode(3, read, decoder.admit(3, {}).value(), {}).value().has_value();
+  };
+  EXPECT_TRUE(again(samples->front().read));
+  EXPECT_EQ(reads, 1);
+  EXPECT_TRUE(again(nullptr));
+  EXPECT_EQ(reads, 2);
 }
 
 TEST_F(StepDecoderTest, ReadsThatTheMachineRefusesAreRepeatedAndNoSampleIsLost) {
