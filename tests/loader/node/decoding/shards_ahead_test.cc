@@ -15,7 +15,7 @@
 namespace isocost {
 namespace {
 
-using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 // 200 samples in shards of 20, which begin in their order.
 class ShardsAheadTest : public testing::Test {
@@ -34,7 +34,7 @@ class ShardsAheadTest : public testing::Test {
       return next <= last ? std::optional(next) : std::nullopt;
     });
   }
-  // Returns the shards that were held, when there are so many.
+  // Returns the shards that were held, when there are so many. Several threads hold them.
   std::vector<std::size_t> held(std::size_t count) {
     const MutexLock lock(mutex_);
     changed_.wait_for(mutex_, std::chrono::seconds(30),
@@ -48,28 +48,28 @@ class ShardsAheadTest : public testing::Test {
   TextDataset dataset_{std::vector<std::string>(200, "x")};
 };
 
-TEST_F(ShardsAheadTest, EachShardIsHeldOnceInTheOrderOfItsFirstSample) {
+TEST_F(ShardsAheadTest, EachShardIsHeldOnce) {
   ShardsAhead ahead(dataset_, 200);
   for (SampleId id = 0; id < 200; ++id) begin(ahead, id);
-  EXPECT_THAT(held(10), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(held(10), UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
 }
 
 TEST_F(ShardsAheadTest, NoFurtherThanTheDistance) {
   ShardsAhead ahead(dataset_, 50);
   begin(ahead, 0);
-  EXPECT_THAT(held(3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(held(3), UnorderedElementsAre(0, 1, 2));
   for (SampleId id = 1; id <= 9; ++id) begin(ahead, id);
-  EXPECT_THAT(held(3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(held(3), UnorderedElementsAre(0, 1, 2));
   begin(ahead, 10);
-  EXPECT_THAT(held(4), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(held(4), UnorderedElementsAre(0, 1, 2, 3));
 }
 
 TEST_F(ShardsAheadTest, OtherSamplesThanWereToldAreLookedAtAnew) {
   ShardsAhead ahead(dataset_, 50);
   begin(ahead, 0);
-  EXPECT_THAT(held(3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(held(3), UnorderedElementsAre(0, 1, 2));
   begin(ahead, 100);
-  EXPECT_THAT(held(6), ElementsAre(0, 1, 2, 5, 6, 7));
+  EXPECT_THAT(held(6), UnorderedElementsAre(0, 1, 2, 5, 6, 7));
 }
 
 }  // namespace
