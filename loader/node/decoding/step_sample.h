@@ -34,7 +34,7 @@ struct StepSample {
   std::vector<SamplePart> parts;  ///< Each part as the recipe describes it.
   std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
   std::shared_ptr<const DecodedSample> decoded;
-  /// What was read from a server, for a sample that is decoded again; null: it is read again, too.
+  /// Bytes from a server, for a sample that is decoded again; null: they are read again, too.
   std::shared_ptr<SampleRead> read = nullptr;
   std::uint32_t readers = 0;  ///< Times that it is still to be sent; then it is released.
 };
