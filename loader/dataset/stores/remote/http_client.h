@@ -20,7 +20,7 @@ struct HttpClientOptions {
   /// A transfer of less than 1,000 bytes a second for so long has stalled, and ends with an error.
   /// Whole seconds; a part of one counts as one.
   std::chrono::milliseconds stall_timeout = std::chrono::seconds(20);
-  std::size_t max_connections = 128;  ///< At once, to all hosts together.
+  std::size_t max_connections = 256;  ///< At once, to all hosts together.
 };
 
 /// Sends requests over HTTP and HTTPS, many at once on one thread of its own, and keeps connections

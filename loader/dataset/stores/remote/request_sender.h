@@ -20,7 +20,7 @@ struct RequestSenderOptions {
   /// A request is given up so early if the host has no address or nothing listens there, and the
   /// server has not answered any request: its address may be wrong.
   std::chrono::milliseconds give_up_unreachable_after = std::chrono::seconds(5);
-  std::size_t most_in_flight = 128;
+  std::size_t most_in_flight = 256;
   LogSink log = {};
 };
 
