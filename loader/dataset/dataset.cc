@@ -22,7 +22,7 @@
 #include "loader/dataset/internal/select_shards.h"
 #include "loader/dataset/internal/selected_shards.h"
 #include "loader/dataset/internal/shared_shards.h"
-#include "loader/dataset/internal/window_room.h"
+#include "loader/dataset/internal/cache_needs.h"
 #include "loader/dataset/names/data_text.h"
 #include "loader/dataset/tokens/shard_tokens.h"
 #include "loader/dataset/tokens/tokenizer_identity.h"
@@ -122,7 +122,7 @@ Status Opening::list() {
         "the cache " + options_.stores.cache.string() +
             ": no shard lies on a server, so that it is not used");
   }
-  ISOCOST_TRY(check_room_of_windows(listed_, options_));
+  ISOCOST_TRY(check_cache_needs(listed_, options_));
   return check_shared_shards(listed_);
 }
 

@@ -62,6 +62,8 @@ struct DatasetOptions {
   /// Shards of a window, whose samples are drawn together; 0: samples are drawn from all shards. A
   /// cache then keeps pieces of 16 MiB, and must have room for two windows of each source.
   std::size_t window_shards = 0;
+  /// Whether samples are read again and again, for which compressed shards on servers need a cache.
+  bool reads_again = false;
   /// Whether the log says, before anything is read, how many bytes the shards on servers have.
   bool log_server_bytes = false;
   /// Whether the log names what no model sees.
@@ -96,7 +98,7 @@ class Dataset {
   /// "shards/{000..099}.tar" or "**/*.tar", a list of these with "::" between them, or a file with
   /// one of these on each line (see docs/data.md). Blocks while shards are indexed. Bad samples are
   /// listed in `bad`, broken shards in `findings`. Errors: kInvalidArgument (names, reading,
-  /// a cache without room for the windows), kNotFound (no directory, no shards, no tokens of the
+  /// a cache without room for the windows, none for compressed shards on servers), kNotFound (no directory, no shards, no tokens of the
   /// model), kIo, kCancelled; those of TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::string& data,
                                                const DatasetOptions& options);

@@ -109,6 +109,23 @@ class Servers : public LoopTest {
     }
     return stored;
   }
+  // Packs every shard, in turn by gzip and zstd, in place of the plain one. Returns their bytes.
+  std::int64_t pack_shards() const {
+    std::int64_t bytes = 0;
+    for (int i = 0; i < samples_ / 16; ++i) {
+      const std::filesystem::path plain = shards() / ("shard-00000" + std::to_string(i) + ".tar");
+      const std::string tar = read_file(plain);
+      const std::string packed = i % 2 == 0 ? gzip(tar) : zstd(tar);
+      write_file(plain.string() + (i % 2 == 0 ? ".gz" : ".zst"), packed);
+      std::filesystem::remove(plain);
+      bytes += static_cast<std::int64_t>(packed.size());
+    }
+    return bytes;
+  }
+  std::string packed_address() const {
+    return server_->address() +
+           "shard-00000{0.tar.gz,1.tar.zst,2.tar.gz,3.tar.zst,4.tar.gz,5.tar.zst}";
+  }
   // Requests for bytes of shards, and those bytes.
   struct Reads {
     std::size_t requests = 0;
@@ -328,6 +345,64 @@ TEST_F(Servers, InBlocksBehindACacheAreAskedForShardsInPieces) {
   EXPECT_EQ(remote.hashes(), local.hashes());
   EXPECT_EQ(reads().requests, 6U);  // a shard has fewer bytes than a piece
   EXPECT_EQ(reads().bytes, stored_bytes());
+}
+
+TEST_F(Servers, CompressedShardsBehindACacheAreFetchedOnceAndInflated) {
+  serve_files();
+  const std::int64_t packed = pack_shards();
+  server_->set_rules({{{"fault", "status"}, {"status", 503}, {"share", 0.03}},
+                      {{"fault", "cut"}, {"after", 300}, {"share", 0.03}}});
+  Tensors local;
+  const Delivered of_directory = run(options_at(shards()), local.step());
+  Tensors remote;
+  const NodeOptions cached = cached_at(packed_address(), std::int64_t{1} << 30);
+  const Delivered of_server = run(cached, remote.step());
+  EXPECT_EQ(of_server.batches(), of_directory.batches());
+  EXPECT_EQ(of_server.plan_hashes(), of_directory.plan_hashes());
+  EXPECT_EQ(remote.hashes(), local.hashes());
+  EXPECT_EQ(local.hashes().size(), 2U * 2 * 2 * kSamples / 16);
+  EXPECT_GE(reads().bytes, packed);
+  EXPECT_LE(reads().bytes, packed + packed / 20);
+  server_->clear_log();
+  EXPECT_EQ(run(cached).batches(), of_directory.batches());
+  EXPECT_EQ(reads().requests, 0U);
+}
+
+TEST_F(Servers, CompressedShardsInBlocksDeliverWhatTheDirectoryDelivers) {
+  serve_files();
+  pack_shards();
+  const auto in_blocks = [](NodeOptions options) {
+    options.plan.shuffle = ShufflePolicy::kBlocks;
+    options.plan.shuffle_shards = 2;
+    return options;
+  };
+  Tensors local;
+  const Delivered of_directory = run(in_blocks(options_at(shards())), local.step());
+  Tensors remote;
+  const NodeOptions cached = in_blocks(cached_at(packed_address(), std::int64_t{1} << 30));
+  EXPECT_EQ(run(cached, remote.step()).batches(), of_directory.batches());
+  EXPECT_EQ(remote.hashes(), local.hashes());
+}
+
+TEST_F(Servers, CompressedShardsWithoutACacheEndTheStart) {
+  serve_files();
+  pack_shards();
+  const auto refused = try_run(options_at(packed_address()), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr(server_->address() + "shard-000000.tar.gz: it is compressed"),
+                    HasSubstr("give a cache (cache = DIR)")));
+  EXPECT_EQ(reads().requests, 0U);
+}
+
+TEST_F(Servers, AnObjectThatIsCompressedUnderTheNameOfAPlainOneEndsTheStart) {
+  serve_files();
+  const std::filesystem::path shard = shards() / "shard-000002.tar";
+  write_file(shard, gzip(read_file(shard)));
+  const auto refused = try_run(cached_at(address(), std::int64_t{1} << 30), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr("shard-000002.tar"), HasSubstr("call it .tar.gz or .tar.zst")));
 }
 
 TEST_F(Servers, ACacheWithoutRoomForTwoWindowsEndsTheStartWithWhatSuffices) {

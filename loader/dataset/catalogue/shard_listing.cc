@@ -191,12 +191,8 @@ std::vector<std::string> Lister::named_objects(const NamedPart& part) {
   std::vector<std::string> shards;
   for (const std::string& file : part.files) {
     const std::string last = fs::path(file).filename().string();
-    if (is_shard_name(last) && !names_compressed_shard(last)) {
+    if (is_shard_name(last)) {
       shards.push_back(file);
-    } else if (is_shard_name(last)) {
-      listing_.unread.push_back(file +
-                                ": it is compressed, and ranges of it cannot be read; store "
-                                "it as a plain .tar");
     } else if (const std::string_view reason = why_no_shard(last); !reason.empty()) {
       listing_.unread.push_back(fmt::format("{}: {}", file, reason));
     }
@@ -212,7 +208,7 @@ Status Lister::check_settings_of_objects(const NamedFiles& entry) const {
   if (!has_split && !has_format) return {};
   return Error(
       ErrorCode::kInvalidArgument,
-      fmt::format("{}: {}: of servers only plain shards are read; leave it out, or copy the "
+      fmt::format("{}: {}: of servers only shards are read; leave it out, or copy the "
                   "data to a disk",
                   printable_path(entry.given), has_split ? "split" : "format"));
 }

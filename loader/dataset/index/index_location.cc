@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/fingerprint.h"
+#include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/index/record_shard.h"  // IWYU pragma: keep (the type of `records`)
 
 namespace isocost {
@@ -69,7 +70,9 @@ std::string name_in_source(std::string_view source, std::string_view shard) {
 
 fs::path ShardPlace::path() const { return records ? records->path() : root->directory / name; }
 
-StoredFile ShardPlace::file() const { return {path(), root->objects, name}; }
+StoredFile ShardPlace::file() const {
+  return {path(), root->objects, name, names_compressed_shard(name)};
+}
 
 fs::path index_path(const fs::path& directory, std::string_view shard) {
   return directory / (std::string(shard) + ".idx");

@@ -11,6 +11,16 @@
 #include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 
 namespace isocost {
+namespace {
+
+// Begins to read ranges of a plain tar. Those of an inflated one are at hand.
+std::shared_ptr<const ByteSource> fetch_plain(const ShardFile& file,
+                                              std::span<const ByteRange> ranges,
+                                              const std::stop_token& stop) {
+  return file.inflated() ? nullptr : file.fetch(ranges, stop);
+}
+
+}  // namespace
 
 std::size_t default_max_open() {
   constexpr std::size_t kMost = 256;
@@ -43,10 +53,10 @@ std::shared_ptr<const ByteSource> ShardCache::fetch(const StoredFile& stored,
                                                     const ShardIdentity& identity,
                                                     std::span<const ByteRange> ranges,
                                                     const std::stop_token& stop) {
-  if (const auto file = find(stored.path.string())) return file->fetch(ranges, stop);
+  if (const auto file = find(stored.path.string())) return fetch_plain(*file, ranges, stop);
   if (stored.objects) {
     const auto file = get(stored, identity);
-    return file ? (*file)->fetch(ranges, stop) : nullptr;
+    return file ? fetch_plain(**file, ranges, stop) : nullptr;
   }
   // Requested before the file is opened, so that a disk or a network is waited for only once, and
   // not for one range after another.

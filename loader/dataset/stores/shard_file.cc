@@ -7,6 +7,7 @@
 
 #include "base/fingerprint.h"
 #include "loader/dataset/stores/internal/identifying_blocks.h"
+#include "loader/dataset/stores/internal/inflated_shard.h"
 #include "loader/dataset/stores/internal/local_shard.h"
 
 namespace isocost {
@@ -36,7 +37,8 @@ Result<std::uint64_t> hash_of(const ByteRange& range, const std::stop_token& sto
 Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::path& path,
                                                          std::int64_t max_inflated_bytes,
                                                          const std::stop_token& stop) {
-  return LocalShard::open(path, max_inflated_bytes, stop);
+  ISOCOST_ASSIGN(auto stored, LocalShard::open(path));
+  return InflatedShard::open(std::move(stored), path.string(), max_inflated_bytes, stop);
 }
 
 const std::string& ShardFile::problem() const { return nothing; }

@@ -32,7 +32,7 @@ struct ShardIdentity {
   std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
 };
 
-/// An open shard, read as a plain tar: a file on a disk or an object on a server. A file that is
+/// An open shard, read as a plain tar: a file on a disk or an object on a server. One that is
 /// compressed by gzip or zstd is inflated when it is opened, into an unlinked temporary file that
 /// lives as long as this object. Const-safe.
 class ShardFile : public ByteSource {
@@ -50,8 +50,8 @@ class ShardFile : public ByteSource {
   ShardFile& operator=(const ShardFile&) = delete;
 
   /// Begins to read ranges of the file as it is stored; those of a plain tar are those of
-  /// `read_at`. Returns a source of the same bytes, with those of the ranges at hand for as long as
-  /// it lives; null if the operating system has been asked, and the next reads find them at hand.
+  /// `read_at`. Returns a source of the stored bytes, with those of the ranges at hand for as long
+  /// as it lives; null if the operating system has been asked, and the next reads find them at hand.
   /// `stop` ends what is under way.
   virtual std::shared_ptr<const ByteSource> fetch(std::span<const ByteRange> ranges,
                                                   const std::stop_token& stop) const = 0;

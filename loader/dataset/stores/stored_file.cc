@@ -2,8 +2,10 @@
 
 #include <array>
 #include <span>
+#include <utility>
 
 #include "loader/dataset/stores/internal/compressed_stream.h"
+#include "loader/dataset/stores/internal/inflated_shard.h"
 #include "loader/dataset/stores/internal/object_file.h"
 #include "loader/dataset/stores/stored_objects.h"
 
@@ -18,17 +20,20 @@ Result<FileStamp> stamp_of(const StoredFile& file) {
 Result<std::shared_ptr<const ShardFile>> open_shard(const StoredFile& file,
                                                     const std::stop_token& stop) {
   if (!file.objects) return ShardFile::open(file.path, ShardFile::kMaxInflatedBytes, stop);
-  return ObjectFile::open(file.objects, file.key, stop);
+  ISOCOST_ASSIGN(auto object, ObjectFile::open(file.objects, file.key, stop));
+  if (!file.is_compressed) return object;
+  return InflatedShard::open(std::move(object), file.path.string(), ShardFile::kMaxInflatedBytes,
+                             file.objects->stop_of(stop));
 }
 
-Status refuse_compressed_object(const StoredFile& file, const ShardFile& shard) {
+Status refuse_misnamed_object(const StoredFile& file, const ShardFile& shard) {
   if (!file.objects) return {};
   std::array<std::byte, 4> begin{};
   ISOCOST_ASSIGN(const std::size_t read, shard.read_at(0, begin));
   if (!is_compressed(std::span(begin).first(read))) return {};
   return Error(ErrorCode::kUnsupported,
-               "it is compressed, and ranges of it cannot be read; store "
-               "it as a plain .tar, or copy it to a disk");
+               "it is compressed, and its name does not say so; call it .tar.gz or .tar.zst, or "
+               "store it as a plain .tar");
 }
 
 }  // namespace isocost

@@ -133,6 +133,7 @@ Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, co
 
   DatasetOptions dataset_options = dataset_options_of(options.decode);
   dataset_options.window_shards = window_shards(options.plan);
+  dataset_options.reads_again = true;
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;

@@ -101,7 +101,7 @@ Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp,
                                request.stop);
   }
   const auto shard = open_shard(request.shard.file(), request.stop);
-  if (shard) ISOCOST_TRY(refuse_compressed_object(request.shard.file(), **shard));
+  if (shard) ISOCOST_TRY(refuse_misnamed_object(request.shard.file(), **shard));
   if (shard && request.shard.mds) {
     return build_mds_index(*shard, request.shard, request.limits, reading, request.stop);
   }

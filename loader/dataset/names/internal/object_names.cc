@@ -120,12 +120,6 @@ Status ObjectNaming::add(const std::string& word) {
 
 Status ObjectNaming::add_name(const std::string& name) {
   if (name.empty() || name.ends_with('/')) return add_listed(Kind::kDirectory, name);
-  if (names_compressed_shard(name)) {
-    return invalid(
-        fmt::format("{} is compressed, and ranges of it cannot be read; store it as a "
-                    "plain .tar, or copy it to a disk",
-                    printable_path(name)));
-  }
   if (!has_shard_ending(name)) return add_prefix(name);
   entry_.parts.push_back({.kind = Kind::kFile, .path = name, .files = {}});
   return {};
@@ -147,8 +141,8 @@ Error ObjectNaming::no_shard(std::string_view word) const {
   if (has_query_) {
     remedy = "behind '?' begins the query (write '%3F' for a '?' in a name); " + remedy;
   }
-  return invalid(fmt::format("'{}' is no shard (*.tar), and of servers only these are read; {}",
-                             printable_path(word), remedy));
+  return invalid(fmt::format("'{}' is no shard ({}), and of servers only these are read; {}",
+                             printable_path(word), kShardNames, remedy));
 }
 
 // Adds the shards directly below a prefix, or those that a pattern matches.

@@ -4,11 +4,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "loader/dataset/stores/internal/compressed_stream.h"
-#include "loader/dataset/stores/internal/decompress.h"
 #include "loader/dataset/stores/internal/identifying_blocks.h"
 #include "loader/dataset/stores/internal/stat_times.h"
 #include "loader/dataset/stores/read_windows.h"
@@ -32,46 +29,23 @@ void advise(const FileDescriptor& file, const ByteRange& range) {
 
 }  // namespace
 
-Result<std::shared_ptr<const LocalShard>> LocalShard::open(const std::filesystem::path& path,
-                                                           std::int64_t max_inflated_bytes,
-                                                           const std::stop_token& stop) {
+Result<std::shared_ptr<const LocalShard>> LocalShard::open(const std::filesystem::path& path) {
   FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!descriptor.is_open()) return last_file_error(path, "open");
   struct stat status{};
   if (fstat(descriptor.get(), &status) != 0) return last_file_error(path, "stat");
-  std::shared_ptr<LocalShard> shard(new LocalShard(std::move(descriptor), state_from(status)));
-  std::array<std::byte, 4> begin{};
-  ISOCOST_ASSIGN(const std::size_t read, shard->read_at(0, begin));
-  if (is_compressed(std::span(begin).first(read))) {
-    ISOCOST_TRY(shard->inflate(path, max_inflated_bytes, stop));
-  }
-  return std::shared_ptr<const LocalShard>(std::move(shard));
+  return std::shared_ptr<const LocalShard>(
+      new LocalShard(std::move(descriptor), state_from(status)));
 }
 
 LocalShard::LocalShard(FileDescriptor file, const FileState& state)
-    : ShardFile(state), file_(std::move(file)), bytes_(state.stamp.bytes) {}
-
-Status LocalShard::inflate(const std::filesystem::path& path, std::int64_t max_bytes,
-                           const std::stop_token& stop) {
-  ISOCOST_ASSIGN(Decompressed plain,
-                 decompress_to_temporary(*this, path.string(), max_bytes, stop));
-  plain_ = std::move(plain.file);
-  bytes_ = plain.bytes;
-  problem_ = std::move(plain.problem);
-  unread_ = std::move(plain.unread);
-  return {};
-}
+    : ShardFile(state), file_(std::move(file)) {}
 
 Result<std::size_t> LocalShard::read_at(std::int64_t offset,
                                         std::span<std::byte> destination) const {
-  auto read = (inflated() ? plain_ : file_).read_at(offset, destination);
+  auto read = file_.read_at(offset, destination);
   if (!read) return std::move(read).error().with_context("reading a shard");
   return read;
-}
-
-Result<std::size_t> LocalShard::read_stored(std::int64_t offset,
-                                            std::span<std::byte> destination) const {
-  return file_.read_at(offset, destination);
 }
 
 std::shared_ptr<const ByteSource> LocalShard::fetch(std::span<const ByteRange> ranges,

@@ -88,10 +88,12 @@ void ReadAhead::ask_disk_within_reach() {
   }
 }
 
-// Returns the read of a sample on a server; null for one on a disk.
+// Returns the read of a sample on a server; null for one on a disk, and for one of a compressed
+// shard, which is inflated to a disk.
 std::shared_ptr<SampleRead> ReadAhead::read_of(SampleId id) const {
   if (!dataset_.is_on_server(id)) return nullptr;
-  return std::make_shared<SampleRead>(dataset_, id, dataset_.read_ahead_bytes(id), server_bytes_);
+  const std::int64_t bytes = dataset_.read_ahead_bytes(id);
+  return bytes > 0 ? std::make_shared<SampleRead>(dataset_, id, bytes, server_bytes_) : nullptr;
 }
 
 }  // namespace isocost

@@ -86,7 +86,7 @@ TEST_F(ObjectNames, AWordWithoutShardsBelowItIsRefused) {
   for (const char* word : {"s3://bucket/more", "s3://bucket/{data,more}"}) {
     EXPECT_THAT(
         refused(word),
-        AllOf(HasSubstr("'more' is no shard (*.tar)"),
+        AllOf(HasSubstr("'more' is no shard (*.tar, "),
               HasSubstr("nothing lies directly below it either; name a prefix that has "
                         "shards, or those farther below, as in s3://BUCKET/PREFIX/**/*.tar"),
               Not(HasSubstr("query"))));
@@ -127,10 +127,10 @@ TEST_F(ObjectNames, APasswordThatIsNotEncodedIsRefusedAndNotShown) {
 
 TEST_F(ObjectNames, AWordOfHttpThatIsNoShardSaysWhereItsQueryBegins) {
   EXPECT_THAT(refused("http://h/data/q?x.tar"),
-              AllOf(HasSubstr("'q' is no shard (*.tar)"),
+              AllOf(HasSubstr("'q' is no shard (*.tar, "),
                     HasSubstr("behind '?' begins the query (write '%3F' for a '?' in a name)")));
   EXPECT_THAT(refused("http://h/data/q"),
-              AllOf(HasSubstr("'q' is no shard (*.tar)"), Not(HasSubstr("query"))));
+              AllOf(HasSubstr("'q' is no shard (*.tar, "), Not(HasSubstr("query"))));
 }
 
 TEST_F(ObjectNames, AVersionOfAnObjectIsRefused) {

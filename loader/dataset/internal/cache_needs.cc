@@ -1,4 +1,4 @@
-#include "loader/dataset/internal/window_room.h"
+#include "loader/dataset/internal/cache_needs.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/units.h"
+#include "loader/dataset/formats/shard_name.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 
 namespace isocost {
@@ -30,10 +32,21 @@ std::int64_t bytes_of_windows(const ListedSource& source, const DatasetOptions& 
                          std::int64_t{0});
 }
 
-}  // namespace
+Status check_compressed(std::span<const ListedSource> sources) {
+  for (const ListedSource& source : sources) {
+    for (const ShardPlace& place : source.listing.shards) {
+      if (!place.root->objects || !names_compressed_shard(place.name)) continue;
+      return Error(ErrorCode::kInvalidArgument,
+                   fmt::format("{}: it is compressed, so it would be fetched whole whenever it is "
+                               "opened again; give a cache (cache = DIR), or store it as a plain "
+                               ".tar",
+                               printable_path(place.path().string())));
+    }
+  }
+  return {};
+}
 
 Status check_room_of_windows(std::span<const ListedSource> sources, const DatasetOptions& options) {
-  if (options.window_shards == 0 || options.stores.cache.empty()) return {};
   std::int64_t bytes = 0;
   for (const ListedSource& source : sources) bytes += bytes_of_windows(source, options);
   // A cache leaves a sixteenth of its room free.
@@ -47,6 +60,15 @@ Status check_room_of_windows(std::span<const ListedSource> sources, const Datase
           "fewer shuffle_shards, or shuffle = global",
           options.window_shards, options.stores.cache_size / kMiB, bytes / kMiB,
           needed / kMiB + 1));
+}
+
+}  // namespace
+
+Status check_cache_needs(std::span<const ListedSource> sources, const DatasetOptions& options) {
+  const bool has_cache = !options.stores.cache.empty();
+  if (options.reads_again && !has_cache) return check_compressed(sources);
+  if (options.window_shards > 0 && has_cache) return check_room_of_windows(sources, options);
+  return {};
 }
 
 }  // namespace isocost
