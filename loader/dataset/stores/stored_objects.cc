@@ -1,19 +1,20 @@
 #include "loader/dataset/stores/stored_objects.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <thread>
 
 #include "base/fingerprint.h"
+#include "loader/dataset/stores/internal/ask_at_once.h"
 
 namespace isocost {
 namespace {
 
 // Threads that wait for stamps: enough for thousands of answers a second at 50 ms each.
 constexpr std::size_t kMostThreads = 64;
+// Listings at once: their pages have up to a thousand objects each.
+constexpr std::size_t kMostListings = 16;
 constexpr std::chrono::seconds kKeptFailure{1};
 // Pieces of an object that are asked for at once, to be held. Few, since reads come between them.
 constexpr std::int64_t kHeldAtOnce = std::int64_t{16} << 20;
@@ -146,33 +147,32 @@ void StoredObjects::keep(const std::string& key, const ObjectStamp& stamp) {
   failures_.erase(key);
 }
 
+Result<std::vector<std::vector<ListedObject>>> list_at_once(
+    StoredObjects& objects, std::span<const ObjectListing> listings, const std::stop_token& stop) {
+  std::vector<std::vector<ListedObject>> listed(listings.size());
+  ISOCOST_TRY(ask_at_once(
+      listings.size(), kMostListings, stop,
+      [&](std::size_t i, const std::stop_token& ending) -> Status {
+        ISOCOST_ASSIGN(listed[i],
+                       objects.list(listings[i].prefix, listings[i].is_recursive, ending));
+        return {};
+      }));
+  return listed;
+}
+
 Result<std::vector<bool>> ask_for_stamps(std::span<const ObjectName> names,
                                          const std::function<void()>& done,
                                          const std::stop_token& stop) {
   std::vector<std::uint8_t> are_there(names.size());  // bytes, since threads write neighbours
-  std::stop_source failing;
-  const std::stop_callback on_stop(stop, [&failing] { failing.request_stop(); });
-  Mutex mutex;
-  std::optional<Error> failure;
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < names.size() && !failing.stop_requested(); i = next++) {
-      auto stamp = names[i].objects->stamp(names[i].key, failing.get_token());
-      are_there[i] = stamp ? 1 : 0;
-      if (done) done();
-      if (stamp || stamp.error().code() == ErrorCode::kNotFound) continue;
-      const MutexLock lock(mutex);
-      if (!failure) failure = std::move(stamp).error();
-      failing.request_stop();
-    }
-  };
-  {
-    std::vector<std::jthread> threads(std::min(kMostThreads, names.size()));
-    for (std::jthread& thread : threads) thread = std::jthread(work);
-  }
-  if (stop.stop_requested())
-    return Error(ErrorCode::kCancelled, "stopped while asking for objects");
-  if (failure) return *std::move(failure);
+  ISOCOST_TRY(ask_at_once(
+      names.size(), kMostThreads, stop,
+      [&](std::size_t i, const std::stop_token& ending) -> Status {
+        auto stamp = names[i].objects->stamp(names[i].key, ending);
+        are_there[i] = stamp ? 1 : 0;
+        if (done) done();
+        if (stamp || stamp.error().code() == ErrorCode::kNotFound) return {};
+        return std::move(stamp).error();
+      }));
   return std::vector<bool>(are_there.begin(), are_there.end());
 }
 

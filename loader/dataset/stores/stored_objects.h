@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -83,6 +84,19 @@ class StoredObjects {
   std::map<std::string, ObjectStamp, std::less<>> stamps_ ISOCOST_GUARDED_BY(mutex_);
   std::map<std::string, Failure, std::less<>> failures_ ISOCOST_GUARDED_BY(mutex_);
 };
+
+/// What is listed: see ObjectStore::list. Value type.
+struct ObjectListing {
+  std::string prefix;
+  bool is_recursive = false;
+  auto operator<=>(const ObjectListing&) const = default;
+};
+
+/// Lists several prefixes, up to 16 at once. Blocks. Errors: the first one of StoredObjects::list;
+/// kCancelled.
+Result<std::vector<std::vector<ListedObject>>> list_at_once(StoredObjects& objects,
+                                                            std::span<const ObjectListing> listings,
+                                                            const std::stop_token& stop);
 
 /// The name of an object.
 struct ObjectName {

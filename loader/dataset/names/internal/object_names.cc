@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -49,6 +51,8 @@ class ObjectNaming {
 
   // Refuses a path, which may end with a slash, where indexes could not lie.
   Status check_path(std::string_view path, std::string_view remedy = kOtherAddress) const;
+  // Lists what several words need to have listed, at once. To be called before `add`.
+  Status list(const std::vector<std::string>& words);
   Status add(const std::string& word);
   // Returns the error for a word that is neither a shard nor a prefix of shards.
   Error no_shard(std::string_view word) const;
@@ -62,6 +66,7 @@ class ObjectNaming {
   Result<std::string> name_of(const std::string& word) const;
   Status add_name(const std::string& name);
   Status add_prefix(const std::string& name);
+  Result<const std::vector<ListedObject>*> listed(const ObjectListing& listing);
   Status add_listed(Kind kind, const std::string& word);
 
   NamedFiles& entry_;
@@ -70,7 +75,33 @@ class ObjectNaming {
   const std::size_t most_;
   const std::stop_token& stop_;
   std::size_t listed_ = 0;
+  std::map<ObjectListing, std::vector<ListedObject>> listings_;
 };
+
+// Returns what is listed for a pattern, or for a directory.
+ObjectListing listing_of(Kind kind, const std::string& word) {
+  const std::size_t below = literal_directories(word);
+  const bool is_recursive = kind == Kind::kPattern && word.find('/', below) != word.npos;
+  return {.prefix = word.substr(0, below), .is_recursive = is_recursive};
+}
+
+Status ObjectNaming::list(const std::vector<std::string>& words) {
+  std::set<ObjectListing> wanted;
+  for (const std::string& word : words) {
+    if (has_wildcard(word)) {
+      wanted.insert(listing_of(Kind::kPattern, word));
+    } else if (word.empty() || word.ends_with('/')) {
+      wanted.insert(listing_of(Kind::kDirectory, word));
+    } else if (!has_shard_ending(word)) {
+      wanted.insert(listing_of(Kind::kDirectory, word + "/"));
+    }
+  }
+  if (!can_list_ || wanted.size() < 2) return {};
+  const std::vector<ObjectListing> listings(wanted.begin(), wanted.end());
+  ISOCOST_ASSIGN(auto listed, list_at_once(*entry_.objects, listings, stop_));
+  for (std::size_t i = 0; i < listings.size(); ++i) listings_[listings[i]] = std::move(listed[i]);
+  return {};
+}
 
 Status ObjectNaming::check_path(std::string_view path, std::string_view remedy) const {
   for (std::size_t begin = 0; begin < path.size();) {
@@ -145,6 +176,16 @@ Error ObjectNaming::no_shard(std::string_view word) const {
                              printable_path(word), kShardNames, remedy));
 }
 
+Result<const std::vector<ListedObject>*> ObjectNaming::listed(const ObjectListing& listing) {
+  auto known = listings_.find(listing);
+  if (known == listings_.end()) {
+    ISOCOST_ASSIGN(auto objects,
+                   entry_.objects->list(listing.prefix, listing.is_recursive, stop_));
+    known = listings_.emplace(listing, std::move(objects)).first;
+  }
+  return &known->second;
+}
+
 // Adds the shards directly below a prefix, or those that a pattern matches.
 Status ObjectNaming::add_listed(Kind kind, const std::string& word) {
   if (!can_list_) {
@@ -153,14 +194,11 @@ Status ObjectNaming::add_listed(Kind kind, const std::string& word) {
         "https://HOST/shards/{000..099}.tar, or give a file with one address on each "
         "line");
   }
-  const std::string below = word.substr(0, literal_directories(word));
   const PathPattern pattern(word);
-  const bool recursive =
-      kind == Kind::kPattern && std::string_view(word).substr(below.size()).find('/') != word.npos;
-  ISOCOST_ASSIGN(const auto objects, entry_.objects->list(below, recursive, stop_));
+  ISOCOST_ASSIGN(const std::vector<ListedObject>* objects, listed(listing_of(kind, word)));
   NamedPart part{.kind = kind, .path = word, .files = {}};
   if (kind == Kind::kDirectory && !word.empty()) part.path.pop_back();
-  for (const ListedObject& object : objects) {
+  for (const ListedObject& object : *objects) {
     const std::string_view last = std::string_view(object.key).substr(object.key.rfind('/') + 1);
     if (last.empty() || last.starts_with('.')) continue;
     if (kind == Kind::kPattern && !pattern.matches(object.key)) continue;
@@ -201,6 +239,7 @@ Result<NamedFiles> name_objects(std::string_view text, std::string given, std::s
   entry.objects = *std::move(objects);
   auto words = expand_braces(std::string_view(path).substr(behind), most);
   if (!words) return with_context(std::move(words).error());
+  ISOCOST_TRY(naming.list(*words));
   for (const std::string& word : *words) ISOCOST_TRY(naming.add(word));
   if (is_bare && entry.parts.back().files.empty()) {
     return naming.no_shard(std::string_view(path).substr(0, path.size() - 1));

@@ -82,6 +82,13 @@ TEST_F(ObjectNames, PrefixesInBracesHaveTheRootBeforeThem) {
   }
 }
 
+TEST_F(ObjectNames, PrefixesInBracesAreListedAtOnce) {
+  EXPECT_THAT(names_of(one("s3://bucket/gate/{1..4}/*.tar")),
+              ElementsAre("1/a.tar", "2/a.tar", "3/a.tar", "4/a.tar"));
+  // Patterns below one prefix share its listing.
+  EXPECT_THAT(names_of(one("s3://bucket/data/{0,1}*.tar")), ElementsAre("0.tar", "1.tar"));
+}
+
 TEST_F(ObjectNames, AWordWithoutShardsBelowItIsRefused) {
   for (const char* word : {"s3://bucket/more", "s3://bucket/{data,more}"}) {
     EXPECT_THAT(

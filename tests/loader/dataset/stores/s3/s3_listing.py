@@ -1,4 +1,7 @@
-"""Lists the objects of a bucket as S3 does, on a port that it prints, until its input ends."""
+"""Lists the objects of a bucket as S3 does, on a port that it prints, until its input ends.
+
+Below each of gate/1/ to gate/4/ lies one object, and they are listed only when all four are asked for at once.
+"""
 
 import http.server
 import os
@@ -7,6 +10,8 @@ import threading
 import urllib.parse
 
 KEYS = ["data/0.tar", "data/1.tar", "data/note.txt", "data/old/2.tar", "more/en/3.tar", "odd//4.tar"]
+GATE = threading.Barrier(4)
+GATE_S = 10
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -19,6 +24,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
         keys = [key for key in KEYS if key.startswith(prefix) and (not delimiter or delimiter not in key[len(prefix):])]
+        if prefix.startswith("gate/"):
+            try:
+                GATE.wait(GATE_S)
+                keys = [prefix + "a.tar"]
+            except threading.BrokenBarrierError:
+                keys = []
         objects = "".join(f"<Contents><Key>{urllib.parse.quote(key)}</Key><Size>1</Size><ETag>&quot;e&quot;</ETag>"
                           "<LastModified>2026-11-30T00:00:00.000Z</LastModified></Contents>" for key in keys)
         body = ("<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
