@@ -155,6 +155,9 @@ Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::de
     SampleId id, const std::shared_ptr<SampleRead>& read, MemoryBudget::Grant grant,
     const std::stop_token& stop) const {
   const DecodesInFlight::Scope in_flight(in_flight_, id);
+  const std::stop_callback stop_reading(stop, [&] {
+    if (read) read->stop();
+  });
   // The sample was decoded before, so the memory that it needs is lacking only for a while.
   bool is_read = read != nullptr;
   const auto prepare_again = [&] {
@@ -212,7 +215,7 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
   }
   attempt.sample.specs = specs_of(*tensors);
   attempt.sample.decoded = waiting_.keep_if_room(hold(*std::move(tensors), std::move(grant)));
-  if (!attempt.sample.decoded && has_bytes && read_ahead_.may_keep()) attempt.sample.read = begun;
+  if (!attempt.sample.decoded && has_bytes && read_ahead_.may_keep(*begun)) attempt.sample.read = begun;
   return {};
 }
 

@@ -41,7 +41,7 @@ namespace isocost {
 /// half of it, and the other half is always free for decoding, so neither can starve the other. A
 /// decoded sample that does not fit into its half is released, and decoded again when it is sent.
 /// Of a data set on servers, an eighth of the budget, from the half of what waits, holds samples
-/// that are fetched before they are decoded.
+/// that are fetched before they are decoded: half of it for the first time, the other half again.
 ///
 /// Workers that have nothing left to do for a step begin the samples that follow, in their order,
 /// as far as there is room in three quarters of the first half. Nothing but the time of their
@@ -111,6 +111,10 @@ class StepDecoder {
   /// A value, or the reason why the sample is bad.
   template <typename T>
   using OrBad = SamplePreparer::OrBad<T>;
+
+  /// Begins to read a sample that is to be decoded again: see ReadAhead::read_again.
+  std::shared_ptr<SampleRead> read_again(SampleId id) const { return read_ahead_.read_again(id); }
+  bool reads_servers() const { return context_.dataset->reads_servers(); }
 
   /// Decodes on the calling thread, within a grant from `admit`; the grant shrinks to what the
   /// tensors hold. `read`: see StepSample. Blocks while the machine refuses to read. Errors: those

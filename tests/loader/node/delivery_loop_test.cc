@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -138,6 +139,37 @@ TEST_F(DeliveryLoopTest, DecodesAgainWhatWasNotKept) {
   EXPECT_EQ(server_.sent().back(), "sample 0:0.0.0/0 of 4");
   EXPECT_EQ(delivery.decoded_again(), 1U);
   EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(DeliveryLoopTest, BeginsToReadWhatComesNextOfAServerAndIsDecodedAgain) {
+  dataset_.on_servers = 3;
+  dataset_.on_hold_shard = [](std::size_t) {};  // all lie on a server
+  std::promise<void> both;
+  std::atomic<int> reads = 0;
+  dataset_.on_read_ahead = [&](SampleId) {
+    if (++reads == 2) both.set_value();
+  };
+  StepDecoder decoder({&dataset_, &recipe_, decode_.get(), &executor_, &budget_, &pool_, bad_.get(),
+                       {}, nullptr, &retry_},
+                      options_.bad_samples.policy, options_.plan.seed);
+  Hello hello;
+  hello.world_size = 1;
+  const std::uint64_t job = job_.begin(hello, true).value().id;
+  step_ = make_step(0, 0, 1, 2);
+  ASSERT_TRUE(job_.push(job, step_));
+  job_.join({0, false, {}, 100});
+  job_.grant(0, 1);  // of two
+  DeliveryLoop delivery({job_, server_, decoder, meter_,
+                         [](std::int32_t) { return std::string("rank"); }, log_.sink(), kLong});
+  {
+    const std::jthread deliverer(
+        [&](const std::stop_token& stop) { EXPECT_FALSE(delivery.run(job, stop)); });
+    EXPECT_EQ(both.get_future().wait_for(kLong), std::future_status::ready);
+    executor_.wait_for(1);
+    executor_.run_first();
+  }
+  EXPECT_THAT(server_.sent(), ElementsAre("begin 0:0.0.0", "sample 0:0.0.0/0 of 4"));
+  EXPECT_EQ(reads, 2);  // the first one once
 }
 
 TEST_F(DeliveryLoopTest, WaitsForItsTasksWhenDestroyed) {

@@ -46,7 +46,7 @@ std::shared_ptr<SampleRead> ReadAhead::leave(SampleId id) {
     within_reach_ = 0;
     disk_bytes_ = 0;
   }
-  if (asked_.empty()) return read_of(id);
+  if (asked_.empty()) return read_of(id, ahead_bytes_);
   std::shared_ptr<SampleRead> read = std::move(asked_.front().read);
   disk_bytes_ -= asked_.front().disk_bytes;
   asked_.pop_front();
@@ -60,17 +60,32 @@ bool ReadAhead::has_room() const {
   if (!dataset_.reads_servers()) {
     return asked_.size() < most_on_disk_ && disk_bytes_ < kMostBytesOnDisk;
   }
-  return asked_.size() < kMostOnServers && *server_bytes_ < memory_;
+  return asked_.size() < kMostOnServers && *ahead_bytes_ < memory_ / 2;
 }
 
 void ReadAhead::ask(SampleId id) {
-  asked_.push_back({.id = id, .disk_bytes = 0, .read = read_of(id)});
-  if (const auto read = asked_.back().read) {
-    threads_.submit([read, closing = closing_.get_token()] {
-      if (!closing.stop_requested()) read->begin();
-    });
-  }
+  asked_.push_back({.id = id, .disk_bytes = 0, .read = read_of(id, ahead_bytes_)});
+  if (const auto read = asked_.back().read) submit(read);
   ask_disk_within_reach();
+}
+
+void ReadAhead::submit(const std::shared_ptr<SampleRead>& read) const {
+  threads_.submit([read, closing = closing_.get_token()] {
+    if (!closing.stop_requested()) read->begin();
+  });
+}
+
+bool ReadAhead::may_keep(SampleRead& read) const {
+  if (*again_bytes_ + read.counted() > memory_ / 4) return false;
+  read.count_in(again_bytes_);
+  return true;
+}
+
+std::shared_ptr<SampleRead> ReadAhead::read_again(SampleId id) const {
+  if (*again_bytes_ >= memory_ / 2) return nullptr;
+  auto read = read_of(id, again_bytes_);
+  if (read) submit(read);
+  return read;
 }
 
 // Asks the disks of the samples that come soon. Those of a mixture may stand far behind, between
@@ -90,10 +105,10 @@ void ReadAhead::ask_disk_within_reach() {
 
 // Returns the read of a sample on a server; null for one on a disk, and for one of a compressed
 // shard, which is inflated to a disk.
-std::shared_ptr<SampleRead> ReadAhead::read_of(SampleId id) const {
+std::shared_ptr<SampleRead> ReadAhead::read_of(SampleId id, const Total& total) const {
   if (!dataset_.is_on_server(id)) return nullptr;
   const std::int64_t bytes = dataset_.read_ahead_bytes(id);
-  return bytes > 0 ? std::make_shared<SampleRead>(dataset_, id, bytes, server_bytes_) : nullptr;
+  return bytes > 0 ? std::make_shared<SampleRead>(dataset_, id, bytes, total) : nullptr;
 }
 
 }  // namespace isocost

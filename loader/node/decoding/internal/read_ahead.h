@@ -44,9 +44,13 @@ class ReadAhead {
   /// the announced order.
   std::shared_ptr<SampleRead> decoding_begins(SampleId id, const Upcoming& upcoming);
 
-  /// Returns whether a sample may keep what was read of it until it is decoded again: so do samples
-  /// as long as they leave half of the memory. Thread-safe.
-  bool may_keep() const { return *server_bytes_ <= memory_ / 2; }
+  /// Returns whether a sample may keep what was read of it until it is decoded again, which takes a
+  /// quarter of the memory at most. Thread-safe.
+  bool may_keep(SampleRead& read) const;
+  /// Begins to read a sample on a server that is to be decoded again soon, and has kept nothing, in
+  /// the quarter of the memory that only such samples may take. Returns null if there is no room,
+  /// and for a sample on a disk. Thread-safe.
+  std::shared_ptr<SampleRead> read_again(SampleId id) const;
 
  private:
   struct Asked {
@@ -58,7 +62,9 @@ class ReadAhead {
   bool has_room() const;
   void ask(SampleId id);
   void ask_disk_within_reach();
-  std::shared_ptr<SampleRead> read_of(SampleId id) const;
+  using Total = std::shared_ptr<std::atomic<std::int64_t>>;
+  std::shared_ptr<SampleRead> read_of(SampleId id, const Total& total) const;
+  void submit(const std::shared_ptr<SampleRead>& read) const;
 
   const Dataset& dataset_;
   Executor& threads_;
@@ -67,9 +73,9 @@ class ReadAhead {
   std::deque<Asked> asked_;       // samples whose decoding has not begun, in their order
   std::size_t within_reach_ = 0;  // of those, from the first on, whose disks were asked
   std::int64_t disk_bytes_ = 0;   // total of `asked_`
-  // Bytes of samples on servers that are not decoded yet.
-  const std::shared_ptr<std::atomic<std::int64_t>> server_bytes_ =
-      std::make_shared<std::atomic<std::int64_t>>(0);
+  // Bytes of samples on servers that are not decoded yet, and of those that are decoded again.
+  const Total ahead_bytes_ = std::make_shared<std::atomic<std::int64_t>>(0);
+  const Total again_bytes_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::stop_source closing_;
   std::optional<ShardsAhead> shards_ahead_;
 };

@@ -33,6 +33,13 @@ class SampleRead {
     std::call_once(begun_, [this] { bytes_ = dataset_.read_ahead(id_, stop_.get_token()); });
     return bytes_;
   }
+  /// Counts its bytes in another total from now on. Not to be called by two threads at once.
+  void count_in(std::shared_ptr<std::atomic<std::int64_t>> total) {
+    *total += counted_;
+    *total_ -= counted_;
+    total_ = std::move(total);
+  }
+  std::int64_t counted() const { return counted_; }
   /// Ends what is under way; whoever waits for its bytes gets kCancelled.
   void stop() { stop_.request_stop(); }
 
@@ -40,7 +47,7 @@ class SampleRead {
   const Dataset& dataset_;
   const SampleId id_;
   const std::int64_t counted_;
-  const std::shared_ptr<std::atomic<std::int64_t>> total_;
+  std::shared_ptr<std::atomic<std::int64_t>> total_;
   std::stop_source stop_;
   std::once_flag begun_;
   BytesAhead bytes_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,7 +16,9 @@
 namespace isocost {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
+using testing::NotNull;
 
 using Ids = std::vector<SampleId>;
 
@@ -30,6 +33,9 @@ class ReadAheadTest : public testing::Test {
       const SampleId next = id + 1 + after;
       return next <= last ? std::optional(next) : std::nullopt;
     });
+    run_threads();
+  }
+  void run_threads() {
     while (threads_.waiting() > 0) threads_.run_first();
   }
   void begin(SampleId id, SampleId last = 199) { begin(read_ahead_, id, last); }
@@ -92,6 +98,46 @@ TEST_F(ReadAheadTest, AQuarterAsManyAsShardsStayOpen) {
   ReadAhead read_ahead(dataset_, threads_, 0);
   for (SampleId id = 0; id < 10; ++id) begin(read_ahead, id);
   EXPECT_EQ(asked_.back(), 13U);
+}
+
+TEST_F(ReadAheadTest, SamplesOnServersThatAreDecodedAgainHaveRoomOfTheirOwn) {
+  dataset_.on_servers = 210;
+  dataset_.on_hold_shard = [](std::size_t) {};  // all lie on a server
+  ReadAhead read_ahead(dataset_, threads_, 40);
+  for (SampleId id = 0; id < 5; ++id) begin(read_ahead, id);
+  // Samples of one byte, in half of the memory with the one that begins.
+  EXPECT_EQ(asked_.size(), 4U + 19);
+  asked_.clear();
+  std::vector<std::shared_ptr<SampleRead>> again;
+  for (SampleId id = 100; id < 120; ++id) again.push_back(read_ahead.read_again(id));
+  EXPECT_THAT(again, Each(NotNull()));
+  EXPECT_EQ(read_ahead.read_again(120), nullptr);
+  run_threads();
+  EXPECT_EQ(asked_.size(), 20U);
+  again.pop_back();
+  again.push_back(read_ahead.read_again(120));
+  EXPECT_NE(again.back(), nullptr);
+}
+
+TEST_F(ReadAheadTest, WhatIsKeptLeavesRoomForWhatIsReadAgain) {
+  dataset_.on_servers = 210;
+  dataset_.on_hold_shard = [](std::size_t) {};
+  ReadAhead read_ahead(dataset_, threads_, 40);
+  const auto first = [&](SampleId id) {
+    return read_ahead.decoding_begins(id, [&](std::size_t) { return std::nullopt; });
+  };
+  std::vector<std::shared_ptr<SampleRead>> kept;
+  for (SampleId id = 0; id < 10; ++id) {
+    kept.push_back(first(id));
+    EXPECT_TRUE(read_ahead.may_keep(*kept.back()));
+  }
+  EXPECT_FALSE(read_ahead.may_keep(*first(10)));
+  for (SampleId id = 100; id < 110; ++id) kept.push_back(read_ahead.read_again(id));
+  EXPECT_THAT(kept, Each(NotNull()));
+  EXPECT_EQ(read_ahead.read_again(110), nullptr);
+  run_threads();
+  kept.clear();
+  EXPECT_TRUE(read_ahead.may_keep(*first(11)));
 }
 
 TEST_F(ReadAheadTest, WhatHasNotBegunByItsEndIsLeftOut) {
