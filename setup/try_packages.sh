@@ -172,14 +172,14 @@ try_portable() {
 # try_with_torch VERSION: where test_wheel.sh has installed a torch beside the wheel, the root's Python takes that torch
 # and all that lies beside it. The tensors of every format have to be those of the building host; conversations get
 # tokens, reach a loader from a node of its own, in isolation and over TCP, and from an embedded one, and train a model by
-# a plain loop and in the Trainer.
+# a plain loop and in the Trainer. Shards are read from a server of HTTPS beside the root's own OpenSSL.
 try_with_torch() {
   local venv=$PWD/build/portable/torch2-$1 site program
   [ -e "$venv/complete" ] && [ -e "build/portable/tensors$1.npz" ] ||
     { skip "tensors and training in a root, since no torch was installed for CPython $1"; return; }
   site=$venv/lib/python$1/site-packages
   mkdir -p "$root$site" "$root/checkout/tests" "$root/checkout/examples"
-  cp -r tests/python "$root/checkout/tests/"
+  cp -r tests/python tests/support "$root/checkout/tests/"
   cp -r examples/huggingface "$root/checkout/examples/"
   cp -r README.md docs setup/portable/media_tensors.py "$root/checkout/" # A tokenizer is trained on the documents.
   shared=$site
@@ -190,7 +190,7 @@ try_with_torch() {
   "$venv/bin/python" -B setup/portable/media_tensors.py compare "build/portable/tensors$1.npz" "$root/tmp/tensors.npz" \
     --sounds-within 1e-6 ||
     fail "the self-contained wheel for CPython $1 makes other tensors in a root of its own"
-  for program in batching_test finetune_test; do
+  for program in batching_test tls_test finetune_test; do
     # The second one also runs torch's DataLoader, whose workers need it.
     [ $program != finetune_test ] || mkdir "$root/dev/shm"
     "${in_root[@]}" "/checkout/tests/python/$program.py" >"$roots/$program.log" 2>&1 ||

@@ -2,9 +2,11 @@
 
 #include <archive.h>
 #include <curl/curl.h>
+#include <expat.h>
 #include <fmt/format.h>
 #include <libdeflate.h>
 #include <microhttpd.h>
+#include <openssl/crypto.h>
 #include <seccomp.h>
 #include <sndfile.h>
 #include <spng.h>
@@ -58,6 +60,11 @@ std::string jpeg_text() {
   return fmt::format("{}.{}.{}", kVersion / 1'000'000, kVersion / 1'000 % 1'000, kVersion % 1'000);
 }
 
+std::string expat_text() {
+  const XML_Expat_Version version = XML_ExpatVersionInfo();
+  return fmt::format("{}.{}.{}", version.major, version.minor, version.micro);
+}
+
 std::string seccomp_text() {
   const scmp_version& version = *seccomp_version();
   return fmt::format("{}.{}.{}", version.major, version.minor, version.micro);
@@ -83,6 +90,7 @@ std::string components() {
     lines += fmt::format("{:16} {}\n", name, version);
   };
   add("curl", curl_version_info(CURLVERSION_NOW)->version);
+  add("expat", expat_text());
   add("FFmpeg", av_version_info());
 #if ISOCOST_WITH_GLPK
   add("GLPK", glp_version());
@@ -108,6 +116,7 @@ std::string components() {
 #if ISOCOST_WITH_TBB
   add("oneTBB", TBB_runtime_version());
 #endif
+  add("OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING));
   add("utf8proc", utf8proc_version());
   add("ZeroMQ", zmq_text());
   add("zlib", zlibVersion());

@@ -10,6 +10,7 @@ with the licences of all of them. Needs the package `wheel`.
 """
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -77,6 +78,15 @@ def owner(library):
     return None
 
 
+def outdated(packages):
+    """A line for each package that apt would upgrade: what a wheel holds of it stays as it is, with its old faults."""
+    policy = subprocess.run(["apt-cache", "policy", *packages], capture_output=True, text=True, check=True,
+                            env={**os.environ, "LC_ALL": "C"}).stdout
+    for name, installed, candidate in re.findall(r"(?m)^(\S+):\n  Installed: (\S+)\n  Candidate: (\S+)$", policy):
+        if installed != candidate:
+            yield f"the wheel holds {name} {installed}, and Debian's archive has {candidate}"
+
+
 def components(unpacked, prefix, pybind11):
     """Returns the components by name, and of each that is a package of Debian the file with its licences."""
     found = {component["name"]: component for component in built(prefix / "sources")}
@@ -85,6 +95,8 @@ def components(unpacked, prefix, pybind11):
                          "purl": f"pkg:pypi/pybind11@{pybind11}"}
     licences["pybind11"] = pathlib.Path("/usr/share/doc/pybind11-dev/copyright")
     copied = {owner(file.name) for file in unpacked.glob("isocost.libs/*.so*")} - {None}
+    for line in outdated(sorted(copied)):
+        print(f"warning: {line}: upgrade the packages, and build again", file=sys.stderr)
     for package in (*HEADERS, *sorted(copied)):
         component = of_package(package)
         if component["name"] not in found:

@@ -2,8 +2,8 @@
 # Tests a self-contained wheel beside build/release: test_wheel.sh [--torch2] WHEEL. Its list of components has to be true
 # (check_wheel.py). The tensors of every format have to be those of build/release, also as a processor without AVX decodes
 # them, and as one without AVX2 runs the trainer. With --torch2 the programs of tests/python run with the wheel and a
-# current PyTorch wheel; otherwise, as for every change, the shortest of them that deliver microbatches, with Debian's
-# torch.
+# current PyTorch wheel; otherwise, as for every change, the shortest of them that deliver microbatches, and those that
+# read from servers, with Debian's torch.
 # Exit status: 77 where there is no such Python, no torch for it, or no package index that answers.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -24,7 +24,7 @@ if [ -n "$torch2" ]; then
   tests='^python_'
 else
   venv=$PWD/build/portable/debian-torch-$version
-  tests='^python_(bad_input|conversation|end|loader|microbatch|normalised|process|resume|steps)_test$'
+  tests='^python_(bad_input|conversation|end|loader|microbatch|normalised|process|resume|servers|steps|tls)_test$'
   [ -e "$venv/bin/python" ] || /usr/bin/python3 -m venv --system-site-packages "$venv"
   "$venv/bin/python" -c "import sys, torch; sys.exit('3.%d' % sys.version_info[1] != '$version')" 2>/dev/null ||
     { say "CPython $version: skipped, it is not the system's, or has no torch"; exit 77; }
