@@ -191,7 +191,7 @@ try_with_torch() {
     --sounds-within 1e-6 ||
     fail "the self-contained wheel for CPython $1 makes other tensors in a root of its own"
   for program in batching_test tls_test finetune_test; do
-    # The second one also runs torch's DataLoader, whose workers need it.
+    # The last one also runs torch's DataLoader, whose workers need it.
     [ $program != finetune_test ] || mkdir "$root/dev/shm"
     "${in_root[@]}" "/checkout/tests/python/$program.py" >"$roots/$program.log" 2>&1 ||
       { tail -40 "$roots/$program.log" >&2; fail "the self-contained wheel for CPython $1 fails $program in a root"; }

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -89,9 +90,9 @@ class Tls(ShardTest):
     def expect_two_of_each(self, paths, own, own_first):
         """The wheel's libcrypto and libssl, and Python's."""
         names = [pathlib.Path(path).name for path in paths]
-        self.assertEqual([name[:6] for name in own], ["libcry", "libssl"])
+        for pair in own, [name for name in names if name not in own]:
+            self.assertEqual([re.split("[-.]", name)[0] for name in pair], ["libcrypto", "libssl"])
         self.assertEqual(names[:2] if own_first else names[-2:], own)
-        self.assertEqual([name for name in names if name not in own], ["libcrypto.so.3", "libssl.so.3"])
 
     def test_an_authority_that_is_not_known_is_refused_with_the_places(self):
         address = self.serve_https()
