@@ -28,7 +28,7 @@ struct CheckArguments {
     dataset.add_to(command);
     add_setting_flags(command, settings, isolated_defaults(),
                       {"model", "image_size", "memory", "decode_timeout", "isolate", "truncated",
-                       "allow_broken_shards", "accept_unread_archives"});
+                       "allow_broken_shards", "accept_unread_archives", "ca_file"});
   }
 };
 
@@ -46,6 +46,7 @@ Result<int> check(const CheckArguments& arguments) {
   ISOCOST_TRY(as_usage_error(node.shards.validate()));
   options.decode = node.decode;
   options.decode.workers = arguments.dataset.workers;
+  options.dataset.stores = store_options_of(node.decode);
   options.dataset.model = model_directory(options.decode.recipe);
   ISOCOST_ASSIGN(const CheckReport report, check_dataset(data, options));
   finish_progress();

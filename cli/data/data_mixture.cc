@@ -140,8 +140,8 @@ void DataMixtureArguments::add_to(CLI::App& command) {
   add_setting_flags(
       command, settings, isolated_defaults(),
       {"global_batch_size", "steps", "skip_steps", "seed", "max_bad_samples", "allow_broken_shards",
-       "accept_unread_archives", "max_decoded_pixels", "index_dir", "cache", "cache_size", "model",
-       "ignore_parts", "weight_key", "media_root", "number_keys"});
+       "accept_unread_archives", "max_decoded_pixels", "index_dir", "ca_file", "cache",
+       "cache_size", "model", "ignore_parts", "weight_key", "media_root", "number_keys"});
   command.add_flag("--json", json, "Print JSON instead of text");
   command.add_flag("--verbose", verbose, "Log debug messages as well");
 }

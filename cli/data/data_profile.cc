@@ -224,8 +224,8 @@ void DataProfileArguments::add_to(CLI::App& command) {
   add_count(command, "--seed", options.seed, 0, std::int64_t{1} << 53,
             "Seed of the samples and batches drawn");
   add_index_and_reading(command, index_dir, reading);
-  std::vector<std::string_view> of_recipe = {"model", "image_size", "max_decoded_pixels", "cache",
-                                             "cache_size"};
+  std::vector<std::string_view> of_recipe = {"model",   "image_size", "max_decoded_pixels",
+                                             "ca_file", "cache",      "cache_size"};
   for (const OptionSpec& spec : node_option_table()) {
     if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);
   }

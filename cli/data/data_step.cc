@@ -243,6 +243,7 @@ void DataStepArguments::add_to(CLI::App& command) {
                      "memory",
                      "microbatch_memory",
                      "index_dir",
+                     "ca_file",
                      "cache",
                      "cache_size",
                      "ignore_parts",

@@ -41,8 +41,9 @@ struct IndexArguments {
     dataset.add_to(command);
     command.add_flag("--prune", prune,
                      "Remove the tables that starts with other options left beside the indexes");
-    add_setting_flags(command, settings, {},
-                      {"allow_broken_shards", "accept_unread_archives", "cache", "cache_size"});
+    add_setting_flags(
+        command, settings, {},
+        {"allow_broken_shards", "accept_unread_archives", "ca_file", "cache", "cache_size"});
   }
 };
 

@@ -11,8 +11,9 @@
 namespace isocost::cli {
 
 void PriceFlags::add_to(CLI::App& command) {
-  add_setting_flags(command, recipe, NodeOptions{},
-                    {"model", "image_size", "max_decoded_pixels", "cache", "cache_size"});
+  add_setting_flags(
+      command, recipe, NodeOptions{},
+      {"model", "image_size", "max_decoded_pixels", "ca_file", "cache", "cache_size"});
   command
       .add_option("--profile", profile,
                   "Model profile (docs/model_profile.md) that predicts seconds; with --model alone "

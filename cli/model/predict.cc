@@ -308,8 +308,9 @@ void PredictArguments::add_to(CLI::App& command) {
   command
       .add_option("--sample", sample, "The sample's key, or SHARD/KEY where several shards have it")
       ->type_name("KEY");
-  add_setting_flags(command, recipe, NodeOptions{},
-                    {"model", "image_size", "max_decoded_pixels", "cache", "cache_size"});
+  add_setting_flags(
+      command, recipe, NodeOptions{},
+      {"model", "image_size", "max_decoded_pixels", "ca_file", "cache", "cache_size"});
   add_index_and_reading(command, index_dir, reading);
   command
       .add_option("--profile", profile,

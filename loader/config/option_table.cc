@@ -499,6 +499,10 @@ std::vector<OptionSpec> decode_options() {
       text_option("index_dir", &D::index_dir, "DIR",
                   "Where shard indexes are kept; empty: .isocost beside the shards."),
       text_option(
+          "ca_file", &D::ca_file, "FILE",
+          "Certificates of the authorities that servers of HTTPS are checked against; empty: the "
+          "file of SSL_CERT_FILE or AWS_CA_BUNDLE, else the system's."),
+      text_option(
           "cache", &D::cache, "DIR",
           "Directory on a local disk where bytes of shards on servers are kept for the next "
           "epoch and for other processes; empty: none."),

@@ -26,7 +26,7 @@ Status DecodeOptions::validate() const {
 }
 
 StoreOptions store_options_of(const DecodeOptions& options) {
-  return {.cache = options.cache, .cache_size = options.cache_size};
+  return {.ca_file = options.ca_file, .cache = options.cache, .cache_size = options.cache_size};
 }
 
 Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,

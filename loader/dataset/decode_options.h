@@ -25,6 +25,7 @@ struct DecodeOptions {
   std::int64_t memory = 2 * kGiB;   ///< Budget for decoding, decoded samples and shared memory.
   std::int64_t workers = 0;         ///< Threads or processes; 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.
+  std::filesystem::path ca_file;    ///< Certificates of authorities; empty: see StoreOptions.
   std::filesystem::path cache;      ///< Directory of what servers sent; empty: none.
   std::int64_t cache_size = StoreOptions{}.cache_size;
   ReadingOptions reading;

@@ -41,9 +41,10 @@ class Tls(ShardTest):
         # Without the system's configuration of openssl, and with what Python 3.13 wants of an authority.
         extensions = ("subjectAltName=IP:127.0.0.1", "basicConstraints=critical,CA:TRUE", "subjectKeyIdentifier=hash",
                       "keyUsage=critical,digitalSignature,keyCertSign")
-        subprocess.run(["openssl", "req", "-config", "/dev/null", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                        "-subj", "/CN=isocost test", *(word for extension in extensions for word in ("-addext", extension)),
-                        "-keyout", cls.key, "-out", cls.certificate], check=True, capture_output=True, timeout=TIMEOUT)
+        subprocess.run(["openssl", "req", "-config", "/dev/null", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
+                        "2", "-subj", "/CN=isocost test", "-keyout", cls.key, "-out", cls.certificate,
+                        *(word for extension in extensions for word in ("-addext", extension))], check=True,
+                       capture_output=True, timeout=TIMEOUT)
 
     def serve_https(self):
         """The address of a shard."""
@@ -52,10 +53,10 @@ class Tls(ShardTest):
         self.addCleanup(server.__exit__, None, None, None)
         return f"{server.address}shard-000000.tar"
 
-    def check(self, address, before=(), **variables):
+    def check(self, address, before=(), arguments=(), **variables):
         """`isocost check` of a shard, which goes wrong at its first request or not at all."""
-        return subprocess.run([*before, PROGRAM, "check", address], env=environment(**variables), capture_output=True,
-                              text=True, timeout=TIMEOUT, check=False)
+        return subprocess.run([*before, PROGRAM, "check", address, *arguments], env=environment(**variables),
+                              capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     def other_etc(self):
         """A copy of /etc without certificates, and the command that puts it there for the command behind it."""
@@ -111,6 +112,16 @@ class Tls(ShardTest):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(f"{variable}: ", done.stderr)
                 self.assertIn(f"{self.directory}/none.pem", done.stderr)
+
+    def test_the_option_names_a_file_before_variables(self):
+        address = self.serve_https()
+        arguments = "--ca-file", self.certificate
+        done = self.check(address, arguments=arguments, SSL_CERT_FILE=f"{self.directory}/none.pem")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with unittest.mock.patch.dict(os.environ, environment(), clear=True):
+            node = isocost.NodeOptions(ca_file=self.certificate, index_dir=str(self.directory / "option"))
+            with isocost.DataLoader(address, global_batch_size=2, microbatches=1, node=node) as loader:
+                self.assertTrue(next(iter(loader)).sample_ids)
 
     def test_the_systems_certificates_are_those_of_debian_or_of_red_hat(self):
         address = self.serve_https()

@@ -100,6 +100,8 @@ class NodeOptions:
             does unless told otherwise.
         decode_program: The isocost program that decode workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
+        ca_file: Certificates of the authorities that servers of HTTPS are checked against; empty: the file of
+            SSL_CERT_FILE or AWS_CA_BUNDLE, else the system's.
         cache: Directory on a local disk where bytes of shards on servers are kept for the next epoch and for other
             processes; empty: none.
         cache_size: What cache may take on the disk, for all processes together.
@@ -165,6 +167,7 @@ class NodeOptions:
     isolate: bool = False
     decode_program: Path = ""
     index_dir: Path = ""
+    ca_file: Path = ""
     cache: Path = ""
     cache_size: Union[int, str] = "100GiB"
     ignore_parts: Sequence[str] = ()
