@@ -43,6 +43,8 @@ build_curl() {
   with_cmake -DBUILD_SHARED_LIBS=OFF -DBUILD_CURL_EXE=OFF -DBUILD_TESTING=OFF -DHTTP_ONLY=ON -DCURL_USE_OPENSSL=ON \
     -DCURL_CA_BUNDLE=none -DCURL_CA_PATH=none \
     -DCURL_ZLIB=OFF -DCURL_USE_LIBPSL=OFF -DCURL_USE_LIBSSH2=OFF -DUSE_LIBIDN2=OFF -DCURL_USE_GSSAPI=OFF
+  # CMake takes the files of libraries that are named here for options, and links them before libcurl.
+  sed -i 's#/[^ ]*/lib\(ssl\|crypto\)\.so#-l\1#g' "$prefix/lib/pkgconfig/libcurl.pc"
 }
 
 # FFmpeg for the formats of docs/formats.md, and BMP; without the parts under the GPL. Shared, as the LGPL wants it.
