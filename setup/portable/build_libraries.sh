@@ -47,6 +47,16 @@ build_curl() {
   sed -i 's#/[^ ]*/lib\(ssl\|crypto\)\.so#-l\1#g' "$prefix/lib/pkgconfig/libcurl.pc"
 }
 
+# Static, since auditwheel leaves libexpat.so to the system, and containers whose Python is no package have none.
+build_expat() {
+  cd expat
+  # Debian's patches compare its value, which CMake's configuration leaves empty.
+  sed -i 's/#cmakedefine XML_DTD/#define XML_DTD 1/' expat_config.h.cmake
+  # Names that glibc has from 2.36 on.
+  with_cmake -DBUILD_SHARED_LIBS=OFF -DEXPAT_BUILD_TOOLS=OFF -DEXPAT_BUILD_EXAMPLES=OFF -DEXPAT_BUILD_TESTS=OFF \
+    -DEXPAT_BUILD_DOCS=OFF -DHAVE_ARC4RANDOM_BUF=0 -DHAVE_ARC4RANDOM=0
+}
+
 # FFmpeg for the formats of docs/formats.md, and BMP; without the parts under the GPL. Shared, as the LGPL wants it.
 build_ffmpeg() {
   local demuxers=mov,matroska,avi,mpegts,mpegps,flv,asf,ogg,aac,aiff,caf

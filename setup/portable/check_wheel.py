@@ -4,19 +4,37 @@
 
 Its list of components (CycloneDX) has to name every shared library within it, and each version that PROGRAM, the
 installed `isocost`, reports with --version --components. None may be under the GPL, and the text of each licence has to
-be there; its metadata has to state them. Needs the Debian packages whose libraries the wheel holds.
+be there; its metadata has to state them. Of the system it may need those libraries alone that every container with a
+Python has. Needs the Debian packages whose libraries the wheel holds, and readelf.
 """
 
 import json
 import re
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 from add_components import LICENCES, of_package, owner
 
 # Debian's source packages of components that call themselves otherwise.
 SOURCES = {"libtiff": "tiff", "oneTBB": "onetbb", "ZeroMQ": "zeromq3", "zstd": "libzstd"}
+# auditwheel leaves others to the system, too, such as libexpat.so.1 and libglib-2.0.so.0.
+SYSTEM = {"ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1", "libm.so.6", "libstdc++.so.6", "libz.so.1"}
+
+
+def needed(wheel):
+    """The shared libraries that files of the wheel name."""
+    names = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in wheel.namelist():
+            with wheel.open(name) as file:
+                if file.read(4) != b"\x7fELF":
+                    continue
+            dynamic = subprocess.run(["readelf", "--dynamic", "--wide", wheel.extract(name, folder)],
+                                     capture_output=True, text=True, check=True, env={"LC_ALL": "C"}).stdout
+            names.update(re.findall(r"\(NEEDED\)\s+Shared library: \[(.*)\]", dynamic))
+    return names
 
 
 def upstream(version):
@@ -46,6 +64,8 @@ def faults(wheel, program):
     libraries = [name.split("/")[1] for name in wheel.namelist() if re.match(r"isocost\.libs/.*\.so", name)]
     if not libraries:
         yield "it holds no library"
+    for library in sorted(needed(wheel) - SYSTEM - set(libraries)):
+        yield f"it needs {library}, which it does not hold and a container may not have"
     for library in libraries:
         package = owner(library)
         # A library of another version than Debian's was built, from a source package of its name.
