@@ -86,11 +86,11 @@ new_root() {
   [ $# = 0 ] || cp "$@" "$root/packages/"
 }
 # /proc is mounted for the command alone, in a mount namespace of its own: nothing is left to unmount. So is the folder
-# that $shared names, under its own name.
+# that $shared names, under its own name. The root is a mount of its own, so that programs in it may make namespaces.
 shared=
 inside() {
   env -i PATH=/opt/isocost/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-    SHARED="$shared" unshare --mount sh -c 'mount -t proc proc "$1/proc" &&
+    SHARED="$shared" unshare --mount sh -c 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" &&
       { [ -z "$SHARED" ] || { mount --bind "$SHARED" "$1$SHARED" && mount -o remount,bind,ro "$1$SHARED"; }; } &&
       exec chroot "$@"' sh "$root" "$@"
 }
