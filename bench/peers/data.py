@@ -4,6 +4,7 @@ Every contender reads the same bytes. What a contender prepares ahead of trainin
 tokens, shards of its own format) is prepared here, outside the clock.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -13,7 +14,8 @@ import subprocess
 import sys
 
 import media
-from works import FRAMES, MEAN, PASSES, SIDE, STD
+import nginx
+from works import FRAMES, MEAN, SIDE, STD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
@@ -32,13 +34,15 @@ class Data:
         samples: of one pass; a sample is a list of (name, path) of its media and (name, text) of its texts.
         shards: WebDataset tars, one for each pass.
         model: the model's directory for Isocost and transformers; None: the recipe native28.
+        server: the Server that has `directory`; None: files are read from the disk.
     """
 
     directory: pathlib.Path
     samples: list
     shards: pathlib.Path
     model: pathlib.Path
-    passes: int = PASSES
+    passes: int
+    server: nginx.Server | None = None
 
     @property
     def files(self):
@@ -51,42 +55,73 @@ class Data:
 
     @property
     def tars(self):
-        return sorted(map(str, self.shards.glob("*.tar")))
+        """Paths of the shards, or their addresses."""
+        places = sorted(map(str, self.shards.glob("*.tar")))
+        return [place.replace(str(self.directory), self.server.address) for place in places] if self.server else places
+
+    @property
+    def source(self):
+        """The shards as Isocost takes them."""
+        last = f"{self.passes - 1:06}"
+        return f"{self.server.address}/shards/shard-{{000000..{last}}}.tar" if self.server else self.shards
+
+    @property
+    def index_dir(self):
+        """Where Isocost's indexes of a server's shards lie; empty: beside the shards."""
+        return os.path.join(self.server.scratch, "indexes") if self.server else ""
 
 
 def prepare(work, demo, directory):
     """Makes what is missing of a work's data set below `directory`. Returns it."""
-    own = directory / "data" / work.name
+    own = directory / "data" / work.folder
     records = media.samples(work.media, work.files, demo, directory / "media" / work.media)
     if len(records) % work.batch:
         raise SystemExit(f"{work.name}: {len(records)} samples are no whole batches of {work.batch}")
-    write_shards(records, own)
+    write_shards(records, own, work.passes)
     model = write_model(FAMILIES[work.output], own / "model") if work.output in FAMILIES else None
-    data = Data(own, sample_list(records), own / "shards", model)
+    data = Data(own, sample_list(records), own / "shards", model, work.passes)
     (own / "samples.json").write_text(json.dumps(data.samples))
-    isocost("index", data.shards)
-    if model:
-        isocost("tokenize", data.shards, "--model", model)
+    if work.latency_ms is None:
+        index(data)
     return data
 
 
-def load(directory):
+def index(data):
+    options = ["--index-dir", data.index_dir] if data.server else []
+    isocost("index", data.source, *options, started=data.server)
+    if data.model:
+        isocost("tokenize", data.source, "--model", data.model, *options, started=data.server)
+
+
+@contextlib.contextmanager
+def served(work, data, directory):
+    """The data set on a server, if the work has one."""
+    if work.latency_ms is None:
+        yield data
+        return
+    with nginx.serving(data.directory, directory / "server", work.latency_ms) as started:
+        data = dataclasses.replace(data, server=started)
+        index(data)
+        yield data
+
+
+def load(work, directory, started):
     """A data set that `prepare` has made, for the process of a contender."""
     model = directory / "model"
     return Data(directory, json.loads((directory / "samples.json").read_text()), directory / "shards",
-                model if model.exists() else None)
+                model if model.exists() else None, work.passes, started)
 
 
 def sample_list(records):
     return [[(part["name"], part.get("file", part.get("text"))) for part in record["parts"]] for record in records]
 
 
-def write_shards(records, own):
+def write_shards(records, own, passes):
     """A tar for each pass, with keys of its own."""
     shards, manifest = own / "shards", own / "manifest.jsonl"
     text = "".join(json.dumps({**record, "key": f"{i}-{record['key']}"}) + "\n"
-                   for i in range(PASSES) for record in records)
-    if manifest.exists() and manifest.read_text() == text and len(list(shards.glob("*.tar"))) == PASSES:
+                   for i in range(passes) for record in records)
+    if manifest.exists() and manifest.read_text() == text and len(list(shards.glob("*.tar"))) == passes:
         return
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
@@ -96,17 +131,17 @@ def write_shards(records, own):
     part.rename(manifest)
 
 
-def isocost(*arguments):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, env=environment())
+def isocost(*arguments, started=None):
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, env=environment(started))
     if done.returncode != 0:
         raise SystemExit(f"isocost {arguments[0]} failed: {done.stderr}")
 
 
-def environment():
-    """One thread for each process of torch; this interpreter for `isocost tokenize`."""
+def environment(started=None):
+    """One thread for each process of torch; this interpreter for `isocost tokenize`; where a server's objects are."""
     paths = [path for path in (os.environ.get("PYTHONPATH"), str(BUILD / "python")) if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-            "TOKENIZERS_PARALLELISM": "false",
+            "TOKENIZERS_PARALLELISM": "false", **(started.environment() if started else {}),
             "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 

@@ -17,11 +17,12 @@ class Failed(Exception):
     """A contender's process failed, or its tensors are not those of the work."""
 
 
-def run(name, work, directory, *more):
+def run(name, work, dataset, *more):
     """Runs a contender's process, and returns what it printed."""
-    command = [sys.executable, "-B", pathlib.Path(__file__).with_name("process.py"), name, work.name, directory, *more]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=data.environment(),
-                          timeout=PROCESS_LIMIT_S)
+    command = [sys.executable, "-B", pathlib.Path(__file__).with_name("process.py"), name, work.name, dataset.directory,
+               *(["--server", dataset.server.json()] if dataset.server else []), *more]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
+                          env=data.environment(dataset.server), timeout=PROCESS_LIMIT_S)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
         print(done.stderr[-3000:], file=sys.stderr)
@@ -29,13 +30,13 @@ def run(name, work, directory, *more):
     return done.stdout
 
 
-def tensors(name, work, directory):
+def tensors(name, work, dataset):
     """The first batches of a contender."""
     import torch
 
     with tempfile.TemporaryDirectory(prefix="isocost-peers-") as temporary:
         file = pathlib.Path(temporary) / "tensors"
-        run(name, work, directory, "--tensors", file)
+        run(name, work, dataset, "--tensors", file)
         return torch.load(file)
 
 
@@ -60,15 +61,15 @@ def difference(work, ours, reference):
     return total / count, largest
 
 
-def compare(work, directory, names, progress):
+def compare(work, dataset, names, progress):
     """{name: {"mean", "largest"} or {"failed": reason}} of the contenders, by the work's reference."""
     progress(f"{work.name}: tensors of {work.reference}")
-    reference = tensors(work.reference, work, directory)
+    reference = tensors(work.reference, work, dataset)
     found = {}
     for name in names:
         progress(f"{work.name}: comparing {name}")
         try:
-            mean, largest = difference(work, tensors(name, work, directory), reference)
+            mean, largest = difference(work, tensors(name, work, dataset), reference)
             allowed = work.tolerances[name]
             if math.isnan(mean) or mean > allowed.mean + 1e-3 or largest > allowed.largest + 1e-2:
                 raise Failed(f"differs by {mean:.2f}, at most {largest:.1f} {work.unit}; allowed are "
@@ -97,18 +98,24 @@ def libtorch_of(program):
     return next((line.split()[2] for line in libraries.splitlines() if "libtorch_cpu" in line), "unknown")
 
 
+def read_once(dataset):
+    """Reads the files and all shards, into the page cache."""
+    shards = [path for path in dataset.directory.rglob("*") if path.suffix in (".tar", ".mds")]
+    for path in {*shards, *(value for sample in dataset.samples for name, value in sample
+                            if name.rpartition(".")[2] != "txt")}:
+        pathlib.Path(path).read_bytes()
+
+
 def measure(work, dataset, names, rounds, progress):
     """The record of a work: differences first, then `rounds` runs of each contender that passed, in turn."""
-    for path in {*dataset.tars, *(value for sample in dataset.samples for name, value in sample
-                                  if name.rpartition(".")[2] != "txt")}:
-        pathlib.Path(path).read_bytes()  # into the page cache
-    differences = compare(work, dataset.directory, names, progress)
+    differences = compare(work, dataset, names, progress)
+    read_once(dataset)
     runs = {name: [] for name in names if "failed" not in differences[name]}
     for i in range(rounds):
         for name in list(runs):
             progress(f"{work.name}: round {i + 1} of {rounds}, {name}")
             try:
-                runs[name].append(json.loads(run(name, work, dataset.directory).splitlines()[-1]))
+                runs[name].append(json.loads(run(name, work, dataset).splitlines()[-1]))
             except (Failed, subprocess.TimeoutExpired) as error:
                 del runs[name]
                 differences[name] = {"failed": str(error)}

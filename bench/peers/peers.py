@@ -28,6 +28,7 @@ import sys
 import bars
 import data
 import measuring
+import nginx
 import report
 from contenders import CONTENDERS
 from works import WORKS
@@ -107,17 +108,19 @@ def measure(arguments):
     record = {"date": datetime.date.today().isoformat(), "machine": machine(), "python": platform.python_version(),
               "versions": installed, "rounds": arguments.rounds, "works": []}
     for work in WORKS:
-        absent = {name: missing(name, installed) for name in work.tolerances if missing(name, installed)}
         if work.name not in arguments.work:
             continue
-        if work.reference in absent:
-            progress(f"{work.name}: skipped: {absent[work.reference]}")
+        why = missing(work.reference, installed) or ("" if work.latency_ms is None else nginx.missing())
+        if why:
+            progress(f"{work.name}: skipped: {why}")
             continue
+        absent = {name: missing(name, installed) for name in work.tolerances if missing(name, installed)}
         progress(f"{work.name}: preparing")
         dataset = data.prepare(work, arguments.demo, ROOT / "build" / "peers")
         names = [name for name in CONTENDERS if name in work.tolerances and name not in absent
                  and name in (work.ours, *arguments.peers)]
-        measured = measuring.measure(work, dataset, names, arguments.rounds, progress)
+        with data.served(work, dataset, ROOT / "build" / "peers") as dataset:
+            measured = measuring.measure(work, dataset, names, arguments.rounds, progress)
         measured["cannot"].update(absent)
         record["works"].append(measured)
         record["machine"]["load_after"] = os.getloadavg()[0]

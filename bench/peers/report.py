@@ -35,6 +35,11 @@ def others(work, cores):
     return (statistics.mean(shares), max(shares)) if shares else (0.0, 0.0)
 
 
+def server_ms(contender):
+    """CPU time of the server for a sample: the median of the runs; 0 where there is no server."""
+    return statistics.median([1e3 * run.get("server_cpu_s", 0) / run["samples"] for run in contender["runs"]])
+
+
 def rows(work):
     """(contender, summary, ratios or None) of a work, the fastest first."""
     ours = next((each for each in work["contenders"] if each["name"] == work.get("ours", OURS)), None)
@@ -74,6 +79,9 @@ def table(record):
         for contender, values, ratio in rows(work):
             lines.append(f"{contender['title']:32}" + "".join(
                 f"{text:>{width}}" for text, (_, width) in zip(cells(contender, values, ratio), COLUMNS)))
+        served = [f"{contender['title']} {server_ms(contender):.2f}" for contender, _, _ in rows(work)
+                  if server_ms(contender)]
+        lines += [f"the server's CPU ms/sample, in no other figure: {', '.join(served)}"] if served else []
         lines += [f"{name}: {each['lines_of_code']} lines of code, {each['libtorch']}"
                   for name, each in work.get("programs", {}).items()]
         lines += [f"{CONTENDERS[name].title:32}{'failed':>11}  {why}" for name, why in work["failed"].items()]

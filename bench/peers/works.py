@@ -48,6 +48,10 @@ class Work:
         tolerances: of every contender that does this work.
         cannot: contender to the reason why it has no row.
         ours: the contender to which the others' times are compared.
+        latency_ms: milliseconds after which a server that has the files answers; None: they lie on the disk.
+        passes: over the files, the first to warm up. Those after the timed ones keep workers and queues busy until
+            the clock stops.
+        data: the folder of its data set, where it is another work's.
     """
 
     name: str
@@ -62,11 +66,19 @@ class Work:
     unit: str = "of 255"
     scale: float = 127.5
     ours: str = "isocost"
+    latency_ms: int | None = None
+    passes: int = PASSES
+    data: str = ""
+
+    @property
+    def folder(self):
+        return self.data or self.name
 
 
 PICTURES = {"isocost": ROUNDED, "isocost fast": OTHER_FILTER, "torchvision": ROUNDED, "pillow": EXACT,
             "pillow draft": OTHER_FILTER, "spdl": OTHER_FILTER, "dali": OTHER_FILTER, "webdataset": ROUNDED,
             "mosaic": ROUNDED}
+FROM_SERVERS = {name: PICTURES[name] for name in ("isocost", "isocost fast", "webdataset", "mosaic")}
 WITHOUT_FAST = {name: each for name, each in PICTURES.items() if name not in ("isocost fast", "pillow draft")}
 FRAMES_OF = {"isocost": ROUNDED, "torchcodec": Tolerance(2, 255), "pyav": EXACT, "spdl": OTHER_FILTER}
 
@@ -102,6 +114,10 @@ NO_MIXTURE = {**NO_SOUND, "torchvision": "decodes the pictures of torchcodec's r
               "spdl": "not written: a pipeline for each kind of medium, and their join",
               "dali": "has no H.264 on a CPU, and no samples of several parts",
               "webdataset": "reads, and leaves the rest: see torchcodec", "mosaic": "as webdataset"}
+READS_FILES = "reads files, not from a server"
+NO_SERVER = {**NO_PICTURES, "torchvision": "reads files: see webdataset and mosaicml-streaming", "pillow": READS_FILES,
+             "pillow draft": READS_FILES, "spdl": "leaves reading to a function of the user",
+             "dali": "not written: its readers take addresses of S3"}
 IN_CPP = {name: "a trainer in C++: see the work cpp" for name, each in CONTENDERS.items() if each.program}
 NO_CPP = {name: "a loader in Python: see the work native" for name, each in CONTENDERS.items() if not each.program}
 
@@ -114,6 +130,11 @@ def work(name, title, media, output, files, batch, reference, tolerances, reason
 
 WORKS = (
     work("photographs", "photographs to 384×384", "photographs", "square", 144, 8, "pillow", PICTURES, NO_PICTURES),
+    # Passes are longer than a shard of mosaicml-streaming. Those after the timed ones have as many samples as Isocost
+    # reads ahead.
+    *(work(f"photographs_{latency}ms", f"photographs on a server that answers after {latency} ms, to 384×384",
+           "photographs", "square", 432, 8, "pillow", FROM_SERVERS, NO_SERVER, latency_ms=latency, passes=9,
+           data="photographs_server") for latency in (50, 500)),
     work("small", "small pictures to 384×384", "small", "square", 288, 16, "pillow", PICTURES, NO_PICTURES),
     work("png", "PNG to 384×384", "png", "square", 72, 8, "pillow", WITHOUT_FAST, NO_PICTURES),
     work("native", "photographs to native patches, fast", "photographs", "native", 144, 8, "pillow",

@@ -8,9 +8,12 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+import time
 import types
 import unittest
 import unittest.mock
+import urllib.request
 import xml.etree.ElementTree
 
 import torch
@@ -21,6 +24,7 @@ BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "peers"
 sys.path.insert(0, str(BENCH))
 import bars  # noqa: E402
 import measuring  # noqa: E402
+import nginx  # noqa: E402
 import process  # noqa: E402
 import report  # noqa: E402
 from contenders import CONTENDERS, cpp_trainers  # noqa: E402
@@ -68,6 +72,42 @@ class Clock(unittest.TestCase):
         begin = process.cpu_seconds()
         sum(range(3_000_000))
         self.assertGreater(process.cpu_seconds() - begin, 0.005)
+
+    def test_cpu_time_of_a_worker_s_ended_program_is_counted(self):
+        begin = process.cpu_seconds()
+        script = f"{sys.executable} -c 'sum(range(10_000_000))'; echo done; read line"
+        with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+            worker.stdout.readline()
+            self.assertGreater(process.cpu_seconds() - begin, 0.02)
+            worker.stdin.close()
+
+
+@unittest.skipIf(nginx.missing(), nginx.missing())
+class Served(unittest.TestCase):
+    latency_s = 0.05
+
+    def ask(self, server, method="GET", **headers):
+        """(status, body, length that the server says) of an answer, which came late."""
+        begin = time.monotonic()
+        request = urllib.request.Request(f"{server.address}/bucket/one", method=method, headers=headers)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=20) as answer:
+            body = answer.read()
+            self.assertGreater(time.monotonic() - begin, self.latency_s)
+            return answer.status, body, int(answer.headers["Content-Length"])
+
+    def test_get_and_head_and_ranges_are_answered_late(self):
+        with tempfile.TemporaryDirectory() as directory:
+            root, scratch = pathlib.Path(directory, "root"), pathlib.Path(directory, "a folder")
+            (root / "bucket").mkdir(parents=True)
+            (root / "bucket" / "one").write_bytes(b"0123456789")
+            with nginx.serving(root, scratch, 1000 * self.latency_s) as server:
+                self.assertEqual(nginx.from_json(server.json()), server)
+                self.assertEqual(self.ask(server), (200, b"0123456789", 10))
+                self.assertEqual(self.ask(server, "HEAD"), (200, b"", 10))
+                self.assertEqual(self.ask(server, Range="bytes=2-4"), (206, b"234", 3))
+            self.assertFalse(scratch.exists())
+            self.assertFalse(nginx.answers(int(server.address.rpartition(":")[2])))
 
 
 class Comparison(unittest.TestCase):
@@ -200,7 +240,7 @@ class Documents(unittest.TestCase):
             with self.subTest(work=work.name):
                 self.assertEqual(work.tolerances.keys() | work.cannot.keys(), CONTENDERS.keys())
                 self.assertFalse(work.tolerances.keys() & work.cannot.keys())
-                self.assertIn(work.reference, work.tolerances)
+                self.assertIn(work.reference, CONTENDERS)
 
     def test_every_module_of_a_contender_is_there_and_has_settings(self):
         modules = {each.module for each in CONTENDERS.values()}

@@ -12,8 +12,9 @@ def batches(work, data, variant, ordered):
     options = {"model": data.model} if data.model else {}
     if work.output == "log_mel":
         options["loss"] = "token_loss"  # Whisper's own loss is no share of a global batch's
-    node = isocost.NodeOptions(balance=SET["balance"], **({"exactness": variant} if data.model else {}))
-    with isocost.DataLoader(data.shards, global_batch_size=work.batch, microbatches=1, shuffle=False, epochs=1,
+    node = isocost.NodeOptions(balance=SET["balance"], index_dir=data.index_dir,
+                               **({"exactness": variant} if data.model else {}))
+    with isocost.DataLoader(data.source, global_batch_size=work.batch, microbatches=1, shuffle=False, epochs=1,
                             workers=SET["workers"], prefetch=SET["prefetch"], node=node, **options) as loader:
         for microbatch in loader:
             if work.output == "mixture":

@@ -15,7 +15,7 @@ SETTINGS = {
     "dali_pipeline": {"num_threads": WORKERS, "prefetch_queue_depth": 2, "interp_type": "INTERP_CUBIC",
                       "antialias": True},
     "webdataset_loader": {**_LOADER, "batch_size": None, "shardshuffle": False},
-    "mosaic_loader": {**_LOADER, "shuffle": False, "compression": None},
+    "mosaic_loader": {**_LOADER, "shuffle": False, "compression": None, "size_limit": 1 << 26, "predownload": None},
     "torchcodec_loader": {**_LOADER, "num_ffmpeg_threads": 1, "seek_mode": "approximate", "resize": "BICUBIC"},
     "pyav_loader": {**_LOADER, "thread_count": 1, "resample": "BICUBIC"},
     "transformers_loader": {**_LOADER, "backend": "torchvision"},
