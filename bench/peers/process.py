@@ -2,9 +2,9 @@
 measuring.py.
 
 Without --tensors it prints a line of JSON: the wall and CPU seconds of the timed passes, of this process and of all its
-descendants. The clock starts in mid-stream, when the first pass has been received, and stops before the last pass:
-workers have started, queues are filled at both ends, and nobody waits for the end. With --tensors it saves the first
-batches, in the order of the files.
+descendants. The clock starts in mid-stream, when the first pass or two have been received, and stops before the last
+pass: workers have started, queues are filled at both ends, and nobody waits for the end. With --tensors it saves the
+first batches, in the order of the files.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def memory(file, field, processes):
     return total
 
 
-def timed(batches, a_pass, outside=False, asked=None):
+def timed(batches, a_pass, outside=False, warm_passes=1, asked=None):
     """Returns the time, CPU time and memory of the timed passes; a_pass is the number of batches of a pass. If programs
     `outside` of this process do the work, its own memory does not count. `asked` is the server that has the files."""
 
@@ -77,10 +77,10 @@ def timed(batches, a_pass, outside=False, asked=None):
     for batch in batches:
         del batch  # Freed as after a step: two batches never exist at once.
         received += 1
-        if received == a_pass:
+        if received == warm_passes * a_pass:
             begin, cpu, machine = time.perf_counter(), cpu_seconds(), machine_seconds()
             its = server_seconds()
-        if received == (1 + TIMED_PASSES) * a_pass:
+        if received == (warm_passes + TIMED_PASSES) * a_pass:
             break
     else:
         raise SystemExit(f"only {received} batches came, of passes of {a_pass}")
@@ -111,7 +111,8 @@ def main():
     if arguments.tensors:
         torch.save(list(itertools.islice(batches, COMPARED_BATCHES)), arguments.tensors)
     else:
-        result = timed(batches, len(dataset.samples) // work.batch, bool(contender.program), dataset.server)
+        result = timed(batches, len(dataset.samples) // work.batch, bool(contender.program), work.warm_passes,
+                       dataset.server)
         print(json.dumps({**result, "samples": TIMED_PASSES * len(dataset.samples)}), flush=True)
     if hasattr(batches, "close"):
         batches.close()

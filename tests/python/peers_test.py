@@ -64,6 +64,11 @@ class Clock(unittest.TestCase):
         self.assertGreater(result["seconds"], 0)
         self.assertGreater(result["peak_bytes"], result["shared_bytes"] // 2)
 
+    def test_it_starts_later_after_two_passes(self):
+        batches = iter(range(20))
+        process.timed(batches, 2, warm_passes=2)
+        self.assertEqual(next(batches), 10)
+
     def test_too_few_batches_are_an_error(self):
         with self.assertRaisesRegex(SystemExit, "only 7 batches came"):
             process.timed(iter(range(7)), 2)
