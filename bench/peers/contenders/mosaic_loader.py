@@ -33,8 +33,8 @@ def write(data, files):
 
 @contextlib.contextmanager
 def stream(data):
-    """All passes. Files on the disk are repeated. In a bucket each pass has samples of its own: what was downloaded once
-    would be read from the disk when it is repeated."""
+    """All passes. Files on the disk are repeated. In a bucket each pass has samples of its own: what was
+    downloaded once would be read from the disk when it is repeated."""
     if not data.server:
         yield streaming.Stream(local=str(write(data, data.files)), repeat=data.passes)
         return
