@@ -92,8 +92,8 @@ class Settings(ShardTest):
         changed = {field.name for field in dataclasses.fields(self.OTHERS)
                    if getattr(self.OTHERS, field.name) != getattr(isocost.NodeOptions(), field.name)}
         self.assertEqual({field.name for field in dataclasses.fields(self.OTHERS)} - changed,
-                         {"profile", "correction_file", "bad_samples_file", "index_dir", "cache", "balance", "model",
-                          "on_long", "split"})  # the shards have none
+                         {"profile", "correction_file", "bad_samples_file", "index_dir", "ca_file", "cache", "balance",
+                          "model", "on_long", "split"})  # the shards have none
         files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
         options = dataclasses.replace(self.OTHERS, **files)
         with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, shuffle="blocks",
