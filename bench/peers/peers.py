@@ -12,6 +12,7 @@ Each contender runs in a process of its own, two workers each, contenders in tur
 the least and the most, how many times as fast Isocost is, CPU time a sample over all processes, the sum of the
 processes' largest resident sizes (memory that they share counts in each) and of their proportional sizes at the end,
 and the mean and largest difference from the reference's tensors. Trainers in C++ have a work of their own, `cpp`.
+Works whose names end in "ms" read from an nginx of this machine, which answers as late as that.
 bench/peers/settings.md has the settings of each, and their sources. Exits with 1 if a contender fails or its tensors
 differ by more than they may.
 """
