@@ -67,7 +67,7 @@ class Data:
 
     @property
     def index_dir(self):
-        """Where Isocost's indexes of a server's shards lie; empty: beside the shards."""
+        """The directory of Isocost's indexes of a server's shards; empty: beside the shards."""
         return os.path.join(self.server.scratch, "indexes") if self.server else ""
 
 

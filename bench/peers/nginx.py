@@ -63,8 +63,8 @@ class Server:
         return time.clock_gettime((~self.pid << 3) | 2)  # what clock_getcpuclockid(pid) returns
 
     def environment(self):
-        """What loaders need to ask this server, and nothing else, for objects: boto3 wants keys to sign with, and looks
-        for settings of the user and for proxies."""
+        """Variables by which loaders ask this server, and nothing else, for objects: boto3 wants keys to sign with, and
+        looks for settings of the user and for proxies."""
         return {"S3_ENDPOINT_URL": self.address, "AWS_ACCESS_KEY_ID": "anybody", "AWS_SECRET_ACCESS_KEY": "anything",
                 "AWS_DEFAULT_REGION": "us-east-1", "AWS_CONFIG_FILE": os.devnull,
                 "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
