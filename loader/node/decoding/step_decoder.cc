@@ -158,12 +158,16 @@ Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::de
   const std::stop_callback stop_reading(stop, [&] {
     if (read) read->stop();
   });
+  using Again = Result<OrBad<std::vector<NamedTensor>>>;
   // The sample was decoded before, so the memory that it needs is lacking only for a while.
   bool is_read = read != nullptr;
   const auto prepare_again = [&] {
     const bool has_bytes = std::exchange(is_read, false);
-    auto tensors =
-        preparer_.prepare(id, has_bytes ? read->begin() : preparer_.read(id, stop), stop);
+    const BytesAhead ahead = has_bytes ? read->begin() : preparer_.read(id, stop);
+    if (stop.stop_requested()) {
+      return Again(Error(ErrorCode::kCancelled, "stopped while it was read"));
+    }
+    auto tensors = preparer_.prepare(id, ahead, stop);
     if (!tensors && tensors.error().code() == ErrorCode::kOutOfMemory) {
       tensors = Error(ErrorCode::kUnavailable, tensors.error().message());
     }
@@ -189,6 +193,8 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
   using Prepared = Result<OrBad<std::vector<NamedTensor>>>;
   // `prepare` finds out whether the shard changed while either was read.
   const auto read_from = [&](const BytesAhead& ahead) -> Prepared {
+    // A compressed shard that was not opened for the stop would be opened again.
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while it was read");
     ISOCOST_ASSIGN(attempt.sample.json, preparer_.read_json(id, ahead));
     return preparer_.prepare(id, ahead, stop);
   };
@@ -215,7 +221,9 @@ Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std:
   }
   attempt.sample.specs = specs_of(*tensors);
   attempt.sample.decoded = waiting_.keep_if_room(hold(*std::move(tensors), std::move(grant)));
-  if (!attempt.sample.decoded && has_bytes && read_ahead_.may_keep(*begun)) attempt.sample.read = begun;
+  if (!attempt.sample.decoded && has_bytes && read_ahead_.keep_if_room(*begun)) {
+    attempt.sample.read = begun;
+  }
   return {};
 }
 

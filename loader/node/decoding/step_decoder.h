@@ -40,7 +40,7 @@ namespace isocost {
 /// within the budget. Decoded samples that wait to be sent, and blocks of shared memory, may hold
 /// half of it, and the other half is always free for decoding, so neither can starve the other. A
 /// decoded sample that does not fit into its half is released, and decoded again when it is sent.
-/// Of a data set on servers, an eighth of the budget, from the half of what waits, holds samples
+/// Of a data set on servers, a sixteenth of the budget, from the half of what waits, holds samples
 /// that are fetched before they are decoded: half of it for the first time, the other half again.
 ///
 /// Workers that have nothing left to do for a step begin the samples that follow, in their order,
@@ -154,7 +154,7 @@ class StepDecoder {
   using Attempts = std::vector<std::shared_ptr<Attempt>>;
 
   static std::int64_t memory_ahead(const Context& context) {
-    return context.dataset->reads_servers() ? context.budget->limit() / 8 : 0;
+    return context.dataset->reads_servers() ? context.budget->limit() / 16 : 0;
   }
   static std::int64_t waiting_bytes(const Context& context) {
     return context.budget->limit() / 2 - memory_ahead(context);

@@ -4,12 +4,13 @@
 #include <variant>
 
 #include "loader/node/internal/microbatch_header.h"
+#include "loader/node/internal/read_again.h"
 
 namespace isocost {
 namespace {
 
-// Samples of a receiver that are looked at: with answers after 0.5 s, enough for 256 a second.
-constexpr std::size_t kReadAheadAgain = 128;
+// Samples between two looks at those that come, since each look asks for their index.
+constexpr std::uint32_t kStride = 8;
 
 }  // namespace
 
@@ -49,7 +50,10 @@ Status DeliveryLoop::deliver(const CurrentJob::Outgoing& outgoing, const std::st
   const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, delivery.microbatch);
   std::uint32_t index = 0;
   for (; index < bin.samples.size(); ++index) {
-    read_ahead_again(*delivery.step, receiver, delivery.microbatch, index);
+    if (index % kStride == 0) {
+      read_again_from({receiver, delivery.microbatch, index}, *delivery.step,
+                      delivery.following.get(), context_.decoder);
+    }
     ISOCOST_TRY(send_sample(outgoing, index, stop));
   }
   const Position position{step.epoch, step.step, delivery.microbatch};
@@ -60,21 +64,6 @@ Status DeliveryLoop::deliver(const CurrentJob::Outgoing& outgoing, const std::st
                              decoded, outgoing.session);
   }
   return {};
-}
-
-// Begins to read the samples on servers, from this one on, that are decoded again.
-void DeliveryLoop::read_ahead_again(SealedStep& step, std::size_t receiver,
-                                    std::uint32_t microbatch, std::uint32_t index) {
-  if (!context_.decoder.reads_servers()) return;
-  std::size_t left = kReadAheadAgain;
-  for (; microbatch < step.plan.microbatches_of(receiver); ++microbatch, index = 0) {
-    const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, microbatch);
-    for (; index < bin.samples.size(); ++index) {
-      if (left-- == 0) return;
-      StepSample& sample = step.samples[bin.samples[index].index];
-      if (!sample.decoded && !sample.read) sample.read = context_.decoder.read_again(sample.id);
-    }
-  }
 }
 
 // Sends the sample at an index of the microbatch.

@@ -53,8 +53,6 @@ class DeliveryLoop {
   Status deliver(const CurrentJob::Outgoing& outgoing, const std::stop_token& stop);
   Status send_sample(const CurrentJob::Outgoing& outgoing, std::uint32_t index,
                      const std::stop_token& stop);
-  void read_ahead_again(SealedStep& step, std::size_t receiver, std::uint32_t microbatch,
-                        std::uint32_t index);
   void send_decoded(const StepPlan& plan, std::size_t receiver, std::uint64_t session,
                     Fragment fragment,
                     const StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>& decoded);

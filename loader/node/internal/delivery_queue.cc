@@ -142,7 +142,9 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
 
   const Entry& entry = *entry_at(chosen->entry);
   const auto receiver = static_cast<std::size_t>(chosen - ranks_.data());
-  Delivery delivery{static_cast<std::int32_t>(receiver), entry.step, chosen->microbatch, entry.end};
+  const Entry* following = entry_at(chosen->entry + 1);
+  Delivery delivery{static_cast<std::int32_t>(receiver), entry.step, chosen->microbatch, entry.end,
+                    following != nullptr ? following->step : nullptr};
   if (entry.step != nullptr) {
     chosen->credit -= 1;
     chosen->begun = true;

@@ -60,6 +60,7 @@ class DeliveryQueue {
     std::shared_ptr<SealedStep> step;  ///< Null for an end of epoch.
     std::uint32_t microbatch = 0;
     EpochEnd end;
+    std::shared_ptr<SealedStep> following = nullptr;  ///< The next step, if it has been pushed.
   };
   /// Returns the oldest microbatch or end of epoch that a present rank may be sent now, and counts
   /// it as sent. An end of epoch needs no credit.

@@ -25,8 +25,8 @@ struct SampleOfSource {
 };
 
 /// A planned global batch. All of its samples were decoded once before planning, so bad ones are
-/// left out and the count of label tokens is exact. The plan is immutable; `samples[i].decoded` and
-/// `readers` belong to the delivering thread.
+/// left out and the count of label tokens is exact. The plan is immutable; `samples[i].decoded`,
+/// `read` and `readers` belong to the delivering thread.
 struct SealedStep {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;

@@ -149,8 +149,16 @@ TEST_F(DeliveryLoopTest, BeginsToReadWhatComesNextOfAServerAndIsDecodedAgain) {
   dataset_.on_read_ahead = [&](SampleId) {
     if (++reads == 2) both.set_value();
   };
-  StepDecoder decoder({&dataset_, &recipe_, decode_.get(), &executor_, &budget_, &pool_, bad_.get(),
-                       {}, nullptr, &retry_},
+  StepDecoder decoder({&dataset_,
+                       &recipe_,
+                       decode_.get(),
+                       &executor_,
+                       &budget_,
+                       &pool_,
+                       bad_.get(),
+                       {},
+                       nullptr,
+                       &retry_},
                       options_.bad_samples.policy, options_.plan.seed);
   Hello hello;
   hello.world_size = 1;

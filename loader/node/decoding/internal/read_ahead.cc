@@ -75,10 +75,15 @@ void ReadAhead::submit(const std::shared_ptr<SampleRead>& read) const {
   });
 }
 
-bool ReadAhead::may_keep(SampleRead& read) const {
-  if (*again_bytes_ + read.counted() > memory_ / 4) return false;
-  read.count_in(again_bytes_);
-  return true;
+bool ReadAhead::keep_if_room(SampleRead& read) const {
+  const std::int64_t bytes = again_bytes_->fetch_add(read.counted()) + read.counted();
+  const bool has_room = bytes <= memory_ / 4;
+  if (has_room) {
+    read.was_counted_in(again_bytes_);
+  } else {
+    *again_bytes_ -= read.counted();
+  }
+  return has_room;
 }
 
 std::shared_ptr<SampleRead> ReadAhead::read_again(SampleId id) const {

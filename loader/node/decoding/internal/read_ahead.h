@@ -21,8 +21,9 @@ namespace isocost {
 ///
 /// It asks disks for up to 32 MiB, 64 samples, or a quarter as many samples as shards stay open,
 /// two at the decoding of one. Samples on servers take long, and memory: up to 2,048 are asked for,
-/// sixteen at the decoding of one, while those that are not decoded yet have fewer bytes than a
-/// limit, so that one sample may exceed it.
+/// sixteen at the decoding of one, while those that are not decoded yet have fewer bytes than half
+/// of the memory for them, so that one sample may exceed it. The other half is for samples that are
+/// decoded again, and so are needed a second time.
 class ReadAhead {
  public:
   /// `threads` may outlive this object; reads that have not begun by its end are left out. `memory`
@@ -44,9 +45,10 @@ class ReadAhead {
   /// the announced order.
   std::shared_ptr<SampleRead> decoding_begins(SampleId id, const Upcoming& upcoming);
 
-  /// Returns whether a sample may keep what was read of it until it is decoded again, which takes a
-  /// quarter of the memory at most. Thread-safe.
-  bool may_keep(SampleRead& read) const;
+  /// Counts what was read of a sample as bytes that it keeps until it is decoded again, a quarter
+  /// of the memory at most. Returns false, and counts nothing, if there is no room. Thread-safe for
+  /// different reads.
+  bool keep_if_room(SampleRead& read) const;
   /// Begins to read a sample on a server that is to be decoded again soon, and has kept nothing, in
   /// the quarter of the memory that only such samples may take. Returns null if there is no room,
   /// and for a sample on a disk. Thread-safe.

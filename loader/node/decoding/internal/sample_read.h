@@ -11,7 +11,8 @@
 
 namespace isocost {
 
-/// The reading of a sample's bytes before it is decoded. Internally synchronised.
+/// The reading of a sample's bytes before it is decoded. Internally synchronised but
+/// for its total.
 class SampleRead {
  public:
   /// `dataset` must outlive it. `total` has `bytes` more as long as this object lives.
@@ -33,9 +34,8 @@ class SampleRead {
     std::call_once(begun_, [this] { bytes_ = dataset_.read_ahead(id_, stop_.get_token()); });
     return bytes_;
   }
-  /// Counts its bytes in another total from now on. Not to be called by two threads at once.
-  void count_in(std::shared_ptr<std::atomic<std::int64_t>> total) {
-    *total += counted_;
+  /// Leaves the total for another one, in which its bytes were counted. One thread at a time.
+  void was_counted_in(std::shared_ptr<std::atomic<std::int64_t>> total) {
     *total_ -= counted_;
     total_ = std::move(total);
   }

@@ -129,15 +129,15 @@ TEST_F(ReadAheadTest, WhatIsKeptLeavesRoomForWhatIsReadAgain) {
   std::vector<std::shared_ptr<SampleRead>> kept;
   for (SampleId id = 0; id < 10; ++id) {
     kept.push_back(first(id));
-    EXPECT_TRUE(read_ahead.may_keep(*kept.back()));
+    EXPECT_TRUE(read_ahead.keep_if_room(*kept.back()));
   }
-  EXPECT_FALSE(read_ahead.may_keep(*first(10)));
+  EXPECT_FALSE(read_ahead.keep_if_room(*first(10)));
   for (SampleId id = 100; id < 110; ++id) kept.push_back(read_ahead.read_again(id));
   EXPECT_THAT(kept, Each(NotNull()));
   EXPECT_EQ(read_ahead.read_again(110), nullptr);
   run_threads();
   kept.clear();
-  EXPECT_TRUE(read_ahead.may_keep(*first(11)));
+  EXPECT_TRUE(read_ahead.keep_if_room(*first(11)));
 }
 
 TEST_F(ReadAheadTest, WhatHasNotBegunByItsEndIsLeftOut) {

@@ -241,7 +241,7 @@ TEST_F(StepDecoderTest, WhatAServerSentIsKeptForASampleThatIsDecodedAgain) {
   dataset_.on_read_ahead = [&](SampleId) { ++reads; };
   const auto executor = make_executor(1);
   StepDecoder decoder = this->decoder(*executor);
-  const auto no_room = decoder.waiting_budget()->try_acquire(kGiB / 2 - kGiB / 8);
+  const auto no_room = decoder.waiting_budget()->try_acquire(kGiB / 2 - kGiB / 16);
   ASSERT_TRUE(no_room.has_value());
   const StepSamples samples = decoder.decode_step(std::vector<SampleId>{3}, {}, {});
   ASSERT_EQ(ids_of(samples), std::vector<SampleId>{3});
