@@ -103,9 +103,11 @@ class CachedStore final : public ObjectStore {
   void begin_reading(const SharedReading& reading) ISOCOST_EXCLUDES(mutex_);
   void end_one() ISOCOST_EXCLUDES(mutex_);
   void look_up(const SharedReading& reading) ISOCOST_EXCLUDES(mutex_);
+  void fetch_pieces(const SharedReading& reading) ISOCOST_EXCLUDES(mutex_);
+  std::uint64_t pieces_kept() const ISOCOST_EXCLUDES(mutex_);
   std::vector<ByteRange> missing_pieces(const Reading& reading);
-  void fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges, bool pieces)
-      ISOCOST_EXCLUDES(mutex_);
+  bool fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges, bool pieces,
+             std::optional<std::uint64_t> kept = std::nullopt) ISOCOST_EXCLUDES(mutex_);
   std::vector<SharedFetch> join(const SharedReading& reading, const std::vector<ByteRange>& ranges,
                                 bool pieces) ISOCOST_REQUIRES(mutex_);
   SharedFetch joinable(const std::string& entry, std::int64_t offset, ByteRange whole,
@@ -126,7 +128,8 @@ class CachedStore final : public ObjectStore {
   std::stop_source ending_;
   mutable Mutex mutex_;
   ConditionVariable ended_;
-  std::size_t busy_ ISOCOST_GUARDED_BY(mutex_) = 0;  // readings and fetches under way
+  std::size_t busy_ ISOCOST_GUARDED_BY(mutex_) = 0;           // readings and fetches under way
+  std::uint64_t pieces_kept_ ISOCOST_GUARDED_BY(mutex_) = 0;  // so far
   // By entry and begin.
   std::multimap<std::pair<std::string, std::int64_t>, SharedFetch> fetches_
       ISOCOST_GUARDED_BY(mutex_);
@@ -190,19 +193,44 @@ void CachedStore::look_up(const SharedReading& reading) {
     return conclude(reading, stopped());
   }
   const bool pieces = disk_.keeps_pieces() && !reading->is_second_look;
+  if (reading->is_hold && pieces) return fetch_pieces(reading);
   if (reading->is_hold) {
-    return fetch(reading, pieces ? missing_pieces(*reading) : std::vector<ByteRange>(), pieces);
+    fetch(reading, {}, false);
+    return;
   }
   std::string bytes;
   if (disk_.read(reading->object, reading->range, bytes)) {
     return conclude(reading, std::move(bytes));
   }
   if (!reading->is_second_look) disk_.count_miss();
-  std::vector<ByteRange> wanted;
-  if (pieces) wanted = missing_pieces(*reading);
-  // The bytes were damaged a moment ago, or another process has just kept them.
-  if (wanted.empty()) return fetch(reading, {reading->range}, false);
-  fetch(reading, wanted, true);
+  if (pieces) return fetch_pieces(reading);
+  fetch(reading, {reading->range}, false);
+}
+
+// Fetches the pieces of a reading that are not held. A piece that is kept between the look for what
+// is held and that for what is under way would be fetched twice, so both are done again then.
+void CachedStore::fetch_pieces(const SharedReading& reading) {
+  constexpr int kMostLooks = 8;
+  for (int looks = 1;; ++looks) {
+    const std::uint64_t kept = pieces_kept();
+    const std::vector<ByteRange> wanted = missing_pieces(*reading);
+    if (wanted.empty() && !reading->is_hold) {
+      std::string bytes;
+      if (disk_.read(reading->object, reading->range, bytes)) {
+        return conclude(reading, std::move(bytes));
+      }
+      fetch(reading, {reading->range}, false);  // it was damaged a moment ago
+      return;
+    }
+    if (fetch(reading, wanted, true, looks < kMostLooks ? std::optional(kept) : std::nullopt)) {
+      return;
+    }
+  }
+}
+
+std::uint64_t CachedStore::pieces_kept() const {
+  const MutexLock lock(mutex_);
+  return pieces_kept_;
 }
 
 // Returns the parts of a range's pieces that are not held: of each piece one, of whole blocks.
@@ -240,13 +268,15 @@ std::int64_t CachedStore::next_begin(const std::string& entry, ByteRange left) c
   return std::min(left.end, next->first.second);
 }
 
-// Has a reading wait for ranges, by fetches that are under way and by new ones.
-void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges,
-                        bool pieces) {
+// Has a reading wait for ranges, by fetches that are under way and by new ones. Returns false, and
+// does nothing, if another number of pieces than `kept` has been kept by now.
+bool CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRange>& ranges,
+                        bool pieces, std::optional<std::uint64_t> kept) {
   std::vector<SharedFetch> made;
   std::vector<SharedFetch> all;
   {
     const MutexLock lock(mutex_);
+    if (kept && *kept != pieces_kept_) return false;
     made = join(reading, ranges, pieces);
     all = reading->fetches;
   }
@@ -270,6 +300,7 @@ void CachedStore::fetch(const SharedReading& reading, const std::vector<ByteRang
     reading->is_looking = false;
   }
   settle(reading);
+  return true;
 }
 
 // Returns the fetches that are new, and have not begun.
@@ -370,6 +401,7 @@ void CachedStore::finish(const SharedFetch& fetch, Result<std::string> bytes) {
     const auto found =
         std::find_if(first, last, [&](const auto& under_way) { return under_way.second == fetch; });
     if (found != last) fetches_.erase(found);
+    if (fetch->piece && bytes) ++pieces_kept_;
     readings.swap(fetch->readings);
   }
   fetch->on_end.reset();
