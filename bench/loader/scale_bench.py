@@ -63,9 +63,9 @@ def make_model(directory):
 
 def write_tokens(shards, model):
     """Seconds that writing takes: twelve tokens for each sample."""
-    from isocost import _isocost
+    from isocost.tokens.workers import Settings
 
-    opened = _isocost.TokenPass(str(shards), str(model), "", "", "", "weight", 178956970, lambda level, text: None)
+    opened = Settings(str(shards), "", str(model)).open()
     # Ids, label marks, ends of turns and weights (none), and no reason why the sample is bad.
     sample = (array.array("I", range(100, 112)).tobytes(), bytes([0] * 6 + [1] * 6), b"", b"", "")
     began = time.monotonic()

@@ -26,6 +26,7 @@ struct TokenizeArguments {
   std::optional<std::string> text;
   std::optional<std::string> format;
   std::optional<std::string> split;
+  std::optional<std::string> ca_file;
   std::optional<std::string> image_size;
   std::optional<std::int64_t> max_decoded_pixels;
   std::optional<int> workers;
@@ -55,6 +56,7 @@ Result<int> tokenize(const TokenizeArguments& arguments) {
   add("--text", arguments.text);
   add("--format", arguments.format);
   add("--split", arguments.split);
+  add("--ca-file", arguments.ca_file);
   add("--image-size", arguments.image_size);
   if (arguments.max_decoded_pixels) {
     add("--max-decoded-pixels", std::to_string(*arguments.max_decoded_pixels));
@@ -97,6 +99,11 @@ void TokenizeArguments::add_reading(CLI::App& command) {
   command
       .add_option("--split", split, "The split of a data set that has splits [train of Energon]")
       ->type_name("NAME");
+  command
+      .add_option("--ca-file", ca_file,
+                  "Certificates of the authorities that servers of HTTPS are checked against [that "
+                  "of SSL_CERT_FILE or AWS_CA_BUNDLE, else the system's]")
+      ->type_name("FILE");
 }
 
 void TokenizeArguments::add_to(CLI::App& command) {

@@ -167,7 +167,7 @@ class Energon(unittest.TestCase):
         self.assertEqual(json.loads(said.stdout)["bad_samples"], 0, said.stdout)
         self.assertEqual(json.loads(said.stdout)["samples"], len(theirs))
         opened = _isocost.TokenPass(str(self.data), str(model), "", "", "", "weight", "", False, "", "", "",
-                                    1 << 40, lambda *_: None)
+                                    1 << 40, "", lambda *_: None)
         samples = [(f"{name}/{key}", json.loads(given)["messages"])
                    for shard, (name, *_) in enumerate(opened.shards)
                    for key, _, given, *_ in opened.samples(shard)]

@@ -1,5 +1,6 @@
 """Shards on servers of HTTPS: the OpenSSL of a self-contained wheel beside Python's, and authorities."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -121,6 +122,24 @@ class Tls(ShardTest):
         with unittest.mock.patch.dict(os.environ, environment(), clear=True):
             node = isocost.NodeOptions(ca_file=self.certificate, index_dir=str(self.directory / "option"))
             with isocost.DataLoader(address, global_batch_size=2, microbatches=1, node=node) as loader:
+                self.assertTrue(next(iter(loader)).sample_ids)
+
+    @unittest.skipUnless(all(map(importlib.util.find_spec, ("tokenizers", "jinja2"))),
+                         "tokenizers or jinja2 is not installed: ./run test --torch2 has them")
+    def test_the_option_holds_for_tokens_too(self):
+        import model_directories
+
+        address = self.serve_https()
+        model = model_directories.make(self.directory / "model")
+        indexes = str(self.directory / "tokens")
+        done = subprocess.run([PROGRAM, "tokenize", address, "--model", model, "--index-dir", indexes, "--ca-file",
+                               self.certificate], env=environment(), capture_output=True, text=True, timeout=TIMEOUT,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with unittest.mock.patch.dict(os.environ, environment(), clear=True):
+            node = isocost.NodeOptions(ca_file=self.certificate, index_dir=str(self.directory / "missing"))
+            with isocost.DataLoader(address, global_batch_size=2, microbatches=1, model=str(model),
+                                    node=node) as loader:
                 self.assertTrue(next(iter(loader)).sample_ids)
 
     def test_the_systems_certificates_are_those_of_debian_or_of_red_hat(self):

@@ -54,11 +54,12 @@ std::unique_ptr<TokenPass> open_pass(const OsText& data, const OsText& model,
                                      const OsText& media_root, bool number_keys,
                                      const std::string& text, const std::string& format,
                                      const std::string& split, std::int64_t max_decoded_pixels,
-                                     const py::function& on_log) {
+                                     const OsText& ca_file, const py::function& on_log) {
   DatasetOptions dataset;
   dataset.index_dir = index_dir.bytes;
   dataset.reading = {ignore_parts, weight_key, media_root.bytes, number_keys, text, format, split};
   dataset.limits.max_pixels = max_decoded_pixels;
+  dataset.stores.ca_file = ca_file.bytes;
   dataset.log_remarks = false;  // each process that tokenizes opens the data set
   dataset.log = log_sink(on_log);
   return value(interruptible([&](const std::stop_token& stop) {
@@ -226,7 +227,7 @@ void bind_tokens(py::module_& module) {
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
            py::arg("index_dir"), py::arg("ignore_parts"), py::arg("weight_key"),
            py::arg("media_root"), py::arg("number_keys"), py::arg("text"), py::arg("format"),
-           py::arg("split"), py::arg("max_decoded_pixels"), py::arg("on_log"))
+           py::arg("split"), py::arg("max_decoded_pixels"), py::arg("ca_file"), py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
       .def(
           "tokenized",

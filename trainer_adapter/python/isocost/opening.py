@@ -292,5 +292,6 @@ def _make_missing_tokens(data: str, settings: NodeSettings) -> None:
                           settings.value("image_size"),
                           int(settings.value("max_decoded_pixels", str(NodeOptions.max_decoded_pixels))),
                           settings.value("media_root"), settings.value("number_keys", "off") == "on",
-                          settings.value("text"), settings.value("format"), settings.value("split")),
+                          settings.value("text"), settings.value("format"), settings.value("split"),
+                          settings.value("ca_file")),
                  int(settings.value("workers", "0")) or len(os.sched_getaffinity(0)))

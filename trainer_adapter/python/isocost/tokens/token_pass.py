@@ -236,6 +236,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
                         help="how a directory is read: webdataset, energon, mds or records (default: its files say)")
     parser.add_argument("--split", metavar="NAME", default="",
                         help="the split of a data set that has splits (default: train of Energon)")
+    parser.add_argument("--ca-file", metavar="FILE", default="",
+                        help="certificates of the authorities that servers of HTTPS are checked against (default: that "
+                             "of SSL_CERT_FILE or AWS_CA_BUNDLE, else the system's)")
     parser.add_argument("--image-size", metavar="KEY=N,...", default="",
                         help="sizes of the model's pictures, as for `isocost serve`; tokens do not depend on them")
     parser.add_argument("--max-decoded-pixels", metavar="N", type=int, default=NodeOptions.max_decoded_pixels,
@@ -266,7 +269,7 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         data = str(_isocost.join_data(given.data))
         settings = Settings(data, given.index_dir, given.model, options, given.ignore_parts, given.weight_key,
                             given.image_size, given.max_decoded_pixels, given.media_root, given.number_keys,
-                            given.text, given.format, given.split)
+                            given.text, given.format, given.split, given.ca_file)
         outcome = tokenize(settings, given.workers, replace=given.force)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)

@@ -49,7 +49,7 @@ class Settings(NamedTuple):
         max_decoded_pixels: images and frames with more are bad.
         media_root: where paths of media in a file of records start; "" for its own directory.
         number_keys: whether samples of a file of records are called by their line or array element.
-        text, format, split: as for isocost.NodeOptions.
+        text, format, split, ca_file: as for isocost.NodeOptions.
     """
 
     data: str
@@ -65,6 +65,7 @@ class Settings(NamedTuple):
     text: str = ""
     format: str = ""
     split: str = ""
+    ca_file: str = ""
 
     def tokenizer(self) -> Tokenizer:
         """Raises what ModelTokenizer and TranscriptTokenizer raise."""
@@ -77,7 +78,7 @@ class Settings(NamedTuple):
         """Returns the pass over the data set. Indexes it if that is not done. Raises OSError and ValueError."""
         return _isocost.TokenPass(self.data, self.model, self.options.written(), self.index_dir, self.ignore_parts,
                                   self.weight_key, self.media_root, self.number_keys, self.text, self.format,
-                                  self.split, self.max_decoded_pixels, log)
+                                  self.split, self.max_decoded_pixels, self.ca_file, log)
 
 
 class Counts(NamedTuple):
