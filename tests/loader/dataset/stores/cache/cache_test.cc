@@ -358,7 +358,8 @@ TEST_F(Cache, TheSizeIsKeptToAndAllIsRead) {
       const std::int64_t at = i * 7919 % 350'000;
       EXPECT_EQ(read(std::to_string(i % 20), {at, at + 50'000}), part_of(bytes, {at, at + 50'000}));
       std::int64_t held = 0;
-      for (const CachedObjectInfo& entry : list_cache(directory()).value()) {
+      const auto entries = list_cache(directory()).value();
+      for (const CachedObjectInfo& entry : entries) {
         held += entry.disk_bytes;
       }
       ASSERT_LE(held, 2 * kMiB);
