@@ -1,6 +1,7 @@
 #include "loader/dataset/stores/stored_objects.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -147,16 +148,22 @@ void StoredObjects::keep(const std::string& key, const ObjectStamp& stamp) {
   failures_.erase(key);
 }
 
-Result<std::vector<std::vector<ListedObject>>> list_at_once(
-    StoredObjects& objects, std::span<const ObjectListing> listings, const std::stop_token& stop) {
+Result<std::vector<std::vector<ListedObject>>> list_at_once(StoredObjects& objects,
+                                                            std::span<const ObjectListing> listings,
+                                                            std::size_t most,
+                                                            const std::stop_token& stop) {
   std::vector<std::vector<ListedObject>> listed(listings.size());
-  ISOCOST_TRY(ask_at_once(
-      listings.size(), kMostListings, stop,
-      [&](std::size_t i, const std::stop_token& ending) -> Status {
-        ISOCOST_ASSIGN(listed[i],
-                       objects.list(listings[i].prefix, listings[i].is_recursive, ending));
-        return {};
-      }));
+  std::atomic<std::size_t> count = 0;
+  ISOCOST_TRY(ask_at_once(listings.size(), kMostListings, stop,
+                          [&](std::size_t i, const std::stop_token& ending) -> Status {
+                            ISOCOST_ASSIGN(
+                                listed[i],
+                                objects.list(listings[i].prefix, listings[i].is_recursive, ending));
+                            count += listed[i].size();
+                            if (count <= most) return {};
+                            return Error(ErrorCode::kResourceExhausted,
+                                         "over " + std::to_string(most) + " objects; name fewer");
+                          }));
   return listed;
 }
 
@@ -164,15 +171,14 @@ Result<std::vector<bool>> ask_for_stamps(std::span<const ObjectName> names,
                                          const std::function<void()>& done,
                                          const std::stop_token& stop) {
   std::vector<std::uint8_t> are_there(names.size());  // bytes, since threads write neighbours
-  ISOCOST_TRY(ask_at_once(
-      names.size(), kMostThreads, stop,
-      [&](std::size_t i, const std::stop_token& ending) -> Status {
-        auto stamp = names[i].objects->stamp(names[i].key, ending);
-        are_there[i] = stamp ? 1 : 0;
-        if (done) done();
-        if (stamp || stamp.error().code() == ErrorCode::kNotFound) return {};
-        return std::move(stamp).error();
-      }));
+  ISOCOST_TRY(ask_at_once(names.size(), kMostThreads, stop,
+                          [&](std::size_t i, const std::stop_token& ending) -> Status {
+                            auto stamp = names[i].objects->stamp(names[i].key, ending);
+                            are_there[i] = stamp ? 1 : 0;
+                            if (done) done();
+                            if (stamp || stamp.error().code() == ErrorCode::kNotFound) return {};
+                            return std::move(stamp).error();
+                          }));
   return std::vector<bool>(are_there.begin(), are_there.end());
 }
 

@@ -85,7 +85,7 @@ class StoredObjects {
   std::map<std::string, Failure, std::less<>> failures_ ISOCOST_GUARDED_BY(mutex_);
 };
 
-/// What is listed: see ObjectStore::list. Value type.
+/// A prefix to list: see ObjectStore::list. Value type.
 struct ObjectListing {
   std::string prefix;
   bool is_recursive = false;
@@ -93,9 +93,10 @@ struct ObjectListing {
 };
 
 /// Lists several prefixes, up to 16 at once. Blocks. Errors: the first one of StoredObjects::list;
-/// kCancelled.
+/// kResourceExhausted (over `most` objects in all); kCancelled.
 Result<std::vector<std::vector<ListedObject>>> list_at_once(StoredObjects& objects,
                                                             std::span<const ObjectListing> listings,
+                                                            std::size_t most,
                                                             const std::stop_token& stop);
 
 /// The name of an object.

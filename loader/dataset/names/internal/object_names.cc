@@ -51,7 +51,8 @@ class ObjectNaming {
 
   // Refuses a path, which may end with a slash, where indexes could not lie.
   Status check_path(std::string_view path, std::string_view remedy = kOtherAddress) const;
-  // Lists what several words need to have listed, at once. To be called before `add`.
+  // Lists what several patterns and directories need, at once. To be called before `add`. Words
+  // that may be a shard whose ending was forgotten are left to `add`, which refuses the first one.
   Status list(const std::vector<std::string>& words);
   Status add(const std::string& word);
   // Returns the error for a word that is neither a shard nor a prefix of shards.
@@ -88,18 +89,20 @@ ObjectListing listing_of(Kind kind, const std::string& word) {
 Status ObjectNaming::list(const std::vector<std::string>& words) {
   std::set<ObjectListing> wanted;
   for (const std::string& word : words) {
+    ISOCOST_TRY(check_path(word));
     if (has_wildcard(word)) {
+      ISOCOST_TRY(check_versions(word));
       wanted.insert(listing_of(Kind::kPattern, word));
     } else if (word.empty() || word.ends_with('/')) {
       wanted.insert(listing_of(Kind::kDirectory, word));
-    } else if (!has_shard_ending(word)) {
-      wanted.insert(listing_of(Kind::kDirectory, word + "/"));
     }
   }
   if (!can_list_ || wanted.size() < 2) return {};
   const std::vector<ObjectListing> listings(wanted.begin(), wanted.end());
-  ISOCOST_ASSIGN(auto listed, list_at_once(*entry_.objects, listings, stop_));
-  for (std::size_t i = 0; i < listings.size(); ++i) listings_[listings[i]] = std::move(listed[i]);
+  auto listed = list_at_once(*entry_.objects, listings, most_, stop_);
+  if (!listed) return std::move(listed).error().with_context(printable_path(entry_.given));
+  for (std::size_t i = 0; i < listings.size(); ++i)
+    listings_[listings[i]] = std::move((*listed)[i]);
   return {};
 }
 
@@ -179,8 +182,7 @@ Error ObjectNaming::no_shard(std::string_view word) const {
 Result<const std::vector<ListedObject>*> ObjectNaming::listed(const ObjectListing& listing) {
   auto known = listings_.find(listing);
   if (known == listings_.end()) {
-    ISOCOST_ASSIGN(auto objects,
-                   entry_.objects->list(listing.prefix, listing.is_recursive, stop_));
+    ISOCOST_ASSIGN(auto objects, entry_.objects->list(listing.prefix, listing.is_recursive, stop_));
     known = listings_.emplace(listing, std::move(objects)).first;
   }
   return &known->second;

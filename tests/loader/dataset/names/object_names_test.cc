@@ -89,6 +89,11 @@ TEST_F(ObjectNames, PrefixesInBracesAreListedAtOnce) {
   EXPECT_THAT(names_of(one("s3://bucket/data/{0,1}*.tar")), ElementsAre("0.tar", "1.tar"));
 }
 
+// It would be a request for each of them.
+TEST_F(ObjectNames, NumbersWithoutTheEndingOfAShardAreRefusedAtTheFirst) {
+  EXPECT_THAT(refused("s3://bucket/data/{7..9}"), HasSubstr("'7' is no shard"));
+}
+
 TEST_F(ObjectNames, AWordWithoutShardsBelowItIsRefused) {
   for (const char* word : {"s3://bucket/more", "s3://bucket/{data,more}"}) {
     EXPECT_THAT(
