@@ -1,4 +1,4 @@
-"""One nginx over a folder, which answers all contenders alike and each request some milliseconds late.
+"""One nginx over a folder, which answers all readers alike and each request some milliseconds late.
 
 It answers GET and HEAD at http://127.0.0.1:PORT/FOLDER/FILE, ranges included. Loaders of S3 ask such paths of
 a server that they are told, where FOLDER is the bucket.
@@ -27,7 +27,8 @@ pid "{scratch}/pid";
 error_log "{scratch}/error.log";
 events {{ worker_connections 1024; }}
 http {{
-  access_log off;
+  log_format requests "$request_method $body_bytes_sent";
+  access_log {log};
   default_type application/octet-stream;
   sendfile on;
   client_body_temp_path "{scratch}/client_body";
@@ -37,7 +38,7 @@ http {{
   scgi_temp_path "{scratch}/scgi";
   root "{root}";
   access_by_lua_block {{ ngx.sleep({latency_s}) }}
-  server {{ listen 127.0.0.1:{port}; }}
+  server {{ listen 127.0.0.1:{port}{tls}; }}
 }}
 """
 
@@ -47,7 +48,7 @@ class Server:
     """A server that runs.
 
     Attributes:
-        address: http://127.0.0.1:PORT.
+        address: http://127.0.0.1:PORT, or https.
         pid: its only process.
         scratch: a folder for what a contender keeps during a run; it is removed when the server ends.
     """
@@ -98,13 +99,15 @@ def answers(port):
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
-def start(root, scratch, latency_ms):
+def start(root, scratch, latency_ms, log, certificate):
     """(process, port) of an nginx that answers."""
+    tls = ' ssl; ssl_certificate "{}"; ssl_certificate_key "{}"'.format(*certificate) if certificate else ""
     configuration, errors = scratch / "nginx.conf", scratch / "error.log"
     for _ in range(5):  # another program may take the port first
         port = free_port()
         configuration.write_text(CONFIGURATION.format(modules=MODULES, scratch=scratch, root=root, port=port,
-                                                      latency_s=latency_ms / 1000))
+                                                      latency_s=latency_ms / 1000, tls=tls,
+                                                      log=f'"{log}" requests' if log else "off"))
         process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", program(), "-c", configuration, "-p", scratch,
                                     "-e", errors], stdin=subprocess.DEVNULL)
         end = time.monotonic() + START_LIMIT_S
@@ -118,15 +121,17 @@ def start(root, scratch, latency_ms):
 
 
 @contextlib.contextmanager
-def serving(root, scratch, latency_ms):
-    """A Server of the files below `root`. `scratch` is made, and removed at the end; so is what an earlier run left."""
+def serving(root, scratch, latency_ms, log=None, certificate=None):
+    """A Server of the files below `root`. `scratch` is made, and removed at the end; so is what an earlier run left.
+    `log` gets a line of method and bytes for each request. With `certificate`, which is a file and that of its key, the
+    server speaks TLS."""
     root, scratch = root.resolve(), scratch.resolve()
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:
-        process, port = start(root, scratch, latency_ms)
+        process, port = start(root, scratch, latency_ms, log, certificate)
         try:
-            yield Server(f"http://127.0.0.1:{port}", process.pid, str(scratch))
+            yield Server(f"http{'s' if certificate else ''}://127.0.0.1:{port}", process.pid, str(scratch))
         finally:
             process.terminate()
             process.wait()
