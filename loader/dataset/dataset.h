@@ -98,8 +98,9 @@ class Dataset {
   /// "shards/{000..099}.tar" or "**/*.tar", a list of these with "::" between them, or a file with
   /// one of these on each line (see docs/data.md). Blocks while shards are indexed. Bad samples are
   /// listed in `bad`, broken shards in `findings`. Errors: kInvalidArgument (names, reading,
-  /// a cache without room for the windows, none for compressed shards on servers), kNotFound (no directory, no shards, no tokens of the
-  /// model), kIo, kCancelled; those of TokenizerIdentity::of_model.
+  /// a cache without room for the windows, none for compressed shards on servers), kNotFound (no
+  /// directory, no shards, no tokens of the model), kIo, kCancelled; those of
+  /// TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::string& data,
                                                const DatasetOptions& options);
   /// Opens several data sets as one, in this order. The shards of a source that has a name are
@@ -144,7 +145,8 @@ class Dataset {
   /// all of it is decoded. Of a shard on a disk asks the operating system, and returns null; of one
   /// on a server begins to fetch, until `stop` is requested or the last reference to what it
   /// returns is gone. Blocks while it opens the shard; failures are left to `open_part`. Asks for
-  /// nothing of a compressed shard, which is inflated when it is opened.
+  /// nothing of a compressed shard, which is inflated when it is opened: one on a server here,
+  /// within `stop`.
   virtual BytesAhead read_ahead(SampleId id, const std::stop_token& stop) const = 0;
   /// Returns whether a source lies on a server, so that what is read ahead takes memory.
   virtual bool reads_servers() const = 0;
@@ -154,7 +156,8 @@ class Dataset {
   virtual std::vector<std::pair<std::string, StoreCounts>> server_counts() const = 0;
   /// Returns what the cache has done since the data set was opened; nothing without a cache.
   virtual std::optional<CacheCounts> cache_counts() const = 0;
-  /// Returns the number of usable samples that lie on servers.
+  /// Returns the number of usable samples in plain shards on servers, which are asked for one by
+  /// one.
   virtual std::uint64_t samples_on_servers() const = 0;
   /// Returns the number of bytes that `read_ahead` asks for, only from the index.
   virtual std::int64_t read_ahead_bytes(SampleId id) const = 0;

@@ -113,18 +113,25 @@ class Servers : public LoopTest {
   std::int64_t pack_shards() const {
     std::int64_t bytes = 0;
     for (int i = 0; i < samples_ / 16; ++i) {
-      const std::filesystem::path plain = shards() / ("shard-00000" + std::to_string(i) + ".tar");
+      const std::filesystem::path file = shards() / packed_name(i);
+      const std::filesystem::path plain = shards() / file.stem();
       const std::string tar = read_file(plain);
       const std::string packed = i % 2 == 0 ? gzip(tar) : zstd(tar);
-      write_file(plain.string() + (i % 2 == 0 ? ".gz" : ".zst"), packed);
+      write_file(file, packed);
       std::filesystem::remove(plain);
       bytes += static_cast<std::int64_t>(packed.size());
     }
     return bytes;
   }
+  static std::string packed_name(int shard) {
+    const std::string number = std::to_string(shard);
+    return "shard-" + std::string(6 - number.size(), '0') + number + ".tar" +
+           (shard % 2 == 0 ? ".gz" : ".zst");
+  }
   std::string packed_address() const {
-    return server_->address() +
-           "shard-00000{0.tar.gz,1.tar.zst,2.tar.gz,3.tar.zst,4.tar.gz,5.tar.zst}";
+    std::string names;
+    for (int i = 0; i < samples_ / 16; ++i) names += (i > 0 ? "," : "") + packed_name(i);
+    return server_->address() + "{" + names + "}";
   }
   // Requests for bytes of shards, and those bytes.
   struct Reads {
@@ -225,7 +232,8 @@ TEST_F(Servers, BehindACacheThatIsTooSmallDeliverWhatTheDirectoryDelivers) {
   EXPECT_EQ(of_server.plan_hashes(), of_directory.plan_hashes());
   EXPECT_EQ(remote.hashes(), local.hashes());
   std::int64_t held = 0;
-  for (const CachedObjectInfo& entry : list_cache(scratch() / "cache").value()) {
+  const auto entries = list_cache(scratch() / "cache").value();
+  for (const CachedObjectInfo& entry : entries) {
     held += entry.disk_bytes;
   }
   EXPECT_GT(held, 0);
@@ -366,6 +374,67 @@ TEST_F(Servers, CompressedShardsBehindACacheAreFetchedOnceAndInflated) {
   server_->clear_log();
   EXPECT_EQ(run(cached).batches(), of_directory.batches());
   EXPECT_EQ(reads().requests, 0U);
+}
+
+TEST_F(Servers, AnIndexOfCompressedShardsThatWasMadeOnADiskNeedsOnlyBlocksOfThem) {
+  serve_files();
+  pack_shards();
+  const Delivered of_directory = run(options_at(shards()));
+  static_cast<void>(run(options()));  // makes .isocost beside the shards
+  server_->clear_log();
+  NodeOptions remote = cached_at(packed_address(), std::int64_t{1} << 30);
+  remote.decode.index_dir = scratch() / "copied";
+  before_serving = [this](Node&) {
+    for (const json& request : server_->requests()) {
+      const std::string path = request.at("path").get<std::string>();
+      if (path.find(".isocost") != std::string::npos) continue;
+      EXPECT_LE(request.at("bytes").get<std::int64_t>(), 4096) << path;
+    }
+    EXPECT_GT(reads().bytes, 0);
+  };
+  EXPECT_EQ(run(remote).batches(), of_directory.batches());
+}
+
+TEST_F(Servers, ACompressedObjectThatIsStoredAgainWithItsBytesGoesOn) {
+  serve_files();
+  pack_shards();
+  const Delivered before = run(cached_at(packed_address(), std::int64_t{1} << 30));
+  NodeOptions options = cached_at(packed_address(), std::int64_t{1} << 30);
+  options.decode.cache = scratch() / "another";
+  before_serving = [this](Node&) {
+    const std::filesystem::path shard = shards() / "shard-000003.tar.zst";
+    std::filesystem::copy_file(shard, scratch() / "copy");
+    std::filesystem::rename(scratch() / "copy", shard);  // with another entity tag
+  };
+  EXPECT_EQ(run(options).batches(), before.batches());
+}
+
+TEST_F(Servers, ACompressedObjectThatIsReplacedEndsTheJobBeforeItIsReadWhole) {
+  serve_files();
+  const std::int64_t packed = pack_shards();
+  NodeOptions options = cached_at(packed_address(), std::int64_t{1} << 30);
+  static_cast<void>(run(options));
+  options.decode.cache = scratch() / "another";
+  options.decode.io_timeout = std::chrono::seconds(2);
+  before_serving = [this](Node&) {
+    write_file(shards() / "shard-000003.tar.zst", zstd("other bytes"));
+    server_->clear_log();
+  };
+  const auto ended = try_run(options, {});
+  ASSERT_FALSE(ended.has_value());
+  EXPECT_THAT(ended.error().message(), AllOf(HasSubstr("shard-000003.tar.zst"),
+                                             HasSubstr("has changed since it was indexed")));
+  EXPECT_LE(reads().bytes, packed + packed / 20);
+}
+
+TEST_F(Servers, ACacheWithoutRoomForCompressedShardsEndsTheStartWithWhatSuffices) {
+  serve_files(960);
+  pack_shards();
+  const auto refused = try_run(cached_at(packed_address(), std::int64_t{1} << 20), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(),
+              AllOf(HasSubstr("a cache of 1 MiB has no room"), HasSubstr("cache_size = "),
+                    HasSubstr("shuffle = blocks")));
 }
 
 TEST_F(Servers, CompressedShardsInBlocksDeliverWhatTheDirectoryDelivers) {

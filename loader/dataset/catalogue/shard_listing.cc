@@ -206,11 +206,10 @@ Status Lister::check_settings_of_objects(const NamedFiles& entry) const {
   const bool has_format =
       directories_.format.value_or(DirectoryFormat::kShards) != DirectoryFormat::kShards;
   if (!has_split && !has_format) return {};
-  return Error(
-      ErrorCode::kInvalidArgument,
-      fmt::format("{}: {}: of servers only shards are read; leave it out, or copy the "
-                  "data to a disk",
-                  printable_path(entry.given), has_split ? "split" : "format"));
+  return Error(ErrorCode::kInvalidArgument,
+               fmt::format("{}: {}: of servers only shards are read; leave it out, or copy the "
+                           "data to a disk",
+                           printable_path(entry.given), has_split ? "split" : "format"));
 }
 
 // Asks for all objects of the entries, many at once.

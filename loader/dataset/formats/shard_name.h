@@ -11,7 +11,8 @@ inline constexpr std::string_view kShardNames = "*.tar, *.tar.gz, *.tgz, *.tar.z
 bool has_shard_ending(std::string_view name);
 
 /// Returns whether a file of this name is a shard of its directory: hidden ones are not. The bytes
-/// of a shard, and not its name, decide how it is read.
+/// of a file, and not its name, decide how it is read; of an object its name says whether it is
+/// compressed.
 bool is_shard_name(std::string_view name);
 
 /// Returns whether a file of this name holds records of JSON, one a line: *.jsonl, plain or

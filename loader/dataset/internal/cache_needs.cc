@@ -32,6 +32,34 @@ std::int64_t bytes_of_windows(const ListedSource& source, const DatasetOptions& 
                          std::int64_t{0});
 }
 
+// Their stamps are known from the listing.
+std::int64_t bytes_of_compressed(std::span<const ListedSource> sources,
+                                 const DatasetOptions& options) {
+  std::int64_t bytes = 0;
+  for (const ListedSource& source : sources) {
+    for (const ShardPlace& place : source.listing.shards) {
+      if (!place.root->objects || !names_compressed_shard(place.name)) continue;
+      const auto stamp = place.root->objects->stamp(place.name, options.stop);
+      if (stamp) bytes += stamp->bytes;
+    }
+  }
+  return bytes;
+}
+
+// A sample of a shard that the cache has let go costs the whole shard.
+Status check_room_of_compressed(std::span<const ListedSource> sources,
+                                const DatasetOptions& options) {
+  const std::int64_t bytes = bytes_of_compressed(sources, options);
+  const std::int64_t needed = bytes + bytes / 15 + 1;
+  if (bytes == 0 || needed <= options.stores.cache_size) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               fmt::format("cache_size: samples are drawn from all shards, and a cache of {} MiB "
+                           "has no room for the {} MiB of those that are compressed, which would "
+                           "be fetched whole again and again: give cache_size = {}MiB or more, use "
+                           "shuffle = blocks, or store them as plain .tar",
+                           options.stores.cache_size / kMiB, bytes / kMiB, needed / kMiB + 1));
+}
+
 Status check_compressed(std::span<const ListedSource> sources) {
   for (const ListedSource& source : sources) {
     for (const ShardPlace& place : source.listing.shards) {
@@ -68,7 +96,7 @@ Status check_cache_needs(std::span<const ListedSource> sources, const DatasetOpt
   const bool has_cache = !options.stores.cache.empty();
   if (options.reads_again && !has_cache) return check_compressed(sources);
   if (options.window_shards > 0 && has_cache) return check_room_of_windows(sources, options);
-  return {};
+  return options.reads_again ? check_room_of_compressed(sources, options) : Status();
 }
 
 }  // namespace isocost

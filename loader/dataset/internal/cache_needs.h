@@ -9,10 +9,10 @@
 namespace isocost {
 
 /// Checks that there is a cache where shards on servers need one: if samples are read again, a
-/// compressed shard would be fetched whole whenever it is opened. Checks that it has room for the
-/// windows of shards that are drawn from: that of the present and that of the next samples of each
-/// source, since pieces that are removed before they are used are fetched again for every sample.
-/// Errors: kInvalidArgument with what to do.
+/// compressed shard would be fetched whole whenever it is opened. Checks that it has room for all
+/// of these, or, where shards are drawn from by windows, for the windows: that of the present and
+/// that of the next samples of each source, since pieces that are removed before they are used are
+/// fetched again for every sample. Errors: kInvalidArgument with what to do.
 Status check_cache_needs(std::span<const ListedSource> sources, const DatasetOptions& options);
 
 }  // namespace isocost

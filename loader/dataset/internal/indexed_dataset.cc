@@ -30,9 +30,11 @@ IndexedDataset::IndexedDataset(Catalogue catalogue, std::vector<DatasetSource> s
       findings_(joined(sources_)),
       cache_(std::move(cache)) {
   for (std::size_t i = 0; i < shards(); ++i) {
-    const auto& objects = catalogue_.shards().known(i).place.root->objects;
+    const KnownShard& known = catalogue_.shards().known(i);
+    const auto& objects = known.place.root->objects;
     if (!objects) continue;
     servers_.try_emplace(objects->server(), objects);
+    if (known.place.file().is_compressed) continue;  // fetched whole
     samples_on_servers_ += usable_samples(i);
   }
 }
@@ -84,7 +86,11 @@ BytesAhead IndexedDataset::read_ahead(SampleId id, const std::stop_token& stop) 
   ShardFiles::read_ahead_media(sample->shard,
                                read_ahead_files(sample->shard.view(), sample->number));
   const std::vector<ByteRange> ranges = ranges_of(*sample);
-  return ranges.empty() ? nullptr : files_.read_ahead(sample->shard, ranges, stop);
+  // A compressed shard on a server is inflated within the stop.
+  const StoredFile file = sample->shard.place().file();
+  const bool is_inflated = file.objects && file.is_compressed;
+  if (ranges.empty() && !is_inflated) return nullptr;
+  return files_.read_ahead(sample->shard, ranges, stop);
 }
 
 std::vector<std::pair<std::string, StoreCounts>> IndexedDataset::server_counts() const {

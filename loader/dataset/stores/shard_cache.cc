@@ -32,21 +32,31 @@ std::size_t default_max_open() {
 ShardCache::ShardCache(std::size_t max_open, std::int64_t max_inflated_bytes)
     : max_open_(std::max<std::size_t>(max_open, 1)),
       max_inflated_bytes_(max_inflated_bytes),
-      opening_(64) {}
+      opening_(1024) {}
 
 Result<std::shared_ptr<const ShardFile>> ShardCache::get(const StoredFile& stored,
-                                                         const ShardIdentity& identity) {
+                                                         const ShardIdentity& identity,
+                                                         const std::stop_token& stop) {
   const std::string name = stored.path.string();
   if (auto file = find(name)) return file;
   const MutexLock opening(opening_[std::hash<std::string>{}(name) % opening_.size()]);
   if (auto file = find(name)) return file;
-  ISOCOST_ASSIGN(auto file, open_shard(stored));
-  if (Status same = compare(stored, *file, identity); !same) {
-    if (stored.objects) stored.objects->forget(stored.key);  // it may be put back
-    return std::move(same).error();
+  auto file = open_as_indexed(stored, identity, stop);
+  if (file) {
+    insert(name, *file);
+  } else if (stored.objects) {
+    stored.objects->forget(stored.key);  // it may be put back, or have been stored again
   }
-  insert(name, file);
   return file;
+}
+
+// Compares the bytes before all of a compressed shard is read.
+Result<std::shared_ptr<const ShardFile>> ShardCache::open_as_indexed(const StoredFile& place,
+                                                                     const ShardIdentity& identity,
+                                                                     const std::stop_token& stop) {
+  ISOCOST_ASSIGN(auto stored, open_stored(place, stop));
+  ISOCOST_TRY(compare(place, *stored, identity));
+  return inflate_shard(place, std::move(stored), stop);
 }
 
 std::shared_ptr<const ByteSource> ShardCache::fetch(const StoredFile& stored,
@@ -55,7 +65,7 @@ std::shared_ptr<const ByteSource> ShardCache::fetch(const StoredFile& stored,
                                                     const std::stop_token& stop) {
   if (const auto file = find(stored.path.string())) return fetch_plain(*file, ranges, stop);
   if (stored.objects) {
-    const auto file = get(stored, identity);
+    const auto file = get(stored, identity, stop);
     return file ? fetch_plain(**file, ranges, stop) : nullptr;
   }
   // Requested before the file is opened, so that a disk or a network is waited for only once, and

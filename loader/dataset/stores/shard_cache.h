@@ -24,7 +24,7 @@ std::size_t default_max_open();
 
 /// Keeps recently used shards open: at most `max_open` files, and at most `max_inflated_bytes` of
 /// inflated ones. A source that still reads a shard keeps it open beyond that. Internally
-/// synchronised; opening (and inflating) one shard does not block access to others.
+/// synchronised; while one shard is opened, and inflated, nearly all others can be opened, too.
 class ShardCache {
  public:
   explicit ShardCache(std::size_t max_open = default_max_open(),
@@ -36,7 +36,8 @@ class ShardCache {
   /// about it has changed; of an object the content where its stamp is not the one that was
   /// indexed. Errors: those of open_shard; kUnavailable if it is not the one that was indexed.
   Result<std::shared_ptr<const ShardFile>> get(const StoredFile& file,
-                                               const ShardIdentity& identity)
+                                               const ShardIdentity& identity,
+                                               const std::stop_token& stop = {})
       ISOCOST_EXCLUDES(mutex_);
 
   /// Opens the shard, and begins to read these ranges of a plain tar ahead: see ShardFile::fetch.
@@ -47,6 +48,10 @@ class ShardCache {
 
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
+  Result<std::shared_ptr<const ShardFile>> open_as_indexed(const StoredFile& place,
+                                                           const ShardIdentity& identity,
+                                                           const std::stop_token& stop)
+      ISOCOST_EXCLUDES(mutex_);
   std::shared_ptr<const ShardFile> find(const std::string& name) ISOCOST_EXCLUDES(mutex_);
   Status compare(const StoredFile& stored, const ShardFile& file, const ShardIdentity& identity)
       ISOCOST_EXCLUDES(mutex_);
@@ -56,7 +61,7 @@ class ShardCache {
 
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;
-  std::vector<Mutex> opening_;  // by hash of the name: the holder of one may open
+  std::vector<Mutex> opening_;  // by hash of the name: the holder of one may open and inflate
   Mutex mutex_;
   Files files_ ISOCOST_GUARDED_BY(mutex_);  // the most recently used one is first
   std::unordered_map<std::string, Files::iterator> by_name_ ISOCOST_GUARDED_BY(mutex_);

@@ -51,12 +51,14 @@ class ShardFile : public ByteSource {
 
   /// Begins to read ranges of the file as it is stored; those of a plain tar are those of
   /// `read_at`. Returns a source of the stored bytes, with those of the ranges at hand for as long
-  /// as it lives; null if the operating system has been asked, and the next reads find them at hand.
-  /// `stop` ends what is under way.
+  /// as it lives; null if the operating system has been asked, and the next reads find them at
+  /// hand. `stop` ends what is under way.
   virtual std::shared_ptr<const ByteSource> fetch(std::span<const ByteRange> ranges,
                                                   const std::stop_token& stop) const = 0;
   /// Returns the shard's bytes for one reader that mostly moves forward. Keeps the shard open.
-  virtual std::shared_ptr<const ByteSource> pass() const = 0;
+  /// `stop` ends its reads of a server.
+  virtual std::shared_ptr<const ByteSource> pass(const std::stop_token& stop) const = 0;
+  std::shared_ptr<const ByteSource> pass() const { return pass({}); }
 
   /// Returns the state of the file when it was opened; of an object only the stamp is set.
   const FileState& state() const { return state_; }

@@ -26,13 +26,23 @@ struct StoredFile {
 /// ObjectStore::stamp.
 Result<FileStamp> stamp_of(const StoredFile& file);
 
-/// Opens a shard. Of an object nothing is read yet, or all that it has if its name says that it is
-/// compressed. Errors: those of ShardFile::open and ObjectStore::stamp; those of reading.
+/// Opens the bytes of a shard as they are stored, and reads none. Errors: kNotFound, kIo; those of
+/// ObjectStore::stamp.
+Result<std::shared_ptr<const ShardFile>> open_stored(const StoredFile& file,
+                                                     const std::stop_token& stop = {});
+
+/// Returns a shard whose stored bytes are open, read as a plain tar. Reads a compressed shard
+/// whole, and inflates it. Errors: those of ShardFile::open; those of reading.
+Result<std::shared_ptr<const ShardFile>> inflate_shard(const StoredFile& file,
+                                                       std::shared_ptr<const ShardFile> stored,
+                                                       const std::stop_token& stop = {});
+
+/// Does both.
 Result<std::shared_ptr<const ShardFile>> open_shard(const StoredFile& file,
                                                     const std::stop_token& stop = {});
 
-/// Refuses an object that begins as a compressed stream and has another name: it is not looked at
-/// for that whenever it is opened. Errors: kUnsupported; those of reading.
+/// Refuses an object whose bytes are compressed while its name says that they are plain: opening it
+/// does not look at its bytes, which would cost a request. Errors: kUnsupported; those of reading.
 Status refuse_misnamed_object(const StoredFile& file, const ShardFile& shard);
 
 }  // namespace isocost

@@ -52,8 +52,11 @@ Result<bool> is_of_shard(const IndexRequest& request, const IndexView& index,
                          const IndexIdentity& identity) {
   if (same_identity(index.identity(), identity)) return true;
   if (!request.shard.root->objects || !may_be_same_object(index.identity(), identity)) return false;
-  ISOCOST_ASSIGN(const auto shard, open_shard(request.shard.file(), request.stop));
-  ISOCOST_ASSIGN(const std::uint64_t hash, shard->content_hash());
+  const StoredFile file = request.shard.file();
+  // On a disk the bytes decide whether a shard is compressed. Of an object it is its name.
+  if (index.tar_bytes() != index.identity().stamp.bytes && !file.is_compressed) return false;
+  ISOCOST_ASSIGN(const auto stored, open_stored(file, request.stop));
+  ISOCOST_ASSIGN(const std::uint64_t hash, stored->content_hash());
   return hash == index.content_hash();
 }
 

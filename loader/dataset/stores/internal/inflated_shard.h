@@ -18,7 +18,7 @@ namespace isocost {
 class InflatedShard final : public ShardFile, public std::enable_shared_from_this<InflatedShard> {
  public:
   /// Returns `stored` if its bytes are plain, else the shard that they are inflated to. `name` is
-  /// for messages. Errors: those of reading and decompress_to_temporary.
+  /// for messages. Errors: those of reading and decompress_to_temporary; kCancelled.
   static Result<std::shared_ptr<const ShardFile>> open(std::shared_ptr<const ShardFile> stored,
                                                        const std::string& name,
                                                        std::int64_t max_inflated_bytes,
@@ -30,7 +30,7 @@ class InflatedShard final : public ShardFile, public std::enable_shared_from_thi
                                           const std::stop_token& stop) const override {
     return stored_->fetch(ranges, stop);
   }
-  std::shared_ptr<const ByteSource> pass() const override;
+  std::shared_ptr<const ByteSource> pass(const std::stop_token& stop) const override;
   bool changed() const override { return stored_->changed(); }
   bool inflated() const override { return true; }
   const std::string& problem() const override { return plain_.problem; }

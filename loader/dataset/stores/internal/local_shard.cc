@@ -54,7 +54,7 @@ std::shared_ptr<const ByteSource> LocalShard::fetch(std::span<const ByteRange> r
   return nullptr;
 }
 
-std::shared_ptr<const ByteSource> LocalShard::pass() const {
+std::shared_ptr<const ByteSource> LocalShard::pass(const std::stop_token& /*stop*/) const {
   return std::make_shared<const ReadWindows>(
       std::make_unique<MemberSource>(shared_from_this(), 0, size()));
 }

@@ -24,7 +24,7 @@ class LocalShard final : public ShardFile, public std::enable_shared_from_this<L
   /// Returns null: see ShardFile::fetch.
   std::shared_ptr<const ByteSource> fetch(std::span<const ByteRange> ranges,
                                           const std::stop_token& stop) const override;
-  std::shared_ptr<const ByteSource> pass() const override;
+  std::shared_ptr<const ByteSource> pass(const std::stop_token& stop) const override;
   bool changed() const override;
 
  private:

@@ -34,8 +34,8 @@ std::shared_ptr<const ByteSource> ObjectFile::fetch(std::span<const ByteRange> r
   return std::make_shared<const FetchedRanges>(shared_from_this(), ranges, stop);
 }
 
-std::shared_ptr<const ByteSource> ObjectFile::pass() const {
-  return std::make_shared<const ObjectPass>(shared_from_this());
+std::shared_ptr<const ByteSource> ObjectFile::pass(const std::stop_token& stop) const {
+  return std::make_shared<const ObjectPass>(shared_from_this(), stop);
 }
 
 const std::stop_token& ObjectFile::stop_of(const std::stop_token& given) const {

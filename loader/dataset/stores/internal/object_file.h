@@ -30,7 +30,7 @@ class ObjectFile final : public ShardFile, public std::enable_shared_from_this<O
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
   std::shared_ptr<const ByteSource> fetch(std::span<const ByteRange> ranges,
                                           const std::stop_token& stop) const override;
-  std::shared_ptr<const ByteSource> pass() const override;
+  std::shared_ptr<const ByteSource> pass(const std::stop_token& stop) const override;
   /// Returns whether a read was refused, so that the object may be another one by now. Its stamp is
   /// asked for again then.
   bool changed() const override;
