@@ -128,13 +128,14 @@ class Tls(ShardTest):
                          "tokenizers or jinja2 is not installed: ./run test --torch2 has them")
     def test_the_option_holds_for_tokens_too(self):
         import model_directories
+        from model_test import this_python_first
 
         address = self.serve_https()
         model = model_directories.make(self.directory / "model")
         indexes = str(self.directory / "tokens")
         done = subprocess.run([PROGRAM, "tokenize", address, "--model", model, "--index-dir", indexes, "--ca-file",
-                               self.certificate], env=environment(), capture_output=True, text=True, timeout=TIMEOUT,
-                              check=False)
+                               self.certificate], env=environment(**this_python_first()), capture_output=True,
+                              text=True, timeout=TIMEOUT, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         with unittest.mock.patch.dict(os.environ, environment(), clear=True):
             node = isocost.NodeOptions(ca_file=self.certificate, index_dir=str(self.directory / "missing"))
