@@ -84,6 +84,11 @@ class Servers : public LoopTest {
     options.plan.epochs = 2;
     return options;
   }
+  static NodeOptions in_blocks(NodeOptions options) {
+    options.plan.shuffle = ShufflePolicy::kBlocks;
+    options.plan.shuffle_shards = 2;
+    return options;
+  }
   // Whether the node delivers from the server what it delivers from the directory.
   void expect_same_as_directory() {
     Tensors local;
@@ -323,15 +328,9 @@ TEST_F(Servers, TheRequestsOfAnEpochAreSaidAtTheStart) {
 
 TEST_F(Servers, InBlocksDeliverWhatTheDirectoryDelivers) {
   serve_files();
-  const auto in_blocks = [this](const std::string& data) {
-    NodeOptions options = options_at(data);
-    options.plan.shuffle = ShufflePolicy::kBlocks;
-    options.plan.shuffle_shards = 2;
-    return options;
-  };
-  const Delivered local = run(in_blocks(shards()));
+  const Delivered local = run(in_blocks(options_at(shards())));
   server_->clear_log();
-  const Delivered remote = run(in_blocks(address()));
+  const Delivered remote = run(in_blocks(options_at(address())));
   EXPECT_EQ(remote.batches(), local.batches());
   EXPECT_NE(remote.batches(), run(options_at(address())).batches());
 }
@@ -340,11 +339,6 @@ TEST_F(Servers, InBlocksBehindACacheAreAskedForShardsInPieces) {
   serve_files();
   static_cast<void>(run(options_at(address())));  // makes the indexes
   server_->clear_log();
-  const auto in_blocks = [this](NodeOptions options) {
-    options.plan.shuffle = ShufflePolicy::kBlocks;
-    options.plan.shuffle_shards = 2;
-    return options;
-  };
   Tensors local;
   const Delivered of_directory = run(in_blocks(options_at(shards())), local.step());
   Tensors remote;
@@ -440,11 +434,6 @@ TEST_F(Servers, ACacheWithoutRoomForCompressedShardsEndsTheStartWithWhatSuffices
 TEST_F(Servers, CompressedShardsInBlocksDeliverWhatTheDirectoryDelivers) {
   serve_files();
   pack_shards();
-  const auto in_blocks = [](NodeOptions options) {
-    options.plan.shuffle = ShufflePolicy::kBlocks;
-    options.plan.shuffle_shards = 2;
-    return options;
-  };
   Tensors local;
   const Delivered of_directory = run(in_blocks(options_at(shards())), local.step());
   Tensors remote;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/units.h"
-#include "loader/dataset/formats/shard_name.h"
 #include "loader/dataset/names/data_text.h"
+#include "loader/dataset/stores/stored_file.h"
 #include "loader/dataset/stores/stored_objects.h"  // IWYU pragma: keep (the type of `objects`)
 
 namespace isocost {
@@ -32,54 +32,51 @@ std::int64_t bytes_of_windows(const ListedSource& source, const DatasetOptions& 
                          std::int64_t{0});
 }
 
-// Their stamps are known from the listing.
-std::int64_t bytes_of_compressed(std::span<const ListedSource> sources,
-                                 const DatasetOptions& options) {
-  std::int64_t bytes = 0;
+std::vector<ShardPlace> compressed_objects(std::span<const ListedSource> sources) {
+  std::vector<ShardPlace> compressed;
   for (const ListedSource& source : sources) {
     for (const ShardPlace& place : source.listing.shards) {
-      if (!place.root->objects || !names_compressed_shard(place.name)) continue;
-      const auto stamp = place.root->objects->stamp(place.name, options.stop);
-      if (stamp) bytes += stamp->bytes;
+      const StoredFile file = place.file();
+      if (file.objects && file.is_compressed) compressed.push_back(place);
     }
   }
-  return bytes;
+  return compressed;
 }
+
+// Returns the size of a cache that has room for so many bytes: it leaves a sixteenth of it free.
+std::int64_t size_for(std::int64_t bytes) { return bytes + bytes / 15 + 1; }
 
 // A sample of a shard that the cache has let go costs the whole shard.
 Status check_room_of_compressed(std::span<const ListedSource> sources,
                                 const DatasetOptions& options) {
-  const std::int64_t bytes = bytes_of_compressed(sources, options);
-  const std::int64_t needed = bytes + bytes / 15 + 1;
-  if (bytes == 0 || needed <= options.stores.cache_size) return {};
-  return Error(ErrorCode::kInvalidArgument,
-               fmt::format("cache_size: samples are drawn from all shards, and a cache of {} MiB "
-                           "has no room for the {} MiB of those that are compressed, which would "
-                           "be fetched whole again and again: give cache_size = {}MiB or more, use "
-                           "shuffle = blocks, or store them as plain .tar",
-                           options.stores.cache_size / kMiB, bytes / kMiB, needed / kMiB + 1));
+  std::int64_t bytes = 0;
+  for (const ShardPlace& place : compressed_objects(sources)) {
+    const auto stamp = place.root->objects->stamp(place.name, options.stop);
+    if (stamp) bytes += stamp->bytes;
+  }
+  if (bytes == 0 || size_for(bytes) <= options.stores.cache_size) return {};
+  return Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("cache_size: samples are drawn from all shards, and a cache of {} MiB "
+                  "has no room for the {} MiB of those that are compressed, which would "
+                  "be fetched whole again and again: give cache_size = {}MiB or more, use "
+                  "shuffle = blocks, or store them as plain .tar",
+                  options.stores.cache_size / kMiB, bytes / kMiB, size_for(bytes) / kMiB + 1));
 }
 
-Status check_compressed(std::span<const ListedSource> sources) {
-  for (const ListedSource& source : sources) {
-    for (const ShardPlace& place : source.listing.shards) {
-      if (!place.root->objects || !names_compressed_shard(place.name)) continue;
-      return Error(ErrorCode::kInvalidArgument,
-                   fmt::format("{}: it is compressed, so it would be fetched whole whenever it is "
-                               "opened again; give a cache (cache = DIR), or store it as a plain "
-                               ".tar",
-                               printable_path(place.path().string())));
-    }
-  }
-  return {};
+Status refuse_compressed(std::span<const ListedSource> sources) {
+  const std::vector<ShardPlace> compressed = compressed_objects(sources);
+  if (compressed.empty()) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               fmt::format("{}: it is compressed, so it would be fetched whole whenever it is "
+                           "opened again; give a cache (cache = DIR), or store it as a plain .tar",
+                           printable_path(compressed.front().path().string())));
 }
 
 Status check_room_of_windows(std::span<const ListedSource> sources, const DatasetOptions& options) {
   std::int64_t bytes = 0;
   for (const ListedSource& source : sources) bytes += bytes_of_windows(source, options);
-  // A cache leaves a sixteenth of its room free.
-  const std::int64_t needed = bytes + bytes / 15 + 1;
-  if (needed <= options.stores.cache_size) return {};
+  if (size_for(bytes) <= options.stores.cache_size) return {};
   return Error(
       ErrorCode::kInvalidArgument,
       fmt::format(
@@ -87,14 +84,14 @@ Status check_room_of_windows(std::span<const ListedSource> sources, const Datase
           "a cache of {} MiB has no room for their {} MiB: give cache_size = {}MiB or more, "
           "fewer shuffle_shards, or shuffle = global",
           options.window_shards, options.stores.cache_size / kMiB, bytes / kMiB,
-          needed / kMiB + 1));
+          size_for(bytes) / kMiB + 1));
 }
 
 }  // namespace
 
 Status check_cache_needs(std::span<const ListedSource> sources, const DatasetOptions& options) {
   const bool has_cache = !options.stores.cache.empty();
-  if (options.reads_again && !has_cache) return check_compressed(sources);
+  if (options.reads_again && !has_cache) return refuse_compressed(sources);
   if (options.window_shards > 0 && has_cache) return check_room_of_windows(sources, options);
   return options.reads_again ? check_room_of_compressed(sources, options) : Status();
 }

@@ -40,8 +40,9 @@ namespace isocost {
 /// within the budget. Decoded samples that wait to be sent, and blocks of shared memory, may hold
 /// half of it, and the other half is always free for decoding, so neither can starve the other. A
 /// decoded sample that does not fit into its half is released, and decoded again when it is sent.
-/// Of a data set on servers, a sixteenth of the budget, from the half of what waits, holds samples
-/// that are fetched before they are decoded: half of it for the first time, the other half again.
+/// Bytes of samples that are fetched from servers ahead may hold a sixteenth of the budget, which
+/// the half of what waits gives up: one half of it for samples that are decoded for the first time,
+/// and the other for those that are decoded again.
 ///
 /// Workers that have nothing left to do for a step begin the samples that follow, in their order,
 /// as far as there is room in three quarters of the first half. Nothing but the time of their

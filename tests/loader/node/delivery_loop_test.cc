@@ -79,6 +79,10 @@ class DeliveryLoopTest : public testing::Test {
     }
     return status;
   }
+  StepDecoder::Context context() {
+    return {&dataset_,  &recipe_, decode_.get(), &executor_, &budget_, &pool_,
+            bad_.get(), {},       nullptr,       &retry_};
+  }
   void acknowledge_at_the_end() {
     server_.on_end = [this](std::int32_t rank) { job_.acknowledge(rank, {0, 0, 0}); };
   }
@@ -98,18 +102,7 @@ class DeliveryLoopTest : public testing::Test {
   ManualExecutor executor_;
   ReadRetry retry_{{.timeout = std::chrono::milliseconds(1)}};
   std::unique_ptr<SampleDecoder> decode_ = make_in_process_decoder(recipe_, kLong);
-  StepDecoder decoder_{{&dataset_,
-                        &recipe_,
-                        decode_.get(),
-                        &executor_,
-                        &budget_,
-                        &pool_,
-                        bad_.get(),
-                        {},
-                        nullptr,
-                        &retry_},
-                       options_.bad_samples.policy,
-                       options_.plan.seed};
+  StepDecoder decoder_{context(), options_.bad_samples.policy, options_.plan.seed};
 };
 
 TEST_F(DeliveryLoopTest, SendsWhatWasKeptAndReleasesIt) {
@@ -149,17 +142,8 @@ TEST_F(DeliveryLoopTest, BeginsToReadWhatComesNextOfAServerAndIsDecodedAgain) {
   dataset_.on_read_ahead = [&](SampleId) {
     if (++reads == 2) both.set_value();
   };
-  StepDecoder decoder({&dataset_,
-                       &recipe_,
-                       decode_.get(),
-                       &executor_,
-                       &budget_,
-                       &pool_,
-                       bad_.get(),
-                       {},
-                       nullptr,
-                       &retry_},
-                      options_.bad_samples.policy, options_.plan.seed);
+  // Another one, as how much is read ahead follows from the data set that a decoder begins with.
+  StepDecoder decoder(context(), options_.bad_samples.policy, options_.plan.seed);
   Hello hello;
   hello.world_size = 1;
   const std::uint64_t job = job_.begin(hello, true).value().id;

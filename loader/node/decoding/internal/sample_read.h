@@ -11,8 +11,7 @@
 
 namespace isocost {
 
-/// The reading of a sample's bytes before it is decoded. Internally synchronised but
-/// for its total.
+/// The reading of a sample's bytes before it is decoded. Internally synchronised but for its total.
 class SampleRead {
  public:
   /// `dataset` must outlive it. `total` has `bytes` more as long as this object lives.
