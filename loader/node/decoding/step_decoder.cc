@@ -122,8 +122,9 @@ bool StepDecoder::begin_ahead(const Following& following, const std::stop_token&
 void StepDecoder::start(const std::shared_ptr<Attempt>& attempt, MemoryBudget::Grant grant,
                         const std::stop_token& stop) {
   auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
-  attempt->task =
-      tasks_.submit([this, attempt, shared, stop] { finish(*attempt, std::move(*shared), stop); });
+  attempt->task = tasks_.submit(DecodeTasks::Turn::kInOrder, [this, attempt, shared, stop] {
+    finish(*attempt, std::move(*shared), stop);
+  });
 }
 
 // Blocks until the attempts have ended. Their tasks wait for nothing but reads, up to the reads'

@@ -101,8 +101,11 @@ class StepDecoder {
   /// Drops the samples that were begun for steps that will not come.
   void drop_begun() { begun_.clear(); }
 
-  /// Runs a task on a worker, which is not idle until the task has ended.
-  void submit(std::function<void()> task) { tasks_.submit(std::move(task)); }
+  /// Runs a task on the next worker that is free, before all samples that are decoded for later: a
+  /// trainer may be waiting for it.
+  void submit(std::function<void()> task) {
+    tasks_.submit(DecodeTasks::Turn::kFirst, std::move(task));
+  }
 
   /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled.
   Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const {

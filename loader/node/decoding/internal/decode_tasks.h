@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/executor/executor.h"
@@ -27,23 +29,39 @@ class DecodeTasks {
   };
   using TaskHandle = std::shared_ptr<Task>;
 
+  /// When a worker takes up a task.
+  enum class Turn {
+    kFirst,    ///< Before all that wait in order: a trainer may be waiting for it now.
+    kInOrder,  ///< After those that were submitted before.
+  };
+
   /// Submits a task. `run` must neither throw nor wait for another task. It is destroyed before the
   /// task ends.
-  TaskHandle submit(std::function<void()> run) ISOCOST_EXCLUDES(mutex_);
+  TaskHandle submit(Turn turn, std::function<void()> run) ISOCOST_EXCLUDES(mutex_);
 
   /// Blocks until all of `tasks` have ended; with `or_idle`, at most until a worker is idle,
   /// because fewer tasks than workers are left. Returns whether all of `tasks` have ended.
   bool wait(std::span<const TaskHandle> tasks, bool or_idle) ISOCOST_EXCLUDES(mutex_);
 
  private:
+  struct Waiting {
+    TaskHandle task;
+    std::function<void()> run;
+  };
+
+  void run_first_ones() ISOCOST_EXCLUDES(mutex_);
+  std::optional<Waiting> take_first() ISOCOST_EXCLUDES(mutex_);
+  void run(Waiting next) ISOCOST_EXCLUDES(mutex_);
   void end(Task& task) ISOCOST_EXCLUDES(mutex_);
+  void end_place() ISOCOST_EXCLUDES(mutex_);
 
   Executor& executor_;
   const std::size_t workers_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::size_t left_ ISOCOST_GUARDED_BY(mutex_) = 0;     // tasks that have not ended
-  std::size_t awaited_ ISOCOST_GUARDED_BY(mutex_) = 0;  // tasks among them that `wait` waits for
+  std::deque<Waiting> first_ ISOCOST_GUARDED_BY(mutex_);
+  std::size_t left_ ISOCOST_GUARDED_BY(mutex_) = 0;     // places in the executor, one a task
+  std::size_t awaited_ ISOCOST_GUARDED_BY(mutex_) = 0;  // tasks that `wait` waits for
 };
 
 }  // namespace isocost
