@@ -197,8 +197,7 @@ struct CostModel::State {
     if (open.microbatches == 0) return;
     if (options.correct) correction.take(open, own_seconds);
     last_microbatches = open.microbatches;
-    open.microbatches = 0;
-    for (Rows& rows : open.modules) rows.clear();
+    open.clear();
     own_seconds = 0;
   }
 
@@ -319,12 +318,22 @@ Status CostModel::observe(const Measurement& measurement) {
   }
   for (std::size_t i = 0; i < kModules; ++i) state.note(i, measurement);
   ++state.open.microbatches;
+  state.open.add_measuring(measurement.rank, measurement.measuring_s);
   if (timed) state.own_seconds += kTimed * 1e-9 * static_cast<double>(clock() - started);
   return {};
 }
 
 void CostModel::update() {
   if (state_->open.microbatches >= std::max(state_->last_microbatches, 1U)) state_->close_step();
+}
+
+void CostModel::pass(std::uint64_t step) {
+  if (step > state_->open.step + 1) state_->close_step();
+}
+
+// Without correction, seconds are for display only.
+std::int64_t CostModel::measuring_stride() const {
+  return state_->options.correct ? state_->correction.measuring_stride() : kLeastStride;
 }
 
 void CostModel::begin_job() {
@@ -336,7 +345,11 @@ void CostModel::begin_job() {
   for (FarBeyond& module : state.beyond) module.forget();
 }
 
-CorrectionStatus CostModel::correction() const { return state_->correction.status(); }
+CorrectionStatus CostModel::correction() const {
+  CorrectionStatus status = state_->correction.status();
+  status.measuring_stride = measuring_stride();
+  return status;
+}
 
 std::string CostModel::save_state() const {
   return encode_state({state_->correction.save(), state_->forward}, state_->profile);

@@ -35,6 +35,8 @@ struct Measurement {
   ModuleSeconds seconds{};
   /// Forward part of all these seconds, 0 to 1, or kNotMeasured.
   double forward_share = kNotMeasured;
+  /// Seconds that measuring took the rank, which are not part of `seconds`, or kNotMeasured.
+  double measuring_s = kNotMeasured;
   std::int32_t rank = 0;
   std::uint64_t step = 0;  ///< Increases from step to step, across epochs.
   /// Result of CostModel::shape_of for the microbatch's samples. A view that is not kept. Empty:
@@ -50,23 +52,36 @@ struct CorrectionOptions {
   std::function<std::int64_t()> clock;
 };
 
-/// Consecutive steps in which a module is off on the same side before model drift is detected.
+/// Consecutive measured steps in which a module is off on the same side before model drift is
+/// detected.
 inline constexpr int kDriftSteps = 3;
+/// While correction is paused, one step in at least this many is measured, and in at most
+/// kMostStride.
+inline constexpr std::int64_t kLeastStride = 16;
+inline constexpr std::int64_t kMostStride = 1024;
 
 /// State of the correction, for display and metrics.
 struct CorrectionStatus {
   struct ModuleFactors {
     double fixed = 1;                             ///< Factor on the fixed seconds of a microbatch.
     std::array<double, kShapeBuckets> buckets{};  ///< Factor on each shape bucket.
+    /// Penalty of the dearest length: the largest factor of a bucket over their median.
+    double penalty = 1;
     double noise = 0;  ///< Relative standard deviation of microbatches from their predictions.
     std::uint64_t drifts = 0;  ///< Number of times that model drift was detected in the module.
     /// Measured over predicted seconds: mean of the kDriftSteps steps before the last detection.
     double drift_ratio = 1;
   };
-  /// False while correction is paused (monitoring): it then learns from one step in four.
+  /// False while correction is paused (monitoring): it then learns from one step in
+  /// `measuring_stride`.
   bool on = true;
-  double gain = 0;           ///< Predicted share of the step time that correction saves.
-  double overhead = 0;       ///< Measured share of the step time that correction takes.
+  double gain = 0;  ///< Predicted share of the step time that correction saves.
+  /// Measured share of the step time that correction takes in a step that is measured: of trainers
+  /// that measure, and of the node that learns.
+  double overhead = 0;
+  double measuring = 0;  ///< The trainers' part of `overhead`.
+  /// One step in so many is to be measured; 1: every step.
+  std::int64_t measuring_stride = 1;
   std::uint64_t drifts = 0;  ///< Number of detections of model drift in all modules.
   bool reprofile_suggested =
       false;  ///< Whether model drift was detected, so that the profile is out of date.
@@ -127,6 +142,13 @@ class CostModel {
   /// first of a module's times that is over 100 times as long as expected (internal/far_beyond.h).
   /// The whole measurement is then dropped and counted.
   Status observe(const Measurement& measurement);
+  /// Records that a rank has reached this step, whose seconds nobody measures. Steps before the
+  /// previous one are then complete: of that one, other ranks may still report.
+  void pass(std::uint64_t step);
+  /// Returns the number of steps of which one is to be measured: 1 while correction is on, and
+  /// while a module or a rank seems to have changed; otherwise so many that measuring takes a
+  /// quarter of CorrectionOptions::least_gain at most, from kLeastStride on.
+  std::int64_t measuring_stride() const;
   /// Starts another job: its ranks may be on other hosts, so slowdowns are forgotten, and its steps
   /// may be counted from any number.
   void begin_job();

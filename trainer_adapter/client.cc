@@ -66,6 +66,11 @@ Status check_report(const Report& report) {
                        " seconds is neither -1 (not measured) nor 0 nor between 1 ns and a day");
     }
   }
+  if (!is_reportable(report.measuring_s)) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "measuring_s: " + std::to_string(report.measuring_s) +
+                     " seconds is neither -1 (unknown) nor 0 nor between 1 ns and a day");
+  }
   return check_forward(report);
 }
 

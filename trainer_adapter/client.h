@@ -147,7 +147,9 @@ class Client {
   virtual std::optional<Position> resume_point() const = 0;
 
   /// Sends measured seconds to the node, with the time that the loop was blocked for data since the
-  /// last report as data_wait_s. The microbatch and all before it are then trained. Errors:
+  /// last report as data_wait_s. The microbatch and all before it are then trained. In a step that
+  /// the node does not ask to be measured (MicrobatchHeader::seconds_wanted), the seconds may be
+  /// kNotMeasured and are not sent: its last microbatch's report sends data_wait_s alone. Errors:
   /// kInvalidArgument for seconds that are neither kNotMeasured nor 0 nor between 1 ns and a day,
   /// for a forward_s beyond their sum, for a microbatch that `next` has not returned yet, and for
   /// one whose work was not measured, or whose seconds are all 0; kCancelled after `close`.

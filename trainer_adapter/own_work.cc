@@ -6,11 +6,14 @@
 namespace isocost {
 
 void OwnWork::add(CostModule module) {
+  if (!measures()) return;
   double& total = seconds_.at(static_cast<std::size_t>(module));
   total = std::max(total, 0.0) + since_last();
 }
 
-void OwnWork::leave_out() { communication_s_ += since_last(); }
+void OwnWork::leave_out() {
+  if (measures()) communication_s_ += since_last();
+}
 
 MonotonicTime OwnWork::now() const {
   if (wait_) wait_();

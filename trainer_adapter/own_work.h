@@ -14,7 +14,7 @@ namespace isocost {
 /// Measures a rank's own work on a microbatch, by module, for `report`: forward and backward
 /// passes, without the time in which the rank waits for other ranks.
 ///
-///   OwnWork work = loader.own_work();  // waits for the loader's device
+///   OwnWork work = loader.own_work(microbatch);  // waits for the loader's device
 ///   const torch::Tensor features = vision->forward(microbatch["vision_patches"]);
 ///   work.add(CostModule::kVision);
 ///   token_loss(llm->forward(microbatch["input_ids"], features), microbatch).backward();
@@ -23,14 +23,21 @@ namespace isocost {
 ///   work.leave_out();
 ///   loader.report(microbatch, work);
 ///
-/// The clock is the host's. On a device the work is done later than it is queued: give a function
-/// that waits for it, as TorchLoader::own_work does. Single-thread.
+/// In a step that the node does not ask to be measured (MicrobatchHeader::seconds_wanted), the
+/// loader returns OwnWork::none(), which waits for nothing. The clock is the host's. On a device
+/// the work is done later than it is queued: give a function that waits for it, as
+/// TorchLoader::own_work does. Single-thread.
 class OwnWork {
  public:
   /// `wait` blocks until the device has done what was queued. It is called here and by `add` and
   /// `leave_out`, before they take the time. Null: there is no device.
   explicit OwnWork(MonotonicClock clock = steady_clock(), std::function<void()> wait = nullptr)
       : clock_(std::move(clock)), wait_(std::move(wait)), last_(now()) {}
+
+  /// Returns one that measures nothing: `add` and `leave_out` do nothing.
+  static OwnWork none() { return OwnWork(nullptr, nullptr, {}); }
+  /// Returns whether it measures anything.
+  bool measures() const { return clock_ != nullptr; }
 
   /// Adds the time since the last call, or since the start, to the module's seconds.
   void add(CostModule module);
@@ -45,10 +52,13 @@ class OwnWork {
   double communication_s() const { return communication_s_; }
 
  private:
+  OwnWork(MonotonicClock clock, std::function<void()> wait, MonotonicTime last)
+      : clock_(std::move(clock)), wait_(std::move(wait)), last_(last) {}
+
   MonotonicTime now() const;
   double since_last();
 
-  MonotonicClock clock_;
+  MonotonicClock clock_;  // null: nothing is measured
   std::function<void()> wait_;
   MonotonicTime last_;
   std::array<double, kModules> seconds_{kNotMeasured, kNotMeasured, kNotMeasured};

@@ -79,10 +79,49 @@ Result<EmulatedJob> trainers_of(const EmulateArguments& arguments, const Layout&
       trainers.disturbance,
       parse_disturbance(arguments.disturbance, std::max(layout.llm.data, layout.encoder.data)));
   trainers.disturbance.seed = arguments.seed;
+  trainers.disturbance.anomalies.choose_lengths(loads, arguments.seed);
   ISOCOST_ASSIGN(trainers.model, make_pipeline(job, layout, mean));
   const std::vector<SampleCost> batch(arguments.global_batch_size, spread_load(job, layout, mean));
   trainers.time_scale = arguments.step_seconds / pipeline_bound(trainers.model, batch);
   return trainers;
+}
+
+struct Emulation {
+  EmulationReport report;
+  NodeMetrics metrics;
+  std::string picture;
+};
+
+// Runs the trainers against a node of these options.
+Result<Emulation> run(const NodeOptions& options, EmulatedJob& trainers,
+                      const std::stop_token& stop) {
+  const LoadHook loads_of_trace = [&trainers](SampleId id, const Dataset&,
+                                              const Load& load) -> Result<Load> {
+    Load traced = load;  // label tokens and bytes stay those of the small sample
+    traced.modules = trainers.loads[id % trainers.loads.size()].modules;
+    return traced;
+  };
+  ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(options, {}, {}, loads_of_trace));
+  trainers.endpoint = node->endpoint();
+  NodeThread serving(std::move(node));
+  const auto steps = run_emulated_pipeline(trainers, stop);
+  // The last reports arrive before the trainers leave.
+  if (steps) serving.node().wait_until_left(kDrainTimeout);
+  Emulation emulation{
+      .report = {}, .metrics = serving.node().metrics(), .picture = serving.node().timeline_svg()};
+  ISOCOST_TRY(serving.stop());
+  if (!steps) return steps.error();
+  ISOCOST_ASSIGN(emulation.report, compare_with_simulator(trainers, *steps));
+  return emulation;
+}
+
+// Returns the seconds of the same steps without correction and measuring.
+Result<double> uncorrected_step_s(NodeOptions options, EmulatedJob trainers,
+                                  const std::stop_token& stop) {
+  options.cost_model.correct = false;
+  trainers.disturbance.measuring_cost = 0;
+  ISOCOST_ASSIGN(const Emulation emulation, run(options, trainers, stop));
+  return emulation.report.emulated_s;
 }
 
 Result<int> emulate(const EmulateArguments& arguments) {
@@ -101,25 +140,15 @@ Result<int> emulate(const EmulateArguments& arguments) {
   ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create("isocost-emulate"));
   ISOCOST_TRY(write_shards(scratch.path(), loads.size()));
   ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, layout, scratch.path()));
-  const LoadHook loads_of_trace = [&loads](SampleId id, const Dataset&,
-                                           const Load& load) -> Result<Load> {
-    Load traced = load;  // label tokens and bytes stay those of the small sample
-    traced.modules = loads[id % loads.size()].modules;
-    return traced;
-  };
-  ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(options, {}, {}, loads_of_trace));
-  trainers.endpoint = node->endpoint();
-  NodeThread serving(std::move(node));
-  const auto steps = run_emulated_pipeline(trainers, signals.token());
-  // The last reports arrive before the trainers leave.
-  if (steps) serving.node().wait_until_left(kDrainTimeout);
-  const NodeMetrics metrics = serving.node().metrics();
-  const std::string picture = serving.node().timeline_svg();
-  ISOCOST_TRY(serving.stop());
-  if (!steps) return steps.error();
-  ISOCOST_ASSIGN(const EmulationReport report, compare_with_simulator(trainers, *steps));
-  if (!arguments.svg.empty()) ISOCOST_TRY(replace_file(arguments.svg, picture));
-  print_emulation(arguments, trainers, report, metrics);
+  ISOCOST_ASSIGN(Emulation emulation, run(options, trainers, signals.token()));
+  if (arguments.disturbance.weighs_correction()) {
+    ISOCOST_ASSIGN(emulation.report.uncorrected_s,
+                   uncorrected_step_s(options, trainers, signals.token()));
+  }
+  if (!arguments.svg.empty()) {
+    ISOCOST_TRY(replace_file(arguments.svg, emulation.picture));
+  }
+  print_emulation(arguments, trainers, emulation.report, emulation.metrics);
   return kDone;
 }
 
@@ -131,7 +160,9 @@ constexpr const char* kEmulateFooter =
     "  isocost-lab emulate --trace documents.csv --dp 16 --pp 2 --balance in-order --json\n"
     "  isocost-lab emulate --trace documents.csv --layout layout.json --global-batch-size 512\n"
     "  isocost-lab emulate --trace documents.csv --dp 8 --pp 2 --steps 200 --noise 0.03 \\\n"
-    "      --slow-rank 3:1.2@50-150";
+    "      --slow-rank 3:1.2@50-150\n"
+    "  isocost-lab emulate --trace documents.csv --steps 1000 --virtual-clock \\\n"
+    "      --anomalies 0.05:1.5 --measuring-cost 0.01";
 
 }  // namespace
 

@@ -53,6 +53,18 @@ void EmulateArguments::add_to(CLI::App& command) {
                   "encoder:3@100. Once per module")
       ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
       ->allow_extra_args(false);
+  command
+      .add_option("--anomalies", disturbance.anomalies,
+                  "Share of the samples, those in a range of lengths, whose LLM takes longer than "
+                  "the model profile says: 0.05:1.5")
+      ->type_name("SHARE:FACTOR");
+  command
+      .add_option("--measuring-cost", disturbance.measuring_cost,
+                  "Share of a pass that measuring takes in addition, in steps that are measured. "
+                  "With it or --anomalies the job runs twice: the second time without correction "
+                  "and measuring, for the net gain")
+      ->check(number_range(0, 1.0))
+      ->capture_default_str();
   add_seed(command, seed);
   command
       .add_option("--svg", svg, "Draw the last step, as predicted and as the trainers report it")

@@ -14,18 +14,36 @@
 namespace isocost::cli {
 namespace {
 
-nlohmann::ordered_json cost_model_json(const NodeMetrics& node) {
+nlohmann::ordered_json cost_model_json(const NodeMetrics& node, const EmulationReport& report) {
   nlohmann::ordered_json errors = nlohmann::ordered_json::object();
   for (std::size_t m = 0; m < kModules; ++m) {
     const double error = node.summary.prediction_error_ratio.at(m);
     if (std::isfinite(error)) errors[std::string(module_name(static_cast<CostModule>(m)))] = error;
   }
-  return {{"prediction_error_ratio", errors}, {"correction_on", node.correction.on},
-          {"gain", node.correction.gain},     {"overhead", node.correction.overhead},
-          {"drifts", node.correction.drifts}, {"rank_slowdowns", node.correction.rank_slowdowns}};
+  nlohmann::ordered_json penalties = nlohmann::ordered_json::object();
+  for (std::size_t m = 0; m < kModules; ++m) {
+    penalties[std::string(module_name(static_cast<CostModule>(m)))] =
+        node.correction.modules.at(m).penalty;
+  }
+  nlohmann::ordered_json json = {{"prediction_error_ratio", errors},
+                                 {"correction_on", node.correction.on},
+                                 {"gain", node.correction.gain},
+                                 {"overhead", node.correction.overhead},
+                                 {"measuring", node.correction.measuring},
+                                 {"measuring_stride", node.correction.measuring_stride},
+                                 {"measured_steps", report.measured_steps},
+                                 {"penalties", penalties},
+                                 {"drifts", node.correction.drifts},
+                                 {"rank_slowdowns", node.correction.rank_slowdowns}};
+  if (report.uncorrected_s > 0) {
+    json["uncorrected_step_s"] = report.uncorrected_s;
+    json["net_gain"] = report.net_gain();
+  }
+  return json;
 }
 
-void print_cost_model(const NodeMetrics& node) {
+void print_cost_model(const EmulateArguments& arguments, const EmulationReport& report,
+                      const NodeMetrics& node) {
   std::printf("prediction      error");
   for (std::size_t m = 0; m < kModules; ++m) {
     const double error = node.summary.prediction_error_ratio.at(m);
@@ -37,6 +55,12 @@ void print_cost_model(const NodeMetrics& node) {
   std::printf("\ncorrection      %s: gain %.2f %%, overhead %.3f %%; %s\n",
               correction.on ? "on" : "paused", 100 * correction.gain, 100 * correction.overhead,
               counted(correction.drifts, "drift").c_str());
+  std::printf("measured        %zu of %s\n", report.measured_steps,
+              counted(arguments.steps, "step").c_str());
+  if (report.uncorrected_s > 0) {
+    std::printf("net gain        %+.2f %% (%.4f s without correction and measuring)\n",
+                100 * report.net_gain(), report.uncorrected_s);
+  }
   const auto& slowdowns = correction.rank_slowdowns;
   if (slowdowns.empty()) return;
   const auto slowest = std::max_element(slowdowns.begin(), slowdowns.end());
@@ -63,7 +87,7 @@ void print_report_json(const EmulateArguments& arguments, const EmulatedJob& job
               {"largest_step_error", report.largest_step_error},
               {"delivered", node.summary.delivered},
               {"planning_seconds_mean", node.summary.plan_seconds_mean},
-              {"correction", cost_model_json(node)},
+              {"correction", cost_model_json(node, report)},
               {"step_s", report.step_s}});
 }
 
@@ -85,7 +109,7 @@ void print_report_text(const EmulateArguments& arguments, const EmulatedJob& job
     std::printf("decoupled       %zu of %s\n", report.decoupled_steps,
                 counted(arguments.steps, "step").c_str());
   }
-  print_cost_model(node);
+  print_cost_model(arguments, report, node);
 }
 
 }  // namespace
@@ -102,6 +126,7 @@ Result<EmulationReport> compare_with_simulator(const EmulatedJob& job,
     report.largest_step_error =
         std::max(report.largest_step_error, std::abs(step.seconds / simulated_s - 1));
     if (!step.coupled) ++report.decoupled_steps;
+    if (step.measured) ++report.measured_steps;
     report.step_s.push_back(step.seconds);
   }
   return report;

@@ -48,8 +48,36 @@ Error bad_change(const char* flag, const std::string& text, const char* like) {
 
 }  // namespace
 
+void EmulatedAnomalies::choose_lengths(std::span<const Load> samples, std::uint64_t seed) {
+  if (!(share > 0) || samples.empty()) return;
+  std::vector<std::int64_t> lengths;
+  lengths.reserve(samples.size());
+  for (const Load& sample : samples) lengths.push_back(sample[CostModule::kLlm].units);
+  std::ranges::sort(lengths);
+  const auto count = static_cast<std::size_t>(
+      std::max(1.0, std::round(share * static_cast<double>(lengths.size()))));
+  Random random(seed);
+  const std::size_t first = random.below(lengths.size() - count + 1);
+  shortest = lengths[first];
+  longest = lengths[first + count - 1];
+}
+
 Result<EmulatedDisturbance> parse_disturbance(const DisturbanceText& text, std::size_t ranks) {
-  EmulatedDisturbance disturbance{.noise = text.noise};
+  EmulatedDisturbance disturbance{.noise = text.noise, .measuring_cost = text.measuring_cost};
+  if (!text.anomalies.empty()) {
+    EmulatedAnomalies& anomalies = disturbance.anomalies;
+    std::string_view rest = text.anomalies;
+    const bool has_share = take_number(rest, anomalies.share) && rest.starts_with(':');
+    if (has_share) rest.remove_prefix(1);
+    if (!has_share || !take_number(rest, anomalies.factor) || !rest.empty() ||
+        !(anomalies.share > 0 && anomalies.share <= 1) ||
+        !(anomalies.factor >= 0.01 && anomalies.factor <= 100)) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--anomalies is '" + text.anomalies +
+                       "'; it must be like 0.05:1.5: a share of the samples above 0 and at most 1, "
+                       "and a factor from 0.01 to 100 on their seconds in the LLM");
+    }
+  }
   if (!text.slow_rank.empty()) {
     std::string_view rest = text.slow_rank;
     const bool named = take_number(rest, disturbance.slow_rank) && rest.starts_with(':');

@@ -38,9 +38,10 @@ struct EmulatedJob {
 
 /// A step included in the measurement, after the warm-up.
 struct EmulatedStep {
-  double seconds = 0;   ///< From the first pass to the last reduced gradient.
-  PipelineStep work;    ///< The stages' work, for the simulator.
-  bool coupled = true;  ///< See is_coupled.
+  double seconds = 0;    ///< From the first pass to the last reduced gradient.
+  PipelineStep work;     ///< The stages' work, for the simulator.
+  bool coupled = true;   ///< See is_coupled.
+  bool measured = true;  ///< Whether the node asked for its seconds.
 };
 
 /// Runs the job's trainers against a node that is serving. Blocks until all threads have ended.

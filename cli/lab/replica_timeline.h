@@ -26,6 +26,7 @@ struct EmulatedFeed {
 struct EmulatedMicrobatch {
   SampleCost load;
   std::vector<EmulatedFeed> feeds;  ///< Feeds that an LLM's microbatch needs, by replica and slot.
+  bool measured = true;             ///< Whether the node asks for the seconds of its step.
 };
 
 /// State that the stages of one replica share with each other and with those of the other module,

@@ -11,11 +11,23 @@ namespace isocost::cli {
 Report report_of(const StageMicrobatch& microbatch) {
   Report report = microbatch.report;
   const double sum = std::accumulate(report.seconds.begin(), report.seconds.end(), 0.0);
+  const double work_s = microbatch.seconds / (1 + microbatch.measuring);
   for (double& seconds : report.seconds) {
-    seconds = sum > 0 && seconds > 0 ? microbatch.seconds * seconds / sum : kNotMeasured;
+    seconds = sum > 0 && seconds > 0 ? work_s * seconds / sum : kNotMeasured;
   }
-  if (sum > 0) report.forward_s = microbatch.forward_s;
+  if (sum > 0) report.forward_s = microbatch.forward_s / (1 + microbatch.measuring);
+  if (microbatch.measuring > 0) report.measuring_s = microbatch.seconds - work_s;
   return report;
+}
+
+double anomalous_s(const EmulatedAnomalies& anomalies, const MicrobatchHeader& header,
+                   std::span<const Load> loads, const SamplePrices& prices) {
+  double seconds = 0;
+  for (const SampleEntry& sample : header.samples) {
+    const Load& load = loads[sample.id % loads.size()];
+    if (anomalies.has(load)) seconds += (anomalies.factor - 1) * prices.of(load).llm_s;
+  }
+  return seconds;
 }
 
 std::vector<EmulatedFeed> feeds_of(const MicrobatchHeader& header, std::span<const Load> loads,

@@ -89,9 +89,15 @@ Status StageThread::receive(std::size_t step) {
   microbatch.report = {header.position, header.predicted_seconds};
   microbatch.routes = header.routes;
   // All stages of a replica compute the same load.
-  microbatch.work.load =
-      disturbed(job_.disturbance, {id_.encoder, id_.replica, step, slot},
-                spread_load(job_.job, job_.layout, shared_.prices.of(header.load)));
+  SampleCost load = shared_.prices.of(header.load);
+  const EmulatedDisturbance& by = job_.disturbance;
+  if (!id_.encoder) load.llm_s += anomalous_s(by.anomalies, header, job_.loads, shared_.prices);
+  microbatch.work.measured = header.seconds_wanted;
+  microbatch.measuring = header.seconds_wanted ? by.measuring_cost : 0;
+  microbatch.work.load = disturbed(by, {id_.encoder, id_.replica, step, slot},
+                                   spread_load(job_.job, job_.layout, load));
+  microbatch.work.load.encoder_s *= 1 + microbatch.measuring;
+  microbatch.work.load.llm_s *= 1 + microbatch.measuring;
   if (!is_first()) return {};
   if (!id_.encoder) {
     microbatch.work.feeds =

@@ -13,6 +13,7 @@ void StepRecorder::end(EmulatedTime now, const EmulatedMicrobatches& encoder,
   step.seconds = seconds_between(started_, now);
   step.work = work_of(model_, encoder, llm);
   step.coupled = is_coupled(llm);
+  step.measured = llm.front().front().measured;
   steps_.push_back(std::move(step));
 }
 

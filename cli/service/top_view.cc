@@ -41,6 +41,7 @@ void subtract(RankTotals& from, const RankTotals& what) {
   from.busy -= what.busy;
   from.idle -= what.idle;
   from.data_wait -= what.data_wait;
+  from.measuring -= what.measuring;
 }
 
 // Returns the growth of the sources' counters; `before` may lack sources.
@@ -254,13 +255,30 @@ std::string server_lines(const NodeMetrics& now) {
                                   fmt::format("{} evicted", cache.evicted)});
 }
 
+// Returns which steps trainers are asked to measure.
+std::string measured_steps(const CorrectionStatus& correction) {
+  if (correction.measuring_stride <= 1) return "measuring every step";
+  return fmt::format("measuring one step in {}", correction.measuring_stride);
+}
+
+std::string penalties(const CorrectionStatus& correction) {
+  std::string out;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    out += fmt::format("{}{} {}", out.empty() ? "" : " / ", name_of(m),
+                       factor(correction.modules.at(m).penalty));
+  }
+  return out;
+}
+
 std::string correction_line(const NodeMetrics& now) {
   const CorrectionStatus& correction = now.correction;
   const char* state = correction.on ? "on" : "paused";
   if (!now.correct) state = "off (correct = off)";
   return labelled("correction",
                   {fmt::format("{}: gain {}", state, percent(correction.gain)),
-                   "overhead " + percent(correction.overhead),
+                   "overhead " + percent(correction.overhead) + " (trainers " +
+                       percent(correction.measuring) + ")",
+                   measured_steps(correction), "penalties " + penalties(correction),
                    counted(correction.drifts, "drift") +
                        (correction.reprofile_suggested ? " (measure the model profile again)" : ""),
                    counted(now.summary.measurements, "measurement"),

@@ -9,13 +9,33 @@
 namespace isocost {
 namespace {
 
-// While paused, correction learns from one step in four, because a profile may become inexact
-// gradually. Sudden changes of a module or a rank are detected in every step.
+// While paused, correction learns from one step in four at most, because a profile may become
+// inexact gradually. Sudden changes of a module or a rank are detected in every measured step.
 constexpr std::int64_t kPausedStride = 4;
 // Deviation of a module's median below which it has not changed, so that ranks are not compared.
 constexpr double kNearlyUsual = 0.03;
 
+double penalty_of(const std::array<double, kShapeBuckets>& factors) {
+  std::array<double, kShapeBuckets> sorted = factors;
+  std::ranges::sort(sorted);
+  const double median = sorted.at(kShapeBuckets / 2);
+  return median > 0 ? sorted.back() / median : 1;
+}
+
 }  // namespace
+
+void MeasuredStep::add_measuring(std::int32_t rank, double seconds) {
+  if (!is_module_time(seconds)) return;
+  const auto at = static_cast<std::size_t>(rank);
+  if (at >= measuring_s.size()) measuring_s.resize(at + 1);
+  measuring_s[at] += seconds;
+}
+
+void MeasuredStep::clear() {
+  microbatches = 0;
+  for (Rows& rows : modules) rows.clear();
+  measuring_s.clear();
+}
 
 Correction::Correction(const std::array<ModuleCoefficients, kModules>& profile,
                        const CorrectionOptions& options)
@@ -30,11 +50,29 @@ void Correction::take(const MeasuredStep& step, double own_seconds) {
   ++steps_;
   detect_drift(step);
   update_rank_slowdowns(step);
-  if (!pause_control_.paused() || steps_ % kPausedStride == 0) learn(step);
-  // The gain enters a running mean, for which every other step suffices.
-  if (steps_ % 2 == 1) last_gain_ = gain_of(step);
+  if (!pause_control_.paused() || steps_ % kPausedStride == 0 ||
+      step.step >= learned_step_ + std::uint64_t{kPausedStride}) {
+    learned_step_ = step.step;
+    learn(step);
+  }
+  // The gain enters a running mean, for which every other step suffices, unless few are measured.
+  if (pause_control_.paused() || steps_ % 2 == 1) last_gain_ = gain_of(step);
   if (options_.clock) own_seconds += static_cast<double>(options_.clock() - started) * 1e-9;
-  pause_control_.take(last_gain_, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0, settled());
+  // The slowest rank delays the step.
+  const double measuring_s =
+      step.measuring_s.empty() ? 0 : *std::ranges::max_element(step.measuring_s);
+  PauseControl::Estimates estimates{.gain = last_gain_, .settled = settled()};
+  if (step_seconds_ > 0) {
+    estimates.measuring = measuring_s / step_seconds_;
+    estimates.learning = own_seconds / step_seconds_;
+  }
+  pause_control_.take(estimates);
+  seems_changed_ = seems_changed();
+}
+
+// Returns whether the last step was unlike what was learned. Later ones show whether this stays.
+bool Correction::seems_changed() const {
+  return ranks_.any_in_doubt() || std::ranges::any_of(modules_, &ModuleCorrection::may_be_drifting);
 }
 
 bool Correction::settled() const {
@@ -153,6 +191,7 @@ CorrectionStatus Correction::status() const {
   status.on = !pause_control_.paused();
   status.gain = pause_control_.gain();
   status.overhead = pause_control_.overhead();
+  status.measuring = pause_control_.measuring();
   status.drifts = drifts_;
   status.reprofile_suggested = reprofile_;
   status.rank_slowdowns.assign(rank_slowdowns().begin(), rank_slowdowns().end());
@@ -161,6 +200,7 @@ CorrectionStatus Correction::status() const {
     for (std::size_t b = 0; b < kShapeBuckets; ++b) {
       status.modules.at(m).buckets.at(b) = factors(m)[factor_of_bucket(b)];
     }
+    status.modules.at(m).penalty = penalty_of(status.modules.at(m).buckets);
     status.modules.at(m).noise = modules_[m].noise();
     status.modules.at(m).drifts = modules_[m].drifts();
     status.modules.at(m).drift_ratio = modules_[m].drift_ratio();

@@ -21,6 +21,12 @@ struct MeasuredStep {
   std::uint64_t step = 0;
   std::uint32_t microbatches = 0;
   std::array<Rows, kModules> modules;
+  std::vector<double> measuring_s;  ///< [ranks]: time that measuring took.
+
+  /// Adds a rank's time; kNotMeasured, and what no measuring takes, counts as none.
+  void add_measuring(std::int32_t rank, double seconds);
+  /// Removes the measurements; the step's number stays.
+  void clear();
 };
 
 /// The learned state of a cost model: slowdowns of ranks, factors of modules, and whether
@@ -30,13 +36,22 @@ class Correction {
   Correction(const std::array<ModuleCoefficients, kModules>& profile,
              const CorrectionOptions& options);
 
-  /// Learns from one step. `own_seconds` is the time that collecting its measurements took.
+  /// Learns from one step. `own_seconds` is the time that collecting its measurements took here.
   void take(const MeasuredStep& step, double own_seconds);
 
   const FactorVector& factors(std::size_t module) const { return modules_.at(module).factors(); }
   std::span<const double> rank_slowdowns() const { return ranks_.published(); }
-  /// Forgets the slowdowns, because the ranks may now be on other hosts.
-  void forget_ranks() { ranks_ = RankSlowdowns(); }
+  /// Forgets the slowdowns, because the ranks may now be on other hosts, and ends a pause, to learn
+  /// them anew.
+  void forget_ranks() {
+    ranks_ = RankSlowdowns();
+    learned_step_ = 0;
+    pause_control_.resume();
+  }
+  /// See CostModel::measuring_stride.
+  std::int64_t measuring_stride() const {
+    return seems_changed_ ? 1 : pause_control_.measuring_stride();
+  }
   CorrectionStatus status() const;
 
   const ModuleCorrection& module(std::size_t module) const { return modules_.at(module); }
@@ -55,6 +70,7 @@ class Correction {
   void update_rank_slowdowns(const MeasuredStep& step);
   void learn(const MeasuredStep& step);
   bool settled() const;
+  bool seems_changed() const;
   double gain_of(const MeasuredStep& step);
 
   CorrectionOptions options_;
@@ -65,8 +81,10 @@ class Correction {
   double last_gain_ = 0;
   double step_seconds_ = 0;
   std::int64_t steps_ = 0;
+  std::uint64_t learned_step_ = 0;  // the last step that was learned from
   std::uint64_t drifts_ = 0;
   bool reprofile_ = false;
+  bool seems_changed_ = false;
   std::vector<double> scratch_;
   std::vector<RankRatio> ratios_;
 };

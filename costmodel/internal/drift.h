@@ -15,6 +15,8 @@ class DriftDetector {
   /// Forgets the steps so far, but not the drifts.
   void restart() { steps_off_ = 0; }
 
+  /// Returns whether the last step was off.
+  bool is_off() const { return steps_off_ != 0; }
   /// Returns the number of detected drifts.
   std::uint64_t drifts() const { return drifts_; }
   /// Returns the mean of the medians that led to the last detection; 1 before the first.

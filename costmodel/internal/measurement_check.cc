@@ -39,6 +39,9 @@ Status check_measurement(const Measurement& measurement) {
   if (!is_share && measurement.forward_share != kNotMeasured) {
     return refuse("the forward share is " + std::to_string(measurement.forward_share));
   }
+  if (!is_reportable(measurement.measuring_s)) {
+    return refuse("measuring took " + std::to_string(measurement.measuring_s) + " s");
+  }
   const auto index_of = [](const BucketSeconds& part) {
     return static_cast<std::size_t>(part.module) * kShapeBuckets + part.bucket;
   };

@@ -45,6 +45,8 @@ class ModuleCorrection {
   /// CorrectionStatus.
   std::uint64_t drifts() const { return drift_.drifts(); }
   double drift_ratio() const { return drift_.ratio(); }
+  /// Returns whether the last step was off, which further steps may confirm as model drift.
+  bool may_be_drifting() const { return drift_.is_off(); }
   /// Returns whether rows are being collected, but too few yet to distinguish buckets.
   bool learning_anew() const { return is_cold_ && !cold_.rows.empty(); }
 

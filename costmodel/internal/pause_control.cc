@@ -1,6 +1,9 @@
 #include "costmodel/internal/pause_control.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "costmodel/cost_model.h"
 
 namespace isocost {
 namespace {
@@ -10,21 +13,40 @@ constexpr double kMemory = 1.0 / 8;
 // Multiple of the overhead that the gain must reach to end a pause, so that correction does not
 // alternate.
 constexpr double kResumeFactor = 2;
+// Part of the least gain that measuring may take while correction is paused.
+constexpr double kPausedPart = 0.25;
 
 }  // namespace
 
-void PauseControl::take(double gain, double overhead, bool settled) {
+void PauseControl::take(const Estimates& estimates) {
   ++steps_;
-  if (!settled) resume();
+  if (!estimates.settled) resume();
   const double weight = std::max(kMemory, 1 / static_cast<double>(steps_ + 1));
-  gain_ += weight * (gain - gain_);
-  overhead_ += weight * (overhead - overhead_);
-  const double price = std::max(overhead_, least_gain_);
+  gain_ += weight * (estimates.gain - gain_);
+  measuring_ += weight * (without_outlier(estimates.measuring) - measuring_);
+  learning_ += weight * (estimates.learning - learning_);
+  const double price = std::max(overhead(), least_gain_);
   if (!paused_) {
     paused_ = steps_ >= kStepsBeforePause && !(gain_ >= price);
   } else if (gain_ > kResumeFactor * price) {
     paused_ = false;
   }
+}
+
+// Returns the median of the last three estimates, so that a process that was stopped while it
+// measured does not count.
+double PauseControl::without_outlier(double measuring) {
+  if (estimates_ == 0) recent_.fill(measuring);
+  recent_.at(estimates_++ % recent_.size()) = measuring;
+  const auto [a, b, c] = recent_;
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+}
+
+std::int64_t PauseControl::measuring_stride() const {
+  if (!paused_) return 1;
+  const double steps = std::ceil(overhead() / (kPausedPart * least_gain_));
+  if (!(steps > kLeastStride)) return kLeastStride;  // also for NaN
+  return steps < kMostStride ? static_cast<std::int64_t>(steps) : kMostStride;
 }
 
 void PauseControl::resume() {

@@ -54,6 +54,10 @@ bool RankSlowdowns::in_doubt(std::int32_t rank) const {
   return recent_[static_cast<std::size_t>(rank)].count != 0;
 }
 
+bool RankSlowdowns::any_in_doubt() const {
+  return std::ranges::any_of(recent_, [](const Recent& recent) { return recent.count != 0; });
+}
+
 void RankSlowdowns::take(std::span<RankRatio> step) {
   const std::vector<RankMedian> ranks = medians_by_rank(step);
   if (ranks.size() < 2) return;  // a single rank has no reference

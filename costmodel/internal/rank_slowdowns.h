@@ -47,6 +47,8 @@ class RankSlowdowns {
   /// Returns whether the rank's last observation was far off and not yet confirmed. Its
   /// measurements are then not evidence about the modules.
   bool in_doubt(std::int32_t rank) const;
+  /// Returns whether any rank is in doubt.
+  bool any_in_doubt() const;
   /// Adds ranks up to `count`.
   void grow(std::size_t count);
 

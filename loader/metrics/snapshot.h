@@ -64,6 +64,7 @@ struct RankTotals {
   double busy = 0;           ///< Seconds of all modules, in steps that every rank measured.
   double idle = 0;           ///< The slowest rank's seconds less this rank's, in the same steps.
   double data_wait = 0;      ///< Reported time of waiting for a microbatch.
+  double measuring = 0;      ///< Reported time that measuring and reporting took.
   bool operator==(const RankTotals&) const = default;
 };
 

@@ -31,6 +31,7 @@
 #include "loader/node/internal/delivery_loop.h"
 #include "loader/node/internal/drain_watch.h"
 #include "loader/node/internal/join.h"
+#include "loader/node/internal/measurement.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/order_notes.h"
 #include "loader/node/internal/planning_loop.h"
@@ -425,7 +426,7 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
 void NodeImpl::on_event(const ServerEvent& event) {
   if (const auto* reported = std::get_if<Reported>(&event)) {
     reports_.take(reported->rank, reported->report);
-    unreported_.reported();
+    if (has_seconds(reported->report)) unreported_.reported();
   } else if (const auto* received = std::get_if<ProfileReceived>(&event)) {
     steps_.receive_profile(*received);
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {

@@ -116,6 +116,7 @@ EmulatedTrainer::Planned EmulatedTrainer::plan_next(const CostModel& model) {
     }
   }
   if (std::count(seen.begin(), seen.end(), true) != options_.global_batch_size) std::abort();
+  planned.measured = options_.measures_all || measured_steps_.next(model.measuring_stride());
   return planned;
 }
 
@@ -172,6 +173,7 @@ EmulatedStep EmulatedTrainer::run_step(CostModel& model) {
   result.seconds = slowest_rank(planned, step_);
   result.oracle_seconds = oracle(planned.samples, step_);
   result.rank_profile_s.assign(static_cast<std::size_t>(options_.ranks), 0);
+  result.measured = planned.measured;
   for (std::size_t bin = 0; bin < planned.plan.size(); ++bin) {
     const std::vector<Load> samples = samples_of(planned, bin);
     if (samples.empty()) continue;
@@ -191,8 +193,13 @@ EmulatedStep EmulatedTrainer::run_step(CostModel& model) {
       result.rank_profile_s[static_cast<std::size_t>(measurement.rank)] += part.seconds;
     }
     measurement.shape = result.shapes.back();
+    double sum = 0;
+    for (const double seconds : measurement.seconds) sum += std::max(seconds, 0.0);
+    measurement.measuring_s = options_.measuring * sum;
+    if (!planned.measured) continue;
     if (!model.observe(measurement)) std::abort();
   }
+  if (!planned.measured) model.pass(static_cast<std::uint64_t>(step_));
   model.update();
   ++step_;
   return result;

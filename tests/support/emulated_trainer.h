@@ -8,6 +8,7 @@
 #include "base/load.h"
 #include "base/random.h"
 #include "costmodel/cost_model.h"
+#include "costmodel/measured_steps.h"
 
 namespace isocost {
 
@@ -32,13 +33,17 @@ struct EmulationOptions {
   std::int64_t plan_ahead = 2;  ///< Steps that are planned ahead of the one that runs.
   double noise = 0.03;          ///< Relative standard deviation, per module and microbatch.
   double outliers = 0;          ///< Part of the microbatches that take ten times as long.
+  /// Share of a microbatch's seconds that measuring takes in addition, where a step is measured.
+  double measuring = 0;
+  bool measures_all = true;  ///< Whether every step is measured, or those that the model wants.
   std::uint64_t seed = 1;
 };
 
 /// The result of one step.
 struct EmulatedStep {
   std::int64_t step = 0;
-  double seconds = 0;         ///< Seconds of the slowest rank, without noise.
+  bool measured = true;
+  double seconds = 0;         ///< Seconds of the slowest rank, without noise and measuring.
   double oracle_seconds = 0;  ///< These seconds for a plan made with the true costs and slowdowns.
   std::vector<double> rank_profile_s;     ///< [ranks]: seconds of each rank's work by the profile.
   std::vector<Measurement> measurements;  ///< Their shapes are views into `shapes`.
@@ -66,6 +71,7 @@ class EmulatedTrainer {
   struct Planned {
     std::vector<Load> samples;
     Plan plan;
+    bool measured = true;
   };
   Planned plan_next(const CostModel& model);
   Plan lay_out(const std::vector<double>& costs, const std::vector<double>& slowdowns) const;
@@ -76,6 +82,7 @@ class EmulatedTrainer {
   HiddenCost hidden_;
   EmulationOptions options_;
   Random noise_;
+  MeasuredSteps measured_steps_;
   std::int64_t step_ = 0;
   std::int64_t planned_steps_ = 0;
   std::vector<Planned> ahead_;

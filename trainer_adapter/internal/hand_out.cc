@@ -31,8 +31,12 @@ class OneThread {
   const bool alone_;
 };
 
-// Microbatches that may be reported on after later ones were taken.
+// Microbatches, or steps, that may be reported on after later ones were taken.
 constexpr std::size_t kRemembered = 64;
+
+double seconds_of(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 // Returns whether this receiver computes anything: a stage may have nothing to do for samples that
 // have a load.
@@ -186,12 +190,31 @@ Status HandOut::send(Report report) {
     return Error(ErrorCode::kCancelled, "report: the client is closed. Report before close()");
   }
   ISOCOST_TRY(check_taken("report", report.position));
-  ISOCOST_TRY(check_measured(report));
-  report.data_wait_s = std::chrono::duration<double>(data_wait_).count();
-  data_wait_ = {};
-  connection_.send(report);
+  if (is_wanted(report.position)) {
+    ISOCOST_TRY(check_measured(report));
+    // A caller that says how long measuring took counts its reports, too.
+    if (report.measuring_s == kNotMeasured) report.measuring_s = seconds_of(reporting_);
+    const auto started = Clock::now();
+    send_now(report);
+    reporting_ = Clock::now() - started;
+  } else if (std::ranges::find(unwanted_, report.position) != unwanted_.end()) {
+    send_now(Report{.position = report.position});
+  }
   if (!prepares_ahead_) note_trained(report.position);
   return {};
+}
+
+// Returns whether the node asks for the seconds of the microbatch's step.
+bool HandOut::is_wanted(const Position& position) const {
+  return std::ranges::none_of(unwanted_, [&position](const Position& last) {
+    return last.epoch == position.epoch && last.step == position.step;
+  });
+}
+
+void HandOut::send_now(Report report) {
+  report.data_wait_s = seconds_of(data_wait_);
+  data_wait_ = {};
+  connection_.send(report);
 }
 
 Status HandOut::check_taken(const char* what, const Position& position) const {
@@ -285,6 +308,14 @@ void HandOut::end_wait(Clock::time_point asked) {
   if (!prepares_ahead_) data_wait_ += Clock::now() - asked;
 }
 
+void HandOut::note_unwanted(const MicrobatchHeader& header) {
+  Position last = header.position;
+  last.microbatch = header.microbatches - 1;
+  if (!unwanted_.empty() && unwanted_.back() == last) return;
+  unwanted_.push_back(last);
+  if (unwanted_.size() > kRemembered) unwanted_.pop_front();
+}
+
 std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
   Ready ready = std::move(ready_.front());
   ready_.pop_front();
@@ -297,6 +328,7 @@ std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
   grant_credit();
   auto& microbatch = std::get<Microbatch>(ready);
   taken_ = microbatch.header.position;
+  if (!microbatch.header.seconds_wanted) note_unwanted(microbatch.header);
   if (!has_work(microbatch.header)) {
     without_work_.push_back(*taken_);
     if (without_work_.size() > kRemembered) without_work_.pop_front();

@@ -65,7 +65,8 @@ class HandOut {
   std::optional<Position> resume_point() const;
 
   /// Sends a report with the time that the loop was blocked since the last one, and records that
-  /// its microbatch is trained unless the caller says so itself (prepares_ahead). Errors:
+  /// its microbatch is trained unless the caller says so itself (prepares_ahead). In a step whose
+  /// seconds are not wanted, it sends only that time, with the last microbatch. Errors:
   /// kInvalidArgument for a microbatch that was not handed out yet, or with work of which nothing
   /// was measured; kCancelled after `close`.
   Status send(Report report);
@@ -82,6 +83,9 @@ class HandOut {
   bool is_ready() const ISOCOST_REQUIRES(mutex_);
   Status check_taken(const char* what, const Position& position) const ISOCOST_REQUIRES(mutex_);
   Status check_measured(const Report& report) const ISOCOST_REQUIRES(mutex_);
+  bool is_wanted(const Position& position) const ISOCOST_REQUIRES(mutex_);
+  void note_unwanted(const MicrobatchHeader& header) ISOCOST_REQUIRES(mutex_);
+  void send_now(Report report) ISOCOST_REQUIRES(mutex_);
   void grant_credit() ISOCOST_REQUIRES(mutex_);
   void begin_use(const Position& position) ISOCOST_REQUIRES(mutex_);
   void end_use() ISOCOST_REQUIRES(mutex_);
@@ -121,8 +125,13 @@ class HandOut {
   std::optional<Position> taken_ ISOCOST_GUARDED_BY(mutex_);  // the last one that `next` returned
   // The last kRemembered that `next` returned and that have no work.
   std::deque<Position> without_work_ ISOCOST_GUARDED_BY(mutex_);
+  // The last microbatches of the last kRemembered steps that `next` began and whose seconds are not
+  // wanted.
+  std::deque<Position> unwanted_ ISOCOST_GUARDED_BY(mutex_);
   // Time that the loop was blocked since the last report.
   std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};
+  // Time that sending the last report of measured seconds took.
+  std::chrono::nanoseconds reporting_ ISOCOST_GUARDED_BY(mutex_){0};
 };
 
 }  // namespace isocost

@@ -43,6 +43,8 @@ class LoaderSession {
   /// Returns the epoch of the microbatch that comes next.
   std::uint32_t epoch() const { return next_.epoch; }
   bool has_handed_out() const { return has_handed_out_; }
+  /// Returns whether a microbatch to be measured was handed out and not reported.
+  bool is_to_measure() const { return to_measure_.has_value(); }
   at::Device device() const { return copies_ ? copies_->device() : at::kCPU; }
 
   const std::unique_ptr<Client> client;
@@ -60,6 +62,7 @@ class LoaderSession {
   StartPoint next_;                             // the step of the microbatch that comes next
   TrainedSteps trained_;
   bool has_handed_out_ = false;
+  std::optional<Position> to_measure_;    // the last one to be measured, until it is reported
   std::atomic<bool> keeps_back_ = false;  // whether `taken_` was received and not handed out
   std::atomic<bool> closed_ = false;
 };
@@ -153,6 +156,7 @@ void LoaderSession::close() {
 
 void LoaderSession::follow(const MicrobatchHeader& header) {
   has_handed_out_ = true;
+  if (header.seconds_wanted) to_measure_ = header.position;
   trained_.hand_out(OrderedMicrobatch::of(header), header.cost_model_state);
   next_.epoch = header.position.epoch + (header.last_of_epoch() ? 1 : 0);
   next_.step = header.position.step + (header.last_of_step() ? 1 : 0);
@@ -161,6 +165,7 @@ void LoaderSession::follow(const MicrobatchHeader& header) {
 
 void LoaderSession::report(const MicrobatchHeader& header, const Report& report) {
   client->report(report).value();
+  if (to_measure_ && *to_measure_ <= header.position) to_measure_.reset();
   trained_.train(OrderedMicrobatch::of(header)).value();
 }
 
@@ -335,7 +340,14 @@ std::optional<TorchMicrobatch> TorchLoader::next(const std::stop_token& stop) {
   return session().next(stop);
 }
 
-OwnWork TorchLoader::own_work() const {
+OwnWork TorchLoader::own_work(const TorchMicrobatch& microbatch) const {
+  return new_work(microbatch.header.seconds_wanted);
+}
+
+OwnWork TorchLoader::own_work() const { return new_work(session().is_to_measure()); }
+
+OwnWork TorchLoader::new_work(bool is_wanted) const {
+  if (!is_wanted) return OwnWork::none();
   const at::Device device = session().device();
   return device.is_cpu() ? OwnWork() : OwnWork(steady_clock(), [device] { wait_for(device); });
 }

@@ -188,7 +188,7 @@ class Epochs {
 ///                       .start = saved ? State::parse(*saved) : State()});
 ///   for (const auto& epoch : loader.epochs()) {
 ///     for (const auto& microbatch : epoch) {
-///       OwnWork work = loader.own_work();
+///       OwnWork work = loader.own_work(microbatch);
 ///       token_loss(model(microbatch["input_ids"]), microbatch).backward();
 ///       work.add(CostModule::kLlm);
 ///       loader.report(microbatch, work);
@@ -227,11 +227,16 @@ class TorchLoader {
 
   /// Returns a measurement that begins now, of this rank's own seconds on the loader's device. Its
   /// constructor, `add` and `leave_out` wait for the current stream of a device other than the CPU,
-  /// and throw c10::Error if that fails.
+  /// and throw c10::Error if that fails. In a step that the node does not ask to be measured,
+  /// returns OwnWork::none().
+  OwnWork own_work(const TorchMicrobatch& microbatch) const;
+  /// Does the same for the microbatch that is trained next. It measures as long as any microbatch
+  /// of a step to be measured was handed out and not reported.
   OwnWork own_work() const;
   /// Sends the measured seconds of each module. The microbatch, and all before it, are then
-  /// trained, so report it after its work. Throws kInvalidArgument if a microbatch has work of
-  /// which nothing was measured, and the errors of Client::report.
+  /// trained, so report it after its work, also in a step that is not to be measured. Throws
+  /// kInvalidArgument if a microbatch that is to be measured has work of which nothing was, and the
+  /// errors of Client::report.
   void report(const TorchMicrobatch& microbatch, const OwnWork& work);
   /// Does the same with seconds of each module, forward and backward, and the forward seconds among
   /// them over all modules; kNotMeasured if there are none. They must not contain waiting for
@@ -262,6 +267,7 @@ class TorchLoader {
 
  private:
   internal::LoaderSession& session() const;
+  OwnWork new_work(bool is_wanted) const;
   void leave() noexcept;
 
   std::unique_ptr<internal::LoaderSession> session_;

@@ -186,6 +186,9 @@ struct MicrobatchHeader {
   std::uint64_t global_label_tokens = 0;
   std::uint64_t plan_hash = 0;  ///< Hash of the step's plan; equal plans have equal hashes.
   bool profile_wanted = false;  ///< The node asks this trainer for a ProfileUpdate.
+  /// The node asks for measured seconds of this step: the same in all microbatches of the step, for
+  /// all receivers. Otherwise trainers measure nothing, and report only how long they waited.
+  bool seconds_wanted = true;
   /// State of the cost model, to be kept in saved states: opaque, at most kMaxCostModelStateBytes.
   /// Sent with the first microbatch of some steps, the same to all ranks; otherwise empty.
   std::string cost_model_state;
@@ -234,7 +237,8 @@ struct EpochEnd {
   bool last_epoch = false;
 };
 
-/// Times that a trainer measured for one microbatch.
+/// Times that a trainer measured for one microbatch, or, in a step whose seconds are not wanted,
+/// how long it waited in this step.
 struct Report {
   Position position;
   /// Forward and backward, or kNotMeasured.
@@ -244,6 +248,8 @@ struct Report {
   /// Seconds that the trainer was blocked for microbatches since its last report, or kNotMeasured.
   /// Client::report fills it in.
   double data_wait_s = kNotMeasured;
+  /// Seconds that measuring and reporting took the trainer since its last report, or kNotMeasured.
+  double measuring_s = kNotMeasured;
 };
 
 /// The model profile, measured again by a trainer that was asked for it.

@@ -189,6 +189,9 @@ void visit_balance(Visitor& at, Metrics& node) {
   at.by_rank(
       {"data_wait_seconds_total", "Seconds the trainer reported waiting for a microbatch.", 1},
       node.training.ranks, &RankTotals::data_wait);
+  at.by_rank({"measuring_seconds_total",
+              "Seconds that measuring and reporting took the trainer, as it reported.", 1},
+             node.training.ranks, &RankTotals::measuring);
 }
 
 template <typename Visitor, typename Metrics>
@@ -208,16 +211,22 @@ void visit_predictions(Visitor& at, Metrics& node) {
   at.flag({"correction_enabled", "1 if the option correct is on."}, node.correct);
   bool on = node.correct && node.correction.on;
   at.flag({"correction_on",
-           "1 while correction learns from every step; 0 while it is paused and learns from one in "
-           "four."},
+           "1 while every step is measured; 0 while correction is paused and one step in "
+           "correction_measuring_stride is."},
           on);
   if constexpr (Visitor::kReads) node.correction.on = on;
   at.amount({"correction_gain_ratio",
              "Predicted share of the step time that correction saves. Below the overhead, "
              "correction pauses."},
             node.correction.gain);
-  at.amount({"correction_overhead_ratio", "Measured share of the step time that correction takes."},
+  at.amount({"correction_overhead_ratio",
+             "Measured share of the step time that correction takes in a step that is measured: of "
+             "trainers that measure and of the node that learns."},
             node.correction.overhead);
+  at.amount({"correction_measuring_ratio", "The trainers' part of correction_overhead_ratio."},
+            node.correction.measuring);
+  at.count({"correction_measuring_stride", "One step in so many is measured; 1: every step."},
+           node.correction.measuring_stride);
 }
 
 template <typename Visitor, typename Metrics>
@@ -232,6 +241,10 @@ void visit_factors(Visitor& at, Metrics& node) {
   at.by_module(
       {"correction_fixed_factor", "Factor on the predicted fixed seconds of a microbatch."},
       [&](std::size_t m) -> auto& { return node.correction.modules.at(m).fixed; });
+  at.by_module({"correction_penalty_ratio",
+                "Penalty of the dearest length: the largest factor of a shape bucket over the "
+                "median of the module's."},
+               [&](std::size_t m) -> auto& { return node.correction.modules.at(m).penalty; });
   at.slowdowns(
       {"rank_slowdown", "Factor on the predicted seconds of a rank; above 1 means slower."},
       node.correction.rank_slowdowns, node.training.ranks.size());

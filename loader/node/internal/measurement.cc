@@ -4,13 +4,18 @@
 
 namespace isocost {
 
+bool has_seconds(const Report& report) {
+  return std::ranges::any_of(report.seconds, is_module_time);
+}
+
 Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report) {
   const PlannedMicrobatch& bin = plan.microbatch_of(receiver, report.position.microbatch);
   Measurement measurement;
   measurement.load = bin.run_load;
   measurement.seconds = report.seconds;
   measurement.rank = static_cast<std::int32_t>(receiver);
-  measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
+  measurement.step = measured_step(report.position);
+  measurement.measuring_s = report.measuring_s;
   measurement.shape = bin.shape;
   double all = 0;
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);

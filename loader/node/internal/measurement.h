@@ -1,12 +1,21 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "costmodel/cost_model.h"
 #include "loader/plan/step_plan.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {
+
+/// Returns a step's number in the cost model's terms: it grows across epochs.
+constexpr std::uint64_t measured_step(const Position& position) {
+  return std::uint64_t{position.epoch} << 32 | position.step;
+}
+
+/// Returns whether a report has the seconds of any module.
+bool has_seconds(const Report& report);
 
 /// Converts a receiver's report on a microbatch into the cost model's terms: seconds of whole
 /// modules on one rank. The result is a view into `plan`.

@@ -34,6 +34,13 @@ bool OnlineModel::queue_measurement(const Measurement& measurement,
   return true;
 }
 
+void OnlineModel::queue_pass(std::uint64_t step) {
+  Observation passed;
+  passed.measurement.step = step;
+  const MutexLock lock(queue_mutex_);
+  if (queue_.size() < kMostObservations) queue_.push_back(std::move(passed));
+}
+
 void OnlineModel::observe_queued(Messages& messages) {
   std::vector<Observation> queued;
   {
@@ -41,6 +48,10 @@ void OnlineModel::observe_queued(Messages& messages) {
     queued.swap(queue_);
   }
   for (const Observation& one : queued) {
+    if (one.step == nullptr) {
+      model_->pass(one.measurement.step);
+      continue;
+    }
     if (one.step->plan.profile_generation != generation_) continue;
     const Status observed = model_->observe(one.measurement);
     if (observed) continue;

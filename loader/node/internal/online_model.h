@@ -31,6 +31,10 @@ class OnlineModel {
   bool queue_measurement(const Measurement& measurement, std::shared_ptr<const SealedStep> step)
       ISOCOST_EXCLUDES(queue_mutex_);
 
+  /// Queues the word that a rank has reached a step, of those whose seconds are not wanted:
+  /// CostModel::pass.
+  void queue_pass(std::uint64_t step) ISOCOST_EXCLUDES(queue_mutex_);
+
   /// Learns from queued measurements, then calls `plan` with the model, without a lock. Logs
   /// refused measurements and model drift.
   Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan)
@@ -68,7 +72,7 @@ class OnlineModel {
  private:
   struct Observation {
     Measurement measurement;
-    std::shared_ptr<const SealedStep> step;
+    std::shared_ptr<const SealedStep> step;  // null: only `measurement.step` counts, see pass()
   };
   struct Message {
     LogLevel level;

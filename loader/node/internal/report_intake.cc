@@ -24,10 +24,21 @@ std::optional<CostModule> module_elsewhere(const StepPlan& plan, std::size_t rec
 
 }  // namespace
 
+// Takes how long the rank waited in a step whose seconds were not asked for. Seconds of one rank
+// say nothing without those of the others.
+std::optional<ReportIntake::Dropped> ReportIntake::take_unmeasured(std::int32_t rank,
+                                                                   const Report& report) {
+  context_.meter.waited(rank, report);
+  context_.model.queue_pass(measured_step(report.position));
+  if (!has_seconds(report)) return std::nullopt;
+  return Dropped{"the node did not ask for the seconds of this step (seconds_wanted)"};
+}
+
 std::optional<ReportIntake::Dropped> ReportIntake::try_take(std::int32_t rank,
                                                             const Report& report) {
   CurrentJob::HeldStep held = context_.job.find(rank, report.position);
   if (held.step == nullptr) return Dropped{"the step is no longer held"};
+  if (!held.step->seconds_wanted) return take_unmeasured(rank, report);
   const StepPlan& plan = held.step->plan;
   const auto receiver = static_cast<std::size_t>(rank);
   if (const auto module = module_elsewhere(plan, receiver, report)) {

@@ -18,7 +18,8 @@ namespace isocost {
 
 /// Passes trainers' reports on to the cost model, the meter and the timeline. Drops a report on a
 /// step that is no longer held, one whose seconds were reported before, one with seconds of a
-/// module that the rank's stage has no layers of, and any beyond what the cost model can queue.
+/// module that the rank's stage has no layers of, seconds that the node did not ask for, and any
+/// beyond what the cost model can queue.
 /// `take` belongs to the socket's thread and never waits for planning; `dropped` may be called from
 /// any thread.
 class ReportIntake {
@@ -48,6 +49,7 @@ class ReportIntake {
   };
   /// Passes a report on. Returns nothing, or why it is dropped.
   std::optional<Dropped> try_take(std::int32_t rank, const Report& report);
+  std::optional<Dropped> take_unmeasured(std::int32_t rank, const Report& report);
 
   const Context context_;
   OpenSteps<MeasuredModules> measured_;

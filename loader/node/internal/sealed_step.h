@@ -37,6 +37,7 @@ struct SealedStep {
   StepPlan plan;
   double plan_seconds = 0;      ///< Time that planning took.
   bool profile_wanted = false;  ///< Whether it asks the first rank to measure a new model profile.
+  bool seconds_wanted = true;   ///< Whether it asks all ranks for measured seconds.
   std::string
       cost_model_state;  ///< Sent with this step for trainers' saved states; empty: not sent.
 

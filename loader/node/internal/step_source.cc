@@ -129,6 +129,7 @@ void StepSource::draw_by(std::shared_ptr<const JobOrder> order) {
 void StepSource::begin_job(std::int64_t ranks) {
   if (parts_.layout == nullptr) plan_options_.ranks = ranks;
   model_.begin_job();
+  measured_steps_.begin_job();
 }
 
 PlanInput StepSource::plan_input(std::span<const StepSample> samples) const {
@@ -191,6 +192,8 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   const MonotonicTime started = parts_.clock();
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
     sealed->sources = sources_of(sealed->samples, model);
+    // All receivers are told alike: seconds of some ranks say nothing without those of the others.
+    sealed->seconds_wanted = measured_steps_.next(model.measuring_stride());
     return plan_with(model, sealed->samples);
   }));
   sealed->take_dummies(dummies_);

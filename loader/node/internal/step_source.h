@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "costmodel/measured_steps.h"
 #include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/batch_sequence.h"
 #include "loader/node/internal/job_order.h"
@@ -92,6 +93,7 @@ class StepSource {
   OnlineModel& model_;
   Reprofiling reprofiling_;
   std::uint64_t steps_sealed_ = 0;
+  MeasuredSteps measured_steps_;
   std::vector<StepSample> dummies_;  // see Recipe::dummy; none if no plan needs them
   ModalitySet noted_dummies_ = 0;    // modalities whose dummies the log has announced
   std::string restored_;             // the last state that was received and tried

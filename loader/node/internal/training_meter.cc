@@ -63,6 +63,7 @@ void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const R
   const MutexLock lock(mutex_);
   RankTotals& totals = rank(receiver);
   if (is_module_time(report.data_wait_s)) totals.data_wait += report.data_wait_s;
+  if (is_module_time(report.measuring_s)) totals.measuring += report.measuring_s;
   double busy = 0;
   for (std::size_t m = 0; m < kModules; ++m) {
     const double seconds = report.seconds.at(m);
@@ -81,6 +82,13 @@ void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const R
   if (step.missing.left() > 0) return;
   close(step);
   open_.erase(id);
+}
+
+void TrainingMeter::waited(std::int32_t rank_number, const Report& report) {
+  const MutexLock lock(mutex_);
+  RankTotals& totals = rank(static_cast<std::size_t>(rank_number));
+  if (is_module_time(report.data_wait_s)) totals.data_wait += report.data_wait_s;
+  if (is_module_time(report.measuring_s)) totals.measuring += report.measuring_s;
 }
 
 void TrainingMeter::close(const OpenStep& step) {

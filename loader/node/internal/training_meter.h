@@ -33,6 +33,9 @@ class TrainingMeter {
   void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan)
       ISOCOST_EXCLUDES(mutex_);
 
+  /// Counts how long a rank waited for data in a step that nobody measures.
+  void waited(std::int32_t rank, const Report& report) ISOCOST_EXCLUDES(mutex_);
+
   TrainingTotals totals() const ISOCOST_EXCLUDES(mutex_);
 
  private:

@@ -24,6 +24,7 @@ MicrobatchHeader example_header() {
   header.plan_hash = 0xFEEDFACECAFEBEEF;
   header.predicted_seconds = {0.5, 0, 2.25};
   header.profile_wanted = true;
+  header.seconds_wanted = false;
   header.cost_model_state = std::string("ISCM\0\1", 6);
   header.load[CostModule::kVision].add_sequence(64);
   header.load[CostModule::kLlm].add_sequence(90);
@@ -55,7 +56,7 @@ std::vector<Message> examples() {
                   77, 71,        72,    88, {"isocost.0a", {1, 2}},
                   5,  "a.tar/7", 12.5F, 64};
   EpochEnd end{1, 20, 300, 4, 5, true};
-  Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125};
+  Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125, 0.0625};
   FragmentHeader fragment{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}};
   return {hello,
           Credit{3, 4},

@@ -243,12 +243,14 @@ std::optional<py::dict> epoch_end(PyClient& self) {
 }
 
 void report(PyClient& self, std::uint32_t epoch, std::uint32_t step, std::uint32_t microbatch,
-            const std::array<double, kModules>& seconds, double forward) {
+            const std::array<double, kModules>& seconds, double forward, double measuring) {
   Client& client = self.client();
   Status sent;
   {
     const py::gil_scoped_release released;
-    sent = client.report(Report{{epoch, step, microbatch}, seconds, forward});
+    Report report{{epoch, step, microbatch}, seconds, forward};
+    report.measuring_s = measuring;
+    sent = client.report(report);
   }
   value(std::move(sent));
 }
@@ -369,7 +371,7 @@ std::int64_t counted_label_tokens(const MicrobatchHeader& header) {
 using DescriptionTuple =
     std::tuple<PositionTuple, std::vector<std::uint64_t>, std::vector<std::string>,
                std::vector<float>, bool, std::vector<std::int64_t>, bool, bool, py::dict,
-               std::int64_t, std::uint64_t, std::uint64_t, bool, py::bytes,
+               std::int64_t, std::uint64_t, std::uint64_t, bool, bool, py::bytes,
                std::vector<RouteTuple>>;
 
 DescriptionTuple description(const Microbatch& microbatch) {
@@ -387,6 +389,7 @@ DescriptionTuple description(const Microbatch& microbatch) {
           header.global_label_tokens,
           header.plan_hash,
           header.profile_wanted,
+          header.seconds_wanted,
           py::bytes(header.cost_model_state),
           routes(microbatch)};
 }
@@ -461,7 +464,7 @@ void bind_client(py::module_& module) {
       .def("epoch_end", &epoch_end)
       .def("send_profile", &send_profile, py::arg("profile"))
       .def("report", &report, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),
-           py::arg("seconds"), py::arg("forward"))
+           py::arg("seconds"), py::arg("forward"), py::arg("measuring"))
       .def("close", &PyClient::close)
       .def("forget", &PyClient::forget)
       .def("bytes_copied", [](PyClient& self) { return self.client().bytes_copied(); })

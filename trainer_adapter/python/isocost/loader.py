@@ -20,7 +20,7 @@ from isocost.options.node_arguments import NodeArguments
 from isocost.options.node_options import NodeOptions, RecipeOptions
 from isocost.rendezvous.rank_check import RankCheck
 from isocost.rendezvous.rank_sums import sum_over_ranks
-from isocost.timing.recorder import Pass, Recorder, Timed, module_timers
+from isocost.timing.recorder import NotTimed, Pass, Recorder, Timed, module_timers
 from isocost.timing.timers import ModuleTimers
 
 _FRAMEWORKS = ("or give it to a framework by its integration: transformers' Trainer by "
@@ -409,7 +409,7 @@ class DataLoader:
 
     # Measurement
 
-    def timed(self, microbatch: Microbatch, part: Optional[Pass] = None) -> Timed:
+    def timed(self, microbatch: Microbatch, part: Optional[Pass] = None) -> Union[Timed, NotTimed]:
         """Returns a context manager that measures its block, and reports the seconds for the microbatch, spread over
         its modules as predicted. On a CUDA device it uses events of the current device, which has to be the
         rank's (torch.cuda.set_device), and never waits for the stream. The microbatch is then trained, as far as
@@ -421,6 +421,9 @@ class DataLoader:
         `stats()["communication_s"]` is their sum. Gradient accumulation (no_sync), checkpointing and torch.compile need
         no other form. If compiled autograd runs the backward pass of several ranks, waiting cannot be told from
         work: such blocks are not reported, and the log says so once.
+
+        In a step whose seconds the node does not ask for (`microbatch.seconds_wanted`), the block is not measured, and
+        its microbatch is trained all the same. `stats()["measuring_s"]` is what measuring took so far.
 
         Args:
             microbatch: the one that the block trains on.
@@ -439,7 +442,8 @@ class DataLoader:
         _check_stages(self.layout, part)
         if part is not None:
             self._recorder.check_pass(part, microbatch)
-        return Timed(self._recorder, microbatch, part)
+        kind = Timed if microbatch.seconds_wanted else NotTimed
+        return kind(self._recorder, microbatch, part)
 
     def attach(self, model: Any, *, vision: Optional[str] = None, audio: Optional[str] = None,
                llm: Optional[str] = None, encoder: Optional[str] = None) -> ModuleTimers:
@@ -477,7 +481,8 @@ class DataLoader:
 
         def in_use() -> bool:
             recording = recorder()
-            return recording is not None and recording.current is not None
+            current = None if recording is None else recording.current
+            return current is not None and current.seconds_wanted
 
         timers = module_timers(model, {name: path for name, path in named.items() if path is not None}, in_use,
                                self._recorder.shared)
@@ -487,7 +492,8 @@ class DataLoader:
     def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]], *,
                forward: Optional[float] = None) -> None:
         """Reports measured seconds of forward and backward passes, from which the cost model learns. The microbatch is
-        then trained, as far as `state_dict` knows.
+        then trained, as far as `state_dict` knows. Seconds of a step that the node does not ask for
+        (`microbatch.seconds_wanted`) are checked and not sent, so that they need not be measured: give 0.
 
         Args:
             microbatch: one of the current or the previous step.
@@ -503,12 +509,14 @@ class DataLoader:
 
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
-        reports; communication_s, the seconds of waiting for communication that these leave out; bytes_copied from the
-        socket into tensors, which those in shared memory are not; bytes_in_use by tensors; if this process hosts the
-        node, its summary as node. Its samples are planned, and delivered when their rank has acknowledged them; its
-        rank_slowdown holds the learned factor on each rank's seconds, 1 if it has learned none."""
+        reports; communication_s, the seconds of waiting for communication that these leave out; measuring_s, the
+        seconds that measuring and reporting took this process; bytes_copied from the socket into tensors, which those
+        in shared memory are not; bytes_in_use by tensors; if this process hosts the node, its summary as node. Its
+        samples are planned, and delivered when their rank has acknowledged them; its rank_slowdown holds the learned
+        factor on each rank's seconds, 1 if it has learned none."""
         return {"microbatches": self._loop.microbatches, "waited_s": self._loop.waited_s,
                 "reports": self._recorder.sent, "communication_s": self._recorder.communication_s,
+                "measuring_s": self._recorder.measuring_s,
                 **self._connection.counts()}
 
     def sum_over_ranks(self, tensor: Any) -> Any:

@@ -213,10 +213,13 @@ def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
                 _check(microbatch, loader.place.stage, max_tokens)
             step = _step(microbatches, loader.layout.microbatches, loader.place.stage, max_tokens, pad_token,
                          loader.note_trained)
+            is_measured = microbatches[0].seconds_wanted
             if timers is not None:
-                timers.begin([kwargs[CU_SEQLENS] for kwargs in step.inputs["kwarg_mbs"]])
+                timers.begin([kwargs[CU_SEQLENS] for kwargs in step.inputs["kwarg_mbs"]] if is_measured else [])
             yield step
-            if timers is not None:
+            if timers is not None and not is_measured:
+                loader.recorder.pass_over(microbatches[-1])
+            elif timers is not None:
                 for i, microbatch in enumerate(microbatches):
                     loader.recorder.add(microbatch, timers.of(i, share_without_padding(microbatch, step.rows[i])))
             del microbatches, microbatch, step  # Freed before the next step's tensors come.

@@ -34,6 +34,7 @@ MessageType put(ByteWriter& out, const Report& report) {
   put_position(out, report.position);
   out.put(report.forward_s);
   out.put(report.data_wait_s);
+  out.put(report.measuring_s);
   out.put(static_cast<std::uint8_t>(kModules));
   for (std::size_t i = 0; i < kModules; ++i) {
     out.put_text<std::uint8_t>(module_name(static_cast<CostModule>(i)));
@@ -48,6 +49,7 @@ Report get_report(ByteReader& in) {
   report.position = get_position(in);
   report.forward_s = in.get<double>();
   report.data_wait_s = in.get<double>();
+  report.measuring_s = in.get<double>();
   const auto count = in.get<std::uint8_t>();
   for (std::size_t i = 0; in.ok() && i < count; ++i) {
     const auto module = module_from_name(get_name(in));

@@ -86,6 +86,7 @@ MessageType put(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(header.global_label_tokens);
   out.put(header.plan_hash);
   out.put(static_cast<std::uint8_t>(header.profile_wanted));
+  out.put(static_cast<std::uint8_t>(header.seconds_wanted));
   put_cost_model_state(out, header.cost_model_state);
   put_modules(out, header);
   out.put(header.load.label_tokens);
@@ -109,6 +110,7 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   header.global_label_tokens = in.get<std::uint64_t>();
   header.plan_hash = in.get<std::uint64_t>();
   header.profile_wanted = in.get<std::uint8_t>() != 0;
+  header.seconds_wanted = in.get<std::uint8_t>() != 0;
   header.cost_model_state = get_cost_model_state(in);
   get_modules(in, header);
   header.load.label_tokens = in.get<std::int64_t>();

@@ -202,9 +202,9 @@ class Connection:
         if client is not None:  # It is None once the loader is closed.
             client.trained(microbatch.epoch, microbatch.step, microbatch.index)
 
-    def send_report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
-        """Sends measured seconds, in the order of MODULES."""
-        self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward)
+    def send_report(self, microbatch: Microbatch, seconds: List[float], forward: float, measuring: float) -> None:
+        """Sends measured seconds, in the order of MODULES, and how long measuring took."""
+        self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward, measuring)
 
     def _connect(self, rank: int) -> Any:
         address = self._address

@@ -73,9 +73,10 @@ class Replicas:
         if self.client is not None:
             self.client.trained(epoch, step, microbatch)
 
-    def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float], forward: float) -> None:
+    def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float], forward: float,
+               measuring: float) -> None:
         if self.client is not None:
-            self.client.report(epoch, step, microbatch, seconds, forward)
+            self.client.report(epoch, step, microbatch, seconds, forward, measuring)
 
     def send_profile(self, profile: str) -> None:
         if self.client is not None:

@@ -205,7 +205,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         losses, works = [], []
         for microbatch in step.microbatches:
             self._sum_over_ranks_after(microbatch)
-            with _measured(step.loader) as work:
+            with _measured(step.loader, microbatch) as work:
                 loss = self.loss(copy.copy(microbatch).to(self.device))
                 self.manual_backward(loss * ranks)  # Wrappers average over the ranks, and the loss is a sum.
             losses.append(loss.detach())
@@ -257,7 +257,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
             if hasattr(module, "set_requires_gradient_sync"):  # by fully_shard
                 module.set_requires_gradient_sync(microbatch.last_of_step)
 
-    def _step(self, step: Step, works: List[OwnWork]) -> None:
+    def _step(self, step: Step, works: List[Optional[OwnWork]]) -> None:
         """Applies the step's gradient, and reports the seconds of its microbatches."""
         optimizer = self.optimizers()
         if self.clip_norm is not None:
@@ -266,7 +266,10 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
         optimizer.step()
         # The report says that they are trained. If the optimizer raises, a state must name this step again.
         for microbatch, work in zip(step.microbatches, works):
-            step.loader.recorder.add_work(microbatch, [work])
+            if work is None:
+                step.loader.recorder.pass_over(microbatch)
+            else:
+                step.loader.recorder.add_work(microbatch, [work])
         optimizer.zero_grad()
 
     def _step_schedulers(self, batch_idx: int) -> None:
@@ -280,8 +283,11 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
 
 
 @contextlib.contextmanager
-def _measured(loader: DataLoader) -> Iterator[OwnWork]:
-    """Measures a block as `loader.timed` does, and leaves the report to the caller."""
+def _measured(loader: DataLoader, microbatch: Microbatch) -> Iterator[Optional[OwnWork]]:
+    """Measures a block as `loader.timed` does, and leaves the report to the caller. Gives None where it does not."""
+    if not microbatch.seconds_wanted:
+        yield None
+        return
     work = OwnWork(loader.recorder.shared)
     try:
         yield work

@@ -4,6 +4,7 @@ import functools
 import logging
 import sys
 import threading
+import time
 from types import FrameType
 from typing import Any, Callable, Iterator, List, Literal, Optional, Sequence
 
@@ -35,9 +36,11 @@ class OwnWork:
     Attributes:
         communication: the waits, which `seconds` leaves out.
         unclear: whether a backward pass was run whose end, where waiting begins, cannot be seen.
+        measuring_s: seconds of this thread that measuring itself took.
     """
 
     def __init__(self, shared: bool = False) -> None:
+        began = time.perf_counter()
         if not _installed:
             _install()
         self.unclear = False
@@ -48,11 +51,14 @@ class OwnWork:
         self._is_waiting = False
         self._whole = Stopwatch()
         _open.append(self)
+        self.measuring_s = time.perf_counter() - began
 
     def stop(self) -> "OwnWork":
+        began = time.perf_counter()
         self._whole.stop()
         if self in _open:
             _open.remove(self)
+        self.measuring_s += time.perf_counter() - began
         return self
 
     def seconds(self) -> Optional[float]:
@@ -147,6 +153,7 @@ def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def wait(*arguments: Any, **keywords: Any) -> Any:
         stretches = []
+        began = time.perf_counter() if _open else 0.0
         if _open:
             # Most waits of a sharded model are those of streams that communicate. No work stops for them, so none pays
             # for the events of a stopwatch, which are recorded on the current stream.
@@ -161,14 +168,22 @@ def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
         watch = Stopwatch()
         for stretch in stretches:
             stretch.begin_wait(watch)
+        _count_measuring(stretches, began)
         try:
             return original(*arguments, **keywords)
         finally:
+            began = time.perf_counter()
             watch.stop()
             for stretch in stretches:
                 stretch.end_wait()
+            _count_measuring(stretches, began)
 
     return wait
+
+
+def _count_measuring(stretches: Sequence[OwnWork], began: float) -> None:
+    """Counts the time since `began` as that of measuring, once, in the first stretch."""
+    stretches[0].measuring_s += time.perf_counter() - began
 
 
 def _stretches_here() -> Iterator[OwnWork]:
@@ -203,20 +218,24 @@ def _watching_backward(original: Callable[..., Any]) -> Callable[..., Any]:
         stretches = [stretch for stretch in _open if stretch.is_of(thread)]
         if not stretches or thread in _backward_threads:  # A pass within a pass recomputes a checkpoint.
             return original(tensors, *arguments, **keywords)
+        began = time.perf_counter()
         if isinstance(tensors, Iterator):
             tensors = tuple(tensors)
         end = _End(stretches)
         hook = end.follow(tensors)
         _backward_threads.append(thread)
+        _count_measuring(stretches, began)
         try:
             result = original(tensors, *arguments, **keywords)
             end.check()
             return result
         finally:
+            began = time.perf_counter()
             _backward_threads.remove(thread)
             if hook is not None:
                 hook.remove()
             end.stop()
+            _count_measuring(stretches, began)
 
     return backward
 

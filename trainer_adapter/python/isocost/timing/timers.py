@@ -1,6 +1,6 @@
 """Measured seconds of microbatches, and hooks that measure a model's modules."""
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from isocost.base.modules import tensors_of
 from isocost.base.tensor_names import CU_SEQLENS
@@ -25,12 +25,14 @@ class Measured(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """The stretches of one microbatch. Their sums are the fields of Measured."""
+    """The stretches of one microbatch. Their sums are the fields of Measured; `measuring_s` are seconds that measuring
+    them took."""
 
     modules: Dict[str, Sequence[Stretch]] = {}
     whole: Sequence[Stretch] = ()
     forward: Sequence[Stretch] = ()
     communication: Sequence[Stretch] = ()
+    measuring_s: float = 0.0
 
     def measured(self) -> Optional[Measured]:
         """Returns their sums; None until the device has finished all of them."""
@@ -160,6 +162,11 @@ class ModuleTimers:
         self._watches.setdefault(name, []).append(watch)
 
 
+def measuring_of(works: Iterable[OwnWork]) -> float:
+    """Returns the seconds that measuring these took."""
+    return sum(work.measuring_s for work in works)
+
+
 class StageTimers(ModuleTimers):
     """Hooks that time the passes of pipeline stages, whatever the order in which a schedule runs them.
 
@@ -174,7 +181,8 @@ class StageTimers(ModuleTimers):
             self._follow(module)
 
     def begin(self, keys: List[Any]) -> None:
-        """Begins a step. `keys` holds the tensors of its microbatches, in order; the caller keeps them alive."""
+        """Begins a step. `keys` holds the tensors of its microbatches, in order; the caller keeps them alive. Without
+        any, nothing is measured."""
         self._microbatches = {id(key): i for i, key in enumerate(keys)}
         self.take()
 
@@ -185,13 +193,14 @@ class StageTimers(ModuleTimers):
             return Stretches()
         shares = [Share(watch, share) for watch in forward + backward]
         return Stretches(whole=shares, forward=shares[:len(forward)],
-                         communication=[watch.communication for watch in forward + backward])
+                         communication=[watch.communication for watch in forward + backward],
+                         measuring_s=measuring_of(forward + backward))
 
     def _follow(self, module: Any) -> None:
         running = self._stack()
 
         def before(_module: Any, _inputs: Any, _keywords: Any) -> None:
-            running.append(OwnWork(self._shared))
+            running.append(OwnWork(self._shared) if self._microbatches else None)
 
         def after(_module: Any, _inputs: Any, keywords: Any, outputs: Any) -> None:
             watch = running.pop()
