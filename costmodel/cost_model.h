@@ -145,9 +145,10 @@ class CostModel {
   /// Records that a rank has reached this step, whose seconds nobody measures. Steps before the
   /// previous one are then complete: of that one, other ranks may still report.
   void pass(std::uint64_t step);
-  /// Returns the number of steps of which one is to be measured: 1 while correction is on, and
-  /// while a module or a rank seems to have changed; otherwise so many that measuring takes a
-  /// quarter of CorrectionOptions::least_gain at most, from kLeastStride on.
+  /// Returns the number of steps of which one is to be measured: 1 until the factors are settled,
+  /// and while a module or a rank seems to have changed. Otherwise so many that measuring takes a
+  /// tenth of the gain at most; while correction is paused a quarter of
+  /// CorrectionOptions::least_gain, and at least kLeastStride.
   std::int64_t measuring_stride() const;
   /// Starts another job: its ranks may be on other hosts, so slowdowns are forgotten, and its steps
   /// may be counted from any number.

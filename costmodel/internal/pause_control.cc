@@ -13,8 +13,11 @@ constexpr double kMemory = 1.0 / 8;
 // Multiple of the overhead that the gain must reach to end a pause, so that correction does not
 // alternate.
 constexpr double kResumeFactor = 2;
-// Part of the least gain that measuring may take while correction is paused.
-constexpr double kPausedPart = 0.25;
+// Part of the gain that measuring may take while correction is on: what was learned stays when no
+// step is measured, and the gain is an estimate.
+constexpr double kPartOfGain = 0.1;
+// Part of the least gain that it may take while correction is paused.
+constexpr double kPartOfLeastGain = 0.25;
 
 }  // namespace
 
@@ -43,9 +46,11 @@ double PauseControl::without_outlier(double measuring) {
 }
 
 std::int64_t PauseControl::measuring_stride() const {
-  if (!paused_) return 1;
-  const double steps = std::ceil(overhead() / (kPausedPart * least_gain_));
-  if (!(steps > kLeastStride)) return kLeastStride;  // also for NaN
+  if (steps_ < kStepsBeforePause) return 1;
+  const double pays = std::max(paused_ ? 0 : kPartOfGain * gain_, kPartOfLeastGain * least_gain_);
+  const std::int64_t least = paused_ ? kLeastStride : 1;
+  const double steps = std::ceil(overhead() / pays);
+  if (!(steps > static_cast<double>(least))) return least;  // also for NaN
   return steps < kMostStride ? static_cast<std::int64_t>(steps) : kMostStride;
 }
 

@@ -243,10 +243,28 @@ class Planner(unittest.TestCase):
         other, slow = changed["correction"]["rank_slowdowns"][:2]
         self.assertGreater(slow / other, 1.2)
 
+    def test_emulate_weighs_what_correction_gains_and_what_measuring_costs(self):
+        job = ("emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 2, "--microbatches", 4, "--global-batch-size", 48,
+               "--steps", 60, "--virtual-clock")
+        dear = self.answer(*job, "--measuring-cost", 0.1)
+        correction = dear["correction"]
+        self.assertLess(abs(dear["relative_error"]), 1e-9)  # The simulator gets what measuring takes, too.
+        self.assertFalse(correction["correction_on"])
+        self.assertGreater(correction["measuring_stride"], 100)  # 10 % in one step of 200 are 0.05 %.
+        self.assertLess(correction["measured_steps"], 40)
+        self.assertLess(abs(correction["overhead"] - 0.1), 0.03)
+        # It costs a tenth of each measured step, and nothing else.
+        self.assertAlmostEqual(correction["net_gain"], -0.1 * correction["measured_steps"] / 60, delta=0.01)
+        self.assertEqual(set(correction["penalties"]), {"vision", "audio", "llm"})
+        unasked = self.answer(*job)["correction"]
+        self.assertNotIn("net_gain", unasked)
+        self.assertEqual(self.answer(*job, "--anomalies", "0.2:3")["correction"]["measuring"], 0)
+
     def test_what_emulate_hides_is_checked(self):
         for flag, text in (("--noise", "nan"), ("--noise", "2"), ("--step-seconds", "nan"),
                            ("--slow-rank", "1"), ("--slow-rank", "9:1.2"), ("--slow-rank", "1:0"),
                            ("--slow-rank", "1:1.2@9-3"), ("--slow-rank", "1:nan"),
+                           ("--anomalies", "0.1"), ("--anomalies", "2:1.5"), ("--measuring-cost", "-1"),
                            ("--change", "decoder:2"), ("--change", "llm"), ("--change", "llm:2@x")):
             done = call("emulate", "--trace", PHOTOS, "--dp", 2, flag, text)
             self.assertEqual(done.returncode, 2, text)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -316,6 +317,57 @@ TEST_F(HandOutTest, MayCloseWithoutAnAcknowledgement) {
   EXPECT_EQ(next_step(), 0U);
   hand_out_.close(/*acknowledge_last=*/false);
   EXPECT_EQ(acknowledged(), Steps());
+}
+
+// Of a step whose seconds are not wanted, nothing need be measured, and one report says how long
+// the loop waited for the whole step.
+TEST_F(HandOutTest, AStepWhoseSecondsAreNotWantedHasOneReport) {
+  for (const std::uint32_t index : {0U, 1U}) {
+    Microbatch microbatch = microbatch_at(0);
+    microbatch.header.position.microbatch = index;
+    microbatch.header.microbatches = 2;
+    microbatch.header.predicted_seconds = {0, 0, 0.5};
+    microbatch.header.seconds_wanted = false;
+    EXPECT_TRUE(hand_out_.add(std::move(microbatch)));
+  }
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
+  EXPECT_TRUE(connection_.take<Report>().empty());
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 1}, {kNotMeasured, kNotMeasured, 0.5}}));
+  const std::vector<Report> sent = connection_.take<Report>();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].position, (Position{0, 0, 1}));
+  EXPECT_EQ(sent[0].seconds[2], kNotMeasured) << "seconds of one rank alone say nothing";
+  EXPECT_GE(sent[0].data_wait_s, 0);
+  EXPECT_EQ(sent[0].measuring_s, kNotMeasured);
+}
+
+TEST_F(HandOutTest, ReportsOnAStepWhoseSecondsAreNotWantedSayThatItIsTrained) {
+  Microbatch first = microbatch_at(0);
+  first.header.seconds_wanted = false;
+  EXPECT_TRUE(hand_out_.add(std::move(first)));
+  EXPECT_TRUE(hand_out_.add(microbatch_at(1)));
+  EXPECT_EQ(next_step(), 0U);
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
+  EXPECT_EQ(next_step(), 1U);
+  EXPECT_EQ(acknowledged(), Steps{0});
+}
+
+TEST_F(HandOutTest, AReportSaysHowLongMeasuringTook) {
+  for (std::uint32_t step = 0; step < 3; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  for (std::uint32_t step = 0; step < 3; ++step) EXPECT_EQ(next_step(), step);
+  const std::array<double, kModules> seconds{kNotMeasured, kNotMeasured, 0.5};
+  EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}, seconds}));
+  EXPECT_TRUE(hand_out_.send(Report{{0, 1, 0}, seconds}));
+  Report told{{0, 2, 0}, seconds};
+  told.measuring_s = 0.125;
+  EXPECT_TRUE(hand_out_.send(told));
+  const std::vector<Report> sent = connection_.take<Report>();
+  ASSERT_EQ(sent.size(), 3U);
+  EXPECT_EQ(sent[0].measuring_s, 0) << "nothing was sent before";
+  EXPECT_GT(sent[1].measuring_s, 0) << "the time of sending the first report";
+  EXPECT_EQ(sent[2].measuring_s, 0.125) << "the trainer's own word";
 }
 
 }  // namespace

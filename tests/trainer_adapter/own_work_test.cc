@@ -64,5 +64,15 @@ TEST_F(OwnWorkTest, WithoutWorkNothingIsMeasured) {
   EXPECT_EQ(work_.communication_s(), 0);
 }
 
+TEST(NoOwnWork, MeasuresNothing) {
+  OwnWork work = OwnWork::none();
+  EXPECT_FALSE(work.measures());
+  work.add(CostModule::kLlm);
+  work.leave_out();
+  EXPECT_EQ(work.seconds(),
+            (std::array<double, kModules>{kNotMeasured, kNotMeasured, kNotMeasured}));
+  EXPECT_EQ(work.communication_s(), 0);
+}
+
 }  // namespace
 }  // namespace isocost

@@ -211,8 +211,7 @@ void visit_predictions(Visitor& at, Metrics& node) {
   at.flag({"correction_enabled", "1 if the option correct is on."}, node.correct);
   bool on = node.correct && node.correction.on;
   at.flag({"correction_on",
-           "1 while every step is measured; 0 while correction is paused and one step in "
-           "correction_measuring_stride is."},
+           "1 while correction learns from every measured step; 0 while it is paused."},
           on);
   if constexpr (Visitor::kReads) node.correction.on = on;
   at.amount({"correction_gain_ratio",

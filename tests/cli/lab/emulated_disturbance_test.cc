@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace isocost::cli {
 namespace {
@@ -89,7 +93,31 @@ TEST(EmulatedDisturbance, SecondsStayPositiveWhateverTheNoise) {
   }
 }
 
+TEST(EmulatedDisturbance, AnomaliesAreTheShareOfTheSamplesThatWasAskedFor) {
+  std::vector<Load> samples(200);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i][CostModule::kLlm].add_sequence(static_cast<std::int64_t>(10 + 7 * (i * 37 % 200)));
+  }
+  std::set<std::int64_t> chosen;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    EmulatedAnomalies anomalies = parsed({.anomalies = "0.05:1.5"}).anomalies;
+    EXPECT_EQ(anomalies.factor, 1.5);
+    EXPECT_EQ(std::ranges::count_if(samples, [&](const Load& s) { return anomalies.has(s); }), 0);
+    anomalies.choose_lengths(samples, seed);
+    EXPECT_EQ(std::ranges::count_if(samples, [&](const Load& s) { return anomalies.has(s); }), 10);
+    chosen.insert(anomalies.shortest);
+  }
+  EXPECT_GT(chosen.size(), 5U) << "the seed decides";
+  EmulatedAnomalies all{.share = 1, .factor = 2};
+  all.choose_lengths(samples, 1);
+  EXPECT_TRUE(std::ranges::all_of(samples, [&](const Load& s) { return all.has(s); }));
+}
+
 TEST(EmulatedDisturbance, SaysWhatIsWrong) {
+  for (const char* wrong : {"0.05", "0.05:", ":1.5", "0:1.5", "1.1:1.5", "-0.1:1.5", "nan:1.5",
+                            "0.05:0", "0.05:101", "0.05:nan", "0.05:1.5x", "5%:1.5"}) {
+    EXPECT_THAT(refusal({.anomalies = wrong}), HasSubstr("--anomalies is '" + std::string(wrong)));
+  }
   for (const char* wrong : {"3", "x:1.2", "3:", "3:0", "3:101", "3:nan", "3:1.2@", "3:1.2@50-",
                             "3:1.2@50-50", "3:1.2@9-5", "3:1.2@50-60x", ":1.2"}) {
     EXPECT_THAT(refusal({.slow_rank = wrong}), HasSubstr("--slow-rank is '" + std::string(wrong)));

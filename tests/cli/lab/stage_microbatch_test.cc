@@ -27,6 +27,30 @@ TEST(StageMicrobatch, ReportsModelledSecondsByThePredictedSharesOfTheModules) {
   EXPECT_EQ(report.forward_s, 2);
 }
 
+TEST(StageMicrobatch, SecondsAreReportedWithoutThoseOfMeasuring) {
+  StageMicrobatch microbatch;
+  microbatch.report.seconds = {3, 0, 1};
+  microbatch.measuring = 0.25;
+  microbatch.seconds = 10;
+  microbatch.forward_s = 5;
+  const Report report = report_of(microbatch);
+  EXPECT_EQ(report.seconds, (std::array<double, kModules>{6, kNotMeasured, 2}));
+  EXPECT_EQ(report.forward_s, 4);
+  EXPECT_EQ(report.measuring_s, 2);
+}
+
+TEST(StageMicrobatch, AnomaliesAddSecondsOfTheirSamplesInTheLlm) {
+  const std::vector<Load> loads = {load_of_counts(0, 100), load_of_counts(0, 10)};
+  const SamplePrices prices(CostProfile::stated_default());
+  MicrobatchHeader header;
+  for (const std::uint64_t id : {0U, 1U, 3U}) header.samples.push_back({.id = id});
+  EmulatedAnomalies anomalies{.factor = 1.5, .shortest = 5, .longest = 20};
+  const double of_one = prices.of(loads[1]).llm_s;
+  EXPECT_DOUBLE_EQ(anomalous_s(anomalies, header, loads, prices), 2 * 0.5 * of_one);
+  anomalies.longest = 4;
+  EXPECT_EQ(anomalous_s(anomalies, header, loads, prices), 0);
+}
+
 TEST(StageMicrobatch, ReportsNothingWhereNothingWasPredicted) {
   StageMicrobatch microbatch;
   microbatch.report.seconds = {0, 0, 0};

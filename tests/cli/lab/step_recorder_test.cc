@@ -28,6 +28,12 @@ TEST(StepRecorder, RecordsStepsAfterTheWarmUp) {
   EXPECT_EQ(step.seconds, 4);
   EXPECT_TRUE(step.coupled);
   EXPECT_EQ(step.work.llm.passes.size(), 1U);
+  EXPECT_TRUE(step.measured);
+
+  EmulatedMicrobatches unmeasured = llm;
+  unmeasured[0][0].measured = false;
+  recorder.end(now + seconds(8), {}, unmeasured);
+  EXPECT_FALSE(recorder.steps().back().measured);
 }
 
 }  // namespace

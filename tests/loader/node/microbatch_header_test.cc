@@ -208,5 +208,16 @@ TEST_F(MicrobatchHeaderTest, WhatAReceiverConsumesIsNotCopied) {
   EXPECT_EQ(read[0].tensor.bytes().data(), tensors[1].tensor.bytes().data());
 }
 
+TEST_F(MicrobatchHeaderTest, AllReceiversAreToldAlikeWhetherSecondsAreWanted) {
+  use_layout();
+  for (const bool wanted : {true, false}) {
+    step_.seconds_wanted = wanted;
+    for (const std::size_t receiver : {0U, 1U, 2U}) {
+      EXPECT_EQ(header_of(step_, receiver, 0).seconds_wanted, wanted) << receiver;
+    }
+    EXPECT_EQ(header_of(step_, 1, 1).seconds_wanted, wanted);
+  }
+}
+
 }  // namespace
 }  // namespace isocost

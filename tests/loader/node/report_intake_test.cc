@@ -126,5 +126,38 @@ TEST_F(ReportIntakeTest, LogsWithoutALock) {
   EXPECT_EQ(seen, 1);
 }
 
+// A client that obeys reports how long it waited, with the last microbatch of the step.
+TEST_F(ReportIntakeTest, AStepWhoseSecondsAreNotWantedSaysHowLongItsRankWaited) {
+  auto step = make_step(0, 1, 1, 2);
+  step->seconds_wanted = false;
+  ASSERT_TRUE(job_.push(1, step));
+  Report report{.position = {0, 1, 1}};
+  report.data_wait_s = 0.25;
+  reports_.take(0, report);
+  EXPECT_EQ(meter_.totals().ranks.front().data_wait, 0.25);
+  EXPECT_EQ(meter_.totals().measured_steps, 0U);
+  EXPECT_EQ(model_.progress().measurements, 0);
+  EXPECT_EQ(reports_.dropped(), 0);
+  EXPECT_THAT(log_.lines(), ElementsAre());
+}
+
+TEST_F(ReportIntakeTest, SecondsThatWereNotAskedForAreDroppedAndSaid) {
+  auto step = make_step(0, 1, 1, 2);
+  step->seconds_wanted = false;
+  ASSERT_TRUE(job_.push(1, step));
+  Report report = report_of(1, 0, 0.5);
+  report.data_wait_s = 0.25;
+  reports_.take(0, report);
+  reports_.take(0, report_of(1, 1, 0.5));
+  EXPECT_EQ(meter_.totals().ranks.front().data_wait, 0.25);
+  EXPECT_EQ(meter_.totals().ranks.front().measured[2], 0);
+  EXPECT_EQ(model_.progress().measurements, 0);
+  EXPECT_EQ(reports_.dropped(), 2);
+  EXPECT_THAT(log_.lines(),
+              ElementsAre(HasSubstr("step 1 dropped: the node did not ask for the seconds of this "
+                                    "step (seconds_wanted); 1 report"),
+                          HasSubstr("2 reports dropped so far")));
+}
+
 }  // namespace
 }  // namespace isocost

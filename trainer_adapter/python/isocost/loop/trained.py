@@ -41,8 +41,9 @@ class Trained:
     def note(self, microbatch: Microbatch) -> None:
         """Records that a microbatch and all before it are trained. Raises ValueError for one that was not handed out
         since the iterations began again."""
-        self._steps.train(_place(microbatch))
-        self._noted = _place(microbatch)
+        place = _place(microbatch)
+        self._steps.train(place)
+        self._noted = place
         if microbatch.last_of_step or not self.whole_steps:
             self._connection.send_trained(microbatch)
 

@@ -36,11 +36,10 @@ class OwnWork:
     Attributes:
         communication: the waits, which `seconds` leaves out.
         unclear: whether a backward pass was run whose end, where waiting begins, cannot be seen.
-        measuring_s: seconds of this thread that measuring itself took.
+        measuring_s: seconds of the thread that measuring itself took, as far as `count_measuring` was told.
     """
 
     def __init__(self, shared: bool = False) -> None:
-        began = time.perf_counter()
         if not _installed:
             _install()
         self.unclear = False
@@ -50,16 +49,18 @@ class OwnWork:
         self.communication = Total()
         self._is_waiting = False
         self._whole = Stopwatch()
+        self.measuring_s = 0.0
         _open.append(self)
-        self.measuring_s = time.perf_counter() - began
 
     def stop(self) -> "OwnWork":
-        began = time.perf_counter()
         self._whole.stop()
         if self in _open:
             _open.remove(self)
-        self.measuring_s += time.perf_counter() - began
         return self
+
+    def count_measuring(self, began: float) -> None:
+        """Counts this thread's time since `began`, by the performance counter, as that of measuring."""
+        self.measuring_s += time.perf_counter() - began
 
     def seconds(self) -> Optional[float]:
         whole, waited = self._whole.seconds(), self.communication.seconds()
@@ -153,8 +154,9 @@ def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def wait(*arguments: Any, **keywords: Any) -> Any:
         stretches = []
-        began = time.perf_counter() if _open else 0.0
+        began = 0.0
         if _open:
+            began = time.perf_counter()
             # Most waits of a sharded model are those of streams that communicate. No work stops for them, so none pays
             # for the events of a stopwatch, which are recorded on the current stream.
             current = _current_stream()
@@ -168,7 +170,7 @@ def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
         watch = Stopwatch()
         for stretch in stretches:
             stretch.begin_wait(watch)
-        _count_measuring(stretches, began)
+        stretches[0].count_measuring(began)
         try:
             return original(*arguments, **keywords)
         finally:
@@ -176,14 +178,9 @@ def _left_out(kind: Wait, original: Callable[..., Any]) -> Callable[..., Any]:
             watch.stop()
             for stretch in stretches:
                 stretch.end_wait()
-            _count_measuring(stretches, began)
+            stretches[0].count_measuring(began)
 
     return wait
-
-
-def _count_measuring(stretches: Sequence[OwnWork], began: float) -> None:
-    """Counts the time since `began` as that of measuring, once, in the first stretch."""
-    stretches[0].measuring_s += time.perf_counter() - began
 
 
 def _stretches_here() -> Iterator[OwnWork]:
@@ -224,7 +221,7 @@ def _watching_backward(original: Callable[..., Any]) -> Callable[..., Any]:
         end = _End(stretches)
         hook = end.follow(tensors)
         _backward_threads.append(thread)
-        _count_measuring(stretches, began)
+        stretches[0].count_measuring(began)
         try:
             result = original(tensors, *arguments, **keywords)
             end.check()
@@ -235,7 +232,7 @@ def _watching_backward(original: Callable[..., Any]) -> Callable[..., Any]:
             if hook is not None:
                 hook.remove()
             end.stop()
-            _count_measuring(stretches, began)
+            stretches[0].count_measuring(began)
 
     return backward
 
@@ -271,13 +268,17 @@ class _End:
     def _queue(self, _gradient: Any) -> None:
         import torch
 
+        began = time.perf_counter()
         # torch has no public way to run a function at the end of a backward pass's computation.
         torch.autograd.Variable._execution_engine.queue_callback(self._begin)  # noqa: SLF001
+        self._stretches[0].count_measuring(began)
 
     def _begin(self) -> None:
+        began = time.perf_counter()
         self._watch = Stopwatch()
         for stretch in self._stretches:
             stretch.begin_wait(self._watch)
+        self._stretches[0].count_measuring(began)
 
 
 def _compiles_backward() -> bool:

@@ -94,7 +94,8 @@ class Recorder:
         passes[part].append(watch)
         if len(passes["backward"]) == self._chunks:
             del self._passes[microbatch.index]
-            forward, backward = ([work for work in passes[way] if work is not None] for way in ("forward", "backward"))
+            forward = [work for work in passes["forward"] if work is not None]
+            backward = [work for work in passes["backward"] if work is not None]
             if backward:
                 self.add_work(microbatch, forward + backward, forward)
             else:
@@ -234,7 +235,7 @@ class NotTimed:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, *_exception: Any) -> None:
+    def __exit__(self, kind: Any, _exception: Any, _traceback: Any) -> None:
         if kind is not None:
             return
         if self._part is None:
@@ -253,19 +254,23 @@ class Timed:
         self._work: Optional[OwnWork] = None
 
     def __enter__(self) -> None:
+        began = time.perf_counter()
         self._work = OwnWork(self._recorder.shared)
+        self._work.count_measuring(began)
 
     def __exit__(self, kind: Any, *_exception: Any) -> None:
         work = self._work
         if work is None:
             return
         work.stop()
+        began = time.perf_counter()
         if kind is not None:
             return
         if self._part is None:
             self._recorder.add_work(self._microbatch, [work])
         else:
             self._recorder.add_pass(self._part, self._microbatch, work)
+        self._recorder.measuring_s += time.perf_counter() - began
 
 
 def module_timers(model: Any, modules: Mapping[str, str], active: Callable[[], bool], shared: bool) -> ModuleTimers:

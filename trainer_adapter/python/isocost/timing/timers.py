@@ -1,5 +1,6 @@
 """Measured seconds of microbatches, and hooks that measure a model's modules."""
 
+import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from isocost.base.modules import tensors_of
@@ -86,14 +87,16 @@ class ModuleTimers:
             if self._backward is not None:  # A checkpoint computes the module again, within a backward pass.
                 self._begin_backward(name)
                 return
-            running.append(OwnWork(self._shared) if self._active() else None)
+            running.append(self._begin_work() if self._active() else None)
 
         def after(_module: Any, _inputs: Any, outputs: Any) -> None:
             watch = running.pop() if running and self._backward is None else None
             if watch is None:
                 return
+            began = time.perf_counter()
             self._add(name, watch.stop())
             self._follow_backward(outputs, name)
+            watch.count_measuring(began)
 
         self._handles.append(module.register_forward_pre_hook(before))
         self._handles.append(module.register_forward_hook(after))
@@ -128,6 +131,12 @@ class ModuleTimers:
         self._handles = []
         self.take()
 
+    def _begin_work(self) -> OwnWork:
+        began = time.perf_counter()
+        work = OwnWork(self._shared)
+        work.count_measuring(began)
+        return work
+
     def _stack(self) -> List[Optional[OwnWork]]:
         stack: List[Optional[OwnWork]] = []
         self._running.append(stack)
@@ -145,6 +154,7 @@ class ModuleTimers:
         is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
         if is_compiling is not None and is_compiling():  # Compiled autograd has no such callbacks.
             return
+        began = time.perf_counter()
         # Modules run one after the other: where one begins, the one before has ended. The last one ends with the
         # backward pass; later work of the training loop (gradients' reduction, the optimizer, a checkpoint) is not
         # counted. torch has no public way to run a function at the end of the backward pass.
@@ -152,6 +162,7 @@ class ModuleTimers:
         torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)  # noqa: SLF001
         self._backward = OwnWork(self._shared)
         self._add(name, self._backward)
+        self._backward.count_measuring(began)
 
     def _end_backward(self) -> None:
         if self._backward is not None:
@@ -200,18 +211,20 @@ class StageTimers(ModuleTimers):
         running = self._stack()
 
         def before(_module: Any, _inputs: Any, _keywords: Any) -> None:
-            running.append(OwnWork(self._shared) if self._microbatches else None)
+            running.append(self._begin_work() if self._microbatches else None)
 
         def after(_module: Any, _inputs: Any, keywords: Any, outputs: Any) -> None:
             watch = running.pop()
             if watch is None:
                 return
+            began = time.perf_counter()
             watch.stop()
             microbatch = self._microbatches.get(id(keywords.get(CU_SEQLENS)))
             if microbatch is None:
                 return
             self._add(f"forward {microbatch}", watch)
             self._follow_backward(outputs, f"backward {microbatch}")
+            watch.count_measuring(began)
 
         self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         self._handles.append(module.register_forward_hook(after, with_kwargs=True))
