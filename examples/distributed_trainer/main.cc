@@ -150,7 +150,7 @@ void train(const Options& options, const Signals& signals) {
   torch::Tensor news = torch::zeros({2}, torch::kDouble);
   for (const auto& epoch : loader.epochs(options.epochs)) {
     for (const auto& microbatch : epoch) {
-      isocost::OwnWork work = loader.own_work();
+      isocost::OwnWork work = loader.own_work(microbatch);
       const auto loss = isocost::token_loss(model.forward(microbatch["input_ids"]), microbatch);
       loss.backward();  // gradients add up over the microbatches of a step
       work.add(isocost::CostModule::kLlm);

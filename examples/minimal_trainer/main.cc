@@ -47,7 +47,7 @@ void train(const Options& options) {
   double step_loss = 0;
   for (const auto& epoch : loader.epochs()) {
     for (const auto& microbatch : epoch) {
-      isocost::OwnWork work = loader.own_work();
+      isocost::OwnWork work = loader.own_work(microbatch);
       const torch::Tensor logits =
           model.forward(microbatch["input_ids"], microbatch["position_ids"]);
       const torch::Tensor loss = isocost::token_loss(logits, microbatch);

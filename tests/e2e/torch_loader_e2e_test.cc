@@ -48,9 +48,10 @@ std::string thrown(ErrorCode code, const std::function<void()>& act) {
 
 class TorchTrainer : public LoopTest {
  protected:
-  void serve(std::int64_t epochs, std::int64_t microbatches = 2) {
+  void serve(std::int64_t epochs, std::int64_t microbatches = 2, bool correct = true) {
     if (!std::exchange(has_data_, true)) make_dataset(40);
     NodeOptions of_node = this->options(1);
+    of_node.cost_model.correct = correct;
     of_node.plan.epochs = epochs;
     of_node.plan.microbatches = microbatches;
     serving_.emplace(Node::create(of_node, {}, {}).value());
@@ -397,6 +398,33 @@ TEST_F(TorchTrainer, TensorsHavePythonsNames) {
     const at::Tensor rows = microbatch.rows("input_ids", i);
     EXPECT_TRUE(rows.equal(ids.slice(0, sums[at], sums[at + 1]))) << i;
   }
+}
+
+// Without correction, one step in 16 is measured, the first one among them.
+TEST_F(TorchTrainer, AStepThatIsNotMeasuredIsTrainedAllTheSame) {
+  serve(1, 2, /*correct=*/false);
+  TorchLoader loader(options_);
+  std::uint32_t trained = 0;
+  for (const auto& epoch : loader.epochs()) {
+    for (const auto& microbatch : epoch) {
+      const bool is_wanted = microbatch.header.position.step == 0;
+      EXPECT_EQ(microbatch.header.seconds_wanted, is_wanted);
+      EXPECT_EQ(loader.own_work().measures(), is_wanted);
+      OwnWork work = loader.own_work(microbatch);
+      EXPECT_EQ(work.measures(), is_wanted);
+      work.add(CostModule::kLlm);
+      loader.report(microbatch, work);
+      if (!microbatch.last_of_step()) continue;
+      ++trained;
+      EXPECT_EQ(loader.state().epoch * kSteps + loader.state().step, trained);
+    }
+  }
+  EXPECT_EQ(trained, kSteps);
+  loader.close();
+  const auto summary = serving_->wait(std::chrono::minutes(1)).value();
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_EQ(summary->measurements, 2) << "the first step has two microbatches";
+  EXPECT_EQ(summary->measurements_rejected, 0);
 }
 
 TEST_F(TorchTrainer, AReportThatSaysNothingOrCannotBeIsAnError) {
