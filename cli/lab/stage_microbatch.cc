@@ -16,7 +16,7 @@ Report report_of(const StageMicrobatch& microbatch) {
     seconds = sum > 0 && seconds > 0 ? work_s * seconds / sum : kNotMeasured;
   }
   if (sum > 0) report.forward_s = microbatch.forward_s / (1 + microbatch.measuring);
-  if (microbatch.measuring > 0) report.measuring_s = microbatch.seconds - work_s;
+  report.measuring_s = microbatch.seconds - work_s;
   return report;
 }
 

@@ -25,7 +25,8 @@ struct StageMicrobatch {
 
 /// Returns the report of a microbatch whose passes have run. It holds modelled seconds: measured
 /// ones would hold the delays of this machine's threads, which say nothing about the emulated
-/// cluster. Each module gets the share that the node predicted, without the time of measuring.
+/// cluster. Each module gets the share that the node predicted, without the time of measuring,
+/// which is a modelled one, too.
 Report report_of(const StageMicrobatch& microbatch);
 
 /// Returns the seconds that anomalies add to the LLM in a microbatch with these samples. Sample i

@@ -245,7 +245,7 @@ class Planner(unittest.TestCase):
 
     def test_emulate_weighs_what_correction_gains_and_what_measuring_costs(self):
         job = ("emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 2, "--microbatches", 4, "--global-batch-size", 48,
-               "--steps", 60, "--virtual-clock")
+               "--steps", 60, "--virtual-clock", "--step-seconds", 100)
         dear = self.answer(*job, "--measuring-cost", 0.1)
         correction = dear["correction"]
         self.assertLess(abs(dear["relative_error"]), 1e-9)  # The simulator gets what measuring takes, too.
