@@ -43,8 +43,9 @@ class LoaderSession {
   /// Returns the epoch of the microbatch that comes next.
   std::uint32_t epoch() const { return next_.epoch; }
   bool has_handed_out() const { return has_handed_out_; }
-  /// Returns whether a microbatch to be measured was handed out and not reported.
-  bool is_to_measure() const { return to_measure_.has_value(); }
+  /// Returns whether a microbatch to be measured was handed out and not reported, or none was
+  /// handed out yet.
+  bool is_to_measure() const { return to_measure_ || !has_handed_out_; }
   at::Device device() const { return copies_ ? copies_->device() : at::kCPU; }
 
   const std::unique_ptr<Client> client;
