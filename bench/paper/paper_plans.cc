@@ -1,0 +1,223 @@
+// Layouts, plans and simulated steps of bench/paper/paper.py: `paper_plans TASK` reads a request as
+// JSON from its standard input and prints an answer. TASK is
+//   loads    shapes to a data profile, by the recipes
+//   layouts  the layouts of every rule, for a model, data and a number of GPUs
+//   costs    what the samples of batches cost on one GPU, for a scheduler outside
+//   steps    simulated steps of one layout under several schedulers
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "balancer/layout/layout_search.h"
+#include "base/executor/executor.h"
+#include "bench/paper/layout_steps.h"
+#include "bench/paper/shape_loads.h"
+#include "bench/paper/uniform_layouts.h"
+#include "loader/report/data_profile.h"
+
+namespace isocost::paper {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Seeds of the batches on which layouts are chosen, and of those on which they are compared.
+constexpr std::uint64_t kFreshSeed = 0x9E3779B9;
+constexpr std::uint64_t kSeedStep = 1000;
+
+/// The parts that all requests but `loads` share.
+struct Job {
+  JobModel model;
+  std::vector<Load> loads;
+  std::size_t gpus = 64;
+  std::size_t size = 512;
+  std::uint64_t seed = 0;
+  std::int64_t evaluations = 8'000;
+
+  static Result<Job> create(const nlohmann::json& request) {
+    Job job;
+    ISOCOST_ASSIGN(CostProfile profile, CostProfile::parse(request.at("profile").dump()));
+    ISOCOST_ASSIGN(job.model, JobModel::create(std::move(profile)));
+    job.model.cluster.gpu_memory = request.at("gpu_memory");
+    ISOCOST_ASSIGN(job.loads,
+                   load_profiled_loads(request.at("data_profile").get<std::string>()));
+    job.gpus = request.at("gpus");
+    job.size = request.at("size");
+    job.seed = request.value("seed", std::uint64_t{0});
+    job.evaluations = request.value("evaluations", std::int64_t{8'000});
+    return job;
+  }
+  Batches batches(std::size_t count) const {
+    return draw(loads, model.profile, count, size, seed);
+  }
+  /// Returns one batch for each seed, which the search has not seen.
+  Batches fresh(std::size_t seeds) const {
+    Batches batches;
+    for (std::size_t i = 0; i < seeds; ++i) {
+      batches.push_back(
+          draw(loads, model.profile, 1, size, (seed ^ kFreshSeed) + i * kSeedStep).front());
+    }
+    return batches;
+  }
+};
+
+Json layout_json(const std::optional<Layout>& layout) {
+  if (!layout) return nullptr;
+  Json json = Json::parse(layout->to_json());
+  return {{"text", layout->to_string()}, {"layout", std::move(json)}};
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto started = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+}
+
+Result<Json> layouts(const nlohmann::json& request) {
+  ISOCOST_ASSIGN(const Job job, Job::create(request));
+  const Batches batches = job.batches(request.value("batches", std::size_t{4}));
+  const auto executor = make_executor(request.value("workers", std::size_t{0}));
+  LayoutSearchContext context;
+  context.executor = executor.get();
+  const LayoutSearchOptions options{
+      .gpus = job.gpus, .evaluations = job.evaluations, .seed = job.seed};
+  Json answer;
+  Status failed;
+  answer["ours_s"] = seconds_of([&] {
+    const auto found = search_layouts(job.model, batches, options, context);
+    answer["ours"] =
+        layout_json(found ? std::optional(found->best.front().layout) : std::nullopt);
+    if (!found) answer["ours_error"] = std::string(found.error().message());
+  });
+  answer["published_s"] = seconds_of([&] {
+    const auto chosen = mean_shape_layout(job.model, batches, options, context);
+    if (!chosen) failed = chosen.error();
+    answer["published"] = layout_json(chosen ? *chosen : std::nullopt);
+  });
+  ISOCOST_TRY(failed);
+  answer["uniform_s"] = seconds_of([&] {
+    const auto uniform = uniform_layouts(job.model, job.gpus, batches);
+    if (!uniform) {
+      failed = uniform.error();
+      return;
+    }
+    answer["rule"] = layout_json(uniform->rule);
+    answer["tuned"] = layout_json(uniform->tuned);
+    answer["data_parallel"] = layout_json(uniform->data_parallel);
+    answer["uniform_tried"] = uniform->tried;
+  });
+  ISOCOST_TRY(failed);
+  const SampleCost mean = mean_of(batches);
+  answer["mean"] = {{"encoder_s", mean.encoder_s},
+                    {"llm_s", mean.llm_s},
+                    {"encoder_units", mean.encoder_units},
+                    {"llm_units", mean.llm_units}};
+  return answer;
+}
+
+Result<Json> costs(const nlohmann::json& request) {
+  ISOCOST_ASSIGN(const Job job, Job::create(request));
+  auto batches = Json::array();
+  for (const auto& batch : job.fresh(request.at("seeds"))) {
+    auto rows = Json::array();
+    for (const SampleCost& sample : batch) rows.push_back({sample.encoder_s, sample.llm_s});
+    batches.push_back(std::move(rows));
+  }
+  return Json{{"batches", std::move(batches)}};
+}
+
+/// Steps of one scheduler over all seeds.
+struct Series {
+  std::vector<double> seconds;
+  std::vector<double> idle;
+  std::vector<double> plan;
+  double memory_gib = 0;
+  bool fits = true;
+
+  void add(const Step& step, bool step_fits) {
+    seconds.push_back(step.seconds);
+    idle.push_back(step.idle_fraction);
+    plan.push_back(step.plan_s);
+    memory_gib = std::max(memory_gib, step.memory_gib);
+    fits = fits && step_fits;
+  }
+  Json json() const {
+    return {{"step_s", seconds},
+            {"idle", idle},
+            {"plan_s", plan},
+            {"memory_gib", memory_gib},
+            {"fits", fits}};
+  }
+};
+
+Result<Step> step_of(const std::string& scheduler, const LayoutSteps& steps,
+                     const std::vector<SampleCost>& batch, std::size_t i, const Job& job,
+                     const nlohmann::json& plans) {
+  if (scheduler == "random") return steps.random(batch);
+  if (scheduler == "ours") return steps.ours(batch, job.evaluations, job.seed + i);
+  return steps.given(batch, plans.at(scheduler).at(i).get<MicrobatchBins>());
+}
+
+Result<Json> steps(const nlohmann::json& request) {
+  ISOCOST_ASSIGN(const Job job, Job::create(request));
+  ISOCOST_ASSIGN(const Layout layout, Layout::parse(request.at("layout").dump()));
+  const Batches batches = job.fresh(request.at("seeds"));
+  ISOCOST_ASSIGN(
+      const LayoutSteps steps,
+      LayoutSteps::create(job.model, layout, mean_of(job.batches(request.value("batches", 4)))));
+  const nlohmann::json plans = request.value("plans", nlohmann::json::object());
+  std::map<std::string, Series> found;
+  std::vector<double> bounds;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    bounds.push_back(steps.bound(batches[i]));
+    for (const std::string scheduler : request.at("schedulers")) {
+      ISOCOST_ASSIGN(const Step step, step_of(scheduler, steps, batches[i], i, job, plans));
+      found[scheduler].add(step, steps.fits(step));
+    }
+  }
+  Json answer{{"bound_s", bounds}};
+  for (const auto& [name, series] : found) answer["schedulers"][name] = series.json();
+  return answer;
+}
+
+int run(const std::string& task) {
+  const std::string text{std::istreambuf_iterator<char>(std::cin),
+                         std::istreambuf_iterator<char>()};
+  const std::map<std::string, Result<Json> (*)(const nlohmann::json&)> tasks = {
+      {"loads", data_profile_of_shapes}, {"layouts", layouts}, {"costs", costs}, {"steps", steps}};
+  const auto found = tasks.find(task);
+  if (found == tasks.end()) {
+    std::fprintf(stderr, "paper_plans: no task '%s'; bench/paper/paper.py runs this program\n",
+                 task.c_str());
+    return 2;
+  }
+  const auto answer = found->second(nlohmann::json::parse(text));
+  if (!answer) {
+    std::fprintf(stderr, "paper_plans: %s\n", answer.error().to_string().c_str());
+    return 1;
+  }
+  std::printf("%s\n", answer->dump().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace isocost::paper
+
+int main(int argc, char** argv) {
+  try {
+    return isocost::paper::run(argc == 2 ? argv[1] : "");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "paper_plans: %s\n", error.what());
+    return 1;
+  }
+}

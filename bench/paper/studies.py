@@ -1,0 +1,33 @@
+"""What the page's pictures show beside the rows: more machines, other ratios of encoder to LLM load."""
+
+import dataclasses
+
+from columns import COLUMNS, Plans, simulate_row
+from jobs import Json, Simulator, onevision
+
+NODES = (1, 2, 4, 8, 16, 32, 64, 128)
+GPUS_PER_NODE = 8
+FACTORS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64)
+COMPARED = ("rule_random", "tuned_random", "published_random", "published_published", "ours_ours")
+SEEDS = 2
+
+
+def compared(names=COMPARED):
+    return [column for column in COLUMNS if column[0] in names]
+
+
+def scaling(simulator: Simulator, plans: Plans) -> "list[Json]":
+    """Qwen2.5-7B on more and more machines, with as many samples for each GPU."""
+    base = onevision("nodes", "Qwen2.5-7B")
+    rows = [dataclasses.replace(base, name=f"nodes-{nodes}", gpus=GPUS_PER_NODE * nodes) for nodes in NODES]
+    return [simulate_row(simulator, row, SEEDS, plans, compared()) for row in rows]
+
+
+def ratio(simulator: Simulator, plans: Plans) -> "list[Json]":
+    """Qwen2.5-7B with an encoder whose seconds are multiplied."""
+    base = onevision("ratio", "Qwen2.5-7B")
+    rows = [dataclasses.replace(base, name=f"ratio-{factor:g}", encoder_factor=factor) for factor in FACTORS]
+    return [simulate_row(simulator, row, SEEDS, plans, compared()) for row in rows]
+
+
+STUDIES = {"scaling": scaling, "ratio": ratio}
