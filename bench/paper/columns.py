@@ -1,5 +1,7 @@
 """The columns of a row: which layout runs under which scheduler, and the steps of all of them."""
 
+import json
+import pathlib
 import typing
 
 import scheduler
@@ -22,10 +24,12 @@ SOLVED = {"published": False, "released": True}
 
 
 class Plans:
-    """Plans of the published scheduler: those that are kept, and new ones."""
+    """Plans of the published scheduler: those of the page's JSON, those of runs before, which `cache` holds, and new
+    ones. Solving one takes seconds to minutes."""
 
-    def __init__(self, kept: Json):
-        self.kept = dict(kept)
+    def __init__(self, kept: Json, cache: pathlib.Path):
+        self.cache = cache
+        self.kept = {**(json.loads(cache.read_text()) if cache.exists() else {}), **kept}
         self.used: Json = {}
         self.missing = 0
 
@@ -38,7 +42,10 @@ class Plans:
         except scheduler.Unsolved:
             self.missing += 1
             return None
-        self.kept[name] = self.used[name] = plan
+        self.used[name] = plan
+        if name not in self.kept:
+            self.kept[name] = plan
+            self.cache.write_text(json.dumps(self.kept))
         return plan
 
 

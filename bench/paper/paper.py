@@ -45,8 +45,8 @@ def main(words):
     if arguments.page_only:
         page.write(before, arguments.output)
         return
-    plans = Plans(before.get("plans", {}))
     simulator = Simulator(arguments.program, ROOT / "build" / "paper")
+    plans = Plans(before.get("plans", {}), ROOT / "build" / "paper" / "plans.json")
     if arguments.row:
         row = next(row for row in ROWS if row.name == arguments.row)
         print(json.dumps(simulate_row(simulator, row, SEEDS, plans), indent=1))

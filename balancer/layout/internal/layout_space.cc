@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kMostEncoderStages = 8;
 constexpr std::size_t kMostMicrobatchesPerStage = 16;
+// Part of the memory above which more microbatches than these are tried, which hold less at once.
+constexpr double kTightMemory = 0.75;
 constexpr double kMemoryRounding = 1e-6;  // plans count whole bytes
 
 double count(std::size_t value) { return static_cast<double>(value); }
@@ -68,9 +70,12 @@ class Collector {
 
   void add_pair(const ModuleOption& encoder, const ModuleOption& llm) {
     const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
-    const std::size_t most = batch_.samples / llm.degrees.data;
-    for (const std::size_t m :
-         microbatch_counts(std::min(most, kMostMicrobatchesPerStage * stages))) {
+    const auto bytes = [&](std::size_t m) {
+      return std::max(
+          usual_bytes(llm.state_bytes, llm.activation_bytes, llm.degrees, m, llm.degrees.pipeline),
+          usual_bytes(encoder.state_bytes, encoder.activation_bytes, encoder.degrees, m, stages));
+    };
+    for (const std::size_t m : counts(llm.degrees.data, stages, bytes)) {
       if (encoder.degrees.data > llm.degrees.data * m) continue;
       ++space_.enumerated;
       const double per_microbatch = count(batch_.samples) / count(llm.degrees.data * m);
@@ -103,8 +108,10 @@ class Collector {
     model->encoder.launches_s = model->llm.launches_s = 0;
     const SampleCost mean = spread_load(job_, layout, batch_.mean);
     const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
-    for (const std::size_t m :
-         microbatch_counts(std::min(batch_.samples / data, kMostMicrobatchesPerStage * pipeline))) {
+    const auto bytes = [&](std::size_t m) {
+      return usual_bytes(state, joint_activations(*model, batch_.mean), layout.llm, m, pipeline);
+    };
+    for (const std::size_t m : counts(data, pipeline, bytes)) {
       ++space_.enumerated;
       layout.microbatches = m;
       const double per_microbatch = count(batch_.samples) / count(data * m);
@@ -131,6 +138,27 @@ class Collector {
   }
 
  private:
+  // Returns the bytes of a first stage with equal microbatches, `stages` of which are in flight.
+  double usual_bytes(double state, double per_sample, const ModuleDegrees& degrees, std::size_t m,
+                     std::size_t stages) const {
+    const bool all = options_.schedule == Schedule::kGpipe || stages > m;
+    return state + per_sample * count(batch_.samples) / count(degrees.data) *
+                       (all ? 1 : count(stages) / count(m));
+  }
+
+  // Returns the numbers of microbatches to try with `data` replicas: up to a multiple of the
+  // stages, and beyond it while equal microbatches leave little memory.
+  template <typename Bytes>
+  std::vector<std::size_t> counts(std::size_t data, std::size_t stages, Bytes bytes) const {
+    std::vector<std::size_t> tried;
+    for (const std::size_t m : microbatch_counts(batch_.samples / data)) {
+      const bool more = m > kMostMicrobatchesPerStage * stages;
+      if (more && bytes(tried.back()) <= kTightMemory * memory_) break;
+      tried.push_back(m);
+    }
+    return tried;
+  }
+
   // Returns the least share of a replica's activations in a step that some run of consecutive
   // microbatches holds. The run is as long as the number of stages from the given first stage to
   // the LLM's end; that stage holds the activations of every such run at some time. (The share is

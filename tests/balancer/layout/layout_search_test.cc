@@ -130,6 +130,18 @@ TEST_F(LayoutSearch, MoreMemoryIsNeverSlower) {
   EXPECT_LE(roomy->best.front().step_s, usual->best.front().step_s * 1.01);
 }
 
+// Few stages of large modules fit only if each microbatch holds few samples.
+TEST_F(LayoutSearch, TriesManyMicrobatchesWhereMemoryIsTight) {
+  options_.gpus = 8;
+  job_.cluster.gpu_memory = 48 * kGiB;
+  const auto found = search_layouts(job_, draw_batches(2, 512, 1), options_, context_);
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  const Layout& best = found->best.front().layout;
+  const bool own = best.encoder_place == EncoderPlacement::kOwnRanks;
+  const std::size_t stages = best.llm.pipeline + (own ? best.encoder.pipeline : 0);
+  EXPECT_GT(best.microbatches, 16 * stages) << best.to_string();
+}
+
 TEST_F(LayoutSearch, ReturnsTheRequestedNumberOfLayouts) {
   options_.keep = 40;
   std::uint64_t first_total = 0;
