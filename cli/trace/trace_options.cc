@@ -1,8 +1,44 @@
 #include "cli/trace/trace_options.h"
 
+#include <algorithm>
+#include <cstdint>
+
+#include "costmodel/profile.h"
 #include "loader/report/data_profile.h"
 
 namespace isocost::cli {
+namespace {
+
+constexpr std::int64_t kAudioWindow = 1500;  // positions of 30 s
+
+bool is_priced(const CostProfile& profile, CostModule module) {
+  const ModuleProfile& of = profile.modules.at(static_cast<std::size_t>(module));
+  return !of.points.empty() || of.coefficients != ModuleCoefficients{};
+}
+
+// Counts encoder units as audio positions, in windows of 30 s.
+Load heard(const Load& seen) {
+  Load load = seen;
+  load[CostModule::kVision] = {};
+  ModuleLoad& audio = load[CostModule::kAudio];
+  for (std::int64_t left = seen[CostModule::kVision].units; left > 0; left -= kAudioWindow) {
+    audio.add_sequence(std::min(left, kAudioWindow));
+  }
+  return load;
+}
+
+// A trace does not say what its encoder units are. A model without vision hears them.
+Status count_for_model(const std::string& profile, TraceMix& mix) {
+  if (profile.empty()) return {};
+  ISOCOST_ASSIGN(const CostProfile model, CostProfile::load(profile));
+  if (is_priced(model, CostModule::kVision) || !is_priced(model, CostModule::kAudio)) return {};
+  for (auto& trace : mix.traces) {
+    std::transform(trace.begin(), trace.end(), trace.begin(), heard);
+  }
+  return {};
+}
+
+}  // namespace
 
 void TraceOptions::add_to(CLI::App& command) {
   CLI::App* samples = command.add_option_group("samples", "Samples, by one of these flags");
@@ -29,8 +65,12 @@ void TraceOptions::add_to(CLI::App& command) {
 }
 
 Result<TraceMix> TraceOptions::read() const {
-  if (data_profile.empty()) return as_usage_error(read_traces(traces, weights));
   TraceMix mix;
+  if (data_profile.empty()) {
+    ISOCOST_ASSIGN(mix, as_usage_error(read_traces(traces, weights)));
+    ISOCOST_TRY(as_usage_error(count_for_model(profile, mix)));
+    return mix;
+  }
   ISOCOST_ASSIGN(mix.traces.emplace_back(), as_usage_error(load_profiled_loads(data_profile)));
   mix.weights = {1};
   return mix;

@@ -19,8 +19,9 @@ struct TraceOptions {
 
   /// Adds --weights, --profile, and --trace or --data-profile, one of which is required.
   void add_to(CLI::App& command);
-  /// Reads the traces or the data profile. Errors: those of read_traces and load_profiled_loads, as
-  /// usage errors.
+  /// Reads the traces or the data profile. Encoder units of a trace are audio positions, in windows
+  /// of 30 s, if the model profile prices audio and no vision; vision patches otherwise. Errors:
+  /// those of read_traces, load_profiled_loads and CostProfile::load, as usage errors.
   Result<TraceMix> read() const;
   /// Reads the model profile. Errors: those of JobModel::load, as usage errors.
   Result<JobModel> job() const { return as_usage_error(JobModel::load(profile)); }

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "base/scratch_directory.h"
+#include "cli/trace/trace_options.h"
+#include "costmodel/profile.h"
 
 namespace isocost::cli {
 namespace {
@@ -23,6 +25,33 @@ TEST(Trace, TakesItsColumnsWhereverTheyStand) {
   EXPECT_EQ(vision.units_squared, 2 * 1024 * 1024 + 1);
   EXPECT_EQ((*loads)[0][CostModule::kLlm].units_squared, 100);
   EXPECT_EQ((*loads)[1][CostModule::kVision].units, 3);
+}
+
+// The units of a trace are what the model's encoder takes: a model without vision hears them.
+TEST(Trace, CountsAsAudioForAModelWithoutVision) {
+  const auto directory = ScratchDirectory::create("isocost-trace-audio");
+  ASSERT_TRUE(directory.has_value());
+  std::ofstream(directory->path() / "speech.csv") << "encoder_patches,llm_tokens\n3200,90\n0,7\n";
+  CostProfile profile = CostProfile::stated_default();
+  const auto units_by = [&](const char* name) {
+    const auto file = directory->path() / name;
+    std::ofstream(file) << profile.to_json();
+    TraceOptions options;
+    options.traces = (directory->path() / "speech.csv").string();
+    options.profile = file.string();
+    const auto mix = options.read();
+    EXPECT_TRUE(mix.has_value()) << mix.error().message();
+    return mix->traces.at(0);
+  };
+  EXPECT_EQ(units_by("both.json")[0][CostModule::kVision].units, 3200);
+  profile.modules[static_cast<std::size_t>(CostModule::kVision)] = {};
+  const auto heard = units_by("audio.json");
+  EXPECT_EQ(heard[0][CostModule::kVision].units, 0);
+  EXPECT_EQ(heard[0][CostModule::kAudio].sequences, 3);
+  EXPECT_EQ(heard[0][CostModule::kAudio].units, 3200);
+  EXPECT_EQ(heard[0][CostModule::kAudio].units_squared, 2 * 1500 * 1500 + 200 * 200);
+  EXPECT_EQ(heard[0][CostModule::kLlm].units, 90);
+  EXPECT_EQ(heard[1][CostModule::kAudio].sequences, 0);
 }
 
 TEST(Trace, SaysWhatIsWrong) {
