@@ -51,7 +51,7 @@ class Plans:
 
 def solved_plans(simulator: Simulator, row: Row, layout: Json, name: str, seeds: int, plans: Plans) -> "typing.Any":
     """Plans of all seeds by one of SOLVED; None if one is missing."""
-    request = {**simulator.request(row, released=SOLVED[name]), "seeds": seeds}
+    request = {**simulator.request(row), "profile": row.by_flop(SOLVED[name]), "seeds": seeds}
     found = [plans.of(batch, layout) for batch in simulator.run("costs", request)["batches"]]
     return None if None in found else found
 
@@ -76,7 +76,7 @@ def simulate_row(simulator: Simulator, row: Row, seeds: int, plans: Plans, colum
     """A row of the page's JSON."""
     layouts = simulator.run("layouts", simulator.request(row))
     record: Json = {"name": row.name, "model": row.model, "data": row.data, "gpus": row.gpus, "samples": row.samples,
-                    "mean": layouts["mean"], "layouts": {}, "columns": {}, "bound_s": None,
+                    "hardware": "H200, measured" if row.measured else "A100 by FLOP", "mean": layouts["mean"], "layouts": {}, "columns": {}, "bound_s": None,
                     "search_s": {name: layouts[f"{name}_s"] for name in ("ours", "published", "uniform")}}
     if "ours_error" in layouts:
         record["why"] = layouts["ours_error"]

@@ -13,6 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "bench" / "paper" / "paper_plans"
 GIB = 1 << 30
 PROFILED_SAMPLES = 2_000  # of a data profile
+H200_BYTES = 141 * 10**9
+H200_LINKS = "node=450GB/s,network=50GB/s"  # NVLink and InfiniBand of an HGX H200, one direction
 SAMPLES_PER_GPU = 8  # of a global batch: the paper's is not known
 
 Json = typing.Dict[str, typing.Any]
@@ -31,17 +33,47 @@ class Row:
     gpus: int = 64
     size: int = 0  # samples of a global batch; 0: SAMPLES_PER_GPU each
     encoder_factor: float = 1.0  # on the encoder's seconds
+    measured: str = ""  # recorded measurements of H200, and the model in them; "": an A100 by FLOP
 
     @property
     def samples(self) -> int:
         return self.size or SAMPLES_PER_GPU * self.gpus
 
-    def profile(self, released: bool = False) -> Json:
+    def profile(self) -> Json:
+        """The model profile of the simulation."""
+        if self.measured:
+            return measured_profile(self)
+        return self.by_flop(False)
+
+    def by_flop(self, released: bool) -> Json:
+        """The costs of the published scheduler: FLOP over one throughput of each module."""
         profile = models.model_profile(self.encoder, models.LLMS[self.llm], released)
         for name in ("vision", "audio"):
             for weight in ("per_unit", "per_unit_squared"):
                 profile["modules"][name][weight] *= self.encoder_factor
+        if self.measured:
+            for name, module in recorded(self.measured)["one_throughput"].items():
+                for weight in ("per_unit", "per_unit_squared"):
+                    profile["modules"][name][weight] *= models.PEAK_FLOP * models.EFFICIENCY / module["flop_per_s"]
         return profile
+
+
+def recorded(model: str) -> Json:
+    """What bench/gpu recorded of a model on an H200."""
+    models_of: Json = json.loads((ROOT / "docs/benchmarks/h200_profile_mllm.json").read_text())["models"]
+    found: Json = models_of[model]
+    return found
+
+
+def measured_profile(row: Row) -> Json:
+    """The recorded points, and the architectures that they lack. All layers were recomputed in the backward pass."""
+    recorded_profile = recorded(row.measured)["profile"]
+    profile = {key: recorded_profile[key] for key in ("version", "unit", "hardware", "dtype")}
+    modules = recorded_profile["modules"]
+    return {**profile, "source": "docs/benchmarks/h200_profile_mllm.json", "modules": {
+        "vision": {"points": modules["vision"]["points"], "architecture": row.encoder.architecture()},
+        "audio": modules["audio"],
+        "llm": {"points": modules["llm"]["points"], "architecture": models.LLMS[row.llm].architecture()}}}
 
 
 def onevision(name, llm, data="mixture", **more):
@@ -54,7 +86,8 @@ ROWS = (SMALLEST, onevision("qwen-7b", "Qwen2.5-7B"), onevision("qwen-7b-single"
         onevision("qwen-32b", "Qwen2.5-32B"), onevision("qwen-72b", "Qwen2.5-72B"),
         onevision("llama-8b", "Llama-3-8B"), onevision("llama-70b", "Llama-3-70B"),
         Row("internvl-72b", "InternVL-2.5, Qwen2.5-72B", models.INTERNVIT, "Qwen2.5-72B", "internvl", "mixture"),
-        Row("qwen2-audio", "Qwen2-Audio", models.WHISPER, "Qwen2-Audio", "qwen2_audio", "speech"))
+        Row("qwen2-audio", "Qwen2-Audio", models.WHISPER, "Qwen2-Audio", "qwen2_audio", "speech"),
+        onevision("qwen-7b-h200", "Qwen2.5-7B", measured="qwen2.5-7b"))
 
 
 class Refused(Exception):
@@ -85,6 +118,9 @@ class Simulator:
             self.made.add(path)
         return path
 
-    def request(self, row: Row, released: bool = False) -> Json:
-        return {"profile": row.profile(released), "data_profile": str(self.data_profile(row)), "gpus": row.gpus,
-                "gpu_memory": 80 * GIB, "size": row.samples}
+    def request(self, row: Row) -> Json:
+        request = {"profile": row.profile(), "data_profile": str(self.data_profile(row)), "gpus": row.gpus,
+                   "gpu_memory": 80 * GIB, "size": row.samples}
+        if row.measured:
+            request.update(gpu_memory=H200_BYTES, interconnect=H200_LINKS)
+        return request

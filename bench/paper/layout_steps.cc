@@ -127,20 +127,29 @@ Result<Step> LayoutSteps::given(std::span<const SampleCost> samples,
   return simulated(make_step(model_, microbatch_loads(costs, bins)));
 }
 
+PipelineSearchOptions LayoutSteps::options(std::int64_t evaluations, std::uint64_t seed) const {
+  return {.evaluations = evaluations,
+          .exchanges = evaluations / 8,
+          .caps = activation_caps(job_, state_, kUsableMemory),
+          .seed = seed};
+}
+
+Result<MicrobatchBins> LayoutSteps::coupled(std::span<const SampleCost> samples,
+                                            std::int64_t evaluations, std::uint64_t seed) const {
+  ISOCOST_ASSIGN(PipelinePlan plan, plan_pipeline(model_, spread(samples), PipelinePolicy::kCost,
+                                                  options(evaluations, seed)));
+  return std::move(plan.bins);
+}
+
 Result<Step> LayoutSteps::ours(std::span<const SampleCost> samples, std::int64_t evaluations,
                                std::uint64_t seed) const {
   const std::vector<SampleCost> costs = spread(samples);
-  const PipelineSearchOptions options{.evaluations = evaluations,
-                                      .exchanges = evaluations / 8,
-                                      .caps = activation_caps(job_, state_, kUsableMemory),
-                                      .seed = seed};
   const auto started = std::chrono::steady_clock::now();
   ISOCOST_ASSIGN(const DecoupledPlan plan,
-                 plan_decoupled(model_, costs, PipelinePolicy::kCost, options));
+                 plan_decoupled(model_, costs, PipelinePolicy::kCost, options(evaluations, seed)));
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started;
-  const PipelineStep step = plan.decoupled
-                                ? make_step(model_, costs, plan.bins, plan.encoder)
-                                : make_step(model_, microbatch_loads(costs, plan.bins));
+  const PipelineStep step = plan.decoupled ? make_step(model_, costs, plan.bins, plan.encoder)
+                                           : make_step(model_, microbatch_loads(costs, plan.bins));
   ISOCOST_ASSIGN(Step result, simulated(step));
   result.plan_s = spent.count();
   return result;
@@ -168,8 +177,8 @@ double LayoutSteps::bound(std::span<const SampleCost> samples) const {
     bound = std::max(bound, work / replicas + ends + last_reduction);
   }
   for (std::size_t stage = 0; stage < model_.encoder.stages; ++stage) {
-    const double work = encoder_s * model_.encoder.shares[stage] /
-                        static_cast<double>(model_.encoder.replicas);
+    const double work =
+        encoder_s * model_.encoder.shares[stage] / static_cast<double>(model_.encoder.replicas);
     const double ends =
         least_ends(costs, model_.encoder.replicas, [this, stage](const SampleCost& sample) {
           return ends_of_encoder_stage(model_, sample, stage);

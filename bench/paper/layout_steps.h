@@ -39,6 +39,9 @@ class LayoutSteps {
   /// Simulates our plan: coupled, or decoupled if that is shorter, as a node plans.
   Result<Step> ours(std::span<const SampleCost> samples, std::int64_t evaluations,
                     std::uint64_t seed) const;
+  /// Returns our coupled plan.
+  Result<MicrobatchBins> coupled(std::span<const SampleCost> samples, std::int64_t evaluations,
+                                 std::uint64_t seed) const;
   /// Simulates given microbatches in the order given.
   Result<Step> given(std::span<const SampleCost> samples, const MicrobatchBins& bins) const;
   /// Returns a lower bound on any plan: the busiest stage's share of all work, the least seconds
@@ -54,6 +57,7 @@ class LayoutSteps {
   LayoutSteps(const JobModel& job, const Layout& layout, PipelineModel model);
   std::vector<SampleCost> spread(std::span<const SampleCost> samples) const;
   Result<Step> simulated(const PipelineStep& step) const;
+  PipelineSearchOptions options(std::int64_t evaluations, std::uint64_t seed) const;
 
   JobModel job_;
   Layout layout_;

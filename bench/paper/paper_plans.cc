@@ -4,6 +4,7 @@
 //   layouts  the layouts of every rule, for a model, data and a number of GPUs
 //   costs    what the samples of batches cost on one GPU, for a scheduler outside
 //   steps    simulated steps of one layout under several schedulers
+//   correction  steps of a layout with anomalies, with and without correction by the cost model
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 #include "balancer/layout/layout_search.h"
 #include "base/executor/executor.h"
+#include "bench/paper/correction_study.h"
 #include "bench/paper/layout_steps.h"
 #include "bench/paper/shape_loads.h"
 #include "bench/paper/uniform_layouts.h"
@@ -48,18 +50,17 @@ struct Job {
     Job job;
     ISOCOST_ASSIGN(CostProfile profile, CostProfile::parse(request.at("profile").dump()));
     ISOCOST_ASSIGN(job.model, JobModel::create(std::move(profile)));
+    ISOCOST_ASSIGN(job.model.cluster,
+                   Cluster::parse_interconnect(request.value("interconnect", std::string())));
     job.model.cluster.gpu_memory = request.at("gpu_memory");
-    ISOCOST_ASSIGN(job.loads,
-                   load_profiled_loads(request.at("data_profile").get<std::string>()));
+    ISOCOST_ASSIGN(job.loads, load_profiled_loads(request.at("data_profile").get<std::string>()));
     job.gpus = request.at("gpus");
     job.size = request.at("size");
     job.seed = request.value("seed", std::uint64_t{0});
     job.evaluations = request.value("evaluations", std::int64_t{8'000});
     return job;
   }
-  Batches batches(std::size_t count) const {
-    return draw(loads, model.profile, count, size, seed);
-  }
+  Batches batches(std::size_t count) const { return draw(loads, model.profile, count, size, seed); }
   /// Returns one batch for each seed, which the search has not seen.
   Batches fresh(std::size_t seeds) const {
     Batches batches;
@@ -95,8 +96,7 @@ Result<Json> layouts(const nlohmann::json& request) {
   Status failed;
   answer["ours_s"] = seconds_of([&] {
     const auto found = search_layouts(job.model, batches, options, context);
-    answer["ours"] =
-        layout_json(found ? std::optional(found->best.front().layout) : std::nullopt);
+    answer["ours"] = layout_json(found ? std::optional(found->best.front().layout) : std::nullopt);
     if (!found) answer["ours_error"] = std::string(found.error().message());
   });
   answer["published_s"] = seconds_of([&] {
@@ -190,11 +190,39 @@ Result<Json> steps(const nlohmann::json& request) {
   return answer;
 }
 
+Result<Json> correction(const nlohmann::json& request) {
+  ISOCOST_ASSIGN(const Job job, Job::create(request));
+  ISOCOST_ASSIGN(const Layout layout, Layout::parse(request.at("layout").dump()));
+  auto cells = Json::array();
+  for (const double share : request.at("shares")) {
+    for (const double factor : request.at("factors")) {
+      for (const double overhead : request.at("overheads")) {
+        const CorrectionRun run{.size = job.size, .seed = job.seed, .overhead = overhead};
+        ISOCOST_ASSIGN(const CorrectionResult result,
+                       simulate_correction(job.model, layout, job.loads,
+                                           {.share = share, .factor = factor}, run));
+        cells.push_back({{"share", share},
+                         {"factor", factor},
+                         {"overhead", overhead},
+                         {"corrected_s", result.corrected_s},
+                         {"uncorrected_s", result.uncorrected_s},
+                         {"gain", result.gain},
+                         {"open", result.open}});
+      }
+    }
+  }
+  return Json{{"cells", std::move(cells)}};
+}
+
 int run(const std::string& task) {
   const std::string text{std::istreambuf_iterator<char>(std::cin),
                          std::istreambuf_iterator<char>()};
   const std::map<std::string, Result<Json> (*)(const nlohmann::json&)> tasks = {
-      {"loads", data_profile_of_shapes}, {"layouts", layouts}, {"costs", costs}, {"steps", steps}};
+      {"loads", data_profile_of_shapes},
+      {"layouts", layouts},
+      {"costs", costs},
+      {"steps", steps},
+      {"correction", correction}};
   const auto found = tasks.find(task);
   if (found == tasks.end()) {
     std::fprintf(stderr, "paper_plans: no task '%s'; bench/paper/paper.py runs this program\n",

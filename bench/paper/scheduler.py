@@ -10,7 +10,7 @@ import json
 import typing
 
 SCALE = 10_000  # as released: integers in units of 1e-4 s
-DETERMINISTIC_S = 10.0  # about as many seconds of one core
+DETERMINISTIC_S = 3.0  # about twice as many seconds of one core
 MOST_BOOLEANS = 1_000_000  # beyond, the problem is not given to CP-SAT: its memory takes GiB
 
 Costs = typing.List[typing.Tuple[int, int]]

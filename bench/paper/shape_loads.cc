@@ -83,9 +83,8 @@ Result<nlohmann::ordered_json> data_profile_of_shapes(const nlohmann::json& requ
   }
   columns.push_back("label_tokens");
   columns.push_back("tensor_bytes");
-  return nlohmann::ordered_json{{"version", 3},
-                                {"kind", "data profile"},
-                                {"loads", {{"columns", columns}, {"rows", rows}}}};
+  return nlohmann::ordered_json{
+      {"version", 3}, {"kind", "data profile"}, {"loads", {{"columns", columns}, {"rows", rows}}}};
 }
 
 }  // namespace isocost::paper

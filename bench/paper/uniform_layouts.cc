@@ -27,8 +27,7 @@ std::vector<std::int64_t> even_cut(std::int64_t layers, std::size_t stages) {
 // Both modules in one pipeline: the whole encoder on the first stage, beside an even share of the
 // LLM.
 Layout encoder_first(const JobModel& job, const ModuleDegrees& degrees) {
-  Layout layout{
-      .encoder_place = EncoderPlacement::kLlmRanks, .encoder = degrees, .llm = degrees};
+  Layout layout{.encoder_place = EncoderPlacement::kLlmRanks, .encoder = degrees, .llm = degrees};
   layout.layers.encoder.assign(degrees.pipeline, 0);
   layout.layers.encoder.front() = job.encoder.layers;
   layout.layers.llm = even_cut(job.llm.layers, degrees.pipeline);
@@ -85,10 +84,9 @@ class Trial {
 // Returns the layouts of these degrees: both modules in one pipeline, cut in two ways, or the
 // encoder on stages of its own.
 std::vector<Layout> layouts_of(const JobModel& job, const ModuleDegrees& degrees) {
-  std::vector<Layout> layouts = {encoder_first(job, degrees),
-                                 {.encoder_place = EncoderPlacement::kLlmRanks,
-                                  .encoder = degrees,
-                                  .llm = degrees}};
+  std::vector<Layout> layouts = {
+      encoder_first(job, degrees),
+      {.encoder_place = EncoderPlacement::kLlmRanks, .encoder = degrees, .llm = degrees}};
   for (std::size_t stages = 1; stages <= kMostEncoderStages && stages < degrees.pipeline;
        ++stages) {
     layouts.push_back({.encoder = {degrees.tensor, stages, degrees.data},
