@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs benchmarks: ./run bench [NAME ...], or ./run bench NAME OPTIONS, as ./run bench peers --quick; -- stands before
 # arguments that do not begin with "-", as ./run bench photo_bench -- DIR. Each benchmark checks its answers before it
-# times. Without names, all run but peers and those of bench/python, whose packages
-# ./run test --torch2 installs.
+# times. Without names, all run but peers, paper, which re-simulates the experiments of the DFLOP paper, and those of
+# bench/python, whose packages ./run test --torch2 installs.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -21,6 +21,10 @@ if [ "${1:-}" = peers ]; then
   shift
   exec bench/peers/run.sh "$@"
 fi
+if [ "${1:-}" = paper ]; then
+  shift
+  exec bench/paper/run.sh "$@"
+fi
 names=()
 while [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; do
   names+=("$1")
@@ -31,7 +35,7 @@ options=("$@")
 if [ ${#names[@]} -eq 0 ]; then
   if asks_for_help "${options[@]}"; then
     head_of bench/run.sh
-    printf 'Names: peers %s\n' "$({ plain_names; torch_names; } | tr '\n' ' ')"
+    printf 'Names: paper peers %s\n' "$({ plain_names; torch_names; } | tr '\n' ' ')"
     exit
   fi
   mapfile -t names < <(plain_names)
@@ -81,7 +85,7 @@ for name in "${names[@]}"; do
     continue
   fi
   { [ -f "$program" ] && [ -x "$program" ]; } || {
-    echo "bench: no benchmark '$name'; there are: peers $({ plain_names; torch_names; } | tr '\n' ' ')" >&2
+    echo "bench: no benchmark '$name'; there are: paper peers $({ plain_names; torch_names; } | tr '\n' ' ')" >&2
     exit 2
   }
   printf '\n== %s\n' "$name"

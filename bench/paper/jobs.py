@@ -59,7 +59,7 @@ class Row:
 
 
 def recorded(model: str) -> Json:
-    """What bench/gpu recorded of a model on an H200."""
+    """Measurements of a model that bench/gpu recorded on an H200."""
     models_of: Json = json.loads((ROOT / "docs/benchmarks/h200_profile_mllm.json").read_text())["models"]
     found: Json = models_of[model]
     return found

@@ -1,7 +1,7 @@
 #include "bench/paper/layout_steps.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "balancer/pipeline/decoupled_plan.h"
@@ -12,6 +12,11 @@ namespace isocost::paper {
 namespace {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
+
+// FSDP in bf16 with an fp32 optimizer: weights, gradients, master weights and two moments of a
+// parameter; and weights gathered twice and gradients scattered once.
+constexpr double kStateBytes = 2 + 4 + 12;
+constexpr double kBytesMoved = 3 * 2;
 
 /// Seconds before a stage's first pass and after its last one, of a microbatch of one sample.
 struct Ends {
@@ -83,16 +88,49 @@ double least_ends(std::span<const SampleCost> samples, std::size_t replicas, End
 
 }  // namespace
 
-LayoutSteps::LayoutSteps(const JobModel& job, const Layout& layout, PipelineModel model)
-    : job_(job),
-      layout_(layout),
-      model_(std::move(model)),
-      state_(state_memory(job, layout, model_)) {}
+Layout whole_model(std::size_t gpus, std::size_t microbatches) {
+  return {.encoder_place = EncoderPlacement::kLlmRanks,
+          .encoder = {1, 1, gpus},
+          .llm = {1, 1, gpus},
+          .microbatches = microbatches};
+}
+
+LayoutSteps::LayoutSteps(const JobModel& job, const Layout& layout, PipelineModel model,
+                         RankMemory state)
+    : job_(job), layout_(layout), model_(std::move(model)), state_(state) {}
 
 Result<LayoutSteps> LayoutSteps::create(const JobModel& job, const Layout& layout,
                                         const SampleCost& mean) {
   ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, layout, mean));
-  return LayoutSteps(job, layout, std::move(model));
+  const RankMemory state = state_memory(job, layout, model);
+  return LayoutSteps(job, layout, std::move(model), state);
+}
+
+Result<LayoutSteps> LayoutSteps::create_sharded(const JobModel& job, std::size_t gpus,
+                                                std::size_t microbatches, const SampleCost& mean) {
+  const Layout layout = whole_model(gpus, microbatches);
+  ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, layout, mean));
+  const auto gpus_of_node = static_cast<double>(std::min(gpus, job.cluster.gpus_per_node));
+  const double rate =
+      gpus <= job.cluster.gpus_per_node
+          ? job.cluster.node_bytes_per_s
+          : std::min(job.cluster.node_bytes_per_s, gpus_of_node * job.cluster.network_bytes_per_s);
+  const double others = static_cast<double>(gpus - 1) / static_cast<double>(gpus);
+  const auto transfer_s = [&](std::int64_t parameters) {
+    return kBytesMoved * static_cast<double>(parameters) * others / rate;
+  };
+  model.llm.launches_s = std::max(model.llm.launches_s, transfer_s(job.llm.parameters()));
+  model.encoder.launches_s =
+      std::max(model.encoder.launches_s, transfer_s(job.encoder_parameters()));
+  model.llm.reduce_s = 0;
+  const double parameters =
+      static_cast<double>(job.llm.parameters()) + static_cast<double>(job.encoder_parameters());
+  // One layer's weights and gradients are whole while it runs, and the next one's weights.
+  const double whole = 6 * static_cast<double>(job.llm.layer_parameters());
+  const RankMemory state{.encoder_state = 0,
+                         .llm_state = static_cast<std::int64_t>(
+                             kStateBytes * parameters / static_cast<double>(gpus) + whole)};
+  return LayoutSteps(job, layout, std::move(model), state);
 }
 
 std::vector<SampleCost> LayoutSteps::spread(std::span<const SampleCost> samples) const {
@@ -144,14 +182,14 @@ Result<MicrobatchBins> LayoutSteps::coupled(std::span<const SampleCost> samples,
 Result<Step> LayoutSteps::ours(std::span<const SampleCost> samples, std::int64_t evaluations,
                                std::uint64_t seed) const {
   const std::vector<SampleCost> costs = spread(samples);
-  const auto started = std::chrono::steady_clock::now();
+  const std::clock_t started = std::clock();
   ISOCOST_ASSIGN(const DecoupledPlan plan,
                  plan_decoupled(model_, costs, PipelinePolicy::kCost, options(evaluations, seed)));
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started;
+  const std::clock_t spent = std::clock() - started;
   const PipelineStep step = plan.decoupled ? make_step(model_, costs, plan.bins, plan.encoder)
                                            : make_step(model_, microbatch_loads(costs, plan.bins));
   ISOCOST_ASSIGN(Step result, simulated(step));
-  result.plan_s = spent.count();
+  result.plan_s = static_cast<double>(spent) / CLOCKS_PER_SEC;
   return result;
 }
 

@@ -19,12 +19,15 @@ using Batches = std::vector<std::vector<SampleCost>>;
 /// The part of a GPU's memory that state and activations may take, as in the layout search.
 inline constexpr double kUsableMemory = 0.9;
 
+/// Returns the layout in which every GPU runs the whole model.
+Layout whole_model(std::size_t gpus, std::size_t microbatches);
+
 /// One simulated step.
 struct Step {
   double seconds = 0;
   double idle_fraction = 0;
   double memory_gib = 0;  ///< State and activations of the fullest GPU.
-  double plan_s = 0;      ///< Measured seconds of planning; 0 for a plan that was given.
+  double plan_s = 0;      ///< Measured CPU seconds of planning; 0 for a plan that was given.
 };
 
 /// A layout's pipeline, and the samples' costs in it.
@@ -33,6 +36,13 @@ class LayoutSteps {
   /// Errors: those of make_pipeline().
   static Result<LayoutSteps> create(const JobModel& job, const Layout& layout,
                                     const SampleCost& mean);
+
+  /// Fully sharded data parallelism (FSDP): every GPU runs the whole model and holds 1/GPUs of its
+  /// state. Each microbatch gathers the bf16 weights for both passes and scatters bf16 gradients,
+  /// wholly overlapped with the computation, over all the network links of each machine. So a
+  /// microbatch takes at least the transfers' seconds. Errors: those of make_pipeline().
+  static Result<LayoutSteps> create_sharded(const JobModel& job, std::size_t gpus,
+                                            std::size_t microbatches, const SampleCost& mean);
 
   /// Simulates samples dealt in the order in which they were drawn, which is random.
   Result<Step> random(std::span<const SampleCost> samples) const;
@@ -54,7 +64,7 @@ class LayoutSteps {
   bool fits(const Step& step) const;
 
  private:
-  LayoutSteps(const JobModel& job, const Layout& layout, PipelineModel model);
+  LayoutSteps(const JobModel& job, const Layout& layout, PipelineModel model, RankMemory state);
   std::vector<SampleCost> spread(std::span<const SampleCost> samples) const;
   Result<Step> simulated(const PipelineStep& step) const;
   PipelineSearchOptions options(std::int64_t evaluations, std::uint64_t seed) const;

@@ -5,17 +5,29 @@
 
 import json
 import pathlib
-import statistics
 import sys
 
 import pictures
-from columns import COLUMNS
+from measures import (
+    LARGE,
+    NAMES,
+    PAGE,
+    PAPERS,
+    cell_of,
+    factors_of,
+    load_ratio,
+    mean,
+    pass_s,
+    profiling_s,
+    ratios,
+    saving,
+    shares_of,
+    step,
+    title_of,
+)
+from tables import TABLES, table
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "paper.md.in"
-TITLES = {column: title for column, _, _, title in COLUMNS}
-SHOWN = ("rule_random", "tuned_random", "published_random", "published_published", "published_ours", "tuned_ours",
-         "ours_random", "ours_published", "ours_ours")
 
 
 def compact(record):
@@ -32,91 +44,6 @@ def compact(record):
             f'"plans": {{\n{members(record["plans"])}\n}}}}\n')
 
 
-def mean(values):
-    return statistics.fmean(values)
-
-
-def step(row, column):
-    found = row["columns"].get(column)
-    return mean(found["step_s"]) if found else None
-
-
-def ratios(row, column, base="ours_ours"):
-    """Steps of a column over those of `base`, seed by seed."""
-    found, ours = row["columns"].get(column), row["columns"].get(base)
-    return [a / b for a, b in zip(found["step_s"], ours["step_s"])] if found and ours else []
-
-
-def spread(values):
-    """The mean, and the least and the most."""
-    return f"{mean(values):.2f} ({min(values):.2f} to {max(values):.2f})" if values else "-"
-
-
-def title_of(row):
-    return f"{row['model']}; {row['data']}, {row['gpus']} GPUs"
-
-
-def steps_table(record):
-    yield "row", *(TITLES[column] for column in SHOWN), "bound"
-    for row in record["rows"]:
-        cells = []
-        for column in SHOWN:
-            found = row["columns"].get(column)
-            mark = "" if found is None or found["fits"] else " *"
-            cells.append("-" if found is None else f"{step(row, column):.2f}{mark}")
-        yield title_of(row), *cells, f"{mean(row['bound_s']):.2f}" if row["bound_s"] else "-"
-
-
-def gains_table(record):
-    chosen = ("rule_random", "tuned_random", "published_random", "published_published", "published_released", "ours_published")
-    yield "row", *(TITLES[column] for column in chosen), "ours over the bound"
-    for row in record["rows"]:
-        ours = row["columns"].get("ours_ours")
-        over = [a / b for a, b in zip(ours["step_s"], row["bound_s"])] if ours else []
-        yield title_of(row), *(spread(ratios(row, column)) for column in chosen), spread(over)
-
-
-def idle_table(record):
-    chosen = ("rule_random", "tuned_random", "published_published", "ours_ours")
-    yield "row", *(f"{TITLES[column]}: idle; memory, GiB" for column in chosen)
-    for row in record["rows"]:
-        cells = []
-        for column in chosen:
-            found = row["columns"].get(column)
-            cells.append(f"{100 * mean(found['idle']):.0f} %; {found['memory_gib']:.1f}" if found else "-")
-        yield title_of(row), *cells
-
-
-def layouts_table(record):
-    chosen = ("rule", "tuned", "published", "ours")
-    yield "row", "encoder first", "uniform tuned", "published", "ours"
-    for row in record["rows"]:
-        yield title_of(row), *(row["layouts"][name]["text"].replace(", 1f1b", "") if row["layouts"][name] else
-                               "none fits" for name in chosen)
-
-
-def scaling_table(record):
-    chosen = ("rule_random", "tuned_random", "published_random", "published_published", "ours_ours")
-    yield "GPUs", *(TITLES[column] for column in chosen), "bound", "tuned, random over ours"
-    for row in record["studies"]["scaling"]:
-        cells = [f"{value:.2f}" if (value := step(row, column)) else "does not fit" for column in chosen]
-        yield (f"{row['gpus']:,}", *cells, f"{mean(row['bound_s']):.2f}" if row["bound_s"] else "-",
-               spread(ratios(row, "tuned_random")))
-
-
-TABLES = {"steps": steps_table, "gains": gains_table, "idle": idle_table, "layouts": layouts_table,
-          "scaling": scaling_table}
-
-
-def table(rows):
-    lines = []
-    for number, row in enumerate(rows):
-        lines.append("| " + " | ".join(row) + " |")
-        if number == 0:
-            lines.append("|---" * len(row) + "|")
-    return "\n".join(lines)
-
-
 def study_lines(rows, x_of, chosen, bound=True):
     drawn = []
     for colour, (column, name) in enumerate(chosen):
@@ -129,21 +56,79 @@ def study_lines(rows, x_of, chosen, bound=True):
     return drawn
 
 
-NAMES = (("rule_random", "encoder first, random"), ("tuned_random", "uniform tuned, random"),
-         ("published_random", "published, random"), ("published_published", "published, published"),
-         ("ours_ours", "ours, ours"))
-
-
 def scaling_picture(record):
     rows = record["studies"]["scaling"]
-    nodes = [row["gpus"] // 8 for row in rows]
     return pictures.lines(
         "Seconds a step from 1 to 128 machines of 8 GPUs (simulated)",
-        "LLaVA-OneVision, Qwen2.5-7B, mixture, 8 samples for each GPU; 64 and 128 machines are beyond the paper's figure",
-        "machines", " s", study_lines(rows, lambda row: row["gpus"] // 8, NAMES), nodes)
+        "LLaVA-OneVision, Qwen2.5-7B, mixture, 8 samples for each GPU; the paper's figure ends at 32 machines",
+        "machines", " s", study_lines(rows, lambda row: row["gpus"] // 8, NAMES), [row["gpus"] // 8 for row in rows])
 
 
-PICTURES = {"scaling": scaling_picture}
+def ratio_picture(record):
+    rows = record["studies"]["ratio"]
+    drawn = [pictures.Line(name, [(load_ratio(row), mean(ratios(row, column))) for row in rows if ratios(row, column)],
+                           (1, 2, 3, 5)[number]) for number, (column, name) in enumerate(NAMES[:-1])]
+    return pictures.lines(
+        "Steps of other layouts and schedulers over ours, by the encoder's load (simulated)",
+        "LLaVA-OneVision, Qwen2.5-7B, mixture, 64 GPUs; the encoder's seconds are multiplied",
+        "encoder seconds over LLM seconds, mean sample", "", drawn, [load_ratio(row) for row in rows],
+        [f"{load_ratio(row):.2g}" for row in rows])
+
+
+def ablation_picture(record):
+    groups = []
+    for row in record["rows"]:
+        base = step(row, "tuned_random")
+        if row["gpus"] < LARGE or base is None or step(row, "ours_ours") is None:
+            continue
+        groups.append((title_of(row).replace(f", {LARGE} A100", ""), [
+            ("our layout, random", base / step(row, "ours_random"), 2),
+            ("uniform tuned layout, our scheduler", base / step(row, "tuned_ours"), 1),
+            ("both", base / step(row, "ours_ours"), 0)]))
+    return pictures.bars("Layout against scheduling: times as fast as the uniform tuned layout (simulated)",
+                         "which has random microbatches; 64 GPUs; below 1 is slower", "", groups)
+
+
+def correction_picture(record):
+    cells = []
+    for share in shares_of(record):
+        row = []
+        for factor in factors_of(record):
+            net = saving(cell_of(record, share, factor, PAPERS)) - PAPERS
+            is_open = cell_of(record, share, factor, PAPERS)["open"]
+            row.append((f"{100 * net:+.1f} %", net / 0.1, not is_open))
+        cells.append(row)
+    return pictures.grid(
+        "Net gain of correction if measuring takes 4 % of a step (simulated)",
+        "saved share of the step minus 4 %; LLaVA-OneVision, Qwen2.5-7B, 64 GPUs; the longest samples are slower",
+        [f"{factor:g} times" for factor in factors_of(record)], [f"{100 * share:g} %" for share in shares_of(record)],
+        cells, "LLM seconds of these samples", "share of samples")
+
+
+def solver_picture(record):
+    groups = []
+    for row in record["rows"]:
+        if row["gpus"] < LARGE or step(row, "ours_ours") is None:
+            continue
+        theirs = [seconds for seconds in row["columns"].get("published_published", {}).get("plan_s", []) if seconds]
+        bars = [("our plan (measured)", max(row["columns"]["ours_ours"]["plan_s"]), 0)]
+        bars += [("CP-SAT, one worker (measured)", mean(theirs), 1)] if theirs else []
+        bars.append(("step of ours (simulated)", step(row, "ours_ours"), 4))
+        groups.append((title_of(row).replace(f", {LARGE} A100", ""), bars))
+    return pictures.bars("Seconds to plan a step, beside the step", "512 samples, 64 GPUs", " s", groups)
+
+
+def planning_picture(record):
+    rows = [row for row in record["rows"] if row["gpus"] == LARGE and step(row, "ours_ours")]
+    groups = [(title_of(row).replace(f", {LARGE} A100", ""), [
+        ("profiling and search (measured)", (profiling_s() + row["search_s"]["ours"]) / 60, 1),
+        ("a pass over the data (simulated)", pass_s(row) / 60, 4)]) for row in rows]
+    return pictures.bars("Minutes of profiling and planning, beside a pass over 185,000 samples", "64 GPUs", " min",
+                         groups)
+
+
+PICTURES = {"scaling": scaling_picture, "ratio": ratio_picture, "ablation": ablation_picture,
+            "correction": correction_picture, "solver": solver_picture, "planning": planning_picture}
 
 
 def write(record, folder):

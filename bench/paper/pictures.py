@@ -12,7 +12,8 @@ STYLE = """
   .paper { fill: #ffffff; } text { fill: #1c2330; font-size: 12.5px; } .title { font-size: 17px; font-weight: 650; }
   .faint { fill: #667085; } .grid { stroke: #dde2ea; } .axis { stroke: #667085; } path { fill: none; stroke-width: 2; }
   .c0 { --c: #2a9d83; } .c1 { --c: #d1662e; } .c2 { --c: #3b6fb6; } .c3 { --c: #9a5fb5; } .c4 { --c: #8b95a7; }
-  .c5 { --c: #b59a2a; } path.line { stroke: var(--c); } .mark, .bar { fill: var(--c); } .dashed { stroke-dasharray: 5 4; }
+  .c5 { --c: #b59a2a; } path.line { stroke: var(--c); } .mark, .bar { fill: var(--c); }
+  .dashed { stroke-dasharray: 5 4; }
   @media (prefers-color-scheme: dark) {
     .paper { fill: #12161d; } text { fill: #e8ecf3; } .faint { fill: #98a2b3; } .grid { stroke: #2a313d; }
     .axis { stroke: #98a2b3; } .c0 { --c: #3fbf9f; } .c1 { --c: #ec8a55; } .c2 { --c: #6f9fe0; } .c3 { --c: #bf8bd8; }
@@ -111,6 +112,7 @@ def bars(title, caption, unit, groups: "list[tuple[str, list[tuple[str, float, i
     parts, y = [], 76
     for name, rows in groups:
         parts.append(text(20, y + 2, name))
+        y += row
         for label, value, colour in rows:
             parts.append(text(left - 8, y + 2, label, "faint", "end"))
             parts.append(f'<g class="c{colour}"><rect class="bar" x="{left}" y="{y - 9}" width="{value * scale:.1f}" '
@@ -119,3 +121,24 @@ def bars(title, caption, unit, groups: "list[tuple[str, list[tuple[str, float, i
             y += row
         y += gap - row
     return document(title, caption, parts, y)
+
+
+def grid(title, caption, columns, rows, cells, x_title, y_title):
+    """A grid of cells, each with its words, a value from -1 to 1 that colours it, and whether it is struck out."""
+    left, top, width, height = 120, 96, 118, 52
+    parts = [text(left + len(columns) * width / 2, top - 24, x_title, "faint", "middle"),
+             text(20, top - 8, y_title, "faint")]
+    parts += [text(left + (i + 0.5) * width, top - 8, name, "faint", "middle") for i, name in enumerate(columns)]
+    for j, name in enumerate(rows):
+        y = top + j * height
+        parts.append(text(left - 10, y + height / 2 + 4, name, "faint", "end"))
+        for i in range(len(columns)):
+            words, value, struck = cells[j][i]
+            x = left + i * width
+            strong = 0.12 + 0.7 * min(1, abs(value))
+            parts.append(f'<g class="c{0 if value >= 0 else 1}"><rect class="bar" x="{x + 2}" y="{y + 2}" '
+                         f'width="{width - 4}" height="{height - 4}" fill-opacity="{strong:.2f}"/></g>')
+            parts.append(text(x + width / 2, y + height / 2 - 2, words, "", "middle"))
+            if struck:
+                parts.append(text(x + width / 2, y + height / 2 + 15, "gate closed", "faint", "middle"))
+    return document(title, caption, parts, top + len(rows) * height + 24)

@@ -11,7 +11,7 @@ TILE = 448  # side of the tiles in which documents.csv counts
 MOST_FRAMES = 32  # of a video, at one a second, as in the release
 # Counts of the paper's data, in thousands, by a second-hand summary.
 MIXTURE = {"single": 65, "several": 60, "video": 60}
-# Of the single images that the release lists, AI2D and InfographicVQA are 2.8 thousand of 18 thousand.
+# The release lists 18 thousand single images, and 2.8 thousand of them are AI2D and InfographicVQA.
 DOCUMENTS_SHARE = 0.15
 # Images of a sample with several. No source gives their distribution: it is an assumption.
 LEAST_IMAGES, MEAN_IMAGES, MOST_IMAGES = 2, 4, 16

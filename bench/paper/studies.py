@@ -1,4 +1,4 @@
-"""What the page's pictures show beside the rows: more machines, other ratios of encoder to LLM load."""
+"""Studies that the page's pictures show beside the rows: machines, the encoder's load, correction."""
 
 import dataclasses
 

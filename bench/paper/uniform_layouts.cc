@@ -52,9 +52,14 @@ class Trial {
 
   // Returns the mean step of random microbatches. A layout that the model does not allow does not
   // fit.
-  Score score(const Layout& layout) {
+  Score score(const Layout& layout) { return score(LayoutSteps::create(job_, layout, mean_)); }
+
+  Score score_sharded(const Layout& layout) {
+    return score(LayoutSteps::create_sharded(job_, layout.ranks(), layout.microbatches, mean_));
+  }
+
+  Score score(const Result<LayoutSteps>& steps) {
     ++tried_;
-    const auto steps = LayoutSteps::create(job_, layout, mean_);
     if (!steps) return {};
     double sum = 0;
     for (const auto& batch : batches_) {
@@ -65,8 +70,8 @@ class Trial {
     return {.seconds = sum / static_cast<double>(batches_.size()), .fits = true};
   }
 
-  void keep_faster(const Layout& layout, std::optional<Layout>& best, double& best_s) {
-    const Score found = score(layout);
+  static void keep_faster(const Score& found, const Layout& layout, std::optional<Layout>& best,
+                          double& best_s) {
     if (!found.fits || found.seconds >= best_s) return;
     best = layout;
     best_s = found.seconds;
@@ -105,6 +110,7 @@ Result<UniformLayouts> uniform_layouts(const JobModel& job, std::size_t gpus,
   const auto layers = static_cast<std::size_t>(job.llm.layers);
   double tuned_s = std::numeric_limits<double>::infinity();
   double parallel_s = tuned_s;
+  double sharded_s = tuned_s;
   for (std::size_t tensor = 1; tensor <= job.cluster.gpus_per_node; tensor *= 2) {
     for (std::size_t pipeline = 1; pipeline <= layers; ++pipeline) {
       const std::size_t data = gpus / (tensor * pipeline);
@@ -118,13 +124,16 @@ Result<UniformLayouts> uniform_layouts(const JobModel& job, std::size_t gpus,
       for (Layout layout : layouts_of(job, degrees)) {
         for (const std::size_t microbatches : microbatch_counts(samples / data)) {
           layout.microbatches = microbatches;
-          trial.keep_faster(layout, found.tuned, tuned_s);
-          if (degrees.tensor * degrees.pipeline == 1) {
-            trial.keep_faster(layout, found.data_parallel, parallel_s);
-          }
+          Trial::keep_faster(trial.score(layout), layout, found.tuned, tuned_s);
         }
       }
     }
+  }
+  for (const std::size_t microbatches : microbatch_counts(samples / gpus)) {
+    if (microbatches == 0) continue;  // fewer samples than GPUs
+    const Layout layout = whole_model(gpus, microbatches);
+    Trial::keep_faster(trial.score(layout), layout, found.data_parallel, parallel_s);
+    Trial::keep_faster(trial.score_sharded(layout), layout, found.sharded, sharded_s);
   }
   found.tried = trial.tried();
   return found;
