@@ -55,7 +55,7 @@ def claims_table(record):
     yield ("most gain where encoder and LLM weigh alike", "Fig. 8, summary",
            f"over published, published: {gain(peak, 'published_published'):.2f} at a ratio of {load_ratio(peak):.2f}; "
            f"over uniform tuned: {gain(most, 'tuned_random'):.2f} at {load_ratio(most):.2f}",
-           "a uniform layout gives both modules every GPU, so it does not suffer from a small encoder")
+           "a uniform layout gives both modules every GPU, so no load of the encoder leaves them idle")
     yield ("more gain with more nodes, up to 32", "Fig. 12, summary",
            "uniform tuned over ours " + ", ".join(f"{gain(nodes_of(record, n), 'tuned_random'):.2f} on {n}"
                                                  for n in (1, 8, 32, 128)),
