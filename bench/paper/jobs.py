@@ -110,6 +110,22 @@ class Simulator:
         answer: Json = json.loads(done.stdout)
         return answer
 
+    def emulate(self, row: Row, layout: Json, steps: int) -> Json:
+        """Steps of `isocost-lab emulate`, where a real node plans and delivers, and trainers count modelled seconds."""
+        names = {}
+        for name, value in (("profile", row.profile()), ("layout", layout)):
+            names[name] = self.folder / f"emulated_{name}.json"
+            names[name].write_text(json.dumps(value))
+        lab = self.program.parents[2] / "isocost-lab"
+        done = subprocess.run([str(lab), "emulate", "--virtual-clock", "--json", "--data-profile",
+                               str(self.data_profile(row)), "--profile", str(names["profile"]), "--layout",
+                               str(names["layout"]), "--global-batch-size", str(row.samples), "--steps", str(steps)],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Refused(done.stderr.strip())
+        answer: Json = json.loads(done.stdout)
+        return answer
+
     def data_profile(self, row: Row) -> pathlib.Path:
         path = self.folder / f"{row.recipe}_{row.data}.json"
         if path not in self.made:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from columns import COLUMNS, Plans, simulate_row
-from jobs import Json, Simulator, onevision
+from jobs import ROWS, Json, Simulator, onevision
 
 NODES = (1, 2, 4, 8, 16, 32, 64, 128)
 GPUS_PER_NODE = 8
@@ -15,6 +15,8 @@ SHARES = (0.01, 0.03, 0.1, 0.3)
 SLOWDOWNS = (1.1, 1.25, 1.5, 2, 3)
 # Share of a step that measuring takes: below our own default, and what the paper reports of its monitoring.
 OVERHEADS = (0.002, 0.04)
+# Rows that a node serves: one pipeline, an encoder with its own ranks, and audio.
+SERVED, SERVED_STEPS = ("qwen-7b", "qwen-7b-several", "qwen2-audio"), 6
 
 
 def compared(names=COMPARED):
@@ -45,4 +47,17 @@ def correction(simulator: Simulator, plans: Plans) -> "list[Json]":
     return cells
 
 
-STUDIES = {"scaling": scaling, "ratio": ratio, "correction": correction}
+def service(simulator: Simulator, plans: Plans) -> "list[Json]":
+    """Rows whose steps a real node plans and delivers: emulated steps are the simulator's."""
+    found = []
+    for row in (row for row in ROWS if row.name in SERVED):
+        layout = simulator.run("layouts", simulator.request(row))["ours"]["layout"]
+        answer = simulator.emulate(row, layout, SERVED_STEPS)
+        found.append({"name": row.name, "layout": answer["layout"], "steps": SERVED_STEPS,
+                      "emulated_s": answer["emulated_step_s"] / answer["time_scale"],
+                      "simulated_s": answer["simulated_step_s"] / answer["time_scale"],
+                      "relative_error": answer["relative_error"]})
+    return found
+
+
+STUDIES = {"scaling": scaling, "ratio": ratio, "correction": correction, "service": service}

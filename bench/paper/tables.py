@@ -11,6 +11,7 @@ from measures import (
     factors_of,
     load_ratio,
     mean,
+    named,
     over_bound,
     pass_s,
     planning_share,
@@ -109,10 +110,17 @@ def planning_table(record):
                f"{100 * planning_share(row):.2f} %")
 
 
+def service_table(record):
+    yield "row", "layout", "simulated step, s", "emulated step, s", "relative difference"
+    for row in record["studies"]["service"]:
+        yield (title_of(named(record, row["name"])), row["layout"].replace(", 1f1b", ""), f"{row['simulated_s']:.3f}",
+               f"{row['emulated_s']:.3f}", f"{abs(row['relative_error']):.0e}")
+
+
 TABLES = {"claims": claims_table, "steps": steps_table, "gains": gains_table, "idle": idle_table,
           "layouts": layouts_table,
           "scaling": scaling_table, "ratio": ratio_table, "correction": correction_table, "solver": solver_table,
-          "planning": planning_table}
+          "planning": planning_table, "service": service_table}
 
 
 def table(rows):
