@@ -78,6 +78,14 @@ Json layout_json(const std::optional<Layout>& layout) {
   return {{"text", layout->to_string()}, {"layout", std::move(json)}};
 }
 
+// Returns the layout as `isocost plan` writes it: with the layers of each stage, and the caps.
+Result<Json> layout_file(const JobModel& job, Layout layout, const SampleCost& mean) {
+  ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
+  layout.activation_caps = activation_caps(job, state_memory(job, layout, model), kUsableMemory);
+  layout.layers = layer_cut(job, layout, mean);
+  return Json::parse(layout.to_json());
+}
+
 // Returns the CPU seconds of all threads, because other programs may run on the same cores.
 double cpu_seconds_of(const std::function<void()>& work) {
   const std::clock_t started = std::clock();
@@ -95,9 +103,11 @@ Result<Json> layouts(const nlohmann::json& request) {
       .gpus = job.gpus, .evaluations = job.evaluations, .seed = job.seed};
   Json answer;
   Status failed;
+  std::optional<Layout> ours;
   answer["ours_s"] = cpu_seconds_of([&] {
     const auto found = search_layouts(job.model, batches, options, context);
-    answer["ours"] = layout_json(found ? std::optional(found->best.front().layout) : std::nullopt);
+    if (found) ours = found->best.front().layout;
+    answer["ours"] = layout_json(ours);
     if (!found) answer["ours_error"] = std::string(found.error().message());
   });
   answer["published_s"] = cpu_seconds_of([&] {
@@ -120,6 +130,9 @@ Result<Json> layouts(const nlohmann::json& request) {
   });
   ISOCOST_TRY(failed);
   const SampleCost mean = mean_of(batches);
+  if (ours) {
+    ISOCOST_ASSIGN(answer["ours_file"], layout_file(job.model, *ours, mean));
+  }
   answer["mean"] = {{"encoder_s", mean.encoder_s},
                     {"llm_s", mean.llm_s},
                     {"encoder_units", mean.encoder_units},

@@ -51,7 +51,7 @@ def service(simulator: Simulator, plans: Plans) -> "list[Json]":
     """Rows whose steps a real node plans and delivers: emulated steps are the simulator's."""
     found = []
     for row in (row for row in ROWS if row.name in SERVED):
-        layout = simulator.run("layouts", simulator.request(row))["ours"]["layout"]
+        layout = simulator.run("layouts", simulator.request(row))["ours_file"]
         answer = simulator.emulate(row, layout, SERVED_STEPS)
         found.append({"name": row.name, "layout": answer["layout"], "steps": SERVED_STEPS,
                       "emulated_s": answer["emulated_step_s"] / answer["time_scale"],
