@@ -32,11 +32,14 @@ TEMPLATE = pathlib.Path(__file__).resolve().parent / "paper.md.in"
 
 def compact(record):
     """JSON with a line for each row, study and plan."""
+    def text(value):
+        return json.dumps(value, separators=(",", ":"))
+
     def lines(values):
-        return ",\n".join(json.dumps(value) for value in values)
+        return ",\n".join(text(value) for value in values)
 
     def members(values):
-        return ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in values.items())
+        return ",\n".join(f"{text(key)}:{text(value)}" for key, value in values.items())
 
     studies = ",\n".join(f"{json.dumps(name)}: [\n{lines(rows)}\n]" for name, rows in record["studies"].items())
     head = {key: value for key, value in record.items() if key not in ("rows", "studies", "plans")}

@@ -71,6 +71,7 @@ def main(words):
     path = arguments.output / "paper.json"
     before = json.loads(path.read_text()) if path.exists() else {}
     if arguments.page_only:
+        path.write_text(page.compact(before))
         page.write(before, arguments.output)
         return
     simulator = Simulator(arguments.program, arguments.work)

@@ -16,6 +16,7 @@ MEASURED = {"plan_s", "search_s"}
 SAME = 1e-9  # compilers may differ in the last bits
 
 sys.path.insert(0, str(HERE))
+import measures  # noqa: E402
 import page  # noqa: E402
 import scheduler  # noqa: E402
 
@@ -65,7 +66,12 @@ class Page(unittest.TestCase):
 
     def test_ours_is_at_least_as_fast_as_the_published_method(self):
         for row in self.record["rows"]:
-            self.assertTrue(all(ratio >= 1 for ratio in page.ratios(row, "published_published")), row["name"])
+            self.assertTrue(all(ratio >= 1 for ratio in measures.ratios(row, "published_published")), row["name"])
+
+
+    def test_steps_are_near_the_bound_in_the_mean(self):
+        over = [measures.mean(measures.over_bound(row)) for row in self.record["rows"]]
+        self.assertLessEqual(measures.mean(over), 1.1)
 
 
 class Scheduler(unittest.TestCase):
