@@ -327,8 +327,8 @@ void CostModel::update() {
   if (state_->open.microbatches >= std::max(state_->last_microbatches, 1U)) state_->close_step();
 }
 
-void CostModel::pass(std::uint64_t step) {
-  if (step > state_->open.step + 1) state_->close_step();
+void CostModel::pass(std::uint64_t complete) {
+  if (state_->open.step < complete) state_->close_step();
 }
 
 // Without correction, seconds are for display only.
@@ -363,6 +363,8 @@ Status CostModel::restore_state(std::string_view state) {
 }
 
 double CostModel::forward_share() const { return state_->forward.value(); }
+
+bool CostModel::forward_measured() const { return state_->forward.measured(); }
 
 const CostProfile& CostModel::profile() const { return state_->profile; }
 

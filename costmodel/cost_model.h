@@ -135,6 +135,8 @@ class CostModel {
   /// measurements that report it (a measurement counts half after 256 more), or 1/3 before any
   /// does.
   double forward_share() const;
+  /// Returns whether forward_share() was measured.
+  bool forward_measured() const;
 
   /// Records one measurement; update() learns from it. A module is skipped if it was not measured,
   /// if its seconds are zero, or if its load is empty. Errors: kInvalidArgument for seconds that
@@ -142,9 +144,9 @@ class CostModel {
   /// first of a module's times that is over 100 times as long as expected (internal/far_beyond.h).
   /// The whole measurement is then dropped and counted.
   Status observe(const Measurement& measurement);
-  /// Records that a rank has reached this step, whose seconds nobody measures. Steps before the
-  /// previous one are then complete: of that one, other ranks may still report.
-  void pass(std::uint64_t step);
+  /// Records that no more measurements of steps before this one come, since a rank has gone on to
+  /// steps whose seconds nobody measures.
+  void pass(std::uint64_t complete);
   /// Returns the number of steps of which one is to be measured: 1 until the factors are settled,
   /// and while a module or a rank seems to have changed. Otherwise so many that measuring takes a
   /// tenth of the gain at most; while correction is paused a quarter of

@@ -17,6 +17,7 @@ constexpr double kChanceOfMedian = 4;
 }  // namespace
 
 bool DriftDetector::take(double median_ratio, std::size_t rows, double noise) {
+  steps_without_ = rows == 0 ? std::min(steps_without_ + 1, kDriftSteps) : 0;
   if (rows == 0) return false;
   const double chance =
       kChanceOfMedian * kMedianDeviation * noise / std::sqrt(static_cast<double>(rows));

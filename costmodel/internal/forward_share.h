@@ -13,9 +13,10 @@ struct ForwardShare {
     forward_s = kKept * forward_s + share * seconds;
     all_s = kKept * all_s + seconds;
   }
+  bool measured() const { return all_s > 0; }
   /// Returns the share; 1/3 before any measurement, since a backward pass computes two products
   /// where the forward pass computes one.
-  double value() const { return all_s > 0 ? forward_s / all_s : 1.0 / 3; }
+  double value() const { return measured() ? forward_s / all_s : 1.0 / 3; }
 };
 
 }  // namespace isocost

@@ -13,7 +13,7 @@ class PauseControl {
   /// Correction also pauses if the gain is below `least_gain`, a share of the step time.
   explicit PauseControl(double least_gain) : least_gain_(least_gain) {}
 
-  /// What a step says, as shares of the step time.
+  /// The estimates of a step, as shares of its time.
   struct Estimates {
     double gain = 0;
     double measuring = 0;  ///< Time that measuring takes the slowest rank.

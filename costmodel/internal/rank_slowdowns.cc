@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/statistics.h"
+#include "costmodel/cost_model.h"
 #include "costmodel/internal/robust_statistics.h"
 
 namespace isocost {
@@ -55,13 +56,19 @@ bool RankSlowdowns::in_doubt(std::int32_t rank) const {
 }
 
 bool RankSlowdowns::any_in_doubt() const {
-  return std::ranges::any_of(recent_, [](const Recent& recent) { return recent.count != 0; });
+  return std::ranges::any_of(recent_, [](const Recent& recent) {
+    return recent.count != 0 && recent.steps_without < kDriftSteps;
+  });
 }
 
 void RankSlowdowns::take(std::span<RankRatio> step) {
   const std::vector<RankMedian> ranks = medians_by_rank(step);
   if (ranks.size() < 2) return;  // a single rank has no reference
   grow(ranks.back().rank + 1);
+  for (Recent& recent : recent_) {
+    recent.steps_without = std::min(recent.steps_without + 1, kDriftSteps);
+  }
+  for (const RankMedian& rank : ranks) recent_[rank.rank].steps_without = 0;
   scratch_.clear();
   for (const RankMedian& rank : ranks) scratch_.push_back(rank.ratio / learned_[rank.rank]);
   const double common_ratio = median_near(scratch_, steps_ < kStepsToBelieve ? 0 : 1);

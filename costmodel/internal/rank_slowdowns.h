@@ -56,6 +56,7 @@ class RankSlowdowns {
   struct Recent {
     double far[3] = {0, 0, 0};  // logarithms of the last observations that were far off
     int count = 0;              // number of consecutive ones; the sign is the side
+    int steps_without = 0;      // consecutive steps without a measurement of the rank
   };
   void learn_noise(std::span<const RankRatio> step, double common_ratio);
   void observe(std::size_t rank, double observed, double variance);

@@ -18,6 +18,21 @@ TEST(DriftDetector, DetectsThreeStepsOnTheSameSide) {
   EXPECT_FALSE(drift.take(1.4, kRows, kNoise)) << "it counts anew";
 }
 
+// A doubt about a module that does not come again ends.
+TEST(DriftDetector, IsNotOffForeverWhereTheModuleStopsComing) {
+  DriftDetector drift;
+  drift.take(1.5, 10, 0.01);
+  for (int step = 1; step < kDriftSteps; ++step) {
+    drift.take(1, 0, 0.01);
+    EXPECT_TRUE(drift.is_off());
+  }
+  drift.take(1, 0, 0.01);
+  EXPECT_FALSE(drift.is_off());
+  drift.take(1.5, 10, 0.01);
+  EXPECT_TRUE(drift.is_off());
+  EXPECT_TRUE(drift.take(1.5, 10, 0.01)) << "steps without it do not break the row";
+}
+
 TEST(DriftDetector, AUsualStepOrAStepOnTheOtherSideResetsTheCount) {
   DriftDetector drift;
   for (const double ratio : {1.2, 1.2, 1.0, 1.2, 1.2, 0.8, 0.8, 1.2, 1.2}) {

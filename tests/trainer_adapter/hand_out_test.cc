@@ -319,7 +319,7 @@ TEST_F(HandOutTest, MayCloseWithoutAnAcknowledgement) {
   EXPECT_EQ(acknowledged(), Steps());
 }
 
-// Of a step whose seconds are not wanted, nothing need be measured, and one report says how long
+// A step whose seconds are not wanted need not be measured, and one report says how long
 // the loop waited for the whole step.
 TEST_F(HandOutTest, AStepWhoseSecondsAreNotWantedHasOneReport) {
   for (const std::uint32_t index : {0U, 1U}) {

@@ -43,9 +43,9 @@ class LoaderSession {
   /// Returns the epoch of the microbatch that comes next.
   std::uint32_t epoch() const { return next_.epoch; }
   bool has_handed_out() const { return has_handed_out_; }
-  /// Returns whether a microbatch to be measured was handed out and not reported, or none was
-  /// handed out yet.
-  bool is_to_measure() const { return to_measure_ || !has_handed_out_; }
+  /// Returns false if a microbatch was handed out that is not to be measured, and not reported yet.
+  /// Otherwise the microbatch that comes next may have to be.
+  bool is_to_measure() const { return !unmeasured_; }
   at::Device device() const { return copies_ ? copies_->device() : at::kCPU; }
 
   const std::unique_ptr<Client> client;
@@ -63,7 +63,7 @@ class LoaderSession {
   StartPoint next_;                             // the step of the microbatch that comes next
   TrainedSteps trained_;
   bool has_handed_out_ = false;
-  std::optional<Position> to_measure_;    // the last one to be measured, until it is reported
+  std::optional<Position> unmeasured_;    // the last one, unless it is measured or was reported
   std::atomic<bool> keeps_back_ = false;  // whether `taken_` was received and not handed out
   std::atomic<bool> closed_ = false;
 };
@@ -157,7 +157,7 @@ void LoaderSession::close() {
 
 void LoaderSession::follow(const MicrobatchHeader& header) {
   has_handed_out_ = true;
-  if (header.seconds_wanted) to_measure_ = header.position;
+  unmeasured_ = header.seconds_wanted ? std::nullopt : std::optional(header.position);
   trained_.hand_out(OrderedMicrobatch::of(header), header.cost_model_state);
   next_.epoch = header.position.epoch + (header.last_of_epoch() ? 1 : 0);
   next_.step = header.position.step + (header.last_of_step() ? 1 : 0);
@@ -166,7 +166,7 @@ void LoaderSession::follow(const MicrobatchHeader& header) {
 
 void LoaderSession::report(const MicrobatchHeader& header, const Report& report) {
   client->report(report).value();
-  if (to_measure_ && *to_measure_ <= header.position) to_measure_.reset();
+  if (unmeasured_ && *unmeasured_ <= header.position) unmeasured_.reset();
   trained_.train(OrderedMicrobatch::of(header)).value();
 }
 

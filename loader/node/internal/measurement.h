@@ -14,6 +14,14 @@ constexpr std::uint64_t measured_step(const Position& position) {
   return std::uint64_t{position.epoch} << 32 | position.step;
 }
 
+/// Returns the first step of which measurements may still come when a rank has reached a position,
+/// since other ranks may be a step behind. At the start of an epoch these are all steps of the last
+/// one, whose number of steps is not known here.
+constexpr std::uint64_t first_open_step(const Position& position) {
+  if (position.step > 0) return measured_step({position.epoch, position.step - 1, 0});
+  return position.epoch > 0 ? measured_step({position.epoch - 1, 0, 0}) : 0;
+}
+
 /// Returns whether a report has the seconds of any module.
 bool has_seconds(const Report& report);
 

@@ -34,9 +34,9 @@ bool OnlineModel::queue_measurement(const Measurement& measurement,
   return true;
 }
 
-void OnlineModel::queue_pass(std::uint64_t step) {
+void OnlineModel::queue_pass(std::uint64_t complete) {
   Observation passed;
-  passed.measurement.step = step;
+  passed.measurement.step = complete;
   const MutexLock lock(queue_mutex_);
   if (queue_.size() < kMostObservations) queue_.push_back(std::move(passed));
 }

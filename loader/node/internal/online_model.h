@@ -31,9 +31,8 @@ class OnlineModel {
   bool queue_measurement(const Measurement& measurement, std::shared_ptr<const SealedStep> step)
       ISOCOST_EXCLUDES(queue_mutex_);
 
-  /// Queues the word that a rank has reached a step, of those whose seconds are not wanted:
-  /// CostModel::pass.
-  void queue_pass(std::uint64_t step) ISOCOST_EXCLUDES(queue_mutex_);
+  /// Queues the word that steps before this one are complete: CostModel::pass.
+  void queue_pass(std::uint64_t complete) ISOCOST_EXCLUDES(queue_mutex_);
 
   /// Learns from queued measurements, then calls `plan` with the model, without a lock. Logs
   /// refused measurements and model drift.

@@ -29,7 +29,7 @@ std::optional<CostModule> module_elsewhere(const StepPlan& plan, std::size_t rec
 std::optional<ReportIntake::Dropped> ReportIntake::take_unmeasured(std::int32_t rank,
                                                                    const Report& report) {
   context_.meter.waited(rank, report);
-  context_.model.queue_pass(measured_step(report.position));
+  context_.model.queue_pass(first_open_step(report.position));
   if (!has_seconds(report)) return std::nullopt;
   return Dropped{"the node did not ask for the seconds of this step (seconds_wanted)"};
 }

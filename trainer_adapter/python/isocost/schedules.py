@@ -218,7 +218,7 @@ def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
                 timers.begin([kwargs[CU_SEQLENS] for kwargs in step.inputs["kwarg_mbs"]] if is_measured else [])
             yield step
             if timers is not None and not is_measured:
-                loader.recorder.pass_over(microbatches[-1])
+                loader.recorder.pass_over(microbatches[-1], is_trained=False)  # `run` says so, as in other steps
             elif timers is not None:
                 for i, microbatch in enumerate(microbatches):
                     loader.recorder.add(microbatch, timers.of(i, share_without_padding(microbatch, step.rows[i])))

@@ -69,11 +69,12 @@ class Recorder:
                                                  measuring_s=measuring_of(works)))
         self._note_trained(microbatch)
 
-    def pass_over(self, microbatch: Microbatch) -> None:
-        """Does what `add_work` does in a step whose seconds are not wanted: the microbatch is trained. How long the
-        loop waited for the step's data is reported with its last microbatch."""
+    def pass_over(self, microbatch: Microbatch, is_trained: bool = True) -> None:
+        """Does what `add_work` does in a step whose seconds are not wanted: the microbatch is trained, unless something
+        else says so. How long the loop waited for the step's data is reported with its last microbatch."""
         self._has_passed_over = True
-        self._note_trained(microbatch)
+        if is_trained:
+            self._note_trained(microbatch)
 
     def check_pass(self, part: Pass, microbatch: Microbatch) -> None:
         """Raises ValueError for a backward pass without a forward pass."""
