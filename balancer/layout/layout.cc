@@ -30,11 +30,15 @@ Result<std::size_t> degree(const JsonObject& object, const char* name) {
 
 Result<ModuleDegrees> degrees(const JsonObject& document, const char* name) {
   ISOCOST_ASSIGN(const JsonObject object, document.object(name));
-  ISOCOST_TRY(object.only_keys({"tensor", "pipeline", "data", "layers"}));
+  ISOCOST_TRY(object.only_keys(
+      {"tensor", "pipeline", "data", "shard", "layers", "train", "adapter_rank", "recompute"}));
   ModuleDegrees out;
   ISOCOST_ASSIGN(out.tensor, degree(object, "tensor"));
   ISOCOST_ASSIGN(out.pipeline, degree(object, "pipeline"));
   ISOCOST_ASSIGN(out.data, degree(object, "data"));
+  if (object.has("shard")) {
+    ISOCOST_ASSIGN(out.shard, degree(object, "shard"));
+  }
   return out;
 }
 
@@ -42,6 +46,28 @@ Result<std::vector<std::int64_t>> layers(const JsonObject& document, const char*
   ISOCOST_ASSIGN(const JsonObject object, document.object(name));
   if (!object.has("layers")) return std::vector<std::int64_t>();
   return object.wholes("layers", kMostStages, 0, std::int64_t{kLargestDegree});
+}
+
+Result<ModuleTraining> training(const JsonObject& document, const char* name) {
+  ISOCOST_ASSIGN(const JsonObject object, document.object(name));
+  ModuleTraining training;
+  if (object.has("train")) {
+    ISOCOST_ASSIGN(const std::string text, object.text("train"));
+    const auto weights = trained_weights_from_name(text);
+    if (!weights) return object.wrong("train", "must be all, adapters or none");
+    training.weights = *weights;
+  }
+  if (object.has("adapter_rank")) {
+    ISOCOST_ASSIGN(training.adapter_rank,
+                   object.whole("adapter_rank", 0, ModuleTraining::kMostRank));
+  }
+  if (object.has("recompute")) {
+    ISOCOST_ASSIGN(const std::string text, object.text("recompute"));
+    const auto recompute = recompute_from_name(text);
+    if (!recompute) return object.wrong("recompute", "must be none, selective or full");
+    training.recompute = *recompute;
+  }
+  return training;
 }
 
 Result<ActivationCaps> caps(const JsonObject& object) {
@@ -53,17 +79,40 @@ Result<ActivationCaps> caps(const JsonObject& object) {
   return caps;
 }
 
-nlohmann::ordered_json degrees_json(const ModuleDegrees& degrees,
-                                    const std::vector<std::int64_t>& layers) {
+nlohmann::ordered_json module_json(const ModuleDegrees& degrees,
+                                   const std::vector<std::int64_t>& layers,
+                                   const ModuleTraining& training) {
   nlohmann::ordered_json json = {
       {"tensor", degrees.tensor}, {"pipeline", degrees.pipeline}, {"data", degrees.data}};
+  if (degrees.shard > 1) json["shard"] = degrees.shard;
   if (!layers.empty()) json["layers"] = layers;
+  if (training.weights != TrainedWeights::kAll) {
+    json["train"] = trained_weights_name(training.weights);
+  }
+  if (training.adapter_rank > 0) json["adapter_rank"] = training.adapter_rank;
+  if (training.recompute != Recompute::kNone) {
+    json["recompute"] = recompute_name(training.recompute);
+  }
   return json;
 }
 
 std::string degrees_text(const ModuleDegrees& degrees) {
   return std::to_string(degrees.tensor) + "x" + std::to_string(degrees.pipeline) + "x" +
-         std::to_string(degrees.data);
+         std::to_string(degrees.data) +
+         (degrees.shard > 1 ? " sharded by " + std::to_string(degrees.shard) : "");
+}
+
+std::string training_text(const ModuleTraining& training, const std::string& module) {
+  std::string text;
+  if (training.weights == TrainedWeights::kNone) text += ", " + module + " frozen";
+  if (training.weights == TrainedWeights::kAdapters) {
+    text += ", adapters of rank " + std::to_string(training.adapter_rank) + " in the " + module;
+  }
+  if (training.recompute != Recompute::kNone) {
+    text +=
+        ", " + std::string(recompute_name(training.recompute)) + " recomputation of the " + module;
+  }
+  return text;
 }
 
 Status check_degrees(const ModuleDegrees& degrees, const std::string& module) {
@@ -73,6 +122,49 @@ Status check_degrees(const ModuleDegrees& degrees, const std::string& module) {
     if (value < 1 || value > kLargestDegree) {
       return invalid(module + "." + name, value, "it must be between 1 and 100000");
     }
+  }
+  return {};
+}
+
+Status check_training(const ModuleTraining& training, const std::string& module) {
+  const bool adapters = training.weights == TrainedWeights::kAdapters;
+  const std::int64_t rank = training.adapter_rank;
+  if (adapters ? rank < 1 || rank > ModuleTraining::kMostRank : rank != 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: '" + module + ".adapter_rank' is " + std::to_string(rank) +
+                     (adapters ? "; adapters need a rank between 1 and " +
+                                     std::to_string(ModuleTraining::kMostRank)
+                               : "; only a module with \"train\": \"adapters\" has one"));
+  }
+  return {};
+}
+
+// A frozen encoder keeps no activations, since nothing before it is trained.
+Status check_trainings(const Layout& layout) {
+  ISOCOST_TRY(check_training(layout.encoder_training, "encoder"));
+  ISOCOST_TRY(check_training(layout.llm_training, "llm"));
+  if (layout.encoder_training.weights != TrainedWeights::kNone ||
+      layout.encoder_training.recompute == Recompute::kNone) {
+    return {};
+  }
+  return Error(ErrorCode::kInvalidArgument,
+               "layout: 'encoder.recompute' is given, but a frozen encoder has no backward pass "
+               "that would compute anything again; leave it out");
+}
+
+Status check_shard(const Layout& layout, const ModuleDegrees& degrees, const std::string& module) {
+  if (degrees.shard == 1) return {};
+  if (degrees.shard < 1 || degrees.data % degrees.shard != 0) {
+    return invalid(module + ".shard", degrees.shard,
+                   "it must divide " + module + ".data (" + std::to_string(degrees.data) + ")");
+  }
+  if (degrees.pipeline > 1) {
+    return invalid(module + ".shard", degrees.shard,
+                   "weights are sharded in modules of one stage alone");
+  }
+  if (layout.replicated_optimizer) {
+    return invalid(module + ".shard", degrees.shard,
+                   "the optimizer of sharded weights cannot be replicated");
   }
   return {};
 }
@@ -113,6 +205,9 @@ Status check_layers(const std::vector<std::int64_t>& layers, std::size_t parts,
 Status Layout::validate() const {
   ISOCOST_TRY(check_degrees(encoder, "encoder"));
   ISOCOST_TRY(check_degrees(llm, "llm"));
+  ISOCOST_TRY(check_trainings(*this));
+  ISOCOST_TRY(check_shard(*this, encoder, "encoder"));
+  ISOCOST_TRY(check_shard(*this, llm, "llm"));
   if (microbatches < 1 || microbatches > kLargestDegree) {
     return invalid("microbatches", microbatches, "it must be between 1 and 100000");
   }
@@ -161,12 +256,20 @@ Status Layout::validate() const {
 std::vector<std::string> Layout::warnings() const {
   const bool own = encoder_place == EncoderPlacement::kOwnRanks;
   const std::size_t stages = llm.pipeline + (own ? encoder.pipeline : 0);
-  if (microbatches >= stages) return {};
+  std::vector<std::string> all;
+  if (!own && stages * chunks > 1 && layers.llm.empty()) {
+    all.emplace_back(
+        "without 'encoder.layers' and 'llm.layers', each program cuts the pipeline that both "
+        "modules share by its own mean sample, and node and trainers may disagree: give both, as "
+        "isocost plan does");
+  }
+  if (microbatches >= stages) return all;
   const std::size_t idle = 100 * (stages - 1) / (microbatches + stages - 1);
-  return {counted(microbatches, "microbatch") + " for " + counted(stages, "stage") + ": about " +
-          std::to_string(idle) +
-          " % of each step is idle while the pipeline fills and drains; use at least " +
-          counted(2 * stages, "microbatch")};
+  all.push_back(counted(microbatches, "microbatch") + " for " + counted(stages, "stage") +
+                ": about " + std::to_string(idle) +
+                " % of each step is idle while the pipeline fills and drains; use at least " +
+                counted(2 * stages, "microbatch"));
+  return all;
 }
 
 namespace {
@@ -174,7 +277,7 @@ namespace {
 Result<Layout> read(const JsonObject& document) {
   ISOCOST_TRY(document.check_version(kVersion));
   ISOCOST_TRY(document.only_keys({"version", "encoder_place", "encoder", "llm", "microbatches",
-                                  "chunks", "schedule", "encoder_ahead", "coupled",
+                                  "chunks", "schedule", "encoder_ahead", "coupled", "optimizer",
                                   "activation_caps", "interconnect"}));
   Layout layout;
   ISOCOST_ASSIGN(const std::string place, document.text("encoder_place"));
@@ -186,6 +289,8 @@ Result<Layout> read(const JsonObject& document) {
   ISOCOST_ASSIGN(layout.llm, degrees(document, "llm"));
   ISOCOST_ASSIGN(layout.layers.encoder, layers(document, "encoder"));
   ISOCOST_ASSIGN(layout.layers.llm, layers(document, "llm"));
+  ISOCOST_ASSIGN(layout.encoder_training, training(document, "encoder"));
+  ISOCOST_ASSIGN(layout.llm_training, training(document, "llm"));
   ISOCOST_ASSIGN(layout.microbatches, degree(document, "microbatches"));
   ISOCOST_ASSIGN(layout.chunks, degree(document, "chunks"));
   ISOCOST_ASSIGN(const std::string schedule_text, document.text("schedule"));
@@ -199,6 +304,13 @@ Result<Layout> read(const JsonObject& document) {
   }
   if (document.has("coupled")) {
     ISOCOST_ASSIGN(layout.coupled, document.flag("coupled"));
+  }
+  if (document.has("optimizer")) {
+    ISOCOST_ASSIGN(const std::string optimizer, document.text("optimizer"));
+    if (optimizer != "sharded" && optimizer != "replicated") {
+      return document.wrong("optimizer", "must be \"sharded\" or \"replicated\"");
+    }
+    layout.replicated_optimizer = optimizer == "replicated";
   }
   if (document.has("activation_caps")) {
     ISOCOST_ASSIGN(const JsonObject object, document.object("activation_caps"));
@@ -227,13 +339,14 @@ std::string Layout::to_json() const {
   nlohmann::ordered_json document;
   document["version"] = kVersion;
   document["encoder_place"] = encoder_place == EncoderPlacement::kOwnRanks ? "own" : "llm";
-  document["encoder"] = degrees_json(encoder, layers.encoder);
-  document["llm"] = degrees_json(llm, layers.llm);
+  document["encoder"] = module_json(encoder, layers.encoder, encoder_training);
+  document["llm"] = module_json(llm, layers.llm, llm_training);
   document["microbatches"] = microbatches;
   document["chunks"] = chunks;
   document["schedule"] = schedule_name(schedule);
   if (encoder_ahead > 0) document["encoder_ahead"] = encoder_ahead;
   if (coupled) document["coupled"] = true;
+  if (replicated_optimizer) document["optimizer"] = "replicated";
   if (activation_caps.any()) {
     document["activation_caps"] = {{"encoder_bytes", activation_caps.encoder_bytes},
                                    {"llm_bytes", activation_caps.llm_bytes}};
@@ -250,7 +363,9 @@ std::string Layout::to_string() const {
          ", " + counted(microbatches, "microbatch") + ", " + std::string(schedule_name(schedule)) +
          (chunks > 1 ? " of " + counted(chunks, "chunk") : "") +
          (encoder_ahead > 0 ? ", encoder " + std::to_string(encoder_ahead) + " ahead" : "") +
-         (coupled ? ", coupled" : "");
+         (coupled ? ", coupled" : "") + training_text(encoder_training, "encoder") +
+         training_text(llm_training, "LLM") +
+         (replicated_optimizer ? ", replicated optimizer" : "");
 }
 
 }  // namespace isocost

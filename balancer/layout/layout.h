@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "balancer/layout/module_training.h"
 #include "balancer/pipeline/pipeline_model.h"
 #include "balancer/pipeline/schedule.h"
 #include "base/result.h"
@@ -18,6 +19,9 @@ struct ModuleDegrees {
   std::size_t tensor = 1;
   std::size_t pipeline = 1;
   std::size_t data = 1;
+  /// Replicas over which weights, gradients and optimizer state are sharded: all of `data` (FSDP),
+  /// or a divisor of it (HSDP). 1: every replica holds the weights. Above 1 with one stage alone.
+  std::size_t shard = 1;
 
   std::size_t ranks() const { return tensor * pipeline * data; }
   bool operator==(const ModuleDegrees&) const = default;
@@ -47,6 +51,11 @@ struct Layout {
   EncoderPlacement encoder_place = EncoderPlacement::kOwnRanks;
   ModuleDegrees encoder = {};  ///< Equal to `llm` with EncoderPlacement::kLlmRanks.
   ModuleDegrees llm = {};
+  ModuleTraining encoder_training = {};
+  ModuleTraining llm_training = {};
+  /// Whether every replica holds the whole optimizer state of what it trains, instead of its part
+  /// of it (ZeRO stage 1).
+  bool replicated_optimizer = false;
   std::size_t microbatches = 1;  ///< Microbatches per LLM replica and step.
   std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with kInterleaved1F1B.
   Schedule schedule = Schedule::k1F1B;
@@ -66,7 +75,8 @@ struct Layout {
   }
   /// Checks the values. Errors: kInvalidArgument naming the field, its value and the allowed range.
   Status validate() const;
-  /// Returns known inefficiencies of the layout, one line each, for the user.
+  /// Returns known inefficiencies of the layout, and what may be ambiguous, one line each, for the
+  /// user.
   std::vector<std::string> warnings() const;
   bool operator==(const Layout&) const = default;
 

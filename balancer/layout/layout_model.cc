@@ -16,16 +16,60 @@ namespace isocost {
 namespace {
 
 constexpr double kBf16 = 2;
-constexpr double kTensorReductions = 4;  // all-reduces per layer, forward and backward
 
 // Returns the seconds of an all-reduce. A ring over n ranks moves (n - 1) / n of the bytes; the
 // latency is that of a tree.
-double reduce_seconds(const Cluster& cluster, double bytes, const ModuleDegrees& degrees) {
-  if (degrees.data == 1) return 0;
+double ring_seconds(const Cluster& cluster, double bytes, const ModuleDegrees& degrees,
+                    std::size_t ranks) {
+  if (degrees.data == 1 || bytes == 0) return 0;
   const auto n = static_cast<double>(degrees.data);
-  const double rate = degrees.ranks() <= cluster.gpus_per_node ? cluster.node_bytes_per_s
-                                                               : cluster.network_bytes_per_s;
+  const double rate =
+      ranks <= cluster.gpus_per_node ? cluster.node_bytes_per_s : cluster.network_bytes_per_s;
   return bytes * (n - 1) / n / rate + 2 * std::ceil(std::log2(n)) * cluster.latency_s;
+}
+
+// The cost of a module's sharded weights for a rank: its microbatches gather them, layer by layer,
+// and scatter their gradients.
+struct Sharding {
+  double microbatch_s = 0;  ///< Transfers of a microbatch, which overlap with computing.
+  double exposed_s = 0;     ///< The part of them that nothing overlaps with.
+  double layer_bytes = 0;   ///< Weights and gradients of layers that are whole at a time.
+  double whole_bytes = 0;   ///< Those of embeddings and output head, until the step ends.
+};
+
+// Weights are gathered for the forward pass and again for the backward pass, since they are dropped
+// in between, and gradients are scattered after it. While a layer computes, the next one is
+// gathered, so the first gather and the last scatter of a microbatch are exposed. Embeddings and
+// output head are gathered once a step. The ring moves (n - 1) / n of the bytes. It leaves a
+// machine on the links of all ranks that gather the same weights. Whole gradients are bf16, and
+// fp32 while they are scattered.
+Sharding sharding_of(const Cluster& cluster, const Architecture& shape, double parameters,
+                     double trained, bool has_backward, const ModuleDegrees& degrees) {
+  if (degrees.shard == 1) return {};
+  const auto n = static_cast<double>(degrees.shard);
+  const auto tensor = static_cast<double>(degrees.tensor);
+  const double links = static_cast<double>(cluster.gpus_per_node) / tensor;
+  const bool within = cluster.gpus_per_node % (degrees.shard * degrees.tensor) == 0;
+  const double rate = within
+                          ? cluster.node_bytes_per_s
+                          : std::min(cluster.node_bytes_per_s, links * cluster.network_bytes_per_s);
+  const auto layers = static_cast<double>(shape.layers);
+  const auto embeddings = static_cast<double>(shape.embedding_parameters);
+  const double in_layers = (parameters - embeddings) / tensor;
+  const double trained_share = trained / parameters;
+  const double hops = layers * std::ceil(std::log2(n)) * cluster.latency_s;
+  const double moved = in_layers * (n - 1) / n / rate;
+  const double gather_s = StateBytes::kWeight * moved + hops;
+  const double scatter_s = trained > 0 ? StateBytes::kGradient * trained_share * moved + hops : 0;
+  constexpr double kWhole = StateBytes::kWeight;  // a gradient before it is scattered
+  const double of_layer = in_layers / layers;
+  const double whole = embeddings / tensor;
+  return {.microbatch_s = gather_s * (has_backward ? 2 : 1) + scatter_s,
+          .exposed_s = (gather_s + scatter_s) / layers,
+          .layer_bytes = StateBytes::kWeight * 2 * of_layer +
+                         trained_share * std::max((kWhole + StateBytes::kGradient) * of_layer,
+                                                  StateBytes::kGradient * whole),
+          .whole_bytes = (StateBytes::kWeight + kWhole * trained_share) * whole};
 }
 
 // Divides whole layers over chunks. The last chunk has other work that is worth `last` layers.
@@ -44,26 +88,6 @@ std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, do
   }
   parts.push_back(on_last);
   return parts;
-}
-
-// Divides the encoder's layers followed by the LLM's, so that chunks have equal seconds for the
-// mean sample.
-LayerCut cut_jointly(const JobModel& job, const SampleCost& mean, std::size_t chunks) {
-  const double encoder_layer_s = mean.encoder_s / static_cast<double>(job.encoder.layers);
-  const double llm_layer_s =
-      mean.llm_s / (static_cast<double>(job.llm.layers) + job.llm_head_layers());
-  const double total = mean.encoder_s + mean.llm_s;
-  LayerCut cut{.encoder = std::vector<std::int64_t>(chunks, 0),
-               .llm = std::vector<std::int64_t>(chunks, 0)};
-  double before = 0;
-  const auto chunk_at = [&](double layer_s) {
-    const double middle = total > 0 ? (before + layer_s / 2) / total : 0.0;
-    before += layer_s;
-    return std::min(chunks - 1, static_cast<std::size_t>(middle * static_cast<double>(chunks)));
-  };
-  for (std::int64_t i = 0; i < job.encoder.layers; ++i) ++cut.encoder[chunk_at(encoder_layer_s)];
-  for (std::int64_t i = 0; i < job.llm.layers; ++i) ++cut.llm[chunk_at(llm_layer_s)];
-  return cut;
 }
 
 // Returns each chunk's part of a module's work. `head` is the output head in layers, which is on
@@ -100,17 +124,119 @@ Status check_module(const Architecture& shape, const ModuleDegrees& degrees, std
   return {};
 }
 
+const ModuleProfile& profile_of(const JobModel& job, CostModule module) {
+  return job.profile.modules.at(static_cast<std::size_t>(module));
+}
+
+// Returns the part of a module's seconds that its forward pass took: the median over large loads;
+// one third for a profile without measurements.
+double forward_share_of(const ModuleProfile& profile) {
+  std::int64_t most = 0;
+  for (const ProfilePoint& point : profile.points) most = std::max(most, point.load.units);
+  std::vector<double> shares;
+  for (const ProfilePoint& point : profile.points) {
+    if (2 * point.load.units >= most) shares.push_back(point.forward_s / point.seconds());
+  }
+  if (shares.empty()) return 1.0 / 3;
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+  std::nth_element(shares.begin(), middle, shares.end());
+  return *middle;
+}
+
+// An encoder that was measured without a backward pass is frozen, whatever the layout says.
+ModuleTraining encoder_training(const JobModel& job, const Layout& layout) {
+  if (!is_frozen(profile_of(job, job.encoder_module))) return layout.encoder_training;
+  return {.weights = TrainedWeights::kNone};
+}
+
+TrainingWork encoder_work(const JobModel& job, const Layout& layout) {
+  const ModuleProfile& profile = profile_of(job, job.encoder_module);
+  TrainingWork work =
+      training_work({.shape = job.encoder, .forward_share = forward_share_of(profile)},
+                    encoder_training(job, layout));
+  // The peaks of a frozen encoder are what one layer holds.
+  if (is_frozen(profile) && activation_bytes_per_unit(profile) > 0) work.working = 1;
+  return work;
+}
+
+// The LLM's inputs need their gradients, since at least a projector before it is trained.
+TrainingWork llm_work(const JobModel& job, const Layout& layout) {
+  return training_work({.shape = job.llm,
+                        .head_layers = job.llm_head_layers(),
+                        .forward_share = forward_share_of(profile_of(job, CostModule::kLlm)),
+                        .passes_gradients_on = true},
+                       layout.llm_training);
+}
+
+// Divides the encoder's layers followed by the LLM's, so that chunks have equal seconds for the
+// mean sample.
+LayerCut cut_jointly(const JobModel& job, const Layout& layout, const SampleCost& mean,
+                     std::size_t chunks) {
+  const SampleCost trained = trained_cost(job, layout, mean);
+  const double encoder_layer_s = trained.encoder_s / static_cast<double>(job.encoder.layers);
+  const double llm_layer_s =
+      trained.llm_s / (static_cast<double>(job.llm.layers) + job.llm_head_layers());
+  const double total = trained.encoder_s + trained.llm_s;
+  LayerCut cut{.encoder = std::vector<std::int64_t>(chunks, 0),
+               .llm = std::vector<std::int64_t>(chunks, 0)};
+  double before = 0;
+  const auto chunk_at = [&](double layer_s) {
+    const double middle = total > 0 ? (before + layer_s / 2) / total : 0.0;
+    before += layer_s;
+    return std::min(chunks - 1, static_cast<std::size_t>(middle * static_cast<double>(chunks)));
+  };
+  for (std::int64_t i = 0; i < job.encoder.layers; ++i) ++cut.encoder[chunk_at(encoder_layer_s)];
+  for (std::int64_t i = 0; i < job.llm.layers; ++i) ++cut.llm[chunk_at(llm_layer_s)];
+  return cut;
+}
+
+Error unmeasured(const JobModel& job, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, "model profile " + job.profile.source + " " + what};
+}
+
+// Checks that a module's points tell the passes of a layout apart.
+Status check_points(const JobModel& job, CostModule module, const char* name) {
+  const ModuleProfile& profile = profile_of(job, module);
+  const double forward = forward_share_of(profile);
+  if (forward > 0 && (forward < 1 || is_frozen(profile))) return {};
+  return unmeasured(
+      job, std::string("has points of the ") + name + " with" +
+               (forward > 0 ? "out a backward pass beside others with one" : "out a forward pass") +
+               ": profile it again");
+}
+
+Status check_measured(const JobModel& job, const Layout& layout) {
+  const std::string again = ": profile it again with weights that require gradients";
+  ISOCOST_TRY(check_points(job, job.encoder_module, "encoder"));
+  ISOCOST_TRY(check_points(job, CostModule::kLlm, "LLM"));
+  if (is_frozen(profile_of(job, CostModule::kLlm))) {
+    return unmeasured(job,
+                      "measured the LLM without a backward pass, which a layout needs" + again);
+  }
+  const bool frozen = is_frozen(profile_of(job, job.encoder_module));
+  if (job.second_encoder && frozen != is_frozen(profile_of(job, CostModule::kAudio))) {
+    return unmeasured(job,
+                      "measured one encoder with a backward pass and one without; a layout trains "
+                      "both alike: profile both with weights that require gradients, or neither");
+  }
+  const bool needed = layout.encoder_training.weights == TrainedWeights::kAdapters ||
+                      layout.encoder_training.recompute != Recompute::kNone;
+  if (!frozen || !needed) return {};
+  return unmeasured(
+      job, "measured the encoder without a backward pass, which this layout needs" + again);
+}
+
 TensorCost tensor_cost(const JobModel& job, CostModule module, const Architecture& shape,
-                       std::size_t tensor) {
-  const ModuleProfile& profile = job.profile.modules.at(static_cast<std::size_t>(module));
-  if (const auto share = tensor_share(profile, static_cast<std::int64_t>(tensor))) {
-    return {.share = *share};
+                       std::size_t tensor, const TrainingWork& work) {
+  if (const auto share = tensor_share(profile_of(job, module), static_cast<std::int64_t>(tensor))) {
+    return {.share = *share * work.seconds};
   }
   const auto t = static_cast<double>(tensor);
   const double bytes = kBf16 * static_cast<double>(shape.width * shape.layers);
   const double rate = tensor <= job.cluster.gpus_per_node ? job.cluster.node_bytes_per_s
                                                           : job.cluster.network_bytes_per_s;
-  return {.share = 1 / t, .seconds_per_unit = kTensorReductions * 2 * (t - 1) / t * bytes / rate};
+  return {.share = work.seconds / t,
+          .seconds_per_unit = work.reductions * 2 * (t - 1) / t * bytes / rate};
 }
 
 // Seconds of a microbatch in addition to those of its samples. They are kernel launches, which
@@ -121,7 +247,7 @@ struct BesideSamples {
 };
 
 BesideSamples beside_samples(const JobModel& job, CostModule module) {
-  const ModulePredictor predictor(job.profile.modules.at(static_cast<std::size_t>(module)));
+  const ModulePredictor predictor(profile_of(job, module));
   return {.fixed_s = predictor.coefficients().per_microbatch, .launches_s = predictor.launches()};
 }
 
@@ -130,28 +256,103 @@ BesideSamples larger(const BesideSamples& a, const BesideSamples& b) {
           .launches_s = std::max(a.launches_s, b.launches_s)};
 }
 
-ModuleStages spread_module(const JobModel& job, const Architecture& shape, std::int64_t parameters,
-                           const ModuleDegrees& degrees, const BesideSamples& beside,
-                           double activation_bytes_per_unit) {
+// Returns the parameters that are trained.
+double trained_parameters(double parameters, double adapters, const ModuleTraining& training) {
+  return training.weights == TrainedWeights::kAll ? parameters : adapters;
+}
+
+// Returns the seconds in which a stage's gradients reach its replicas at the end of a step. A
+// sharded optimizer scatters gradients and gathers weights; a replicated one needs all gradients,
+// which a ring moves twice. Sharded weights have scattered theirs already, and groups of shards
+// reduce them among each other.
+double reduce_seconds(const JobModel& job, const Layout& layout, const ModuleDegrees& degrees,
+                      double trained) {
+  const double of_rank = trained / static_cast<double>(degrees.pipeline * degrees.tensor);
+  if (degrees.shard > 1) {
+    ModuleDegrees groups = degrees;
+    groups.data = degrees.data / degrees.shard;
+    return ring_seconds(job.cluster,
+                        2 * StateBytes::kGradient * of_rank / static_cast<double>(degrees.shard),
+                        groups, degrees.ranks());
+  }
+  const double bytes = layout.replicated_optimizer ? 2 * StateBytes::kGradient
+                                                   : StateBytes::kGradient + StateBytes::kWeight;
+  return ring_seconds(job.cluster, bytes * of_rank, degrees, degrees.ranks());
+}
+
+// A module as it is trained.
+struct TrainedParts {
+  const Architecture& shape;
+  double parameters = 0;  ///< Adapters apart.
+  double trained = 0;
+  TrainingWork work;
+  double activation_bytes_per_unit = 0;  ///< If it is trained whole.
+};
+
+ModuleStages spread_module(const JobModel& job, const Layout& layout, const TrainedParts& parts,
+                           const ModuleDegrees& degrees, const BesideSamples& beside) {
+  const TrainingWork& work = parts.work;
   ModuleStages module;
   module.replicas = degrees.data;
   module.stages = degrees.pipeline;
-  module.microbatch_s = beside.fixed_s;
-  module.launches_s = beside.launches_s;
+  module.passes = work.passes;
+  const Sharding sharding = sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
+                                        work.passes.has_backward(), degrees);
+  module.microbatch_s = beside.fixed_s * work.seconds + sharding.exposed_s;
+  module.launches_s = std::max(beside.launches_s * work.seconds, sharding.microbatch_s);
   const auto tensor = static_cast<double>(degrees.tensor);
-  module.activation_bytes_per_unit = activation_bytes_per_unit / tensor;
-  module.output_bytes_per_unit = kBf16 * static_cast<double>(shape.width) / tensor;
-  const double of_rank =
-      static_cast<double>(parameters) / static_cast<double>(degrees.pipeline) / tensor;
-  module.reduce_s =
-      reduce_seconds(job.cluster, (StateBytes::kGradient + StateBytes::kWeight) * of_rank, degrees);
+  module.activation_bytes_per_unit = work.activations * parts.activation_bytes_per_unit / tensor;
+  module.working_bytes_per_unit = work.working * parts.activation_bytes_per_unit / tensor;
+  module.output_bytes_per_unit = kBf16 * static_cast<double>(parts.shape.width) / tensor;
+  module.reduce_s = reduce_seconds(job, layout, degrees, parts.trained);
   return module;
 }
 
-double state_bytes(double parameters, const ModuleDegrees& degrees) {
-  return parameters / static_cast<double>(degrees.tensor) *
-         (StateBytes::kWeight + StateBytes::kGradient +
-          StateBytes::kOptimizer / static_cast<double>(degrees.data));
+// Returns the bytes of weights, gradients and optimizer on a rank, for `parameters` of which
+// `trained` are trained; adapters come in addition to the frozen ones.
+double state_bytes(double parameters, double trained, const ModuleDegrees& degrees,
+                   const Layout& layout) {
+  const auto shard = static_cast<double>(degrees.shard);
+  double replicas = static_cast<double>(degrees.data);
+  if (degrees.shard > 1) replicas = shard;
+  if (layout.replicated_optimizer) replicas = 1;
+  const auto tensor = static_cast<double>(degrees.tensor);
+  // The master weights of sharded weights are those that are gathered.
+  const double weights = degrees.shard > 1 ? parameters - trained : parameters;
+  return (StateBytes::kWeight * weights / shard + StateBytes::kGradient * trained / shard +
+          StateBytes::kOptimizer * trained / replicas) /
+         tensor;
+}
+
+double encoder_adapters(const JobModel& job, const ModuleTraining& training) {
+  return adapter_parameters(job.encoder, training) +
+         (job.second_encoder ? adapter_parameters(*job.second_encoder, training) : 0);
+}
+
+TrainedParts encoder_parts(const JobModel& job, const Layout& layout) {
+  const ModuleTraining training = encoder_training(job, layout);
+  const auto parameters = static_cast<double>(job.encoder_parameters());
+  return {.shape = job.encoder,
+          .parameters = parameters,
+          .trained = trained_parameters(parameters, encoder_adapters(job, training), training),
+          .work = encoder_work(job, layout),
+          .activation_bytes_per_unit = job.encoder_activation_bytes_per_unit()};
+}
+
+TrainedParts llm_parts(const JobModel& job, const Layout& layout) {
+  const auto parameters = static_cast<double>(job.llm.parameters());
+  return {
+      .shape = job.llm,
+      .parameters = parameters,
+      .trained = trained_parameters(parameters, adapter_parameters(job.llm, layout.llm_training),
+                                    layout.llm_training),
+      .work = llm_work(job, layout),
+      .activation_bytes_per_unit = activation_bytes_per_unit(profile_of(job, CostModule::kLlm))};
+}
+
+Sharding sharding_of(const JobModel& job, const TrainedParts& parts, const ModuleDegrees& degrees) {
+  return sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
+                     parts.work.passes.has_backward(), degrees);
 }
 
 }  // namespace
@@ -207,7 +408,7 @@ LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& 
   const std::size_t chunks = layout.llm.pipeline * layout.chunks;
   LayerCut cut = layout.layers;
   if (layout.encoder_place == EncoderPlacement::kLlmRanks) {
-    return cut.llm.empty() ? cut_jointly(job, mean_sample, chunks) : cut;
+    return cut.llm.empty() ? cut_jointly(job, layout, mean_sample, chunks) : cut;
   }
   if (cut.llm.empty()) cut.llm = cut_layers(job.llm.layers, chunks, job.llm_head_layers());
   if (cut.encoder.empty()) {
@@ -219,6 +420,7 @@ LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& 
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const SampleCost& mean_sample) {
   ISOCOST_TRY(layout.validate());
+  ISOCOST_TRY(check_measured(job, layout));
   ISOCOST_TRY(check_module(job.llm, layout.llm, layout.chunks, "llm"));
   const bool own = layout.encoder_place == EncoderPlacement::kOwnRanks;
   // In one pipeline with the LLM a stage may have no encoder layer, but tensor ranks still divide
@@ -235,12 +437,10 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   model.microbatches = layout.microbatches;
   model.encoder_ahead = layout.encoder_ahead;
   model.encoder = spread_module(
-      job, job.encoder, job.encoder_parameters(), layout.encoder,
-      larger(beside_samples(job, CostModule::kVision), beside_samples(job, CostModule::kAudio)),
-      job.encoder_activation_bytes_per_unit());
-  const auto& llm = job.profile.modules.at(static_cast<std::size_t>(CostModule::kLlm));
-  model.llm = spread_module(job, job.llm, job.llm.parameters(), layout.llm,
-                            beside_samples(job, CostModule::kLlm), activation_bytes_per_unit(llm));
+      job, layout, encoder_parts(job, layout), layout.encoder,
+      larger(beside_samples(job, CostModule::kVision), beside_samples(job, CostModule::kAudio)));
+  model.llm = spread_module(job, layout, llm_parts(job, layout), layout.llm,
+                            beside_samples(job, CostModule::kLlm));
   model.llm.chunks = layout.chunks;
   model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
   if (layout.ranks() <= job.cluster.gpus_per_node) {
@@ -270,11 +470,19 @@ ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, dou
 }
 
 TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout) {
-  return tensor_cost(job, job.encoder_module, job.encoder, layout.encoder.tensor);
+  return tensor_cost(job, job.encoder_module, job.encoder, layout.encoder.tensor,
+                     encoder_work(job, layout));
 }
 
 TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout) {
-  return tensor_cost(job, CostModule::kLlm, job.llm, layout.llm.tensor);
+  return tensor_cost(job, CostModule::kLlm, job.llm, layout.llm.tensor, llm_work(job, layout));
+}
+
+SampleCost trained_cost(const JobModel& job, const Layout& layout, const SampleCost& sample) {
+  SampleCost trained = sample;
+  trained.encoder_s *= encoder_work(job, layout).seconds;
+  trained.llm_s *= llm_work(job, layout).seconds;
+  return trained;
 }
 
 SampleCost spread_load(const JobModel& job, const Layout& layout, const SampleCost& sample) {
@@ -290,27 +498,49 @@ SampleCost spread_load(const JobModel& job, const Layout& layout, const SampleCo
 RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model) {
   const double head = job.llm_head_layers();
   const double total = static_cast<double>(job.llm.layers) + head;
+  const auto llm_layers = static_cast<double>(job.llm.layers);
   // Half of the embedding parameters (input) are on the first stage, half (head) on the last.
   const double half = static_cast<double>(job.llm.embedding_parameters) / 2;
+  const ModuleTraining of_encoder = encoder_training(job, layout);
+  const auto encoder_bytes = [&](double share, const ModuleDegrees& degrees) {
+    const auto parameters = static_cast<double>(job.encoder_parameters());
+    const double adapters = encoder_adapters(job, of_encoder);
+    return share * state_bytes(parameters + adapters,
+                               trained_parameters(parameters, adapters, of_encoder), degrees,
+                               layout);
+  };
+  const auto llm_bytes = [&](double layers, double embeddings) {
+    const double adapters = adapter_parameters(job.llm, layout.llm_training) * layers / llm_layers;
+    const double parameters = layers * static_cast<double>(job.llm.layer_parameters()) + embeddings;
+    return state_bytes(parameters + adapters,
+                       trained_parameters(parameters, adapters, layout.llm_training), layout.llm,
+                       layout);
+  };
   RankMemory memory;
   std::vector<double> stages(layout.llm.pipeline, 0.0);
   for (std::size_t c = 0; c < model.llm.shares.size(); ++c) {
     const bool is_last = c + 1 == model.llm.shares.size();
     const double layers = model.llm.shares[c] * total - (is_last ? head : 0);
     double& stage = stages[c % stages.size()];
-    stage += layers * static_cast<double>(job.llm.layer_parameters()) + (is_last ? half : 0);
-    if (!model.encoder_on_llm.empty()) {
-      stage += model.encoder_on_llm[c] * static_cast<double>(job.encoder_parameters());
-    }
+    stage += llm_bytes(layers, is_last ? half : 0);
+    if (!model.encoder_on_llm.empty()) stage += encoder_bytes(model.encoder_on_llm[c], layout.llm);
   }
-  stages.front() += half;
-  memory.llm_state = static_cast<std::int64_t>(
-      state_bytes(*std::max_element(stages.begin(), stages.end()), layout.llm));
+  stages.front() += llm_bytes(0, half);
+  // One module runs at a time, so whole layers of one of them are held.
+  const Sharding of_llm = sharding_of(job, llm_parts(job, layout), layout.llm);
+  const Sharding of_encoders = sharding_of(job, encoder_parts(job, layout), layout.encoder);
+  double gathered = of_llm.layer_bytes + of_llm.whole_bytes;
+  if (!model.encoder_on_llm.empty()) {
+    gathered = std::max(of_llm.layer_bytes, of_encoders.layer_bytes) + of_llm.whole_bytes +
+               of_encoders.whole_bytes;
+  }
+  memory.llm_state =
+      static_cast<std::int64_t>(*std::max_element(stages.begin(), stages.end()) + gathered);
   if (model.encoder.stages > 0) {
     const double share =
         *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
     memory.encoder_state = static_cast<std::int64_t>(
-        state_bytes(share * static_cast<double>(job.encoder_parameters()), layout.encoder));
+        encoder_bytes(share, layout.encoder) + of_encoders.layer_bytes + of_encoders.whole_bytes);
   }
   return memory;
 }

@@ -59,9 +59,11 @@ struct RankMemory {
 /// must not have more stages than the modules have layers.
 LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& mean_sample);
 
-/// Returns the pipeline of a job with this layout, cut by layer_cut(). Errors: those of
-/// Layout::validate(); kInvalidArgument if a tensor degree does not divide the heads, if there are
-/// more stages than layers, or if the layout's cut does not add up to the model's layers.
+/// Returns the pipeline of a job with this layout, cut by layer_cut(). An encoder that the profile
+/// measured without a backward pass is frozen. Errors: those of Layout::validate();
+/// kInvalidArgument if a tensor degree does not divide the heads, if there are more stages than
+/// layers, if the layout's cut does not add up to the model's layers, or if the profile measured no
+/// backward pass where the layout needs one.
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const SampleCost& mean_sample);
 
@@ -81,11 +83,16 @@ struct TensorCost {
 TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout);
 TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout);
 
+/// Returns the cost of a sample on a single rank, with the modules trained as in the layout: the
+/// profile's seconds are those of modules that are trained whole and keep their activations.
+SampleCost trained_cost(const JobModel& job, const Layout& layout, const SampleCost& sample);
+
 /// Converts a sample's cost on a single rank to its cost on each tensor rank of a layout.
 SampleCost spread_load(const JobModel& job, const Layout& layout, const SampleCost& sample);
 
-/// Returns the state of each module's fullest rank. Every replica holds bf16 weights and fp32
-/// gradients; fp32 master weights and two moments are divided over the data degree.
+/// Returns the state of each module's fullest rank. Every replica holds bf16 weights, and fp32
+/// gradients of those that are trained; their fp32 master weights and two moments are divided over
+/// the data degree, unless the layout replicates them.
 RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model);
 
 }  // namespace isocost

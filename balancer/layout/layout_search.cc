@@ -9,6 +9,7 @@
 
 #include "balancer/layout/internal/layout_space.h"
 #include "base/counted.h"
+#include "costmodel/memory.h"
 
 namespace isocost {
 namespace {
@@ -71,8 +72,9 @@ class Search {
     ISOCOST_TRY(score_finalists(mean_shape));
     if (result_.best.empty()) {
       return Error(ErrorCode::kResourceExhausted,
-                   "no layout fits its memory on every sampled batch; use more GPUs, more memory "
-                   "or a smaller global batch");
+                   "no layout fits its memory on every sampled batch; use more GPUs, more memory, "
+                   "a smaller global batch, or recompute activations or shard weights "
+                   "(--recompute auto, --shard-weights)");
     }
     return std::move(result_);
   }
@@ -92,12 +94,17 @@ class Search {
                   " has degrees that the model allows and at least one sample per replica of " +
                   counted(batches_.front().size(), "sample") + " per step"};
     }
-    std::array<char, 160> text{};
+    std::array<char, 320> text{};
     std::snprintf(text.data(), text.size(),
-                  "no layout fits: the smallest needs %.1f GiB per GPU, %.1f GiB are usable",
+                  "no layout fits: the smallest needs %.1f GiB per GPU, %.1f GiB are usable; use "
+                  "more GPUs, %s%s",
                   space.least_memory / static_cast<double>(kGiB),
                   options_.usable_memory * static_cast<double>(job_.cluster.gpu_memory) /
-                      static_cast<double>(kGiB));
+                      static_cast<double>(kGiB),
+                  options_.most_recompute < Recompute::kFull
+                      ? "recompute activations (--recompute auto)"
+                      : "freeze a module or train adapters (--freeze, --adapters)",
+                  options_.shard_weights ? "" : ", or shard weights (--shard-weights)");
     return {ErrorCode::kResourceExhausted, text.data()};
   }
 
@@ -296,6 +303,24 @@ class Search {
 
 }  // namespace
 
+namespace {
+
+// An encoder that the profile measured without a backward pass is frozen, and keeps nothing that
+// could be computed again.
+Status freeze_as_measured(const JobModel& job, LayoutSearchOptions& options) {
+  Layout layout = layout_of(options);
+  if (is_frozen(job.profile.modules.at(static_cast<std::size_t>(job.encoder_module)))) {
+    layout.encoder_training.recompute = Recompute::kNone;
+    ISOCOST_TRY(make_pipeline(job, layout, {}));
+    options.encoder_training = {.weights = TrainedWeights::kNone};
+    return {};
+  }
+  ISOCOST_TRY(make_pipeline(job, layout, {}));
+  return {};
+}
+
+}  // namespace
+
 Result<LayoutSearchResult> search_layouts(const JobModel& job, Batches batches,
                                           const LayoutSearchOptions& options,
                                           const LayoutSearchContext& context) {
@@ -304,7 +329,9 @@ Result<LayoutSearchResult> search_layouts(const JobModel& job, Batches batches,
     return Error(ErrorCode::kInvalidArgument,
                  "a layout search needs GPUs, samples and an executor");
   }
-  return Search(job, batches, options, context).run();
+  LayoutSearchOptions as_measured = options;
+  ISOCOST_TRY(freeze_as_measured(job, as_measured));
+  return Search(job, batches, as_measured, context).run();
 }
 
 Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batches batches,
@@ -338,6 +365,7 @@ namespace {
 /// ranks.
 struct MeanShapeRule {
   BatchSummary batch;
+  SampleCost mean;  ///< With the modules trained as the options say.
   double memory = 0;
 
   double samples(const ModuleDegrees& degrees, std::size_t m) const {
@@ -347,14 +375,14 @@ struct MeanShapeRule {
     return module_s * samples(degrees, m) / static_cast<double>(degrees.tensor * degrees.pipeline);
   }
   bool fits(const ModuleOption& option, std::size_t in_flight, std::size_t m) const {
-    const double activations =
-        option.largest_bytes * samples(option.degrees, m) * static_cast<double>(in_flight);
+    const double activations = option.works.front().largest_bytes * samples(option.degrees, m) *
+                               static_cast<double>(in_flight);
     return 1.25 * (option.state_bytes + activations) <= memory;
   }
   double step_s(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m) const {
     return static_cast<double>(m + encoder.degrees.pipeline + llm.degrees.pipeline - 1) *
-           std::max(seconds(batch.mean.encoder_s, encoder.degrees, m),
-                    seconds(batch.mean.llm_s, llm.degrees, m));
+           std::max(seconds(mean.encoder_s, encoder.degrees, m),
+                    seconds(mean.llm_s, llm.degrees, m));
   }
 };
 
@@ -363,7 +391,10 @@ struct MeanShapeRule {
 Result<std::optional<Layout>> mean_shape_layout(const JobModel& job, Batches batches,
                                                 const LayoutSearchOptions& options,
                                                 const LayoutSearchContext& context) {
-  const MeanShapeRule rule{.batch = BatchSummary::of(batches),
+  const BatchSummary summary = BatchSummary::of(batches);
+  const Layout trained = layout_of(options);
+  const MeanShapeRule rule{.batch = summary,
+                           .mean = trained_cost(job, trained, summary.mean),
                            .memory = static_cast<double>(job.cluster.gpu_memory)};
   std::optional<Layout> chosen;
   double chosen_s = std::numeric_limits<double>::infinity();
@@ -375,14 +406,17 @@ Result<std::optional<Layout>> mean_shape_layout(const JobModel& job, Batches bat
       const double step_s = rule.step_s(encoder, llm, m);
       if (chosen && !(step_s < 1.1 * chosen_s && m < chosen->microbatches)) continue;
       chosen_s = step_s;
-      chosen = Layout{.encoder = encoder.degrees,
-                      .llm = llm.degrees,
-                      .microbatches = m,
-                      .schedule = options.schedule};
+      chosen = trained;
+      chosen->encoder = encoder.degrees;
+      chosen->llm = llm.degrees;
+      chosen->microbatches = m;
     }
   };
+  // The rule knows no sharded weights.
+  LayoutSearchOptions published = options;
+  published.shard_weights = false;
   ISOCOST_TRY(
-      visit_pairs(job, rule.batch, options, context, "evaluating the mean-shape rule", consider));
+      visit_pairs(job, rule.batch, published, context, "evaluating the mean-shape rule", consider));
   return chosen;
 }
 

@@ -37,6 +37,13 @@ struct LayoutScore {
 struct LayoutSearchOptions {
   std::size_t gpus = 64;
   Schedule schedule = Schedule::k1F1B;
+  /// How the modules are trained. Their recomputation is the least that a layout may have.
+  ModuleTraining encoder_training = {};
+  ModuleTraining llm_training = {};
+  bool replicated_optimizer = false;  ///< See Layout.
+  bool shard_weights = false;  ///< Whether layouts with sharded weights (FSDP, HSDP) are tried.
+  /// The most recomputation to try, in layouts that do not fit with less.
+  Recompute most_recompute = Recompute::kNone;
   std::size_t keep = 5;        ///< Number of layouts in the result.
   double usable_memory = 0.9;  ///< Part of a GPU's memory. The rest is for libraries and fragments.
   /// Layouts simulated in the first round, in the order of their estimates.

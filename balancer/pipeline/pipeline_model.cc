@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kFastest = 0.01;
 constexpr double kSlowest = 100;
+constexpr double kShareRounding = 1e-9;
 constexpr double kBoundRounding = 1e-12;  // plans add in a different order
 
 Status check_shares(const std::vector<double>& shares, std::size_t chunks, const char* what) {
@@ -27,26 +28,28 @@ Status check_shares(const std::vector<double>& shares, std::size_t chunks, const
     }
     sum += share;
   }
-  if (std::abs(sum - 1) > 1e-9) {
+  if (std::abs(sum - 1) > kShareRounding) {
     return Error(ErrorCode::kInvalidArgument,
                  "pipeline: shares of " + std::string(what) + " must add up to one");
   }
   return {};
 }
 
-struct Parts {
-  double forward = 0;
-  double backward = 0;
+StagePass pass_of(const PassShares& shares, double seconds) {
+  return {.forward_s = seconds * shares.forward,
+          .backward_s = seconds * shares.inputs,
+          .weights_s = seconds * shares.weights};
+}
 
-  explicit Parts(double forward_share)
-      : forward(forward_share), backward((1 - forward_share) / 2) {}
-
-  StagePass pass(double seconds) const {
-    return {.forward_s = seconds * forward,
-            .backward_s = seconds * backward,
-            .weights_s = seconds * backward};
+Status check_passes(const PassShares& passes, const char* name) {
+  const double sum = passes.forward + passes.inputs + passes.weights;
+  if (passes.forward > 0 && passes.inputs >= 0 && passes.weights >= 0 &&
+      std::abs(sum - 1) <= kShareRounding) {
+    return {};
   }
-};
+  return Error(ErrorCode::kInvalidArgument, std::string("pipeline: the shares of the passes of ") +
+                                                name + " must add up to one, with a forward pass");
+}
 
 std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 
@@ -70,6 +73,23 @@ double seconds_of(const ModuleStages& module, double samples_s) {
   return std::max(module.launches_s, samples_s + module.microbatch_s);
 }
 
+std::int64_t working_bytes(const ModuleStages& module, double share, double units) {
+  return share > 0 ? whole(units * module.working_bytes_per_unit) : 0;
+}
+
+// Returns the pass of a chunk with layers of both modules.
+StagePass both_passes(const PipelineModel& model, double llm_s, double encoder_s) {
+  if (model.encoder.passes == model.llm.passes) {
+    return pass_of(model.llm.passes, llm_s + encoder_s);  // as one module, also in rounding
+  }
+  StagePass pass = pass_of(model.llm.passes, llm_s);
+  const StagePass of_encoder = pass_of(model.encoder.passes, encoder_s);
+  pass.forward_s += of_encoder.forward_s;
+  pass.backward_s += of_encoder.backward_s;
+  pass.weights_s += of_encoder.weights_s;
+  return pass;
+}
+
 double encoder_seconds(const PipelineModel& model, const SampleCost& load) {
   return load.encoder_units > 0 ? seconds_of(model.encoder, load.encoder_s) : 0.0;
 }
@@ -79,6 +99,12 @@ double llm_seconds(const PipelineModel& model, const SampleCost& load) {
 }
 
 }  // namespace
+
+PassShares PassShares::with_forward(double measured) const {
+  if (!has_backward()) return *this;
+  const double backward = (1 - measured) / (inputs + weights);
+  return {.forward = measured, .inputs = inputs * backward, .weights = weights * backward};
+}
 
 std::vector<double> ModuleStages::replica_slowdowns() const {
   std::vector<double> slowest;
@@ -102,9 +128,8 @@ Status PipelineModel::validate() const {
     return Error(ErrorCode::kInvalidArgument,
                  "pipeline: the LLM needs a replica, a stage and a microbatch");
   }
-  if (!(forward_share > 0) || !(forward_share < 1)) {
-    return Error(ErrorCode::kInvalidArgument, "pipeline: forward_share must be between 0 and 1");
-  }
+  ISOCOST_TRY(check_passes(encoder.passes, "the encoder"));
+  ISOCOST_TRY(check_passes(llm.passes, "the LLM"));
   ISOCOST_TRY(check_shares(llm.shares, llm.stages * llm.chunks, "the LLM"));
   ISOCOST_TRY(check_slowdowns(llm, "the LLM"));
   if (encoder.stages == 0) {
@@ -123,27 +148,30 @@ Status PipelineModel::validate() const {
 
 void encoder_passes(const PipelineModel& model, const SampleCost& load,
                     std::span<StagePass> passes) {
-  const Parts parts(model.forward_share);
   const double seconds = encoder_seconds(model, load);
   for (std::size_t c = 0; c < passes.size(); ++c) {
-    passes[c] = parts.pass(seconds * model.encoder.shares[c]);
+    passes[c] = pass_of(model.encoder.passes, seconds * model.encoder.shares[c]);
     passes[c].activation_bytes = whole(load.encoder_units * model.encoder.shares[c] *
                                        model.encoder.activation_bytes_per_unit);
+    passes[c].working_bytes =
+        working_bytes(model.encoder, model.encoder.shares[c], load.encoder_units);
     passes[c].output_bytes = whole(load.encoder_units * model.encoder.output_bytes_per_unit);
   }
 }
 
 void llm_passes(const PipelineModel& model, const SampleCost& load, std::span<StagePass> passes) {
-  const Parts parts(model.forward_share);
   const double seconds = llm_seconds(model, load);
   const double shared = encoder_seconds(model, load);
   for (std::size_t c = 0; c < passes.size(); ++c) {
     const double share = model.llm.shares[c];
     const double encoder_share = model.encoder_on_llm.empty() ? 0.0 : model.encoder_on_llm[c];
-    passes[c] = parts.pass(seconds * share + shared * encoder_share);
+    passes[c] = both_passes(model, seconds * share, shared * encoder_share);
     passes[c].activation_bytes =
         whole(load.llm_units * share * model.llm.activation_bytes_per_unit +
               load.encoder_units * encoder_share * model.encoder.activation_bytes_per_unit);
+    passes[c].working_bytes =
+        std::max(working_bytes(model.llm, share, load.llm_units),
+                 working_bytes(model.encoder, encoder_share, load.encoder_units));
     passes[c].output_bytes = whole(load.llm_units * model.llm.output_bytes_per_unit);
   }
 }

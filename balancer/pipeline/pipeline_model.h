@@ -11,6 +11,21 @@
 
 namespace isocost {
 
+/// The parts of a module's seconds that its passes take, which add up to one.
+struct PassShares {
+  double forward = 1.0 / 3;
+  double inputs = (1 - 1.0 / 3) / 2;   ///< Gradients of inputs, with what they compute again.
+  double weights = (1 - 1.0 / 3) / 2;  ///< Gradients of weights.
+
+  bool operator==(const PassShares&) const = default;
+  /// Returns whether there is a backward pass. A frozen module that nothing trained precedes has
+  /// none.
+  bool has_backward() const { return inputs + weights > 0; }
+  /// Returns the shares with a measured part of the forward pass, the rest divided as it was; the
+  /// same if there is no backward pass.
+  PassShares with_forward(double measured) const;
+};
+
 /// The division of one module over its ranks.
 struct ModuleStages {
   std::size_t replicas = 1;
@@ -19,11 +34,14 @@ struct ModuleStages {
   /// [stages × chunks], in the order of the model: each chunk's part of the module's seconds and
   /// activations. The shares add up to one.
   std::vector<double> shares;
-  double microbatch_s = 0;               ///< Fixed seconds of a microbatch, whole module.
-  double launches_s = 0;                 ///< A microbatch takes at least these, whole module.
+  double microbatch_s = 0;  ///< Fixed seconds of a microbatch, whole module.
+  double launches_s = 0;    ///< A microbatch takes at least these, whole module.
+  PassShares passes = {};
   double activation_bytes_per_unit = 0;  ///< Whole module, on one tensor rank.
-  double output_bytes_per_unit = 0;      ///< Sent from chunk to chunk.
-  double reduce_s = 0;                   ///< Gradient reduction of a stage.
+  /// Held by a chunk with layers of the module while it runs a pass, beside what it keeps.
+  double working_bytes_per_unit = 0;
+  double output_bytes_per_unit = 0;  ///< Sent from chunk to chunk.
+  double reduce_s = 0;               ///< Gradient reduction of a stage.
   /// [replicas × stages], the factor on a stage's seconds, 0.01 to 100: 1.2 takes 20 % longer.
   /// Empty: all 1.
   std::vector<double> slowdowns = {};
@@ -48,9 +66,6 @@ struct PipelineModel {
   Link link;
   double feed_bytes_per_llm_unit = 0;  ///< Encoder output sent to the LLM.
   std::size_t encoder_ahead = 0;       ///< See PipelineStep.
-  /// The forward pass's part of a module's seconds. The rest is divided equally between gradients
-  /// of inputs and gradients of weights.
-  double forward_share = 1.0 / 3;
 
   /// Returns the number of microbatches of a step over all LLM replicas.
   std::size_t slots() const { return llm.replicas * microbatches; }

@@ -23,7 +23,7 @@ Status check_numbers(const PipelineStep& step) {
     for (const auto& passes : module->passes) {
       for (const StagePass& pass : passes) {
         if (!is_sane(pass.forward_s) || !is_sane(pass.backward_s) || !is_sane(pass.weights_s) ||
-            pass.activation_bytes < 0 || pass.output_bytes < 0) {
+            pass.activation_bytes < 0 || pass.working_bytes < 0 || pass.output_bytes < 0) {
           return bad("a stage's seconds and bytes");
         }
       }
@@ -58,7 +58,7 @@ void track_memory(const PipelineGraph::Operation& operation, const StagePass& pa
                   std::int64_t& held, StageReport& stage) {
   const PassKind freeing = split ? PassKind::kWeights : PassKind::kBackward;
   if (operation.pass.kind == PassKind::kForward) held += pass.activation_bytes;
-  stage.peak_activation_bytes = std::max(stage.peak_activation_bytes, held);
+  stage.peak_activation_bytes = std::max(stage.peak_activation_bytes, held + pass.working_bytes);
   if (operation.pass.kind == freeing) held -= pass.activation_bytes;
 }
 

@@ -16,6 +16,7 @@ struct StagePass {
   double backward_s = 0;              ///< Gradients of the inputs.
   double weights_s = 0;               ///< Gradients of the weights.
   std::int64_t activation_bytes = 0;  ///< Held from the forward pass to the end of the backward.
+  std::int64_t working_bytes = 0;     ///< Held in addition while either pass runs.
   std::int64_t output_bytes = 0;      ///< Sent to the next stage, and back as the gradient.
 };
 

@@ -19,6 +19,7 @@
 #include "cli/plan/commands.h"
 #include "cli/plan/plan_checkpoint.h"
 #include "cli/plan/plan_output.h"
+#include "cli/plan/training_options.h"
 #include "cli/trace/sampled_batches.h"
 #include "cli/trace/trace_options.h"
 #include "loader/config/option_table.h"
@@ -30,6 +31,7 @@ constexpr std::uint64_t kFreshSeed = 0x9E3779B9;
 
 struct PlanArguments {
   TraceOptions source;
+  TrainingOptions training;
   std::string interconnect;
   std::string gpu_memory = "80GiB";
   std::string schedule = "1f1b";
@@ -71,6 +73,11 @@ std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
                                    {"interconnect", arguments.interconnect},
                                    {"gpu_memory", job.cluster.gpu_memory},
                                    {"schedule", arguments.schedule},
+                                   {"freeze", arguments.training.frozen},
+                                   {"adapters", arguments.training.adapters},
+                                   {"recompute", arguments.training.recompute},
+                                   {"replicate_optimizer", arguments.training.replicated_optimizer},
+                                   {"shard_weights", arguments.training.shard_weights},
                                    {"gpus", arguments.search.gpus},
                                    {"global_batch_size", arguments.global_batch_size},
                                    {"batches", arguments.batches},
@@ -113,6 +120,7 @@ Result<JobModel> job_of(PlanArguments& arguments) {
                  "--schedule is '" + arguments.schedule + "'; plan supports gpipe, 1f1b and zb-h1");
   }
   arguments.search.schedule = *schedule;
+  ISOCOST_TRY(arguments.training.apply(arguments.search));
   return job;
 }
 
@@ -135,13 +143,23 @@ Status write_best(const PlanArguments& arguments, const JobModel& job, const Sam
   return replace_file(arguments.output, best.to_json());
 }
 
+// The samples are those of a given model then, but not their seconds.
+void warn_of_another_model(const TraceOptions& source) {
+  if (source.profiled.recipe.find("model") == nullptr || !source.profile.empty()) return;
+  std::fputs(
+      "isocost: without --profile, samples take the seconds of the built-in model profile "
+      "(SigLIP-so400m and Qwen2.5-7B on an A100): 'isocost model profile DIR' measures yours\n",
+      stderr);
+}
+
 Result<int> plan(PlanArguments arguments) {
   ISOCOST_TRY(check_output_file("--output", arguments.output));
   ISOCOST_TRY(check_output_file("--resume", arguments.resume));
-  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
-  ISOCOST_ASSIGN(const JobModel job, job_of(arguments));
   ISOCOST_TRY(check_new_file("--output", arguments.output, arguments.force));
+  ISOCOST_ASSIGN(const JobModel job, job_of(arguments));
   const SignalStop signals;
+  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read(signals.token()));
+  warn_of_another_model(arguments.source);
   const SampledBatches batches = draw_batches(mix, job.profile, arguments.batches,
                                               arguments.global_batch_size, arguments.search.seed);
   ISOCOST_ASSIGN(PlanCheckpoint checkpoint,
@@ -186,6 +204,7 @@ void PlanArguments::add_to(CLI::App& command) {
   add_count(command, "--global-batch-size", global_batch_size, 1, 1'000'000,
             "Samples per optimizer step");
   command.add_option("--schedule", schedule, "gpipe, 1f1b or zb-h1")->capture_default_str();
+  training.add_to(command);
   add_count(command, "--batches", batches, 1, 1000, "Global batches on which layouts are scored");
   add_count(command, "--fresh", fresh, 0, 1000,
             "Score the best layouts also on this many batches that the search has not seen");
@@ -210,8 +229,10 @@ constexpr const char* kPlanFooter =
     "modules alike, and with the choice of the published rule for mean shapes.\n"
     "Examples:\n"
     "  isocost plan --gpus 64 --trace documents.csv,videos.csv --global-batch-size 512\n"
+    "  isocost plan --gpus 64 --data data/shards --profile profile.json\n"
     "  isocost data profile data/shards --json > data.json\n"
     "  isocost plan --gpus 64 --data-profile data.json --profile profile.json\n"
+    "  isocost plan --gpus 8 --trace documents.csv --freeze encoder --recompute auto\n"
     "  isocost plan --gpus 1024 --trace documents.csv --resume search.jsonl\n"
     "docs/layout.md describes the file, docs/simulator.md what is simulated.";
 

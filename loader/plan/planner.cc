@@ -140,7 +140,12 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   if (layout != nullptr && layout->pipelined()) {
     const std::vector<SampleCost> samples = pipeline_loads(input, model, *layout);
     PipelineModel pipeline = layout->pipeline(model.rank_slowdowns());
-    pipeline.forward_share = forward_share_of(model);
+    // One share is measured for both modules, which says nothing of those that are trained unlike.
+    if (model.forward_measured() && pipeline.encoder.passes == pipeline.llm.passes) {
+      for (ModuleStages* module : {&pipeline.encoder, &pipeline.llm}) {
+        module->passes = module->passes.with_forward(forward_share_of(model));
+      }
+    }
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
     by_stage.resources = std::move(problem.resources);

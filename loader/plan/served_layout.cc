@@ -53,11 +53,12 @@ SampleCost mean_price(const CostProfile& profile, std::span<const Load> loads) {
 std::optional<std::string> beyond(std::span<const StagePass> passes, std::int64_t cap,
                                   const char* module) {
   for (std::size_t chunk = 0; cap > 0 && chunk < passes.size(); ++chunk) {
-    if (passes[chunk].activation_bytes <= cap) continue;
+    const std::int64_t bytes = passes[chunk].activation_bytes + passes[chunk].working_bytes;
+    if (bytes <= cap) continue;
     return fmt::format(
         "its activations alone take {} bytes on {} chunk {}, the layout's activation_caps.{}_bytes "
         "is {}: cut samples shorter (recipe.*), or plan for more memory",
-        passes[chunk].activation_bytes, module, chunk, module, cap);
+        bytes, module, chunk, module, cap);
   }
   return std::nullopt;
 }
@@ -82,6 +83,14 @@ Result<LayoutModel> model_of(const PlanOptions& options, const CostProfile& star
   return LayoutModel{layout, std::move(job), *std::move(pipeline)};
 }
 
+// Returns whether all work of a stage has a backward pass.
+bool has_backward(const PipelineModel& pipeline, const Place& place, const StageWork& work) {
+  const bool has_encoder = place.module == LayoutModule::kEncoder ||
+                           work.shares.at(static_cast<std::size_t>(CostModule::kVision)) > 0;
+  return (!has_encoder || pipeline.encoder.passes.has_backward()) &&
+         pipeline.llm.passes.has_backward();
+}
+
 Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& layout,
                                              const PipelineModel& pipeline) {
   std::vector<Receiver> all;
@@ -92,6 +101,7 @@ Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& 
     receiver.replica = static_cast<std::uint32_t>(place.data);
     receiver.stage = static_cast<std::uint32_t>(place.stage);
     ISOCOST_ASSIGN(receiver.work, stage_work(layout, pipeline, place));
+    receiver.has_backward = has_backward(pipeline, place, receiver.work);
     receiver.tensor.fill(encoder_tensor_cost(job, layout));
     receiver.tensor.at(static_cast<std::size_t>(CostModule::kLlm)) = llm_tensor_cost(job, layout);
     receiver.name = place.to_string();

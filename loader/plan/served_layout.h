@@ -24,6 +24,7 @@ struct Receiver {
   std::uint32_t replica = 0;
   std::uint32_t stage = 0;
   StageWork work;
+  bool has_backward = true;                   ///< False if the stage has a frozen encoder's layers.
   std::array<TensorCost, kModules> tensor{};  ///< Tensor-parallel cost of each module.
   std::string name;                           ///< "llm, data 1, stage 0".
 

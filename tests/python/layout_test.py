@@ -100,7 +100,8 @@ class Places(LayoutTest):
                             encoder_place="llm", interconnect="node=450GB/s",
                             activation_caps={"encoder_bytes": 0, "llm_bytes": 2**35})
         layout = isocost.Layout(joint)
-        self.assertEqual(layout.encoder, {**degrees(pipeline=2), "layers": [27, 0]})
+        whole = {"shard": 1, "train": "all", "adapter_rank": 0, "recompute": "none"}
+        self.assertEqual(layout.encoder, {**degrees(pipeline=2), "layers": [27, 0], **whole})
         self.assertEqual(layout.llm["layers"], [8, 20])
         self.assertEqual((layout.encoder_place, layout.has_encoder_ranks), ("llm", False))
         self.assertEqual(layout.activation_caps, {"encoder_bytes": 0, "llm_bytes": 2**35})
@@ -108,6 +109,11 @@ class Places(LayoutTest):
         own = isocost.Layout(self.layout(degrees(), degrees(data=2), coupled=True, encoder_ahead=2))
         self.assertEqual((own.encoder_place, own.encoder["layers"], own.llm["layers"]), ("own", [], []))
         self.assertEqual((own.activation_caps, own.interconnect, own.coupled, own.encoder_ahead), (None, "", True, 2))
+        trained = isocost.Layout(self.layout({**degrees(), "train": "none"}, {**degrees(), "train": "adapters",
+                                 "adapter_rank": 16, "recompute": "full"}, optimizer="replicated"))
+        self.assertEqual((own.optimizer, trained.optimizer), ("sharded", "replicated"))
+        self.assertEqual((trained.encoder["train"], trained.llm["recompute"]), ("none", "full"))
+        self.assertEqual((trained.llm["train"], trained.llm["adapter_rank"]), ("adapters", 16))
         keys = set(json.loads(joint.read_text())) | set(json.loads(own.to_json())) - {"version"}
         self.assertEqual([key for key in keys - {"version"} if not hasattr(layout, key)], [])
 

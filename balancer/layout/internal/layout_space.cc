@@ -3,58 +3,104 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace isocost {
 namespace {
 
 constexpr std::size_t kMostEncoderStages = 8;
 constexpr std::size_t kMostMicrobatchesPerStage = 16;
-// Part of the memory above which more microbatches than these are tried, which hold less at once.
+// Part of the memory above which more microbatches than these, and more recomputation than the
+// least that fits, are tried, which hold less at once.
 constexpr double kTightMemory = 0.75;
 constexpr double kMemoryRounding = 1e-6;  // plans count whole bytes
 
 double count(std::size_t value) { return static_cast<double>(value); }
 
-// Computes the option with the pipeline model that plans use.
-ModuleOption make_option(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
-                         const Layout& layout, bool encoder) {
+// Returns the recomputations to try for a module, from the least to the most. A frozen encoder
+// keeps nothing that could be computed again.
+std::vector<Recompute> recomputations(const LayoutSearchOptions& options, bool encoder) {
+  const ModuleTraining& training = encoder ? options.encoder_training : options.llm_training;
+  std::vector<Recompute> all = {training.recompute};
+  if (encoder && training.weights == TrainedWeights::kNone) return all;
+  for (const Recompute more : {Recompute::kSelective, Recompute::kFull}) {
+    if (more > training.recompute && more <= options.most_recompute) all.push_back(more);
+  }
+  return all;
+}
+
+// Returns the numbers of replicas over which to shard the weights: one, all of them, and those
+// within a machine.
+std::vector<std::size_t> shards(const JobModel& job, const LayoutSearchOptions& options,
+                                const ModuleDegrees& degrees) {
+  std::vector<std::size_t> all = {1};
+  if (!options.shard_weights || degrees.pipeline > 1 || degrees.data == 1) return all;
+  const std::size_t within = job.cluster.gpus_per_node / degrees.tensor;
+  if (within > 1 && within < degrees.data && degrees.data % within == 0) all.push_back(within);
+  all.push_back(degrees.data);
+  return all;
+}
+
+SampleWork sample_work(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
+                       const Layout& layout, bool encoder) {
   const ModuleStages& stages = encoder ? model.encoder : model.llm;
   const SampleCost mean = spread_load(job, layout, batch.mean);
   const double seconds = encoder ? mean.encoder_s : mean.llm_s;
-  const double busiest = *std::max_element(stages.shares.begin(), stages.shares.end());
   const double per_unit = stages.activation_bytes_per_unit * stages.shares.front();
-  const RankMemory state = state_memory(job, layout, model);
+  const double largest = encoder ? batch.largest.encoder_units : batch.largest.llm_units;
   return {
-      .degrees = encoder ? layout.encoder : layout.llm,
-      .work_s = seconds * busiest,
+      .recompute = (encoder ? layout.encoder_training : layout.llm_training).recompute,
+      .work_s = seconds * *std::max_element(stages.shares.begin(), stages.shares.end()),
       .pass_s = seconds,
-      .reduce_s = stages.reduce_s,
-      .state_bytes = static_cast<double>(encoder ? state.encoder_state : state.llm_state),
       .activation_bytes = per_unit * (encoder ? batch.mean.encoder_units : batch.mean.llm_units),
-      .largest_bytes =
-          per_unit * (encoder ? batch.largest.encoder_units : batch.largest.llm_units)};
+      .largest_bytes = per_unit * largest,
+      .working_bytes = stages.working_bytes_per_unit * largest};
+}
+
+// Computes the option with the pipeline model that plans use. Returns nothing if the model does not
+// allow the degrees.
+std::optional<ModuleOption> make_option(const JobModel& job, const BatchSummary& batch,
+                                        const LayoutSearchOptions& options,
+                                        const ModuleDegrees& degrees, bool encoder) {
+  Layout layout = layout_of(options);
+  (encoder ? layout.encoder : layout.llm) = degrees;
+  layout.microbatches = options.gpus;  // enough for any data degree of the encoder
+  ModuleOption option{.degrees = degrees, .works = {}};
+  for (const Recompute recompute : recomputations(options, encoder)) {
+    (encoder ? layout.encoder_training : layout.llm_training).recompute = recompute;
+    const auto model = make_pipeline(job, layout, batch.mean);
+    if (!model) return std::nullopt;
+    const RankMemory state = state_memory(job, layout, *model);
+    option.reduce_s = (encoder ? model->encoder : model->llm).reduce_s;
+    if (degrees.shard > 1) {
+      option.transfers_s = (encoder ? model->encoder : model->llm).launches_s;
+    }
+    option.state_bytes = static_cast<double>(encoder ? state.encoder_state : state.llm_state);
+    option.works.push_back(sample_work(job, batch, *model, layout, encoder));
+  }
+  return option;
 }
 
 std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary& batch,
-                                         std::size_t gpus, bool encoder) {
+                                         const LayoutSearchOptions& options, bool encoder) {
   const Architecture& shape = encoder ? job.encoder : job.llm;
   const auto layers = static_cast<std::size_t>(shape.layers);
+  const std::size_t gpus = options.gpus;
   const std::size_t most_stages = encoder ? std::min(kMostEncoderStages, layers) : layers;
-  std::vector<ModuleOption> options;
+  std::vector<ModuleOption> all;
   for (std::size_t t = 1; t <= std::min(job.cluster.gpus_per_node, gpus); t *= 2) {
     if (static_cast<std::size_t>(shape.heads) % t != 0) continue;
     for (std::size_t p = 1; p <= most_stages && t * p < gpus; ++p) {
       for (std::size_t d = 1; t * p * d < gpus; ++d) {
-        Layout layout;
-        (encoder ? layout.encoder : layout.llm) = {t, p, d};
-        layout.microbatches = gpus;  // enough for any data degree of the encoder
-        const auto model = make_pipeline(job, layout, batch.mean);
-        if (!model) continue;
-        options.push_back(make_option(job, batch, *model, layout, encoder));
+        for (const std::size_t shard : shards(job, options, {t, p, d})) {
+          auto option = make_option(job, batch, options, {t, p, d, shard}, encoder);
+          if (option) all.push_back(*std::move(option));
+        }
       }
     }
   }
-  return options;
+  return all;
 }
 
 /// Collects candidates that may fit the memory.
@@ -71,61 +117,67 @@ class Collector {
   void add_pair(const ModuleOption& encoder, const ModuleOption& llm) {
     const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
     const auto bytes = [&](std::size_t m) {
-      return std::max(
-          usual_bytes(llm.state_bytes, llm.activation_bytes, llm.degrees, m, llm.degrees.pipeline),
-          usual_bytes(encoder.state_bytes, encoder.activation_bytes, encoder.degrees, m, stages));
+      return std::max(usual_bytes(llm.state_bytes, llm.works.front().activation_bytes, llm.degrees,
+                                  m, llm.degrees.pipeline),
+                      usual_bytes(encoder.state_bytes, encoder.works.front().activation_bytes,
+                                  encoder.degrees, m, stages));
     };
     for (const std::size_t m : counts(llm.degrees.data, stages, bytes)) {
       if (encoder.degrees.data > llm.degrees.data * m) continue;
       ++space_.enumerated;
-      const double per_microbatch = count(batch_.samples) / count(llm.degrees.data * m);
-      if (!may_fit(encoder, llm, m)) continue;
-      LayoutCandidate candidate;
-      candidate.layout = {.encoder = encoder.degrees,
-                          .llm = llm.degrees,
-                          .microbatches = m,
-                          .schedule = options_.schedule};
-      const double encoder_s = encoder.work_s * count(batch_.samples) / count(encoder.degrees.data);
-      const double llm_s = llm.work_s * count(batch_.samples) / count(llm.degrees.data);
-      candidate.bound_s = std::max(encoder_s + encoder.reduce_s, llm_s + llm.reduce_s);
-      candidate.estimate_s =
-          candidate.bound_s +
-          per_microbatch * (encoder.pass_s + llm.pass_s - std::max(encoder.work_s, llm.work_s));
-      space_.candidates.push_back(candidate);
+      const std::size_t of_llm = least_that_fits(llm, llm.degrees.pipeline, m);
+      const std::size_t of_encoder = least_that_fits(encoder, stages, m);
+      const double for_llm = least_bytes(llm, of_llm, llm.degrees.pipeline, m);
+      const double for_encoder = least_bytes(encoder, of_encoder, stages, m);
+      if (!admit(std::max(for_llm, for_encoder))) continue;
+      add_pair(encoder, of_encoder, llm, of_llm, m);
+      // A plan holds more than the least, so a module whose memory is tight also tries more.
+      const std::size_t most_llm = is_tight(for_llm) ? llm.works.size() - 1 : of_llm;
+      const std::size_t most_encoder =
+          is_tight(for_encoder) ? encoder.works.size() - 1 : of_encoder;
+      for (std::size_t l = of_llm; l <= most_llm; ++l) {
+        for (std::size_t e = of_encoder; e <= most_encoder; ++e) {
+          if (l == of_llm && e == of_encoder) continue;
+          ++space_.enumerated;
+          add_pair(encoder, e, llm, l, m);
+        }
+      }
     }
   }
 
-  void add_joint(std::size_t tensor, std::size_t pipeline, std::size_t data) {
-    Layout layout{.encoder_place = EncoderPlacement::kLlmRanks,
-                  .encoder = {tensor, pipeline, data},
-                  .llm = {tensor, pipeline, data},
-                  .schedule = options_.schedule};
-    auto model = make_pipeline(job_, layout, batch_.mean);
-    if (!model) return;
-    // The bound is evaluated for one sample below, where a microbatch's fixed seconds would count
-    // once per sample.
-    model->encoder.microbatch_s = model->llm.microbatch_s = 0;
-    model->encoder.launches_s = model->llm.launches_s = 0;
-    const SampleCost mean = spread_load(job_, layout, batch_.mean);
-    const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
+  void add_joint(const ModuleDegrees& degrees) {
+    Layout layout = layout_of(options_);
+    layout.encoder_place = EncoderPlacement::kLlmRanks;
+    layout.encoder = layout.llm = degrees;
+    const std::vector<Recompute> of_llm = recomputations(options_, false);
+    const std::vector<Recompute> of_encoder = recomputations(options_, true);
+    std::vector<PipelineModel> models;  // both modules recompute alike, as far as each does
+    std::vector<Layout> layouts;
+    for (std::size_t i = 0; i < std::max(of_llm.size(), of_encoder.size()); ++i) {
+      layout.llm_training.recompute = of_llm[std::min(i, of_llm.size() - 1)];
+      layout.encoder_training.recompute = of_encoder[std::min(i, of_encoder.size() - 1)];
+      auto model = make_pipeline(job_, layout, batch_.mean);
+      if (!model) return;
+      models.push_back(*std::move(model));
+      layouts.push_back(layout);
+    }
+    const double state = static_cast<double>(state_memory(job_, layout, models.front()).llm_state);
     const auto bytes = [&](std::size_t m) {
-      return usual_bytes(state, joint_activations(*model, batch_.mean), layout.llm, m, pipeline);
+      return usual_bytes(state, joint_activations(models.front(), batch_.mean), degrees, m,
+                         degrees.pipeline);
     };
-    for (const std::size_t m : counts(data, pipeline, bytes)) {
+    for (const std::size_t m : counts(degrees.data, degrees.pipeline, bytes)) {
       ++space_.enumerated;
-      layout.microbatches = m;
-      const double per_microbatch = count(batch_.samples) / count(data * m);
-      const double activations = joint_activations(*model, batch_.mean) * count(batch_.samples) /
-                                 count(data) * least_share_in_flight(m, pipeline);
-      const double largest = joint_activations(*model, batch_.largest);
-      if (!admit(state + std::max(activations, largest))) continue;
-      const double bound =
-          pipeline_bound(*model, std::vector<SampleCost>(1, mean)) - model->llm.reduce_s;
-      LayoutCandidate candidate{.layout = layout};
-      candidate.bound_s = bound * count(batch_.samples) + model->llm.reduce_s;
-      candidate.estimate_s =
-          candidate.bound_s + per_microbatch * (mean.encoder_s + mean.llm_s - bound * count(data));
-      space_.candidates.push_back(candidate);
+      std::size_t i = 0;
+      const auto needed = [&] { return joint_bytes(models[i], layouts[i], m); };
+      while (i + 1 < models.size() && !fits(needed())) ++i;
+      if (!admit(needed())) continue;
+      add_joint(models[i], layouts[i], m);
+      while (is_tight(needed()) && i + 1 < models.size()) {
+        ++i;
+        ++space_.enumerated;
+        add_joint(models[i], layouts[i], m);
+      }
     }
   }
 
@@ -169,31 +221,99 @@ class Collector {
     return 1 / count((microbatches + stages - 1) / stages);
   }
 
+  void add_pair(const ModuleOption& encoder, std::size_t of_encoder, const ModuleOption& llm,
+                std::size_t of_llm, std::size_t m) {
+    const SampleWork& for_encoder = encoder.works[of_encoder];
+    const SampleWork& for_llm = llm.works[of_llm];
+    LayoutCandidate candidate{.layout = layout_of(options_)};
+    Layout& layout = candidate.layout;
+    layout.encoder = encoder.degrees;
+    layout.llm = llm.degrees;
+    layout.encoder_training.recompute = for_encoder.recompute;
+    layout.llm_training.recompute = for_llm.recompute;
+    layout.microbatches = m;
+    const double encoder_s =
+        for_encoder.work_s * count(batch_.samples) / count(encoder.degrees.data);
+    const double llm_s = for_llm.work_s * count(batch_.samples) / count(llm.degrees.data);
+    const double per_microbatch = count(batch_.samples) / count(llm.degrees.data * m);
+    candidate.bound_s = std::max(encoder_s + encoder.reduce_s,
+                                 std::max(llm_s, count(m) * llm.transfers_s) + llm.reduce_s);
+    // Transfers of the encoder are no bound: microbatches without media have none.
+    const double slots = count(llm.degrees.data * m) / count(encoder.degrees.data);
+    candidate.estimate_s =
+        std::max(candidate.bound_s, slots * encoder.transfers_s + encoder.reduce_s) +
+        per_microbatch *
+            (for_encoder.pass_s + for_llm.pass_s - std::max(for_encoder.work_s, for_llm.work_s));
+    space_.candidates.push_back(std::move(candidate));
+  }
+
+  void add_joint(PipelineModel model, Layout layout, std::size_t m) {
+    // The bound is evaluated for one sample below, where a microbatch's fixed seconds would count
+    // once per sample.
+    model.encoder.microbatch_s = model.llm.microbatch_s = 0;
+    const double transfers_s = layout.llm.shard > 1 ? model.llm.launches_s : 0;
+    model.encoder.launches_s = model.llm.launches_s = 0;
+    const SampleCost mean = spread_load(job_, layout, batch_.mean);
+    layout.microbatches = m;
+    const double data = count(layout.llm.data);
+    const double per_microbatch = count(batch_.samples) / (data * count(m));
+    const double bound =
+        pipeline_bound(model, std::vector<SampleCost>(1, mean)) - model.llm.reduce_s;
+    LayoutCandidate candidate{.layout = std::move(layout)};
+    candidate.bound_s =
+        std::max(bound * count(batch_.samples), count(m) * transfers_s) + model.llm.reduce_s;
+    candidate.estimate_s =
+        candidate.bound_s + per_microbatch * (mean.encoder_s + mean.llm_s - bound * data);
+    space_.candidates.push_back(std::move(candidate));
+  }
+
   static double joint_activations(const PipelineModel& model, const SampleCost& load) {
     return model.llm.activation_bytes_per_unit * model.llm.shares.front() * load.llm_units +
            model.encoder.activation_bytes_per_unit * model.encoder_on_llm.front() *
                load.encoder_units;
   }
 
+  // Returns the least bytes of a rank with both modules in one pipeline: see least_bytes.
+  double joint_bytes(const PipelineModel& model, const Layout& layout, std::size_t m) const {
+    const double activations = joint_activations(model, batch_.mean) * count(batch_.samples) /
+                               count(layout.llm.data) *
+                               least_share_in_flight(m, layout.llm.pipeline);
+    return static_cast<double>(state_memory(job_, layout, model).llm_state) +
+           std::max(
+               activations,
+               joint_activations(model, batch_.largest) +
+                   std::max(model.llm.working_bytes_per_unit * batch_.largest.llm_units,
+                            model.encoder.working_bytes_per_unit * batch_.largest.encoder_units));
+  }
+
+  bool is_tight(double bytes) const { return bytes >= kTightMemory * memory_; }
+  bool fits(double bytes) const { return bytes <= memory_ * (1 + kMemoryRounding); }
+
   bool admit(double bytes) {
-    if (bytes <= memory_ * (1 + kMemoryRounding)) return true;
+    if (fits(bytes)) return true;
     ++space_.over_memory;
     space_.least_memory = std::min(space_.least_memory, bytes);
     return false;
   }
 
-  // Returns false only if no plan of the mean batch fits the memory. The state of each module's
-  // fullest stage is assumed for all its stages, as in activation_caps. Some replica does at least
-  // the mean work, and some microbatch holds the largest sample.
-  bool may_fit(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m) {
-    const auto least_bytes = [&](const ModuleOption& module, std::size_t stages) {
-      const double of_replica =
-          module.activation_bytes * count(batch_.samples) / count(module.degrees.data);
-      return module.state_bytes +
-             std::max(of_replica * least_share_in_flight(m, stages), module.largest_bytes);
-    };
-    const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
-    return admit(std::max(least_bytes(llm, llm.degrees.pipeline), least_bytes(encoder, stages)));
+  // Returns the bytes that every plan of the mean batch needs on the module's first stage; `stages`
+  // are those from there to the LLM's end. The state of the module's fullest stage is assumed for
+  // all its stages, as in activation_caps. Some replica does at least the mean work, and some
+  // microbatch holds the largest sample.
+  double least_bytes(const ModuleOption& module, std::size_t work, std::size_t stages,
+                     std::size_t m) const {
+    const SampleWork& its = module.works[work];
+    const double of_replica =
+        its.activation_bytes * count(batch_.samples) / count(module.degrees.data);
+    return module.state_bytes + std::max(of_replica * least_share_in_flight(m, stages),
+                                         its.largest_bytes + its.working_bytes);
+  }
+
+  // Returns the least recomputation that may fit, or the most.
+  std::size_t least_that_fits(const ModuleOption& module, std::size_t stages, std::size_t m) const {
+    std::size_t work = 0;
+    while (work + 1 < module.works.size() && !fits(least_bytes(module, work, stages, m))) ++work;
+    return work;
   }
 
   const JobModel& job_;
@@ -204,6 +324,15 @@ class Collector {
 };
 
 }  // namespace
+
+Layout layout_of(const LayoutSearchOptions& options) {
+  Layout layout;
+  layout.encoder_training = options.encoder_training;
+  layout.llm_training = options.llm_training;
+  layout.replicated_optimizer = options.replicated_optimizer;
+  layout.schedule = options.schedule;
+  return layout;
+}
 
 BatchSummary BatchSummary::of(std::span<const std::vector<SampleCost>> batches) {
   BatchSummary summary;
@@ -228,13 +357,13 @@ BatchSummary BatchSummary::of(std::span<const std::vector<SampleCost>> batches) 
 }
 
 std::vector<ModuleOption> encoder_options(const JobModel& job, const BatchSummary& batch,
-                                          std::size_t gpus) {
-  return module_options(job, batch, gpus, true);
+                                          const LayoutSearchOptions& options) {
+  return module_options(job, batch, options, true);
 }
 
 std::vector<ModuleOption> llm_options(const JobModel& job, const BatchSummary& batch,
-                                      std::size_t gpus) {
-  return module_options(job, batch, gpus, false);
+                                      const LayoutSearchOptions& options) {
+  return module_options(job, batch, options, false);
 }
 
 std::vector<std::size_t> microbatch_counts(std::size_t most) {
@@ -250,9 +379,9 @@ Status visit_pairs(const JobModel& job, const BatchSummary& batch,
                    const LayoutSearchOptions& options, const LayoutSearchContext& context,
                    std::string_view what,
                    const std::function<void(const ModuleOption&, const ModuleOption&)>& visit) {
-  const auto llms = llm_options(job, batch, options.gpus);
+  const auto llms = llm_options(job, batch, options);
   std::vector<std::vector<ModuleOption>> encoders(options.gpus + 1);  // by ranks
-  for (ModuleOption& encoder : encoder_options(job, batch, options.gpus)) {
+  for (ModuleOption& encoder : encoder_options(job, batch, options)) {
     encoders[encoder.degrees.ranks()].push_back(encoder);
   }
   const std::size_t tenth = std::max<std::size_t>(1, llms.size() / 10);
@@ -280,8 +409,9 @@ Result<LayoutSpace> enumerate_layouts(const JobModel& job, const BatchSummary& b
   for (std::size_t t = 1; t <= job.cluster.gpus_per_node; t *= 2) {
     for (std::size_t p = 1; p <= layers; ++p) {
       const std::size_t data = options.gpus / (t * p);
-      if (data * t * p == options.gpus && data <= batch.samples && data > 0) {
-        collector.add_joint(t, p, data);
+      if (data * t * p != options.gpus || data > batch.samples || data == 0) continue;
+      for (const std::size_t shard : shards(job, options, {t, p, data})) {
+        collector.add_joint({t, p, data, shard});
       }
     }
   }

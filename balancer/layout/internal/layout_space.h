@@ -21,15 +21,25 @@ struct BatchSummary {
   static BatchSummary of(std::span<const std::vector<SampleCost>> batches);
 };
 
+/// The work of a module for a sample, with one kind of recomputation.
+struct SampleWork {
+  Recompute recompute = Recompute::kNone;
+  double work_s = 0;            ///< Seconds of the busiest stage for one mean sample.
+  double pass_s = 0;            ///< Seconds of all stages for one mean sample.
+  double activation_bytes = 0;  ///< First stage's activations for one mean sample.
+  double largest_bytes = 0;     ///< First stage's activations for the largest sample.
+  double working_bytes = 0;     ///< Held beside them while a pass of that sample runs.
+};
+
 /// One module with given degrees on its own ranks.
 struct ModuleOption {
   ModuleDegrees degrees;
-  double work_s = 0;  ///< Seconds of the busiest stage for one mean sample.
-  double pass_s = 0;  ///< Seconds of all stages for one mean sample.
   double reduce_s = 0;
-  double state_bytes = 0;       ///< State of the fullest stage; assumed for all stages.
-  double activation_bytes = 0;  ///< First stage's activations for one mean sample.
-  double largest_bytes = 0;     ///< First stage's activations for the largest sample.
+  double state_bytes = 0;  ///< State of the fullest stage; assumed for all stages.
+  double transfers_s = 0;  ///< A microbatch takes at least these, for sharded weights.
+  /// With the recomputations that are tried, from the least to the most: each takes longer and
+  /// keeps less. Never empty.
+  std::vector<SampleWork> works;
 };
 
 /// A layout with a lower bound and an estimate of its step.
@@ -49,9 +59,9 @@ struct LayoutSpace {
 /// Returns the degrees to try for a module: tensor degrees that divide the heads and stay within a
 /// node, pipeline degrees up to the number of layers, data degrees up to what `gpus` allow.
 std::vector<ModuleOption> encoder_options(const JobModel& job, const BatchSummary& batch,
-                                          std::size_t gpus);
+                                          const LayoutSearchOptions& options);
 std::vector<ModuleOption> llm_options(const JobModel& job, const BatchSummary& batch,
-                                      std::size_t gpus);
+                                      const LayoutSearchOptions& options);
 
 /// Calls `visit(encoder, llm)` for every pair of options that uses all GPUs, in the order of the
 /// LLM's options and, for each, of the encoder's. Reports progress of `what` to the context.
@@ -61,6 +71,8 @@ Status visit_pairs(const JobModel& job, const BatchSummary& batch,
                    std::string_view what,
                    const std::function<void(const ModuleOption&, const ModuleOption&)>& visit);
 
+/// Returns a layout of the search without degrees: how the modules are trained, and the schedule.
+Layout layout_of(const LayoutSearchOptions& options);
 /// Returns the numbers of microbatches to try: 1, 2, 3, 4, 6, 8, 12, … up to `most`.
 std::vector<std::size_t> microbatch_counts(std::size_t most);
 

@@ -27,6 +27,7 @@ Result<DecoupledStep> DecoupledStep::create(const PipelineModel& model,
   step.llm_seconds_.resize(rows * kKinds);
   step.llm_delays_.resize(rows);
   step.llm_bytes_.resize(rows);
+  step.llm_working_.resize(rows);
   step.llm_ends_.resize(model.llm.replicas * step.moves_.size());
   step.llm_next_.resize(model.llm.replicas);
   step.ready_.resize(llm_slots);
@@ -103,6 +104,7 @@ void DecoupledStep::write(const DecoupledChoice& choice, std::size_t llm_slot) {
     seconds[kWeights] = passes[c].weights_s;
     llm_delays_[row] = model_->llm.stages == 1 ? 0 : model_->link.seconds(passes[c].output_bytes);
     llm_bytes_[row] = passes[c].activation_bytes;
+    llm_working_[row] = passes[c].working_bytes;
   }
 }
 
@@ -174,7 +176,7 @@ bool DecoupledStep::run_forward(std::size_t replica, std::size_t stage) {
   mine.free_at = forward_ends_[here] = start + pass.forward_s;
   ++mine.forward;
   mine.held += pass.activation_bytes;
-  if (caps_.encoder_bytes > 0) excess_ = std::max(excess_, mine.held - caps_.encoder_bytes);
+  count_excess(mine, pass);
   if (stage + 1 == model_->encoder.stages) {
     for (const Transfer& transfer : slot.transfers) {
       --missing_[transfer.llm_slot];
@@ -183,6 +185,11 @@ bool DecoupledStep::run_forward(std::size_t replica, std::size_t stage) {
     }
   }
   return true;
+}
+
+void DecoupledStep::count_excess(const EncoderStage& stage, const StagePass& pass) {
+  if (caps_.encoder_bytes == 0) return;
+  excess_ = std::max(excess_, stage.held + pass.working_bytes - caps_.encoder_bytes);
 }
 
 bool DecoupledStep::run_backward(std::size_t replica, std::size_t stage) {
@@ -205,6 +212,7 @@ bool DecoupledStep::run_backward(std::size_t replica, std::size_t stage) {
   const double seconds = split_ ? pass.backward_s : pass.backward_s + pass.weights_s;
   mine.free_at = backward_ends_[here] = start + seconds;
   ++mine.backward;
+  count_excess(mine, pass);
   if (!split_) mine.held -= pass.activation_bytes;
   if (split_ && s >= stage) run_weights(replica, stage);
   return true;
@@ -284,12 +292,11 @@ std::int64_t DecoupledStep::llm_excess() const {
     std::fill(held.begin(), held.end(), 0);
     for (const Move& move : moves_) {
       const std::size_t row = move.seconds / kKinds;
-      const std::int64_t bytes = llm_bytes_[r * model_->microbatches * chunks + row];
+      const std::size_t of_all = r * model_->microbatches * chunks + row;
+      const std::int64_t bytes = llm_bytes_[of_all];
       std::int64_t& now = held[row % chunks % model_->llm.stages];
-      if (move.seconds % kKinds == kForward) {
-        now += bytes;
-        excess = std::max(excess, now - caps_.llm_bytes);
-      }
+      if (move.seconds % kKinds == kForward) now += bytes;
+      excess = std::max(excess, now + llm_working_[of_all] - caps_.llm_bytes);
       if (move.seconds % kKinds == freeing) now -= bytes;
     }
   }

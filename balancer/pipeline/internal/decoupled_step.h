@@ -106,6 +106,7 @@ class DecoupledStep {
   bool fill_slots(const DecoupledChoice& choice);
   void price_slots();
   bool run_encoder_stage(std::size_t replica, std::size_t stage);
+  void count_excess(const EncoderStage& stage, const StagePass& pass);
   bool run_forward(std::size_t replica, std::size_t stage);
   bool run_backward(std::size_t replica, std::size_t stage);
   bool run_weights(std::size_t replica, std::size_t stage);
@@ -128,6 +129,7 @@ class DecoupledStep {
   std::vector<double> llm_seconds_;        ///< [LLM slots × chunks × kinds]
   std::vector<double> llm_delays_;         ///< [LLM slots × chunks]
   std::vector<std::int64_t> llm_bytes_;    ///< [LLM slots × chunks]
+  std::vector<std::int64_t> llm_working_;  ///< [LLM slots × chunks]
   std::vector<double> llm_ends_;           ///< [replicas × moves]
   std::vector<std::size_t> llm_next_;
   std::vector<double> ready_;     ///< [LLM slots]: arrival of the latest feed.

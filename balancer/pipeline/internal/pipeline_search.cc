@@ -90,13 +90,12 @@ std::int64_t PipelineGroups::excess_bytes(const PassTable& table, const Activati
   held.assign(graph_.devices(), 0);
   std::int64_t excess = 0;
   for (const PipelineGraph::Operation& operation : graph_.operations()) {
-    const std::int64_t bytes = table.rows()[operation.row].activation_bytes;
+    const StagePass& pass = table.rows()[operation.row];
+    const std::int64_t bytes = pass.activation_bytes;
     const std::int64_t cap = operation.encoder ? caps.encoder_bytes : caps.llm_bytes;
     std::int64_t& now = held[operation.device];
-    if (operation.pass.kind == PassKind::kForward) {
-      now += bytes;
-      if (cap > 0) excess = std::max(excess, now - cap);
-    }
+    if (operation.pass.kind == PassKind::kForward) now += bytes;
+    if (cap > 0) excess = std::max(excess, now + pass.working_bytes - cap);
     if (operation.pass.kind == freeing) now -= bytes;
   }
   return excess;

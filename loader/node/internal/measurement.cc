@@ -19,8 +19,13 @@ Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Rep
   measurement.shape = bin.shape;
   double all = 0;
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
-  if (report.forward_s >= 0 && all > 0) measurement.forward_share = report.forward_s / all;
-  if (!plan.layout_receivers.empty()) {
+  const bool layout = !plan.layout_receivers.empty();
+  // A frozen stage would say that others have no backward pass, either.
+  const bool has_backward = !layout || plan.layout_receivers[receiver].has_backward;
+  if (has_backward && report.forward_s >= 0 && all > 0) {
+    measurement.forward_share = report.forward_s / all;
+  }
+  if (layout) {
     measurement.seconds = plan.layout_receivers[receiver].as_one_rank(report.seconds, bin.run_load);
   }
   return measurement;

@@ -48,6 +48,19 @@ TEST(Layout, RoundTripsThroughJson) {
   EXPECT_EQ(layout->to_string(), "encoder 2x1x6, llm 4x3x4, 12 microbatches, zb-h1");
 }
 
+TEST(Layout, ASharedPipelineWithoutLayersIsWarnedOf) {
+  Layout layout{.encoder_place = EncoderPlacement::kLlmRanks,
+                .encoder = {1, 2, 4},
+                .llm = {1, 2, 4},
+                .microbatches = 8};
+  EXPECT_THAT(layout.warnings(), testing::ElementsAre(testing::HasSubstr("may disagree")));
+  layout.layers = {.encoder = {27, 0}, .llm = {8, 20}};
+  EXPECT_THAT(layout.warnings(), testing::IsEmpty());
+  layout.layers = {};
+  layout.encoder.pipeline = layout.llm.pipeline = 1;
+  EXPECT_THAT(layout.warnings(), testing::IsEmpty()) << "nothing is cut";
+}
+
 struct Wrong {
   std::string name;
   std::string from;
@@ -310,9 +323,11 @@ JobModel job_with_cut(ProfileCut cut, double cut_s) {
   ModuleProfile& llm = job.profile.modules[2];
   ProfilePoint point;
   point.load.add_sequence(4096);
-  point.forward_s = 1;
+  point.forward_s = 1.0 / 3;
+  point.backward_s = 2.0 / 3;
   llm.points = {point};
-  point.forward_s = cut_s;
+  point.forward_s = cut_s / 3;
+  point.backward_s = cut_s * 2 / 3;
   cut.points = {point};
   llm.cuts = {std::move(cut)};
   return job;

@@ -12,6 +12,7 @@ StagePass random_pass(Random& random) {
           .backward_s = static_cast<double>(random.below(10)),
           .weights_s = static_cast<double>(random.below(10)),
           .activation_bytes = static_cast<std::int64_t>(random.below(1000)),
+          .working_bytes = static_cast<std::int64_t>(random.below(300)),
           .output_bytes = static_cast<std::int64_t>(random.below(4))};
 }
 

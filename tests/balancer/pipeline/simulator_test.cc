@@ -188,12 +188,11 @@ TEST(Pipeline, PeakActivationsFollowFromTheEvents) {
       for (const PipelineEvent& event : report.events) {
         if (event.device != d) continue;
         const std::size_t chunk = event.pass.chunk * module.stages + at.stage;
-        const std::int64_t bytes =
-            module.passes[at.replica][event.pass.slot * module.model_chunks() + chunk]
-                .activation_bytes;
-        if (event.pass.kind == PassKind::kForward) held += bytes;
-        peak = std::max(peak, held);
-        if (event.pass.kind == freeing) held -= bytes;
+        const StagePass& pass =
+            module.passes[at.replica][event.pass.slot * module.model_chunks() + chunk];
+        if (event.pass.kind == PassKind::kForward) held += pass.activation_bytes;
+        peak = std::max(peak, held + pass.working_bytes);
+        if (event.pass.kind == freeing) held -= pass.activation_bytes;
       }
       EXPECT_EQ(held, 0);
       ASSERT_EQ(peak, at.peak_activation_bytes) << "seed " << seed;

@@ -383,6 +383,37 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   EXPECT_EQ(here[0], 0);
 }
 
+// A frozen encoder takes a third of the profile's seconds, and an LLM that computes all its layers
+// again a third more, less its head.
+TEST_F(ServedLayoutTest, MeasuredSecondsOfATrainedModuleBecomeThoseOfTheProfile) {
+  layout_.encoder_training.weights = TrainedWeights::kNone;
+  layout_.llm_training.recompute = Recompute::kFull;
+  use();
+  const auto layout = create().value();
+  const Receiver& encoder = layout->receivers()[0];
+  const Receiver& first = layout->receivers()[2];
+  EXPECT_FALSE(encoder.has_backward);
+  EXPECT_TRUE(first.has_backward);
+  EXPECT_NEAR(encoder.as_one_rank({0.5, -1, -1}, {})[0], 1.5, 1e-12);
+  const double again = 28 / (28 + JobModel{}.llm_head_layers());
+  EXPECT_NEAR(first.as_one_rank({-1, -1, first.work.shares[2]}, {})[2], 2 / (1 + again / 3), 1e-9);
+  const PipelineModel pipeline = layout->pipeline({});
+  EXPECT_EQ(pipeline.encoder.activation_bytes_per_unit, 0);
+  EXPECT_GT(pipeline.llm.working_bytes_per_unit, 0);
+}
+
+// A measured share of the forward pass divides what a module computes, and gives a frozen encoder
+// no backward pass.
+TEST_F(ServedLayoutTest, AMeasuredForwardPassLeavesAFrozenEncoderWithoutABackwardPass) {
+  const PassShares frozen{.forward = 1, .inputs = 0, .weights = 0};
+  EXPECT_EQ(frozen.with_forward(0.4).forward, 1);
+  const PassShares recomputing{.forward = 0.25, .inputs = 0.5, .weights = 0.25};
+  const PassShares measured = recomputing.with_forward(0.4);
+  EXPECT_DOUBLE_EQ(measured.forward, 0.4);
+  EXPECT_DOUBLE_EQ(measured.inputs, 0.4);
+  EXPECT_DOUBLE_EQ(measured.weights, 0.2);
+}
+
 TEST_F(ServedLayoutTest, ASampleThatNoStageCanHoldIsNamedWithTheLimit) {
   const Load load = load_of_counts(4000, 3000);
   EXPECT_FALSE(create().value()->beyond_memory(load)) << "no caps";

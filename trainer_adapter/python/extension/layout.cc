@@ -38,12 +38,17 @@ PlaceTuple to_tuple(const Place& place) {
           place.tensor};
 }
 
-py::dict degrees(const ModuleDegrees& degrees, const std::vector<std::int64_t>& layers) {
+py::dict module_keys(const ModuleDegrees& degrees, const std::vector<std::int64_t>& layers,
+                     const ModuleTraining& training) {
   py::dict result;
   result["tensor"] = degrees.tensor;
   result["pipeline"] = degrees.pipeline;
   result["data"] = degrees.data;
+  result["shard"] = degrees.shard;
   result["layers"] = layers;
+  result["train"] = std::string(trained_weights_name(training.weights));
+  result["adapter_rank"] = training.adapter_rank;
+  result["recompute"] = std::string(recompute_name(training.recompute));
   return result;
 }
 
@@ -65,10 +70,18 @@ void bind_keys(py::class_<Layout>& layout) {
           "encoder_place",
           [own_ranks](const Layout& self) { return own_ranks(self) ? "own" : "llm"; })
       .def_property_readonly("has_encoder_ranks", own_ranks)
-      .def_property_readonly(
-          "encoder", [](const Layout& self) { return degrees(self.encoder, self.layers.encoder); })
+      .def_property_readonly("encoder",
+                             [](const Layout& self) {
+                               return module_keys(self.encoder, self.layers.encoder,
+                                                  self.encoder_training);
+                             })
       .def_property_readonly("llm",
-                             [](const Layout& self) { return degrees(self.llm, self.layers.llm); })
+                             [](const Layout& self) {
+                               return module_keys(self.llm, self.layers.llm, self.llm_training);
+                             })
+      .def_property_readonly(
+          "optimizer",
+          [](const Layout& self) { return self.replicated_optimizer ? "replicated" : "sharded"; })
       .def_property_readonly("microbatches", [](const Layout& self) { return self.microbatches; })
       .def_property_readonly("chunks", [](const Layout& self) { return self.chunks; })
       .def_property_readonly("encoder_ahead", [](const Layout& self) { return self.encoder_ahead; })

@@ -36,12 +36,15 @@ class Layout(_isocost.Layout):
 
     Attributes:
         file: the path as given.
-        encoder, llm: {"tensor", "pipeline", "data", "layers"}; layers is a list, empty if the file leaves it out.
+        encoder, llm: {"tensor", "pipeline", "data", "shard", "layers", "train", "adapter_rank", "recompute"}; layers is
+            a list, empty if the file leaves it out; train is "all", "adapters" or "none"; recompute is "none",
+            "selective" or "full".
         encoder_place: "own" or "llm".
         has_encoder_ranks: True where encoder_place is "own".
         microbatches, chunks, encoder_ahead: int.
         schedule: "gpipe", "1f1b", "interleaved" or "zb-h1".
         coupled: bool.
+        optimizer: "sharded" or "replicated".
         activation_caps: {"encoder_bytes", "llm_bytes"}, or None.
         interconnect: str; "" where the file leaves it out.
         ranks: number of processes.
