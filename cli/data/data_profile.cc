@@ -11,17 +11,13 @@
 #include "base/counted.h"
 #include "base/output_file.h"
 #include "base/statistics.h"
-#include "cli/common/console.h"
 #include "cli/common/dataset_flags.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/number_range.h"
 #include "cli/common/overwrite.h"
-#include "cli/common/setting_flags.h"
+#include "cli/common/profiled_data.h"
 #include "cli/common/signal_stop.h"
 #include "cli/data/data_commands.h"
-#include "loader/config/given_settings.h"
-#include "loader/config/option_table.h"
-#include "loader/dataset/shard_options.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/data_report.h"
 
@@ -30,15 +26,12 @@ namespace {
 
 struct DataProfileArguments {
   DataWords data;
-  std::string index_dir;
-  ReadingOptions reading;
+  ProfiledData profiled;
   std::string profile;
   std::string html;
-  GivenSettings recipe;
   DataProfileOptions options;
   bool force = false;
   bool json = false;
-  bool verbose = false;
 
   void add_to(CLI::App& command);
 };
@@ -167,32 +160,14 @@ void print_table(const DataProfile& profile) {
 }
 
 Result<int> data_profile(DataProfileArguments arguments) {
-  ISOCOST_ASSIGN(const DataSources data, as_usage_error(arguments.data.sources(arguments.reading)));
   ISOCOST_TRY(check_new_file("--html", arguments.html, arguments.force));
   const SignalStop signals;
   DataProfileOptions& options = arguments.options;
   options.stop = signals.token();
-  options.progress = progress_bar();
   if (!arguments.profile.empty()) {
     ISOCOST_ASSIGN(options.model_profile, as_usage_error(CostProfile::load(arguments.profile)));
   }
-  NodeOptions node;
-  ISOCOST_TRY(apply(arguments.recipe, node));
-  options.recipe = node.decode.recipe;
-  ISOCOST_TRY(options.validate());
-  DatasetOptions dataset_options;
-  dataset_options.index_dir = arguments.index_dir;
-  dataset_options.reading = arguments.reading;
-  dataset_options.limits.max_pixels = node.decode.max_decoded_pixels;
-  dataset_options.stores = store_options_of(node.decode);
-  dataset_options.model = model_directory(options.recipe);
-  dataset_options.progress = progress_bar();
-  dataset_options.log = console_log(arguments.verbose);
-  dataset_options.stop = options.stop;
-  ISOCOST_ASSIGN(const auto dataset, Dataset::open(data, dataset_options));
-  log_findings(dataset->findings(), {}, dataset_options.log);
-  ISOCOST_ASSIGN(const DataProfile profile, make_data_profile(*dataset, data.given, options));
-  finish_progress();
+  ISOCOST_ASSIGN(const DataProfile profile, arguments.profiled.profile(arguments.data, options));
   if (!arguments.html.empty()) {
     ISOCOST_TRY(replace_file(arguments.html, data_report_html(profile)));
   }
@@ -223,18 +198,11 @@ void DataProfileArguments::add_to(CLI::App& command) {
             "Samples to list, the most expensive first");
   add_count(command, "--seed", options.seed, 0, std::int64_t{1} << 53,
             "Seed of the samples and batches drawn");
-  add_index_and_reading(command, index_dir, reading);
-  std::vector<std::string_view> of_recipe = {"model",   "image_size", "max_decoded_pixels",
-                                             "ca_file", "cache",      "cache_size"};
-  for (const OptionSpec& spec : node_option_table()) {
-    if (spec.name.starts_with("recipe.")) of_recipe.push_back(spec.name);
-  }
-  add_setting_flags(command, recipe, NodeOptions{}, of_recipe);
+  profiled.add_to(command);
   command.add_option("--html", html, "Write an HTML report with plots")->type_name("FILE");
   add_force(command, force);
   command.add_flag("--json", json,
                    "Print JSON, which --data-profile of 'isocost plan' and of isocost-lab reads");
-  command.add_flag("--verbose", verbose, "Log debug messages as well");
 }
 
 constexpr const char* kDataProfileFooter =

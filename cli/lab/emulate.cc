@@ -131,7 +131,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
     std::fprintf(stderr, "note: %s\n", warning.c_str());
   }
   const SignalStop signals;
-  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
+  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read(signals.token()));
   Random random(arguments.seed);
   const std::vector<Load> loads =
       mix.draw(arguments.global_batch_size * std::min(kEpochSteps, arguments.steps + 1), random);

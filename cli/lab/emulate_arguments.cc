@@ -5,6 +5,40 @@
 #include "loader/config/option_table.h"
 
 namespace isocost::cli {
+namespace {
+
+void add_disturbance(CLI::App& command, DisturbanceText& disturbance) {
+  command
+      .add_option("--noise", disturbance.noise,
+                  "Relative standard deviation of a microbatch's seconds")
+      ->check(number_range(0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--slow-rank", disturbance.slow_rank,
+                  "Data index whose passes, of both modules, take longer for some of the steps: "
+                  "3:1.2@50-150")
+      ->type_name("INDEX:FACTOR[@FROM[-UNTIL]]");
+  command
+      .add_option("--change", disturbance.changes,
+                  "Module whose passes take longer from a step on, as if it were unfrozen: "
+                  "encoder:3@100. Once per module")
+      ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
+      ->allow_extra_args(false);
+  command
+      .add_option("--anomalies", disturbance.anomalies,
+                  "Share of the samples, those in a range of lengths, whose LLM takes longer than "
+                  "the model profile says: 0.05:1.5")
+      ->type_name("SHARE:FACTOR");
+  command
+      .add_option("--measuring-cost", disturbance.measuring_cost,
+                  "Share of a pass that measuring takes in addition, in steps that are measured. "
+                  "With it or --anomalies the job runs twice: the second time without correction "
+                  "and measuring, for the net gain")
+      ->check(number_range(0, 1.0))
+      ->capture_default_str();
+}
+
+}  // namespace
 
 void EmulateArguments::add_to(CLI::App& command) {
   source.add_to(command);
@@ -37,34 +71,7 @@ void EmulateArguments::add_to(CLI::App& command) {
       .add_option("--hidden-profile", hidden_profile,
                   "Model profile that the trainers follow, while the node plans by --profile")
       ->type_name("FILE");
-  command
-      .add_option("--noise", disturbance.noise,
-                  "Relative standard deviation of a microbatch's seconds")
-      ->check(number_range(0, 1.0))
-      ->capture_default_str();
-  command
-      .add_option("--slow-rank", disturbance.slow_rank,
-                  "Data index whose passes, of both modules, take longer for some of the steps: "
-                  "3:1.2@50-150")
-      ->type_name("INDEX:FACTOR[@FROM[-UNTIL]]");
-  command
-      .add_option("--change", disturbance.changes,
-                  "Module whose passes take longer from a step on, as if it were unfrozen: "
-                  "encoder:3@100. Once per module")
-      ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
-      ->allow_extra_args(false);
-  command
-      .add_option("--anomalies", disturbance.anomalies,
-                  "Share of the samples, those in a range of lengths, whose LLM takes longer than "
-                  "the model profile says: 0.05:1.5")
-      ->type_name("SHARE:FACTOR");
-  command
-      .add_option("--measuring-cost", disturbance.measuring_cost,
-                  "Share of a pass that measuring takes in addition, in steps that are measured. "
-                  "With it or --anomalies the job runs twice: the second time without correction "
-                  "and measuring, for the net gain")
-      ->check(number_range(0, 1.0))
-      ->capture_default_str();
+  add_disturbance(command, disturbance);
   add_seed(command, seed);
   command
       .add_option("--svg", svg, "Draw the last step, as predicted and as the trainers report it")

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cli/common/number_range.h"
 #include "costmodel/profile.h"
+#include "loader/dataset/names/data_text.h"
 #include "loader/report/data_profile.h"
 
 namespace isocost::cli {
@@ -41,17 +43,18 @@ Status count_for_model(const std::string& profile, TraceMix& mix) {
 }  // namespace
 
 void TraceOptions::add_to(CLI::App& command) {
-  CLI::App* samples = command.add_option_group("samples", "Samples, by one of these flags");
+  CLI::App* from = command.add_option_group("samples", "Samples, by one of these flags");
   CLI::Option* trace =
-      samples
-          ->add_option("--trace", traces,
+      from->add_option("--trace", traces,
                        "Traces: CSV files with the columns encoder_patches and llm_tokens")
           ->type_name("FILE[,FILE...]");
-  samples
-      ->add_option("--data-profile", data_profile,
+  from->add_option("--data-profile", data_profile,
                    "Data profile: JSON that 'isocost data profile --json' printed")
       ->type_name("FILE");
-  samples->require_option(1);
+  CLI::Option* of_data =
+      from->add_option("--data", data.words, "Data set, profiled first: " + std::string(kDataHelp))
+          ->type_name("DATA");
+  from->require_option(1);
   command
       .add_option("--weights", weights,
                   "Relative frequency with which each trace is drawn; default: equal")
@@ -62,10 +65,34 @@ void TraceOptions::add_to(CLI::App& command) {
                   "Model profile; default: the built-in one, estimated for SigLIP-so400m and "
                   "Qwen2.5-7B on an A100")
       ->type_name("FILE");
+  CLI::App* of_sets = command.add_option_group("data set", "How --data is read");
+  of_sets->needs(of_data);
+  add_count(*of_sets, "--samples", samples, 0, 1'000'000'000,
+            "Samples to profile, drawn at random; 0: all");
+  profiled.add_to(*of_sets);
 }
 
-Result<TraceMix> TraceOptions::read() const {
+Result<std::vector<Load>> TraceOptions::loads_of_data(const std::stop_token& stop) const {
+  DataProfileOptions options;
+  options.samples = samples;
+  options.stop = stop;
+  if (!profile.empty()) {
+    ISOCOST_ASSIGN(options.model_profile, as_usage_error(CostProfile::load(profile)));
+  }
+  ISOCOST_ASSIGN(const DataProfile of_data, profiled.profile(data, options));
+  std::vector<Load> loads;
+  loads.reserve(of_data.samples.size());
+  for (const ProfiledSample& sample : of_data.samples) loads.push_back(sample.load);
+  return loads;
+}
+
+Result<TraceMix> TraceOptions::read(const std::stop_token& stop) const {
   TraceMix mix;
+  if (!data.words.empty()) {
+    ISOCOST_ASSIGN(mix.traces.emplace_back(), loads_of_data(stop));
+    mix.weights = {1};
+    return mix;
+  }
   if (data_profile.empty()) {
     ISOCOST_ASSIGN(mix, as_usage_error(read_traces(traces, weights)));
     ISOCOST_TRY(as_usage_error(count_for_model(profile, mix)));

@@ -1097,8 +1097,26 @@ class DataProfile(WithShards):
         self.assertEqual(emulated.returncode, 0, emulated.stderr)
         self.assertEqual(json.loads(emulated.stdout)["trainers"], 6)
 
+    def test_a_plan_from_the_data_is_that_from_their_profile(self):
+        data = self.directory / "D.json"
+        data.write_text(isocost("data", "profile", self.shards, "--json").stdout, encoding="utf-8")
+        job = ("--gpus", "4", "--global-batch-size", "8", "--evaluations", "100", "--batches", "1", "--json")
+        answers = []
+        for samples in (("--data", self.shards), ("--data-profile", data)):
+            planned = isocost("plan", *samples, *job, "--output", self.directory / "layout.json", "--force")
+            self.assertEqual(planned.returncode, 0, planned.stderr)
+            answers.append(json.loads(planned.stdout))
+            answers[-1].pop("search_seconds")
+        self.assertEqual(*answers)
+
+    def test_how_data_are_read_belongs_to_data(self):
+        refused = isocost("plan", "--data-profile", "D.json", "--model", "DIR")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--data", refused.stderr)
+        self.assertIn("nowhere", isocost("plan", "--data", "nowhere").stderr)
+
     def test_one_kind_of_samples_is_taken(self):
-        for arguments in ((), ("--data-profile", "D.json", "--trace", "a.csv"),
+        for arguments in ((), ("--data-profile", "D.json", "--trace", "a.csv"), ("--data", "a", "--trace", "a.csv"),
                           ("--data-profile", "D.json", "--weights", "1")):
             for program, command in ((PROGRAM, "plan"), (LAB, "simulate"), (LAB, "emulate")):
                 refused = run(program, command, *arguments)
