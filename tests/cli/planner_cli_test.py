@@ -44,6 +44,41 @@ class Planner(unittest.TestCase):
             "--batches", 2, "--output", layout, *more)
         return answer, layout
 
+    def test_plan_knows_how_modules_are_trained(self):
+        answer, file = self.plan("--freeze", "encoder", "--adapters", "llm=16", "--recompute", "auto", "--force")
+        layout = json.loads(file.read_text(encoding="utf-8"))
+        self.assertEqual((layout["encoder"]["train"], layout["llm"]["train"]), ("none", "adapters"))
+        self.assertEqual(layout["llm"]["adapter_rank"], 16)
+        self.assertNotIn("recompute", layout["encoder"])
+        whole, _ = self.plan("--force")
+        self.assertLess(answer["best"][0]["step_s"], whole["best"][0]["step_s"])
+        recomputed, _ = self.plan("--recompute", "full", "--force")
+        self.assertEqual(recomputed["best"][0]["layout"]["llm"]["recompute"], "full")
+        self.assertGreater(recomputed["best"][0]["step_s"], whole["best"][0]["step_s"])
+        replicated, _ = self.plan("--replicate-optimizer", "--force")
+        self.assertEqual(replicated["best"][0]["layout"]["optimizer"], "replicated")
+
+    def test_contradictions_about_training_are_refused(self):
+        for says, *arguments in (
+                ("name encoder, llm or both", "--freeze", "decoder"),
+                ("adapters freeze it already", "--freeze", "llm", "--adapters", "llm=16"),
+                ("adapters freeze it already", "--freeze", "both", "--adapters", "encoder=4"),
+                ("has a rank already", "--adapters", "llm=16,llm=32"),
+                ("llm=16 (the rank is at most 65536)", "--adapters", "llm"),
+                ("llm=16 (the rank is at most 65536)", "--adapters", "llm=0"),
+                ("must be none, selective, full or auto", "--recompute", "yes"),
+                ("exclude each other", "--shard-weights", "--replicate-optimizer")):
+            with self.subTest(arguments=arguments):
+                self.refused(says, "plan", "--trace", PHOTOS, "--gpus", 8, "--output", self.folder / "l.json", *arguments)
+
+    def test_sharded_weights_that_win_are_qualified(self):
+        done = call("plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 100, "--batches",
+                    1, "--shard-weights", "--gpu-memory", "40GiB", "--output", self.folder / "layout.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        best = json.loads((self.folder / "layout.json").read_text(encoding="utf-8"))
+        self.assertGreater(best["llm"]["shard"], 1)
+        self.assertIn("sharded weights look better than they are", done.stdout)
+
     def test_simulate_draws_what_it_reports(self):
         picture = self.folder / "step.svg"
         answer = self.answer(

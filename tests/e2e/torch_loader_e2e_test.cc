@@ -400,6 +400,28 @@ TEST_F(TorchTrainer, TensorsHavePythonsNames) {
   }
 }
 
+// A loop that has taken the next microbatch already measures the present one, also where the next
+// one need not be measured.
+TEST_F(TorchTrainer, ALoopThatLooksAheadMeasuresTheLastMicrobatchOfAMeasuredStep) {
+  serve(1, 2, /*correct=*/false);
+  TorchLoader loader(options_);
+  for (const auto& epoch : loader.epochs()) {
+    std::optional<TorchMicrobatch> present;
+    for (const auto& next : epoch) {
+      if (present) {
+        OwnWork work = loader.own_work();
+        EXPECT_TRUE(work.measures() || !present->header.seconds_wanted);
+        work.add(CostModule::kLlm);
+        loader.report(*present, work);
+      }
+      present = next;
+    }
+    OwnWork work = loader.own_work(*present);
+    work.add(CostModule::kLlm);
+    loader.report(*present, work);
+  }
+}
+
 // Without correction, one step in 16 is measured, the first one among them.
 TEST_F(TorchTrainer, AStepThatIsNotMeasuredIsTrainedAllTheSame) {
   serve(1, 2, /*correct=*/false);

@@ -43,9 +43,10 @@ class LoaderSession {
   /// Returns the epoch of the microbatch that comes next.
   std::uint32_t epoch() const { return next_.epoch; }
   bool has_handed_out() const { return has_handed_out_; }
-  /// Returns false if a microbatch was handed out that is not to be measured, and not reported yet.
-  /// Otherwise the microbatch that comes next may have to be.
-  bool is_to_measure() const { return !unmeasured_; }
+  /// Returns false if all microbatches that were handed out and not reported yet are not to be
+  /// measured, and there are any. Otherwise the one that is trained next may have to be: a loop may
+  /// have taken another one already, or none.
+  bool is_to_measure() const { return to_measure_ || !unmeasured_; }
   at::Device device() const { return copies_ ? copies_->device() : at::kCPU; }
 
   const std::unique_ptr<Client> client;
@@ -63,7 +64,8 @@ class LoaderSession {
   StartPoint next_;                             // the step of the microbatch that comes next
   TrainedSteps trained_;
   bool has_handed_out_ = false;
-  std::optional<Position> unmeasured_;    // the last one, unless it is measured or was reported
+  std::optional<Position> to_measure_;    // the last one to be measured, until it is reported
+  std::optional<Position> unmeasured_;    // the last other one, until it is reported
   std::atomic<bool> keeps_back_ = false;  // whether `taken_` was received and not handed out
   std::atomic<bool> closed_ = false;
 };
@@ -157,7 +159,7 @@ void LoaderSession::close() {
 
 void LoaderSession::follow(const MicrobatchHeader& header) {
   has_handed_out_ = true;
-  unmeasured_ = header.seconds_wanted ? std::nullopt : std::optional(header.position);
+  (header.seconds_wanted ? to_measure_ : unmeasured_) = header.position;
   trained_.hand_out(OrderedMicrobatch::of(header), header.cost_model_state);
   next_.epoch = header.position.epoch + (header.last_of_epoch() ? 1 : 0);
   next_.step = header.position.step + (header.last_of_step() ? 1 : 0);
@@ -166,7 +168,9 @@ void LoaderSession::follow(const MicrobatchHeader& header) {
 
 void LoaderSession::report(const MicrobatchHeader& header, const Report& report) {
   client->report(report).value();
-  if (unmeasured_ && *unmeasured_ <= header.position) unmeasured_.reset();
+  for (std::optional<Position>* last : {&to_measure_, &unmeasured_}) {
+    if (*last && **last <= header.position) last->reset();
+  }
   trained_.train(OrderedMicrobatch::of(header)).value();
 }
 
