@@ -65,7 +65,7 @@ struct CorrectionStatus {
   struct ModuleFactors {
     double fixed = 1;                             ///< Factor on the fixed seconds of a microbatch.
     std::array<double, kShapeBuckets> buckets{};  ///< Factor on each shape bucket.
-    /// Penalty of the dearest length: the largest factor of a bucket over their median.
+    /// Penalty of the most underestimated length: the largest factor of a bucket over their median.
     double penalty = 1;
     double noise = 0;  ///< Relative standard deviation of microbatches from their predictions.
     std::uint64_t drifts = 0;  ///< Number of times that model drift was detected in the module.

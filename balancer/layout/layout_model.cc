@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "balancer/layout/internal/sharding.h"
 #include "base/counted.h"
 #include "costmodel/cuts.h"
 #include "costmodel/memory.h"
@@ -26,50 +27,6 @@ double ring_seconds(const Cluster& cluster, double bytes, const ModuleDegrees& d
   const double rate =
       ranks <= cluster.gpus_per_node ? cluster.node_bytes_per_s : cluster.network_bytes_per_s;
   return bytes * (n - 1) / n / rate + 2 * std::ceil(std::log2(n)) * cluster.latency_s;
-}
-
-// The cost of a module's sharded weights for a rank: its microbatches gather them, layer by layer,
-// and scatter their gradients.
-struct Sharding {
-  double microbatch_s = 0;  ///< Transfers of a microbatch, which overlap with computing.
-  double exposed_s = 0;     ///< The part of them that nothing overlaps with.
-  double layer_bytes = 0;   ///< Weights and gradients of layers that are whole at a time.
-  double whole_bytes = 0;   ///< Those of embeddings and output head, until the step ends.
-};
-
-// Weights are gathered for the forward pass and again for the backward pass, since they are dropped
-// in between, and gradients are scattered after it. While a layer computes, the next one is
-// gathered, so the first gather and the last scatter of a microbatch are exposed. Embeddings and
-// output head are gathered once a step. The ring moves (n - 1) / n of the bytes. It leaves a
-// machine on the links of all ranks that gather the same weights. Whole gradients are bf16, and
-// fp32 while they are scattered.
-Sharding sharding_of(const Cluster& cluster, const Architecture& shape, double parameters,
-                     double trained, bool has_backward, const ModuleDegrees& degrees) {
-  if (degrees.shard == 1) return {};
-  const auto n = static_cast<double>(degrees.shard);
-  const auto tensor = static_cast<double>(degrees.tensor);
-  const double links = static_cast<double>(cluster.gpus_per_node) / tensor;
-  const bool within = cluster.gpus_per_node % (degrees.shard * degrees.tensor) == 0;
-  const double rate = within
-                          ? cluster.node_bytes_per_s
-                          : std::min(cluster.node_bytes_per_s, links * cluster.network_bytes_per_s);
-  const auto layers = static_cast<double>(shape.layers);
-  const auto embeddings = static_cast<double>(shape.embedding_parameters);
-  const double in_layers = (parameters - embeddings) / tensor;
-  const double trained_share = trained / parameters;
-  const double hops = layers * std::ceil(std::log2(n)) * cluster.latency_s;
-  const double moved = in_layers * (n - 1) / n / rate;
-  const double gather_s = StateBytes::kWeight * moved + hops;
-  const double scatter_s = trained > 0 ? StateBytes::kGradient * trained_share * moved + hops : 0;
-  constexpr double kWhole = StateBytes::kWeight;  // a gradient before it is scattered
-  const double of_layer = in_layers / layers;
-  const double whole = embeddings / tensor;
-  return {.microbatch_s = gather_s * (has_backward ? 2 : 1) + scatter_s,
-          .exposed_s = (gather_s + scatter_s) / layers,
-          .layer_bytes = StateBytes::kWeight * 2 * of_layer +
-                         trained_share * std::max((kWhole + StateBytes::kGradient) * of_layer,
-                                                  StateBytes::kGradient * whole),
-          .whole_bytes = (StateBytes::kWeight + kWhole * trained_share) * whole};
 }
 
 // Divides whole layers over chunks. The last chunk has other work that is worth `last` layers.
@@ -289,6 +246,11 @@ struct TrainedParts {
   double activation_bytes_per_unit = 0;  ///< If it is trained whole.
 };
 
+Sharding sharding_of(const JobModel& job, const TrainedParts& parts, const ModuleDegrees& degrees) {
+  return sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
+                     parts.work.passes.has_backward(), degrees);
+}
+
 ModuleStages spread_module(const JobModel& job, const Layout& layout, const TrainedParts& parts,
                            const ModuleDegrees& degrees, const BesideSamples& beside) {
   const TrainingWork& work = parts.work;
@@ -296,8 +258,7 @@ ModuleStages spread_module(const JobModel& job, const Layout& layout, const Trai
   module.replicas = degrees.data;
   module.stages = degrees.pipeline;
   module.passes = work.passes;
-  const Sharding sharding = sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
-                                        work.passes.has_backward(), degrees);
+  const Sharding sharding = sharding_of(job, parts, degrees);
   module.microbatch_s = beside.fixed_s * work.seconds + sharding.exposed_s;
   module.launches_s = std::max(beside.launches_s * work.seconds, sharding.microbatch_s);
   const auto tensor = static_cast<double>(degrees.tensor);
@@ -348,11 +309,6 @@ TrainedParts llm_parts(const JobModel& job, const Layout& layout) {
                                     layout.llm_training),
       .work = llm_work(job, layout),
       .activation_bytes_per_unit = activation_bytes_per_unit(profile_of(job, CostModule::kLlm))};
-}
-
-Sharding sharding_of(const JobModel& job, const TrainedParts& parts, const ModuleDegrees& degrees) {
-  return sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
-                     parts.work.passes.has_backward(), degrees);
 }
 
 }  // namespace

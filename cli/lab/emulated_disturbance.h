@@ -56,7 +56,7 @@ struct DisturbanceText {
   std::string anomalies = {};             ///< Text like "0.05:1.5"; empty: none.
   double measuring_cost = 0;
 
-  /// Returns whether they say what correction pays for and what it costs.
+  /// Returns whether they have anomalies, which correction reduces, or a cost of measuring.
   bool weighs_correction() const { return !anomalies.empty() || measuring_cost > 0; }
 };
 

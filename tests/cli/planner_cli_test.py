@@ -69,11 +69,11 @@ class Planner(unittest.TestCase):
                 ("must be none, selective, full or auto", "--recompute", "yes"),
                 ("exclude each other", "--shard-weights", "--replicate-optimizer")):
             with self.subTest(arguments=arguments):
-                self.refused(says, "plan", "--trace", PHOTOS, "--gpus", 8, "--output", self.folder / "l.json", *arguments)
+                self.refused(says, "plan", "--trace", PHOTOS, "--output", self.folder / "layout.json", *arguments)
 
     def test_sharded_weights_that_win_are_qualified(self):
-        done = call("plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 100, "--batches",
-                    1, "--shard-weights", "--gpu-memory", "40GiB", "--output", self.folder / "layout.json")
+        done = call("plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 100,
+                    "--batches", 1, "--shard-weights", "--gpu-memory", "40GiB", "--output", self.folder / "layout.json")
         self.assertEqual(done.returncode, 0, done.stderr)
         best = json.loads((self.folder / "layout.json").read_text(encoding="utf-8"))
         self.assertGreater(best["llm"]["shard"], 1)

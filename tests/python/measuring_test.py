@@ -1,5 +1,5 @@
-"""Steps whose seconds the node does not ask for: all ranks are told alike, and `timed` measures nothing. What is
-trained, and how long the loop waited, is said all the same."""
+"""Steps whose seconds the node does not ask for: all ranks are told alike, and `timed` measures nothing. The
+node still learns which microbatches are trained, and how long the loop waited."""
 
 import collections
 import itertools

@@ -240,10 +240,11 @@ void visit_factors(Visitor& at, Metrics& node) {
   at.by_module(
       {"correction_fixed_factor", "Factor on the predicted fixed seconds of a microbatch."},
       [&](std::size_t m) -> auto& { return node.correction.modules.at(m).fixed; });
-  at.by_module({"correction_penalty_ratio",
-                "Penalty of the dearest length: the largest factor of a shape bucket over the "
-                "median of the module's."},
-               [&](std::size_t m) -> auto& { return node.correction.modules.at(m).penalty; });
+  at.by_module(
+      {"correction_penalty_ratio",
+       "Penalty of the most underestimated length: the largest factor of a shape bucket over the "
+       "median of the module's."},
+      [&](std::size_t m) -> auto& { return node.correction.modules.at(m).penalty; });
   at.slowdowns(
       {"rank_slowdown", "Factor on the predicted seconds of a rank; above 1 means slower."},
       node.correction.rank_slowdowns, node.training.ranks.size());

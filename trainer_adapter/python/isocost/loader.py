@@ -423,7 +423,7 @@ class DataLoader:
         work: such blocks are not reported, and the log says so once.
 
         In a step whose seconds the node does not ask for (`microbatch.seconds_wanted`), the block is not measured, and
-        its microbatch is trained all the same. `stats()["measuring_s"]` is what measuring took so far.
+        its microbatch still counts as trained. `stats()["measuring_s"]` is what measuring took so far.
 
         Args:
             microbatch: the one that the block trains on.
