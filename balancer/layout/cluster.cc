@@ -60,6 +60,26 @@ Status apply_part(std::string_view name, std::string_view value, Cluster& cluste
 
 }  // namespace
 
+double Cluster::ring_bytes_per_s(const RankGroups& groups) const {
+  const std::size_t ranks = groups.block_ranks();
+  std::size_t fewest = gpus_per_node;  // members on one of several machines
+  bool within = true;
+  for (std::size_t block = 0; block < groups.blocks; ++block) {
+    const std::size_t first = block * ranks % gpus_per_node;
+    if (first + ranks <= gpus_per_node) {
+      if (first == 0 && gpus_per_node % ranks == 0) break;  // and so do all others
+      continue;
+    }
+    within = false;
+    for (const std::size_t part : {gpus_per_node - first, (first + ranks) % gpus_per_node}) {
+      if (part > 0) fewest = std::min(fewest, part);
+    }
+  }
+  if (within) return node_bytes_per_s;
+  const std::size_t links = std::max<std::size_t>(1, fewest / groups.stride);
+  return std::min(node_bytes_per_s, static_cast<double>(links) * network_bytes_per_s);
+}
+
 Result<Cluster> Cluster::parse_interconnect(std::string_view text) {
   Cluster cluster;
   while (!text.empty()) {

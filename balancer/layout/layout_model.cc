@@ -18,15 +18,13 @@ namespace {
 
 constexpr double kBf16 = 2;
 
-// Returns the seconds of an all-reduce. A ring over n ranks moves (n - 1) / n of the bytes; the
-// latency is that of a tree.
-double ring_seconds(const Cluster& cluster, double bytes, const ModuleDegrees& degrees,
-                    std::size_t ranks) {
-  if (degrees.data == 1 || bytes == 0) return 0;
-  const auto n = static_cast<double>(degrees.data);
-  const double rate =
-      ranks <= cluster.gpus_per_node ? cluster.node_bytes_per_s : cluster.network_bytes_per_s;
-  return bytes * (n - 1) / n / rate + 2 * std::ceil(std::log2(n)) * cluster.latency_s;
+// Returns the seconds in which a ring of n ranks gathers or scatters these bytes, of which it moves
+// (n - 1) / n. The latency is that of a tree.
+double ring_seconds(const Cluster& cluster, double bytes, const RankGroups& groups) {
+  if (groups.members == 1 || bytes == 0) return 0;
+  const auto n = static_cast<double>(groups.members);
+  return bytes * (n - 1) / n / cluster.ring_bytes_per_s(groups) +
+         std::ceil(std::log2(n)) * cluster.latency_s;
 }
 
 // Divides whole layers over chunks. The last chunk has other work that is worth `last` layers.
@@ -190,8 +188,7 @@ TensorCost tensor_cost(const JobModel& job, CostModule module, const Architectur
   }
   const auto t = static_cast<double>(tensor);
   const double bytes = kBf16 * static_cast<double>(shape.width * shape.layers);
-  const double rate = tensor <= job.cluster.gpus_per_node ? job.cluster.node_bytes_per_s
-                                                          : job.cluster.network_bytes_per_s;
+  const double rate = job.cluster.ring_bytes_per_s({.members = tensor});
   return {.share = work.seconds / t,
           .seconds_per_unit = work.reductions * 2 * (t - 1) / t * bytes / rate};
 }
@@ -218,25 +215,6 @@ double trained_parameters(double parameters, double adapters, const ModuleTraini
   return training.weights == TrainedWeights::kAll ? parameters : adapters;
 }
 
-// Returns the seconds in which a stage's gradients reach its replicas at the end of a step. A
-// sharded optimizer scatters gradients and gathers weights; a replicated one needs all gradients,
-// which a ring moves twice. Sharded weights have scattered theirs already, and groups of shards
-// reduce them among each other.
-double reduce_seconds(const JobModel& job, const Layout& layout, const ModuleDegrees& degrees,
-                      double trained) {
-  const double of_rank = trained / static_cast<double>(degrees.pipeline * degrees.tensor);
-  if (degrees.shard > 1) {
-    ModuleDegrees groups = degrees;
-    groups.data = degrees.data / degrees.shard;
-    return ring_seconds(job.cluster,
-                        2 * StateBytes::kGradient * of_rank / static_cast<double>(degrees.shard),
-                        groups, degrees.ranks());
-  }
-  const double bytes = layout.replicated_optimizer ? 2 * StateBytes::kGradient
-                                                   : StateBytes::kGradient + StateBytes::kWeight;
-  return ring_seconds(job.cluster, bytes * of_rank, degrees, degrees.ranks());
-}
-
 // A module as it is trained.
 struct TrainedParts {
   const Architecture& shape;
@@ -245,6 +223,37 @@ struct TrainedParts {
   TrainingWork work;
   double activation_bytes_per_unit = 0;  ///< If it is trained whole.
 };
+
+// Returns the collectives of a stage's replicas. A sharded optimizer scatters gradients, and
+// gathers weights before the next step; a replicated one needs all gradients, which are scattered
+// and gathered. Sharded weights have scattered theirs already, and groups of shards reduce them
+// among each other.
+StepTransfers step_transfers(const JobModel& job, const Layout& layout, const TrainedParts& parts,
+                             const ModuleDegrees& degrees) {
+  const auto shard = static_cast<double>(degrees.shard);
+  const RankGroups replicas{.members = degrees.data / (degrees.shard > 1 ? degrees.shard : 1),
+                            .stride = degrees.tensor * degrees.shard,
+                            .blocks = degrees.pipeline};
+  const auto stages = static_cast<double>(degrees.pipeline);
+  const double of_rank = parts.trained / stages / static_cast<double>(degrees.tensor) / shard;
+  const double layers = static_cast<double>(parts.shape.layers) / stages;
+  const auto seconds = [&](double bytes) {
+    return ring_seconds(job.cluster, bytes * of_rank, replicas);
+  };
+  const double scatter_s = seconds(StateBytes::kGradient);
+  if (degrees.shard > 1 || layout.replicated_optimizer) {
+    return {.gather = {}, .reduce = {.seconds = 2 * scatter_s, .layers = layers}};
+  }
+  return {.gather = {.seconds = seconds(StateBytes::kWeight), .layers = layers},
+          .reduce = {.seconds = scatter_s, .layers = layers}};
+}
+
+// Returns the transfers of stages that hold layers of both modules.
+LayeredTransfer both(const LayeredTransfer& a, const LayeredTransfer& b) {
+  if (a.seconds == 0) return b;
+  if (b.seconds == 0) return a;
+  return {.seconds = a.seconds + b.seconds, .layers = a.layers + b.layers};
+}
 
 Sharding sharding_of(const JobModel& job, const TrainedParts& parts, const ModuleDegrees& degrees) {
   return sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
@@ -265,7 +274,7 @@ ModuleStages spread_module(const JobModel& job, const Layout& layout, const Trai
   module.activation_bytes_per_unit = work.activations * parts.activation_bytes_per_unit / tensor;
   module.working_bytes_per_unit = work.working * parts.activation_bytes_per_unit / tensor;
   module.output_bytes_per_unit = kBf16 * static_cast<double>(parts.shape.width) / tensor;
-  module.reduce_s = reduce_seconds(job, layout, degrees, parts.trained);
+  module.transfers = step_transfers(job, layout, parts, degrees);
   return module;
 }
 
@@ -410,8 +419,10 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
     model.encoder.shares = std::move(encoder_shares);
   } else {
     model.encoder_on_llm = std::move(encoder_shares);
-    model.llm.reduce_s += model.encoder.reduce_s;
-    model.encoder.reduce_s = 0;
+    model.llm.transfers = {
+        .gather = both(model.encoder.transfers.gather, model.llm.transfers.gather),
+        .reduce = both(model.encoder.transfers.reduce, model.llm.transfers.reduce)};
+    model.encoder.transfers = {};
     model.encoder.stages = 0;
   }
   return model;

@@ -24,15 +24,14 @@ constexpr double kSame = 1e-3;         // relative difference of steps that coun
 
 using Batches = std::span<const std::vector<SampleCost>>;
 
-void take_report(const PipelineReport& report, const PipelineModel& model, const RankMemory& state,
-                 double batches, LayoutScore& score) {
+void take_report(const PipelineReport& report, const RankMemory& state, double batches,
+                 LayoutScore& score) {
   double work = 0;
   double reduce = 0;
   for (const StageReport& stage : report.stages) {
-    const double reduction = stage.encoder ? model.encoder.reduce_s : model.llm.reduce_s;
-    if (stage.busy_s + reduction > work + reduce) {
+    if (stage.busy_s + stage.reduce_s > work + reduce) {
       work = stage.busy_s;
-      reduce = reduction;
+      reduce = stage.reduce_s;
     }
     score.memory_bytes =
         std::max(score.memory_bytes, (stage.encoder ? state.encoder_state : state.llm_state) +
@@ -354,7 +353,7 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
     ISOCOST_ASSIGN(const PipelineReport report,
                    simulate(make_step(model, microbatch_loads(samples, plan.bins))));
     score.fits = score.fits && plan.fits;
-    take_report(report, model, state, static_cast<double>(batches.size()), score);
+    take_report(report, state, static_cast<double>(batches.size()), score);
   }
   return score;
 }

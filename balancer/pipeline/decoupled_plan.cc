@@ -15,7 +15,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> s
   llm_alone.encoder.stages = 0;
   PipelineStep step = make_step(llm_alone, microbatch_loads(samples, bins));
   step.encoder.stages = model.encoder.stages;
-  step.encoder.reduce_s = model.encoder.reduce_s;
+  step.encoder.transfers = model.encoder.transfers;
   std::vector<std::uint32_t> llm_slot_of(samples.size());
   for (std::size_t llm_slot = 0; llm_slot < bins.size(); ++llm_slot) {
     for (const std::uint32_t sample : bins[llm_slot]) {

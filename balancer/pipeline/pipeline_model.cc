@@ -194,7 +194,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> l
   step.encoder_ahead = model.encoder_ahead;
   step.llm.stages = model.llm.stages;
   step.llm.chunks = model.llm.chunks;
-  step.llm.reduce_s = model.llm.reduce_s;
+  step.llm.transfers = model.llm.transfers;
   const std::size_t chunks = step.llm.model_chunks();
   step.llm.passes.assign(model.llm.replicas, std::vector<StagePass>(model.microbatches * chunks));
   for (std::size_t slot = 0; slot < model.slots(); ++slot) {
@@ -207,7 +207,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> l
   }
   if (model.encoder.stages == 0) return step;
   step.encoder.stages = model.encoder.stages;
-  step.encoder.reduce_s = model.encoder.reduce_s;
+  step.encoder.transfers = model.encoder.transfers;
   step.encoder.passes.resize(model.encoder.replicas);
   step.feeds = coupled_feeds(model.encoder.replicas, model.llm.replicas, model.microbatches);
   std::vector<StagePass> row(model.encoder.stages);
@@ -263,11 +263,11 @@ double pipeline_bound(const PipelineModel& model, std::span<const SampleCost> sa
       busy += llm * model.llm.shares[c];
       if (!model.encoder_on_llm.empty()) busy += encoder * model.encoder_on_llm[c];
     }
-    bound = std::max(bound, busy / model.llm.capacity(stage) + model.llm.reduce_s);
+    bound = std::max(bound, model.llm.transfers.bound_s(busy / model.llm.capacity(stage)));
   }
   for (std::size_t stage = 0; stage < model.encoder.stages; ++stage) {
     const double busy = encoder * model.encoder.shares[stage];
-    bound = std::max(bound, busy / model.encoder.capacity(stage) + model.encoder.reduce_s);
+    bound = std::max(bound, model.encoder.transfers.bound_s(busy / model.encoder.capacity(stage)));
   }
   return bound * (1 - kBoundRounding);
 }

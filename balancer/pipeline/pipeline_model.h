@@ -41,7 +41,7 @@ struct ModuleStages {
   /// Held by a chunk with layers of the module while it runs a pass, beside what it keeps.
   double working_bytes_per_unit = 0;
   double output_bytes_per_unit = 0;  ///< Sent from chunk to chunk.
-  double reduce_s = 0;               ///< Gradient reduction of a stage.
+  StepTransfers transfers = {};      ///< Of a stage's gradients and updated weights.
   /// [replicas × stages], the factor on a stage's seconds, 0.01 to 100: 1.2 takes 20 % longer.
   /// Empty: all 1.
   std::vector<double> slowdowns = {};
@@ -105,8 +105,8 @@ void llm_passes(const PipelineModel& model, const SampleCost& load, std::span<St
 void slow_down(std::span<StagePass> passes, const ModuleStages& module, std::size_t replica);
 
 /// Returns a lower bound on the step, for any division and order: the busiest stage's share of all
-/// samples' work and of the microbatches' fixed seconds, divided over the replicas, plus its
-/// gradient reduction.
+/// samples' work and of the microbatches' fixed seconds, divided over the replicas, plus the layers
+/// that are gathered before it and reduced after it.
 double pipeline_bound(const PipelineModel& model, std::span<const SampleCost> samples);
 
 }  // namespace isocost

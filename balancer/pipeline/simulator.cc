@@ -11,6 +11,11 @@ namespace {
 
 bool is_sane(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 
+Error too_few_layers() {
+  return {ErrorCode::kInvalidArgument,
+          "pipeline step: the layers that are reduced or gathered must be at least 1"};
+}
+
 Status check_numbers(const PipelineStep& step) {
   const auto bad = [](const std::string& what) {
     return Error(ErrorCode::kInvalidArgument,
@@ -19,7 +24,10 @@ Status check_numbers(const PipelineStep& step) {
   if (!is_sane(step.link.latency_s) || !is_sane(step.link.bytes_per_s))
     return bad("link latency and rate");
   for (const ModulePipeline* module : {&step.encoder, &step.llm}) {
-    if (!is_sane(module->reduce_s)) return bad("reduction seconds");
+    for (const LayeredTransfer* transfer : {&module->transfers.gather, &module->transfers.reduce}) {
+      if (!is_sane(transfer->seconds)) return bad("seconds of reduced and gathered layers");
+      if (!(transfer->layers >= 1) || !std::isfinite(transfer->layers)) return too_few_layers();
+    }
     for (const auto& passes : module->passes) {
       for (const StagePass& pass : passes) {
         if (!is_sane(pass.forward_s) || !is_sane(pass.backward_s) || !is_sane(pass.weights_s) ||
@@ -44,8 +52,7 @@ std::vector<StageReport> list_stages(const PipelineStep& step) {
       for (std::size_t stage = 0; stage < module.stages; ++stage) {
         stages.push_back({.encoder = encoder,
                           .replica = static_cast<std::uint32_t>(replica),
-                          .stage = static_cast<std::uint32_t>(stage),
-                          .reduce_s = module.reduce_s});
+                          .stage = static_cast<std::uint32_t>(stage)});
       }
     }
   }
@@ -60,6 +67,30 @@ void track_memory(const PipelineGraph::Operation& operation, const StagePass& pa
   if (operation.pass.kind == PassKind::kForward) held += pass.activation_bytes;
   stage.peak_activation_bytes = std::max(stage.peak_activation_bytes, held + pass.working_bytes);
   if (operation.pass.kind == freeing) held -= pass.activation_bytes;
+}
+
+// Sets the seconds by which reductions end after the last replica has finished a stage.
+// `last_passes` [stages] has the seconds of each stage's last pass.
+void set_reductions(const PipelineStep& step, const std::vector<double>& last_passes,
+                    std::vector<StageReport>& stages) {
+  struct Group {
+    double finish_s = 0;
+    double end_s = 0;
+  };
+  std::vector<Group> groups(step.encoder.stages + step.llm.stages);
+  const auto group_of = [&](const StageReport& stage) -> Group& {
+    return groups[(stage.encoder ? 0 : step.encoder.stages) + stage.stage];
+  };
+  for (std::size_t d = 0; d < stages.size(); ++d) {
+    const ModulePipeline& module = stages[d].encoder ? step.encoder : step.llm;
+    Group& group = group_of(stages[d]);
+    group.finish_s = std::max(group.finish_s, stages[d].finish_s);
+    group.end_s = std::max(group.end_s,
+                           stages[d].finish_s + module.transfers.reduce.exposed_s(last_passes[d]));
+  }
+  for (StageReport& stage : stages) {
+    stage.reduce_s = group_of(stage).end_s - group_of(stage).finish_s;
+  }
 }
 
 }  // namespace
@@ -81,6 +112,7 @@ Result<PipelineReport> simulate(const PipelineStep& step) {
   report.stages = list_stages(step);
   report.events.reserve(operations.size());
   std::vector<std::int64_t> held(report.stages.size(), 0);
+  std::vector<double> last_passes(report.stages.size(), 0.0);
   double busy = 0;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const PipelineGraph::Operation& operation = operations[i];
@@ -89,10 +121,12 @@ Result<PipelineReport> simulate(const PipelineStep& step) {
     stage.busy_s += seconds;
     stage.finish_s = std::max(stage.finish_s, ends[i]);
     busy += seconds;
+    last_passes[operation.device] = seconds;
     track_memory(operation, table.rows()[operation.row], step.schedule == Schedule::kZbH1,
                  held[operation.device], stage);
     report.events.push_back({operation.device, operation.pass, ends[i] - seconds, ends[i]});
   }
+  set_reductions(step, last_passes, report.stages);
   const double available = report.step_s * static_cast<double>(report.stages.size());
   if (available > 0) report.idle_fraction = std::max(0.0, 1 - busy / available);
   return report;

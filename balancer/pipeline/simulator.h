@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,6 +21,38 @@ struct StagePass {
   std::int64_t output_bytes = 0;      ///< Sent to the next stage, and back as the gradient.
 };
 
+/// A collective of a stage's replicas, which goes layer by layer while a pass computes them: a
+/// layer's gradients are reduced while those before it are computed, and its weights are gathered
+/// while those before it run.
+struct LayeredTransfer {
+  double seconds = 0;  ///< Of all layers, one after another.
+  double layers = 1;   ///< At least 1, of equal seconds. With 1, no pass overlaps with it.
+
+  /// Returns the seconds by which the step becomes longer, with a pass whose layers take equal
+  /// parts of `pass_s`. For layers that are reduced in turn, k of n layers are computed after
+  /// k·pass_s/n, and the others' transfers follow; the latest end over all k is that of the first
+  /// or of the last one.
+  double exposed_s(double pass_s) const {
+    return std::max(seconds / layers, seconds - pass_s * (1 - 1 / layers));
+  }
+};
+
+/// The collectives of a stage's replicas in a step.
+struct StepTransfers {
+  LayeredTransfer gather;  ///< Updated weights, before and during the first pass.
+  LayeredTransfer reduce;  ///< Gradients, during and after the last pass.
+
+  /// Returns what no pass overlaps with: one layer's weights come before all passes, and one
+  /// layer's gradients leave after them.
+  double least_exposed_s() const {
+    return gather.seconds / gather.layers + reduce.seconds / reduce.layers;
+  }
+  /// Returns a lower bound on the end of a stage that is busy for `busy_s`.
+  double bound_s(double busy_s) const {
+    return std::max(busy_s + least_exposed_s(), gather.seconds + reduce.seconds);
+  }
+};
+
 /// The replicas of one module. Each is a pipeline of `stages` devices; a tensor-parallel group
 /// counts as one device. Stage s holds the model chunks s, s + stages, ...
 struct ModulePipeline {
@@ -28,9 +61,7 @@ struct ModulePipeline {
   /// [replica][slot × (stages·chunks)]: slots in the order in which they run, and the chunks of a
   /// slot in the order of the model. Encoder replicas may differ in the number of slots.
   std::vector<std::vector<StagePass>> passes;
-  /// Seconds of gradient reduction of a stage over the replicas, which starts when all have
-  /// finished it.
-  double reduce_s = 0;
+  StepTransfers transfers = {};  ///< Of each stage.
 
   std::size_t model_chunks() const { return stages * chunks; }
   std::size_t replicas() const { return passes.size(); }
@@ -86,7 +117,7 @@ struct StageReport {
   std::uint32_t stage = 0;
   double busy_s = 0;
   double finish_s = 0;  ///< End of the stage's last pass, before gradients are reduced.
-  double reduce_s = 0;  ///< Gradient reduction, which starts when all replicas have finished.
+  double reduce_s = 0;  ///< Gradient reduction after all replicas have finished the stage.
   std::int64_t peak_activation_bytes = 0;
 };
 
@@ -100,11 +131,10 @@ struct PipelineReport {
 };
 
 /// Simulates one step. Every stage runs its passes in the order of its schedule and starts a pass
-/// as soon as the stage is free and the pass's inputs have arrived. Not modelled: link contention,
-/// and reduction that overlaps with the last backward passes. Pure, deterministic, runs on the
-/// calling thread; O(passes). Errors: kInvalidArgument if shapes are inconsistent, a number is
-/// negative or not finite, the schedule cannot run, an encoder slot feeds no microbatch, or slots
-/// and microbatches wait for each other.
+/// as soon as the stage is free and the pass's inputs have arrived. Not modelled: link contention.
+/// Pure, deterministic, runs on the calling thread; O(passes). Errors: kInvalidArgument if shapes
+/// are inconsistent, a number is negative or not finite, the schedule cannot run, an encoder slot
+/// feeds no microbatch, or slots and microbatches wait for each other.
 Result<PipelineReport> simulate(const PipelineStep& step);
 
 /// Returns the feeds of an encoder that works microbatch by microbatch: microbatch m of LLM replica

@@ -58,12 +58,11 @@ def solved_plans(simulator: Simulator, row: Row, layout: Json, name: str, seeds:
     return None if None in found else found
 
 
-def simulate_layout(simulator: Simulator, row: Row, layout: Json, schedulers, seeds: int, plans: Plans,
-                    sharded: bool = False) -> Json:
+def simulate_layout(simulator: Simulator, row: Row, layout: Json, schedulers, seeds: int, plans: Plans) -> Json:
     """The steps of a layout under its schedulers. Those that CP-SAT cannot plan here are left out."""
     solved = {name: solved_plans(simulator, row, layout, name, seeds, plans) for name in schedulers if name in SOLVED}
     known = [name for name in schedulers if solved.get(name, True) is not None]
-    request = {**simulator.request(row), "layout": layout, "sharded": sharded, "seeds": seeds, "schedulers": known,
+    request = {**simulator.request(row), "layout": layout, "seeds": seeds, "schedulers": known,
                "plans": {name: [scheduler.microbatches(plan["groups"], layout) for plan in solved[name]]
                          for name in known if name in SOLVED}}
     answer = simulator.run("steps", request)
@@ -91,7 +90,7 @@ def simulate_row(simulator: Simulator, row: Row, seeds: int, plans: Plans, colum
         wanted = {scheduled: column for column, layout, scheduled, _ in columns if layout == name}
         if found is None or not wanted:
             continue
-        answer = simulate_layout(simulator, row, found["layout"], list(wanted), seeds, plans, name == "sharded")
+        answer = simulate_layout(simulator, row, found["layout"], list(wanted), seeds, plans)
         for scheduled, series in answer["schedulers"].items():
             record["columns"][wanted[scheduled]] = series
         if name == "ours":

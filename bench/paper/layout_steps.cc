@@ -13,11 +13,6 @@ namespace {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
-// FSDP in bf16 with an fp32 optimizer: weights, gradients, master weights and two moments of a
-// parameter; and weights gathered twice and gradients scattered once.
-constexpr double kStateBytes = 2 + 4 + 12;
-constexpr double kBytesMoved = 3 * 2;
-
 /// Seconds before a stage's first pass and after its last one, of a microbatch of one sample.
 struct Ends {
   double fill = 0;
@@ -88,10 +83,11 @@ double least_ends(std::span<const SampleCost> samples, std::size_t replicas, End
 
 }  // namespace
 
-Layout whole_model(std::size_t gpus, std::size_t microbatches) {
+Layout whole_model(std::size_t gpus, std::size_t microbatches, std::size_t shard) {
+  const ModuleDegrees degrees{.tensor = 1, .pipeline = 1, .data = gpus, .shard = shard};
   return {.encoder_place = EncoderPlacement::kLlmRanks,
-          .encoder = {1, 1, gpus},
-          .llm = {1, 1, gpus},
+          .encoder = degrees,
+          .llm = degrees,
           .microbatches = microbatches};
 }
 
@@ -103,33 +99,6 @@ Result<LayoutSteps> LayoutSteps::create(const JobModel& job, const Layout& layou
                                         const SampleCost& mean) {
   ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, layout, mean));
   const RankMemory state = state_memory(job, layout, model);
-  return LayoutSteps(job, layout, std::move(model), state);
-}
-
-Result<LayoutSteps> LayoutSteps::create_sharded(const JobModel& job, std::size_t gpus,
-                                                std::size_t microbatches, const SampleCost& mean) {
-  const Layout layout = whole_model(gpus, microbatches);
-  ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, layout, mean));
-  const auto gpus_of_node = static_cast<double>(std::min(gpus, job.cluster.gpus_per_node));
-  const double rate =
-      gpus <= job.cluster.gpus_per_node
-          ? job.cluster.node_bytes_per_s
-          : std::min(job.cluster.node_bytes_per_s, gpus_of_node * job.cluster.network_bytes_per_s);
-  const double others = static_cast<double>(gpus - 1) / static_cast<double>(gpus);
-  const auto transfer_s = [&](std::int64_t parameters) {
-    return kBytesMoved * static_cast<double>(parameters) * others / rate;
-  };
-  model.llm.launches_s = std::max(model.llm.launches_s, transfer_s(job.llm.parameters()));
-  model.encoder.launches_s =
-      std::max(model.encoder.launches_s, transfer_s(job.encoder_parameters()));
-  model.llm.reduce_s = 0;
-  const double parameters =
-      static_cast<double>(job.llm.parameters()) + static_cast<double>(job.encoder_parameters());
-  // One layer's weights and gradients are whole while it runs, and the next one's weights.
-  const double whole = 6 * static_cast<double>(job.llm.layer_parameters());
-  const RankMemory state{.encoder_state = 0,
-                         .llm_state = static_cast<std::int64_t>(
-                             kStateBytes * parameters / static_cast<double>(gpus) + whole)};
   return LayoutSteps(job, layout, std::move(model), state);
 }
 
@@ -202,8 +171,12 @@ double LayoutSteps::bound(std::span<const SampleCost> samples) const {
     llm_s += cost.llm_s;
   }
   const auto replicas = static_cast<double>(model_.llm.replicas);
-  const double last_reduction =
-      model_.encoder.stages > 0 ? model_.encoder.reduce_s : model_.llm.reduce_s;
+  // Weights are gathered before the first pass, and gradients reduced after the last one: those of
+  // the encoder, or of the LLM for microbatches without media.
+  double exposed = model_.llm.transfers.least_exposed_s();
+  if (model_.encoder.stages > 0) {
+    exposed = std::min(exposed, model_.encoder.transfers.least_exposed_s());
+  }
   double bound = 0;
   for (std::size_t stage = 0; stage < model_.llm.stages; ++stage) {
     double work = llm_s * model_.llm.shares[stage];
@@ -212,7 +185,7 @@ double LayoutSteps::bound(std::span<const SampleCost> samples) const {
         least_ends(costs, model_.llm.replicas, [this, stage](const SampleCost& sample) {
           return ends_of_llm_stage(model_, sample, stage);
         });
-    bound = std::max(bound, work / replicas + ends + last_reduction);
+    bound = std::max(bound, work / replicas + ends + exposed);
   }
   for (std::size_t stage = 0; stage < model_.encoder.stages; ++stage) {
     const double work =
@@ -221,9 +194,9 @@ double LayoutSteps::bound(std::span<const SampleCost> samples) const {
         least_ends(costs, model_.encoder.replicas, [this, stage](const SampleCost& sample) {
           return ends_of_encoder_stage(model_, sample, stage);
         });
-    bound = std::max(bound, work + ends + model_.encoder.reduce_s);
+    bound = std::max(bound, work + ends + model_.encoder.transfers.least_exposed_s());
   }
-  // The project's own bound counts every reduction, and no fill or drain.
+  // The project's own bound counts every module's transfers, and no fill or drain.
   return std::max(bound, pipeline_bound(model_, costs));
 }
 

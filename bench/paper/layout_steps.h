@@ -19,8 +19,9 @@ using Batches = std::vector<std::vector<SampleCost>>;
 /// The part of a GPU's memory that state and activations may take, as in the layout search.
 inline constexpr double kUsableMemory = 0.9;
 
-/// Returns the layout in which every GPU runs the whole model.
-Layout whole_model(std::size_t gpus, std::size_t microbatches);
+/// Returns the layout in which every GPU runs the whole model, with weights sharded over `shard`
+/// GPUs.
+Layout whole_model(std::size_t gpus, std::size_t microbatches, std::size_t shard);
 
 /// One simulated step.
 struct Step {
@@ -37,13 +38,6 @@ class LayoutSteps {
   static Result<LayoutSteps> create(const JobModel& job, const Layout& layout,
                                     const SampleCost& mean);
 
-  /// Fully sharded data parallelism (FSDP): every GPU runs the whole model and holds 1/GPUs of its
-  /// state. Each microbatch gathers the bf16 weights for both passes and scatters bf16 gradients,
-  /// wholly overlapped with the computation, over all the network links of each machine. So a
-  /// microbatch takes at least the transfers' seconds. Errors: those of make_pipeline().
-  static Result<LayoutSteps> create_sharded(const JobModel& job, std::size_t gpus,
-                                            std::size_t microbatches, const SampleCost& mean);
-
   /// Simulates samples dealt in the order in which they were drawn, which is random.
   Result<Step> random(std::span<const SampleCost> samples) const;
   /// Simulates our plan: coupled, or decoupled if that is shorter, as a node plans.
@@ -56,8 +50,8 @@ class LayoutSteps {
   Result<Step> given(std::span<const SampleCost> samples, const MicrobatchBins& bins) const;
   /// Returns a lower bound on any plan: the busiest stage's share of all work, the least seconds
   /// in which the first microbatches reach that stage and the gradients of the last ones leave the
-  /// pipeline, and the reduction of gradients. Each replica's first and last microbatch holds at
-  /// least one sample, and replicas share none.
+  /// pipeline, and the layers whose transfers nothing overlaps with. Each replica's first and last
+  /// microbatch holds at least one sample, and replicas share none.
   double bound(std::span<const SampleCost> samples) const;
 
   const PipelineModel& model() const { return model_; }

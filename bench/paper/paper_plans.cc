@@ -188,10 +188,7 @@ Result<Json> steps(const nlohmann::json& request) {
   ISOCOST_ASSIGN(const Layout layout, Layout::parse(request.at("layout").dump()));
   const Batches batches = job.fresh(request.at("seeds"));
   const SampleCost mean = mean_of(job.batches(request.value("batches", std::size_t{4})));
-  ISOCOST_ASSIGN(const LayoutSteps steps,
-                 request.value("sharded", false)
-                     ? LayoutSteps::create_sharded(job.model, job.gpus, layout.microbatches, mean)
-                     : LayoutSteps::create(job.model, layout, mean));
+  ISOCOST_ASSIGN(const LayoutSteps steps, LayoutSteps::create(job.model, layout, mean));
   const nlohmann::json plans = request.value("plans", nlohmann::json::object());
   std::map<std::string, Series> found;
   std::vector<double> bounds;

@@ -52,14 +52,9 @@ class Trial {
 
   // Returns the mean step of random microbatches. A layout that the model does not allow does not
   // fit.
-  Score score(const Layout& layout) { return score(LayoutSteps::create(job_, layout, mean_)); }
-
-  Score score_sharded(const Layout& layout) {
-    return score(LayoutSteps::create_sharded(job_, layout.ranks(), layout.microbatches, mean_));
-  }
-
-  Score score(const Result<LayoutSteps>& steps) {
+  Score score(const Layout& layout) {
     ++tried_;
+    const auto steps = LayoutSteps::create(job_, layout, mean_);
     if (!steps) return {};
     double sum = 0;
     for (const auto& batch : batches_) {
@@ -131,9 +126,10 @@ Result<UniformLayouts> uniform_layouts(const JobModel& job, std::size_t gpus,
   }
   for (const std::size_t microbatches : microbatch_counts(samples / gpus)) {
     if (microbatches == 0) continue;  // fewer samples than GPUs
-    const Layout layout = whole_model(gpus, microbatches);
-    Trial::keep_faster(trial.score(layout), layout, found.data_parallel, parallel_s);
-    Trial::keep_faster(trial.score_sharded(layout), layout, found.sharded, sharded_s);
+    const Layout whole = whole_model(gpus, microbatches, 1);
+    Trial::keep_faster(trial.score(whole), whole, found.data_parallel, parallel_s);
+    const Layout sharded = whole_model(gpus, microbatches, gpus);
+    Trial::keep_faster(trial.score(sharded), sharded, found.sharded, sharded_s);
   }
   found.tried = trial.tried();
   return found;

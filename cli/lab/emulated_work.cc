@@ -31,7 +31,7 @@ SlotNumbers number_slots(const EmulatedMicrobatches& encoder, const EmulatedMicr
 void add_encoder(const PipelineModel& model, const EmulatedMicrobatches& encoder,
                  const SlotNumbers& numbers, PipelineStep& step) {
   step.encoder.stages = model.encoder.stages;
-  step.encoder.reduce_s = model.encoder.reduce_s;
+  step.encoder.transfers = model.encoder.transfers;
   step.encoder_ahead = model.encoder_ahead;
   std::vector<StagePass> passes(model.encoder.stages);
   for (std::uint32_t e = 0; e < encoder.size(); ++e) {

@@ -51,6 +51,8 @@ Status StageThread::run_step(std::size_t step) {
   microbatches_.clear();
   if (is_first()) own_.timelines[id_.replica]->clear();
   ISOCOST_TRY(join(shared_.start));
+  began_ = clock_.now();
+  last_pass_s_.reset();
   if (id_.encoder) {  // its program depends on all microbatches of the step
     do {
       ISOCOST_TRY(receive(step));
@@ -61,8 +63,10 @@ Status StageThread::run_step(std::size_t step) {
     if (pass.slot == microbatches_.size()) ISOCOST_TRY(receive(step));
     if (has_work(microbatches_[pass.slot])) ISOCOST_TRY(run_pass(pass));
   }
+  if (!last_pass_s_) await_weights(0);
+  const double exposed_s = module_.transfers.reduce.exposed_s(last_pass_s_.value_or(0));
+  clock_.wait_until(clock_.now() + duration_of(exposed_s * job_.time_scale));
   ISOCOST_TRY(join(*own_.reductions[id_.stage]));
-  clock_.wait_until(clock_.now() + duration_of(module_.reduce_s * job_.time_scale));
   ISOCOST_TRY(join(shared_.end));
   for (const StageMicrobatch& microbatch : microbatches_) {
     ISOCOST_TRY(client_->report(report_of(microbatch)));
@@ -121,16 +125,24 @@ Result<std::vector<Pass>> StageThread::program() const {
 // Waits for the inputs of the pass and for its seconds, and informs the neighbours.
 Status StageThread::run_pass(const Pass& pass) {
   if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(pass));
-  const EmulatedTime started = clock_.now();
   StageMicrobatch& microbatch = microbatches_[pass.slot];
   const double seconds = pass_seconds(pass.kind, microbatch.work.load);
+  if (!last_pass_s_) await_weights(seconds);
+  const EmulatedTime started = clock_.now();
   clock_.wait_until(started + duration_of(seconds * job_.time_scale));
+  last_pass_s_ = seconds;
   microbatch.seconds += seconds;
   if (pass.kind == PassKind::kForward) microbatch.forward_s = microbatch.seconds;
   if (pass.kind != PassKind::kWeights) {
     own_.timelines[id_.replica]->end(id_.stage, pass.slot, pass.kind, clock_.now());
   }
   return {};
+}
+
+// Waits, before the step's first pass, until updated weights no longer delay it.
+void StageThread::await_weights(double pass_s) {
+  const double exposed_s = module_.transfers.gather.exposed_s(pass_s);
+  clock_.wait_until(began_ + duration_of(exposed_s * job_.time_scale));
 }
 
 double StageThread::pass_seconds(PassKind kind, const SampleCost& load) const {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "balancer/pipeline/pipeline_model.h"
@@ -49,6 +50,7 @@ class StageThread {
   Status receive(std::size_t step);
   Result<std::vector<Pass>> program() const;
   Status run_pass(const Pass& pass);
+  void await_weights(double pass_s);
   double pass_seconds(PassKind kind, const SampleCost& load) const;
 
   Status await_inputs(const Pass& pass);
@@ -70,6 +72,8 @@ class StageThread {
   std::unique_ptr<Client> client_;
   std::vector<StageMicrobatch> microbatches_;  // of this step, in the order of their slots
   std::size_t expected_ = 0;                   // microbatches in this step, by the node
+  EmulatedTime began_{};                       // when this step began
+  std::optional<double> last_pass_s_;          // of this step, in modelled seconds
 };
 
 }  // namespace isocost::cli

@@ -27,7 +27,7 @@ ModulePipeline module_of(const ModuleStages& stages) {
   ModulePipeline module;
   module.stages = stages.stages;
   module.chunks = stages.chunks;
-  module.reduce_s = stages.reduce_s;
+  module.transfers = stages.transfers;
   if (stages.stages > 0) module.passes.resize(stages.replicas);
   return module;
 }

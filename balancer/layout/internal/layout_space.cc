@@ -14,7 +14,8 @@ constexpr std::size_t kMostMicrobatchesPerStage = 16;
 // Part of the memory above which more microbatches than these, and more recomputation than the
 // least that fits, are tried, which hold less at once.
 constexpr double kTightMemory = 0.75;
-constexpr double kMemoryRounding = 1e-6;  // plans count whole bytes
+constexpr double kUsualForward = 1.0 / 3;  // the forward pass's part of a microbatch's seconds
+constexpr double kMemoryRounding = 1e-6;   // plans count whole bytes
 
 double count(std::size_t value) { return static_cast<double>(value); }
 
@@ -72,9 +73,9 @@ std::optional<ModuleOption> make_option(const JobModel& job, const BatchSummary&
     const auto model = make_pipeline(job, layout, batch.mean);
     if (!model) return std::nullopt;
     const RankMemory state = state_memory(job, layout, *model);
-    option.reduce_s = (encoder ? model->encoder : model->llm).reduce_s;
+    option.transfers = (encoder ? model->encoder : model->llm).transfers;
     if (degrees.shard > 1) {
-      option.transfers_s = (encoder ? model->encoder : model->llm).launches_s;
+      option.shards_s = (encoder ? model->encoder : model->llm).launches_s;
     }
     option.state_bytes = static_cast<double>(encoder ? state.encoder_state : state.llm_state);
     option.works.push_back(sample_work(job, batch, *model, layout, encoder));
@@ -236,12 +237,15 @@ class Collector {
         for_encoder.work_s * count(batch_.samples) / count(encoder.degrees.data);
     const double llm_s = for_llm.work_s * count(batch_.samples) / count(llm.degrees.data);
     const double per_microbatch = count(batch_.samples) / count(llm.degrees.data * m);
-    candidate.bound_s = std::max(encoder_s + encoder.reduce_s,
-                                 std::max(llm_s, count(m) * llm.transfers_s) + llm.reduce_s);
+    const double llm_busy_s = std::max(llm_s, count(m) * llm.shards_s);
+    candidate.bound_s =
+        std::max(encoder.transfers.bound_s(encoder_s), llm.transfers.bound_s(llm_busy_s));
     // Transfers of the encoder are no bound: microbatches without media have none.
     const double slots = count(llm.degrees.data * m) / count(encoder.degrees.data);
+    const double encoder_busy_s = std::max(encoder_s, slots * encoder.shards_s);
     candidate.estimate_s =
-        std::max(candidate.bound_s, slots * encoder.transfers_s + encoder.reduce_s) +
+        std::max(encoder_busy_s + exposed_s(encoder.transfers, encoder_busy_s / slots),
+                 llm_busy_s + exposed_s(llm.transfers, llm_busy_s / count(m))) +
         per_microbatch *
             (for_encoder.pass_s + for_llm.pass_s - std::max(for_encoder.work_s, for_llm.work_s));
     space_.candidates.push_back(std::move(candidate));
@@ -251,20 +255,26 @@ class Collector {
     // The bound is evaluated for one sample below, where a microbatch's fixed seconds would count
     // once per sample.
     model.encoder.microbatch_s = model.llm.microbatch_s = 0;
-    const double transfers_s = layout.llm.shard > 1 ? model.llm.launches_s : 0;
+    const double shards_s = layout.llm.shard > 1 ? model.llm.launches_s : 0;
     model.encoder.launches_s = model.llm.launches_s = 0;
     const SampleCost mean = spread_load(job_, layout, batch_.mean);
     layout.microbatches = m;
     const double data = count(layout.llm.data);
     const double per_microbatch = count(batch_.samples) / (data * count(m));
-    const double bound =
-        pipeline_bound(model, std::vector<SampleCost>(1, mean)) - model.llm.reduce_s;
+    const StepTransfers transfers = std::exchange(model.llm.transfers, {});
+    const double bound = pipeline_bound(model, std::vector<SampleCost>(1, mean));
     LayoutCandidate candidate{.layout = std::move(layout)};
-    candidate.bound_s =
-        std::max(bound * count(batch_.samples), count(m) * transfers_s) + model.llm.reduce_s;
-    candidate.estimate_s =
-        candidate.bound_s + per_microbatch * (mean.encoder_s + mean.llm_s - bound * data);
+    const double busy_s = std::max(bound * count(batch_.samples), count(m) * shards_s);
+    candidate.bound_s = transfers.bound_s(busy_s);
+    candidate.estimate_s = busy_s + exposed_s(transfers, busy_s / count(m)) +
+                           per_microbatch * (mean.encoder_s + mean.llm_s - bound * data);
     space_.candidates.push_back(std::move(candidate));
+  }
+
+  // Returns what equal microbatches do not hide of a stage's transfers.
+  static double exposed_s(const StepTransfers& transfers, double microbatch_s) {
+    return transfers.gather.exposed_s(kUsualForward * microbatch_s) +
+           transfers.reduce.exposed_s((1 - kUsualForward) * microbatch_s);
   }
 
   static double joint_activations(const PipelineModel& model, const SampleCost& load) {

@@ -34,9 +34,9 @@ struct SampleWork {
 /// One module with given degrees on its own ranks.
 struct ModuleOption {
   ModuleDegrees degrees;
-  double reduce_s = 0;
+  StepTransfers transfers = {};
   double state_bytes = 0;  ///< State of the fullest stage; assumed for all stages.
-  double transfers_s = 0;  ///< A microbatch takes at least these, for sharded weights.
+  double shards_s = 0;     ///< A microbatch takes at least these, for sharded weights.
   /// With the recomputations that are tried, from the least to the most: each takes longer and
   /// keeps less. Never empty.
   std::vector<SampleWork> works;

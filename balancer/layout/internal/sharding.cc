@@ -12,11 +12,8 @@ Sharding sharding_of(const Cluster& cluster, const Architecture& shape, double p
   if (degrees.shard == 1) return {};
   const auto n = static_cast<double>(degrees.shard);
   const auto tensor = static_cast<double>(degrees.tensor);
-  const double links = static_cast<double>(cluster.gpus_per_node) / tensor;
-  const bool within = cluster.gpus_per_node % (degrees.shard * degrees.tensor) == 0;
-  const double rate = within
-                          ? cluster.node_bytes_per_s
-                          : std::min(cluster.node_bytes_per_s, links * cluster.network_bytes_per_s);
+  const double rate = cluster.ring_bytes_per_s(
+      {.members = degrees.shard, .stride = degrees.tensor, .blocks = degrees.data / degrees.shard});
   const auto layers = static_cast<double>(shape.layers);
   const auto embeddings = static_cast<double>(shape.embedding_parameters);
   const double in_layers = (parameters - embeddings) / tensor;

@@ -20,8 +20,8 @@ struct Sharding {
 /// and again for the backward pass, since they are dropped in between, and gradients are scattered
 /// after it. While a layer computes, the next one is gathered, so the first gather and the last
 /// scatter of a microbatch are exposed. Embeddings and output head are gathered once a step. The
-/// ring moves (n - 1) / n of the bytes. It leaves a machine on the links of all ranks that gather
-/// the same weights. Whole gradients are bf16, and fp32 while they are scattered.
+/// ring moves (n - 1) / n of the bytes. Whole gradients are bf16, and fp32 while they are
+/// scattered.
 Sharding sharding_of(const Cluster& cluster, const Architecture& shape, double parameters,
                      double trained, bool has_backward, const ModuleDegrees& degrees);
 

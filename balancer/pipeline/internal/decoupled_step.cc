@@ -170,9 +170,9 @@ bool DecoupledStep::run_forward(std::size_t replica, std::size_t stage) {
   if (stage > 0 && at[stage - 1].forward <= s) return false;
   const Slot& slot = slots_[replica * most_slots_ + s];
   const std::size_t here = row(replica, s, stage);
-  double start = mine.free_at;
-  if (stage > 0) start = std::max(start, forward_ends_[here - 1] + slot.delay);
   const StagePass& pass = encoder_passes_[here];
+  double start = s == 0 ? model_->encoder.transfers.gather.exposed_s(pass.forward_s) : mine.free_at;
+  if (stage > 0) start = std::max(start, forward_ends_[here - 1] + slot.delay);
   mine.free_at = forward_ends_[here] = start + pass.forward_s;
   ++mine.forward;
   mine.held += pass.activation_bytes;
@@ -211,6 +211,7 @@ bool DecoupledStep::run_backward(std::size_t replica, std::size_t stage) {
   const StagePass& pass = encoder_passes_[here];
   const double seconds = split_ ? pass.backward_s : pass.backward_s + pass.weights_s;
   mine.free_at = backward_ends_[here] = start + seconds;
+  mine.last_pass_s = seconds;
   ++mine.backward;
   count_excess(mine, pass);
   if (!split_) mine.held -= pass.activation_bytes;
@@ -222,6 +223,7 @@ bool DecoupledStep::run_weights(std::size_t replica, std::size_t stage) {
   EncoderStage& mine = stages_[replica * model_->encoder.stages + stage];
   const StagePass& pass = encoder_passes_[row(replica, mine.weights++, stage)];
   mine.free_at += pass.weights_s;
+  mine.last_pass_s = pass.weights_s;
   mine.held -= pass.activation_bytes;
   return true;
 }
@@ -257,7 +259,8 @@ bool DecoupledStep::run_llm(std::size_t replica) {
   const std::size_t started = next;
   for (; next < moves_.size(); ++next) {
     const Move& move = moves_[next];
-    double start = move.previous < 0 ? 0.0 : ends[move.previous];
+    double start = move.previous < 0 ? model_->llm.transfers.gather.exposed_s(seconds[move.seconds])
+                                     : ends[move.previous];
     if (move.input >= 0) start = std::max(start, ends[move.input] + delays[move.delay]);
     if (move.takes_feeds) {
       if (missing_[first_llm_slot + move.slot] > 0) break;
@@ -273,11 +276,15 @@ bool DecoupledStep::run_llm(std::size_t replica) {
 double DecoupledStep::last_end() const {
   double step_s = 0;
   for (const EncoderStage& stage : stages_) {
-    step_s = std::max(step_s, stage.free_at + model_->encoder.reduce_s);
+    const double exposed = model_->encoder.transfers.reduce.exposed_s(stage.last_pass_s);
+    step_s = std::max(step_s, stage.free_at + exposed);
   }
+  const std::size_t seconds_of_replica = model_->microbatches * model_->llm.shares.size() * kKinds;
   for (std::size_t r = 0; r < model_->llm.replicas; ++r) {
     for (const std::uint32_t move : last_moves_) {
-      step_s = std::max(step_s, llm_ends_[r * moves_.size() + move] + model_->llm.reduce_s);
+      const double pass_s = llm_seconds_[r * seconds_of_replica + moves_[move].seconds];
+      const double exposed = model_->llm.transfers.reduce.exposed_s(pass_s);
+      step_s = std::max(step_s, llm_ends_[r * moves_.size() + move] + exposed);
     }
   }
   return step_s;

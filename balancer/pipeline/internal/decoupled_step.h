@@ -95,6 +95,7 @@ class DecoupledStep {
     std::uint32_t weights = 0;
     std::uint32_t target = 0;  ///< Forward passes that precede the next backward pass.
     double free_at = 0;
+    double last_pass_s = 0;
     std::int64_t held = 0;
   };
 

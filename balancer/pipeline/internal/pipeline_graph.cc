@@ -288,7 +288,13 @@ double PipelineGraph::run(const PassTable& table, std::span<double> ends) const 
   const Input* input = inputs_.data();
   for (std::size_t i = 0; i < moves_.size(); ++i) {
     const Move& move = moves_[i];
-    double start = move.previous < 0 ? 0.0 : ends[static_cast<std::size_t>(move.previous)];
+    double start = 0;
+    if (move.previous < 0) {
+      start =
+          table.transfers(operations_[i].encoder).gather.exposed_s(table.seconds_[move.seconds]);
+    } else {
+      start = ends[static_cast<std::size_t>(move.previous)];
+    }
     for (const Input* const end = inputs_.data() + move.inputs_end; input != end; ++input) {
       start = std::max(start, ends[input->operation] + table.delays_[input->delay]);
     }
@@ -296,16 +302,16 @@ double PipelineGraph::run(const PassTable& table, std::span<double> ends) const 
   }
   double step_s = 0;
   for (const std::uint32_t last : last_) {  // no other operation of the device ends later
-    const double reduce = operations_[last].encoder ? table.encoder_reduce_s_ : table.llm_reduce_s_;
-    step_s = std::max(step_s, ends[last] + reduce);
+    const LayeredTransfer& reduce = table.transfers(operations_[last].encoder).reduce;
+    step_s = std::max(step_s, ends[last] + reduce.exposed_s(table.seconds_[moves_[last].seconds]));
   }
   return step_s;
 }
 
 PassTable::PassTable(const PipelineStep& step)
     : link_(step.link),
-      encoder_reduce_s_(step.encoder.reduce_s),
-      llm_reduce_s_(step.llm.reduce_s),
+      encoder_(step.encoder.transfers),
+      llm_(step.llm.transfers),
       split_(step.schedule == Schedule::kZbH1) {
   for (const ModulePipeline* module : {&step.encoder, &step.llm}) {
     if (module->stages == 0) continue;

@@ -29,8 +29,10 @@ class PassTable {
   std::vector<double> seconds_;  ///< [rows × kinds]
   std::vector<double> delays_;   ///< 0, then output delays [rows], then delays [feeds].
   Link link_;
-  double encoder_reduce_s_ = 0;
-  double llm_reduce_s_ = 0;
+  const StepTransfers& transfers(bool encoder) const { return encoder ? encoder_ : llm_; }
+
+  StepTransfers encoder_;
+  StepTransfers llm_;
   bool split_ = false;
 };
 

@@ -208,16 +208,18 @@ TEST(ModuleTraining, OnlyWhatIsTrainedIsReduced) {
   const PipelineModel whole = pipeline({}, {});
   const PipelineModel frozen =
       pipeline({.weights = TrainedWeights::kNone}, {.weights = TrainedWeights::kNone});
-  EXPECT_GT(whole.encoder.reduce_s, 0);
-  EXPECT_EQ(frozen.encoder.reduce_s, 0);
-  EXPECT_EQ(frozen.llm.reduce_s, 0);
+  EXPECT_GT(whole.encoder.transfers.reduce.seconds, 0);
+  EXPECT_EQ(frozen.encoder.transfers.reduce.seconds, 0);
+  EXPECT_EQ(frozen.llm.transfers.reduce.seconds, 0);
   const PipelineModel adapters =
       pipeline({}, {.weights = TrainedWeights::kAdapters, .adapter_rank = 16});
-  EXPECT_LT(adapters.llm.reduce_s, 0.02 * whole.llm.reduce_s);
+  EXPECT_LT(adapters.llm.transfers.reduce.seconds, 0.02 * whole.llm.transfers.reduce.seconds);
   Layout replicated = layout_with({}, {});
   replicated.replicated_optimizer = true;
-  EXPECT_NEAR(make_pipeline(job, replicated, mean)->llm.reduce_s / whole.llm.reduce_s, 8.0 / 6,
-              1e-3);
+  const StepTransfers of_replicated = make_pipeline(job, replicated, mean)->llm.transfers;
+  EXPECT_EQ(of_replicated.gather.seconds, 0);
+  EXPECT_NEAR(of_replicated.reduce.seconds / whole.llm.transfers.reduce.seconds, 2, 1e-3);
+  EXPECT_NEAR(whole.llm.transfers.gather.seconds / whole.llm.transfers.reduce.seconds, 0.5, 0.01);
 }
 
 // The encoder of this profile was measured without a backward pass.
@@ -231,7 +233,7 @@ TEST(ModuleTraining, AnEncoderThatWasMeasuredWithoutABackwardPassIsFrozen) {
   const PipelineModel model = make_pipeline(job, layout_with({}, {}), mean).value();
   EXPECT_FALSE(model.encoder.passes.has_backward());
   EXPECT_EQ(model.encoder.activation_bytes_per_unit, 0);
-  EXPECT_EQ(model.encoder.reduce_s, 0);
+  EXPECT_EQ(model.encoder.transfers.reduce.seconds, 0);
   EXPECT_EQ(trained_cost(job, layout_with({}, {}), mean).encoder_s, 1) << "as it was measured";
   const auto adapters = make_pipeline(
       job, layout_with({.weights = TrainedWeights::kAdapters, .adapter_rank = 4}, {}), mean);

@@ -29,6 +29,11 @@ std::vector<double> random_slowdowns(std::size_t replicas, Random& random) {
   return slowdowns;
 }
 
+StepTransfers random_transfers(Random& random) {
+  return {.gather = {.seconds = 0.1 * random.uniform(), .layers = 4},
+          .reduce = {.seconds = 0.3 * random.uniform(), .layers = 4}};
+}
+
 /// 1 to 3 encoder replicas and stages, 1 to 4 LLM replicas, 1 to 3 stages.
 PipelineModel random_model(Random& random) {
   PipelineModel model;
@@ -42,14 +47,14 @@ PipelineModel random_model(Random& random) {
                    .microbatch_s = 0.01 * random.uniform(),
                    .activation_bytes_per_unit = 100,
                    .output_bytes_per_unit = 8,
-                   .reduce_s = 0.1 * random.uniform()};
+                   .transfers = random_transfers(random)};
   model.llm = {.replicas = 1 + random.below(4),
                .stages = llm_stages,
                .shares = random_shares(llm_stages, random),
                .microbatch_s = 0.02 * random.uniform(),
                .activation_bytes_per_unit = 300,
                .output_bytes_per_unit = 16,
-               .reduce_s = 0.1 * random.uniform()};
+               .transfers = random_transfers(random)};
   model.encoder.replicas = std::min(model.encoder.replicas, model.slots());
   model.encoder.slowdowns = random_slowdowns(model.encoder.replicas * encoder_stages, random);
   model.llm.slowdowns = random_slowdowns(model.llm.replicas * llm_stages, random);
@@ -159,7 +164,7 @@ TEST(Decoupled, AgreesWithTheTickingSimulator) {
     model.encoder.slowdowns.clear();
     model.llm.slowdowns.clear();
     model.encoder.microbatch_s = model.llm.microbatch_s = 0;
-    model.encoder.reduce_s = model.llm.reduce_s = 0;
+    model.encoder.transfers = model.llm.transfers = {};
     model.link = {.latency_s = 1, .bytes_per_s = 0};
     model.encoder.shares.assign(model.encoder.stages,
                                 1.0 / static_cast<double>(model.encoder.stages));

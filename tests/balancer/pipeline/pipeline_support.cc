@@ -22,7 +22,10 @@ ModulePipeline random_module(Random& random, std::size_t replicas, std::size_t s
   module.stages = stages;
   module.chunks = chunks;
   module.passes.resize(replicas);
-  module.reduce_s = static_cast<double>(random.below(3));
+  for (LayeredTransfer* transfer : {&module.transfers.gather, &module.transfers.reduce}) {
+    transfer->seconds = static_cast<double>(random.below(3));
+    transfer->layers = static_cast<double>(1U << random.below(3));  // exact in sums
+  }
   return module;
 }
 

@@ -118,8 +118,59 @@ TEST(Pipeline, TransfersAndReductionsTakeTime) {
     for (StagePass& pass : passes) pass.output_bytes = 200;
   }
   EXPECT_DOUBLE_EQ(run(step).step_s, alone + 2 * 3 * 2.5);
-  step.llm.reduce_s = 4;
+  step.llm.transfers.reduce.seconds = 4;
   EXPECT_DOUBLE_EQ(run(step).step_s, alone + 2 * 3 * 2.5 + 4);
+}
+
+// Simulates replicas of one stage layer by layer: a layer of the first pass waits for its weights,
+// and its gradients are reduced once the last passes of all replicas have computed it.
+double layer_by_layer(const PipelineStep& step) {
+  const auto& [gather, reduce] = step.llm.transfers;
+  const auto layers = static_cast<std::size_t>(gather.layers);
+  std::vector<double> computed(layers, 0.0);
+  for (const auto& passes : step.llm.passes) {
+    double now = 0;
+    for (std::size_t layer = 1; layer <= layers; ++layer) {
+      const double arrived = static_cast<double>(layer) * gather.seconds / gather.layers;
+      now = std::max(now, arrived) + passes.front().forward_s / gather.layers;
+    }
+    for (std::size_t m = 1; m < passes.size(); ++m) now += passes[m].forward_s;  // GPipe
+    for (std::size_t m = 0; m + 1 < passes.size(); ++m) now += passes[m].backward_s;
+    for (double& of_layer : computed) {
+      now += passes.back().backward_s / reduce.layers;
+      of_layer = std::max(of_layer, now);
+    }
+  }
+  double link = 0;
+  for (const double of_layer : computed) {
+    link = std::max(link, of_layer) + reduce.seconds / reduce.layers;
+  }
+  return link;
+}
+
+TEST(Pipeline, TransfersOverlapWithPassesLayerByLayer) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Random random(seed);
+    PipelineStep step = equal_step(Schedule::kGpipe, 1 + random.below(3), 1, 1, 3, kPass);
+    for (auto& passes : step.llm.passes) {
+      for (StagePass& pass : passes)
+        pass = {.forward_s = random.uniform(), .backward_s = random.uniform()};
+    }
+    const auto layers = static_cast<double>(1 + random.below(6));
+    step.llm.transfers.gather = {.seconds = 3 * random.uniform(), .layers = layers};
+    step.llm.transfers.reduce = {.seconds = 3 * random.uniform(), .layers = layers};
+    const PipelineReport report = run(step);
+    ASSERT_NEAR(report.step_s, layer_by_layer(step), 1e-9) << "seed " << seed;
+    double finish = 0;
+    for (const StageReport& stage : report.stages) finish = std::max(finish, stage.finish_s);
+    ASSERT_NEAR(finish + report.stages[0].reduce_s, report.step_s, 1e-9);
+  }
+}
+
+TEST(Pipeline, RefusesTransfersOfLessThanALayer) {
+  PipelineStep step = equal_step(Schedule::kGpipe, 1, 1, 1, 1, kPass);
+  step.llm.transfers.reduce = {.seconds = 1, .layers = 0.5};
+  EXPECT_THAT(simulate(step).error().message(), testing::HasSubstr("must be at least 1"));
 }
 
 // One encoder replica feeds two LLM replicas: its slots alternate between them.
@@ -139,7 +190,7 @@ TEST(Pipeline, AgreesWithTheTickingSimulator) {
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
     Random random(seed);
     PipelineStep step = random_step(random);
-    step.encoder.reduce_s = step.llm.reduce_s = 0;
+    step.encoder.transfers = step.llm.transfers = {};
     const PipelineReport report = run(step);
     ASSERT_EQ(report.step_s, tick_by_tick(step, report)) << "seed " << seed;
   }

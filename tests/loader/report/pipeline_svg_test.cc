@@ -39,7 +39,7 @@ TEST(PipelineSvg, DrawsABoxForEachPassOfOneReplica) {
 TEST(PipelineSvg, SaysWhenAndWhatItLeavesOut) {
   PipelineStep step = test::equal_step(Schedule::k1F1B, 2, 20, 1, 4,
                                        {.forward_s = 1, .backward_s = 1, .weights_s = 1});
-  step.llm.reduce_s = 7;
+  step.llm.transfers.reduce.seconds = 7;
   const auto report = simulate(step);
   ASSERT_TRUE(report.has_value());
   ASSERT_EQ(report->step_s, 76);  // (4 + 20 - 1) x 3 and the reduction
@@ -54,7 +54,7 @@ TEST(PipelineSvg, SaysWhenAndWhatItLeavesOut) {
   EXPECT_THAT(svg, testing::HasSubstr(">gradient reduction<"));
   EXPECT_THAT(svg, testing::Not(testing::HasSubstr(">encoder ")));
   // A small step is drawn in milliseconds.
-  step.llm.reduce_s = 0;
+  step.llm.transfers.reduce.seconds = 0;
   for (auto& passes : step.llm.passes) {
     for (StagePass& pass : passes) pass = {.forward_s = 1e-3, .backward_s = 1e-3};
   }
