@@ -26,7 +26,7 @@ STEPS = (("mixed", "1f1b", "512, 16", MIXED, ()),
 # GPUs, samples per step, batches that the search has not seen, and whether the search takes long.
 SEARCHES = ((16, 512, 8, False), (64, 512, 8, False), (128, 512, 8, True), (1024, 4096, 2, True))
 POLICIES = ("in-order", "lpt", "cost")
-DECOUPLED_NOTES = {"2x1x6+4x1x13": ", 16 (chosen by `isocost plan`)", "1x1x16+2x3x8": ", 32", "1x2x8+4x3x4": ", 32",
+DECOUPLED_NOTES = {"1x1x16+2x3x8": ", 32", "1x2x8+4x3x4": ", 32",
                    "1x1x16+2x4x6": ", 32", "1x1x8+2x7x4": ", 16, no caps", "1x1x8+2x7x4-m32": ", 32, no caps"}
 
 

@@ -48,6 +48,26 @@ Result<std::vector<std::int64_t>> layers(const JsonObject& document, const char*
   return object.wholes("layers", kMostStages, 0, std::int64_t{kLargestDegree});
 }
 
+// Reads one name for all stages, or a list with one for each.
+Result<std::vector<Recompute>> recompute_by_stage(const JsonObject& object) {
+  const Error wrong = object.wrong(
+      "recompute", "must be none, selective or full, or a list with one of these for each stage");
+  std::vector<std::string> names;
+  if (auto name = object.text("recompute")) {
+    names = {*std::move(name)};
+  } else if (auto list = object.text_list("recompute", kMostStages)) {
+    names = *std::move(list);
+  }
+  std::vector<Recompute> all;
+  for (const std::string& name : names) {
+    const auto recompute = recompute_from_name(name);
+    if (!recompute) return wrong;
+    all.push_back(*recompute);
+  }
+  if (all.empty()) return wrong;
+  return all;
+}
+
 Result<ModuleTraining> training(const JsonObject& document, const char* name) {
   ISOCOST_ASSIGN(const JsonObject object, document.object(name));
   ModuleTraining training;
@@ -62,10 +82,7 @@ Result<ModuleTraining> training(const JsonObject& document, const char* name) {
                    object.whole("adapter_rank", 0, ModuleTraining::kMostRank));
   }
   if (object.has("recompute")) {
-    ISOCOST_ASSIGN(const std::string text, object.text("recompute"));
-    const auto recompute = recompute_from_name(text);
-    if (!recompute) return object.wrong("recompute", "must be none, selective or full");
-    training.recompute = *recompute;
+    ISOCOST_ASSIGN(training.recompute, recompute_by_stage(object));
   }
   return training;
 }
@@ -90,8 +107,11 @@ nlohmann::ordered_json module_json(const ModuleDegrees& degrees,
     json["train"] = trained_weights_name(training.weights);
   }
   if (training.adapter_rank > 0) json["adapter_rank"] = training.adapter_rank;
-  if (training.recompute != Recompute::kNone) {
-    json["recompute"] = recompute_name(training.recompute);
+  if (training.by_stage()) {
+    for (const Recompute what : training.recompute)
+      json["recompute"].push_back(recompute_name(what));
+  } else if (training.recomputes()) {
+    json["recompute"] = recompute_name(training.recompute.front());
   }
   return json;
 }
@@ -102,15 +122,30 @@ std::string degrees_text(const ModuleDegrees& degrees) {
          (degrees.shard > 1 ? " sharded by " + std::to_string(degrees.shard) : "");
 }
 
+// Returns text like "full", or "full on 2 stages, none on 6".
+std::string recompute_text(const std::vector<Recompute>& stages) {
+  if (stages.size() == 1) return std::string(recompute_name(stages.front()));
+  std::string text;
+  for (auto run = stages.begin(); run != stages.end();) {
+    const auto end =
+        std::find_if(run, stages.end(), [run](Recompute what) { return what != *run; });
+    const auto length = static_cast<std::size_t>(end - run);
+    text += text.empty() ? "" : ", ";
+    text += std::string(recompute_name(*run)) + " on " +
+            (run == stages.begin() ? counted(length, "stage") : std::to_string(length));
+    run = end;
+  }
+  return text;
+}
+
 std::string training_text(const ModuleTraining& training, const std::string& module) {
   std::string text;
   if (training.weights == TrainedWeights::kNone) text += ", " + module + " frozen";
   if (training.weights == TrainedWeights::kAdapters) {
     text += ", adapters of rank " + std::to_string(training.adapter_rank) + " in the " + module;
   }
-  if (training.recompute != Recompute::kNone) {
-    text +=
-        ", " + std::string(recompute_name(training.recompute)) + " recomputation of the " + module;
+  if (training.recomputes()) {
+    text += ", " + recompute_text(training.recompute) + " recomputation of the " + module;
   }
   return text;
 }
@@ -139,12 +174,33 @@ Status check_training(const ModuleTraining& training, const std::string& module)
   return {};
 }
 
+// Stages that recompute different activations differ in seconds, so their layers must be given.
+Status check_recompute(const ModuleTraining& training, std::size_t stages, bool has_layers,
+                       const std::string& module) {
+  if (!training.by_stage()) return {};
+  const std::string key = "layout: '" + module + ".recompute' ";
+  if (training.recompute.size() != stages) {
+    return Error(ErrorCode::kInvalidArgument,
+                 key + "has " + counted(training.recompute.size(), "entry") + "; there " +
+                     (stages == 1 ? "is " : "are ") + counted(stages, "stage"));
+  }
+  if (has_layers) return {};
+  return Error(ErrorCode::kInvalidArgument, key + "differs by stage; give '" + module +
+                                                ".layers', too, which divide the stages' seconds");
+}
+
 // A frozen encoder keeps no activations, since nothing before it is trained.
 Status check_trainings(const Layout& layout) {
   ISOCOST_TRY(check_training(layout.encoder_training, "encoder"));
   ISOCOST_TRY(check_training(layout.llm_training, "llm"));
+  const bool joint = layout.encoder_place == EncoderPlacement::kLlmRanks;
+  ISOCOST_TRY(
+      check_recompute(layout.llm_training, layout.llm.pipeline, !layout.layers.llm.empty(), "llm"));
+  ISOCOST_TRY(check_recompute(layout.encoder_training,
+                              (joint ? layout.llm : layout.encoder).pipeline,
+                              !layout.layers.encoder.empty(), "encoder"));
   if (layout.encoder_training.weights != TrainedWeights::kNone ||
-      layout.encoder_training.recompute == Recompute::kNone) {
+      !layout.encoder_training.recomputes()) {
     return {};
   }
   return Error(ErrorCode::kInvalidArgument,

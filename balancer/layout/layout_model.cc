@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "balancer/layout/internal/sharding.h"
+#include "balancer/layout/internal/stage_cut.h"
 #include "base/counted.h"
 #include "costmodel/cuts.h"
 #include "costmodel/memory.h"
@@ -45,8 +46,17 @@ std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, do
   return parts;
 }
 
-// Returns each chunk's part of a module's work. `head` is the output head in layers, which is on
+// Returns each chunk's part of a module's layers. `head` is the output head in layers, which is on
 // the last chunk.
+std::vector<double> layer_shares(const std::vector<std::int64_t>& layers, double head) {
+  const double total =
+      static_cast<double>(std::accumulate(layers.begin(), layers.end(), std::int64_t{0})) + head;
+  std::vector<double> shares(layers.begin(), layers.end());
+  shares.back() += head;
+  for (double& share : shares) share /= total;
+  return shares;
+}
+
 Result<std::vector<double>> shares_of(const std::vector<std::int64_t>& layers,
                                       const Architecture& shape, double head, const char* module) {
   const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
@@ -55,11 +65,7 @@ Result<std::vector<double>> shares_of(const std::vector<std::int64_t>& layers,
                  "layout: '" + std::string(module) + ".layers' add up to " + std::to_string(sum) +
                      "; " + shape.name + " has " + counted(shape.layers, "layer"));
   }
-  const double total = static_cast<double>(shape.layers) + head;
-  std::vector<double> shares(layers.begin(), layers.end());
-  shares.back() += head;
-  for (double& share : shares) share /= total;
-  return shares;
+  return layer_shares(layers, head);
 }
 
 Status check_module(const Architecture& shape, const ModuleDegrees& degrees, std::size_t chunks,
@@ -104,23 +110,62 @@ ModuleTraining encoder_training(const JobModel& job, const Layout& layout) {
   return {.weights = TrainedWeights::kNone};
 }
 
-TrainingWork encoder_work(const JobModel& job, const Layout& layout) {
-  const ModuleProfile& profile = profile_of(job, job.encoder_module);
-  TrainingWork work =
-      training_work({.shape = job.encoder, .forward_share = forward_share_of(profile)},
-                    encoder_training(job, layout));
-  // The peaks of a frozen encoder are what one layer holds.
-  if (is_frozen(profile) && activation_bytes_per_unit(profile) > 0) work.working = 1;
+// The work of a module: of all of it, and of each chunk if stages recompute different activations.
+struct ModuleWork {
+  TrainingWork all;
+  std::vector<TrainingWork> chunks;
+};
+
+// `layers` [chunks] may be empty if all stages recompute the same.
+ModuleWork module_work(const TrainedModule& module, const ModuleTraining& training,
+                       const std::vector<std::int64_t>& layers) {
+  ModuleWork work{.all = training_work(module, training), .chunks = {}};
+  if (!training.by_stage()) return work;
+  TrainingWork& all = work.all;
+  all = {.seconds = 0, .passes = {0, 0, 0}, .reductions = 0, .activations = 0};
+  const std::vector<double> shares = layer_shares(layers, module.head_layers);
+  for (std::size_t c = 0; c < shares.size(); ++c) {
+    const TrainingWork chunk = training_work(module, training, c % training.recompute.size());
+    const double seconds = shares[c] * chunk.seconds;
+    all.seconds += seconds;
+    all.passes.forward += seconds * chunk.passes.forward;
+    all.passes.inputs += seconds * chunk.passes.inputs;
+    all.passes.weights += seconds * chunk.passes.weights;
+    all.reductions += shares[c] * chunk.reductions;
+    all.activations += shares[c] * chunk.activations;
+    all.working = std::max(all.working, chunk.working);
+    work.chunks.push_back(chunk);
+  }
+  for (double* part : {&all.passes.forward, &all.passes.inputs, &all.passes.weights}) {
+    *part /= all.seconds;
+  }
   return work;
 }
 
+TrainedModule trained_encoder(const JobModel& job) {
+  return {.shape = job.encoder,
+          .forward_share = forward_share_of(profile_of(job, job.encoder_module))};
+}
+
 // The LLM's inputs need their gradients, since at least a projector before it is trained.
-TrainingWork llm_work(const JobModel& job, const Layout& layout) {
-  return training_work({.shape = job.llm,
-                        .head_layers = job.llm_head_layers(),
-                        .forward_share = forward_share_of(profile_of(job, CostModule::kLlm)),
-                        .passes_gradients_on = true},
-                       layout.llm_training);
+TrainedModule trained_llm(const JobModel& job) {
+  return {.shape = job.llm,
+          .head_layers = job.llm_head_layers(),
+          .forward_share = forward_share_of(profile_of(job, CostModule::kLlm)),
+          .passes_gradients_on = true};
+}
+
+ModuleWork encoder_work(const JobModel& job, const Layout& layout) {
+  ModuleWork work =
+      module_work(trained_encoder(job), encoder_training(job, layout), layout.layers.encoder);
+  // The peaks of a frozen encoder are what one layer holds.
+  const ModuleProfile& profile = profile_of(job, job.encoder_module);
+  if (is_frozen(profile) && activation_bytes_per_unit(profile) > 0) work.all.working = 1;
+  return work;
+}
+
+ModuleWork llm_work(const JobModel& job, const Layout& layout) {
+  return module_work(trained_llm(job), layout.llm_training, layout.layers.llm);
 }
 
 // Divides the encoder's layers followed by the LLM's, so that chunks have equal seconds for the
@@ -175,7 +220,7 @@ Status check_measured(const JobModel& job, const Layout& layout) {
                       "both alike: profile both with weights that require gradients, or neither");
   }
   const bool needed = layout.encoder_training.weights == TrainedWeights::kAdapters ||
-                      layout.encoder_training.recompute != Recompute::kNone;
+                      layout.encoder_training.recomputes();
   if (!frozen || !needed) return {};
   return unmeasured(
       job, "measured the encoder without a backward pass, which this layout needs" + again);
@@ -205,9 +250,13 @@ BesideSamples beside_samples(const JobModel& job, CostModule module) {
   return {.fixed_s = predictor.coefficients().per_microbatch, .launches_s = predictor.launches()};
 }
 
-BesideSamples larger(const BesideSamples& a, const BesideSamples& b) {
-  return {.fixed_s = std::max(a.fixed_s, b.fixed_s),
-          .launches_s = std::max(a.launches_s, b.launches_s)};
+// Returns those of the more expensive encoder, of the encoders that the job has.
+BesideSamples beside_media(const JobModel& job) {
+  const BesideSamples first = beside_samples(job, job.encoder_module);
+  if (!job.second_encoder) return first;
+  const BesideSamples audio = beside_samples(job, CostModule::kAudio);
+  return {.fixed_s = std::max(first.fixed_s, audio.fixed_s),
+          .launches_s = std::max(first.launches_s, audio.launches_s)};
 }
 
 // Returns the parameters that are trained.
@@ -220,7 +269,7 @@ struct TrainedParts {
   const Architecture& shape;
   double parameters = 0;  ///< Adapters apart.
   double trained = 0;
-  TrainingWork work;
+  ModuleWork work;
   double activation_bytes_per_unit = 0;  ///< If it is trained whole.
 };
 
@@ -257,12 +306,12 @@ LayeredTransfer both(const LayeredTransfer& a, const LayeredTransfer& b) {
 
 Sharding sharding_of(const JobModel& job, const TrainedParts& parts, const ModuleDegrees& degrees) {
   return sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
-                     parts.work.passes.has_backward(), degrees);
+                     parts.work.all.passes.has_backward(), degrees);
 }
 
 ModuleStages spread_module(const JobModel& job, const Layout& layout, const TrainedParts& parts,
                            const ModuleDegrees& degrees, const BesideSamples& beside) {
-  const TrainingWork& work = parts.work;
+  const TrainingWork& work = parts.work.all;
   ModuleStages module;
   module.replicas = degrees.data;
   module.stages = degrees.pipeline;
@@ -276,6 +325,20 @@ ModuleStages spread_module(const JobModel& job, const Layout& layout, const Trai
   module.output_bytes_per_unit = kBf16 * static_cast<double>(parts.shape.width) / tensor;
   module.transfers = step_transfers(job, layout, parts, degrees);
   return module;
+}
+
+// Gives chunks that recompute different activations their own passes and bytes, and their shares of
+// the module's seconds in place of those of its layers.
+void divide_work(const TrainedParts& parts, const ModuleDegrees& degrees,
+                 std::vector<double>& shares, ModuleStages& module) {
+  const double bytes = parts.activation_bytes_per_unit / static_cast<double>(degrees.tensor);
+  for (std::size_t c = 0; c < parts.work.chunks.size(); ++c) {
+    const TrainingWork& work = parts.work.chunks[c];
+    module.by_chunk.push_back({.passes = work.passes,
+                               .activation_bytes_per_unit = shares[c] * work.activations * bytes,
+                               .working_bytes_per_unit = shares[c] > 0 ? work.working * bytes : 0});
+    shares[c] *= work.seconds / parts.work.all.seconds;
+  }
 }
 
 // Returns the bytes of weights, gradients and optimizer on a rank, for `parameters` of which
@@ -382,6 +445,40 @@ LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& 
   return cut;
 }
 
+LayerCut recomputing_cut(const JobModel& job, const Layout& layout, const SampleCost& mean_sample) {
+  const auto layer_seconds = [](const TrainedModule& module, const ModuleTraining& training,
+                                double seconds, std::size_t stages) {
+    const double layer_s =
+        seconds / (static_cast<double>(module.shape.layers) + module.head_layers);
+    std::vector<double> all;
+    all.reserve(stages);
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      all.push_back(layer_s * training_work(module, training, stage).seconds);
+    }
+    return all;
+  };
+  const bool joint = layout.encoder_place == EncoderPlacement::kLlmRanks;
+  const TrainedModule encoder = trained_encoder(job);
+  const TrainedModule llm = trained_llm(job);
+  StageCutProblem problem{
+      .encoder_layers = joint ? encoder.shape.layers : 0,
+      .llm_layers = llm.shape.layers,
+      .encoder_layer_s = layer_seconds(encoder, encoder_training(job, layout),
+                                       mean_sample.encoder_s, layout.llm.pipeline),
+      .llm_layer_s =
+          layer_seconds(llm, layout.llm_training, mean_sample.llm_s, layout.llm.pipeline),
+      .head_layers = llm.head_layers};
+  LayerCut cut = stage_cut(problem);
+  if (joint) return cut;
+  // An encoder with its own stages is a pipeline of one module, without a head.
+  problem = {.llm_layers = encoder.shape.layers,
+             .encoder_layer_s = std::vector<double>(layout.encoder.pipeline, 0.0),
+             .llm_layer_s = layer_seconds(encoder, encoder_training(job, layout),
+                                          mean_sample.encoder_s, layout.encoder.pipeline)};
+  cut.encoder = stage_cut(problem).llm;
+  return cut;
+}
+
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const SampleCost& mean_sample) {
   ISOCOST_TRY(layout.validate());
@@ -401,9 +498,8 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   model.schedule = layout.schedule;
   model.microbatches = layout.microbatches;
   model.encoder_ahead = layout.encoder_ahead;
-  model.encoder = spread_module(
-      job, layout, encoder_parts(job, layout), layout.encoder,
-      larger(beside_samples(job, CostModule::kVision), beside_samples(job, CostModule::kAudio)));
+  model.encoder =
+      spread_module(job, layout, encoder_parts(job, layout), layout.encoder, beside_media(job));
   model.llm = spread_module(job, layout, llm_parts(job, layout), layout.llm,
                             beside_samples(job, CostModule::kLlm));
   model.llm.chunks = layout.chunks;
@@ -415,6 +511,8 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   const LayerCut cut = layer_cut(job, layout, mean_sample);
   ISOCOST_ASSIGN(model.llm.shares, shares_of(cut.llm, job.llm, job.llm_head_layers(), "llm"));
   ISOCOST_ASSIGN(auto encoder_shares, shares_of(cut.encoder, job.encoder, 0, "encoder"));
+  divide_work(llm_parts(job, layout), layout.llm, model.llm.shares, model.llm);
+  divide_work(encoder_parts(job, layout), layout.encoder, encoder_shares, model.encoder);
   if (own) {
     model.encoder.shares = std::move(encoder_shares);
   } else {
@@ -438,17 +536,17 @@ ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, dou
 
 TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout) {
   return tensor_cost(job, job.encoder_module, job.encoder, layout.encoder.tensor,
-                     encoder_work(job, layout));
+                     encoder_work(job, layout).all);
 }
 
 TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout) {
-  return tensor_cost(job, CostModule::kLlm, job.llm, layout.llm.tensor, llm_work(job, layout));
+  return tensor_cost(job, CostModule::kLlm, job.llm, layout.llm.tensor, llm_work(job, layout).all);
 }
 
 SampleCost trained_cost(const JobModel& job, const Layout& layout, const SampleCost& sample) {
   SampleCost trained = sample;
-  trained.encoder_s *= encoder_work(job, layout).seconds;
-  trained.llm_s *= llm_work(job, layout).seconds;
+  trained.encoder_s *= encoder_work(job, layout).all.seconds;
+  trained.llm_s *= llm_work(job, layout).all.seconds;
   return trained;
 }
 
@@ -483,29 +581,33 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
                        trained_parameters(parameters, adapters, layout.llm_training), layout.llm,
                        layout);
   };
+  const bool joint = !model.encoder_on_llm.empty();
+  const std::vector<double> llm_shares =
+      model.llm.by_chunk.empty() ? model.llm.shares : layer_shares(layout.layers.llm, head);
+  std::vector<double> encoder_shares = joint ? model.encoder_on_llm : model.encoder.shares;
+  if (!model.encoder.by_chunk.empty()) encoder_shares = layer_shares(layout.layers.encoder, 0);
   RankMemory memory;
   std::vector<double> stages(layout.llm.pipeline, 0.0);
-  for (std::size_t c = 0; c < model.llm.shares.size(); ++c) {
-    const bool is_last = c + 1 == model.llm.shares.size();
-    const double layers = model.llm.shares[c] * total - (is_last ? head : 0);
+  for (std::size_t c = 0; c < llm_shares.size(); ++c) {
+    const bool is_last = c + 1 == llm_shares.size();
+    const double layers = llm_shares[c] * total - (is_last ? head : 0);
     double& stage = stages[c % stages.size()];
     stage += llm_bytes(layers, is_last ? half : 0);
-    if (!model.encoder_on_llm.empty()) stage += encoder_bytes(model.encoder_on_llm[c], layout.llm);
+    if (joint) stage += encoder_bytes(encoder_shares[c], layout.llm);
   }
   stages.front() += llm_bytes(0, half);
   // One module runs at a time, so whole layers of one of them are held.
   const Sharding of_llm = sharding_of(job, llm_parts(job, layout), layout.llm);
   const Sharding of_encoders = sharding_of(job, encoder_parts(job, layout), layout.encoder);
   double gathered = of_llm.layer_bytes + of_llm.whole_bytes;
-  if (!model.encoder_on_llm.empty()) {
+  if (joint) {
     gathered = std::max(of_llm.layer_bytes, of_encoders.layer_bytes) + of_llm.whole_bytes +
                of_encoders.whole_bytes;
   }
   memory.llm_state =
       static_cast<std::int64_t>(*std::max_element(stages.begin(), stages.end()) + gathered);
   if (model.encoder.stages > 0) {
-    const double share =
-        *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
+    const double share = *std::max_element(encoder_shares.begin(), encoder_shares.end());
     memory.encoder_state = static_cast<std::int64_t>(
         encoder_bytes(share, layout.encoder) + of_encoders.layer_bytes + of_encoders.whole_bytes);
   }

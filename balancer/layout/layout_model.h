@@ -59,6 +59,10 @@ struct RankMemory {
 /// must not have more stages than the modules have layers.
 LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& mean_sample);
 
+/// Divides whole layers over stages that recompute different activations, one chunk in each, so
+/// that the longest stage takes as few seconds of the mean sample as possible.
+LayerCut recomputing_cut(const JobModel& job, const Layout& layout, const SampleCost& mean_sample);
+
 /// Returns the pipeline of a job with this layout, cut by layer_cut(). An encoder that the profile
 /// measured without a backward pass is frozen. Errors: those of Layout::validate();
 /// kInvalidArgument if a tensor degree does not divide the heads, if there are more stages than

@@ -309,7 +309,7 @@ namespace {
 Status freeze_as_measured(const JobModel& job, LayoutSearchOptions& options) {
   Layout layout = layout_of(options);
   if (is_frozen(job.profile.modules.at(static_cast<std::size_t>(job.encoder_module)))) {
-    layout.encoder_training.recompute = Recompute::kNone;
+    layout.encoder_training.recompute = {Recompute::kNone};
     ISOCOST_TRY(make_pipeline(job, layout, {}));
     options.encoder_training = {.weights = TrainedWeights::kNone};
     return {};

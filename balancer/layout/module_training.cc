@@ -1,5 +1,6 @@
 #include "balancer/layout/module_training.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -160,22 +161,28 @@ double adapter_parameters(const Architecture& shape, const ModuleTraining& train
   return real(shape.layers * training.adapter_rank) * (attention + mlp);
 }
 
-TrainingWork training_work(const TrainedModule& module, const ModuleTraining& training) {
+bool ModuleTraining::recomputes() const {
+  return std::ranges::any_of(recompute, [](Recompute what) { return what != Recompute::kNone; });
+}
+
+TrainingWork training_work(const TrainedModule& module, const ModuleTraining& training,
+                           std::size_t stage) {
+  const Recompute recompute = training.recompute_of(stage);
   PassSeconds seconds = pass_seconds(module, training);
   const bool backward = seconds.inputs + seconds.weights > 0;
-  if (backward) seconds.inputs += recomputed_share(module, training.recompute) * seconds.forward;
+  if (backward) seconds.inputs += recomputed_share(module, recompute) * seconds.forward;
   TrainingWork work;
   work.seconds = seconds.all();
   work.passes = {.forward = seconds.forward / work.seconds,
                  .inputs = seconds.inputs / work.seconds,
                  .weights = seconds.weights / work.seconds};
   work.reductions = kReductionsOfPass;
-  if (backward) work.reductions += kReductionsOfPass + recomputed_reductions(training.recompute);
+  if (backward) work.reductions += kReductionsOfPass + recomputed_reductions(recompute);
 
   const double whole = real(module.shape.layer_activation_bytes_per_unit());
   const double units = real(module.shape.layers) + module.head_layers;
   const LayerBytes layer = layer_bytes(module.shape, training);
-  const RecomputedBytes bytes = backward ? recomputed_bytes(module.shape, layer, training.recompute)
+  const RecomputedBytes bytes = backward ? recomputed_bytes(module.shape, layer, recompute)
                                          : RecomputedBytes{.working = layer.all()};
   work.activations =
       (bytes.kept * real(module.shape.layers) + (backward ? whole * module.head_layers : 0)) /

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "balancer/pipeline/pipeline_model.h"
 #include "costmodel/architecture.h"
@@ -35,8 +37,15 @@ struct ModuleTraining {
 
   TrainedWeights weights = TrainedWeights::kAll;
   std::int64_t adapter_rank = 0;  ///< 1 to kMostRank with kAdapters; else 0.
-  Recompute recompute = Recompute::kNone;
+  /// The activations that each stage computes again [stages], or one entry for all. Never empty.
+  std::vector<Recompute> recompute = {Recompute::kNone};
 
+  bool recomputes() const;
+  /// Returns whether stages compute different activations again.
+  bool by_stage() const { return recompute.size() > 1; }
+  Recompute recompute_of(std::size_t stage) const {
+    return by_stage() ? recompute.at(stage) : recompute.front();
+  }
   bool operator==(const ModuleTraining&) const = default;
 };
 
@@ -59,7 +68,8 @@ struct TrainingWork {
   double working = 0;
 };
 
-/// Returns the work of a module that is trained this way. A forward pass takes `forward_share` of
+/// Returns the work of a module that is trained this way, where every stage computes again what
+/// `stage` does. A forward pass takes `forward_share` of
 /// the seconds; the rest is divided equally between the gradients of inputs and of weights.
 ///
 /// - A frozen module computes no gradients of weights, and none of inputs either if nothing before
@@ -72,7 +82,8 @@ struct TrainingWork {
 ///   activations where attention keeps no scores.
 ///
 /// Not modelled: dropout's masks, and what optimizers and gradients of adapters share.
-TrainingWork training_work(const TrainedModule& module, const ModuleTraining& training);
+TrainingWork training_work(const TrainedModule& module, const ModuleTraining& training,
+                           std::size_t stage = 0);
 
 /// Returns the parameters of a module's adapters; 0 if it has none.
 double adapter_parameters(const Architecture& shape, const ModuleTraining& training);

@@ -51,6 +51,16 @@ Status check_passes(const PassShares& passes, const char* name) {
                                                 name + " must add up to one, with a forward pass");
 }
 
+Status check_chunks(const ModuleStages& module, std::size_t chunks, const char* name) {
+  if (!module.by_chunk.empty() && module.by_chunk.size() != chunks) {
+    return Error(ErrorCode::kInvalidArgument, std::string("pipeline: ") + name + " has " +
+                                                  counted(chunks, "chunk") + " and passes of " +
+                                                  std::to_string(module.by_chunk.size()));
+  }
+  for (const ChunkPasses& chunk : module.by_chunk) ISOCOST_TRY(check_passes(chunk.passes, name));
+  return {};
+}
+
 std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 
 Status check_slowdowns(const ModuleStages& module, const char* name) {
@@ -73,17 +83,12 @@ double seconds_of(const ModuleStages& module, double samples_s) {
   return std::max(module.launches_s, samples_s + module.microbatch_s);
 }
 
-std::int64_t working_bytes(const ModuleStages& module, double share, double units) {
-  return share > 0 ? whole(units * module.working_bytes_per_unit) : 0;
-}
-
 // Returns the pass of a chunk with layers of both modules.
-StagePass both_passes(const PipelineModel& model, double llm_s, double encoder_s) {
-  if (model.encoder.passes == model.llm.passes) {
-    return pass_of(model.llm.passes, llm_s + encoder_s);  // as one module, also in rounding
-  }
-  StagePass pass = pass_of(model.llm.passes, llm_s);
-  const StagePass of_encoder = pass_of(model.encoder.passes, encoder_s);
+StagePass both_passes(const PassShares& llm, double llm_s, const PassShares& encoder,
+                      double encoder_s) {
+  if (encoder == llm) return pass_of(llm, llm_s + encoder_s);  // as one module, also in rounding
+  StagePass pass = pass_of(llm, llm_s);
+  const StagePass of_encoder = pass_of(encoder, encoder_s);
   pass.forward_s += of_encoder.forward_s;
   pass.backward_s += of_encoder.backward_s;
   pass.weights_s += of_encoder.weights_s;
@@ -104,6 +109,13 @@ PassShares PassShares::with_forward(double measured) const {
   if (!has_backward()) return *this;
   const double backward = (1 - measured) / (inputs + weights);
   return {.forward = measured, .inputs = inputs * backward, .weights = weights * backward};
+}
+
+ChunkPasses ModuleStages::of_chunk(std::size_t chunk, double share) const {
+  if (!by_chunk.empty()) return by_chunk[chunk];
+  return {.passes = passes,
+          .activation_bytes_per_unit = share * activation_bytes_per_unit,
+          .working_bytes_per_unit = share > 0 ? working_bytes_per_unit : 0};
 }
 
 std::vector<double> ModuleStages::replica_slowdowns() const {
@@ -132,6 +144,9 @@ Status PipelineModel::validate() const {
   ISOCOST_TRY(check_passes(llm.passes, "the LLM"));
   ISOCOST_TRY(check_shares(llm.shares, llm.stages * llm.chunks, "the LLM"));
   ISOCOST_TRY(check_slowdowns(llm, "the LLM"));
+  ISOCOST_TRY(check_chunks(llm, llm.shares.size(), "the LLM"));
+  ISOCOST_TRY(check_chunks(encoder, (encoder.stages > 0 ? encoder.shares : encoder_on_llm).size(),
+                           "the encoder"));
   if (encoder.stages == 0) {
     return encoder_on_llm.empty()
                ? Status{}
@@ -150,11 +165,11 @@ void encoder_passes(const PipelineModel& model, const SampleCost& load,
                     std::span<StagePass> passes) {
   const double seconds = encoder_seconds(model, load);
   for (std::size_t c = 0; c < passes.size(); ++c) {
-    passes[c] = pass_of(model.encoder.passes, seconds * model.encoder.shares[c]);
-    passes[c].activation_bytes = whole(load.encoder_units * model.encoder.shares[c] *
-                                       model.encoder.activation_bytes_per_unit);
-    passes[c].working_bytes =
-        working_bytes(model.encoder, model.encoder.shares[c], load.encoder_units);
+    const double share = model.encoder.shares[c];
+    const ChunkPasses chunk = model.encoder.of_chunk(c, share);
+    passes[c] = pass_of(chunk.passes, seconds * share);
+    passes[c].activation_bytes = whole(load.encoder_units * chunk.activation_bytes_per_unit);
+    passes[c].working_bytes = whole(load.encoder_units * chunk.working_bytes_per_unit);
     passes[c].output_bytes = whole(load.encoder_units * model.encoder.output_bytes_per_unit);
   }
 }
@@ -165,13 +180,15 @@ void llm_passes(const PipelineModel& model, const SampleCost& load, std::span<St
   for (std::size_t c = 0; c < passes.size(); ++c) {
     const double share = model.llm.shares[c];
     const double encoder_share = model.encoder_on_llm.empty() ? 0.0 : model.encoder_on_llm[c];
-    passes[c] = both_passes(model, seconds * share, shared * encoder_share);
-    passes[c].activation_bytes =
-        whole(load.llm_units * share * model.llm.activation_bytes_per_unit +
-              load.encoder_units * encoder_share * model.encoder.activation_bytes_per_unit);
+    const ChunkPasses chunk = model.llm.of_chunk(c, share);
+    const ChunkPasses of_encoder = model.encoder.of_chunk(c, encoder_share);
+    passes[c] =
+        both_passes(chunk.passes, seconds * share, of_encoder.passes, shared * encoder_share);
+    passes[c].activation_bytes = whole(load.llm_units * chunk.activation_bytes_per_unit +
+                                       load.encoder_units * of_encoder.activation_bytes_per_unit);
     passes[c].working_bytes =
-        std::max(working_bytes(model.llm, share, load.llm_units),
-                 working_bytes(model.encoder, encoder_share, load.encoder_units));
+        std::max(whole(load.llm_units * chunk.working_bytes_per_unit),
+                 whole(load.encoder_units * of_encoder.working_bytes_per_unit));
     passes[c].output_bytes = whole(load.llm_units * model.llm.output_bytes_per_unit);
   }
 }

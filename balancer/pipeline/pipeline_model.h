@@ -26,6 +26,13 @@ struct PassShares {
   PassShares with_forward(double measured) const;
 };
 
+/// The passes and bytes of one chunk of a module.
+struct ChunkPasses {
+  PassShares passes;
+  double activation_bytes_per_unit = 0;
+  double working_bytes_per_unit = 0;
+};
+
 /// The division of one module over its ranks.
 struct ModuleStages {
   std::size_t replicas = 1;
@@ -40,12 +47,17 @@ struct ModuleStages {
   double activation_bytes_per_unit = 0;  ///< Whole module, on one tensor rank.
   /// Held by a chunk with layers of the module while it runs a pass, beside what it keeps.
   double working_bytes_per_unit = 0;
+  /// [chunks], in place of the three above where stages recompute different activations; for an
+  /// encoder on the LLM's stages, in the LLM's chunks. Empty: chunks differ by their share alone.
+  std::vector<ChunkPasses> by_chunk = {};
   double output_bytes_per_unit = 0;  ///< Sent from chunk to chunk.
-  StepTransfers transfers = {};      ///< Of a stage's gradients and updated weights.
+  StepTransfers transfers = {};      ///< Each stage's gradients and weights.
   /// [replicas × stages], the factor on a stage's seconds, 0.01 to 100: 1.2 takes 20 % longer.
   /// Empty: all 1.
   std::vector<double> slowdowns = {};
 
+  /// Returns the passes and bytes of a chunk with this share of the module.
+  ChunkPasses of_chunk(std::size_t chunk, double share) const;
   /// Returns the slowdown of each replica's slowest stage [replicas], which limits a long pipeline,
   /// or an empty vector if all slowdowns are 1.
   std::vector<double> replica_slowdowns() const;

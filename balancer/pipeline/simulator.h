@@ -25,7 +25,7 @@ struct StagePass {
 /// layer's gradients are reduced while those before it are computed, and its weights are gathered
 /// while those before it run.
 struct LayeredTransfer {
-  double seconds = 0;  ///< Of all layers, one after another.
+  double seconds = 0;  ///< All layers take these, one after another.
   double layers = 1;   ///< At least 1, of equal seconds. With 1, no pass overlaps with it.
 
   /// Returns the seconds by which the step becomes longer, with a pass whose layers take equal
@@ -61,7 +61,7 @@ struct ModulePipeline {
   /// [replica][slot × (stages·chunks)]: slots in the order in which they run, and the chunks of a
   /// slot in the order of the model. Encoder replicas may differ in the number of slots.
   std::vector<std::vector<StagePass>> passes;
-  StepTransfers transfers = {};  ///< Of each stage.
+  StepTransfers transfers = {};  ///< Those that each stage has.
 
   std::size_t model_chunks() const { return stages * chunks; }
   std::size_t replicas() const { return passes.size(); }

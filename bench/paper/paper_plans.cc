@@ -100,7 +100,7 @@ Result<Json> layouts(const nlohmann::json& request) {
   LayoutSearchContext context;
   context.executor = executor.get();
   const LayoutSearchOptions options{
-      .gpus = job.gpus, .evaluations = job.evaluations, .seed = job.seed};
+      .gpus = job.gpus, .shard_weights = true, .evaluations = job.evaluations, .seed = job.seed};
   Json answer;
   Status failed;
   std::optional<Layout> ours;

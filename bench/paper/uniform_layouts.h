@@ -21,7 +21,7 @@ struct UniformLayouts {
   std::optional<Layout> tuned;
   /// Every GPU holds the whole model, with as many microbatches as make the shortest step.
   std::optional<Layout> data_parallel;
-  /// The same with weights sharded over all GPUs (FSDP).
+  /// Data parallel with weights sharded over all GPUs (FSDP).
   std::optional<Layout> sharded;
   std::size_t tried = 0;
 };

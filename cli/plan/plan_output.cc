@@ -56,13 +56,6 @@ void print_plan_text(const PlanReport& report, const JobModel& job) {
     print_score(std::to_string(i + 1).c_str(), found.best[i], job);
     if (i > 0) std::printf("%11s%s\n", "", why_slower(found.best[0], found.best[i]).c_str());
   }
-  if (found.best[0].layout.llm.shard > 1 || found.best[0].layout.encoder.shard > 1) {
-    std::printf(
-        "%11ssharded weights look better than they are: their transfers overlap and use all links "
-        "of "
-        "a machine, while other layouts' reductions do not (docs/layout_search.md)\n",
-        "");
-  }
   if (found.best.size() < report.wanted) {
     std::printf("%11sonly %s within the limits\n", "",
                 counted(found.best.size(), "layout").c_str());

@@ -76,9 +76,10 @@ Status TrainingOptions::apply(LayoutSearchOptions& search) const {
   }
   const auto all = recompute_from_name(recompute);
   if (!all) return refused("--recompute", recompute, "it must be none, selective, full or auto");
-  search.most_recompute = search.llm_training.recompute = *all;
+  search.most_recompute = *all;
+  search.llm_training.recompute = {*all};
   if (search.encoder_training.weights != TrainedWeights::kNone) {
-    search.encoder_training.recompute = *all;
+    search.encoder_training.recompute = {*all};
   }
   return {};
 }

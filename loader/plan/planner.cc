@@ -140,8 +140,10 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   if (layout != nullptr && layout->pipelined()) {
     const std::vector<SampleCost> samples = pipeline_loads(input, model, *layout);
     PipelineModel pipeline = layout->pipeline(model.rank_slowdowns());
-    // One share is measured for both modules, which says nothing of those that are trained unlike.
-    if (model.forward_measured() && pipeline.encoder.passes == pipeline.llm.passes) {
+    // One share is measured for all stages, which says nothing of those that are trained unlike.
+    const bool alike = pipeline.encoder.passes == pipeline.llm.passes &&
+                       pipeline.encoder.by_chunk.empty() && pipeline.llm.by_chunk.empty();
+    if (model.forward_measured() && alike) {
       for (ModuleStages* module : {&pipeline.encoder, &pipeline.llm}) {
         module->passes = module->passes.with_forward(forward_share_of(model));
       }

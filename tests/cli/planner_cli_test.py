@@ -71,13 +71,16 @@ class Planner(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 self.refused(says, "plan", "--trace", PHOTOS, "--output", self.folder / "layout.json", *arguments)
 
-    def test_sharded_weights_that_win_are_qualified(self):
-        done = call("plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 100,
-                    "--batches", 1, "--shard-weights", "--gpu-memory", "40GiB", "--output", self.folder / "layout.json")
+    def test_later_stages_may_recompute_less(self):
+        done = call("plan", "--trace", PHOTOS, "--gpus", 16, "--global-batch-size", 256, "--evaluations", 100,
+                    "--batches", 1, "--gpu-memory", "24GiB", "--interconnect", "gpus-per-node=1", "--recompute", "auto",
+                    "--output", self.folder / "layout.json")
         self.assertEqual(done.returncode, 0, done.stderr)
         best = json.loads((self.folder / "layout.json").read_text(encoding="utf-8"))
-        self.assertGreater(best["llm"]["shard"], 1)
-        self.assertIn("sharded weights look better than they are", done.stdout)
+        by_stage = best["llm"]["recompute"]
+        self.assertEqual(len(by_stage), best["llm"]["pipeline"])
+        self.assertEqual(by_stage, sorted(by_stage, key=["full", "selective", "none"].index))
+        self.assertIn("recomputation of the LLM", done.stdout)
 
     def test_simulate_draws_what_it_reports(self):
         picture = self.folder / "step.svg"

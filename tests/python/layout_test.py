@@ -432,17 +432,18 @@ class Pipelines(LayoutTest):
                           for tensor in gradients[part].values()]), stages
 
     def test_the_gradient_is_that_of_one_process(self):
-        expected, _ = self.gradients("whole")
+        expected, _ = self.gradients("whole", seed=1)
         self.assertGreater(expected.norm(), 1e-3)
         for encoders, replicas, coupled in (
                 (1, 1, True), (2, 2, True), (1, 2, True), (2, 1, True), (1, 2, False), (2, 1, False), (3, 2, False)):
             with self.subTest(encoders=encoders, replicas=replicas, coupled=coupled):
+                # Links are so fast that a step is the time of its passes, which decoupled plans make shorter.
                 file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2,
-                                   coupled=coupled)
-                gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas)
+                                   coupled=coupled, interconnect="node=9TB/s,latency=0.01us")
+                gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas, seed=1)
                 self.assertLessEqual(float((gradient - expected).norm() / expected.norm()), 1e-9)
                 self.check_stages(stages)
-                # Both kinds of plan are to be tried: if none is decoupled any more, other samples are needed here.
+                # Both kinds of plan are to be tried: if none is decoupled any more, another seed is needed here.
                 self.assertEqual(sum(stage["decoupled"] for stage in stages) > 0, not coupled)
 
     def check_stages(self, stages):

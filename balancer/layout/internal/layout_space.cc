@@ -3,106 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 
 namespace isocost {
 namespace {
 
-constexpr std::size_t kMostEncoderStages = 8;
 constexpr std::size_t kMostMicrobatchesPerStage = 16;
 // Part of the memory above which more microbatches than these, and more recomputation than the
 // least that fits, are tried, which hold less at once.
 constexpr double kTightMemory = 0.75;
 constexpr double kUsualForward = 1.0 / 3;  // the forward pass's part of a microbatch's seconds
-constexpr double kMemoryRounding = 1e-6;   // plans count whole bytes
+// Stages whose layers are not whole, and whose reductions are divided by seconds, may be shorter.
+constexpr double kStagedBound = 0.98;
+constexpr double kMemoryRounding = 1e-6;  // plans count whole bytes
 
 double count(std::size_t value) { return static_cast<double>(value); }
-
-// Returns the recomputations to try for a module, from the least to the most. A frozen encoder
-// keeps nothing that could be computed again.
-std::vector<Recompute> recomputations(const LayoutSearchOptions& options, bool encoder) {
-  const ModuleTraining& training = encoder ? options.encoder_training : options.llm_training;
-  std::vector<Recompute> all = {training.recompute};
-  if (encoder && training.weights == TrainedWeights::kNone) return all;
-  for (const Recompute more : {Recompute::kSelective, Recompute::kFull}) {
-    if (more > training.recompute && more <= options.most_recompute) all.push_back(more);
-  }
-  return all;
-}
-
-// Returns the numbers of replicas over which to shard the weights: one, all of them, and those
-// within a machine.
-std::vector<std::size_t> shards(const JobModel& job, const LayoutSearchOptions& options,
-                                const ModuleDegrees& degrees) {
-  std::vector<std::size_t> all = {1};
-  if (!options.shard_weights || degrees.pipeline > 1 || degrees.data == 1) return all;
-  const std::size_t within = job.cluster.gpus_per_node / degrees.tensor;
-  if (within > 1 && within < degrees.data && degrees.data % within == 0) all.push_back(within);
-  all.push_back(degrees.data);
-  return all;
-}
-
-SampleWork sample_work(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
-                       const Layout& layout, bool encoder) {
-  const ModuleStages& stages = encoder ? model.encoder : model.llm;
-  const SampleCost mean = spread_load(job, layout, batch.mean);
-  const double seconds = encoder ? mean.encoder_s : mean.llm_s;
-  const double per_unit = stages.activation_bytes_per_unit * stages.shares.front();
-  const double largest = encoder ? batch.largest.encoder_units : batch.largest.llm_units;
-  return {
-      .recompute = (encoder ? layout.encoder_training : layout.llm_training).recompute,
-      .work_s = seconds * *std::max_element(stages.shares.begin(), stages.shares.end()),
-      .pass_s = seconds,
-      .activation_bytes = per_unit * (encoder ? batch.mean.encoder_units : batch.mean.llm_units),
-      .largest_bytes = per_unit * largest,
-      .working_bytes = stages.working_bytes_per_unit * largest};
-}
-
-// Computes the option with the pipeline model that plans use. Returns nothing if the model does not
-// allow the degrees.
-std::optional<ModuleOption> make_option(const JobModel& job, const BatchSummary& batch,
-                                        const LayoutSearchOptions& options,
-                                        const ModuleDegrees& degrees, bool encoder) {
-  Layout layout = layout_of(options);
-  (encoder ? layout.encoder : layout.llm) = degrees;
-  layout.microbatches = options.gpus;  // enough for any data degree of the encoder
-  ModuleOption option{.degrees = degrees, .works = {}};
-  for (const Recompute recompute : recomputations(options, encoder)) {
-    (encoder ? layout.encoder_training : layout.llm_training).recompute = recompute;
-    const auto model = make_pipeline(job, layout, batch.mean);
-    if (!model) return std::nullopt;
-    const RankMemory state = state_memory(job, layout, *model);
-    option.transfers = (encoder ? model->encoder : model->llm).transfers;
-    if (degrees.shard > 1) {
-      option.shards_s = (encoder ? model->encoder : model->llm).launches_s;
-    }
-    option.state_bytes = static_cast<double>(encoder ? state.encoder_state : state.llm_state);
-    option.works.push_back(sample_work(job, batch, *model, layout, encoder));
-  }
-  return option;
-}
-
-std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary& batch,
-                                         const LayoutSearchOptions& options, bool encoder) {
-  const Architecture& shape = encoder ? job.encoder : job.llm;
-  const auto layers = static_cast<std::size_t>(shape.layers);
-  const std::size_t gpus = options.gpus;
-  const std::size_t most_stages = encoder ? std::min(kMostEncoderStages, layers) : layers;
-  std::vector<ModuleOption> all;
-  for (std::size_t t = 1; t <= std::min(job.cluster.gpus_per_node, gpus); t *= 2) {
-    if (static_cast<std::size_t>(shape.heads) % t != 0) continue;
-    for (std::size_t p = 1; p <= most_stages && t * p < gpus; ++p) {
-      for (std::size_t d = 1; t * p * d < gpus; ++d) {
-        for (const std::size_t shard : shards(job, options, {t, p, d})) {
-          auto option = make_option(job, batch, options, {t, p, d, shard}, encoder);
-          if (option) all.push_back(*std::move(option));
-        }
-      }
-    }
-  }
-  return all;
-}
 
 /// Collects candidates that may fit the memory.
 class Collector {
@@ -132,6 +47,7 @@ class Collector {
       const double for_encoder = least_bytes(encoder, of_encoder, stages, m);
       if (!admit(std::max(for_llm, for_encoder))) continue;
       add_pair(encoder, of_encoder, llm, of_llm, m);
+      add_pair_by_stage(encoder, of_encoder, llm, of_llm, m);
       // A plan holds more than the least, so a module whose memory is tight also tries more.
       const std::size_t most_llm = is_tight(for_llm) ? llm.works.size() - 1 : of_llm;
       const std::size_t most_encoder =
@@ -141,6 +57,7 @@ class Collector {
           if (l == of_llm && e == of_encoder) continue;
           ++space_.enumerated;
           add_pair(encoder, e, llm, l, m);
+          add_pair_by_stage(encoder, e, llm, l, m);
         }
       }
     }
@@ -150,13 +67,10 @@ class Collector {
     Layout layout = layout_of(options_);
     layout.encoder_place = EncoderPlacement::kLlmRanks;
     layout.encoder = layout.llm = degrees;
-    const std::vector<Recompute> of_llm = recomputations(options_, false);
-    const std::vector<Recompute> of_encoder = recomputations(options_, true);
-    std::vector<PipelineModel> models;  // both modules recompute alike, as far as each does
+    std::vector<PipelineModel> models;
     std::vector<Layout> layouts;
-    for (std::size_t i = 0; i < std::max(of_llm.size(), of_encoder.size()); ++i) {
-      layout.llm_training.recompute = of_llm[std::min(i, of_llm.size() - 1)];
-      layout.encoder_training.recompute = of_encoder[std::min(i, of_encoder.size() - 1)];
+    for (std::size_t level = 0; level < joint_levels(); ++level) {
+      recompute_jointly({level}, layout);
       auto model = make_pipeline(job_, layout, batch_.mean);
       if (!model) return;
       models.push_back(*std::move(model));
@@ -174,10 +88,12 @@ class Collector {
       while (i + 1 < models.size() && !fits(needed())) ++i;
       if (!admit(needed())) continue;
       add_joint(models[i], layouts[i], m);
+      add_joint_by_stage(models, layouts, i, m);
       while (is_tight(needed()) && i + 1 < models.size()) {
         ++i;
         ++space_.enumerated;
         add_joint(models[i], layouts[i], m);
+        add_joint_by_stage(models, layouts, i, m);
       }
     }
   }
@@ -224,14 +140,17 @@ class Collector {
 
   void add_pair(const ModuleOption& encoder, std::size_t of_encoder, const ModuleOption& llm,
                 std::size_t of_llm, std::size_t m) {
-    const SampleWork& for_encoder = encoder.works[of_encoder];
-    const SampleWork& for_llm = llm.works[of_llm];
+    add_pair(encoder, encoder.works[of_encoder], llm, llm.works[of_llm], m);
+  }
+
+  LayoutCandidate& add_pair(const ModuleOption& encoder, const SampleWork& for_encoder,
+                            const ModuleOption& llm, const SampleWork& for_llm, std::size_t m) {
     LayoutCandidate candidate{.layout = layout_of(options_)};
     Layout& layout = candidate.layout;
     layout.encoder = encoder.degrees;
     layout.llm = llm.degrees;
-    layout.encoder_training.recompute = for_encoder.recompute;
-    layout.llm_training.recompute = for_llm.recompute;
+    layout.encoder_training.recompute = {for_encoder.recompute};
+    layout.llm_training.recompute = {for_llm.recompute};
     layout.microbatches = m;
     const double encoder_s =
         for_encoder.work_s * count(batch_.samples) / count(encoder.degrees.data);
@@ -248,7 +167,68 @@ class Collector {
                  llm_busy_s + exposed_s(llm.transfers, llm_busy_s / count(m))) +
         per_microbatch *
             (for_encoder.pass_s + for_llm.pass_s - std::max(for_encoder.work_s, for_llm.work_s));
-    space_.candidates.push_back(std::move(candidate));
+    return space_.candidates.emplace_back(std::move(candidate));
+  }
+
+  // Returns the recomputation of each stage, of which the first one does `first`: the least with
+  // which a stage holds no more than the first one. Later stages have fewer microbatches in flight,
+  // and those that compute less again have more layers. `in_flight` counts the stages from the
+  // first one to the LLM's end. Empty if all stages do `first`, or if they hold all microbatches.
+  std::vector<std::size_t> levels_by_stage(const ModuleOption& module, std::size_t first,
+                                           std::size_t in_flight, std::size_t m) const {
+    if (first == 0 || options_.schedule == Schedule::kGpipe) return {};
+    const auto bytes = [&](std::size_t stage, std::size_t level) {
+      const SampleWork& work = module.works[level];
+      return work.activation_bytes / work.pass_s * count(std::min(m, in_flight - stage));
+    };
+    std::vector<std::size_t> levels;
+    for (std::size_t stage = 0; stage < module.degrees.pipeline; ++stage) {
+      std::size_t level = 0;
+      while (level < first && bytes(stage, level) > bytes(0, first)) ++level;
+      levels.push_back(level);
+    }
+    return levels.back() == first ? std::vector<std::size_t>() : levels;
+  }
+
+  // Returns a module's work with such levels and layers that give every stage the same seconds.
+  static SampleWork work_by_stage(const ModuleOption& module,
+                                  const std::vector<std::size_t>& levels) {
+    SampleWork work = module.works[levels.front()];
+    double layers = 0;
+    for (const std::size_t level : levels) layers += 1 / module.works[level].pass_s;
+    work.work_s = kStagedBound / layers;
+    work.pass_s = count(levels.size()) / layers;
+    return work;
+  }
+
+  static std::vector<Recompute> recompute_of(const ModuleOption& module,
+                                             const std::vector<std::size_t>& levels) {
+    std::vector<Recompute> all;
+    all.reserve(levels.size());
+    for (const std::size_t level : levels) all.push_back(module.works[level].recompute);
+    return all;
+  }
+
+  // Adds the layout whose later stages recompute less, if there is one.
+  void add_pair_by_stage(const ModuleOption& encoder, std::size_t of_encoder,
+                         const ModuleOption& llm, std::size_t of_llm, std::size_t m) {
+    const std::size_t stages = llm.degrees.pipeline;
+    const auto llm_levels = levels_by_stage(llm, of_llm, stages, m);
+    const auto encoder_levels =
+        levels_by_stage(encoder, of_encoder, encoder.degrees.pipeline + stages, m);
+    if (llm_levels.empty() && encoder_levels.empty()) return;
+    ++space_.enumerated;
+    const SampleWork for_llm =
+        llm_levels.empty() ? llm.works[of_llm] : work_by_stage(llm, llm_levels);
+    const SampleWork for_encoder =
+        encoder_levels.empty() ? encoder.works[of_encoder] : work_by_stage(encoder, encoder_levels);
+    LayoutCandidate& candidate = add_pair(encoder, for_encoder, llm, for_llm, m);
+    Layout& layout = candidate.layout;
+    if (!llm_levels.empty()) layout.llm_training.recompute = recompute_of(llm, llm_levels);
+    if (!encoder_levels.empty()) {
+      layout.encoder_training.recompute = recompute_of(encoder, encoder_levels);
+    }
+    layout.layers = recomputing_cut(job_, layout, batch_.mean);
   }
 
   void add_joint(PipelineModel model, Layout layout, std::size_t m) {
@@ -269,6 +249,55 @@ class Collector {
     candidate.estimate_s = busy_s + exposed_s(transfers, busy_s / count(m)) +
                            per_microbatch * (mean.encoder_s + mean.llm_s - bound * data);
     space_.candidates.push_back(std::move(candidate));
+  }
+
+  // Both modules of one pipeline recompute alike, as far as each does.
+  std::size_t joint_levels() const {
+    return std::max(recomputations(options_, false).size(), recomputations(options_, true).size());
+  }
+
+  // Sets the recomputation of both modules: of all stages, or of each.
+  void recompute_jointly(const std::vector<std::size_t>& levels, Layout& layout) const {
+    for (const bool encoder : {true, false}) {
+      const std::vector<Recompute> known = recomputations(options_, encoder);
+      std::vector<Recompute>& all =
+          (encoder ? layout.encoder_training : layout.llm_training).recompute;
+      all.clear();
+      for (const std::size_t level : levels) {
+        all.push_back(known[std::min(level, known.size() - 1)]);
+      }
+      if (std::ranges::count(all, all.front()) == std::ssize(all)) all.resize(1);
+    }
+  }
+
+  // Adds the layout whose later stages, of LLM layers alone, recompute the least with which they
+  // hold no more than the first stage does with `first`. See levels_by_stage.
+  void add_joint_by_stage(const std::vector<PipelineModel>& models,
+                          const std::vector<Layout>& layouts, std::size_t first, std::size_t m) {
+    const std::size_t stages = layouts[first].llm.pipeline;
+    if (first == 0 || stages == 1 || options_.schedule == Schedule::kGpipe) return;
+    const SampleCost mean = spread_load(job_, layouts[first], batch_.mean);
+    const double stage_s = (mean.encoder_s + mean.llm_s) / count(stages);
+    const auto bytes = [&](std::size_t stage, std::size_t level) {
+      const double llm_s = spread_load(job_, layouts[level], batch_.mean).llm_s;
+      return models[level].llm.activation_bytes_per_unit * batch_.mean.llm_units * stage_s / llm_s *
+             count(std::min(m, stages - stage));
+    };
+    const double most = joint_activations(models[first], batch_.mean) * count(std::min(m, stages));
+    std::vector<std::size_t> levels = {first};
+    for (std::size_t stage = 1; stage < stages; ++stage) {
+      std::size_t level = 0;
+      while (level < first && bytes(stage, level) > most) ++level;
+      levels.push_back(level);
+    }
+    if (levels.back() == first) return;
+    Layout layout = layouts[first];
+    recompute_jointly(levels, layout);
+    layout.layers = recomputing_cut(job_, layout, batch_.mean);
+    if (auto model = make_pipeline(job_, layout, batch_.mean)) {
+      ++space_.enumerated;
+      add_joint(*std::move(model), std::move(layout), m);
+    }
   }
 
   // Returns what equal microbatches do not hide of a stage's transfers.
@@ -334,47 +363,6 @@ class Collector {
 };
 
 }  // namespace
-
-Layout layout_of(const LayoutSearchOptions& options) {
-  Layout layout;
-  layout.encoder_training = options.encoder_training;
-  layout.llm_training = options.llm_training;
-  layout.replicated_optimizer = options.replicated_optimizer;
-  layout.schedule = options.schedule;
-  return layout;
-}
-
-BatchSummary BatchSummary::of(std::span<const std::vector<SampleCost>> batches) {
-  BatchSummary summary;
-  double n = 0;
-  for (const auto& batch : batches) {
-    summary.samples = batch.size();
-    for (const SampleCost& load : batch) {
-      summary.mean += load;
-      n += 1;
-      SampleCost& most = summary.largest;
-      most.encoder_s = std::max(most.encoder_s, load.encoder_s);
-      most.llm_s = std::max(most.llm_s, load.llm_s);
-      most.encoder_units = std::max(most.encoder_units, load.encoder_units);
-      most.llm_units = std::max(most.llm_units, load.llm_units);
-    }
-  }
-  summary.mean.encoder_s /= n;
-  summary.mean.llm_s /= n;
-  summary.mean.encoder_units /= n;
-  summary.mean.llm_units /= n;
-  return summary;
-}
-
-std::vector<ModuleOption> encoder_options(const JobModel& job, const BatchSummary& batch,
-                                          const LayoutSearchOptions& options) {
-  return module_options(job, batch, options, true);
-}
-
-std::vector<ModuleOption> llm_options(const JobModel& job, const BatchSummary& batch,
-                                      const LayoutSearchOptions& options) {
-  return module_options(job, batch, options, false);
-}
 
 std::vector<std::size_t> microbatch_counts(std::size_t most) {
   std::vector<std::size_t> counts;

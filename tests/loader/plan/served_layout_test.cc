@@ -387,7 +387,7 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
 // again a third more, less its head.
 TEST_F(ServedLayoutTest, MeasuredSecondsOfATrainedModuleBecomeThoseOfTheProfile) {
   layout_.encoder_training.weights = TrainedWeights::kNone;
-  layout_.llm_training.recompute = Recompute::kFull;
+  layout_.llm_training.recompute = {Recompute::kFull};
   use();
   const auto layout = create().value();
   const Receiver& encoder = layout->receivers()[0];

@@ -38,6 +38,14 @@ PlaceTuple to_tuple(const Place& place) {
           place.tensor};
 }
 
+// Returns one name for all stages, or a list with one for each, as in the file.
+py::object recompute_names(const ModuleTraining& training) {
+  if (!training.by_stage()) return py::str(recompute_name(training.recompute.front()));
+  py::list names;
+  for (const Recompute what : training.recompute) names.append(py::str(recompute_name(what)));
+  return names;
+}
+
 py::dict module_keys(const ModuleDegrees& degrees, const std::vector<std::int64_t>& layers,
                      const ModuleTraining& training) {
   py::dict result;
@@ -48,7 +56,7 @@ py::dict module_keys(const ModuleDegrees& degrees, const std::vector<std::int64_
   result["layers"] = layers;
   result["train"] = std::string(trained_weights_name(training.weights));
   result["adapter_rank"] = training.adapter_rank;
-  result["recompute"] = std::string(recompute_name(training.recompute));
+  result["recompute"] = recompute_names(training);
   return result;
 }
 
