@@ -60,6 +60,10 @@ struct ModuleProfile {
   std::optional<Architecture> architecture;
   /// At most one for each pair of tensor and layers; none is the whole module. See cuts.h.
   std::vector<ProfileCut> cuts;
+  /// The forward pass's part of the module's seconds as it is trained, 0 to 1; 1: it is frozen.
+  /// Only of layers measured in training, which may be trained unlike the layout says. Empty: the
+  /// layout says it.
+  std::optional<double> forward_share;
 };
 
 /// A model profile: the basis of predictions. Either measured (a profile file) or the built-in one.

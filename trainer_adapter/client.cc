@@ -98,7 +98,7 @@ class ClientImpl final : public Client {
   const std::optional<EpochEnd>& epoch_end() const override { return hand_out_.epoch_end(); }
   std::optional<Position> resume_point() const override { return hand_out_.resume_point(); }
   Status report(const Report& report) override;
-  Status send_profile(const std::string& profile) override;
+  Status send_profile(const ProfileUpdate& update) override;
   void close() override { session_.leave(true); }
   void leave() override { session_.leave(false); }
   std::int64_t bytes_copied() const override { return reassembly_.bytes_copied(); }
@@ -122,13 +122,13 @@ Status ClientImpl::report(const Report& report) {
   return hand_out_.send(report);
 }
 
-Status ClientImpl::send_profile(const std::string& profile) {
-  if (profile.size() > kMaxProfileBytes) {
-    return Error(ErrorCode::kInvalidArgument, "a profile of " + std::to_string(profile.size()) +
-                                                  " bytes; at most " +
-                                                  std::to_string(kMaxProfileBytes) + " are sent");
+Status ClientImpl::send_profile(const ProfileUpdate& update) {
+  if (update.profile.size() > kMaxProfileBytes) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "a profile of " + std::to_string(update.profile.size()) + " bytes; at most " +
+                     std::to_string(kMaxProfileBytes) + " are sent");
   }
-  return hand_out_.send(ProfileUpdate{profile});
+  return hand_out_.send(update);
 }
 
 }  // namespace

@@ -155,11 +155,13 @@ class Client {
   /// one whose work was not measured, or whose seconds are all 0; kCancelled after `close`.
   virtual Status report(const Report& report) = 0;
 
-  /// Sends a new model profile (JSON, see docs/model_profile.md). Call it for a microbatch with
-  /// profile_wanted, before training on it. The node plans with it from a later step on; it logs a
-  /// profile that it cannot read, and keeps the old one. Errors: kInvalidArgument for more than
-  /// kMaxProfileBytes; kCancelled after `close`.
-  virtual Status send_profile(const std::string& profile) = 0;
+  /// Answers a microbatch with profile_wanted(), before training on it, within its
+  /// profile_budget_s: with a new model profile from rank 0 or, in a layout with several stages,
+  /// with a layer profile from every receiver, or with the reason why there is none
+  /// (docs/model_profile.md). The node plans with it from a later step on. If it cannot, it logs
+  /// why, and keeps the present profile. Errors: kInvalidArgument for more than kMaxProfileBytes;
+  /// kCancelled after `close`.
+  virtual Status send_profile(const ProfileUpdate& update) = 0;
 
   /// Acknowledges what is trained, tells the node that this client leaves, and joins the thread.
   /// Blocks for up to a second. Idempotent.

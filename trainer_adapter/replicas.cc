@@ -58,8 +58,8 @@ class ReplicaClient final : public Client {
   Status report(const Report& report) override {
     return first_ ? first_->report(report) : Status();
   }
-  Status send_profile(const std::string& profile) override {
-    return first_ ? first_->send_profile(profile) : Status();
+  Status send_profile(const ProfileUpdate& update) override {
+    return first_ ? first_->send_profile(update) : Status();
   }
   void close() override { end(true); }
   void leave() override { end(false); }

@@ -111,6 +111,12 @@ PassShares PassShares::with_forward(double measured) const {
   return {.forward = measured, .inputs = inputs * backward, .weights = weights * backward};
 }
 
+PassShares PassShares::as_measured(double measured) const {
+  if (measured >= 1) return {.forward = 1, .inputs = 0, .weights = 0};
+  if (has_backward()) return with_forward(measured);
+  return {.forward = measured, .inputs = (1 - measured) / 2, .weights = (1 - measured) / 2};
+}
+
 ChunkPasses ModuleStages::of_chunk(std::size_t chunk, double share) const {
   if (!by_chunk.empty()) return by_chunk[chunk];
   return {.passes = passes,

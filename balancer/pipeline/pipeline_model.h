@@ -24,6 +24,9 @@ struct PassShares {
   /// Returns the shares with a measured part of the forward pass, the rest divided as it was; the
   /// same if there is no backward pass.
   PassShares with_forward(double measured) const;
+  /// Returns the shares of a module that was measured as it is trained, which these shares may not
+  /// say. A forward part of 1 is that of a frozen module.
+  PassShares as_measured(double measured) const;
 };
 
 /// The passes and bytes of one chunk of a module.

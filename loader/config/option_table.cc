@@ -304,8 +304,10 @@ std::vector<OptionSpec> plan_options() {
              "length. Plans and limits count that, too."),
       flag_option("correct", &C::correct, "Correct the cost model from measured seconds."),
       flag_option("reprofile", &P::reprofile,
-                  "When model drift is detected, ask the first trainer to measure its profile "
-                  "again, and plan by the new profile."),
+                  "When model drift is detected, ask the trainers to measure the model again, and "
+                  "plan by the new profile."),
+      number("reprofile_budget", &P::reprofile_budget,
+             "Part of the training so far that measuring again may take, above 0 and at most 1."),
       text_option("correction_file", &C::correction_file, "FILE",
                   "Keeps the state of the cost model for the node's next run; empty: not kept."),
   };

@@ -43,6 +43,8 @@ std::string NodeSummary::to_json() const {
                                        {"measurements_rejected", measurements_rejected},
                                        {"rank_slowdown", rank_slowdowns},
                                        {"reprofiles", reprofiles},
+                                       {"reprofiles_kept", reprofiles_kept},
+                                       {"reprofile_seconds", reprofile_seconds},
                                        {"prediction_error_ratio", errors}};
   return json.dump(2);
 }

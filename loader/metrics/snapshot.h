@@ -43,7 +43,11 @@ struct NodeSummary {
   std::int64_t measurements_rejected = 0;  ///< Reports out of range, late, repeated, or too many.
   /// Learned factor on each rank's seconds; ranks beyond the end: 1.
   std::vector<double> rank_slowdowns = {};
-  std::uint32_t reprofiles = 0;  ///< Model profiles that a trainer measured and the node adopted.
+  /// Model profiles that trainers measured and the node adopted.
+  std::uint32_t reprofiles = 0;
+  /// Times that trainers were asked to measure, and the node kept the present profile.
+  std::uint32_t reprofiles_kept = 0;
+  double reprofile_seconds = 0;            ///< Seconds of training that measuring profiles took.
   ModuleSeconds prediction_error_ratio{};  ///< Mean absolute relative error of predictions; NaN
                                            ///< where not measured.
 

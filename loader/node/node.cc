@@ -586,6 +586,9 @@ NodeSummary NodeImpl::summary() {
   summary.measurements_rejected = reports_.dropped() + progress.rejected;
   summary.rank_slowdowns = progress.correction.rank_slowdowns;
   summary.reprofiles = progress.profiles;
+  const Reprofiling::Counts reprofiles = steps_.reprofiles();
+  summary.reprofiles_kept = reprofiles.kept;
+  summary.reprofile_seconds = reprofiles.seconds;
   summary.prediction_error_ratio = progress.prediction_error_ratio;
   return summary;
 }

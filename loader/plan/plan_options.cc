@@ -78,6 +78,12 @@ Status PlanOptions::validate() const {
   ISOCOST_TRY(check_range("lookahead", lookahead, 1, 1000));
   ISOCOST_TRY(validate_lookahead(*this));
   ISOCOST_TRY(check_range("epochs", epochs, 0, kMany));
+  if (!(reprofile_budget > 0 && reprofile_budget <= 1)) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "reprofile_budget = " + std::to_string(reprofile_budget) +
+                     ": must be above 0 and at most 1 (0.005: measuring again takes at most 0.5 % "
+                     "of training); reprofile = off measures nothing again");
+  }
   return check_range("steps", steps, 0, kMany);
 }
 

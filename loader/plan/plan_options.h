@@ -76,7 +76,9 @@ struct PlanOptions {
   /// The trainer pads the LLM to a multiple of this length, if it pads.
   std::int64_t padded_multiple = 1;
   bool reprofile =
-      false;  ///< Whether a trainer is asked for a new profile once the model has drifted.
+      false;  ///< Whether trainers are asked for a new profile once the model has drifted.
+  /// Part of the training so far that measuring new profiles may take.
+  double reprofile_budget = 0.005;
 
   /// Sets the layout, and ranks and microbatches to its numbers. Messages call it `file`.
   void use_layout(std::shared_ptr<const Layout> given, std::filesystem::path file);

@@ -133,6 +133,20 @@ Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
   return division_of(std::move(plan.bins), plan.step_s, plan.lower_bound_s, {});
 }
 
+// Divides the seconds of modules that were measured as they are trained. Returns whether there are
+// any.
+bool use_measured_passes(const CostProfile& profile, PipelineModel& pipeline) {
+  const auto measured = [&profile](CostModule module) {
+    return profile.modules.at(static_cast<std::size_t>(module)).forward_share;
+  };
+  const auto vision = measured(CostModule::kVision);
+  const auto encoder = vision ? vision : measured(CostModule::kAudio);
+  const auto llm = measured(CostModule::kLlm);
+  if (encoder) pipeline.encoder.passes = pipeline.encoder.passes.as_measured(*encoder);
+  if (llm) pipeline.llm.passes = pipeline.llm.passes.as_measured(*llm);
+  return encoder || llm;
+}
+
 Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, const CostModel& model,
                         const PlanOptions& options, const MicrobatchLimits& limits,
                         const ServedLayout* layout) {
@@ -143,7 +157,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
     // One share is measured for all stages, which says nothing of those that are trained unlike.
     const bool alike = pipeline.encoder.passes == pipeline.llm.passes &&
                        pipeline.encoder.by_chunk.empty() && pipeline.llm.by_chunk.empty();
-    if (model.forward_measured() && alike) {
+    if (!use_measured_passes(model.profile(), pipeline) && model.forward_measured() && alike) {
       for (ModuleStages* module : {&pipeline.encoder, &pipeline.llm}) {
         module->passes = module->passes.with_forward(forward_share_of(model));
       }

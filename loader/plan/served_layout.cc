@@ -34,13 +34,6 @@ bool has_stages(const Layout& layout) {
   return layout.llm.pipeline > 1 || layout.encoder_place == EncoderPlacement::kOwnRanks;
 }
 
-Status check_reprofile(const PlanOptions& options, const Layout& layout) {
-  if (!options.reprofile || !has_stages(layout)) return {};
-  return Error(ErrorCode::kInvalidArgument, "reprofile = on: no rank of layout " +
-                                                options.layout_file.string() +
-                                                " holds all stages, and could measure the model");
-}
-
 SampleCost mean_price(const CostProfile& profile, std::span<const Load> loads) {
   SampleCost sum;
   const SamplePrices prices(profile);
@@ -73,7 +66,6 @@ Result<LayoutModel> model_of(const PlanOptions& options, const CostProfile& star
                              const SampleCost& mean_sample) {
   const Layout& layout = *options.layout;
   ISOCOST_TRY(check(options, layout));
-  ISOCOST_TRY(check_reprofile(options, layout));
   ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   auto pipeline = make_pipeline(job, layout, mean_sample);
@@ -91,6 +83,15 @@ bool has_backward(const PipelineModel& pipeline, const Place& place, const Stage
          pipeline.llm.passes.has_backward();
 }
 
+std::array<double, kModules> layer_shares_of(const JobModel& job) {
+  const auto of_encoder = [&job](CostModule module) {
+    const bool second = module != job.encoder_module && job.second_encoder;
+    return 1 / static_cast<double>(second ? job.second_encoder->layers : job.encoder.layers);
+  };
+  return {of_encoder(CostModule::kVision), of_encoder(CostModule::kAudio),
+          1 / (static_cast<double>(job.llm.layers) + job.llm_head_layers())};
+}
+
 Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& layout,
                                              const PipelineModel& pipeline) {
   std::vector<Receiver> all;
@@ -104,6 +105,7 @@ Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& 
     receiver.has_backward = has_backward(pipeline, place, receiver.work);
     receiver.tensor.fill(encoder_tensor_cost(job, layout));
     receiver.tensor.at(static_cast<std::size_t>(CostModule::kLlm)) = llm_tensor_cost(job, layout);
+    receiver.layer_shares = layer_shares_of(job);
     receiver.name = place.to_string();
     all.push_back(std::move(receiver));
   }
@@ -172,21 +174,36 @@ ModuleSeconds Receiver::from_one_rank(const ModuleSeconds& seconds, const Load& 
   return here;
 }
 
-// Seconds of reductions between tensor ranks do not belong to the module.
-ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
+namespace {
+
+// Returns the seconds of one rank for the whole module, of which `share` took `measured_s` on a
+// tensor rank. Seconds of reductions between tensor ranks do not belong to the module.
+double one_rank_seconds(const TensorCost& tensor, double share, double measured_s,
+                        std::int64_t units) {
   constexpr double kLeastWork =
       0.1;  // least share of the measurement that counts as work, even if reductions exceed it
+  const double whole = measured_s / share;
+  const double alone = whole - tensor.seconds_per_unit * static_cast<double>(units);
+  return std::max(alone, kLeastWork * whole) / tensor.share;
+}
+
+}  // namespace
+
+ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
   ModuleSeconds seconds{};
   for (std::size_t m = 0; m < kModules; ++m) {
     const double share = work.shares.at(m);
     seconds.at(m) = share > 0 ? measured.at(m) : kNotMeasured;
     if (!(seconds.at(m) > 0)) continue;  // not measured; the cost model refuses other values
-    const double whole = seconds.at(m) / share;
-    const auto units = static_cast<double>(load.modules.at(m).units);
-    const double alone = whole - tensor.at(m).seconds_per_unit * units;
-    seconds.at(m) = std::max(alone, kLeastWork * whole) / tensor.at(m).share;
+    seconds.at(m) = one_rank_seconds(tensor.at(m), share, seconds.at(m), load.modules.at(m).units);
   }
   return seconds;
+}
+
+double Receiver::layers_as_one_rank(CostModule of, double layers, double measured_s,
+                                    std::int64_t units) const {
+  const auto m = static_cast<std::size_t>(of);
+  return one_rank_seconds(tensor.at(m), layers * layer_shares.at(m), measured_s, units);
 }
 
 Status check_layout(const PlanOptions& options, const CostProfile& starting) {

@@ -26,7 +26,9 @@ struct Receiver {
   StageWork work;
   bool has_backward = true;                   ///< False if the stage has a frozen encoder's layers.
   std::array<TensorCost, kModules> tensor{};  ///< Tensor-parallel cost of each module.
-  std::string name;                           ///< "llm, data 1, stage 0".
+  /// Part of each module's work that one of its layers is.
+  std::array<double, kModules> layer_shares{};
+  std::string name;  ///< "llm, data 1, stage 0".
 
   /// Returns the seconds that this receiver takes for its part of a load. `seconds` is what one
   /// rank without tensor or pipeline parallelism takes for the whole load.
@@ -34,6 +36,9 @@ struct Receiver {
   /// Converts the other way: seconds measured here into seconds of one rank for the whole load, the
   /// unit of the cost model. Modules without a measurement or without work here are kNotMeasured.
   ModuleSeconds as_one_rank(const ModuleSeconds& measured, const Load& load) const;
+  /// Converts seconds of so many layers of a module, measured here with `units`, in the same way.
+  double layers_as_one_rank(CostModule of, double layers, double measured_s,
+                            std::int64_t units) const;
 };
 
 /// The layout of a job as its node uses it: steps are planned for the LLM's replicas and delivered

@@ -108,7 +108,7 @@ std::vector<Message> messages() {
   header.ends_epoch = true;
   header.global_label_tokens = 1234;
   header.plan_hash = 0xFEEDFACECAFEBEEF;
-  header.profile_wanted = true;
+  header.profile_budget_s = 0.75;
   header.cost_model_state = "state";
   header.predicted_seconds = {0.5, 0, 2.25};
   header.load[CostModule::kVision].add_sequence(64);
@@ -147,7 +147,7 @@ std::vector<Message> messages() {
           FragmentHeader{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}},
           EpochEnd{1, 20, 300, 4, 5, true},
           Report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125},
-          ProfileUpdate{R"({"version": 1})"},
+          ProfileUpdate{R"({"version": 1})", 1.5, "no memory"},
           Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           Refusal{ErrorCode::kAlreadyExists, "rank 3 is taken"},

@@ -505,6 +505,7 @@ TEST_F(SavedState, DoesNotReplaceWhatTheNodeHasMeasured) {
 // with the old one adopts the new one from the saved state.
 TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   options_.plan.reprofile = true;
+  options_.plan.reprofile_budget = 1;
   StartPoint saved = state_of(3);
   const LoggedNode serving(options_);
   CostProfile measured = CostProfile::stated_default();
@@ -518,13 +519,16 @@ TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   of_client.accept_other_data = true;
   const auto client = Client::connect(of_client).value();
   bool sent = false;
-  for (int microbatches = 0; microbatches < 200; ++microbatches) {
+  // It is asked once a second of training allows it.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int after = 0; after < 150 && std::chrono::steady_clock::now() < until;
+       after += sent ? 1 : 0) {
     const auto next = client->next({}).value();
     if (!next) continue;
     if (!next->header.cost_model_state.empty())
       saved.cost_model_state = next->header.cost_model_state;
-    if (next->header.profile_wanted) {
-      EXPECT_TRUE(client->send_profile(measured.to_json()));
+    if (next->header.profile_wanted()) {
+      EXPECT_TRUE(client->send_profile({measured.to_json(), 0.01, {}}));
       sent = true;
     }
     EXPECT_TRUE(report_slow(*client, next->header, 10));

@@ -178,7 +178,7 @@ class MicrobatchOnADevice(unittest.TestCase):
         description = Description(
             position=(0, 0, 0), sample_ids=[], sample_keys=[], sample_weights=[], weighted=False, sample_images=[],
             last_of_step=True, last_of_epoch=False, predicted={}, label_tokens=0, global_label_tokens=0, plan_hash=0,
-            profile_wanted=False, seconds_wanted=True, cost_model_state=b"", routes=[])
+            profile_budget_s=0.0, seconds_wanted=True, cost_model_state=b"", routes=[])
         return Microbatch.received(types.SimpleNamespace(pin=pin, description=description), {"vision_patches": tensor})
 
     def test_its_block_is_registered_once_and_copied_from(self) -> None:

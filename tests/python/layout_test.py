@@ -144,8 +144,6 @@ class Places(LayoutTest):
                                (("llm", 2**80, 0, 0), f"data={2**80}.*data is 0 to 0 there")):
             with self.assertRaisesRegex(ValueError, pattern):
                 isocost.Layout(own).rank_of(place)
-        with self.assertRaisesRegex(ValueError, "reprofile= measures the whole model"):
-            isocost.DataLoader("tcp://127.0.0.1:1", layout=own, topology=isocost.Place("llm"), reprofile=dict)
         with self.assertRaises(FileNotFoundError):
             isocost.DataLoader(self.shards, layout=self.directory / "none.json")
 

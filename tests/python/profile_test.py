@@ -1,12 +1,14 @@
 """The profiler's driver: on a machine with a clock of its own, and on this one with torch. The method itself is
 tested in tests/costmodel/profiling_method_test.cc."""
 
+import inspect
 import json
 import logging
 import math
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 import weakref
 
@@ -324,38 +326,43 @@ def stated(seconds_a_token):
 
 
 class Reprofile(ShardTest):
-    CHANGE = 40  # step from which a token takes three times as long
-    STEPS = 160
+    CHANGE = 40  # the least step from which a token takes three times as long
+    STEPS = 120  # after the change
 
-    def train(self, reprofile):
-        """Trains on a model that changes; returns (steps at which it was measured again, the
-        summary of the node, relative errors of the last predictions, what was logged)."""
+    def train(self, reprofile, budget=1.0):
+        """Trains on a model that changes as soon as measuring it again may take a second; returns (steps after the
+        change at which it was measured again, the summary of the node, relative errors of the last predictions, what
+        was logged)."""
         file = pathlib.Path(self.shards).parent / "stated.json"
         file.write_text(json.dumps(stated(1e-6)))
-        calls, errors, steps = [], [], 0
+        calls, errors, steps, changed, begin = [], [], 0, None, time.monotonic()
 
-        def measured():
-            calls.append(steps)
-            return reprofile()
+        def measured(budget_s):
+            calls.append(steps - changed)
+            self.assertGreater(budget_s, 0.9)
+            return reprofile(budget_s) if "budget_s" in inspect.signature(reprofile).parameters else reprofile()
 
         with self.assertLogs("isocost", logging.INFO) as log, isocost.DataLoader(
                 self.shards, global_batch_size=16, microbatches=2, endless=True, profile=str(file),
+                node=isocost.NodeOptions(reprofile_budget=budget),
                 reprofile=None if reprofile is None else measured) as loader:
             logging.getLogger("isocost").info("begin")
             for microbatch in loader:
-                seconds = (3e-6 if steps >= self.CHANGE else 1e-6) * microbatch.tensors["input_ids"].numel()
+                if changed is None and steps >= self.CHANGE and time.monotonic() - begin > 1.2:
+                    changed = steps
+                seconds = (1e-6 if changed is None else 3e-6) * microbatch.tensors["input_ids"].numel()
                 loader.report(microbatch, {"llm": seconds})
                 errors.append(abs(microbatch.predicted["llm"] / seconds - 1))
                 steps += microbatch.last_of_step
-                if steps == self.STEPS:
+                if changed is not None and steps == changed + self.STEPS:
                     return calls, loader.stats()["node"], errors[-20:], "\n".join(log.output)
         raise AssertionError("the loader ended")
 
     def test_a_model_that_changed_is_measured_once_and_planned_by(self):
         calls, node, errors, log = self.train(lambda: stated(3e-6))
         self.assertEqual(len(calls), 1)
-        self.assertGreater(calls[0], self.CHANGE)
-        self.assertLess(calls[0], self.CHANGE + 30)
+        self.assertGreater(calls[0], 0)
+        self.assertLess(calls[0], 60)  # one step in 16 is measured, and steps are planned ahead
         self.assertEqual(node["reprofiles"], 1)
         self.assertLess(max(errors), 1e-4)
         self.assertIn("model profile of rank 0 adopted", log)
@@ -375,11 +382,27 @@ class Reprofile(ShardTest):
         self.assertEqual(node["reprofiles"], 0)
         self.assertLess(max(errors), 0.05)
         self.assertIn("reprofile= failed, the old profile stays: RuntimeError: the GPU is full", log)
+        self.assertIn("model profile: rank 0: RuntimeError: the GPU is full; the node keeps the present profile", log)
+
+    def test_one_that_takes_longer_than_its_budget_is_named_and_training_goes_on(self):
+        def linger(budget_s):
+            time.sleep(1.3 * budget_s + 0.3)
+            return stated(3e-6)
+
+        _, node, _, log = self.train(linger)
+        self.assertEqual(node["reprofiles"], 0)
+        self.assertRegex(log, r"rank 0 took \d\.\d s to measure, and reprofile_budget = 1 of training had accumulated")
+
+    def test_budgets_that_allow_nothing_are_refused(self):
+        for budget in (0.0, -1.0, 1.5):
+            with self.assertRaisesRegex(ValueError, "reprofile_budget.*above 0 and at most 1"):
+                self.train(lambda: stated(3e-6), budget)
 
     def test_is_not_asked_for_unless_allowed(self):
         _, node, _, log = self.train(None)
         self.assertEqual(node["reprofiles"], 0)
-        self.assertNotIn("asked to measure", log)
+        self.assertNotIn("asking rank 0", log)
+        self.assertEqual(log.count("trainers measure it again with reprofile= of isocost.DataLoader"), 1)
 
     def test_of_no_function_is_refused(self):
         with self.assertRaisesRegex(TypeError, "reprofile = 'on': must be a function"):

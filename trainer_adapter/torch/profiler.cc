@@ -132,7 +132,8 @@ Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModu
                        .points = method->points(),
                        .out_of_memory = method->out_of_memory(),
                        .architecture = module.architecture,
-                       .cuts = method->cuts()};
+                       .cuts = method->cuts(),
+                       .forward_share = {}};
 }
 
 }  // namespace isocost

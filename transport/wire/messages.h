@@ -185,7 +185,9 @@ struct MicrobatchHeader {
   /// Label tokens of the whole global batch, without repeats of weight 0.
   std::uint64_t global_label_tokens = 0;
   std::uint64_t plan_hash = 0;  ///< Hash of the step's plan; equal plans have equal hashes.
-  bool profile_wanted = false;  ///< The node asks this trainer for a ProfileUpdate.
+  /// Above 0: the node asks for a ProfileUpdate, which may take this trainer so many seconds. The
+  /// same in the first microbatch of a step for all receivers.
+  double profile_budget_s = 0;
   /// The node asks for measured seconds of this step: the same in all microbatches of the step, for
   /// all receivers. Otherwise trainers measure nothing, and report only how long they waited.
   bool seconds_wanted = true;
@@ -201,6 +203,7 @@ struct MicrobatchHeader {
   std::vector<std::uint32_t> rows;
   /// Ordered by sample and module. Empty unless the layout gives the encoder ranks of its own.
   std::vector<Route> routes;
+  bool profile_wanted() const { return profile_budget_s > 0; }
   bool last_of_step() const { return position.microbatch + 1 == microbatches; }
   bool last_of_epoch() const { return ends_epoch && last_of_step(); }
 };
@@ -252,9 +255,13 @@ struct Report {
   double measuring_s = kNotMeasured;
 };
 
-/// The model profile, measured again by a trainer that was asked for it.
+/// Answer of a trainer that was asked to measure again.
 struct ProfileUpdate {
-  std::string profile;  ///< JSON as described in docs/model_profile.md; at most kMaxProfileBytes.
+  /// A model profile or, in a layout with several stages, a layer profile: JSON as described in
+  /// docs/model_profile.md, at most kMaxProfileBytes. Empty if it failed.
+  std::string profile;
+  double took_s = 0;    ///< Seconds that measuring took.
+  std::string failure;  ///< Why there is no profile, in one line; empty if there is one.
 };
 
 /// Allows the node to send more microbatches.

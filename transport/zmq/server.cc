@@ -336,7 +336,7 @@ void ServerImpl::take(std::int32_t rank, const Message& message) {
   } else if (const auto* report = std::get_if<Report>(&message)) {
     on_event_(Reported{rank, *report});
   } else if (const auto* profile_update = std::get_if<ProfileUpdate>(&message)) {
-    on_event_(ProfileReceived{rank, profile_update->profile});
+    on_event_(ProfileReceived{rank, *profile_update});
   } else if (std::holds_alternative<Leave>(message)) {
     leave(rank, true);
   }

@@ -86,7 +86,7 @@ struct Reported {
 };
 struct ProfileReceived {
   std::int32_t rank = 0;
-  std::string profile;  ///< ProfileUpdate::profile, not parsed yet.
+  ProfileUpdate update;  ///< Not parsed yet.
 };
 using ServerEvent =
     std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileReceived>;

@@ -254,8 +254,16 @@ void visit_factors(Visitor& at, Metrics& node) {
            "1 after model drift was detected: the model profile no longer holds."},
           node.correction.reprofile_suggested);
   at.count({"reprofiles_total",
-            "Model profiles that a trainer measured during training and the node adopted."},
+            "Model profiles that trainers measured during training and the node adopted."},
            node.summary.reprofiles);
+  at.count({"reprofiles_kept_total",
+            "Times that trainers were asked to measure a model profile and the node kept the "
+            "present one."},
+           node.summary.reprofiles_kept);
+  at.amount({"reprofile_seconds_total",
+             "Seconds of training that measuring model profiles took, which reprofile_budget "
+             "limits."},
+            node.summary.reprofile_seconds);
 }
 
 template <typename Visitor, typename Metrics>

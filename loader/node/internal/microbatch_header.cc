@@ -80,7 +80,7 @@ MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::ui
   header.ends_epoch = step.ends_epoch;
   header.global_label_tokens = step.plan.global_label_tokens;
   header.plan_hash = step.plan.hash;
-  header.profile_wanted = step.profile_wanted && receiver == 0 && microbatch == 0;
+  if (microbatch == 0) header.profile_budget_s = step.profile_budget_s;
   header.seconds_wanted = step.seconds_wanted;
   if (microbatch == 0) header.cost_model_state = step.cost_model_state;
   header.predicted_seconds = step.plan.predicted_of(receiver, microbatch);

@@ -160,6 +160,11 @@ OnlineModel::Progress OnlineModel::progress_of_model() const {
 
 std::int64_t OnlineModel::measurements() const { return measured_before_ + model_->measurements(); }
 
+CostProfile OnlineModel::profile() {
+  const MutexLock lock(model_mutex_);
+  return model_->profile();
+}
+
 bool OnlineModel::has_measurements() {
   Messages messages;
   bool any = false;

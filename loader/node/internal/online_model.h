@@ -57,6 +57,9 @@ class OnlineModel {
   /// from all queued measurements, which it learns from first.
   Progress progress() ISOCOST_EXCLUDES(model_mutex_);
 
+  /// Returns the model profile in use. Belongs to the planning thread.
+  CostProfile profile() ISOCOST_EXCLUDES(model_mutex_);
+
   /// Returns whether this node has measured anything itself. Learns from all queued measurements
   /// first.
   bool has_measurements() ISOCOST_EXCLUDES(model_mutex_);

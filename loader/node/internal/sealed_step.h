@@ -35,9 +35,10 @@ struct SealedStep {
   std::vector<StepSample> dummies;      ///< The dummies that StepPlan::dummies chooses.
   std::vector<SampleOfSource> sources;  ///< [samples]; empty without a mixture.
   StepPlan plan;
-  double plan_seconds = 0;      ///< Time that planning took.
-  bool profile_wanted = false;  ///< Whether it asks the first rank to measure a new model profile.
-  bool seconds_wanted = true;   ///< Whether it asks all ranks for measured seconds.
+  double plan_seconds = 0;  ///< Time that planning took.
+  /// Above 0: it asks receivers to measure again, which may take each of them so many seconds.
+  double profile_budget_s = 0;
+  bool seconds_wanted = true;  ///< Whether it asks all ranks for measured seconds.
   std::string
       cost_model_state;  ///< Sent with this step for trainers' saved states; empty: not sent.
 

@@ -47,7 +47,11 @@ StepSource::StepSource(const NodeParts& parts)
            parts.dataset->reads_servers() && parts.options.plan.lookahead <= 1}),
       fingerprint_(composer_.fingerprint()),
       model_(*parts.model),
-      reprofiling_(parts.options.plan.reprofile, model_, parts.log) {
+      reprofiling_({.allowed = parts.options.plan.reprofile,
+                    .budget_share = parts.options.plan.reprofile_budget,
+                    .layout = parts.layout.get(),
+                    .clock = parts.clock},
+                   model_, parts.log) {
   make_dummies();
 }
 
@@ -129,6 +133,7 @@ void StepSource::draw_by(std::shared_ptr<const JobOrder> order) {
 void StepSource::begin_job(std::int64_t ranks) {
   if (parts_.layout == nullptr) plan_options_.ranks = ranks;
   model_.begin_job();
+  reprofiling_.begin_job();
   measured_steps_.begin_job();
 }
 
@@ -201,7 +206,7 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   note_ended(request.step);
   sealed->count_readers();
   sealed->plan_seconds = seconds_between(started, parts_.clock());
-  sealed->profile_wanted = reprofiling_.should_ask();
+  sealed->profile_budget_s = reprofiling_.ask();
   if (++steps_sealed_ % kStepsBetweenSaves == 0 && parts_.options.cost_model.correct) {
     save_correction();
     sealed->cost_model_state = model_.save_state();

@@ -39,6 +39,8 @@ class StepSource {
   void drop_received_state() ISOCOST_EXCLUDES(mutex_);
   /// Stores a model profile that a trainer has measured. Thread-safe.
   void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
+  /// Returns what came of such profiles. Thread-safe.
+  Reprofiling::Counts reprofiles() const { return reprofiling_.counts(); }
 
   /// Draws by another order from the next step on.
   void draw_by(std::shared_ptr<const JobOrder> order);

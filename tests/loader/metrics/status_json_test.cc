@@ -34,6 +34,8 @@ NodeMetrics some_metrics() {
   node.summary.memory_peak_bytes = 5'000'000'000;
   node.summary.prediction_error_ratio = {0.1, kNan, 1.0 / 3};
   node.summary.reprofiles = 2;
+  node.summary.reprofiles_kept = 1;
+  node.summary.reprofile_seconds = 2.5;
   node.training.ranks.resize(2);
   node.training.ranks[0].predicted = {1, 0, 3};
   node.training.ranks[1].measured = {5, 0, 7};
@@ -80,6 +82,8 @@ TEST(StatusJson, IsReadBack) {
   EXPECT_EQ(read.summary.memory_peak_bytes, 5'000'000'000);
   EXPECT_EQ(read.summary.prediction_error_ratio[2], 1.0 / 3);
   EXPECT_EQ(read.summary.reprofiles, 2U);
+  EXPECT_EQ(read.summary.reprofiles_kept, 1U);
+  EXPECT_EQ(read.summary.reprofile_seconds, 2.5);
   EXPECT_EQ(read.training.ranks, node.training.ranks);
   EXPECT_EQ(read.training.imbalance, 1.25);
   EXPECT_EQ(read.correction.gain, 0);

@@ -140,14 +140,14 @@ TEST_F(MicrobatchHeaderTest, PredictionsAreTheReceiversOwn) {
 
 TEST_F(MicrobatchHeaderTest, RequestsAndStatesGoWithTheFirstMicrobatch) {
   step_.plan.microbatches = 1;  // two ranks of one microbatch
-  step_.profile_wanted = true;
+  step_.profile_budget_s = 0.5;
   step_.cost_model_state = "state";
-  EXPECT_TRUE(header_of(step_, 0, 0).profile_wanted);
-  EXPECT_FALSE(header_of(step_, 1, 0).profile_wanted);
+  EXPECT_EQ(header_of(step_, 0, 0).profile_budget_s, 0.5);
+  EXPECT_EQ(header_of(step_, 1, 0).profile_budget_s, 0.5);
   EXPECT_EQ(header_of(step_, 0, 0).cost_model_state, "state");
   EXPECT_EQ(header_of(step_, 1, 0).cost_model_state, "state");
   step_.plan.microbatches = 2;  // one rank of two
-  EXPECT_FALSE(header_of(step_, 0, 1).profile_wanted);
+  EXPECT_EQ(header_of(step_, 0, 1).profile_budget_s, 0);
   EXPECT_EQ(header_of(step_, 0, 1).cost_model_state, "");
 }
 

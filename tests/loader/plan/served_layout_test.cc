@@ -438,15 +438,6 @@ TEST_F(ServedLayoutTest, FewerMicrobatchesThanStagesAreWarnedOfWithTheirCost) {
               testing::ElementsAre(HasSubstr("3 microbatches for 5 stages: about 57 %")));
 }
 
-TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {
-  options_.reprofile = true;
-  EXPECT_THAT(refusal(), HasSubstr("reprofile = on: no rank of layout"));
-  layout_.encoder_place = EncoderPlacement::kLlmRanks;
-  layout_.llm = layout_.encoder = {2, 1, 2};
-  use();
-  EXPECT_EQ(refusal(), "accepted");
-}
-
 // One stage takes twice as long: the search knows which, and beats a plan that does not.
 TEST_F(ServedLayoutTest, PlansKnowTheSlowdownOfEveryStage) {
   const auto layout = create().value();

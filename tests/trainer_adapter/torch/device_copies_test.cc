@@ -230,7 +230,7 @@ class HandMadeClient final : public Client {
   std::optional<Position> resume_point() const override { return {}; }
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& /*report*/) override { return {}; }
-  Status send_profile(const std::string& /*profile*/) override { return {}; }
+  Status send_profile(const ProfileUpdate& /*update*/) override { return {}; }
   void close() override {}
   void leave() override { left = true; }
   std::int64_t bytes_copied() const override { return 0; }

@@ -23,7 +23,7 @@ MicrobatchHeader example_header() {
   header.global_label_tokens = 1234;
   header.plan_hash = 0xFEEDFACECAFEBEEF;
   header.predicted_seconds = {0.5, 0, 2.25};
-  header.profile_wanted = true;
+  header.profile_budget_s = 0.75;
   header.seconds_wanted = false;
   header.cost_model_state = std::string("ISCM\0\1", 6);
   header.load[CostModule::kVision].add_sequence(64);
@@ -62,7 +62,7 @@ std::vector<Message> examples() {
           Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           report,
-          ProfileUpdate{R"({"version": 1})"},
+          ProfileUpdate{R"({"version": 1})", 1.5, "no memory"},
           Heartbeat{},
           Leave{},
           welcome,
@@ -103,7 +103,7 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   const MicrobatchHeader header = example_header();
   const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
   EXPECT_EQ(read.position, header.position);
-  EXPECT_TRUE(read.profile_wanted);
+  EXPECT_EQ(read.profile_budget_s, 0.75);
   EXPECT_TRUE(read.ends_epoch);
   EXPECT_EQ(read.cost_model_state, header.cost_model_state);
   EXPECT_EQ(read.predicted_seconds, header.predicted_seconds);

@@ -255,12 +255,13 @@ void report(PyClient& self, std::uint32_t epoch, std::uint32_t step, std::uint32
   value(std::move(sent));
 }
 
-void send_profile(PyClient& self, const std::string& profile) {
+void send_profile(PyClient& self, const std::string& profile, double took_s,
+                  const std::string& failure) {
   Client& client = self.client();
   Status sent;
   {
     const py::gil_scoped_release released;
-    sent = client.send_profile(profile);
+    sent = client.send_profile({profile, took_s, failure});
   }
   value(std::move(sent));
 }
@@ -371,7 +372,7 @@ std::int64_t counted_label_tokens(const MicrobatchHeader& header) {
 using DescriptionTuple =
     std::tuple<PositionTuple, std::vector<std::uint64_t>, std::vector<std::string>,
                std::vector<float>, bool, std::vector<std::int64_t>, bool, bool, py::dict,
-               std::int64_t, std::uint64_t, std::uint64_t, bool, bool, py::bytes,
+               std::int64_t, std::uint64_t, std::uint64_t, double, bool, py::bytes,
                std::vector<RouteTuple>>;
 
 DescriptionTuple description(const Microbatch& microbatch) {
@@ -388,7 +389,7 @@ DescriptionTuple description(const Microbatch& microbatch) {
           counted_label_tokens(header),
           header.global_label_tokens,
           header.plan_hash,
-          header.profile_wanted,
+          header.profile_budget_s,
           header.seconds_wanted,
           py::bytes(header.cost_model_state),
           routes(microbatch)};
@@ -462,7 +463,7 @@ void bind_client(py::module_& module) {
       .def("trained", &PyClient::trained, py::arg("epoch"), py::arg("step"), py::arg("microbatch"))
       .def("welcome", &welcome)
       .def("epoch_end", &epoch_end)
-      .def("send_profile", &send_profile, py::arg("profile"))
+      .def("send_profile", &send_profile, py::arg("profile"), py::arg("took_s"), py::arg("failure"))
       .def("report", &report, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),
            py::arg("seconds"), py::arg("forward"), py::arg("measuring"))
       .def("close", &PyClient::close)

@@ -37,6 +37,7 @@ from isocost.optimizer_steps import steps
 from isocost.options.keywords import KeywordNote
 from isocost.options.node_options import NodeOptions, RecipeOptions
 from isocost.profiling.descriptions import Architecture, Cut, ProfiledModule
+from isocost.profiling.profile_layers import ProfiledLayers, profile_layers
 from isocost.profiling.profile_model import profile_model
 from isocost.schedules import ScheduleStep, packed_stage, schedule_steps, stage_iterators
 
@@ -44,9 +45,10 @@ __version__ = _isocost.version
 
 __all__ = ["Architecture", "ClosedError", "ContextPart", "Cut", "DataLoader", "Dataset", "Evaluation", "IsocostError",
            "KeywordNote", "Layout", "Microbatch", "NodeOptions", "NodeUnavailableError", "Padded", "Part", "Place",
-           "ProfiledModule", "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError",
-           "SourceLosses", "context_part", "evaluate", "losses_by_source", "packed_stage", "pipeline_loss",
-           "profile_model", "schedule_steps", "stage_iterators", "steps", "token_loss"]
+           "ProfiledLayers", "ProfiledModule", "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep",
+           "ShardError", "SourceLosses", "context_part", "evaluate", "losses_by_source", "packed_stage",
+           "pipeline_loss", "profile_layers", "profile_model", "schedule_steps", "stage_iterators", "steps",
+           "token_loss"]
 
 
 def __dir__() -> List[str]:

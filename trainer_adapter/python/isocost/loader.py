@@ -138,9 +138,11 @@ class DataLoader:
             "parts": [{"name", "modality", "text_bytes" | "width" | ...}], "llm_tokens", "label_tokens"}. Returns None,
             or a dict of the last two: how many there will be after `transform`.
         reprofile: called between two steps when the node detects model drift (an encoder was unfrozen, the context
-            grew). Returns the model profile that isocost.profile_model measures now, with a short budget. It is called
-            in the first data-parallel rank while the others wait for it, and it should leave no gradients. A node that
-            `isocost serve` runs asks for it only with `--reprofile on`.
+            grew), with the seconds that it may take if it has a parameter `budget_s`. Returns the model profile that
+            isocost.profile_model measures now, with a layout of several stages the layers of this stage
+            (isocost.profile_layers). All ranks that have it call it at the same step; the first one's profile counts,
+            or the layers of all stages. It should leave no gradients. What it may take is a share of the training so
+            far (reprofile_budget of NodeOptions). A node that `isocost serve` runs asks only with `--reprofile on`.
         curve_server_key, curve_secret_key: key files, where the node uses CURVE.
         **torch_options: the other keywords of torch.utils.data.DataLoader. The first process of a job warns once of
             each, with a `KeywordNote` that says what it does here.
@@ -188,7 +190,7 @@ class DataLoader:
                  node: Optional[NodeOptions] = None, transform: Optional[Transform] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,
                  count_tokens: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
-                 reprofile: Optional[Callable[[], Mapping[str, Any]]] = None,
+                 reprofile: Optional[Callable[..., Mapping[str, Any]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **torch_options: Any):
         direct = {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens, "max_memory": max_memory,
                   "on_long": on_long, "dummy_media": dummy_media, "workers": workers, "memory": memory,
@@ -205,7 +207,7 @@ class DataLoader:
         self._recorder = Recorder(self.chunks, opened.connection.send_report, trained.note_measured,
                                   shared=opened.replica_group is not None)
         ranks = RankCheck(opened.topology.process, opened.topology.source)
-        self._loop = TrainingLoop(opened.connection, trained, self._recorder, ranks, opened.endless, opened.reprofile)
+        self._loop = TrainingLoop(opened.connection, trained, self._recorder, ranks, opened.endless, opened.reprofiler)
 
     def __reduce__(self) -> Any:
         raise TypeError("an isocost.DataLoader cannot be pickled or copied: make it in the process that uses it; its "

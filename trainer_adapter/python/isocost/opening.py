@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import os
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Set, Union
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Set, Union
 
 from isocost import _isocost
 from isocost.base.logs import log
@@ -11,6 +11,7 @@ from isocost.connection.connection import Address, Connection, Preparation
 from isocost.connection.resources import Resources
 from isocost.connection.socket_directory import SocketDirectory
 from isocost.layout import PlaceInLayout, resolve_place
+from isocost.loop.reprofiler import Reprofiler
 from isocost.microbatches.model_inputs import ModelInputs, Padded
 from isocost.model_directory import model_directory
 from isocost.options import arguments, keywords
@@ -75,7 +76,7 @@ class Opened(NamedTuple):
         model: what makes a model's arguments of tensors; None: there is no model.
         image_size: sizes of pictures in place of those of the model's directory.
         endless: whether one iteration runs through all epochs.
-        reprofile: the user's function that measures a model profile, or None.
+        reprofiler: measures a model profile when the node asks for one.
         resources: what lives until the loader is closed.
         connection: the connection to the node, which connects when it is first used.
     """
@@ -87,7 +88,7 @@ class Opened(NamedTuple):
     model: Optional[ModelInputs]
     image_size: Dict[str, int]
     endless: bool
-    reprofile: Optional[Callable[[], Mapping[str, Any]]]
+    reprofiler: Reprofiler
     resources: Resources
     connection: Connection
 
@@ -128,8 +129,6 @@ class _Opening:
 
     def open(self) -> Opened:
         given = self._given
-        self._check_whole("reprofile= measures the whole model, and no rank of layout {} has all stages: leave it out",
-                          given.reprofile is not None)
         device = arguments.device(given.device)
         if self._is_endpoint:
             given.node.refuse(self._data, given.torch_options)
@@ -144,15 +143,21 @@ class _Opening:
         preparation = self._preparation(used, device, model)
         endless = arguments.flag("endless", given.endless)
         count_tokens = arguments.function("count_tokens", given.node.count_tokens)
-        reprofile = arguments.function("reprofile", given.reprofile)
+        # Without stages, the first rank's answer is that of all.
+        reprofiler = Reprofiler(arguments.function("reprofile", given.reprofile),
+                                self._has_stages() or self._receiver() == 0)
         endpoint = self._data if self._is_endpoint else self._embed(self._node_settings(used, model), count_tokens,
                                                                     timeout)
         connection = Connection(self._resources, self._address(endpoint, timeout), self._replica_group, preparation)
         return Opened(self._data, self._topology, self._in_layout, self._replica_group, model,
-                      dict(given.image_size or {}), endless, reprofile, self._resources, connection)
+                      dict(given.image_size or {}), endless, reprofiler, self._resources, connection)
+
+    def _has_stages(self) -> bool:
+        return self._in_layout is not None and not self._in_layout.layout.whole
 
     def _check_whole(self, message: str, needs_all_stages: bool) -> None:
-        if needs_all_stages and self._in_layout is not None and not self._in_layout.layout.whole:
+        if needs_all_stages and self._has_stages():
+            assert self._in_layout is not None
             raise ValueError(message.format(f"{self._in_layout.layout.file}"))
 
     def _model_inputs(self, device: Any, timeout: float) -> Optional[ModelInputs]:
@@ -216,7 +221,7 @@ class _Opening:
         node = rendezvous.endpoints.share(key, process, timeout, lambda: self._host(settings, count_tokens),
                                           dict(settings.pairs()))
         if process.rank != 0:
-            settings.check_same(process.rank, node.settings)
+            settings.check_same(process.rank, node.settings, self._has_stages())
         return node.endpoint
 
     def _host(self, settings: NodeSettings, count_tokens: Any) -> str:
@@ -242,12 +247,16 @@ class _Opening:
         node = self._resources.node = _isocost.Node(options, _log_of_node, count_tokens)
         return str(node.endpoint)
 
+    def _receiver(self) -> int:
+        """Returns the number by which the node knows this process, or the group that it receives with."""
+        return self._topology.process.rank if self._in_layout is None else self._in_layout.receiver
+
     def _address(self, endpoint: str, timeout: float) -> Address:
-        (rank, world_size), fingerprint = self._topology.process, 0
+        world_size, fingerprint = self._topology.process.world_size, 0
         if self._in_layout is not None:
             layout = self._in_layout.layout
-            rank, world_size, fingerprint = self._in_layout.receiver, layout.receivers, layout.fingerprint
-        return Address(endpoint, rank, world_size, fingerprint, timeout, self._given.curve_server_key,
+            world_size, fingerprint = layout.receivers, layout.fingerprint
+        return Address(endpoint, self._receiver(), world_size, fingerprint, timeout, self._given.curve_server_key,
                        self._given.curve_secret_key)
 
 

@@ -1,6 +1,7 @@
 #include "transport/wire/internal/control_messages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -61,11 +62,18 @@ Report get_report(ByteReader& in) {
 
 MessageType put(ByteWriter& out, const ProfileUpdate& profile_update) {
   out.put_text<std::uint32_t>(std::string_view(profile_update.profile).substr(0, kMaxProfileBytes));
+  out.put(profile_update.took_s);
+  out.put_text<std::uint32_t>(std::string_view(profile_update.failure).substr(0, kMaxTextBytes));
   return MessageType::kProfileUpdate;
 }
 
 ProfileUpdate get_profile_update(ByteReader& in) {
-  return {in.get_text<std::uint32_t>(kMaxProfileBytes)};
+  ProfileUpdate update;
+  update.profile = in.get_text<std::uint32_t>(kMaxProfileBytes);
+  update.took_s = in.get<double>();
+  update.failure = in.get_text<std::uint32_t>(kMaxTextBytes);
+  if (!std::isfinite(update.took_s) || update.took_s < 0) in.fail();
+  return update;
 }
 
 MessageType put(ByteWriter& out, const EpochEnd& end) {

@@ -1,5 +1,6 @@
 #include "transport/wire/internal/microbatch_messages.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -85,7 +86,7 @@ MessageType put(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(static_cast<std::uint8_t>(header.ends_epoch));
   out.put(header.global_label_tokens);
   out.put(header.plan_hash);
-  out.put(static_cast<std::uint8_t>(header.profile_wanted));
+  out.put(header.profile_budget_s);
   out.put(static_cast<std::uint8_t>(header.seconds_wanted));
   put_cost_model_state(out, header.cost_model_state);
   put_modules(out, header);
@@ -109,7 +110,8 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   header.ends_epoch = in.get<std::uint8_t>() != 0;
   header.global_label_tokens = in.get<std::uint64_t>();
   header.plan_hash = in.get<std::uint64_t>();
-  header.profile_wanted = in.get<std::uint8_t>() != 0;
+  header.profile_budget_s = in.get<double>();
+  if (!std::isfinite(header.profile_budget_s) || header.profile_budget_s < 0) in.fail();
   header.seconds_wanted = in.get<std::uint8_t>() != 0;
   header.cost_model_state = get_cost_model_state(in);
   get_modules(in, header);

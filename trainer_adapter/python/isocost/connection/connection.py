@@ -101,6 +101,11 @@ class Connection:
             self._resources.client = client  # Assigned last, so that the next call connects anew after an interrupt.
         return self._resources.client
 
+    def gather(self, value: Any) -> List[Any]:
+        """Returns the value of each process that receives the same microbatches. Blocks until all have called it."""
+        client = self.client()
+        return [value] if self._replica_group is None else list(client.gather(value))
+
     def _check_welcome(self, client: Any) -> None:
         """Raises ValueError, after it has closed the client, if the model cannot take what the node delivers."""
         model, welcome = self._preparation.model, client.welcome()

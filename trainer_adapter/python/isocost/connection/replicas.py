@@ -78,9 +78,15 @@ class Replicas:
         if self.client is not None:
             self.client.report(epoch, step, microbatch, seconds, forward, measuring)
 
-    def send_profile(self, profile: str) -> None:
+    def send_profile(self, profile: str, took_s: float, failure: str) -> None:
         if self.client is not None:
-            self.client.send_profile(profile)
+            self.client.send_profile(profile, took_s, failure)
+
+    def gather(self, value: Any) -> List[Any]:
+        """Returns the value of each member. Blocks until all members have called it."""
+        values: List[Any] = [None] * self._distributed.get_world_size(self._group)
+        self._distributed.all_gather_object(values, value, group=self._group)
+        return values
 
     def close(self) -> None:
         if self.client is not None:

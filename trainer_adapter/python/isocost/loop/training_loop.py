@@ -1,22 +1,17 @@
 """The loop's side of a loader: iterations, the microbatches that they hand out, and the state of the job."""
 
-import json
-import logging
 import weakref
-from typing import Any, Callable, List, Mapping, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from isocost.connection.connection import Connection
 from isocost.connection.state import State
 from isocost.loop.iteration import Iteration, Progress
 from isocost.loop.left_iterations import LeftIterations
+from isocost.loop.reprofiler import Reprofiler
 from isocost.loop.trained import Trained
 from isocost.microbatches.microbatch import Microbatch
 from isocost.rendezvous.rank_check import RankCheck
 from isocost.timing.recorder import Recorder
-
-_LOG = logging.getLogger("isocost")
-
-Reprofile = Callable[[], Mapping[str, Any]]
 
 
 class TrainingLoop:
@@ -29,7 +24,7 @@ class TrainingLoop:
     """
 
     def __init__(self, connection: Connection, trained: Trained, recorder: Recorder, ranks: RankCheck, endless: bool,
-                 reprofile: Optional[Reprofile]):
+                 reprofiler: Reprofiler):
         self.trained = trained
         self.microbatches = 0
         self.waited_s = 0.0
@@ -37,7 +32,7 @@ class TrainingLoop:
         self._recorder = recorder
         self._ranks = ranks
         self._endless = endless
-        self._reprofile = reprofile
+        self._reprofiler = reprofiler
         self._next = State(0, 0, 0)  # The step that is handed out next; data and order are the connection's.
         self._iteration: Optional["weakref.ref[Iteration]"] = None  # The iteration that was begun last.
         self._is_iterating = False  # An iteration has handed out a microbatch, and not its last one.
@@ -141,24 +136,12 @@ class TrainingLoop:
         ends = microbatch.last_of_epoch and not self._endless
         self._is_iterating = not ends
         iteration.progress = Progress.AT_END if ends else Progress.UNDER_WAY
-        if microbatch.profile_wanted:
-            self._profile_again()
+        if microbatch.profile_budget_s > 0:
+            self._reprofiler.answer(self._connection, microbatch.profile_budget_s)
         self._recorder.begin(microbatch)
         self.microbatches += 1
         self.waited_s += microbatch.waited_s
         return microbatch, item
-
-    def _profile_again(self) -> None:
-        if self._reprofile is None:
-            _LOG.warning("model drift detected, and the node asks for a new model profile: give reprofile= to measure "
-                         "one")
-            return
-        try:
-            profile = json.dumps(self._reprofile())
-        except Exception as error:  # Correction continues without a new profile.
-            _LOG.warning("reprofile= failed, the old profile stays: %s: %s", type(error).__name__, error)
-            return
-        self._connection.client().send_profile(profile)
 
 
 def _following(microbatch: Microbatch) -> Tuple[int, int]:

@@ -48,7 +48,7 @@ class Description(NamedTuple):
     label_tokens: int
     global_label_tokens: int
     plan_hash: int
-    profile_wanted: bool
+    profile_budget_s: float
     seconds_wanted: bool
     cost_model_state: bytes
     routes: List[Tuple[str, int, int, int, int, int, int]]
@@ -99,7 +99,8 @@ class Microbatch(MutableMapping[str, Any]):
         waited_s: float, seconds that the loop was blocked for this microbatch.
         plan_hash: int, the hash of the step's plan, equal on all ranks.
         routes: list of Route, where a layout's encoder has ranks of its own.
-        profile_wanted: bool; True where the node asks for a new model profile (see DataLoader's reprofile).
+        profile_budget_s: float; above 0 where the node asks for a new model profile, which may take so many seconds
+            (see DataLoader's reprofile).
         seconds_wanted: bool; False in a step whose seconds the node does not ask for, the same on all ranks:
             `loader.timed` then measures nothing.
         cost_model_state: bytes that state_dict() keeps; empty if they are those of an earlier microbatch.
@@ -107,7 +108,7 @@ class Microbatch(MutableMapping[str, Any]):
 
     __slots__ = ("__weakref__", "_model", "_packed", "_pin", "_row", "_shown", "cost_model_state", "dummies", "epoch",
                  "global_label_tokens", "index", "label_tokens", "last_of_epoch", "last_of_step", "plan_hash",
-                 "predicted", "profile_wanted", "routes", "sample_ids", "sample_keys", "sample_weights",
+                 "predicted", "profile_budget_s", "routes", "sample_ids", "sample_keys", "sample_weights",
                  "seconds_wanted", "step", "tokens", "waited_s")
 
     def __init__(self, mapping: Union[Mapping[str, Any], Iterable[Tuple[str, Any]]] = ()):
@@ -148,7 +149,7 @@ class Microbatch(MutableMapping[str, Any]):
         self.label_tokens = described.label_tokens
         self.global_label_tokens = described.global_label_tokens
         self.plan_hash = described.plan_hash
-        self.profile_wanted = described.profile_wanted
+        self.profile_budget_s = described.profile_budget_s
         self.seconds_wanted = described.seconds_wanted
         self.cost_model_state = described.cost_model_state
         self.routes = list(map(Route._make, described.routes))

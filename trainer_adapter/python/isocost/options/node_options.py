@@ -70,6 +70,7 @@ class NodeOptions:
         padded_multiple: With padded = llm: the trainer pads sequences of the LLM to a multiple of this length. Plans
             and limits count that, too.
         correct: Correct the cost model from measured seconds.
+        reprofile_budget: Part of the training so far that measuring again may take, above 0 and at most 1.
         correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
         model: A model's directory, as transformers' from_pretrained takes it: its files say how media are prepared, and
             isocost tokenize has made tokens of the text. Empty: the recipe.
@@ -147,6 +148,7 @@ class NodeOptions:
     padded: Sequence[str] = ()
     padded_multiple: int = 1
     correct: bool = True
+    reprofile_budget: float = 0.005
     correction_file: Path = ""
     model: Path = ""
     resize_order: Literal["width-first", "pillow-13"] = "width-first"

@@ -3,7 +3,8 @@
 import os
 from typing import Any, Dict, List, Mapping, Tuple
 
-# A setting that only rank 0 has: whether it measures a new model profile when the node asks for one.
+# A setting that only rank 0 needs, unless a layout has several stages: whether it measures a new model profile when the
+# node asks for one.
 _OF_RANK_0 = ("reprofile",)
 
 
@@ -33,11 +34,11 @@ class NodeSettings:
         """Returns the value that was given, or `otherwise`."""
         return self._given[name][0] if name in self._given else otherwise
 
-    def check_same(self, rank: int, of_rank_0: Mapping[str, str]) -> None:
+    def check_same(self, rank: int, of_rank_0: Mapping[str, str], has_stages: bool) -> None:
         """Raises ValueError if a rank gives a setting that rank 0, whose node serves all ranks, does not have."""
         for name, (value, source) in self._given.items():
             theirs = of_rank_0.get(name)
-            if theirs != value and name not in _OF_RANK_0:
+            if theirs != value and (has_stages or name not in _OF_RANK_0):
                 has = "leaves it out" if theirs is None else f"has {theirs!r}"
                 raise ValueError(f"{source} makes {name} {value!r} at rank {rank}, and rank 0, whose node serves all "
                                  f"ranks, {has}: give all ranks the same")

@@ -30,12 +30,14 @@ class ModuleProfiler:
         clock: measures seconds and peak memory; None: the device's clock, chosen after the first run, since that run
             may be what initializes CUDA.
         agree: returns the first process's value in all processes that measure together, so that all decide alike.
+        backward: differentiates outputs, and returns False if they do not require gradients.
 
     Raises: ValueError for invalid limits or cuts.
     """
 
     def __init__(self, name: str, module: ProfiledModule, budget_s: float, say: Callable[[str], None],
-                 clock: Optional[Clock] = None, agree: Callable[[Any], Any] = lambda value: value):
+                 clock: Optional[Clock] = None, agree: Callable[[Any], Any] = lambda value: value,
+                 backward: Callable[[Any], bool] = backward):
         layers = 0 if module.architecture is None else module.architecture.layers
         self.method = _isocost.ProfilingMethod(
             module=name, lengths=module.lengths, most_units=module.most_units, multiple=module.multiple, layers=layers,
@@ -45,6 +47,7 @@ class ModuleProfiler:
         self._say = say
         self._clock = clock
         self._agree = agree
+        self._backward = backward
         self._forward: Optional[Forward] = None
 
     def run(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -92,12 +95,12 @@ class ModuleProfiler:
         forward = self._forward
         assert forward is not None
         if run.kind == "warm_up":
-            backward(forward())
+            self._backward(forward())
             return 0.0, 0.0, 0
         if self._clock is None:
             self._clock = clock_of_device()
         if run.kind == "peak_memory":
-            return 0.0, 0.0, self._clock.peak_bytes(lambda: backward(forward()))
+            return 0.0, 0.0, self._clock.peak_bytes(lambda: self._backward(forward()))
         return (*self._time(forward, self._clock), 0)
 
     def _prepare(self, cut: Optional[int], lengths: List[int]) -> Forward:
@@ -115,7 +118,7 @@ class ModuleProfiler:
         middle = clock.mark()
         clock.overwrite_caches()
         second = clock.mark()
-        trained = backward(outputs)
+        trained = self._backward(outputs)
         last = clock.mark()
         clock.settle()
         return clock.between(start, middle), clock.between(second, last) if trained else 0.0
