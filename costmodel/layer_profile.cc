@@ -46,7 +46,7 @@ Result<LayerProfile::Module> parse_layers(const JsonObject& object) {
 Result<LayerProfile> read_layers(const JsonObject& document) {
   ISOCOST_TRY(document.check_version(kLayerVersion));
   // A document without a kind may be a whole model's, whose seconds mean something else.
-  ISOCOST_ASSIGN(const std::string kind, document.text("kind"));
+  if (auto kind = document.text("kind"); !kind) return std::move(kind).error();
   ISOCOST_ASSIGN(const std::string unit, document.text("unit"));
   if (unit != "seconds") return document.wrong("unit", "must be \"seconds\"");
   ISOCOST_TRY(document.only_keys({"version", "kind", "unit", "modules"}));
@@ -68,10 +68,11 @@ Result<LayerProfile> read_layers(const JsonObject& document) {
 std::string LayerProfile::to_json() const {
   json of_modules = json::object();
   for (std::size_t m = 0; m < kModules; ++m) {
-    if (!modules.at(m)) continue;
+    const auto& layers = modules.at(m);
+    if (!layers) continue;
     json& module = of_modules[std::string(module_name(static_cast<CostModule>(m)))];
-    module["layers"] = modules.at(m)->layers;
-    MeasuredModule<LayerJson>::add(modules.at(m)->points, {}, {}, module);
+    module["layers"] = layers->layers;
+    MeasuredModule<LayerJson>::add(layers->points, {}, {}, module);
   }
   const json document = {{"version", kLayerVersion},
                          {"kind", kLayerFormat.name},

@@ -63,7 +63,7 @@ struct ModuleProfile {
   /// The forward pass's part of the module's seconds as it is trained, 0 to 1; 1: it is frozen.
   /// Only of layers measured in training, which may be trained unlike the layout says. Empty: the
   /// layout says it.
-  std::optional<double> forward_share;
+  std::optional<double> forward_share = {};
 };
 
 /// A model profile: the basis of predictions. Either measured (a profile file) or the built-in one.

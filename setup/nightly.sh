@@ -6,6 +6,7 @@
 #   newest   those of them that meet transformers, accelerate, peft, trl and Lightning, with the newest versions of these
 #   oldest   those that prepare samples for Qwen's models, with transformers 4.57
 #   deepspeed  the one that meets DeepSpeed, in an environment of its own
+#   megatron the flags of isocost plan --emit megatron, read by Megatron-LM's own parser
 #   cells    C++ trainers in trees of their own, by several compilers, libtorches and standards
 #   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     tests of concurrent code under ThreadSanitizer
@@ -74,6 +75,7 @@ declare -A command=(
   [newest]='./run test --torch2 --newest'
   [oldest]='./run test --torch2 --oldest'
   [deepspeed]='./run test --torch2 --deepspeed'
+  [megatron]='setup/megatron_flags.sh'
   [cells]='./run test --cells'
   [asan]='./run test --preset asan'
   [tsan]='./run test --preset tsan'
@@ -83,7 +85,7 @@ declare -A command=(
   [package]='package'
 )
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 newest oldest deepspeed cells asan tsan fuzz figures soak package)
+[ ${#parts[@]} -gt 0 ] || parts=(lint unity torch2 newest oldest deepspeed megatron cells asan tsan fuzz figures soak package)
 for part in "${parts[@]}"; do
   [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
 done

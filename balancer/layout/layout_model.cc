@@ -285,7 +285,7 @@ StepTransfers step_transfers(const JobModel& job, const Layout& layout, const Tr
                             .blocks = degrees.pipeline};
   const auto stages = static_cast<double>(degrees.pipeline);
   const double of_rank = parts.trained / stages / static_cast<double>(degrees.tensor) / shard;
-  const double layers = static_cast<double>(parts.shape.layers) / stages;
+  const double layers = std::max(1.0, static_cast<double>(parts.shape.layers) / stages);
   const auto seconds = [&](double bytes) {
     return ring_seconds(job.cluster, bytes * of_rank, replicas);
   };
@@ -400,7 +400,8 @@ Result<JobModel> JobModel::create(CostProfile profile) {
     return Error(ErrorCode::kInvalidArgument,
                  "model profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
                      ".architecture' is missing: a layout needs the module's layers, widths and "
-                     "heads; see docs/model_profile.md");
+                     "heads. 'isocost model profile DIR' writes them; to add them by hand, see "
+                     "docs/model_profile.md");
   }
   return JobModel{.profile = std::move(profile),
                   .encoder_module = encoder_module,

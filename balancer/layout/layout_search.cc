@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "balancer/layout/internal/layout_space.h"
+#include "balancer/layout/internal/remedies.h"
 #include "base/counted.h"
 #include "costmodel/memory.h"
 
@@ -63,10 +64,12 @@ class Search {
     ISOCOST_ASSIGN(const LayoutSpace space, enumerate_layouts(job_, summary, options_, context_));
     result_.enumerated = space.enumerated;
     result_.over_memory = space.over_memory;
-    if (space.candidates.empty()) return nothing_fits(space);
+    if (space.candidates.empty()) return nothing_fits(space, summary);
     ISOCOST_TRY(screen(space, batch_ratio(summary)));
-    ISOCOST_ASSIGN(const std::optional<Layout> mean_shape,
-                   mean_shape_layout(job_, batches_, options_, context_));
+    std::optional<Layout> mean_shape;  // its encoder has its own ranks
+    if (runs_encoder_ranks(options_.framework)) {
+      ISOCOST_ASSIGN(mean_shape, mean_shape_layout(job_, batches_, options_, context_));
+    }
     ISOCOST_TRY(refine(mean_shape));
     ISOCOST_TRY(score_finalists(mean_shape));
     if (result_.best.empty()) {
@@ -86,25 +89,22 @@ class Search {
     const char* what = "";
   };
 
-  Error nothing_fits(const LayoutSpace& space) const {
+  Error nothing_fits(const LayoutSpace& space, const BatchSummary& summary) const {
     if (space.over_memory == 0) {
       return {ErrorCode::kInvalidArgument,
               "no layout of " + counted(options_.gpus, "GPU") +
                   " has degrees that the model allows and at least one sample per replica of " +
-                  counted(batches_.front().size(), "sample") + " per step"};
+                  counted(batches_.front().size(), "sample") +
+                  " per step: use fewer GPUs, or a larger --global-batch-size"};
     }
-    std::array<char, 320> text{};
+    std::array<char, 128> text{};
     std::snprintf(text.data(), text.size(),
-                  "no layout fits: the smallest needs %.1f GiB per GPU, %.1f GiB are usable; use "
-                  "more GPUs, %s%s",
+                  "no layout fits: the smallest needs %.1f GiB per GPU, %.1f GiB are usable; ",
                   space.least_memory / static_cast<double>(kGiB),
                   options_.usable_memory * static_cast<double>(job_.cluster.gpu_memory) /
-                      static_cast<double>(kGiB),
-                  options_.most_recompute < Recompute::kFull
-                      ? "recompute activations (--recompute auto)"
-                      : "freeze a module or train adapters (--freeze, --adapters)",
-                  options_.shard_weights ? "" : ", or shard weights (--shard-weights)");
-    return {ErrorCode::kResourceExhausted, text.data()};
+                      static_cast<double>(kGiB));
+    return {ErrorCode::kResourceExhausted,
+            text.data() + what_fits(job_, summary, options_, context_)};
   }
 
   // Returns the ratio of the first batch's work to the mean batch's, because bounds are computed
@@ -334,7 +334,8 @@ Result<LayoutSearchResult> search_layouts(const JobModel& job, Batches batches,
 }
 
 Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batches batches,
-                                 const LayoutSearchOptions& options, std::int64_t evaluations) {
+                                 const LayoutSearchOptions& options, std::int64_t evaluations,
+                                 PipelinePolicy policy) {
   const BatchSummary summary = BatchSummary::of(batches);
   ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, summary.mean));
   const RankMemory state = state_memory(job, layout, model);
@@ -348,8 +349,7 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
                                       .exchanges = evaluations / 8,
                                       .caps = activation_caps(job, state, options.usable_memory),
                                       .seed = seed++};
-    ISOCOST_ASSIGN(const PipelinePlan plan,
-                   plan_pipeline(model, samples, PipelinePolicy::kCost, order));
+    ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model, samples, policy, order));
     ISOCOST_ASSIGN(const PipelineReport report,
                    simulate(make_step(model, microbatch_loads(samples, plan.bins))));
     score.fits = score.fits && plan.fits;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "balancer/layout/framework.h"
 #include "balancer/layout/layout_model.h"
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/executor/executor.h"
@@ -36,6 +37,7 @@ struct LayoutScore {
 
 struct LayoutSearchOptions {
   std::size_t gpus = 64;
+  Framework framework = Framework::kAny;  ///< Layouts that it does not run are left out.
   Schedule schedule = Schedule::k1F1B;
   /// How the modules are trained. Their recomputation is the least that a layout may have.
   ModuleTraining encoder_training = {};
@@ -94,10 +96,12 @@ Result<LayoutSearchResult> search_layouts(const JobModel& job,
                                           const LayoutSearchOptions& options,
                                           const LayoutSearchContext& context);
 
-/// Scores one layout on batches. Errors: those of make_pipeline() and plan_pipeline().
+/// Scores one layout on batches, whose samples are divided by `policy`. Errors: those of
+/// make_pipeline() and plan_pipeline().
 Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout,
                                  std::span<const std::vector<SampleCost>> batches,
-                                 const LayoutSearchOptions& options, std::int64_t evaluations);
+                                 const LayoutSearchOptions& options, std::int64_t evaluations,
+                                 PipelinePolicy policy = PipelinePolicy::kCost);
 
 /// Chooses a layout by the published rule (DFLOP's data_aware_optimizer, re-implemented from its
 /// description): a step takes (m + encoder and LLM stages - 1) × the longer of both modules' mean

@@ -16,10 +16,12 @@
 #include "cli/common/number_range.h"
 #include "cli/common/overwrite.h"
 #include "cli/common/profiled_data.h"
+#include "cli/common/savings_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/data/data_commands.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/data_report.h"
+#include "loader/report/savings.h"
 
 namespace isocost::cli {
 namespace {
@@ -29,6 +31,7 @@ struct DataProfileArguments {
   ProfiledData profiled;
   std::string profile;
   std::string html;
+  SavingsFlags savings;
   DataProfileOptions options;
   bool force = false;
   bool json = false;
@@ -157,6 +160,13 @@ void print_table(const DataProfile& profile) {
               correlation_text(profile.rank_correlation).c_str());
   print_most_expensive(profile);
   print_skew(profile);
+  std::fputs(week_text(profile.savings()).c_str(), stdout);
+  if (const auto needs = profile.loader_needs()) {
+    std::fputs(needs_text(*needs).c_str(), stdout);
+  } else if (const auto seconds = profile.options.loader_s_per_sample) {
+    std::printf("a loader node takes %.3g ms of a core a sample (--profile for cores)\n",
+                1e3 * *seconds);
+  }
 }
 
 Result<int> data_profile(DataProfileArguments arguments) {
@@ -167,7 +177,10 @@ Result<int> data_profile(DataProfileArguments arguments) {
   if (!arguments.profile.empty()) {
     ISOCOST_ASSIGN(options.model_profile, as_usage_error(CostProfile::load(arguments.profile)));
   }
-  ISOCOST_ASSIGN(const DataProfile profile, arguments.profiled.profile(arguments.data, options));
+  ISOCOST_ASSIGN(options.price_per_gpu_hour, arguments.savings.price_per_gpu_hour());
+  ISOCOST_ASSIGN(
+      const DataProfile profile,
+      arguments.profiled.profile(arguments.data, options, arguments.savings.measure_decoding));
   if (!arguments.html.empty()) {
     ISOCOST_TRY(replace_file(arguments.html, data_report_html(profile)));
   }
@@ -194,6 +207,9 @@ void DataProfileArguments::add_to(CLI::App& command) {
             "Global batches over which skew is computed");
   command.add_option("--gpu-hours", options.gpu_hours,
                      "GPU-hours of a run without balancing, to report the hours saved; 0: unknown");
+  add_count(command, "--gpus", options.gpus, 0, 1'000'000,
+            "GPUs of the job, to say what balancing saves a week; 0: one for each rank");
+  savings.add_to(command);
   add_count(command, "--most-expensive", options.most_expensive, 0, 100'000,
             "Samples to list, the most expensive first");
   add_count(command, "--seed", options.seed, 0, std::int64_t{1} << 53,
@@ -210,6 +226,7 @@ constexpr const char* kDataProfileFooter =
     "Examples:\n"
     "  isocost data profile data/shards --html report.html\n"
     "  isocost data profile data/shards --ranks 64 --global-batch-size 1024 --gpu-hours 5000\n"
+    "  isocost data profile data/shards --gpus 64 --price-per-gpu-hour 2.5 --html week.html\n"
     "  isocost data profile data/shards --json > data.json\n"
     "  isocost plan --data-profile data.json --gpus 64\n"
     "docs/data_profile.md explains the figures.";

@@ -1,11 +1,17 @@
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "balancer/layout/layout_search.h"
 #include "base/executor/executor.h"
@@ -15,10 +21,15 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/number_range.h"
 #include "cli/common/overwrite.h"
+#include "cli/common/savings_flags.h"
 #include "cli/common/signal_stop.h"
 #include "cli/plan/commands.h"
+#include "cli/plan/emission.h"
+#include "cli/plan/model_measurement.h"
 #include "cli/plan/plan_checkpoint.h"
+#include "cli/plan/plan_html.h"
 #include "cli/plan/plan_output.h"
+#include "cli/plan/plan_savings.h"
 #include "cli/plan/training_options.h"
 #include "cli/trace/sampled_batches.h"
 #include "cli/trace/trace_options.h"
@@ -35,6 +46,7 @@ struct PlanArguments {
   std::string interconnect;
   std::string gpu_memory = "80GiB";
   std::string schedule = "1f1b";
+  std::string emit;
   std::string output = "layout.json";
   std::string resume;
   std::size_t global_batch_size = 512;
@@ -42,10 +54,28 @@ struct PlanArguments {
   std::size_t fresh = 0;
   std::size_t workers = 0;
   LayoutSearchOptions search;
+  std::string html;
+  SavingsFlags savings;
+  ModelMeasurement measurement;
   bool force = false;
   bool json = false;
 
   void add_to(CLI::App& command);
+};
+
+// Measures the parts of a command's work.
+class PartTimes {
+ public:
+  void end(const std::string& what) {
+    const auto now = std::chrono::steady_clock::now();
+    parts_.emplace_back(what, std::chrono::duration<double>(now - start_).count());
+    start_ = now;
+  }
+  const std::vector<std::pair<std::string, double>>& parts() const { return parts_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::vector<std::pair<std::string, double>> parts_;
 };
 
 std::uint64_t fingerprint_of(const TraceMix& mix) {
@@ -73,6 +103,7 @@ std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
                                    {"interconnect", arguments.interconnect},
                                    {"gpu_memory", job.cluster.gpu_memory},
                                    {"schedule", arguments.schedule},
+                                   {"emit", framework_name(arguments.search.framework)},
                                    {"freeze", arguments.training.frozen},
                                    {"adapters", arguments.training.adapters},
                                    {"recompute", arguments.training.recompute},
@@ -120,6 +151,7 @@ Result<JobModel> job_of(PlanArguments& arguments) {
                  "--schedule is '" + arguments.schedule + "'; plan supports gpipe, 1f1b and zb-h1");
   }
   arguments.search.schedule = *schedule;
+  ISOCOST_TRY(arguments.training.check_measured(job.profile));
   ISOCOST_TRY(arguments.training.apply(arguments.search));
   return job;
 }
@@ -136,57 +168,158 @@ Result<Layout> complete_layout(Layout layout, const JobModel& job, const SampleC
   return layout;
 }
 
-Status write_best(const PlanArguments& arguments, const JobModel& job, const SampleCost& mean,
-                  const PlanReport& report) {
+// Writes the best layout, and what makes the framework of --emit follow it.
+Status write_best(const PlanArguments& arguments, const Emission& emission, const JobModel& job,
+                  const SampleCost& mean, const PlanReport& report) {
   ISOCOST_ASSIGN(const Layout best,
                  complete_layout(report.found.best.front().layout, job, mean, arguments));
-  return replace_file(arguments.output, best.to_json());
+  ISOCOST_TRY(replace_file(arguments.output, best.to_json()));
+  if (emission.framework == Framework::kAny) return {};
+  ISOCOST_ASSIGN(const auto file, emitted_file(emission, arguments.output));
+  return replace_file(file, emitted_text(emission, best, arguments.output));
 }
 
-// The samples are those of a given model then, but not their seconds.
-void warn_of_another_model(const TraceOptions& source) {
-  if (source.profiled.recipe.find("model") == nullptr || !source.profile.empty()) return;
-  std::fputs(
-      "isocost: without --profile, samples take the seconds of the built-in model profile "
-      "(SigLIP-so400m and Qwen2.5-7B on an A100): 'isocost model profile DIR' measures yours\n",
-      stderr);
+// Returns the directory of --model if its model is to be measured; else nothing.
+std::optional<std::string> unmeasured_model(const TraceOptions& source) {
+  const Setting* const model = source.profiled.recipe.find("model");
+  if (model == nullptr || !source.profile.empty()) return std::nullopt;
+  return model->value;
 }
 
-Result<int> plan(PlanArguments arguments) {
+// Checks that the model can be measured, and that no profile is lost.
+Status check_measurement(const PlanArguments& arguments) {
+  const auto model = unmeasured_model(arguments.source);
+  if (!model) {
+    if (arguments.measurement.has_budget()) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--budget says how long --model is measured without --profile: leave it out, or "
+                   "give --data and --model");
+    }
+    if (arguments.measurement.device.empty()) return {};
+    return Error(ErrorCode::kInvalidArgument,
+                 "--device says where --model is measured without --profile: leave it out, or give "
+                 "--data and --model");
+  }
+  ISOCOST_TRY(arguments.measurement.check(*model));
+  const std::filesystem::path file = measured_profile(arguments.output);
+  if (arguments.force || !std::filesystem::exists(file)) return {};
+  return Error(ErrorCode::kAlreadyExists, file.string() + " exists: --profile " + file.string() +
+                                              " plans by it, and --force measures the model again");
+}
+
+// Checks that no file is written twice.
+Status check_distinct(const std::vector<std::pair<std::string, std::filesystem::path>>& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (files[i].second.empty() || files[i].second == "/dev/null" ||
+          files[i].second.lexically_normal() != files[j].second.lexically_normal()) {
+        continue;
+      }
+      return Error(ErrorCode::kInvalidArgument, files[i].first + " and " + files[j].first +
+                                                    " name one file, " + files[i].second.string() +
+                                                    ": give each its own");
+    }
+  }
+  return {};
+}
+
+// Checks what the work would end in, before it starts. Returns the file that --emit writes.
+Result<std::filesystem::path> check_files(const PlanArguments& arguments,
+                                          const Emission& emission) {
   ISOCOST_TRY(check_output_file("--output", arguments.output));
   ISOCOST_TRY(check_output_file("--resume", arguments.resume));
   ISOCOST_TRY(check_new_file("--output", arguments.output, arguments.force));
-  ISOCOST_ASSIGN(const JobModel job, job_of(arguments));
-  const SignalStop signals;
-  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read(signals.token()));
-  warn_of_another_model(arguments.source);
-  const SampledBatches batches = draw_batches(mix, job.profile, arguments.batches,
-                                              arguments.global_batch_size, arguments.search.seed);
+  ISOCOST_TRY(check_new_file("--html", arguments.html, arguments.force));
+  ISOCOST_ASSIGN(auto emitted, emitted_file(emission, arguments.output));
+  ISOCOST_TRY(check_new_file("--output", emitted, arguments.force));
+  ISOCOST_TRY(check_distinct({{"--output", arguments.output},
+                              {"--html", arguments.html},
+                              {"--resume", arguments.resume},
+                              {"--emit", emitted}}));
+  return emitted;
+}
+
+Result<LayoutSearchResult> search(const PlanArguments& arguments, const JobModel& job,
+                                  const TraceMix& mix, const SampledBatches& batches,
+                                  const std::stop_token& stop) {
   ISOCOST_ASSIGN(PlanCheckpoint checkpoint,
                  PlanCheckpoint::open(arguments.resume, describe_inputs(arguments, job, mix)));
   const auto executor = make_executor(arguments.workers);
   LayoutSearchContext context;
   context.executor = executor.get();
-  context.stop = signals.token();
+  context.stop = stop;
   context.recall = [&checkpoint](std::string_view key) { return checkpoint.recall(key); };
   context.record = [&checkpoint](const LayoutRecord& record) { checkpoint.write(record); };
   context.progress = progress_bar();
-  const auto started = std::chrono::steady_clock::now();
-  PlanReport report{.found = {}, .wanted = arguments.search.keep};
-  ISOCOST_ASSIGN(report.found, search_layouts(job, batches, arguments.search, context));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  report.search_s = seconds.count();
-  ISOCOST_TRY(score_on_fresh_batches(arguments, job, mix, report));
+  ISOCOST_ASSIGN(auto found, search_layouts(job, batches, arguments.search, context));
   finish_progress();
   if (!checkpoint.kept_all()) {
     std::fprintf(stderr, "isocost: cannot write %s; some scores were not kept\n",
                  arguments.resume.c_str());
   }
-  ISOCOST_TRY(write_best(arguments, job, mean(batches.front()), report));
+  return found;
+}
+
+void print_report(const PlanArguments& arguments, const PlanReport& report, const JobModel& job) {
   (arguments.json ? print_plan_json : print_plan_text)(report, job);
-  if (!arguments.json) {
-    std::printf("simulated; the search took %.1f s; the best layout is written to %s\n",
-                report.search_s, arguments.output.c_str());
+  if (arguments.json) return;
+  std::string took;
+  for (const auto& [what, seconds] : report.took) {
+    took += (took.empty() ? "" : ", ") + what + fmt::format(" {:.1f} s", seconds);
+  }
+  std::printf("simulated; it took: %s; the best layout is written to %s\n", took.c_str(),
+              arguments.output.c_str());
+}
+
+// Measures the model, and gives the job its profile.
+Status measure_model(PlanArguments& arguments, JobModel& job, const std::stop_token& stop) {
+  const std::filesystem::path measured = measured_profile(arguments.output);
+  ISOCOST_TRY(arguments.measurement.run(arguments.source.profiled.recipe, measured, stop));
+  arguments.source.profile = measured.string();
+  ISOCOST_ASSIGN(JobModel of_profile, arguments.source.job());
+  ISOCOST_TRY(arguments.training.check_measured(of_profile.profile));
+  of_profile.cluster = job.cluster;
+  job = std::move(of_profile);
+  return {};
+}
+
+Result<int> plan(PlanArguments arguments) {
+  ISOCOST_ASSIGN(const Emission emission, parse_emission(arguments.emit));
+  ISOCOST_ASSIGN(const auto emitted, check_files(arguments, emission));
+  if (arguments.savings.measure_decoding && arguments.source.data.words.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--measure-decoding serves the data set: name it with --data");
+  }
+  ISOCOST_ASSIGN(const auto price, arguments.savings.price_per_gpu_hour());
+  ISOCOST_TRY(check_measurement(arguments));
+  ISOCOST_ASSIGN(JobModel job, job_of(arguments));
+  ISOCOST_TRY(restrict_search(emission, arguments.search));
+  const SignalStop signals;
+  PartTimes times;
+  ISOCOST_ASSIGN(const TraceMix mix,
+                 arguments.source.read(signals.token(), arguments.savings.measure_decoding));
+  times.end(arguments.source.data.words.empty() ? "samples" : "data profile");
+  if (unmeasured_model(arguments.source)) {
+    ISOCOST_TRY(measure_model(arguments, job, signals.token()));
+    times.end("model profile");
+  }
+  const SampledBatches batches = draw_batches(mix, job.profile, arguments.batches,
+                                              arguments.global_batch_size, arguments.search.seed);
+  PlanReport report{.found = {}, .framework = emission.framework, .wanted = arguments.search.keep};
+  ISOCOST_ASSIGN(report.found, search(arguments, job, mix, batches, signals.token()));
+  const LayoutScore& best = report.found.best.front();
+  ISOCOST_ASSIGN(report.savings, savings_of(job, best, batches, arguments.search, price));
+  report.needs = needs_of(mix, best, static_cast<std::int64_t>(arguments.global_batch_size));
+  ISOCOST_TRY(score_on_fresh_batches(arguments, job, mix, report));
+  times.end("search");
+  report.took = times.parts();
+  ISOCOST_TRY(write_best(arguments, emission, job, mean(batches.front()), report));
+  if (!arguments.html.empty()) {
+    ISOCOST_TRY(replace_file(arguments.html, plan_html(report, job)));
+  }
+  print_report(arguments, report, job);
+  if (!emitted.empty() && !arguments.json) {
+    std::printf("%s\n", emitted_hint(emission, emitted).c_str());
   }
   return kDone;
 }
@@ -205,6 +338,12 @@ void PlanArguments::add_to(CLI::App& command) {
             "Samples per optimizer step");
   command.add_option("--schedule", schedule, "gpipe, 1f1b or zb-h1")->capture_default_str();
   training.add_to(command);
+  command
+      .add_option("--emit", emit,
+                  "Choose among the layouts that a framework runs, and write its file beside the "
+                  "layout: fsdp2 (PyTorch) or megatron (Megatron-LM), with a version if you like: "
+                  "megatron@0.19")
+      ->type_name("FRAMEWORK[@VERSION]");
   add_count(command, "--batches", batches, 1, 1000, "Global batches on which layouts are scored");
   add_count(command, "--fresh", fresh, 0, 1000,
             "Score the best layouts also on this many batches that the search has not seen");
@@ -219,6 +358,9 @@ void PlanArguments::add_to(CLI::App& command) {
   command.add_option("--output", output, "Layout to write")
       ->type_name("FILE")
       ->capture_default_str();
+  command.add_option("--html", html, "Write an HTML report")->type_name("FILE");
+  savings.add_to(command);
+  measurement.add_to(command);
   add_force(command, force);
   command.add_flag("--json", json, "Print JSON instead of text");
 }
@@ -229,10 +371,12 @@ constexpr const char* kPlanFooter =
     "modules alike, and with the choice of the published rule for mean shapes.\n"
     "Examples:\n"
     "  isocost plan --gpus 64 --trace documents.csv,videos.csv --global-batch-size 512\n"
-    "  isocost plan --gpus 64 --data data/shards --profile profile.json\n"
+    "  isocost plan --gpus 64 --data data/shards --profile profile.json --html plan.html\n"
+    "  isocost plan --model DIR --data data/shards --gpus 64 --gpu-memory 80GiB\n"
     "  isocost data profile data/shards --json > data.json\n"
     "  isocost plan --gpus 64 --data-profile data.json --profile profile.json\n"
     "  isocost plan --gpus 8 --trace documents.csv --freeze encoder --recompute auto\n"
+    "  isocost plan --gpus 16 --trace documents.csv --emit fsdp2\n"
     "  isocost plan --gpus 1024 --trace documents.csv --resume search.jsonl\n"
     "docs/layout.md describes the file, docs/simulator.md what is simulated.";
 

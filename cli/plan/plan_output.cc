@@ -37,6 +37,12 @@ void print_compared(const char* label, const LayoutScore& score, const LayoutSco
               why_slower(best, score).c_str());
 }
 
+void print_savings(const PlanReport& report) {
+  std::printf("\nsamples in layout 1, divided by\n%s%s", policies_text(report.savings).c_str(),
+              week_text(report.savings).c_str());
+  if (report.needs) std::fputs(needs_text(*report.needs).c_str(), stdout);
+}
+
 nlohmann::ordered_json optional_json(const std::optional<LayoutScore>& score) {
   return score ? score_json(*score) : nlohmann::ordered_json(nullptr);
 }
@@ -60,12 +66,14 @@ void print_plan_text(const PlanReport& report, const JobModel& job) {
     std::printf("%11sonly %s within the limits\n", "",
                 counted(found.best.size(), "layout").c_str());
   }
-  if (found.alike) print_compared("alike", *found.alike, found.best[0], job);
+  const bool all = runs_encoder_ranks(report.framework);
+  if (found.alike && all) print_compared("alike", *found.alike, found.best[0], job);
   if (found.mean_shape) {
     print_compared("mean-shape", *found.mean_shape, found.best[0], job);
-  } else {
+  } else if (all) {
     std::printf("mean-shape: the published rule finds no layout that fits\n");
   }
+  print_savings(report);
   for (const auto& [name, score] : report.fresh) {
     std::printf("on fresh batches, %s: %.4f s\n", name.c_str(), score.step_s);
   }
@@ -81,7 +89,8 @@ void print_plan_json(const PlanReport& report, const JobModel& job) {
   json["over_bound"] = found.over_bound;
   json["simulated_layouts"] = found.simulated;
   json["skipped_layouts"] = skipped(found);
-  json["search_seconds"] = report.search_s;
+  json["search_seconds"] = report.took.back().second;
+  for (const auto& [what, seconds] : report.took) json["took"][what] = seconds;
   for (const LayoutScore& score : found.best) {
     nlohmann::ordered_json entry = score_json(score);
     entry["why_slower"] = why_slower(found.best[0], score);
@@ -90,6 +99,9 @@ void print_plan_json(const PlanReport& report, const JobModel& job) {
   json["alike"] = optional_json(found.alike);
   json["mean_shape"] = optional_json(found.mean_shape);
   for (const auto& [name, score] : report.fresh) json["fresh"][name] = score.step_s;
+  json["savings"] = nlohmann::ordered_json::parse(savings_json(report.savings));
+  json["loader"] = report.needs ? nlohmann::ordered_json::parse(needs_json(*report.needs))
+                                : nlohmann::ordered_json(nullptr);
   print_json(json);
 }
 

@@ -17,6 +17,11 @@ ModuleTraining* module_of(LayoutSearchOptions& search, std::string_view name) {
   return nullptr;
 }
 
+bool is_priced(const CostProfile& profile, CostModule module) {
+  const ModuleProfile& of = profile.modules.at(static_cast<std::size_t>(module));
+  return !of.points.empty() || of.coefficients != ModuleCoefficients{};
+}
+
 std::optional<std::int64_t> rank_of(std::string_view text) {
   std::int64_t rank = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
@@ -59,6 +64,27 @@ Status adapt(LayoutSearchOptions& search, const std::string& text) {
 }
 
 }  // namespace
+
+Status TrainingOptions::check_measured(const CostProfile& profile) const {
+  const auto check = [&profile](const std::string& option, std::string_view name) -> Status {
+    const bool named = name == "encoder" || name == "llm" || name == "both";
+    if (!named) return {};  // apply() refuses it
+    const bool encoder =
+        is_priced(profile, CostModule::kVision) || is_priced(profile, CostModule::kAudio);
+    const bool llm = is_priced(profile, CostModule::kLlm);
+    if ((encoder || name == "llm") && (llm || name == "encoder")) return {};
+    const std::string missing = encoder ? "llm" : "encoder";
+    return Error(ErrorCode::kInvalidArgument,
+                 option + " names the " + missing + ", of which model profile " + profile.source +
+                     " has no seconds: measure all modules in one profile ('isocost model profile "
+                     "DIR'), or leave the flag out");
+  };
+  for (const std::string& name : frozen) ISOCOST_TRY(check("--freeze", name));
+  for (const std::string& text : adapters) {
+    ISOCOST_TRY(check("--adapters", std::string_view(text).substr(0, text.find('='))));
+  }
+  return {};
+}
 
 Status TrainingOptions::apply(LayoutSearchOptions& search) const {
   for (const std::string& name : frozen) ISOCOST_TRY(freeze(search, name));

@@ -6,6 +6,7 @@
 
 #include "balancer/layout/layout_search.h"
 #include "base/result.h"
+#include "costmodel/profile.h"
 
 namespace isocost::cli {
 
@@ -18,6 +19,9 @@ struct TrainingOptions {
   bool shard_weights = false;
 
   void add_to(CLI::App& command);
+  /// Checks that the profile has seconds of the modules that the flags name. Errors:
+  /// kInvalidArgument naming the flag, and how to measure the module.
+  Status check_measured(const CostProfile& profile) const;
   /// Sets what a search assumes. Errors: kInvalidArgument naming the option.
   Status apply(LayoutSearchOptions& search) const;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/load.h"
 #include "base/random.h"
 #include "base/result.h"
+#include "loader/report/savings.h"
 
 namespace isocost::cli {
 
@@ -15,6 +17,10 @@ namespace isocost::cli {
 struct TraceMix {
   std::vector<std::vector<Load>> traces;  ///< No trace is empty.
   std::vector<std::uint64_t> weights;     ///< One per trace; the sum is above zero.
+  /// Mean bytes of a sample, and CPU seconds that a loader takes for it: known of data sets alone,
+  /// and the seconds only if they were measured.
+  std::optional<SampleBytes> bytes = {};
+  std::optional<double> loader_s_per_sample = {};
 
   /// Draws `count` samples with replacement: first a trace by its weight, then any of its rows.
   std::vector<Load> draw(std::size_t count, Random& random) const;

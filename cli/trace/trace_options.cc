@@ -11,6 +11,7 @@
 namespace isocost::cli {
 namespace {
 
+constexpr char kSeveral = '\n';              // between the values of a flag that is repeated
 constexpr std::int64_t kAudioWindow = 1500;  // positions of 30 s
 
 bool is_priced(const CostProfile& profile, CostModule module) {
@@ -40,6 +41,31 @@ Status count_for_model(const std::string& profile, TraceMix& mix) {
   return {};
 }
 
+// Refuses several profiles, which nothing joins.
+Status check_one_profile(const std::string& profile) {
+  if (profile.find(kSeveral) == std::string::npos) return {};
+  const std::string first = profile.substr(0, profile.find(kSeveral));
+  const std::string second = profile.substr(profile.rfind(kSeveral) + 1);
+  ISOCOST_ASSIGN(const CostProfile a, as_usage_error(CostProfile::load(first)));
+  ISOCOST_ASSIGN(const CostProfile b, as_usage_error(CostProfile::load(second)));
+  const auto described = [](const CostProfile& of) {
+    return of.source + " (" + (of.hardware.empty() ? "unknown hardware" : of.hardware) + ", " +
+           (of.dtype.empty() ? "unknown dtype" : of.dtype) + ")";
+  };
+  const bool alike = a.hardware == b.hardware && a.dtype == b.dtype;
+  return Error(ErrorCode::kInvalidArgument,
+               "--profile names " + described(a) + " and " + described(b) +
+                   (alike ? "; give one" : ", whose seconds do not compare; give one") +
+                   ": a run of 'isocost model profile DIR', or of isocost.profile_model, measures "
+                   "all modules on one machine in one dtype");
+}
+
+double mean_tensor_bytes(const std::vector<Load>& loads) {
+  double sum = 0;
+  for (const Load& load : loads) sum += static_cast<double>(load.tensor_bytes);
+  return sum / static_cast<double>(loads.size());
+}
+
 }  // namespace
 
 void TraceOptions::add_to(CLI::App& command) {
@@ -64,7 +90,8 @@ void TraceOptions::add_to(CLI::App& command) {
       .add_option("--profile", profile,
                   "Model profile; default: the built-in one, estimated for SigLIP-so400m and "
                   "Qwen2.5-7B on an A100")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->multi_option_policy(CLI::MultiOptionPolicy::Join);
   CLI::App* of_sets = command.add_option_group("data set", "How --data is read");
   of_sets->needs(of_data);
   add_count(*of_sets, "--samples", samples, 0, 1'000'000'000,
@@ -72,27 +99,33 @@ void TraceOptions::add_to(CLI::App& command) {
   profiled.add_to(*of_sets);
 }
 
-Result<std::vector<Load>> TraceOptions::loads_of_data(const std::stop_token& stop) const {
+Result<JobModel> TraceOptions::job() const {
+  ISOCOST_TRY(check_one_profile(profile));
+  return as_usage_error(JobModel::load(profile));
+}
+
+Result<TraceMix> TraceOptions::read_data(const std::stop_token& stop, bool measure_decoding) const {
   DataProfileOptions options;
   options.samples = samples;
   options.stop = stop;
   if (!profile.empty()) {
     ISOCOST_ASSIGN(options.model_profile, as_usage_error(CostProfile::load(profile)));
   }
-  ISOCOST_ASSIGN(const DataProfile of_data, profiled.profile(data, options));
-  std::vector<Load> loads;
-  loads.reserve(of_data.samples.size());
-  for (const ProfiledSample& sample : of_data.samples) loads.push_back(sample.load);
-  return loads;
+  ISOCOST_ASSIGN(const DataProfile of_data, profiled.profile(data, options, measure_decoding));
+  TraceMix mix{.traces = std::vector<std::vector<Load>>(1),
+               .weights = {1},
+               .bytes = of_data.sample_bytes(),
+               .loader_s_per_sample = of_data.options.loader_s_per_sample};
+  mix.traces.front().reserve(of_data.samples.size());
+  for (const ProfiledSample& sample : of_data.samples) {
+    mix.traces.front().push_back(sample.load);
+  }
+  return mix;
 }
 
-Result<TraceMix> TraceOptions::read(const std::stop_token& stop) const {
+Result<TraceMix> TraceOptions::read(const std::stop_token& stop, bool measure_decoding) const {
   TraceMix mix;
-  if (!data.words.empty()) {
-    ISOCOST_ASSIGN(mix.traces.emplace_back(), loads_of_data(stop));
-    mix.weights = {1};
-    return mix;
-  }
+  if (!data.words.empty()) return read_data(stop, measure_decoding);
   if (data_profile.empty()) {
     ISOCOST_ASSIGN(mix, as_usage_error(read_traces(traces, weights)));
     ISOCOST_TRY(as_usage_error(count_for_model(profile, mix)));
@@ -100,6 +133,7 @@ Result<TraceMix> TraceOptions::read(const std::stop_token& stop) const {
   }
   ISOCOST_ASSIGN(mix.traces.emplace_back(), as_usage_error(load_profiled_loads(data_profile)));
   mix.weights = {1};
+  mix.bytes = SampleBytes{.tensors = mean_tensor_bytes(mix.traces.front())};
   return mix;
 }
 

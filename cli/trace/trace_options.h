@@ -32,12 +32,14 @@ struct TraceOptions {
   /// audio positions, in windows of 30 s, if the model profile prices audio and no vision; vision
   /// patches otherwise. Errors: those of read_traces, load_profiled_loads and CostProfile::load, as
   /// usage errors; those of ProfiledData::profile.
-  Result<TraceMix> read(const std::stop_token& stop = {}) const;
-  /// Reads the model profile. Errors: those of JobModel::load, as usage errors.
-  Result<JobModel> job() const { return as_usage_error(JobModel::load(profile)); }
+  /// `measure_decoding`: see ProfiledData::profile.
+  Result<TraceMix> read(const std::stop_token& stop = {}, bool measure_decoding = false) const;
+  /// Reads the model profile. Errors: those of JobModel::load, as usage errors; kInvalidArgument
+  /// for several profiles.
+  Result<JobModel> job() const;
 
  private:
-  Result<std::vector<Load>> loads_of_data(const std::stop_token& stop) const;
+  Result<TraceMix> read_data(const std::stop_token& stop, bool measure_decoding) const;
 };
 
 }  // namespace isocost::cli

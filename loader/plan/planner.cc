@@ -142,8 +142,12 @@ bool use_measured_passes(const CostProfile& profile, PipelineModel& pipeline) {
   const auto vision = measured(CostModule::kVision);
   const auto encoder = vision ? vision : measured(CostModule::kAudio);
   const auto llm = measured(CostModule::kLlm);
-  if (encoder) pipeline.encoder.passes = pipeline.encoder.passes.as_measured(*encoder);
-  if (llm) pipeline.llm.passes = pipeline.llm.passes.as_measured(*llm);
+  const auto use = [](double forward, ModuleStages& module) {
+    module.passes = module.passes.as_measured(forward);
+    for (ChunkPasses& chunk : module.by_chunk) chunk.passes = chunk.passes.as_measured(forward);
+  };
+  if (encoder) use(*encoder, pipeline.encoder);
+  if (llm) use(*llm, pipeline.llm);
   return encoder || llm;
 }
 

@@ -295,6 +295,7 @@ Status DataProfileOptions::validate() const {
   ISOCOST_TRY(check_range("global_batch_size", global_batch_size, 1, 1'000'000));
   ISOCOST_TRY(check_range("batches", batches, 1, 100'000));
   ISOCOST_TRY(check_range("most_expensive", most_expensive, 0, 100'000));
+  ISOCOST_TRY(check_range("gpus", gpus, 0, 1'000'000));
   ISOCOST_TRY(check_hours(gpu_hours));
   if (global_batch_size < ranks * microbatches) {
     return Error(ErrorCode::kInvalidArgument,
@@ -315,11 +316,48 @@ double ProfiledSource::of_all(double sum) const {
   return profiled == 0 ? 0 : sum * static_cast<double>(size) / static_cast<double>(profiled);
 }
 
+namespace {
+
+// The seconds of the built-in model profile compare samples; they are those of no machine.
+bool has_stated_seconds(const DataProfile& profile) {
+  return profile.model_profile_source == CostProfile::stated_default().source;
+}
+
+}  // namespace
+
+Savings DataProfile::savings() const {
+  Savings savings{.gpus = options.gpus > 0 ? options.gpus : options.ranks,
+                  .price_per_gpu_hour = options.price_per_gpu_hour};
+  for (std::size_t p = 0; p < savings.policies.size(); ++p) {
+    const CostSkew::Policy& policy = skew.policies.at(p);
+    savings.policies.at(p) = {.step_s = policy.step_s,
+                              .idle_share = 1 - 1 / policy.rank_max_over_mean};
+  }
+  return savings;
+}
+
+SampleBytes DataProfile::sample_bytes() const {
+  const auto count = static_cast<double>(samples.size());
+  double encoded = 0;
+  double tensors = 0;
+  for (const ModalityCount& modality : modalities) {
+    encoded += static_cast<double>(modality.encoded_bytes);
+  }
+  for (const ProfiledSample& sample : samples) {
+    tensors += static_cast<double>(sample.load.tensor_bytes);
+  }
+  return {.encoded = encoded / count, .tensors = tensors / count};
+}
+
+std::optional<LoaderNeeds> DataProfile::loader_needs() const {
+  if (has_stated_seconds(*this)) return std::nullopt;
+  return isocost::loader_needs(sample_bytes(), options.global_batch_size,
+                               skew[BalancePolicy::kCost].step_s, options.loader_s_per_sample);
+}
+
 std::optional<GpuHours> DataProfile::gpu_hours() const {
   GpuHours hours{.of_run = options.gpu_hours > 0};
-  if (!hours.of_run && model_profile_source == CostProfile::stated_default().source) {
-    return std::nullopt;
-  }
+  if (!hours.of_run && has_stated_seconds(*this)) return std::nullopt;
   const double steps =
       static_cast<double>(dataset_size) / static_cast<double>(options.global_batch_size);
   const double hours_per_second = steps * static_cast<double>(options.ranks) / 3600;

@@ -17,6 +17,7 @@
 #include "decode/shape/media_formats.h"
 #include "loader/dataset/dataset.h"
 #include "loader/plan/plan_options.h"
+#include "loader/report/savings.h"
 
 namespace isocost {
 
@@ -30,6 +31,10 @@ struct DataProfileOptions {
   std::int64_t microbatches = 4;     ///< Microbatches per rank.
   std::int64_t batches = 32;         ///< Global batches that the skew is computed from.
   std::int64_t most_expensive = 10;  ///< Length of the list of the most expensive samples.
+  std::int64_t gpus = 0;  ///< GPUs of the job, to say what a week saves; 0: one for each rank.
+  std::optional<double> price_per_gpu_hour = {};
+  /// CPU seconds of a loader node for a sample, measured; nothing if not known.
+  std::optional<double> loader_s_per_sample = {};
   double gpu_hours = 0;  ///< GPU-hours of a run with policy in-order, all ranks; 0: not known.
   ProgressSink progress;
   std::stop_token stop;
@@ -137,6 +142,12 @@ struct DataProfile {
   /// Returns the hours; nothing if the options do not give a run's hours and the model profile is
   /// the default one, which gives proportions only.
   std::optional<GpuHours> gpu_hours() const;
+  /// Returns what balancing saves. The steps are those of `skew`, and ranks that finish before the
+  /// slowest are idle.
+  Savings savings() const;
+  SampleBytes sample_bytes() const;
+  /// Returns what the loader needs; nothing if the model profile is the default one.
+  std::optional<LoaderNeeds> loader_needs() const;
   /// Returns all figures and the loads of the samples; docs/data_profile.md holds the format.
   std::string to_json() const;
 };

@@ -1040,6 +1040,13 @@ class DataProfile(WithShards):
         self.assertIn("GPU-hours of the run: 100 in-order", page.read_text(encoding="utf-8"))
         unsaid = json.loads(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout)
         self.assertIsNone(unsaid["gpu_hours"])
+        self.assertIsNone(unsaid["loader"])
+        week = json.loads(isocost("data", "profile", self.shards, *self.OPTIONS, "--gpus", "64", "--json",
+                                  "--price-per-gpu-hour", "2").stdout)["savings"]
+        self.assertAlmostEqual(week["gpu_hours_a_week"], 64 * 168 * unsaid["skew"]["cost"]["saved_share"])
+        self.assertAlmostEqual(week["money_a_week"], 2 * week["gpu_hours_a_week"])
+        self.assertEqual(unsaid["savings"]["gpus"], 2)
+        self.assertIn("What balancing saves", page.read_text(encoding="utf-8"))
 
     def test_text_alone_has_no_correlation(self):
         shown = isocost("data", "profile", self.shards, *self.OPTIONS)
@@ -1106,8 +1113,75 @@ class DataProfile(WithShards):
             planned = isocost("plan", *samples, *job, "--output", self.directory / "layout.json", "--force")
             self.assertEqual(planned.returncode, 0, planned.stderr)
             answers.append(json.loads(planned.stdout))
-            answers[-1].pop("search_seconds")
+            for of_the_run in ("search_seconds", "took"):
+                answers[-1].pop(of_the_run)
+        self.assertGreater(answers[0]["loader"].pop("read_bytes_per_s"), 0)
+        self.assertIsNone(answers[1]["loader"].pop("read_bytes_per_s"))  # a data profile has none
         self.assertEqual(*answers)
+
+    def test_plan_says_what_balancing_saves_and_what_the_loader_needs(self):
+        page, layout = self.directory / "plan.html", self.directory / "layout.json"
+        job = ("plan", "--data", self.shards, "--gpus", "4", "--global-batch-size", "8", "--evaluations", "100",
+               "--batches", "1", "--output", layout, "--force")
+        shown = isocost(*job, "--price-per-gpu-hour", "2", "--html", page)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertRegex(shown.stdout, r"cost saves \S+ % of in-order: \S+ of the 672 GPU-hours of a week on 4 GPUs, "
+                                       r"which is \S+ at 2 per GPU-hour\n")
+        self.assertRegex(shown.stdout, r"loader: \S+ samples/s; reads .*cores: not measured \(--measure-decoding\)\n")
+        self.assertRegex(shown.stdout, r"it took: data profile \d+\.\d s, search \d+\.\d s; the best")
+        html = page.read_text(encoding="utf-8")
+        for text in ("What balancing saves", "What the loader needs", "The best layouts", "not measured"):
+            self.assertIn(text, html)
+        for text in ("http", "href", "src=", "<script", "nan"):
+            self.assertNotIn(text, html)
+        answer = json.loads(isocost(*job, "--json").stdout)
+        savings = answer["savings"]
+        self.assertEqual(savings["cost"]["step_s"], answer["best"][0]["step_s"])
+        self.assertGreaterEqual(savings["in-order"]["step_s"], savings["cost"]["step_s"])
+        self.assertAlmostEqual(savings["gpu_hours_a_week"], 672 * savings["saved_share"])
+        self.assertIsNone(savings["money_a_week"])
+        self.assertAlmostEqual(answer["loader"]["samples_per_s"], 8 / answer["best"][0]["step_s"])
+        self.assertIsNone(answer["loader"]["cores"])
+        kept = isocost(*job[:-1], "--html", page)
+        self.assertEqual(kept.returncode, 2)
+        self.assertIn("exists: --force replaces it", kept.stderr)
+
+    def test_the_loader_is_measured_on_request(self):
+        measured = isocost("plan", "--data", self.shards, "--gpus", "4", "--global-batch-size", "8", "--evaluations",
+                           "10", "--batches", "1", "--output", self.directory / "layout.json", "--measure-decoding",
+                           "--json")
+        self.assertEqual(measured.returncode, 0, measured.stderr)
+        self.assertIn("measuring the loader", measured.stderr)
+        self.assertGreater(json.loads(measured.stdout)["loader"]["cores"], 0)
+        for samples in (("--data-profile", "D.json"), ("--trace", "a.csv")):
+            refused = isocost("plan", *samples, "--measure-decoding")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("--measure-decoding", refused.stderr)
+            self.assertIn("--data", refused.stderr)
+
+    def test_a_model_needs_a_profile_or_a_gpu(self):
+        layout = self.directory / "layout.json"
+        job = ("plan", "--data", self.shards, "--gpus", "4", "--output", layout)
+        if not pathlib.Path("/dev/nvidiactl").exists():
+            refused = isocost(*job, "--model", self.directory)
+            self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+            for remedy in ("has no model profile", "give --profile profile.json", "--device cpu measures it here"):
+                self.assertIn(remedy, refused.stderr)
+        (self.directory / "layout_profile.json").write_text("older", encoding="utf-8")
+        kept = isocost(*job, "--model", self.directory, "--device", "cpu")
+        self.assertEqual(kept.returncode, 2)
+        self.assertIn("layout_profile.json plans by it, and --force measures the model again", kept.stderr)
+        unused = isocost(*job, "--device", "cpu")
+        self.assertEqual(unused.returncode, 2)
+        self.assertIn("--device says where --model is measured", unused.stderr)
+        self.assertFalse(layout.exists())
+
+    def test_a_price_is_a_number(self):
+        for command in (("plan", "--data", self.shards), ("data", "profile", self.shards)):
+            for price in ("two", "2 EUR", "$2", "-1", "0", "nan", "inf", "1e12", "2,5"):
+                refused = isocost(*command, f"--price-per-gpu-hour={price}")
+                self.assertEqual((refused.returncode, refused.stdout), (2, ""), price)
+                self.assertIn(f"--price-per-gpu-hour is '{price}'; it must be a number above 0", refused.stderr)
 
     def test_how_data_are_read_belongs_to_data(self):
         refused = isocost("plan", "--data-profile", "D.json", "--model", "DIR")

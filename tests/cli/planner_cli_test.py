@@ -82,6 +82,104 @@ class Planner(unittest.TestCase):
         self.assertEqual(by_stage, sorted(by_stage, key=["full", "selective", "none"].index))
         self.assertIn("recomputation of the LLM", done.stdout)
 
+    def test_a_framework_is_given_its_file(self):
+        answer, file = self.plan("--emit", "megatron@0.17", "--gpu-memory", "24GiB", "--recompute", "auto", "--freeze",
+                                 "encoder")
+        layout = json.loads(file.read_text(encoding="utf-8"))
+        self.assertIsNone(answer["mean_shape"])
+        self.assertEqual({score["layout"]["encoder_place"] for score in answer["best"]}, {"llm"})
+        self.assertEqual(layout["encoder"]["layers"][1:], [0] * (layout["llm"]["pipeline"] - 1))
+        text = (self.folder / "layout_megatron.sh").read_text(encoding="utf-8")
+        done = subprocess.run(["bash", "-uc", '. "$0"; printf "%s\n" "$ISOCOST_WORLD_SIZE" "${ISOCOST_ARGS[@]}"',
+                               self.folder / "layout_megatron.sh"], capture_output=True, text=True, check=True)
+        ranks, *flags = done.stdout.split("\n")
+        self.assertEqual(ranks, "8")
+        for name, value in (("tensor-model-parallel-size", layout["llm"]["tensor"]), ("micro-batch-size", 1),
+                            ("pipeline-model-parallel-size", layout["llm"]["pipeline"]),
+                            ("global-batch-size", layout["llm"]["data"] * layout["microbatches"])):
+            self.assertEqual(flags[flags.index(f"--{name}") + 1], str(value))
+        self.assertIn("--freeze-ViT", flags)
+        self.assertIn("--use-distributed-optimizer", flags)
+        self.assertIn("megatron-core 0.17", text)
+        (self.folder / "layout.json").unlink()
+        self.refused("layout_megatron.sh exists", "plan", "--trace", PHOTOS, "--emit", "megatron", "--output",
+                     self.folder / "layout.json")
+
+    def test_what_a_framework_cannot_do_is_refused(self):
+        for says, *arguments in (
+                ("it must be fsdp2 or megatron", "--emit", "deepspeed"),
+                ("it must be fsdp2 or megatron", "--emit", "any"),
+                ("known releases of megatron-core are 0.12 to 0.19: name the nearest", "--emit", "megatron@0.30"),
+                ("known releases of torch are 2.6 to 2.15: name the nearest", "--emit", "fsdp2@1.13"),
+                ("known releases of torch are 2.6 to 2.15", "--emit", "fsdp2@newest"),
+                ("known releases of torch are 2.6 to 2.15", "--emit", "fsdp2@2"),
+                ("known releases of torch are 2.6 to 2.15", "--emit", "fsdp2@"),
+                ("its own data parallelism alone", "--emit", "megatron", "--shard-weights"),
+                ("known releases of torch are 2.6 to 2.15", "--emit", 'fsdp2@2.8.x'),
+                ("no name of a module; use letters", "--emit", "fsdp2", "--output", self.folder / "layout-4.json"),
+                ("--html and --output name one file", "--output", self.folder / "p.json", "--html",
+                 self.folder / "p.json"),
+                ("--budget says how long --model is measured", "--budget", "5m"),
+                ("no flag for low-rank adapters; freeze the module", "--emit", "megatron", "--adapters", "llm=8"),
+                ("for 1f1b alone", "--emit", "megatron", "--schedule", "zb-h1"),
+                ("/dev/null is no file; name one", "--emit", "fsdp2", "--output", "/dev/null")):
+            with self.subTest(arguments=arguments):
+                if "--output" not in arguments:
+                    arguments += ["--output", self.folder / "layout.json"]
+                self.refused(says, "plan", "--trace", PHOTOS, *arguments)
+                self.assertFalse(list(self.folder.iterdir()))
+
+    def profile(self, name="profile.json", hardware="H100", dtype="bfloat16", unmeasured=(), without=()):
+        """A model profile with stated weights."""
+        shape = {"name": "small", "layers": 8, "width": 1024, "heads": 16, "key_value_width": 1024, "mlp": 4096,
+                 "gated": False, "embedding_parameters": 1000000, "head_flop_per_unit": 1000000}
+        modules = {}
+        for module in ("vision", "audio", "llm"):
+            weight = 0 if module == "audio" or module in unmeasured else 1e-6
+            modules[module] = {"per_microbatch": 0, "per_sequence": 0, "per_unit": weight, "per_unit_squared": 0}
+            if module != "audio" and module not in without:
+                modules[module]["architecture"] = shape
+        file = self.folder / name
+        file.write_text(json.dumps({"version": 1, "unit": "seconds", "hardware": hardware, "dtype": dtype,
+                                    "modules": modules}), encoding="utf-8")
+        return file
+
+    def test_profiles_that_do_not_serve_a_plan_are_refused(self):
+        plan = ("plan", "--trace", PHOTOS, "--gpus", 8, "--output", self.folder / "layout.json")
+        whole = self.profile()
+        other = self.profile("other.json", hardware="A100")
+        half = self.profile("half.json", dtype="float16")
+        self.refused("whose seconds do not compare; give one: a run of 'isocost model profile DIR'", *plan,
+                     "--profile", whole, "--profile", other)
+        self.refused("(H100, float16), whose seconds do not compare", *plan, "--profile", whole, "--profile", half)
+        self.refused("(H100, bfloat16); give one: a run of", *plan, "--profile", whole, "--profile", whole)
+        self.refused("'modules.llm.architecture' is missing", *plan, "--profile", self.profile(without=("llm",)))
+        self.refused("'isocost model profile DIR' writes them; to add them by hand, see docs/model_profile.md", *plan,
+                     "--profile", self.profile(without=("vision",)))
+        blind = self.profile("blind.json", unmeasured=("vision",))
+        for flags in (("--freeze", "encoder"), ("--freeze", "both"), ("--adapters", "encoder=8")):
+            self.refused(f"{flags[0]} names the encoder, of which model profile", *plan, "--profile", blind, *flags)
+            self.refused("measure all modules in one profile", *plan, "--profile", blind, *flags)
+        self.refused("--freeze names the llm", *plan, "--profile", self.profile(unmeasured=("llm",)), "--freeze", "llm")
+        self.assertEqual(call(*plan, "--profile", blind, "--freeze", "llm", "--evaluations", 10).returncode, 0)
+
+    def test_what_would_fit_is_said(self):
+        plan = ("plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 10, "--batches", 1,
+                "--force", "--output", self.folder / "layout.json")
+        for memory, framework, says in (("16GiB", (), "a layout may fit with --gpus 16"),
+                                        ("16GiB", ("--emit", "megatron"), "a layout may fit with --gpus 16"),
+                                        ("80GiB", ("--emit", "fsdp2", "--replicate-optimizer"),
+                                         "a layout may fit with no --replicate-optimizer"),
+                                        ("2GiB", (), "use more memory per GPU, freeze a module")):
+            with self.subTest(memory=memory, framework=framework):
+                self.refused(says, *plan, "--gpu-memory", memory, *framework, status=1)
+        layout = self.folder / "layout.json"  # what it names fits
+        done = call("plan", "--trace", PHOTOS, "--gpus", 16, "--global-batch-size", 64, "--evaluations", 10,
+                    "--batches", 1, "--force", "--output", layout, "--gpu-memory", "16GiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused("use fewer GPUs, or a larger --global-batch-size", "plan", "--trace", PHOTOS, "--gpus", 64,
+                     "--global-batch-size", 8, "--emit", "fsdp2", "--force", "--output", layout)
+
     def test_simulate_draws_what_it_reports(self):
         picture = self.folder / "step.svg"
         answer = self.answer(

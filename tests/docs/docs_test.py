@@ -42,6 +42,7 @@ HELP_LEFT_OUT = {
     "isocost model profile": "minutes",
     "build/release/isocost model profile": "minutes",
     "isocost plan --gpus 1024": "minutes",
+    "isocost plan --model DIR": "gpu",
     "isocost-lab emulate": "minutes",  # it takes as long as what it emulates
     "ssh ": "cluster",
     "isocost cache": "network",  # what a server sent
@@ -53,7 +54,8 @@ HELP_WITH_MODULES = ("isocost tokenize", "isocost predict --data data/shards --m
 # Text to replace: by a search that takes less time, and by a folder that the test may make.
 OTHERWISE = {"isocost plan": "isocost plan --evaluations 100 --batches 1", "/fast/": "fast/"}
 # Files that commands make without --output.
-MADE = {"isocost plan": ["layout.json"], "isocost keygen node": ["node.secret", "node.public"]}
+MADE = {"isocost plan": ["layout.json", "layout_fsdp2.py", "layout_megatron.sh"],
+        "isocost keygen node": ["node.secret", "node.public"]}
 
 
 def alone_on_the_network():

@@ -20,7 +20,7 @@ from isocost.profiling.fewer_layers import extrapolate, layers_that_fit  # noqa:
 from isocost.profiling.largest_load import Trial, largest_load  # noqa: E402
 from isocost.profiling.random_loads import module_loads, patch_grid  # noqa: E402
 from isocost.profiling.skeleton import Skeleton, first_layers, module_attributes, unique_parameters  # noqa: E402
-from support import PROGRAM, TIMEOUT, main  # noqa: E402
+from support import PROGRAM, TIMEOUT, main, png  # noqa: E402
 
 NEEDED = ("torch", "transformers", "tokenizers")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -491,6 +491,35 @@ class Command(Directories):
         refused = self.command(made)
         self.assertEqual(refused.returncode, 2)
         self.assertIn(f"{self.output} exists: --force replaces it", refused.stderr)
+
+    def test_plan_measures_the_model_that_it_is_given(self):
+        made = model_directories.make(self.directory / "planned", "llava")
+        files, shards = self.directory / "files", self.directory / "shards"
+        files.mkdir()
+        for i in range(12):
+            (files / f"s{i}.txt").write_text(f"picture {i}", encoding="utf-8")
+            (files / f"s{i}.png").write_bytes(png(28 + 8 * i, 28, i))
+        for command in (["make-shards", files, shards], ["tokenize", shards, "--model", made]):
+            self.assertEqual(self.run_command([PROGRAM, *command]).returncode, 0)
+        layout = self.directory / "layout.json"
+        plan = [PROGRAM, "plan", "--model", made, "--data", shards, "--gpus", "2", "--gpu-memory", "8GiB",
+                "--global-batch-size", "8", "--batches", "1", "--evaluations", "10", "--output", layout, "--json"]
+        done = self.run_command([*plan, "--device", "cpu", "--budget", "0.01s"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("measuring the model in", done.stderr)
+        self.assertIn("llm: 1 x ", done.stderr)  # its progress
+        answer = json.loads(done.stdout)
+        self.assertEqual(list(answer["took"]), ["data profile", "model profile", "search"])
+        self.assertGreater(answer["took"]["model profile"], 0.01)
+        measured = self.directory / "layout_profile.json"
+        again = self.run_command([*plan, "--profile", measured, "--force"])
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(json.loads(again.stdout)["best"], answer["best"])
+        kept = self.run_command([*plan, "--device", "cpu"])
+        self.assertEqual(kept.returncode, 2)
+        failed = self.run_command([*plan, "--device", "cuda:99", "--force"])
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("the model was not measured: see above", failed.stderr)
         again = self.command(made, "--force")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertRegex(again.stdout, r"(?m)^vision: 0.2 million parameters, 3 layers, attention sdpa; .* MiB$")

@@ -334,7 +334,7 @@ class Reprofile(ShardTest):
         change at which it was measured again, the summary of the node, relative errors of the last predictions, what
         was logged)."""
         file = pathlib.Path(self.shards).parent / "stated.json"
-        file.write_text(json.dumps(stated(1e-6)))
+        file.write_text(json.dumps(stated(1e-3)))
         calls, errors, steps, changed, begin = [], [], 0, None, time.monotonic()
 
         def measured(budget_s):
@@ -350,7 +350,7 @@ class Reprofile(ShardTest):
             for microbatch in loader:
                 if changed is None and steps >= self.CHANGE and time.monotonic() - begin > 1.2:
                     changed = steps
-                seconds = (1e-6 if changed is None else 3e-6) * microbatch.tensors["input_ids"].numel()
+                seconds = (1e-3 if changed is None else 3e-3) * microbatch.tensors["input_ids"].numel()
                 loader.report(microbatch, {"llm": seconds})
                 errors.append(abs(microbatch.predicted["llm"] / seconds - 1))
                 steps += microbatch.last_of_step
@@ -359,7 +359,7 @@ class Reprofile(ShardTest):
         raise AssertionError("the loader ended")
 
     def test_a_model_that_changed_is_measured_once_and_planned_by(self):
-        calls, node, errors, log = self.train(lambda: stated(3e-6))
+        calls, node, errors, log = self.train(lambda: stated(3e-3))
         self.assertEqual(len(calls), 1)
         self.assertGreater(calls[0], 0)
         self.assertLess(calls[0], 60)  # one step in 16 is measured, and steps are planned ahead
@@ -387,7 +387,7 @@ class Reprofile(ShardTest):
     def test_one_that_takes_longer_than_its_budget_is_named_and_training_goes_on(self):
         def linger(budget_s):
             time.sleep(1.3 * budget_s + 0.3)
-            return stated(3e-6)
+            return stated(3e-3)
 
         _, node, _, log = self.train(linger)
         self.assertEqual(node["reprofiles"], 0)
@@ -396,7 +396,7 @@ class Reprofile(ShardTest):
     def test_budgets_that_allow_nothing_are_refused(self):
         for budget in (0.0, -1.0, 1.5):
             with self.assertRaisesRegex(ValueError, "reprofile_budget.*above 0 and at most 1"):
-                self.train(lambda: stated(3e-6), budget)
+                self.train(lambda: stated(3e-3), budget)
 
     def test_is_not_asked_for_unless_allowed(self):
         _, node, _, log = self.train(None)

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "balancer/layout/framework.h"
+
 namespace isocost {
 namespace {
 
@@ -64,6 +66,7 @@ class Collector {
   }
 
   void add_joint(const ModuleDegrees& degrees) {
+    if (!runs(options_.framework, job_, degrees)) return;
     Layout layout = layout_of(options_);
     layout.encoder_place = EncoderPlacement::kLlmRanks;
     layout.encoder = layout.llm = degrees;
@@ -71,12 +74,14 @@ class Collector {
     std::vector<Layout> layouts;
     for (std::size_t level = 0; level < joint_levels(); ++level) {
       recompute_jointly({level}, layout);
-      auto model = make_pipeline(job_, layout, batch_.mean);
+      const Layout fitted = fit_to(options_.framework, job_, layout);
+      auto model = make_pipeline(job_, fitted, batch_.mean);
       if (!model) return;
       models.push_back(*std::move(model));
-      layouts.push_back(layout);
+      layouts.push_back(fitted);
     }
-    const double state = static_cast<double>(state_memory(job_, layout, models.front()).llm_state);
+    const double state =
+        static_cast<double>(state_memory(job_, layouts.front(), models.front()).llm_state);
     const auto bytes = [&](std::size_t m) {
       return usual_bytes(state, joint_activations(models.front(), batch_.mean), degrees, m,
                          degrees.pipeline);
@@ -275,7 +280,10 @@ class Collector {
   void add_joint_by_stage(const std::vector<PipelineModel>& models,
                           const std::vector<Layout>& layouts, std::size_t first, std::size_t m) {
     const std::size_t stages = layouts[first].llm.pipeline;
-    if (first == 0 || stages == 1 || options_.schedule == Schedule::kGpipe) return;
+    if (first == 0 || stages == 1 || options_.schedule == Schedule::kGpipe ||
+        !recomputes_by_stage(options_.framework)) {
+      return;
+    }
     const SampleCost mean = spread_load(job_, layouts[first], batch_.mean);
     const double stage_s = (mean.encoder_s + mean.llm_s) / count(stages);
     const auto bytes = [&](std::size_t stage, std::size_t level) {
@@ -399,10 +407,13 @@ Result<LayoutSpace> enumerate_layouts(const JobModel& job, const BatchSummary& b
                                       const LayoutSearchOptions& options,
                                       const LayoutSearchContext& context) {
   Collector collector(job, batch, options);
-  ISOCOST_TRY(visit_pairs(job, batch, options, context, "listing layouts",
-                          [&](const ModuleOption& encoder, const ModuleOption& llm) {
-                            if (llm.degrees.data <= batch.samples) collector.add_pair(encoder, llm);
-                          }));
+  if (runs_encoder_ranks(options.framework)) {
+    ISOCOST_TRY(visit_pairs(job, batch, options, context, "listing layouts",
+                            [&](const ModuleOption& encoder, const ModuleOption& llm) {
+                              if (llm.degrees.data > batch.samples) return;
+                              collector.add_pair(encoder, llm);
+                            }));
+  }
   const auto layers = static_cast<std::size_t>(job.llm.layers);
   for (std::size_t t = 1; t <= job.cluster.gpus_per_node; t *= 2) {
     for (std::size_t p = 1; p <= layers; ++p) {

@@ -143,6 +143,7 @@ using ByStage = std::map<std::pair<LayoutModule, std::uint32_t>, std::vector<Pro
 
 double median_of(const std::vector<ProfilePoint>& points, double ProfilePoint::* field) {
   std::vector<double> values;
+  values.reserve(points.size());
   for (const ProfilePoint& point : points) values.push_back(point.*field);
   return median(values);
 }
@@ -233,6 +234,7 @@ Result<CostProfile> join_parts(const CostProfile& present, std::span<const Profi
     }
     ISOCOST_TRY(check_seconds(measured, module, loads));
     std::vector<ProfilePoint> points;
+    points.reserve(loads.size());
     for (const ModuleLoad& load : loads) points.push_back(joined_point(measured, module, load));
     joined.modules.at(m) = with_points(present.modules.at(m), std::move(points));
   }

@@ -23,14 +23,23 @@ class ReprofileBudget {
   double wait_s(double trained_s) const {
     return share_ > 0 ? std::max(0.0, (needed_s_ + spent_s_) / share_ - trained_s) : 0;
   }
-  /// Spends seconds. With `complete`, all was measured, which will take as long the next time.
+  /// Returns the seconds that may be used now. They are few, whatever has accumulated while no
+  /// trainer was there: trainers of other stages wait meanwhile.
+  double granted_s(double trained_s) const {
+    return std::min(accumulated_s(trained_s), std::max(kMostSeconds, needed_s_));
+  }
+  /// Spends seconds. With `complete`, all was measured, which will take about as long the next
+  /// time.
   void spend(double seconds, bool complete) {
     spent_s_ += seconds;
-    if (complete) needed_s_ = seconds;
+    if (complete) needed_s_ = kMargin * seconds;
   }
 
   /// Seconds in which layers of any size run often enough: some 20 loads, seven times each.
   static constexpr double kFirstSeconds = 1;
+  static constexpr double kMostSeconds = 60;
+  /// A measurement takes longer at times, and would be in vain.
+  static constexpr double kMargin = 1.25;
   /// Part of the accumulated seconds that trainers are told, so that the run under way when they
   /// are over fits.
   static constexpr double kTold = 0.9;

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/counted.h"
+#include "base/utf8.h"
 #include "loader/node/internal/joined_profile.h"
 
 namespace isocost {
@@ -19,6 +21,8 @@ namespace {
 // Most steps that answers may take. Another drift within them is no reason to ask again, because
 // all modules are measured together.
 constexpr std::uint32_t kStepsForAnswers = 64;
+
+constexpr std::size_t kMostWords = 1000;  // characters of a trainer's reason in the log
 
 constexpr const char* kKept = "; the node keeps the present profile";
 
@@ -60,8 +64,11 @@ void Reprofiling::take(std::int32_t rank, ProfileUpdate update) {
             " ignored: the node did not ask for one, and keeps the present profile");
     return;
   }
-  // A longer time is wrong, and would spend the budget for ever.
-  update.took_s = std::min(update.took_s, trained_s() - asked_at_s_);
+  if (update.took_s == 0 && update.failure.empty()) {
+    update.took_s = granted_s_;  // the trainer does not say
+  } else {                       // a longer time is wrong, and would spend the budget for ever
+    update.took_s = std::min(update.took_s, trained_s() - asked_at_s_);
+  }
   answers_[rank] = std::move(update);
 }
 
@@ -82,8 +89,7 @@ void Reprofiling::adopt_received() {
   }
 }
 
-// Spends what measuring took. Trainers measure at the same time, so the slowest one counts, or all
-// that was granted if a trainer does not say.
+// Spends what measuring took. Trainers measure at the same time, so the slowest one counts.
 void Reprofiling::decide() {
   double took_s = 0;
   for (const auto& [rank, answer] : answers_) took_s = std::max(took_s, answer.took_s);
@@ -124,7 +130,9 @@ Status Reprofiling::check_answers() const {
   std::string first;
   for (const auto& [rank, answer] : answers_) {
     if (answer.failure.empty()) continue;
-    if (failed++ == 0) first = name_of(rank) + ": " + answer.failure;
+    if (failed++ > 0) continue;
+    const std::string_view why = std::string_view(answer.failure).substr(0, kMostWords);
+    first = name_of(rank) + ": " + printable_utf8(why);
   }
   if (failed == 0) return {};
   if (failed > 1) first += fmt::format(" (and {} more)", counted(failed - 1, "trainer"));
@@ -224,7 +232,7 @@ double Reprofiling::ask() {
   const std::size_t answers = has_stages() ? options_.layout->receivers().size() : 1;
   for (std::size_t i = 0; i < answers; ++i) asked_.insert(static_cast<std::int32_t>(i));
   asked_at_s_ = trained;
-  granted_s_ = budget_.accumulated_s(trained);
+  granted_s_ = budget_.granted_s(trained);
   log(log_, LogLevel::kInfo,
       has_stages() ? "asking " + counted(asked_.size(), "receiver") + " to measure their layers"
                    : "asking rank 0 to measure a new model profile");

@@ -167,6 +167,9 @@ ordered_json summary(const DataProfile& profile) {
     out["skew"][std::string(kBalancePolicyNames.at(p))] = to_json(profile.skew.policies.at(p));
   }
   out["gpu_hours"] = to_json(profile.gpu_hours());
+  out["savings"] = ordered_json::parse(savings_json(profile.savings()));
+  const auto needs = profile.loader_needs();
+  out["loader"] = needs ? ordered_json::parse(needs_json(*needs)) : ordered_json(nullptr);
   return out;
 }
 

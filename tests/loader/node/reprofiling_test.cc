@@ -172,15 +172,37 @@ TEST_F(ReprofilingTest, AsksAgainAfterAnExceededBudgetOnceItCoversIt) {
   EXPECT_EQ(profiles(), 0U);
   EXPECT_THAT(log_.lines()[1],
               HasSubstr("rank 0 took 3.0 s to measure, and reprofile_budget = 0.1 of training had "
-                        "accumulated 1.0 s: the node asks again in 47 s; measure fewer loads"));
-  now_.advance(seconds(46));
+                        "accumulated 1.0 s: the node asks again in 54 s; measure fewer loads"));
+  now_.advance(seconds(54));
   EXPECT_EQ(step(frugal), 0);
-  now_.advance(milliseconds(1001));
-  EXPECT_NEAR(step(frugal), 2.7, 1e-3);
+  now_.advance(milliseconds(501));
+  EXPECT_NEAR(step(frugal), 0.9 * 3.75, 1e-3);  // what it took, and a quarter more
   now_.advance(seconds(3));
   frugal.receive({0, {profile(), 3, {}}});
   step(frugal);
   EXPECT_EQ(profiles(), 1U);
+}
+
+TEST_F(ReprofilingTest, AnAnswerThatDoesNotSayHowLongItTookSpendsAllThatWasGranted) {
+  Reprofiling frugal(options(0.1), model_, log_.sink());
+  step(frugal);
+  drift();
+  ASSERT_GT(step(frugal), 0);
+  frugal.receive({0, {profile(), 0, {}}});
+  now_.advance(seconds(1));
+  step(frugal);
+  EXPECT_EQ(profiles(), 1U);
+  EXPECT_DOUBLE_EQ(frugal.counts().seconds, 1);
+}
+
+TEST_F(ReprofilingTest, AReasonIsOneLineOfTheLog) {
+  step();
+  drift();
+  ASSERT_GT(step(), 0);
+  answer({{}, 0.1, "no\nmemory\x1b[2J" + std::string(5000, 'x')});
+  step();
+  EXPECT_THAT(log_.lines().back(), HasSubstr("rank 0: no?memory?[2Jxxx"));
+  EXPECT_LT(log_.lines().back().size(), 1200U);
 }
 
 TEST_F(ReprofilingTest, WhatItTakesIsAShareOfTraining) {

@@ -12,6 +12,7 @@ _LOG = logging.getLogger("isocost")
 
 Reprofile = Callable[..., Mapping[str, Any]]  # Takes `budget_s` where it has a parameter of this name.
 
+_MOST_BYTES = 1 << 20  # of a profile
 _MOST_CHARACTERS = 1000  # of a reason that the node is told
 
 
@@ -51,11 +52,16 @@ class Reprofiler:
         assert self._reprofile is not None
         try:
             measured = self._reprofile(budget_s=budget_s) if self._takes_budget else self._reprofile()
-            return json.dumps(measured), ""
+            profile = json.dumps(measured)
+            if len(profile) > _MOST_BYTES:  # JSON of ASCII characters
+                raise ValueError(f"the profile has {len(profile):,} bytes, of at most {_MOST_BYTES:,}: measure fewer "
+                                 "loads")
+            return profile, ""
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"
             _LOG.warning("reprofile= failed, the old profile stays: %s", failure)
-            return "", " ".join(failure.split())[:_MOST_CHARACTERS]
+            words = " ".join(failure.split())[:_MOST_CHARACTERS]
+            return "", words.encode("utf-8", "replace").decode("utf-8")
 
 
 def _has_budget(function: Reprofile) -> bool:

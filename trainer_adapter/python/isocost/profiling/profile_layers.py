@@ -128,9 +128,19 @@ def _profiler(name: str, layers: ProfiledLayers, budget_s: float, say: Callable[
         tensors = [tensor for tensor in tensors_of(outputs) if tensor.requires_grad]
         if not tensors:
             return False
-        # Gradients that are returned do not reach the parameters, nor the hooks that wait there.
-        torch.autograd.grad(tensors, [*inputs, *trained] if passes_gradients else trained,
-                            [torch.ones_like(tensor) for tensor in tensors], allow_unused=True)
+        wanted = [*inputs, *trained] if passes_gradients else trained
+        try:  # Gradients that are returned do not reach the parameters, nor the hooks that wait there.
+            found = torch.autograd.grad(tensors, wanted, [torch.ones_like(tensor) for tensor in tensors],
+                                        allow_unused=True)
+        except RuntimeError as error:
+            if "Checkpointing is not compatible" not in str(error):
+                raise
+            raise ValueError(f"profile_layers: {name}: a reentrant checkpoint cannot be measured: use "
+                             "torch.utils.checkpoint with use_reentrant=False, or give layers without it") from error
+        if trained and all(gradient is None for gradient in found[len(wanted) - len(trained):]):
+            raise ValueError(f"profile_layers: {name}: no weight of these layers gets a gradient, though some require "
+                             "one, as with layers of fully_shard, which computes with other tensors: give a copy of "
+                             "the layers that is not sharded")
         return True
 
     module = ProfiledModule(prepare, layers.lengths, layers.most_units, layers.multiple)

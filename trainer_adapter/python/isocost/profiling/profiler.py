@@ -64,14 +64,12 @@ class ModuleProfiler:
 
         run = self.method.next()
         while run is not None:
-            try:
-                forward_s, backward_s, peak_bytes = self._agree(self._measure(run))
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
+            measured = self._agree(self._measured(run))
+            if measured is None:
                 self._forward = None
                 self.method.record_out_of_memory(elapsed_s=elapsed_s())
             else:
+                forward_s, backward_s, peak_bytes = measured
                 self.method.record(elapsed_s=elapsed_s(), forward_s=forward_s, backward_s=backward_s,
                                    peak_bytes=peak_bytes)
             for line in self.method.take_progress():
@@ -85,6 +83,15 @@ class ModuleProfiler:
         if self._module.architecture is not None:
             document["architecture"] = self._module.architecture.to_json()
         return document
+
+    def _measured(self, run: _isocost.ProfilingRun) -> Optional[Tuple[float, float, int]]:
+        """Returns what `_measure` does; None if memory runs out, which processes agree on like on all else."""
+        try:
+            return self._measure(run)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
 
     def _measure(self, run: _isocost.ProfilingRun) -> Tuple[float, float, int]:
         """Makes the run. Returns its forward seconds, backward seconds and bytes of peak memory; 0 for values that the
