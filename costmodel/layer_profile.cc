@@ -40,6 +40,10 @@ Result<LayerProfile::Module> parse_layers(const JsonObject& object) {
   if (module.points.empty()) {
     return object.wrong("points", "is empty: no load was measured; measure smaller loads");
   }
+  if (object.has("out_of_memory")) {
+    ISOCOST_ASSIGN(const JsonObject load, object.object("out_of_memory"));
+    ISOCOST_ASSIGN(module.out_of_memory, parse_load(load));
+  }
   return module;
 }
 
@@ -72,7 +76,7 @@ std::string LayerProfile::to_json() const {
     if (!layers) continue;
     json& module = of_modules[std::string(module_name(static_cast<CostModule>(m)))];
     module["layers"] = layers->layers;
-    MeasuredModule<LayerJson>::add(layers->points, {}, {}, module);
+    MeasuredModule<LayerJson>::add(layers->points, {}, layers->out_of_memory, module);
   }
   const json document = {{"version", kLayerVersion},
                          {"kind", kLayerFormat.name},

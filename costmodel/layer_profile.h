@@ -19,6 +19,7 @@ struct LayerProfile {
   struct Module {
     std::int64_t layers = 1;           ///< Number of equal layers that ran one after another.
     std::vector<ProfilePoint> points;  ///< Seconds of these layers together; not empty.
+    ModuleLoad out_of_memory = {};     ///< The smallest load that did not fit; zero: all did.
   };
   /// The modules that were measured.
   std::array<std::optional<Module>, kModules> modules;

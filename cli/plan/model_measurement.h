@@ -22,7 +22,7 @@ struct ModelMeasurement {
   /// naming what to do if this machine has no GPU, and --device names nothing else.
   Status check(const std::string& model) const;
   /// Runs `isocost model profile` on the model of these settings, and writes its profile to `file`.
-  /// What it prints goes to standard error. Blocks for about the budget. Errors: those of
+  /// The command prints to standard error. Blocks for about the budget. Errors: those of
   /// call_python; kUnavailable, with the command to try, if it fails; kCancelled.
   Status run(const GivenSettings& recipe, const std::filesystem::path& file,
              const std::stop_token& stop) const;

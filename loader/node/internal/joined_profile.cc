@@ -87,15 +87,24 @@ bool has_backward(const Measured& measured) {
                              [](const ProfilePoint& point) { return point.backward_s > 0; });
 }
 
+std::string same_loads_remedy(const Measured& first, const Measured& other) {
+  for (const Measured& measured : {first, other}) {
+    if (measured.layers.out_of_memory == ModuleLoad{}) continue;
+    return trainer_at(measured.receiver) +
+           " ran out of memory: let all stages measure smaller microbatches (most_units)";
+  }
+  return "give all stages the same loads";
+}
+
 Status check_alike(const std::vector<Measured>& measured, std::string_view module) {
   const Measured& first = measured.front();
   const Span span = span_of(first.layers.points);
   for (const Measured& other : measured) {
     const Span theirs = span_of(other.layers.points);
     if (!(theirs == span)) {
-      return disagreement("{} measured {} with {}, and {} with {}: give all stages the same loads",
-                          trainer_at(first.receiver), module, span.to_string(),
-                          trainer_at(other.receiver), theirs.to_string());
+      return disagreement("{} measured {} with {}, and {} with {}: {}", trainer_at(first.receiver),
+                          module, span.to_string(), trainer_at(other.receiver), theirs.to_string(),
+                          same_loads_remedy(first, other));
     }
     if (has_backward(other) != has_backward(first)) {
       const bool other_has = has_backward(other);
@@ -229,8 +238,9 @@ Result<CostProfile> join_parts(const CostProfile& present, std::span<const Profi
     ISOCOST_TRY(check_alike(measured, module_name(module)));
     const std::vector<ModuleLoad> loads = common_loads(measured);
     if (loads.empty()) {
-      return disagreement("no load of {} was measured by all stages: give all the same loads",
-                          module_name(module));
+      return disagreement(
+          "no load of {} was measured by all stages: give every stage the same loads",
+          module_name(module));
     }
     ISOCOST_TRY(check_seconds(measured, module, loads));
     std::vector<ProfilePoint> points;

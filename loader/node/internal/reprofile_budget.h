@@ -38,7 +38,7 @@ class ReprofileBudget {
   /// Seconds in which layers of any size run often enough: some 20 loads, seven times each.
   static constexpr double kFirstSeconds = 1;
   static constexpr double kMostSeconds = 60;
-  /// A measurement takes longer at times, and would be in vain.
+  /// Covers a measurement that takes longer than the last one. Otherwise its result is discarded.
   static constexpr double kMargin = 1.25;
   /// Part of the accumulated seconds that trainers are told, so that the run under way when they
   /// are over fits.

@@ -152,6 +152,17 @@ TEST_F(JoinedProfileTest, DisagreementsAreNamed) {
                         "llm, data 1, stage 1, tensor 0 as for the trainer at llm, data 0"));
 }
 
+TEST_F(JoinedProfileTest, AStageThatRanOutOfMemoryIsNamed) {
+  auto all = parts();
+  auto& layers = all[3].layers.modules[2];
+  layers->points.pop_back();
+  layers->out_of_memory = {1, 4000, 16'000'000};
+  EXPECT_THAT(refusal(all), HasSubstr("the trainer at llm, data 1, stage 1, tensor 0 ran out of "
+                                      "memory: let all stages measure smaller microbatches"));
+  layers->out_of_memory = {};
+  EXPECT_THAT(refusal(all), HasSubstr("give all stages the same loads"));
+}
+
 TEST_F(JoinedProfileTest, MemoryStaysThatOfTheWholeModule) {
   ModuleProfile& llm = present_.modules[2];
   llm.points = {point(500, 1, 2), point(4000, 8, 16)};
