@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import torch
+import torch.utils.checkpoint
 
 import isocost
 from isocost.base.modules import MODULES
@@ -75,9 +76,25 @@ class ProfileLayers(unittest.TestCase):
                 (ValueError, "llm: the module has no parameters", {"llm": layers(torch.nn.Tanh())}),
                 (ValueError, "llm: layers = 0: must be a whole number", {"llm": layers(layer(), layers=0)}),
                 (ValueError, "llm.*most_units", {"llm": layers(layer(), most_units=4)}),
+                (TypeError, "llm: lengths are .*give whole numbers", {"llm": layers(layer(), lengths=(8.5, 16))}),
                 (ValueError, "budget_s is 0", {"budget_s": 0, "llm": layers(layer())})):
             with self.assertRaisesRegex(error, pattern):
                 isocost.profile_layers(**given)
+
+    def test_layers_whose_backward_pass_cannot_be_measured_are_refused(self):
+        module = layer()
+
+        def checkpointed(activations, _lengths):
+            return torch.utils.checkpoint.checkpoint(module, activations, use_reentrant=True)
+
+        with self.assertRaisesRegex(ValueError, "llm: a reentrant checkpoint .*use_reentrant=False"):
+            isocost.profile_layers(0.1, llm=layers(module, run=checkpointed))
+
+        def with_other_tensors(activations, _lengths):  # as fully_shard does
+            return torch.nn.functional.linear(activations, module.weight.detach().requires_grad_())
+
+        with self.assertRaisesRegex(ValueError, "llm: no weight of these layers gets a gradient.*not sharded"):
+            isocost.profile_layers(0.1, llm=layers(module, run=with_other_tensors))
 
 
 def architecture(layers, width=96):

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from isocost.base.modules import MODULES
 
@@ -70,22 +70,27 @@ class ProfiledModule(NamedTuple):
     cuts: Sequence[Cut] = ()
 
 
-def check(modules: Mapping[str, ProfiledModule], budget_s: float) -> None:
-    """Checks names and types. The profiler's method checks the values.
+def check(function: str, kind: Type[Any], arguments: str, modules: Mapping[str, Any], budget_s: float) -> None:
+    """Checks what a function is to measure: names and types, and the budget. The profiler's method checks the values.
 
-    Raises: ValueError, TypeError, naming the module.
+    Args:
+        function: for messages.
+        kind: ProfiledModule or another description with its `lengths`, `most_units` and `multiple`.
+        arguments: those that `kind` needs, for messages.
+    Raises: ValueError, TypeError, naming the function and the module.
     """
     if not modules:
-        raise ValueError("profile_model: name a module, e.g. llm=isocost.ProfiledModule(...)")
+        raise ValueError(f"{function}: name a module, e.g. llm=isocost.{kind.__name__}(...)")
     for name, module in modules.items():
         if name not in MODULES:
-            raise ValueError(f"profile_model: there is no module '{name}'; there are {', '.join(MODULES)}")
-        if not isinstance(module, ProfiledModule):
-            raise TypeError(f"profile_model: {name} is a {type(module).__name__}; give isocost.ProfiledModule(prepare, "
-                            "lengths, most_units=...)")
-        if len(module.lengths) != 2 or not all(
-                isinstance(value, numbers.Integral) for value in (*module.lengths, module.most_units, module.multiple)):
-            raise TypeError(f"profile_model: {name}: lengths are {module.lengths}, most_units is {module.most_units}, "
-                            f"multiple is {module.multiple}; give whole numbers, and lengths as (shortest, longest)")
+            raise ValueError(f"{function}: there is no module '{name}'; there are {', '.join(MODULES)}")
+        if not isinstance(module, kind):
+            raise TypeError(f"{function}: {name} is a {type(module).__name__}; give "
+                            f"isocost.{kind.__name__}({arguments})")
+        lengths, most_units, multiple = module.lengths, module.most_units, module.multiple
+        if len(lengths) != 2 or not all(isinstance(value, numbers.Integral)
+                                        for value in (*lengths, most_units, multiple)):
+            raise TypeError(f"{function}: {name}: lengths are {lengths}, most_units is {most_units}, multiple is "
+                            f"{multiple}; give whole numbers, and lengths as (shortest, longest)")
     if isinstance(budget_s, bool) or not isinstance(budget_s, (int, float)) or not 0 < budget_s < math.inf:
-        raise ValueError(f"profile_model: budget_s is {budget_s}; it must be above 0, and finite")
+        raise ValueError(f"{function}: budget_s is {budget_s}; it must be above 0, and finite")

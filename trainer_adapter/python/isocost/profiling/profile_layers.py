@@ -1,13 +1,12 @@
 """Measures layers of a pipeline stage with random activations: a stage's part of a model profile.
 docs/model_profile.md describes it."""
 
-import math
 import numbers
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from isocost.base.modules import MODULES, tensors_of
-from isocost.profiling.descriptions import Forward, ProfiledModule
+from isocost.base.modules import tensors_of
+from isocost.profiling.descriptions import Forward, ProfiledModule, check
 from isocost.profiling.profile_model import first_of
 from isocost.profiling.profiler import ModuleProfiler
 from isocost.rendezvous import rendezvous
@@ -85,22 +84,14 @@ def profile_layers(budget_s: float = 1.0, *, group: Any = None, progress: bool =
 
 
 def _check(modules: Dict[str, ProfiledLayers], budget_s: float) -> None:
-    if not modules:
-        raise ValueError("profile_layers: name a module, e.g. llm=isocost.ProfiledLayers(...)")
+    check("profile_layers", ProfiledLayers, "module, width, lengths, most_units", modules, budget_s)
     for name, layers in modules.items():
-        if name not in MODULES:
-            raise ValueError(f"profile_layers: there is no module '{name}'; there are {', '.join(MODULES)}")
-        if not isinstance(layers, ProfiledLayers):
-            raise TypeError(f"profile_layers: {name} is a {type(layers).__name__}; give isocost.ProfiledLayers(module, "
-                            "width, lengths, most_units)")
         if not any(True for _parameter in layers.module.parameters()):
             raise ValueError(f"profile_layers: {name}: the module has no parameters, so it is no layer")
         for field in ("width", "layers"):
             value = getattr(layers, field)
             if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"profile_layers: {name}: {field} = {value!r}: must be a whole number from 1")
-    if isinstance(budget_s, bool) or not isinstance(budget_s, (int, float)) or not 0 < budget_s < math.inf:
-        raise ValueError(f"profile_layers: budget_s is {budget_s}; it must be above 0, and finite")
 
 
 def _profiler(name: str, layers: ProfiledLayers, budget_s: float, say: Callable[[str], None],

@@ -64,7 +64,7 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
         >>> isocost.profile_model(output="profile.json",
         ...                       llm=isocost.ProfiledModule(prepare, (64, 8192), most_units=16384))
     """
-    check(modules, budget_s)
+    check("profile_model", ProfiledModule, "prepare, lengths, most_units=...", modules, budget_s)
     first = rendezvous.is_first(group)
 
     def say(line: str) -> None:
