@@ -285,6 +285,16 @@ std::string correction_line(const NodeMetrics& now) {
                    fmt::format("{} rejected", now.summary.measurements_rejected)});
 }
 
+// Returns the line of a layout's value; nothing before the first estimate.
+std::string layout_line(const NodeMetrics& now) {
+  if (!std::isfinite(now.layout_gain)) return "";
+  const std::string value = now.layout_gain > 0
+                                ? "another one would be " + percent(now.layout_gain) +
+                                      " faster (simulated; the node's log has the command)"
+                                : "none found that is faster (simulated)";
+  return labelled("layout", {value});
+}
+
 std::string head_lines(const TopView& view, const Growth& growth) {
   const NodeMetrics& now = view.now;
   const TrainingTotals& training = now.training;
@@ -300,7 +310,7 @@ std::string head_lines(const TopView& view, const Growth& growth) {
                                number(training.lower_bound_s, " s") + ")"}) +
          labelled("ranks", {"idle " + percent(growth.idle_fraction),
                             "data wait " + percent(growth.data_wait_fraction)}) +
-         correction_line(now);
+         correction_line(now) + layout_line(now);
 }
 
 // Returns the median factor, then the factor that differs most from it, then the number of others

@@ -141,6 +141,9 @@ struct NodeMetrics {
 
   std::int64_t ranks = 0;  ///< Ranks of the job; 0 before the first job.
   std::int64_t ranks_present = 0;
+  /// By which part steps would be faster with another layout, simulated; NaN before the first
+  /// estimate.
+  double layout_gain = std::numeric_limits<double>::quiet_NaN();
   std::vector<std::string> places;  ///< Places of a layout's receivers; empty without a layout.
   QueueDepth queue;
 

@@ -267,12 +267,14 @@ Status NodeImpl::open_metrics() {
   ISOCOST_ASSIGN(
       metrics_,
       MetricsEndpoint::create(
-          address, {{"/metrics", "text/plain; version=0.0.4; charset=utf-8",
-                     [this] { return prometheus_text(metrics()); }},
-                    {"/status.json", "application/json", [this] { return status_json(metrics()); }},
-                    {"/healthz", "text/plain; charset=utf-8", [this] { return health(); }},
-                    {"/readyz", "text/plain; charset=utf-8", [this] { return readiness(); }},
-                    {"/timeline.svg", "image/svg+xml", [this] { return timeline_->svg(); }}}));
+          address,
+          {{"/metrics", "text/plain; version=0.0.4; charset=utf-8",
+            [this] { return prometheus_text(metrics()); }},
+           {"/status.json", "application/json", [this] { return status_json(metrics()); }},
+           {"/profile.json", "application/json", [this] { return parts_.model->profile_json(); }},
+           {"/healthz", "text/plain; charset=utf-8", [this] { return health(); }},
+           {"/readyz", "text/plain; charset=utf-8", [this] { return readiness(); }},
+           {"/timeline.svg", "image/svg+xml", [this] { return timeline_->svg(); }}}));
   if (!address.loopback) {
     log(parts_.log, LogLevel::kWarning,
         metrics_->url() +
@@ -611,6 +613,7 @@ NodeMetrics NodeImpl::metrics() {
   now.stalled_s = stall.seconds;
   now.microbatches_shared = server_->microbatches_shared();
   now.correction = parts_.model->progress().correction;
+  now.layout_gain = steps_.layout_gain().value_or(now.layout_gain);
   if (parts_.layout) {
     for (const Receiver& receiver : parts_.layout->receivers()) now.places.push_back(receiver.name);
   }

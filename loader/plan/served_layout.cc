@@ -128,7 +128,7 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const PlanOptio
 
 bool ServedLayout::pipelined() const { return has_stages(layout_); }
 
-SampleCost ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
+SampleCost one_rank_cost(const ModuleSeconds& seconds, const Load& load) {
   const auto of = [](CostModule module) { return static_cast<std::size_t>(module); };
   SampleCost sample;
   sample.encoder_s = seconds[of(CostModule::kVision)] + seconds[of(CostModule::kAudio)];
@@ -136,7 +136,11 @@ SampleCost ServedLayout::price(const ModuleSeconds& seconds, const Load& load) c
   sample.encoder_units =
       static_cast<double>(load[CostModule::kVision].units + load[CostModule::kAudio].units);
   sample.llm_units = static_cast<double>(load[CostModule::kLlm].units);
-  return spread_load(job_, layout_, sample);
+  return sample;
+}
+
+SampleCost ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
+  return spread_load(job_, layout_, one_rank_cost(seconds, load));
 }
 
 std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {

@@ -41,6 +41,9 @@ struct Receiver {
                             std::int64_t units) const;
 };
 
+/// Returns the cost on one rank of a sample that takes `seconds` there.
+SampleCost one_rank_cost(const ModuleSeconds& seconds, const Load& load);
+
 /// The layout of a job as its node uses it: steps are planned for the LLM's replicas and delivered
 /// to the layout's receivers. Immutable.
 class ServedLayout {
@@ -71,13 +74,17 @@ class ServedLayout {
     return layout_.chunks == 1 || microbatches % layout_.llm.pipeline == 0;
   }
   std::string to_json() const { return layout_.to_json(); }
+  const Layout& layout() const { return layout_; }
+  /// Returns the job as the layout was served: with the starting profile, and the layout's
+  /// machines.
+  const JobModel& job() const { return job_; }
   /// Returns the caps on activation bytes per stage, which plans keep if they can.
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
   /// Returns why no plan can hold a sample of this load within the caps; nothing if one can.
   std::optional<std::string> beyond_memory(const Load& load) const;
   /// See Layout::warnings.
   std::vector<std::string> warnings() const { return layout_.warnings(); }
-  /// Returns the cost of a sample that takes `seconds` on one rank.
+  /// Returns the cost, on each tensor rank, of a sample that takes `seconds` on one rank.
   SampleCost price(const ModuleSeconds& seconds, const Load& load) const;
 
  private:

@@ -147,7 +147,7 @@ std::vector<Message> messages() {
           FragmentHeader{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}},
           EpochEnd{1, 20, 300, 4, 5, true},
           Report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125},
-          ProfileUpdate{R"({"version": 1})", 1.5, "no memory"},
+          ProfileUpdate{R"({"version": 1})", 1.5, "no memory", {1, 2, 0}},
           Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           Refusal{ErrorCode::kAlreadyExists, "rank 3 is taken"},

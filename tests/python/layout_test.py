@@ -9,14 +9,16 @@ import pathlib
 import pickle
 import subprocess
 import tempfile
+import time
 import types
 import unittest
 import unittest.mock
+import urllib.request
 
 import torch
 
 import isocost
-from support import SAMPLES, ShardTest, main, torchrun
+from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest, main, torchrun
 
 JOB = pathlib.Path(__file__).parent / "pipeline.py"
 
@@ -247,6 +249,44 @@ torch.distributed.barrier()
         self.assertEqual(sorted(ids), list(range(SAMPLES)))
         taught, untaught = (sum(each.predicted["llm"] for each in step) for step in (trained[steps + 9], expected))
         self.assertGreater(taught / untaught, 1.5)
+
+
+class Worth(LayoutTest):
+    """What a node says of its layout while training runs."""
+
+    def test_a_node_says_when_another_layout_would_be_faster(self):
+        both = degrees(pipeline=2)
+        file = self.layout(both, both, 1, encoder_place="llm",  # one microbatch: one of two stages always waits
+                           activation_caps={"encoder_bytes": 400 << 30, "llm_bytes": 400 << 30})
+        log = self.directory / "log"
+        with log.open("w") as written:
+            node = subprocess.Popen([PROGRAM, "serve", "--data", self.shards, "--bind", "tcp://127.0.0.1:*", "--layout",
+                                     file, "--global-batch-size", "12", "--epochs", "0", "--metrics", "127.0.0.1:0",
+                                     "--bad-samples-file", self.directory / "bad.jsonl"],
+                                    stdout=subprocess.PIPE, stderr=written, text=True)
+        self.addCleanup(node.communicate)
+        self.addCleanup(node.kill)
+        endpoint = node.stdout.readline().split()[-1]
+        url = next(line.split()[-1] for line in log.read_text().splitlines() if " metrics at " in line)
+        with contextlib.ExitStack() as stack:
+            stages = [stack.enter_context(isocost.DataLoader(endpoint, layout=file, endless=True,
+                                                                  topology=isocost.Place("llm", 0, stage)))
+                      for stage in range(2)]
+            for _ in zip(range(70), *stages):
+                pass
+            deadline = time.monotonic() + TIMEOUT
+            while "another layout would now be" not in log.read_text() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        self.assertRegex(log.read_text(), r"another layout would now be \d+ % faster \(simulated on the last 4 steps\): "
+                                          r".*isocost plan --gpus 2 --gpu-memory \d+MiB --data \S+ --global-batch-size 12")
+        status = json.loads(urllib.request.urlopen(url.replace("/metrics", "/status.json"), timeout=TIMEOUT).read())
+        self.assertGreater(status["node"]["layout_gain_ratio"], 0.03)
+        profile = self.directory / "profile.json"
+        profile.write_bytes(urllib.request.urlopen(url.replace("/metrics", "/profile.json"), timeout=TIMEOUT).read())
+        subprocess.run([PROGRAM, "plan", "--gpus", "2", "--gpu-memory", "500GiB", "--data", self.shards, "--profile",
+                        profile, "--global-batch-size", "12", "--output", self.directory / "better.json"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT)
+        self.assertEqual(json.loads((self.directory / "better.json").read_text())["llm"]["pipeline"], 1)
 
 
 class Transforms(LayoutTest):

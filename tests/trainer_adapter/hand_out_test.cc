@@ -214,6 +214,24 @@ TEST_F(HandOutTest, ALoopAtTheEndOfTheJobIsDoneWithAllOfIt) {
   EXPECT_EQ(acknowledged(), Steps{1});
 }
 
+// The node ignores answers to earlier questions.
+TEST_F(HandOutTest, AProfileAnswersTheLastMicrobatchThatAskedForOne) {
+  for (std::uint32_t step = 0; step < 4; ++step) {
+    Microbatch microbatch = microbatch_at(step);
+    microbatch.header.profile_budget_s = step % 2 == 1 ? 2.5 : 0;
+    EXPECT_TRUE(hand_out_.add(std::move(microbatch)));
+  }
+  for (std::uint32_t step = 0; step < 4; ++step) {
+    EXPECT_EQ(next_step(), step);
+    EXPECT_TRUE(hand_out_.send(ProfileUpdate{}));
+  }
+  std::vector<std::uint32_t> asked;
+  for (const ProfileUpdate& sent : connection_.take<ProfileUpdate>()) {
+    asked.push_back(sent.asked.step);
+  }
+  EXPECT_EQ(asked, (std::vector<std::uint32_t>{0, 1, 1, 3}));
+}
+
 TEST_F(HandOutTest, AReportOfWhatHasNotComeIsAnError) {
   const auto report_of = [this](Position position) {
     Report report;

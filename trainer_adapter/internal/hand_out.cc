@@ -237,11 +237,12 @@ Status HandOut::check_measured(const Report& report) const {
           ", which has work. Give the seconds of a module (OwnWork::add after its passes)");
 }
 
-Status HandOut::send(const ProfileUpdate& profile) {
+Status HandOut::send(ProfileUpdate profile) {
   const MutexLock lock(mutex_);
   if (closed_) {
     return Error(ErrorCode::kCancelled, "send_profile: the client is closed");
   }
+  profile.asked = asked_;
   connection_.send(profile);
   return {};
 }
@@ -328,6 +329,7 @@ std::optional<Microbatch> HandOut::take_first(Clock::time_point asked) {
   grant_credit();
   auto& microbatch = std::get<Microbatch>(ready);
   taken_ = microbatch.header.position;
+  if (microbatch.header.profile_budget_s > 0) asked_ = *taken_;
   if (!microbatch.header.seconds_wanted) note_unwanted(microbatch.header);
   if (!has_work(microbatch.header)) {
     without_work_.push_back(*taken_);

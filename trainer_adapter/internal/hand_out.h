@@ -70,7 +70,9 @@ class HandOut {
   /// kInvalidArgument for a microbatch that was not handed out yet, or with work of which nothing
   /// was measured; kCancelled after `close`.
   Status send(Report report);
-  Status send(const ProfileUpdate& profile);
+  /// Sends a profile, as the answer to the last microbatch that asked for one. Errors: kCancelled
+  /// after `close`.
+  Status send(ProfileUpdate profile);
 
   /// Ends waits, and sends nothing more for the trainer. Acknowledges what is trained first if
   /// `acknowledge_last`.
@@ -123,6 +125,7 @@ class HandOut {
   std::uint32_t steps_since_told_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> taken_ ISOCOST_GUARDED_BY(mutex_);  // the last one that `next` returned
+  Position asked_ ISOCOST_GUARDED_BY(mutex_);  // the last one taken that asks for a profile
   // The last kRemembered that `next` returned and that have no work.
   std::deque<Position> without_work_ ISOCOST_GUARDED_BY(mutex_);
   // The last microbatches of the last kRemembered steps that `next` began and whose seconds are not

@@ -262,6 +262,9 @@ struct ProfileUpdate {
   std::string profile;
   double took_s = 0;    ///< Seconds that measuring took.
   std::string failure;  ///< Why there is no profile, in one line; empty if there is one.
+  /// The microbatch that asked for it, which the client fills in: an answer to an earlier question
+  /// is not one to the present. {}: none has asked.
+  Position asked = {};
 };
 
 /// Allows the node to send more microbatches.

@@ -264,6 +264,11 @@ void visit_factors(Visitor& at, Metrics& node) {
              "Seconds of training that measuring model profiles took, which reprofile_budget "
              "limits."},
             node.summary.reprofile_seconds);
+  at.amount(
+      {"layout_gain_ratio",
+       "Part by which steps would be faster with the best layout found for recent samples and "
+       "the present model, simulated; 0: none is faster."},
+      node.layout_gain);
 }
 
 template <typename Visitor, typename Metrics>

@@ -165,6 +165,14 @@ CostProfile OnlineModel::profile() {
   return model_->profile();
 }
 
+std::string OnlineModel::profile_json() {
+  {
+    const MutexLock lock(model_mutex_);
+    if (!adopted_.empty()) return adopted_;
+  }
+  return profile_.to_json();
+}
+
 bool OnlineModel::has_measurements() {
   Messages messages;
   bool any = false;

@@ -17,9 +17,9 @@
 namespace isocost {
 
 /// The cost model of a running node. Trainers' measurements are queued by a thread that must not
-/// wait, and the model learns from them when the next step is planned. `queue_measurement` and
-/// `progress` may be called from any thread, and never wait for a plan. The other functions belong
-/// to one thread at a time, the planning thread while there is one.
+/// wait, and the model learns from them when the next step is planned. `queue_measurement`,
+/// `profile_json` and `progress` may be called from any thread, and never wait for a plan. The
+/// other functions belong to one thread at a time, the planning thread while there is one.
 class OnlineModel {
  public:
   OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log);
@@ -59,6 +59,8 @@ class OnlineModel {
 
   /// Returns the model profile in use. Belongs to the planning thread.
   CostProfile profile() ISOCOST_EXCLUDES(model_mutex_);
+  /// Returns the same as JSON. May be called from any thread.
+  std::string profile_json() ISOCOST_EXCLUDES(model_mutex_);
 
   /// Returns whether this node has measured anything itself. Learns from all queued measurements
   /// first.

@@ -58,10 +58,11 @@ double Reprofiling::trained_s() {
 void Reprofiling::take(std::int32_t rank, ProfileUpdate update) {
   // Without stages, each rank may answer, and the first one's profile is that of all.
   if (!has_stages() && rank != 0) return;
-  if (!asked_.contains(rank)) {
+  const bool late = update.asked.epoch != asked_at_.epoch || update.asked.step != asked_at_.step;
+  if (!asked_.contains(rank) || late) {
     log(log_, LogLevel::kWarning,
         "model profile of " + name_of(rank) +
-            " ignored: the node did not ask for one, and keeps the present profile");
+            " ignored: the node did not ask for it now, and keeps the present profile");
     return;
   }
   if (update.took_s == 0 && update.failure.empty()) {
@@ -210,7 +211,7 @@ void Reprofiling::begin_job() {
   steps_since_asked_ = 0;
 }
 
-double Reprofiling::ask() {
+double Reprofiling::ask(const Position& step) {
   const double trained = trained_s();
   if (steps_since_asked_ > 0) {
     ++steps_since_asked_;
@@ -231,6 +232,7 @@ double Reprofiling::ask() {
   steps_since_asked_ = 1;
   const std::size_t answers = has_stages() ? options_.layout->receivers().size() : 1;
   for (std::size_t i = 0; i < answers; ++i) asked_.insert(static_cast<std::int32_t>(i));
+  asked_at_ = step;
   asked_at_s_ = trained;
   granted_s_ = budget_.granted_s(trained);
   log(log_, LogLevel::kInfo,

@@ -53,9 +53,9 @@ class Reprofiling {
     double seconds = 0;      ///< Seconds that measuring took.
   };
   Counts counts() const ISOCOST_EXCLUDES(mutex_);
-  /// Returns the seconds that receivers may take if the step that has just been planned asks them
-  /// to measure; 0 if it does not ask.
-  double ask();
+  /// Returns the seconds that receivers may take if a step that has just been planned asks them to
+  /// measure; 0 if it does not ask. `step` is the position of its first microbatch.
+  double ask(const Position& step);
 
  private:
   using Answers = std::map<std::int32_t, ProfileUpdate>;
@@ -81,6 +81,7 @@ class Reprofiling {
   std::uint64_t drifts_asked_ = 0;       // number of the last drift for which trainers were asked
   bool ask_again_ = false;               // for the same drift, as the budget was exceeded
   bool wait_noted_ = false;              // that a drift waits for the budget
+  Position asked_at_;                    // the step that asked
   std::uint32_t steps_since_asked_ = 0;  // 0: no answer is expected
   double asked_at_s_ = 0;                // seconds of training before the last question
   double granted_s_ = 0;                 // by the last question

@@ -51,7 +51,8 @@ StepSource::StepSource(const NodeParts& parts)
                     .budget_share = parts.options.plan.reprofile_budget,
                     .layout = parts.layout.get(),
                     .clock = parts.clock},
-                   model_, parts.log) {
+                   model_, parts.log),
+      layout_watch_(parts.layout.get(), parts.options, parts.log) {
   make_dummies();
 }
 
@@ -199,14 +200,16 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
     sealed->sources = sources_of(sealed->samples, model);
     // All receivers are told alike: seconds of some ranks say nothing without those of the others.
     sealed->seconds_wanted = measured_steps_.next(model.measuring_stride());
-    return plan_with(model, sealed->samples);
+    const PlanInput input = plan_input(sealed->samples);
+    layout_watch_.observe(model, input.loads);
+    return plan_step(input, model, plan_options_, parts_.layout.get());
   }));
   sealed->take_dummies(dummies_);
   note_dummies(*sealed);
   note_ended(request.step);
   sealed->count_readers();
   sealed->plan_seconds = seconds_between(started, parts_.clock());
-  sealed->profile_budget_s = reprofiling_.ask();
+  sealed->profile_budget_s = reprofiling_.ask({request.epoch, request.step, 0});
   if (++steps_sealed_ % kStepsBetweenSaves == 0 && parts_.options.cost_model.correct) {
     save_correction();
     sealed->cost_model_state = model_.save_state();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -14,6 +15,7 @@
 #include "loader/node/decoding/step_decoder.h"
 #include "loader/node/internal/batch_sequence.h"
 #include "loader/node/internal/job_order.h"
+#include "loader/node/internal/layout_watch.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/online_model.h"
 #include "loader/node/internal/reprofiling.h"
@@ -41,6 +43,9 @@ class StepSource {
   void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
   /// Returns what came of such profiles. Thread-safe.
   Reprofiling::Counts reprofiles() const { return reprofiling_.counts(); }
+
+  /// See LayoutWatch::gain. Thread-safe.
+  std::optional<double> layout_gain() const { return layout_watch_.gain(); }
 
   /// Draws by another order from the next step on.
   void draw_by(std::shared_ptr<const JobOrder> order);
@@ -94,6 +99,7 @@ class StepSource {
   const std::uint64_t fingerprint_;
   OnlineModel& model_;
   Reprofiling reprofiling_;
+  LayoutWatch layout_watch_;
   std::uint64_t steps_sealed_ = 0;
   MeasuredSteps measured_steps_;
   std::vector<StepSample> dummies_;  // see Recipe::dummy; none if no plan needs them

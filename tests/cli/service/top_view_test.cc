@@ -186,6 +186,7 @@ NodeMetrics large_node() {
   node.training.sources = {
       {std::string(100, 'n'), std::uint64_t{1} << 62, std::uint64_t{1} << 62, 1e300}};
   node.correction.reprofile_suggested = true;
+  node.layout_gain = 12'345.6;
   node.correction.drifts = 1'234'567;
   for (auto& module : node.correction.modules) {
     for (std::size_t b = 0; b < kShapeBuckets; ++b) {
@@ -227,6 +228,17 @@ TEST(TopView, SaysOnceWhetherCorrectionIsOnPausedOrOff) {
   node.correct = false;
   EXPECT_NE(top_table({kUrl, node, NodeMetrics{}}, 0).find("correction  off (correct = off): "),
             std::string::npos);
+}
+
+TEST(TopView, SaysWhetherAnotherLayoutWouldBeFaster) {
+  NodeMetrics node = node_at(10, 2);
+  EXPECT_EQ(top_table({kUrl, fetched(node), NodeMetrics{}}, 0).find("layout "), std::string::npos);
+  node.layout_gain = 0.07;
+  const std::string faster = top_table({kUrl, fetched(node), NodeMetrics{}}, 0);
+  EXPECT_NE(faster.find("another one would be 7.00 % faster"), std::string::npos) << faster;
+  node.layout_gain = 0;
+  const std::string best = top_table({kUrl, fetched(node), NodeMetrics{}}, 0);
+  EXPECT_NE(best.find("none found that is faster"), std::string::npos) << best;
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace {
 NodeMetrics some_metrics() {
   NodeMetrics node;
   node.uptime_s = 12.5;
+  node.layout_gain = 0.07;
   node.summary.steps = 4;
   node.summary.plan_seconds_mean = 0.25;
   node.summary.planned = 64;

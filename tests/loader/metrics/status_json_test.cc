@@ -36,6 +36,7 @@ NodeMetrics some_metrics() {
   node.summary.reprofiles = 2;
   node.summary.reprofiles_kept = 1;
   node.summary.reprofile_seconds = 2.5;
+  node.layout_gain = 0.07;
   node.training.ranks.resize(2);
   node.training.ranks[0].predicted = {1, 0, 3};
   node.training.ranks[1].measured = {5, 0, 7};
@@ -84,6 +85,7 @@ TEST(StatusJson, IsReadBack) {
   EXPECT_EQ(read.summary.reprofiles, 2U);
   EXPECT_EQ(read.summary.reprofiles_kept, 1U);
   EXPECT_EQ(read.summary.reprofile_seconds, 2.5);
+  EXPECT_EQ(read.layout_gain, 0.07);
   EXPECT_EQ(read.training.ranks, node.training.ranks);
   EXPECT_EQ(read.training.imbalance, 1.25);
   EXPECT_EQ(read.correction.gain, 0);

@@ -74,7 +74,7 @@ class Job {
                          return plan_step(samples, model, plan_options_, served_.get());
                        })
                        .value();
-    asked_ += reprofiling_->ask() > 0 ? measure() : 0;
+    asked_ += reprofiling_->ask({0, step_, 0}) > 0 ? measure() : 0;
     report(sealed);
     const double seconds = lasts(sealed->plan, samples);
     now_.advance(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
@@ -206,7 +206,8 @@ class Job {
                         R"("modules": {{{}}}}})",
                         modules),
             0.5,
-            {}}});
+            {},
+            {0, step_, 0}}});
     }
     return 1;
   }

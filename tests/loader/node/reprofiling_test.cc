@@ -33,17 +33,27 @@ class ReprofilingTest : public OnlineModelFixture {
     return {.allowed = true, .budget_share = budget_share, .clock = now_.clock()};
   }
   // One step of the planning thread.
-  static double step(Reprofiling& reprofiling) {
+  double step(Reprofiling& reprofiling) {
     reprofiling.adopt_received();
-    return reprofiling.ask();
+    ++at_.step;
+    const double budget_s = reprofiling.ask(at_);
+    if (budget_s > 0) asked_ = at_;
+    return budget_s;
   }
   double step() { return step(reprofiling_); }
+  // Answers the last question.
+  void answer(Reprofiling& reprofiling, ProfileUpdate update, std::int32_t rank = 0) const {
+    update.asked = asked_;
+    reprofiling.receive({rank, std::move(update)});
+  }
   void answer(ProfileUpdate update, std::int32_t rank = 0) {
-    std::jthread([&] { reprofiling_.receive({rank, std::move(update)}); }).join();
+    std::jthread([&] { answer(reprofiling_, std::move(update), rank); }).join();
   }
   std::uint32_t profiles() { return model_.progress().profiles; }
   static std::string profile() { return CostProfile::stated_default().to_json(); }
 
+  Position at_;
+  Position asked_;
   ManualClock now_;
   LogLines log_;
   Reprofiling reprofiling_{options(), model_, log_.sink()};
@@ -166,7 +176,7 @@ TEST_F(ReprofilingTest, AsksAgainAfterAnExceededBudgetOnceItCoversIt) {
   step(frugal);
   drift();
   ASSERT_GT(step(frugal), 0);
-  frugal.receive({0, {profile(), 3, {}}});
+  answer(frugal, {profile(), 3, {}});
   now_.advance(seconds(3));
   EXPECT_EQ(step(frugal), 0);
   EXPECT_EQ(profiles(), 0U);
@@ -178,7 +188,7 @@ TEST_F(ReprofilingTest, AsksAgainAfterAnExceededBudgetOnceItCoversIt) {
   now_.advance(milliseconds(501));
   EXPECT_NEAR(step(frugal), 0.9 * 3.75, 1e-3);  // what it took, and a quarter more
   now_.advance(seconds(3));
-  frugal.receive({0, {profile(), 3, {}}});
+  answer(frugal, {profile(), 3, {}});
   step(frugal);
   EXPECT_EQ(profiles(), 1U);
 }
@@ -188,7 +198,7 @@ TEST_F(ReprofilingTest, AnAnswerThatDoesNotSayHowLongItTookSpendsAllThatWasGrant
   step(frugal);
   drift();
   ASSERT_GT(step(frugal), 0);
-  frugal.receive({0, {profile(), 0, {}}});
+  answer(frugal, {profile(), 0, {}});
   now_.advance(seconds(1));
   step(frugal);
   EXPECT_EQ(profiles(), 1U);
@@ -217,11 +227,33 @@ TEST_F(ReprofilingTest, WhatItTakesIsAShareOfTraining) {
       spent += granted;
       answered += 1;
       now_.advance(milliseconds(static_cast<std::int64_t>(1e3 * granted) + 1));
-      frugal.receive({0, {profile(), granted, {}}});
+      answer(frugal, {profile(), granted, {}});
     }
     EXPECT_LE(spent, 0.05 * 32 * (i + 1));
   }
   EXPECT_GT(answered, 3);
+}
+
+// A trainer was so slow that the node has asked again.
+TEST_F(ReprofilingTest, AnAnswerToAnEarlierQuestionIsNone) {
+  step();
+  drift();
+  ASSERT_GT(step(), 0);
+  const Position first = asked_;
+  drift();
+  now_.advance(seconds(100));  // beyond what the first question spends of the budget
+  for (int i = 1; i < 64; ++i) EXPECT_EQ(step(), 0);
+  ASSERT_GT(step(), 0);
+  const Position second = std::exchange(asked_, first);
+  ASSERT_NE(first, second);
+  answer({profile(), 1, {}});
+  step();
+  EXPECT_EQ(profiles(), 0U);
+  EXPECT_THAT(log_.lines().back(), HasSubstr("the node did not ask for it now"));
+  asked_ = second;
+  answer({profile(), 1, {}});
+  step();
+  EXPECT_EQ(profiles(), 1U);
 }
 
 // A pipeline of two stages with the encoder on ranks of its own.
@@ -242,10 +274,7 @@ class StagesTest : public ReprofilingTest {
     step();
     drift();
   }
-  double step() {
-    stages_->adopt_received();
-    return stages_->ask();
-  }
+  double step() { return ReprofilingTest::step(*stages_); }
   // Answers with so many seconds of a layer for 1,000 units and as many for 2,000.
   static std::string layers(const char* module, double layer_s, std::int64_t longest = 2000) {
     const auto point = [layer_s](std::int64_t units) {
@@ -258,7 +287,7 @@ class StagesTest : public ReprofilingTest {
                        module, point(1000), point(longest));
   }
   void answer(std::int32_t rank, const std::string& profile) {
-    stages_->receive({rank, {profile, 0.25, {}}});
+    ReprofilingTest::answer(*stages_, {profile, 0.25, {}}, rank);
   }
   std::string kept() {
     EXPECT_EQ(profiles(), 0U);
@@ -292,7 +321,7 @@ TEST_F(StagesTest, AFailureOfOneRankKeepsTheProfile) {
   ASSERT_GT(step(), 0);
   answer(0, layers("vision", 0.001));
   answer(1, layers("llm", 0.002));
-  stages_->receive({2, {{}, 0.25, "RuntimeError: out of memory"}});
+  ReprofilingTest::answer(*stages_, {{}, 0.25, "RuntimeError: out of memory"}, 2);
   step();
   EXPECT_EQ(kept(),
             "model profile: the trainer at llm, data 0, stage 1, tensor 0: RuntimeError: out of "

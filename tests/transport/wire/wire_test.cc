@@ -67,7 +67,7 @@ std::vector<Message> examples() {
           Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           report,
-          ProfileUpdate{R"({"version": 1})", 1.5, "no memory"},
+          ProfileUpdate{R"({"version": 1})", 1.5, "no memory", {1, 2, 0}},
           Heartbeat{},
           Leave{},
           welcome,

@@ -64,6 +64,7 @@ MessageType put(ByteWriter& out, const ProfileUpdate& profile_update) {
   out.put_text<std::uint32_t>(std::string_view(profile_update.profile).substr(0, kMaxProfileBytes));
   out.put(profile_update.took_s);
   out.put_text<std::uint32_t>(std::string_view(profile_update.failure).substr(0, kMaxTextBytes));
+  put_position(out, profile_update.asked);
   return MessageType::kProfileUpdate;
 }
 
@@ -72,6 +73,7 @@ ProfileUpdate get_profile_update(ByteReader& in) {
   update.profile = in.get_text<std::uint32_t>(kMaxProfileBytes);
   update.took_s = in.get<double>();
   update.failure = in.get_text<std::uint32_t>(kMaxTextBytes);
+  update.asked = get_position(in);
   if (!std::isfinite(update.took_s) || update.took_s < 0) in.fail();
   return update;
 }
