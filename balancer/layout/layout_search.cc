@@ -135,10 +135,14 @@ class Search {
     return scores;
   }
 
+  Status check_stop() const {
+    if (!context_.stop.stop_requested()) return {};
+    return Error(ErrorCode::kCancelled, "the layout search was stopped");
+  }
+
   Status score_wave(const std::vector<Layout>& layouts, const Round& round,
                     std::vector<LayoutScore>& scores) {
-    if (context_.stop.stop_requested())
-      return Error(ErrorCode::kCancelled, "the layout search was stopped");
+    ISOCOST_TRY(check_stop());
     std::vector<std::optional<LayoutScore>> found(layouts.size());
     std::vector<bool> recalled(layouts.size(), false);
     std::vector<std::size_t> open;
@@ -150,13 +154,16 @@ class Search {
     std::latch done(static_cast<std::ptrdiff_t>(open.size()));
     for (const std::size_t i : open) {
       context_.executor->submit([this, i, &layouts, &round, &found, &done] {
-        auto score = score_layout(job_, layouts[i], batches_.first(round.batches), options_,
-                                  round.evaluations);
-        if (score) found[i] = *std::move(score);
+        if (!context_.stop.stop_requested()) {
+          auto score = score_layout(job_, layouts[i], batches_.first(round.batches), options_,
+                                    round.evaluations);
+          if (score) found[i] = *std::move(score);
+        }
         done.count_down();
       });
     }
     done.wait();
+    ISOCOST_TRY(check_stop());
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       const std::optional<LayoutScore>& score = found[i];
       if (!score) continue;
