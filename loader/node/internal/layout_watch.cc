@@ -13,7 +13,9 @@
 #include "base/executor/executor.h"
 #include "base/thread_name.h"
 #include "base/units.h"
+#include "loader/dataset/dataset.h"
 #include "loader/dataset/names/data_text.h"
+#include "loader/node/internal/node_parts.h"
 
 namespace isocost {
 namespace {
@@ -59,11 +61,12 @@ LayoutWatch::LayoutWatch(const ServedLayout* layout, const NodeOptions& options,
     : layout_(layout), options_(options), log_(std::move(log)) {
   if (layout_ == nullptr) return;
   const RankMemory state = state_memory(layout_->job(), layout_->layout(), layout_->pipeline({}));
-  gpu_memory_ = gpu_memory_of(layout_->layout(), state, LayoutSearchOptions{}.usable_memory);
+  gpu_memory_ =
+      gpu_memory_of(layout_->layout(), state, LayoutSearchOptions{}.usable_memory).value_or(0);
 }
 
 void LayoutWatch::observe(const CostModel& model, std::span<const Load> loads) {
-  if (!gpu_memory_ || loads.empty()) return;
+  if (gpu_memory_ == 0 || loads.empty()) return;
   // The last step of an epoch may be smaller. Layouts are scored on whole ones.
   if (loads.size() == static_cast<std::size_t>(options_.plan.global_batch_size)) {
     last_.emplace_back(loads.begin(), loads.end());
@@ -110,7 +113,7 @@ void LayoutWatch::start(const CostModel& model) {
   auto job = JobModel::create(model.profile());
   if (!job) return tell_no_search(job.error().message());
   job->cluster = layout_->job().cluster;
-  job->cluster.gpu_memory = *gpu_memory_;
+  job->cluster.gpu_memory = gpu_memory_;
   try {
     thread_ = std::jthread([this, job = *std::move(job), batches = std::move(batches)](
                                const std::stop_token& stop) { search(job, batches, stop); });
@@ -133,7 +136,7 @@ void LayoutWatch::set(std::optional<double> gain) {
 void LayoutWatch::search(const JobModel& job, const Batches& batches, const std::stop_token& stop) {
   name_thread("isocost-layout");
   const auto executor = make_thread_executor(1, "isocost-layout");
-  // Of the thread alone: Linux has priorities of threads.
+  // The priority is the thread's alone: Linux has priorities of threads.
   executor->submit([] { setpriority(PRIO_PROCESS, 0, kLowestPriority); });
   LayoutSearchContext context;
   context.executor = executor.get();
@@ -160,9 +163,9 @@ void LayoutWatch::search(const JobModel& job, const Batches& batches, const std:
 // Returns the command that searches for such a layout in full.
 std::string LayoutWatch::plan_command(const LayoutSearchOptions& search, bool adopted) const {
   std::string command = fmt::format(
-      "isocost plan --gpus {} --gpu-memory {} --data {} "
-      "--global-batch-size {}",
-      search.gpus, memory_text(*gpu_memory_), for_shell(without_secrets(options_.data)),
+      "isocost plan --gpus {} --gpu-memory {} --data {} --global-batch-size {}", search.gpus,
+      memory_text(gpu_memory_),
+      data_arguments(without_secrets(options_.data), dataset_options_of(options_.decode)),
       options_.plan.global_batch_size);
   const std::filesystem::path& profile = options_.cost_model.profile_file;
   if (adopted) {

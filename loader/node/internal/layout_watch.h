@@ -70,7 +70,7 @@ class LayoutWatch {
   const ServedLayout* const layout_;
   const NodeOptions& options_;
   const LogSink log_;
-  std::optional<std::int64_t> gpu_memory_;
+  std::int64_t gpu_memory_ = 0;         // 0: unknown
   std::deque<std::vector<Load>> last_;  // loads of the last kBatches whole steps
   std::uint64_t steps_ = 0;
   Means since_look_;                // of the present period

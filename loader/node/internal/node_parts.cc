@@ -73,16 +73,6 @@ Error no_usable_sample(const std::string& data, const DatasetOptions& options,
                                    data_arguments(data, options) + "` lists the reasons"};
 }
 
-DatasetOptions dataset_options_of(const DecodeOptions& options) {
-  DatasetOptions dataset;
-  dataset.limits.max_pixels = options.max_decoded_pixels;
-  dataset.index_dir = options.index_dir;
-  dataset.stores = store_options_of(options);
-  dataset.reading = options.reading;
-  dataset.model = model_directory(options.recipe);
-  return dataset;
-}
-
 std::size_t window_shards(const PlanOptions& options) {
   if (options.shuffle != ShufflePolicy::kBlocks) return 0;
   return static_cast<std::size_t>(options.shuffle_shards);
@@ -115,6 +105,16 @@ Result<std::vector<Load>> sampled_loads(const NodeOptions& options, const Datase
 }
 
 }  // namespace
+
+DatasetOptions dataset_options_of(const DecodeOptions& options) {
+  DatasetOptions dataset;
+  dataset.limits.max_pixels = options.max_decoded_pixels;
+  dataset.index_dir = options.index_dir;
+  dataset.stores = store_options_of(options);
+  dataset.reading = options.reading;
+  dataset.model = model_directory(options.recipe);
+  return dataset;
+}
 
 Result<NodeParts> open_node_parts(NodeOptions options, ProgressSink progress, const LogSink& log,
                                   LoadHook load_hook, const std::stop_token& stop,

@@ -59,5 +59,7 @@ void warn_of_assumed_profile(const NodeOptions& options, const CostProfile& prof
                              const LogSink& log);
 
 ServerOptions server_options(const NodeOptions& options);
+/// Returns how a node's data set is opened, but for the parts of this process: sinks, readers.
+DatasetOptions dataset_options_of(const DecodeOptions& options);
 
 }  // namespace isocost
