@@ -290,23 +290,14 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   compare_hardware(hello);
   const auto order = order_for(hello);
   if (!order) return tl::unexpected(order.error());
-  auto evaluation = job_.evaluate(hello, request.same_client);
+  const auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
   if (evaluation->decision == JoinDecision::kAnswer) return welcome(evaluation->job);
   if (evaluation->joins()) {
-    if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
-    const bool alone = request.is_only_client();
-    // Both reported clients that turned out to have left, with what they sent last: it decides
-    // where the rank continues.
-    evaluation = job_.evaluate(hello, request.same_client);
-    if (!evaluation) return tl::unexpected(evaluation.error());
-    if (!evaluation->joins()) {
-      return tl::unexpected(Refusal{ErrorCode::kUnavailable,
-                                    name_of(hello.rank) + " was served meanwhile: ask again"});
-    }
+    if (request.rank_taken) return tl::unexpected(*request.rank_taken);
     steps_.receive_state(hello.start.cost_model_state);
     const bool repeats = evaluation->decision == JoinDecision::kJoinOrRepeatStep;
-    if (repeats && alone) return repeat_step(hello, evaluation->unasked);
+    if (repeats && request.alone) return repeat_step(hello, evaluation->unasked);
     const bool reconnects = hello.job != 0 || request.same_client;
     if (!reconnects && !hello.has_start) {
       warn_joining(hello, warning_of(name_of(hello.rank), evaluation->unasked));
@@ -316,13 +307,12 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
   if (auto refusal = check_saved_position(hello, epochs, (*order)->cursor.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
-  if (evaluation->decision == JoinDecision::kBeginAgain) {
-    if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
+  if (evaluation->decision == JoinDecision::kBeginAgain && request.rank_taken) {
+    return tl::unexpected(*request.rank_taken);
   }
-  const bool alone = request.is_only_client();
   // Stored before the job begins, since planning begins with it.
   steps_.receive_state(hello.start.cost_model_state);
-  const auto job = job_.begin(hello, alone, *order);
+  const auto job = job_.begin(hello, request.alone, *order);
   if (!job) {
     steps_.drop_received_state();
     return tl::unexpected(job.error());

@@ -23,12 +23,13 @@
 #include "transport/zmq/internal/endpoint.h"
 #include "transport/zmq/internal/fragment_messages.h"
 #include "transport/zmq/internal/frames.h"
+#include "transport/zmq/internal/inbox.h"
 #include "transport/zmq/internal/job_key.h"
 #include "transport/zmq/internal/key_gate.h"
 #include "transport/zmq/internal/lost_peers.h"
 #include "transport/zmq/internal/polling.h"
-#include "transport/zmq/internal/rank_handover.h"
 #include "transport/zmq/internal/rank_holders.h"
+#include "transport/zmq/internal/running_clock.h"
 #include "transport/zmq/internal/server_security.h"
 #include "transport/zmq/internal/stranger_answers.h"
 #include "transport/zmq/internal/wake.h"
@@ -104,7 +105,9 @@ class ServerImpl final : public Server {
   void hello(const std::string& address, const Hello& hello);
   void let_in(const std::string& address, const Hello& hello, Welcome welcome);
   void send_welcome(const std::string& address, std::uint64_t session, Welcome welcome);
-  RankHandover::Context handover_context();
+  void close_lost(const Hello& hello);
+  bool close_if_lost(std::int32_t rank);
+  std::optional<Refusal> check_rank_is_free(const Hello& hello);
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
   bool send_to(const std::string& address, const Message& message);
@@ -136,8 +139,10 @@ class ServerImpl final : public Server {
   std::optional<KeyGate> gate_;
   zmq::socket_t router_;
   // Used by the thread only:
-  RankHolders holders_{options_.heartbeat + std::chrono::milliseconds(100)};
-  RankHandover handover_{holders_, handover_context()};
+  // Time in which the thread did not run counts as at most a heartbeat, and a little.
+  RunningClock clock_{options_.heartbeat + std::chrono::milliseconds(100)};
+  Inbox inbox_{router_};
+  RankHolders holders_;
   StrangerAnswers answers_;
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
@@ -225,8 +230,8 @@ void ServerImpl::loop(const std::stop_token& stop) {
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
     // Messages that were read ahead no longer make the socket readable.
-    poll_items(items, handover_.has_unread() ? std::chrono::milliseconds(0)
-                                             : wait + std::chrono::milliseconds(1));
+    poll_items(items, inbox_.has_unread() ? std::chrono::milliseconds(0)
+                                          : wait + std::chrono::milliseconds(1));
     if (gate_ && (items.back().revents & ZMQ_POLLIN) != 0) {
       if (const auto refused = gate_->answer()) warn(*refused);
     }
@@ -245,7 +250,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
 void ServerImpl::receive_all() {
   // The number is bounded so that a flood of requests cannot delay microbatches without end.
   for (int i = 0; i < 1000; ++i) {
-    const std::vector<zmq::message_t> frames = handover_.next_frames();
+    const std::vector<zmq::message_t> frames = inbox_.next();
     if (frames.empty()) return;
     if (frames.size() != 2) continue;  // clients send one frame per message
     handle(frames[0].to_string(), bytes_of(frames[1]));
@@ -265,7 +270,7 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
   }
   // Messages that a client sent before it noticed a lost connection come from an address that holds
   // no rank. The client sends hello again, and repeats its last acknowledgement.
-  if (const auto rank = holders_.heard(address)) take(*rank, *message);
+  if (const auto rank = holders_.heard(address, clock_.now())) take(*rank, *message);
 }
 
 void ServerImpl::hello(const std::string& address, const Hello& hello) {
@@ -274,19 +279,15 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
     if (hello.rank != kNoRank) on_event_(ClientLeft{hello.rank, false});
     return;
   }
-  // The welcome says where the rank continues, so what an earlier client sent last comes first.
-  if (holders_.is_held_by_another(hello)) handover_.has_left(hello.rank);
-  auto welcome = admit_({hello, holders_.is_same_client(hello),
-                         [&] { return handover_.check_rank_is_free(hello); },
-                         [&] { return handover_.is_only_client(hello); }});
+  close_lost(hello);
+  const JoinRequest request{hello, holders_.is_same_client(hello), !holders_.held_by_another(hello),
+                            check_rank_is_free(hello)};
+  auto welcome = admit_(request);
   if (welcome && hello.rank == kNoRank) {
     send_welcome(address, 0, *std::move(welcome));
     return;
   }
-  if (welcome) {
-    if (auto refusal = handover_.check_rank_is_free(hello))
-      welcome = tl::unexpected(*std::move(refusal));
-  }
+  if (welcome && request.rank_taken) welcome = tl::unexpected(*request.rank_taken);
   if (welcome) {
     let_in(address, hello, *std::move(welcome));
   } else {
@@ -299,7 +300,7 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   const auto held = holders_.rank_of(address);
   if (held && *held != hello.rank) leave(*held, false);
   const bool same = holders_.is_same_client(hello);
-  const std::uint64_t session = holders_.join(address, hello);
+  const std::uint64_t session = holders_.join(address, hello, clock_.now());
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
   on_event_(ClientJoined{hello.rank, same, received, session});
@@ -315,13 +316,47 @@ void ServerImpl::send_welcome(const std::string& address, std::uint64_t session,
   send_to(address, welcome);
 }
 
-RankHandover::Context ServerImpl::handover_context() {
-  return {
-      .receive = [this] { return receive_frames(router_); },
-      .is_connected = [this](const std::string& address) { return send_to(address, Heartbeat{}); },
-      .take = [this](std::int32_t rank, const Message& message) { take(rank, message); },
-      .lost = [this](std::int32_t rank) { leave(rank, false); },
-      .rank_name = [this](std::int32_t rank) { return name_of(rank); }};
+// Ends the memberships that a hello depends on and whose connections are gone: that of its rank,
+// and those of all others unless one is alive. The rank of a killed trainer is then free at once,
+// without waiting for the time-out.
+void ServerImpl::close_lost(const Hello& hello) {
+  if (holders_.is_held_by_another(hello)) close_if_lost(hello.rank);
+  for (auto other = holders_.held_by_another(hello); other;
+       other = holders_.held_by_another(hello)) {
+    if (!close_if_lost(*other)) return;
+  }
+}
+
+// Ends a rank's membership if its connection is gone, after what it brought: the last
+// acknowledgement says where the next client continues, though that one's hello may have overtaken
+// it. Returns whether it is gone.
+bool ServerImpl::close_if_lost(std::int32_t rank) {
+  const std::string address = *holders_.address_of(rank);
+  if (send_to(address, Heartbeat{})) return false;
+  for (const Inbox::Frames& frames : inbox_.take_of(address)) {
+    if (frames.size() != 2) continue;
+    const auto message = decode(bytes_of(frames[1]));
+    const auto held = holders_.heard(address, clock_.now());
+    if (message && held) take(*held, *message);
+  }
+  if (holders_.rank_of(address)) leave(rank, false);
+  return true;
+}
+
+// The other client may have stopped, or its machine may be gone with the connection left open, so
+// it is known to be alive only if it sends something after another client asked for the rank.
+std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
+  if (!holders_.is_held_by_another(hello)) return std::nullopt;
+  const std::string rank = name_of(hello.rank);
+  if (holders_.challenge(hello.rank, clock_.now())) {
+    return Refusal{
+        ErrorCode::kAlreadyExists,
+        rank + " is taken by another client, which is alive: give each process its own rank"};
+  }
+  return Refusal{ErrorCode::kUnavailable,
+                 rank +
+                     " is held by another client: it is free when that client is gone, or has sent "
+                     "nothing for the heartbeat time-out"};
 }
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {
@@ -348,7 +383,7 @@ void ServerImpl::keep_alive() {
   next_beat_ = now + options_.heartbeat;
   job_key_file_.keep();
   for (const auto& [rank, address] : holders_.all()) {
-    if (holders_.is_silent(rank, options_.heartbeat_timeout)) {
+    if (holders_.is_silent(rank, clock_.now(), options_.heartbeat_timeout)) {
       const std::string text =
           name_of(rank) + " sent no heartbeat for " + in_seconds(options_.heartbeat_timeout) +
           " and is considered lost; its microbatches are kept until it comes back";

@@ -41,17 +41,15 @@ struct ServerOptions {
 struct JoinRequest {
   const Hello& hello;
   bool same_client;  ///< Whether the client holds the rank already and has reconnected.
-  /// Returns a refusal if another client holds the rank: kAlreadyExists if that one is known to be
-  /// alive, kUnavailable (ask again) until it has answered or is considered lost. If it has left,
-  /// it is reported as by is_only_client.
-  std::function<std::optional<Refusal>()> check_rank_is_free;
-  /// Returns whether no other client is alive. Sends a message to each of them; what those that
-  /// have left had sent before is reported first, and then that they left.
-  std::function<bool()> is_only_client;
+  bool alone;        ///< Whether no other client holds a rank.
+  /// A refusal if another client holds the rank: kAlreadyExists if that one is known to be alive,
+  /// kUnavailable (ask again) until it has answered or is considered lost.
+  std::optional<Refusal> rank_taken;
 };
 
-/// Decides who may join, and with which welcome. The server itself ensures that one live client
-/// holds a rank, and fills in the welcome's node id, session, heartbeat and time-out.
+/// Decides who may join, and with which welcome. What clients had sent whose connection is closed,
+/// and that they left, was reported before. The server itself ensures that one live client holds a
+/// rank, and fills in the welcome's node id, session, heartbeat and time-out.
 using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest& request)>;
 
 /// Returns a client's name for people: "rank 3", or "a client" if it has no rank.

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace isocost {
@@ -23,42 +22,35 @@ Hello hello_of(std::int32_t rank, std::uint8_t client) {
 
 class RankHoldersTest : public testing::Test {
  protected:
-  // Lets time pass by the clock of the holders, which counts gaps up to 50 ms.
-  void pass(milliseconds time) {
-    for (milliseconds passed{0}; passed <= time; passed += milliseconds(5)) {
-      std::this_thread::sleep_for(milliseconds(5));
-      holders_.is_silent(0, time);
-    }
-  }
-
-  RankHolders holders_{milliseconds(50)};
+  RankHolders holders_;
+  RankHolders::Time now_;
 };
 
 TEST_F(RankHoldersTest, NumbersOfJoinsAreNeverUsedAgain) {
   EXPECT_EQ(holders_.session_of(3), 0U);
-  const std::uint64_t first = holders_.join("a", hello_of(3, 1));
+  const std::uint64_t first = holders_.join("a", hello_of(3, 1), now_);
   holders_.leave(3);
-  const std::uint64_t second = holders_.join("b", hello_of(3, 2));
+  const std::uint64_t second = holders_.join("b", hello_of(3, 2), now_);
   EXPECT_NE(first, 0U);
   EXPECT_GT(second, first);
   EXPECT_EQ(holders_.session_of(3), second);
 }
 
 TEST_F(RankHoldersTest, AClientThatReconnectsHoldsItsRankAtItsNewAddressOnly) {
-  holders_.join("old", hello_of(3, 1));
+  holders_.join("old", hello_of(3, 1), now_);
   EXPECT_TRUE(holders_.is_same_client(hello_of(3, 1)));
   EXPECT_FALSE(holders_.is_held_by_another(hello_of(3, 1)));
-  holders_.join("new", hello_of(3, 1));
+  holders_.join("new", hello_of(3, 1), now_);
   EXPECT_EQ(holders_.rank_of("old"), std::nullopt);
-  EXPECT_EQ(holders_.heard("old"), std::nullopt);
-  EXPECT_EQ(holders_.heard("new"), 3);
+  EXPECT_EQ(holders_.heard("old", now_), std::nullopt);
+  EXPECT_EQ(holders_.heard("new", now_), 3);
   ASSERT_NE(holders_.address_of(3), nullptr);
   EXPECT_EQ(*holders_.address_of(3), "new");
 }
 
 TEST_F(RankHoldersTest, AClientThatLeftIsKnownAndHoldsNothing) {
-  holders_.join("a", hello_of(0, 1));
-  holders_.join("b", hello_of(1, 2));
+  holders_.join("a", hello_of(0, 1), now_);
+  holders_.join("b", hello_of(1, 2), now_);
   holders_.leave(0);
   EXPECT_EQ(holders_.address_of(0), nullptr);
   EXPECT_EQ(holders_.rank_of("a"), std::nullopt);
@@ -69,30 +61,36 @@ TEST_F(RankHoldersTest, AClientThatLeftIsKnownAndHoldsNothing) {
 }
 
 TEST_F(RankHoldersTest, AHolderIsAliveOnceItIsHeardAfterAnotherAskedForItsRank) {
-  holders_.join("a", hello_of(0, 1));
+  holders_.join("a", hello_of(0, 1), now_);
   EXPECT_TRUE(holders_.is_held_by_another(hello_of(0, 2)));
-  EXPECT_FALSE(holders_.challenge(0));
-  std::this_thread::sleep_for(milliseconds(2));
-  EXPECT_FALSE(holders_.challenge(0)) << "it has sent nothing since";
-  holders_.heard("a");
-  EXPECT_TRUE(holders_.challenge(0));
-  holders_.join("a2", hello_of(0, 1));
-  EXPECT_FALSE(holders_.challenge(0)) << "a join forgets who asked before";
+  EXPECT_FALSE(holders_.challenge(0, now_));
+  now_ += milliseconds(2);
+  EXPECT_FALSE(holders_.challenge(0, now_)) << "it has sent nothing since";
+  holders_.heard("a", now_);
+  EXPECT_TRUE(holders_.challenge(0, now_));
+  holders_.join("a2", hello_of(0, 1), now_);
+  EXPECT_FALSE(holders_.challenge(0, now_)) << "a join forgets who asked before";
 }
 
 TEST_F(RankHoldersTest, AHolderIsSilentAfterTheTimeoutAndNoLongerWhenItIsHeard) {
-  holders_.join("a", hello_of(0, 1));
-  EXPECT_FALSE(holders_.is_silent(0, milliseconds(60)));
-  pass(milliseconds(100));
-  EXPECT_TRUE(holders_.is_silent(0, milliseconds(60)));
-  holders_.heard("a");
-  EXPECT_FALSE(holders_.is_silent(0, milliseconds(60)));
+  holders_.join("a", hello_of(0, 1), now_);
+  EXPECT_FALSE(holders_.is_silent(0, now_, milliseconds(60)));
+  now_ += milliseconds(61);
+  EXPECT_TRUE(holders_.is_silent(0, now_, milliseconds(60)));
+  holders_.heard("a", now_);
+  EXPECT_FALSE(holders_.is_silent(0, now_, milliseconds(60)));
 }
 
-TEST_F(RankHoldersTest, TimeInWhichTheThreadWasStoppedIsNoSilence) {
-  holders_.join("a", hello_of(0, 1));
-  std::this_thread::sleep_for(milliseconds(200));
-  EXPECT_FALSE(holders_.is_silent(0, milliseconds(100))) << "a gap counts as 50 ms at most";
+TEST_F(RankHoldersTest, AClientIsAloneIfItAloneHoldsARank) {
+  EXPECT_EQ(holders_.held_by_another(hello_of(0, 1)), std::nullopt);
+  holders_.join("a", hello_of(0, 1), now_);
+  EXPECT_EQ(holders_.held_by_another(hello_of(0, 1)), std::nullopt);
+  EXPECT_EQ(holders_.held_by_another(hello_of(0, 2)), 0);
+  EXPECT_EQ(holders_.held_by_another(hello_of(1, 1)), 0) << "it would leave its first rank";
+  holders_.join("b", hello_of(1, 2), now_);
+  EXPECT_EQ(holders_.held_by_another(hello_of(0, 1)), 1);
+  holders_.leave(1);
+  EXPECT_EQ(holders_.held_by_another(hello_of(0, 1)), std::nullopt);
 }
 
 }  // namespace

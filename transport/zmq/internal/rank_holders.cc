@@ -2,9 +2,9 @@
 
 namespace isocost {
 
-std::optional<std::int32_t> RankHolders::heard(const std::string& address) {
+std::optional<std::int32_t> RankHolders::heard(const std::string& address, Time now) {
   const auto rank = rank_of(address);
-  if (rank) holders_[*rank].heard = clock_.now();
+  if (rank) holders_[*rank].heard = now;
   return rank;
 }
 
@@ -42,17 +42,25 @@ bool RankHolders::is_held_by_another(const Hello& hello) const {
   return address_of(hello.rank) != nullptr && !is_same_client(hello);
 }
 
-bool RankHolders::challenge(std::int32_t rank) {
+std::optional<std::int32_t> RankHolders::held_by_another(const Hello& hello) const {
+  for (const auto& [rank, holder] : holders_) {
+    const bool itself = rank == hello.rank && holder.id == hello.client_id;
+    if (!holder.address.empty() && !itself) return rank;
+  }
+  return std::nullopt;
+}
+
+bool RankHolders::challenge(std::int32_t rank, Time now) {
   Holder& holder = holders_[rank];
-  if (!holder.challenged) holder.challenged = clock_.now();
+  if (!holder.challenged) holder.challenged = now;
   return holder.heard > *holder.challenged;
 }
 
-std::uint64_t RankHolders::join(const std::string& address, const Hello& hello) {
+std::uint64_t RankHolders::join(const std::string& address, const Hello& hello, Time now) {
   Holder& holder = holders_[hello.rank];
   ranks_.erase(holder.address);
   ranks_[address] = hello.rank;
-  holder = {address, hello.client_id, ++sessions_, clock_.now(), {}};
+  holder = {address, hello.client_id, ++sessions_, now, {}};
   return holder.session;
 }
 
@@ -62,8 +70,9 @@ void RankHolders::leave(std::int32_t rank) {
   holder.address.clear();
 }
 
-bool RankHolders::is_silent(std::int32_t rank, std::chrono::nanoseconds timeout) {
-  return clock_.now() - holders_[rank].heard > timeout;
+bool RankHolders::is_silent(std::int32_t rank, Time now, std::chrono::nanoseconds timeout) const {
+  const auto found = holders_.find(rank);
+  return found != holders_.end() && now - found->second.heard > timeout;
 }
 
 }  // namespace isocost
