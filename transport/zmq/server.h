@@ -40,8 +40,8 @@ struct ServerOptions {
 /// A client's hello, with what the server knows about the rank it asks for.
 struct JoinRequest {
   const Hello& hello;
-  bool same_client;  ///< Whether the client holds the rank already and has reconnected.
-  bool alone;        ///< Whether no other client holds a rank.
+  bool same_client = false;  ///< Whether the client holds the rank already and has reconnected.
+  bool alone = false;        ///< Whether no other client holds a rank.
   /// A refusal if another client holds the rank: kAlreadyExists if that one is known to be alive,
   /// kUnavailable (ask again) until it has answered or is considered lost.
   std::optional<Refusal> rank_taken;

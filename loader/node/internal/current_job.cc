@@ -247,13 +247,13 @@ bool CurrentJob::wait_until_left(std::chrono::nanoseconds limit) {
 CurrentJob::Depth CurrentJob::depth() const {
   const MutexLock lock(mutex_);
   if (!job_) return {};
-  return {job_->ranks(), job_->present(), job_->queue().depth()};
+  return {job_->ranks(), job_->queue().present(), job_->queue().depth()};
 }
 
 StallWatch::Activity CurrentJob::activity() const {
   const MutexLock lock(mutex_);
   // Lost ranks are expected back; ranks that announced that they leave have done their part.
-  const bool begun = job_ && (job_->present() > 0 || job_->any_lost());
+  const bool begun = job_ && (job_->queue().present() > 0 || job_->any_lost());
   return {begun && !draining_ && !failure_ && !job_->queue().finished(), changes_};
 }
 

@@ -15,15 +15,69 @@ bool is_at(const SealedStep& step, const Position& position) {
 
 }  // namespace
 
+class DeliveryQueue::Change {
+ public:
+  Change(DeliveryQueue& queue, std::size_t receiver) : queue_(queue), receiver_(receiver) {
+    queue_.leave_indexes(receiver_);
+  }
+  ~Change() { queue_.enter_indexes(receiver_); }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+ private:
+  DeliveryQueue& queue_;
+  const std::size_t receiver_;
+};
+
+DeliveryQueue::DeliveryQueue(std::int32_t ranks, Position start)
+    : ranks_(static_cast<std::size_t>(ranks)),
+      next_step_(start),
+      done_counts_{ranks_.size()},
+      sent_counts_{ranks_.size()} {}
+
+void DeliveryQueue::leave_indexes(std::size_t receiver) {
+  Rank& rank = ranks_[receiver];
+  if (std::exchange(rank.may_be_sent, false)) ready_.erase({rank.entry, rank.microbatch, receiver});
+  if (std::exchange(rank.counted, false)) unacknowledged_ -= 1;
+  sent_counts_[static_cast<std::size_t>(rank.entry - first_)] -= 1;
+  done_counts_[static_cast<std::size_t>(rank.done - first_)] -= 1;
+}
+
+void DeliveryQueue::enter_indexes(std::size_t receiver) {
+  Rank& rank = ranks_[receiver];
+  const Entry* entry = entry_at(rank.entry);
+  rank.may_be_sent =
+      rank.present && entry != nullptr && (entry->step == nullptr || rank.credit > 0);
+  if (rank.may_be_sent) ready_.insert({rank.entry, rank.microbatch, receiver});
+  rank.counted = rank.has_unacknowledged();
+  if (rank.counted) unacknowledged_ += 1;
+  sent_counts_[static_cast<std::size_t>(rank.entry - first_)] += 1;
+  // A client that joins is not done with an end that the one before did not need.
+  rank.done = first_;
+  while (entry_at(rank.done) != nullptr && done_with(receiver, rank.done)) ++rank.done;
+  done_counts_[static_cast<std::size_t>(rank.done - first_)] += 1;
+}
+
 void DeliveryQueue::push(std::shared_ptr<SealedStep> step) {
   next_step_ = {step->epoch, step->step + 1, 0};
-  entries_.push_back({std::move(step), {}});
+  push(Entry{std::move(step), {}});
 }
 
 void DeliveryQueue::push(const EpochEnd& end) {
   next_step_ = {end.epoch + 1, 0, 0};
-  entries_.push_back({nullptr, end});
   complete_ = complete_ || end.last_epoch;
+  push(Entry{nullptr, end});
+}
+
+void DeliveryQueue::push(Entry entry) {
+  const std::uint64_t number = first_ + entries_.size();
+  entries_.push_back(std::move(entry));
+  done_counts_.push_back(0);
+  sent_counts_.push_back(0);
+  for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+    const Rank& rank = ranks_[receiver];
+    if (rank.entry == number || rank.done == number) const Change change(*this, receiver);
+  }
 }
 
 const DeliveryQueue::Entry* DeliveryQueue::entry_at(std::uint64_t number) const {
@@ -56,16 +110,20 @@ void DeliveryQueue::seek_after(std::size_t number, const std::optional<Position>
 
 void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& received) {
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
-  state.present = true;
-  state.needs_end = true;
-  state.credit = 0;
-  // Acknowledged microbatches are no longer held, even if a client claims to have received less.
-  std::optional<Position> after = state.acknowledged;
-  // A client cannot have received more than was sent.
-  const bool possible = received && state.sent && *received <= *state.sent;
-  if (possible && (!after || *after < *received)) after = received;
-  seek_after(static_cast<std::size_t>(rank), after);
-  if (!received) pass_ended_epochs(state);
+  {
+    const Change change(*this, static_cast<std::size_t>(rank));
+    state.present = true;
+    state.needs_end = true;
+    state.credit = 0;
+    // Acknowledged microbatches are no longer held, even if a client claims to have received less.
+    std::optional<Position> after = state.acknowledged;
+    // A client cannot have received more than was sent.
+    const bool possible = received && state.sent && *received <= *state.sent;
+    if (possible && (!after || *after < *received)) after = received;
+    seek_after(static_cast<std::size_t>(rank), after);
+    if (!received) pass_ended_epochs(state);
+  }
+  drop_finished();
 }
 
 // A client that continues for another one begins after the epoch that is over: to be told its end
@@ -77,21 +135,25 @@ void DeliveryQueue::pass_ended_epochs(Rank& rank) {
     if (!is_over) break;
     rank.entry += 1;
   }
-  drop_finished();
 }
 
 void DeliveryQueue::leave(std::int32_t rank, bool announced) {
-  Rank& state = ranks_.at(static_cast<std::size_t>(rank));
-  state.present = false;
-  state.needs_end = !announced;
+  set_client(rank, false, !announced);
   drop_finished();
 }
 
-bool DeliveryQueue::excuse(std::int32_t rank) {
+void DeliveryQueue::set_client(std::int32_t rank, bool present, bool needs_end) {
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
-  state.needs_end = false;
+  const Change change(*this, static_cast<std::size_t>(rank));
+  state.present = present;
+  state.needs_end = needs_end;
+}
+
+bool DeliveryQueue::excuse(std::int32_t rank) {
+  const bool has_client = present(rank);
+  set_client(rank, has_client, false);
   if (!finished(rank)) {
-    state.needs_end = true;
+    set_client(rank, has_client, true);
     return false;
   }
   drop_finished();
@@ -100,6 +162,7 @@ bool DeliveryQueue::excuse(std::int32_t rank) {
 
 void DeliveryQueue::grant(std::int32_t rank, std::uint32_t microbatches) {
   std::uint32_t& credit = ranks_.at(static_cast<std::size_t>(rank)).credit;
+  const Change change(*this, static_cast<std::size_t>(rank));
   credit = std::min(kMaxCredit, credit + std::min(kMaxCredit, microbatches));
 }
 
@@ -107,8 +170,11 @@ void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
   if (!state.sent || position > *state.sent) return;
   if (state.acknowledged && position <= *state.acknowledged) return;
-  const std::optional<Position> before = std::exchange(state.acknowledged, position);
-  count_delivered(static_cast<std::size_t>(rank), before, position);
+  count_delivered(static_cast<std::size_t>(rank), state.acknowledged, position);
+  {
+    const Change change(*this, static_cast<std::size_t>(rank));
+    state.acknowledged = position;
+  }
   drop_finished();
 }
 
@@ -129,37 +195,34 @@ void DeliveryQueue::count_delivered(std::size_t receiver, const std::optional<Po
 }
 
 std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
-  Rank* chosen = nullptr;
-  for (Rank& rank : ranks_) {
-    const Entry* entry = entry_at(rank.entry);
-    if (!rank.present || entry == nullptr) continue;
-    if (entry->step != nullptr && rank.credit == 0) continue;
-    const bool older = chosen == nullptr || std::pair(rank.entry, rank.microbatch) <
-                                                std::pair(chosen->entry, chosen->microbatch);
-    if (older) chosen = &rank;
-  }
-  if (chosen == nullptr) return std::nullopt;
-
-  const Entry& entry = *entry_at(chosen->entry);
-  const auto receiver = static_cast<std::size_t>(chosen - ranks_.data());
-  const Entry* following = entry_at(chosen->entry + 1);
-  Delivery delivery{static_cast<std::int32_t>(receiver), entry.step, chosen->microbatch, entry.end,
+  if (ready_.empty()) return std::nullopt;
+  const std::size_t receiver = std::get<2>(*ready_.begin());
+  Rank& rank = ranks_[receiver];
+  const Entry& entry = *entry_at(rank.entry);
+  const Entry* following = entry_at(rank.entry + 1);
+  Delivery delivery{static_cast<std::int32_t>(receiver), entry.step, rank.microbatch, entry.end,
                     following != nullptr ? following->step : nullptr};
-  if (entry.step != nullptr) {
-    chosen->credit -= 1;
-    chosen->begun = true;
-    const Position at{entry.step->epoch, entry.step->step, chosen->microbatch};
-    if (!chosen->sent || *chosen->sent < at) chosen->sent = at;
+  {
+    const Change change(*this, receiver);
+    pass(receiver, entry);
   }
-  if (entry.step != nullptr &&
-      chosen->microbatch + 1 < entry.step->plan.microbatches_of(receiver)) {
-    chosen->microbatch += 1;
-  } else {
-    chosen->entry += 1;
-    chosen->microbatch = 0;
-    if (entry.step == nullptr) drop_finished();
-  }
+  if (delivery.step == nullptr) drop_finished();
   return delivery;
+}
+
+// Counts the rank's next microbatch or end of epoch as sent.
+void DeliveryQueue::pass(std::size_t receiver, const Entry& entry) {
+  Rank& rank = ranks_[receiver];
+  if (entry.step != nullptr) {
+    rank.credit -= 1;
+    rank.begun = true;
+    const Position at{entry.step->epoch, entry.step->step, rank.microbatch};
+    if (!rank.sent || *rank.sent < at) rank.sent = at;
+    rank.microbatch += 1;
+    if (rank.microbatch < entry.step->plan.microbatches_of(receiver)) return;
+  }
+  rank.entry += 1;
+  rank.microbatch = 0;
 }
 
 bool DeliveryQueue::done_with(std::size_t receiver, std::uint64_t number) const {
@@ -172,21 +235,22 @@ bool DeliveryQueue::done_with(std::size_t receiver, std::uint64_t number) const 
 }
 
 bool DeliveryQueue::done_with_all(std::size_t receiver) const {
-  for (std::uint64_t number = first_; entry_at(number) != nullptr; ++number) {
-    if (!done_with(receiver, number)) return false;
-  }
-  return true;
+  return entry_at(ranks_[receiver].done) == nullptr;
 }
 
 Position DeliveryQueue::end_early() {
   std::uint64_t end = first_;  // number of the first entry that was not sent at all
   for (const Rank& rank : ranks_) end = std::max(end, rank.entry + (rank.microbatch > 0 ? 1 : 0));
+  for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) leave_indexes(receiver);
   complete_ = true;
   if (const Entry* dropped = entry_at(end)) {
     next_step_ = dropped->step != nullptr ? Position{dropped->step->epoch, dropped->step->step, 0}
                                           : Position{dropped->end.epoch, dropped->end.steps, 0};
     entries_.resize(static_cast<std::size_t>(end - first_));
+    done_counts_.resize(entries_.size() + 1);
+    sent_counts_.resize(entries_.size() + 1);
   }
+  for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) enter_indexes(receiver);
   drop_finished();
   return next_step_;
 }
@@ -218,24 +282,29 @@ std::optional<std::int32_t> DeliveryQueue::unfinished_absent_rank() const {
 }
 
 void DeliveryQueue::drop_finished() {
-  while (!entries_.empty()) {
-    for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
-      if (!done_with(receiver, first_)) return;
-    }
+  while (!entries_.empty() && done_counts_.front() == 0) {
     if (entries_.front().step != nullptr) {
       delivered_.steps += 1;
       past_.push_back(std::move(entries_.front().step));
       if (past_.size() > kReportSteps) past_.pop_front();
     }
-    entries_.pop_front();
-    first_ += 1;
-    for (Rank& rank : ranks_) {
-      if (rank.entry < first_) {
-        rank.entry = first_;
-        rank.microbatch = 0;
-      }
+    // A rank may be done with what it was not sent: the last end, after it has left.
+    for (std::size_t receiver = 0; sent_counts_.front() > 0; ++receiver) {
+      Rank& rank = ranks_[receiver];
+      if (rank.entry > first_) continue;
+      const Change change(*this, receiver);
+      rank.entry = first_ + 1;
+      rank.microbatch = 0;
     }
+    entries_.pop_front();
+    done_counts_.pop_front();
+    sent_counts_.pop_front();
+    first_ += 1;
   }
+}
+
+std::int64_t DeliveryQueue::present() const {
+  return std::ranges::count_if(ranks_, [](const Rank& rank) { return rank.present; });
 }
 
 bool DeliveryQueue::acknowledged_any() const {
@@ -265,12 +334,6 @@ Position DeliveryQueue::next_of(std::int32_t rank) const {
   return next_step_;
 }
 
-bool DeliveryQueue::any_unacknowledged() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
-    return rank.sent && (!rank.acknowledged || *rank.acknowledged < *rank.sent);
-  });
-}
-
 std::optional<Position> DeliveryQueue::inside_step() const {
   const auto held = std::find_if(entries_.begin(), entries_.end(),
                                  [](const Entry& entry) { return entry.step != nullptr; });
@@ -294,12 +357,11 @@ std::optional<std::int32_t> DeliveryQueue::absent_rank() const {
 }
 
 std::size_t DeliveryQueue::ahead() const {
-  std::uint64_t slowest = first_ + entries_.size();
-  for (const Rank& rank : ranks_) slowest = std::min(slowest, rank.entry);
+  const auto slowest = std::ranges::find_if(sent_counts_, [](std::size_t n) { return n > 0; });
+  const auto first = static_cast<std::size_t>(slowest - sent_counts_.begin());
   std::size_t steps = 0;
-  for (std::uint64_t number = slowest; const Entry* entry = entry_at(number); ++number) {
-    if (entry->step != nullptr) ++steps;
-  }
+  for (std::size_t i = first; i < entries_.size(); ++i)
+    steps += entries_[i].step != nullptr ? 1 : 0;
   return steps;
 }
 

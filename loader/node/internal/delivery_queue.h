@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "base/result.h"
@@ -29,7 +31,8 @@ struct UnfinishedRanks {
 /// Decides which microbatch goes to which rank next. Steps enter in order. Each rank receives its
 /// microbatches in order, as many as its credit allows. A step is held until every rank has
 /// acknowledged it, so that what was not acknowledged can be delivered again. Ranks are the
-/// receivers of a plan. A pure state machine without socket, clock or lock. Single-thread.
+/// receivers of a plan. A pure state machine without socket, clock or lock. With R ranks, a message
+/// or a microbatch takes O(log R), and a step O(R). Single-thread.
 class DeliveryQueue {
  public:
   /// Finished steps that are still held for reports: reports on them are accepted after every rank
@@ -37,8 +40,7 @@ class DeliveryQueue {
   static constexpr std::size_t kReportSteps = 4;
 
   /// `start`: the position of the first step that will be pushed.
-  explicit DeliveryQueue(std::int32_t ranks, Position start = {})
-      : ranks_(static_cast<std::size_t>(ranks)), next_step_(start) {}
+  explicit DeliveryQueue(std::int32_t ranks, Position start = {});
 
   void push(std::shared_ptr<SealedStep> step);
   void push(const EpochEnd& end);
@@ -68,6 +70,12 @@ class DeliveryQueue {
 
   /// Returns whether the rank was sent a microbatch.
   bool begun(std::int32_t rank) const { return ranks_.at(static_cast<std::size_t>(rank)).begun; }
+  /// Returns whether the rank has a client.
+  bool present(std::int32_t rank) const {
+    return ranks_.at(static_cast<std::size_t>(rank)).present;
+  }
+  /// Returns the number of ranks that have one.
+  std::int64_t present() const;
   /// Returns the rank that was sent least, if it has no client and another rank waits for data;
   /// else nothing.
   std::optional<std::int32_t> absent_rank() const;
@@ -81,7 +89,7 @@ class DeliveryQueue {
   /// the start of the next epoch where the epoch has ended.
   Position next_of(std::int32_t rank) const;
   /// Returns whether any rank was sent a microbatch that it has not acknowledged.
-  bool any_unacknowledged() const;
+  bool any_unacknowledged() const { return unacknowledged_ > 0; }
   /// Returns the oldest step that is held, if some rank has trained on a microbatch of it or of a
   /// later one, and not every rank on all of it; else nothing.
   std::optional<Position> inside_step() const;
@@ -139,7 +147,16 @@ class DeliveryQueue {
     std::uint32_t microbatch = 0;  // index of the microbatch to send next in that entry
     std::optional<Position> sent;  // the last position sent; no client can have received more
     std::optional<Position> acknowledged;
+    std::uint64_t done = 0;    // number of the first entry that the rank is not done with
+    bool counted = false;      // in unacknowledged_
+    bool may_be_sent = false;  // in ready_
+
+    bool has_unacknowledged() const { return sent && (!acknowledged || *acknowledged < *sent); }
   };
+  // The order in which microbatches leave: entry, microbatch, receiver.
+  using Turn = std::tuple<std::uint64_t, std::uint32_t, std::size_t>;
+  // A change of a rank's state, which ends with the derived state up to date.
+  class Change;
 
   const Entry* entry_at(std::uint64_t number) const;
   bool waits_for_data(const Rank& rank) const {
@@ -153,7 +170,12 @@ class DeliveryQueue {
   std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;
   void count_delivered(std::size_t receiver, const std::optional<Position>& before,
                        const Position& now);
+  void push(Entry entry);
+  void pass(std::size_t receiver, const Entry& entry);
+  void set_client(std::int32_t rank, bool present, bool needs_end);
   void drop_finished();
+  void leave_indexes(std::size_t receiver);
+  void enter_indexes(std::size_t receiver);
 
   std::vector<Rank> ranks_;
   std::deque<Entry> entries_;
@@ -162,6 +184,12 @@ class DeliveryQueue {
   bool complete_ = false;                               // whether nothing more will be pushed
   Position next_step_;
   DeliveryCounts delivered_;
+
+  // Derived from the ranks' states. Counts have an element for each entry, and one for its end.
+  std::set<Turn> ready_;                 // ranks that may be sent something now
+  std::deque<std::size_t> done_counts_;  // ranks by the first entry that they are not done with
+  std::deque<std::size_t> sent_counts_;  // ranks by the entry to send next
+  std::size_t unacknowledged_ = 0;       // ranks with has_unacknowledged()
 };
 
 }  // namespace isocost

@@ -25,13 +25,12 @@ Job Job::repeat_step(MonotonicTime now) const {
 void Job::join(const ClientJoined& joined) {
   if (joined.rank < 0 || joined.rank >= ranks_) return;
   queue_.join(joined.rank, joined.received);
-  at(joined.rank) = {true, true, false, joined.session, {}};
+  at(joined.rank) = {.joined_before = true, .session = joined.session, .absent_since = {}};
 }
 
 void Job::leave(std::int32_t rank, bool lost, MonotonicTime now) {
   if (rank < 0 || rank >= ranks_) return;  // a client of the job before, or one that never joined
   queue_.leave(rank, !lost);
-  at(rank).present = false;
   at(rank).joined_before = true;
   at(rank).lost = lost;
   at(rank).absent_since = now;
@@ -49,18 +48,13 @@ bool Job::any_lost() const {
 
 bool Job::any_gave_up() const {
   for (std::int32_t rank = 0; rank < ranks_; ++rank) {
-    const bool left = at(rank).joined_before && !at(rank).present;
+    const bool left = at(rank).joined_before && !queue_.present(rank);
     if (left && !queue_.finished(rank)) return true;
   }
   return false;
 }
 
-bool Job::all_left() const { return present() == 0; }
-
-std::int64_t Job::present() const {
-  return std::count_if(ranks_state_.begin(), ranks_state_.end(),
-                       [](const Rank& rank) { return rank.present; });
-}
+bool Job::all_left() const { return queue_.present() == 0; }
 
 MonotonicTime Job::disputed_since(MonotonicTime now) {
   if (!disputed_since_) disputed_since_ = now;

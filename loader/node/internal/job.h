@@ -56,16 +56,14 @@ class Job {
   bool any_gave_up() const;
   /// Returns whether a rank's client is lost, and no other has taken its place.
   bool any_lost() const;
-  /// Returns the number of ranks that have a client now.
-  std::int64_t present() const;
 
   /// Returns when a client first asked for another job while this one still had clients; `now` on
   /// the first call.
   MonotonicTime disputed_since(MonotonicTime now);
 
  private:
+  // Whether a rank has a client stands in the queue.
   struct Rank {
-    bool present = false;
     bool joined_before = false;
     bool lost = false;
     std::uint64_t session = 0;

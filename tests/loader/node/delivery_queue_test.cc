@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "tests/loader/node/node_support.h"
 #include "transport/wire/wire.h"
 
@@ -429,6 +432,188 @@ TEST(DeliveryQueue, NamesTheAbsentRankThatAloneKeepsItFromItsEnd) {
   EXPECT_EQ(queue.unfinished_absent_rank(), 1);
   queue.join(1, {});
   EXPECT_FALSE(queue.unfinished_absent_rank().has_value());
+}
+
+// A queue that keeps all entries and looks at all ranks each time: slow, and easily seen to be
+// right.
+class PlainQueue {
+ public:
+  PlainQueue(std::int32_t ranks, std::uint32_t microbatches)
+      : ranks_(static_cast<std::size_t>(ranks)), microbatches_(microbatches) {}
+
+  void push(bool is_end, bool last) { entries_.push_back({is_end, last}); }
+  void join(std::size_t rank) {
+    State& state = ranks_[rank];
+    state.present = state.needs_end = true;
+    state.credit = 0;
+    state.at = {state.acked.first, state.acked.second};  // the first that is not acknowledged
+    skip(state);
+  }
+  void leave(std::size_t rank, bool announced) {
+    ranks_[rank].present = false;
+    ranks_[rank].needs_end = !announced;
+  }
+  void grant(std::size_t rank, std::uint32_t n) { ranks_[rank].credit += n; }
+  // Acknowledges all that the rank was ever sent.
+  void acknowledge(std::size_t rank) { ranks_[rank].acked = ranks_[rank].sent; }
+
+  // Returns the rank to send to; nothing if there is none.
+  std::optional<std::size_t> next() {
+    std::optional<std::size_t> chosen;
+    for (State& state : ranks_) state.at = std::max(state.at, At{dropped(), 0});
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const State& state = ranks_[r];
+      if (!state.present || state.at.first >= entries_.size()) continue;
+      if (!entries_[state.at.first].is_end && state.credit == 0) continue;
+      if (!chosen || state.at < ranks_[*chosen].at) chosen = r;
+    }
+    if (!chosen) return chosen;
+    State& state = ranks_[*chosen];
+    if (entries_[state.at.first].is_end) {
+      state.at = {state.at.first + 1, 0};
+      state.ended = std::max(state.ended, state.at.first);
+    } else {
+      state.credit -= 1;
+      state.at.second += 1;
+      if (state.at.second == microbatches_) state.at = {state.at.first + 1, 0};
+      state.sent = std::max(state.sent, state.at);
+    }
+    return chosen;
+  }
+  std::size_t dropped() const {
+    std::size_t entry = 0;
+    while (
+        entry < entries_.size() &&
+        std::ranges::all_of(ranks_, [&](const State& state) { return done_with(state, entry); })) {
+      ++entry;
+    }
+    return entry;
+  }
+  std::size_t steps(std::size_t first, std::size_t end) const {
+    std::size_t steps = 0;
+    for (std::size_t e = first; e < end; ++e) steps += entries_[e].is_end ? 0 : 1;
+    return steps;
+  }
+  std::size_t ahead() const {
+    std::size_t slowest = entries_.size();
+    for (const State& state : ranks_) {
+      slowest = std::min(slowest, std::max(state.at.first, dropped()));
+    }
+    return steps(slowest, entries_.size());
+  }
+  bool any_unacknowledged() const {
+    return std::ranges::any_of(ranks_, [](const State& s) { return s.acked < s.sent; });
+  }
+  bool finished() const {
+    return !entries_.empty() && entries_.back().last && dropped() == entries_.size();
+  }
+
+ private:
+  using At = std::pair<std::size_t, std::uint32_t>;  // entry and microbatch to come
+  struct Entry {
+    bool is_end = false;
+    bool last = false;
+  };
+  struct State {
+    bool present = false;
+    bool needs_end = true;
+    std::uint32_t credit = 0;
+    At at{0, 0};
+    At sent{0, 0};   // after the last microbatch that was sent
+    At acked{0, 0};  // after the last one acknowledged
+    std::size_t ended = 0;
+  };
+
+  bool done_with(const State& state, std::size_t entry) const {
+    if (entries_[entry].is_end) {
+      return state.at.first > entry || (entries_[entry].last && !state.needs_end);
+    }
+    return state.acked >= At{entry + 1, 0};
+  }
+  // A client that joins anew is not told of epochs that ended before it.
+  void skip(State& state) const {
+    while (state.at.first < entries_.size() && state.at.second == 0 &&
+           entries_[state.at.first].is_end && !entries_[state.at.first].last &&
+           state.acked != At{0, 0} && state.acked.first >= state.at.first) {
+      state.at.first += 1;
+    }
+    state.at = std::max(state.at, At{dropped(), 0});
+  }
+
+  std::vector<State> ranks_;
+  std::vector<Entry> entries_;
+  const std::uint32_t microbatches_;
+};
+
+TEST(DeliveryQueue, SendsWhatAPlainQueueWould) {
+  constexpr std::int32_t kRanks = 3;
+  constexpr std::uint32_t kMicrobatches = 2;
+  std::size_t deliveries = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    Random random(seed);
+    DeliveryQueue queue(kRanks);
+    PlainQueue plain(kRanks, kMicrobatches);
+    std::vector<std::optional<Position>> sent(kRanks);
+    std::uint32_t epoch = 0;
+    std::uint32_t number = 0;
+    bool complete = false;
+    for (int action = 0; action < 120; ++action) {
+      const auto rank = static_cast<std::int32_t>(random.below(kRanks));
+      const auto r = static_cast<std::size_t>(rank);
+      switch (random.below(8)) {
+        case 0:
+        case 1:
+          if (complete) break;
+          if (number == 3) {
+            complete = epoch == 2;
+            queue.push(end_of_epoch(epoch++, complete));
+            plain.push(true, complete);
+            number = 0;
+          } else {
+            queue.push(make_step(epoch, number++, kRanks, kMicrobatches));
+            plain.push(false, false);
+          }
+          break;
+        case 2:
+          queue.join(rank, {});
+          plain.join(r);
+          break;
+        case 3: {
+          const bool announced = random.below(2) == 0;
+          queue.leave(rank, announced);
+          plain.leave(r, announced);
+          break;
+        }
+        case 4:
+        case 5:
+          queue.grant(rank, 2);
+          plain.grant(r, 2);
+          break;
+        case 6:
+          if (!sent[r]) break;
+          queue.acknowledge(rank, *sent[r]);
+          plain.acknowledge(r);
+          break;
+        default:
+          while (const auto delivery = queue.next()) {
+            const auto expected = plain.next();
+            ASSERT_TRUE(expected.has_value()) << text(*delivery);
+            ASSERT_EQ(static_cast<std::size_t>(delivery->rank), *expected) << seed;
+            ++deliveries;
+            if (delivery->step == nullptr) continue;
+            const Position at{delivery->step->epoch, delivery->step->step, delivery->microbatch};
+            std::optional<Position>& last = sent[static_cast<std::size_t>(delivery->rank)];
+            if (!last || *last < at) last = at;
+          }
+          ASSERT_EQ(plain.next(), std::nullopt) << seed;
+      }
+      ASSERT_EQ(queue.ahead(), plain.ahead()) << seed << ", action " << action;
+      ASSERT_EQ(queue.any_unacknowledged(), plain.any_unacknowledged()) << seed;
+      ASSERT_EQ(queue.delivered().steps, plain.steps(0, plain.dropped())) << seed;
+      ASSERT_EQ(queue.finished(), plain.finished()) << seed;
+    }
+  }
+  EXPECT_GT(deliveries, 5'000U);
 }
 
 }  // namespace

@@ -267,7 +267,7 @@ TEST(Job, KnowsWhoJoinedAndLeft) {
   job.join({0, false, {}, 11});
   job.join({7, false, {}, 12});  // a rank that the job does not have
   job.leave(7, false, {});
-  EXPECT_EQ(job.present(), 1);
+  EXPECT_EQ(job.queue().present(), 1);
   EXPECT_EQ(job.session(0), 11U);
   EXPECT_TRUE(job.joined_before(0));
   EXPECT_FALSE(job.joined_before(1));
