@@ -47,8 +47,8 @@ endfunction()
 
 set(installed_headers ${ISOCOST_PUBLIC_HEADERS})
 set_target_properties(isocost_trainer_adapter PROPERTIES EXPORT_NAME client)
-isocost_export(client isocost_base isocost_transport_wire isocost_transport_shared_memory isocost_transport_zmq
-               isocost_trainer_adapter)
+isocost_export(client isocost_base isocost_transport_wire isocost_transport_protocol isocost_transport_shared_memory
+               isocost_transport_zmq isocost_trainer_adapter)
 # Reads layouts: not in the client, which links no solver.
 isocost_export(layout isocost_costmodel isocost_balancer_partition isocost_balancer_pipeline isocost_balancer_layout)
 set_target_properties(isocost_balancer_layout PROPERTIES EXPORT_NAME layout)

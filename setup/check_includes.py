@@ -10,7 +10,7 @@ from collections.abc import Container
 
 # Room -> rooms whose public headers it may include, besides its own. Arrows run one way: a room names only rooms above
 # it in this table. A path belongs to the longest room that it starts with.
-TRANSPORT = {"transport/wire", "transport/shared_memory", "transport/zmq"}
+TRANSPORT = {"transport/wire", "transport/protocol", "transport/shared_memory", "transport/zmq"}
 BALANCER = {"balancer/partition", "balancer/pipeline", "balancer/layout"}
 ROOMS = {
     "base": set(),
@@ -33,6 +33,7 @@ ROOMS = {
                "decode/recipes"},
     "decode/isolation": {"base", "decode/shape", "decode"},
     "transport/wire": {"base"},
+    "transport/protocol": {"base", "transport/wire"},
     "transport/shared_memory": {"base", "transport/wire"},
     "transport/zmq": {"base", "transport/wire", "transport/shared_memory"},
     "loader/dataset/stores/remote": {"base"},

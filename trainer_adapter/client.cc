@@ -9,9 +9,9 @@
 
 #include "base/tensor_schema.h"
 #include "base/units.h"
+#include "trainer_adapter/internal/assembler.h"
 #include "trainer_adapter/internal/client_session.h"
 #include "trainer_adapter/internal/hand_out.h"
-#include "trainer_adapter/internal/reassembly_queue.h"
 #include "transport/zmq/connection.h"
 
 namespace isocost {
@@ -101,9 +101,9 @@ class ClientImpl final : public Client {
   Status send_profile(const ProfileUpdate& update) override;
   void close() override { session_.leave(true); }
   void leave() override { session_.leave(false); }
-  std::int64_t bytes_copied() const override { return reassembly_.bytes_copied(); }
+  std::int64_t bytes_copied() const override { return assembler_.bytes_copied(); }
   std::int64_t bytes_in_use() const override {
-    return pool_.bytes_in_use() + reassembly_.block_bytes_in_use();
+    return pool_.bytes_in_use() + assembler_.block_bytes_in_use();
   }
   const BufferPool& pool() const override { return pool_; }
 
@@ -112,8 +112,8 @@ class ClientImpl final : public Client {
   const std::unique_ptr<Connection> connection_;
   BufferPool pool_{kKeepBytes};
   HandOut hand_out_{options_, *connection_};
-  ReassemblyQueue reassembly_{options_, pool_, hand_out_};
-  ClientSession session_{options_, *connection_, hand_out_, reassembly_};
+  Assembler assembler_{options_, pool_};
+  ClientSession session_{options_, *connection_, hand_out_, assembler_};
   Welcome welcome_;
 };
 

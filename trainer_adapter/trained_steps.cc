@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "trainer_adapter/internal/position_text.h"
+#include "transport/wire/position_text.h"
 
 namespace isocost {
 namespace {

@@ -63,8 +63,8 @@ class ClientSessionTest : public testing::Test {
   BufferPool pool_;
   FakeConnection connection_;
   HandOut hand_out_{options_, connection_};
-  ReassemblyQueue reassembly_{options_, pool_, hand_out_};
-  ClientSession session_{options_, connection_, hand_out_, reassembly_};
+  Assembler assembler_{options_, pool_};
+  ClientSession session_{options_, connection_, hand_out_, assembler_};
 };
 
 TEST_F(ClientSessionTest, SaysWhoItIsAndGrantsCreditWhenWelcomed) {
@@ -220,9 +220,9 @@ TEST(ClientSession, StopsTheConnectionWhenDestroyed) {
   BufferPool pool;
   FakeConnection connection;
   HandOut hand_out(options, connection);
-  ReassemblyQueue reassembly(options, pool, hand_out);
+  Assembler assembler(options, pool);
   {
-    const ClientSession session(options, connection, hand_out, reassembly);
+    const ClientSession session(options, connection, hand_out, assembler);
   }
   EXPECT_EQ(connection.take<Leave>().size(), 1U);
   EXPECT_EQ(connection.stops, 1);

@@ -23,7 +23,7 @@ class FakeConnection final : public Connection {
   }
   void send(const Message& message) override { sent.push_back(message); }
   void stop() override { stops += 1; }
-  void join_again() override {}
+  void join_again() override { joins += 1; }
   void set_heartbeat(std::chrono::milliseconds interval) override { heartbeat = interval; }
   std::string why_unreached() const override { return why; }
 
@@ -41,6 +41,7 @@ class FakeConnection final : public Connection {
   ConnectionHandlers handlers;
   std::vector<Message> sent;
   int stops = 0;
+  int joins = 0;
   std::chrono::milliseconds heartbeat{0};
   std::string why;
 };

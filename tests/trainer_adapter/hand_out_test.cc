@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tests/trainer_adapter/fake_connection.h"
@@ -34,6 +35,64 @@ Microbatch microbatch_at(std::uint32_t step) {
   microbatch.header.position = {0, step, 0};
   return microbatch;
 }
+
+// Does what the connection's thread does beside a HandOut.
+class Feed {
+ public:
+  explicit Feed(HandOut& hand_out) : hand_out_(hand_out) {}
+
+  void begin_session(std::uint64_t session) { receive(welcome_to(session)); }
+  void end_session() {
+    hand_out_.apply([](RankMachine& machine, RankActions&) { machine.hello({}); });
+  }
+  // Hands over a microbatch at once; returns whether it is expected.
+  bool add(Microbatch microbatch) {
+    const MicrobatchHeader header = microbatch.header;
+    for (const RankAction& action : receive(header)) {
+      if (!std::holds_alternative<BeginAssembly>(action)) continue;
+      hand_out_.complete(header.position, std::move(microbatch));
+      return true;
+    }
+    return false;
+  }
+  // Hands over an end of epoch; returns whether it is expected.
+  bool add(const EpochEnd& end) {
+    bool handed = false;
+    hand_out_.apply([&](RankMachine& machine, RankActions& actions) {
+      machine.receive(end, actions);
+      handed = !actions.empty();
+    });
+    return handed;
+  }
+  void fail(const Error& error) {
+    hand_out_.apply(
+        [&](RankMachine& machine, RankActions& actions) { machine.fail(error, actions); });
+  }
+  // Fails because the node is silent.
+  void be_silent() {
+    hand_out_.apply([](RankMachine& machine, RankActions& actions) {
+      machine.tick({}, std::chrono::hours(1), actions);
+    });
+  }
+  bool is_over() {
+    bool over = false;
+    hand_out_.apply([&](RankMachine& machine, RankActions&) { over = machine.is_over(); });
+    return over;
+  }
+
+ private:
+  static Welcome welcome_to(std::uint64_t session) {
+    Welcome welcome;
+    welcome.session = session;
+    return welcome;
+  }
+  RankActions receive(const Message& message) {
+    return hand_out_.apply(
+        [&](RankMachine& machine, RankActions& actions) { machine.receive(message, actions); });
+  }
+
+  HandOut& hand_out_;
+};
 
 class HandOutTest : public testing::Test {
  protected:
@@ -60,37 +119,38 @@ class HandOutTest : public testing::Test {
   std::uint64_t session_ = kSession;
   FakeConnection connection_;
   HandOut hand_out_{options_with(false), connection_};
+  Feed feed_{hand_out_};
 };
 
 using Steps = std::vector<std::uint32_t>;
 
 TEST_F(HandOutTest, GrantsCreditForWhatIsNeitherReadyNorOnItsWay) {
-  hand_out_.begin_session(kSession);
+  feed_.begin_session(kSession);
   EXPECT_EQ(credit(), 2U);
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
-  EXPECT_TRUE(hand_out_.add(microbatch_at(1)));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
+  EXPECT_TRUE(feed_.add(microbatch_at(1)));
   EXPECT_EQ(credit(), 0U) << "both are ready and take the room";
   EXPECT_EQ(next_step(), 0U);
   EXPECT_EQ(credit(), 1U);
-  hand_out_.return_credit();
+  EXPECT_FALSE(feed_.add(microbatch_at(0)));
   EXPECT_EQ(credit(), 1U) << "the node spent one on what had come before";
 }
 
 TEST_F(HandOutTest, GrantsNoCreditBetweenSessions) {
-  hand_out_.begin_session(kSession);
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
-  hand_out_.end_session();
+  feed_.begin_session(kSession);
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
+  feed_.end_session();
   connection_.sent.clear();
   EXPECT_EQ(next_step(), 0U);
   EXPECT_EQ(credit(), 0U);
   session_ = kSession + 1;
-  hand_out_.begin_session(session_);
+  feed_.begin_session(session_);
   EXPECT_EQ(credit(), 2U) << "what the last session granted is void";
 }
 
 TEST_F(HandOutTest, AcknowledgesWhenTheNextIsAskedFor) {
-  hand_out_.begin_session(kSession);
-  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  feed_.begin_session(kSession);
+  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(feed_.add(microbatch_at(step)));
   EXPECT_EQ(next_step(), 0U);
   EXPECT_EQ(acknowledged(), Steps());
   EXPECT_EQ(next_step(), 1U);
@@ -100,20 +160,20 @@ TEST_F(HandOutTest, AcknowledgesWhenTheNextIsAskedFor) {
 }
 
 TEST_F(HandOutTest, RepeatsTheLastAcknowledgementInANewSession) {
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
   EXPECT_EQ(next_step(), 0U);
-  hand_out_.begin_session(kSession);
+  feed_.begin_session(kSession);
   EXPECT_EQ(acknowledged(), Steps()) << "it is still in use";
   hand_out_.acknowledge();
-  hand_out_.begin_session(kSession);
+  feed_.begin_session(kSession);
   EXPECT_EQ(acknowledged(), (Steps{0, 0}));
 }
 
 TEST_F(HandOutTest, AReportWithoutAMeasurementIsForAMicrobatchWithoutWork) {
   Microbatch with_work = microbatch_at(1);
   with_work.header.predicted_seconds = {0, 0, 0.5};
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
-  EXPECT_TRUE(hand_out_.add(std::move(with_work)));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
+  EXPECT_TRUE(feed_.add(std::move(with_work)));
   EXPECT_EQ(next_step(), 0U);
   EXPECT_EQ(next_step(), 1U);
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
@@ -127,7 +187,7 @@ TEST_F(HandOutTest, AReportWithoutAMeasurementIsForAMicrobatchWithoutWork) {
 }
 
 TEST_F(HandOutTest, AStopCountsEvenWhereAMicrobatchIsReady) {
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(hand_out_.next(stop.get_token()).error().code(), ErrorCode::kCancelled);
@@ -136,7 +196,8 @@ TEST_F(HandOutTest, AStopCountsEvenWhereAMicrobatchIsReady) {
 
 TEST_F(HandOutTest, ACallerThatPreparesAheadSaysWhereTheLoopIs) {
   HandOut ahead(options_with(true), connection_);
-  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(ahead.add(microbatch_at(step)));
+  Feed feed(ahead);
+  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(feed.add(microbatch_at(step)));
   EXPECT_TRUE(ahead.next({}).value().has_value());
   EXPECT_TRUE(ahead.next({}).value().has_value());
   EXPECT_EQ(acknowledged(), Steps());
@@ -156,7 +217,7 @@ TEST_F(HandOutTest, ACallerThatPreparesAheadSaysWhereTheLoopIs) {
 // A microbatch that the loop reports is acknowledged once the loop continues. One that is only held
 // ready is not.
 TEST_F(HandOutTest, AcknowledgesWhatIsTrainedAndNotWhatIsAskedPast) {
-  for (std::uint32_t step = 0; step < 5; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  for (std::uint32_t step = 0; step < 5; ++step) EXPECT_TRUE(feed_.add(microbatch_at(step)));
   EXPECT_EQ(next_step(), 0U);
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
   EXPECT_EQ(acknowledged(), Steps()) << "the loop has not gone on";
@@ -174,7 +235,7 @@ TEST_F(HandOutTest, AcknowledgesWhatIsTrainedAndNotWhatIsAskedPast) {
 }
 
 TEST_F(HandOutTest, WhatAnExceptionLeftIsNotAcknowledged) {
-  for (std::uint32_t step = 0; step < 4; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  for (std::uint32_t step = 0; step < 4; ++step) EXPECT_TRUE(feed_.add(microbatch_at(step)));
   EXPECT_EQ(next_step(), 0U);
   hand_out_.revoke({0, 0, 0});
   EXPECT_EQ(next_step(), 1U);
@@ -192,7 +253,7 @@ TEST_F(HandOutTest, WhatAnExceptionLeftIsNotAcknowledged) {
 TEST_F(HandOutTest, ALoopThatStopsToReportIsTakenToTrainWhatItAsksPast) {
   const std::uint32_t most = TrainedSteps::kMostAhead;
   for (std::uint32_t step = 0; step < most + 3; ++step) {
-    EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+    EXPECT_TRUE(feed_.add(microbatch_at(step)));
   }
   EXPECT_EQ(next_step(), 0U);
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
@@ -203,8 +264,8 @@ TEST_F(HandOutTest, ALoopThatStopsToReportIsTakenToTrainWhatItAsksPast) {
 }
 
 TEST_F(HandOutTest, ALoopAtTheEndOfTheJobIsDoneWithAllOfIt) {
-  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
-  EXPECT_TRUE(hand_out_.add(EpochEnd{.epoch = 0, .last_epoch = true}));
+  for (std::uint32_t step = 0; step < 2; ++step) EXPECT_TRUE(feed_.add(microbatch_at(step)));
+  EXPECT_TRUE(feed_.add(EpochEnd{.epoch = 0, .last_epoch = true}));
   EXPECT_EQ(next_step(), 0U);
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
   EXPECT_EQ(next_step(), 1U);
@@ -212,24 +273,6 @@ TEST_F(HandOutTest, ALoopAtTheEndOfTheJobIsDoneWithAllOfIt) {
   EXPECT_EQ(acknowledged(), Steps{0});
   hand_out_.close(/*acknowledge_last=*/true);
   EXPECT_EQ(acknowledged(), Steps{1});
-}
-
-// The node ignores answers to earlier questions.
-TEST_F(HandOutTest, AProfileAnswersTheLastMicrobatchThatAskedForOne) {
-  for (std::uint32_t step = 0; step < 4; ++step) {
-    Microbatch microbatch = microbatch_at(step);
-    microbatch.header.profile_budget_s = step % 2 == 1 ? 2.5 : 0;
-    EXPECT_TRUE(hand_out_.add(std::move(microbatch)));
-  }
-  for (std::uint32_t step = 0; step < 4; ++step) {
-    EXPECT_EQ(next_step(), step);
-    EXPECT_TRUE(hand_out_.send(ProfileUpdate{}));
-  }
-  std::vector<std::uint32_t> asked;
-  for (const ProfileUpdate& sent : connection_.take<ProfileUpdate>()) {
-    asked.push_back(sent.asked.step);
-  }
-  EXPECT_EQ(asked, (std::vector<std::uint32_t>{0, 1, 1, 3}));
 }
 
 TEST_F(HandOutTest, AReportOfWhatHasNotComeIsAnError) {
@@ -241,7 +284,7 @@ TEST_F(HandOutTest, AReportOfWhatHasNotComeIsAnError) {
   const Status none = report_of({0, 0, 0});
   ASSERT_FALSE(none.has_value());
   EXPECT_NE(none.error().message().find("the last is none"), std::string::npos);
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
   EXPECT_FALSE(report_of({0, 0, 0}).has_value()) << "it is ready, but was not handed out";
   EXPECT_EQ(next_step(), 0U);
   EXPECT_TRUE(report_of({0, 0, 0}));
@@ -272,42 +315,43 @@ TEST_F(HandOutTest, ASecondThreadIsNoticed) {
         EXPECT_EQ(next.error().code(), ErrorCode::kInvalidArgument);
         EXPECT_NE(next.error().message().find("another thread"), std::string::npos);
         if (++refused < kThreads - 1) return;
-        EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+        EXPECT_TRUE(feed_.add(microbatch_at(0)));
       });
     }
   }
   EXPECT_EQ(refused, kThreads - 1);
   EXPECT_EQ(taken, 1);
-  EXPECT_TRUE(hand_out_.add(microbatch_at(1)));
+  EXPECT_TRUE(feed_.add(microbatch_at(1)));
   EXPECT_EQ(next_step(), 1U) << "one thread at a time may be another each time";
 }
 
 TEST_F(HandOutTest, AFailureComesAfterWhatWasReady) {
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
-  hand_out_.fail(Error(ErrorCode::kCorrupt, "first"));
-  hand_out_.fail(Error(ErrorCode::kInternal, "second"));
-  EXPECT_TRUE(hand_out_.is_over());
-  EXPECT_FALSE(hand_out_.add(microbatch_at(1)));
-  EXPECT_FALSE(hand_out_.add(EpochEnd{}));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
+  feed_.fail(Error(ErrorCode::kCorrupt, "first"));
+  feed_.fail(Error(ErrorCode::kInternal, "second"));
+  EXPECT_TRUE(feed_.is_over());
+  EXPECT_FALSE(feed_.add(microbatch_at(1)));
+  EXPECT_FALSE(feed_.add(EpochEnd{}));
   EXPECT_EQ(next_step(), 0U);
   EXPECT_EQ(hand_out_.next({}).error().message(), "first");
   EXPECT_TRUE(hand_out_.wait(kNow)) << "`next` does not block";
 }
 
 TEST_F(HandOutTest, ContinuesWhenTheFailureIsOver) {
-  hand_out_.fail(Error(ErrorCode::kUnavailable, "silence"));
+  feed_.begin_session(kSession);
+  feed_.be_silent();
   EXPECT_FALSE(hand_out_.next({}).has_value());
-  hand_out_.recover();
-  EXPECT_FALSE(hand_out_.is_over());
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  feed_.begin_session(kSession);
+  EXPECT_FALSE(feed_.is_over());
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
   EXPECT_EQ(next_step(), 0U);
 }
 
 TEST_F(HandOutTest, ReturnsNothingAtTheEndOfAnEpoch) {
-  EXPECT_TRUE(hand_out_.add(EpochEnd{.epoch = 0}));
-  EXPECT_FALSE(hand_out_.is_over());
-  EXPECT_TRUE(hand_out_.add(EpochEnd{.epoch = 1, .last_epoch = true}));
-  EXPECT_TRUE(hand_out_.is_over());
+  EXPECT_TRUE(feed_.add(EpochEnd{.epoch = 0}));
+  EXPECT_FALSE(feed_.is_over());
+  EXPECT_TRUE(feed_.add(EpochEnd{.epoch = 1, .last_epoch = true}));
+  EXPECT_TRUE(feed_.is_over());
   EXPECT_FALSE(hand_out_.epoch_end().has_value());
   EXPECT_EQ(next_step(), std::nullopt);
   EXPECT_EQ(hand_out_.epoch_end()->epoch, 0U);
@@ -317,7 +361,7 @@ TEST_F(HandOutTest, ReturnsNothingAtTheEndOfAnEpoch) {
 }
 
 TEST_F(HandOutTest, SendsNothingForTheTrainerAfterItIsClosed) {
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
   EXPECT_EQ(next_step(), 0U);
   hand_out_.close(/*acknowledge_last=*/true);
   EXPECT_EQ(acknowledged(), Steps{0});
@@ -331,7 +375,7 @@ TEST_F(HandOutTest, SendsNothingForTheTrainerAfterItIsClosed) {
 }
 
 TEST_F(HandOutTest, MayCloseWithoutAnAcknowledgement) {
-  EXPECT_TRUE(hand_out_.add(microbatch_at(0)));
+  EXPECT_TRUE(feed_.add(microbatch_at(0)));
   EXPECT_EQ(next_step(), 0U);
   hand_out_.close(/*acknowledge_last=*/false);
   EXPECT_EQ(acknowledged(), Steps());
@@ -346,7 +390,7 @@ TEST_F(HandOutTest, AStepWhoseSecondsAreNotWantedHasOneReport) {
     microbatch.header.microbatches = 2;
     microbatch.header.predicted_seconds = {0, 0, 0.5};
     microbatch.header.seconds_wanted = false;
-    EXPECT_TRUE(hand_out_.add(std::move(microbatch)));
+    EXPECT_TRUE(feed_.add(std::move(microbatch)));
   }
   EXPECT_EQ(next_step(), 0U);
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
@@ -364,8 +408,8 @@ TEST_F(HandOutTest, AStepWhoseSecondsAreNotWantedHasOneReport) {
 TEST_F(HandOutTest, ReportsOnAStepWhoseSecondsAreNotWantedSayThatItIsTrained) {
   Microbatch first = microbatch_at(0);
   first.header.seconds_wanted = false;
-  EXPECT_TRUE(hand_out_.add(std::move(first)));
-  EXPECT_TRUE(hand_out_.add(microbatch_at(1)));
+  EXPECT_TRUE(feed_.add(std::move(first)));
+  EXPECT_TRUE(feed_.add(microbatch_at(1)));
   EXPECT_EQ(next_step(), 0U);
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}}));
   EXPECT_EQ(next_step(), 1U);
@@ -373,7 +417,7 @@ TEST_F(HandOutTest, ReportsOnAStepWhoseSecondsAreNotWantedSayThatItIsTrained) {
 }
 
 TEST_F(HandOutTest, AReportSaysHowLongMeasuringTook) {
-  for (std::uint32_t step = 0; step < 3; ++step) EXPECT_TRUE(hand_out_.add(microbatch_at(step)));
+  for (std::uint32_t step = 0; step < 3; ++step) EXPECT_TRUE(feed_.add(microbatch_at(step)));
   for (std::uint32_t step = 0; step < 3; ++step) EXPECT_EQ(next_step(), step);
   const std::array<double, kModules> seconds{kNotMeasured, kNotMeasured, 0.5};
   EXPECT_TRUE(hand_out_.send(Report{{0, 0, 0}, seconds}));

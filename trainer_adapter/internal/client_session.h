@@ -1,35 +1,33 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
-#include <string>
 
 #include "base/mutex.h"
 #include "base/result.h"
 #include "trainer_adapter/client.h"
-#include "trainer_adapter/internal/block_sessions.h"
+#include "trainer_adapter/internal/assembler.h"
 #include "trainer_adapter/internal/hand_out.h"
-#include "trainer_adapter/internal/reassembly_queue.h"
+#include "transport/protocol/rank_actions.h"
+#include "transport/shared_memory/block_receiver.h"
 #include "transport/wire/messages.h"
 #include "transport/wire/wire.h"
 #include "transport/zmq/connection.h"
 
 namespace isocost {
 
-/// A client's membership in a job: says hello, again after each reconnect, until the node welcomes
-/// or refuses it, passes on what the node sends, notices that the node is silent or was restarted,
-/// and leaves. `join` and `leave` are thread-safe; the rest runs on the connection's thread.
+/// A client's membership in a job: runs the connection, tells the rank's machine what comes of the
+/// node, and performs what the machine asks for. `join` and `leave` are thread-safe; the rest runs
+/// on the connection's thread.
 class ClientSession {
  public:
-  /// Only the session starts and stops `connection`.
+  /// Only the session starts and stops `connection`. `hand_out` has the machine.
   ClientSession(const ClientOptions& options, Connection& connection, HandOut& hand_out,
-                ReassemblyQueue& reassembly);
+                Assembler& assembler);
   /// Leaves without acknowledging the microbatch in use.
   ~ClientSession() { leave(false); }
   ClientSession(const ClientSession&) = delete;
@@ -38,47 +36,39 @@ class ClientSession {
   /// Starts the connection, and blocks until the node has answered. Call it once. Errors: those of
   /// Client::connect.
   Result<Welcome> join(const std::stop_token& stop);
-  /// Closes the hand-out, tells the node that this client leaves, and joins the connection's
+  /// Closes the hand-out, which tells the node that this client leaves, and joins the connection's
   /// thread. Idempotent.
   void leave(bool acknowledge_last);
 
  private:
+  using Assembled = Result<std::optional<Assembler::Assembled>>;
+
   Hello hello();
   void on_message(Message message, std::span<const std::span<const std::byte>> frames);
-  Status take(Message message, std::span<const std::span<const std::byte>> frames);
-  void on_welcome(const Welcome& welcome);
-  void attach(const Welcome& welcome);
-  void on_refusal(const Refusal& refusal);
-  void on_failure(const Failure& failure);
   void receive_blocks();
+  void take(BlockReceiver::Delivered block);
+  void complete(Assembled&& assembled);
   void on_tick(std::chrono::nanoseconds silence);
-  void check_silence(std::chrono::nanoseconds silence);
-  void tell_of_silence(std::chrono::nanoseconds silence, std::chrono::milliseconds limit);
-  void tell_why_unreached();
-  void fail(const Error& error, const std::optional<Position>& resume_point = {});
+  void fail(const Error& error);
+  template <typename Event>
+  void apply(Event event);
+  void perform(const RankActions& actions);
+  void perform(const RankAction& action);
+  void attach(const SharedMemoryOffer& offer);
   void set_answer(Result<Welcome> answer) ISOCOST_EXCLUDES(mutex_);
 
   const ClientOptions& options_;
   Connection& connection_;
   HandOut& hand_out_;
-  ReassemblyQueue& reassembly_;
-  const std::array<std::uint8_t, 16> client_id_;
-  std::once_flag left_;
+  Assembler& assembler_;
 
   // Used by the connection's thread only.
-  std::optional<Welcome> welcome_;  // the first one
-  bool silent_ = false;             // whether the hand-out failed because the node is silent
-  std::chrono::nanoseconds told_silence_{0};  // the silence that was logged last; 0: none
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  bool told_why_unreached_ = false;
-  BlockSessions blocks_;
+  std::unique_ptr<BlockReceiver> blocks_;  // null: the node shares no memory with this process
 
   Mutex mutex_;
   ConditionVariable answered_;
   // The result of `join`; empty while it waits.
   std::optional<Result<Welcome>> answer_ ISOCOST_GUARDED_BY(mutex_);
-  // The reason for which the node last asked to try again.
-  std::string retry_reason_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

@@ -6,52 +6,54 @@
 #include <deque>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/result.h"
 #include "trainer_adapter/client.h"
-#include "trainer_adapter/internal/prefetch_credit.h"
+#include "transport/protocol/rank_actions.h"
+#include "transport/protocol/rank_machine.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {
 
 class Connection;
 
-/// Hands microbatches to the training loop in the order in which they were added, grants credit for
-/// further ones (prefetch_credit.h), and acknowledges those that are trained once the loop
-/// continues. A loop that does not say which are has trained, for the node, the one in use when it
-/// asks for the next one.
-/// Internally synchronised.
+/// Hands microbatches to the training loop, which waits for them here, and holds the lock under
+/// which the rank's machine runs. The machine decides; its messages are queued on the connection
+/// under the lock, in the order of its decisions. Internally synchronised.
 class HandOut {
  public:
-  /// `connection` receives credit, acknowledgements and what the trainer sends.
+  /// `connection` receives what the machine sends.
   HandOut(const ClientOptions& options, Connection& connection);
 
   /// Returns the limit of microbatches that are ready or on their way.
-  std::uint32_t prefetch() const { return prefetch_; }
+  std::uint32_t prefetch() const;
 
   // For the connection's thread.
 
-  /// Grants credit in a session that the node has begun. Repeats the last acknowledgement, for
-  /// which the node waits and which may have been lost with the last connection.
-  void begin_session(std::uint64_t session);
-  /// Grants no credit until the next session begins.
-  void end_session();
-  /// Adds a microbatch, for which the node has spent a credit. Drops it and returns false if a
-  /// failure lies before it.
-  bool add(Microbatch microbatch);
-  /// Adds an end of epoch, with the same result.
-  bool add(const EpochEnd& end);
-  /// Grants the credit again that the node has spent on a microbatch that came before.
-  void return_credit();
-  /// Ends the sequence with an error, which `next` returns after all that was added, and the point
-  /// where training resumes, if the node said it. The first error counts.
-  void fail(Error error, const std::optional<Position>& resume_point = {});
-  /// Forgets the error: microbatches may be added again.
-  void recover();
-  /// Returns whether nothing more can be added: the last epoch has ended, or `fail` was called.
-  bool is_over() const;
+  /// Tells the machine of an event: `event(machine, actions)` is called under the lock. Performs
+  /// what concerns messages and the loop, and returns the other actions, which the caller performs
+  /// without the lock.
+  template <typename Event>
+  RankActions apply(Event event) {
+    RankActions others;
+    bool wakes = false;
+    {
+      const MutexLock lock(mutex_);
+      event(machine_, actions_);
+      wakes = perform();
+      if (!actions_.empty()) others.swap(actions_);
+    }
+    if (wakes) changed_.notify_all();  // without the mutex, which the trainer needs to continue
+    return others;
+  }
+  /// Does the same with a microbatch that is complete, or with the error of its assembly.
+  RankActions complete(const Position& position, Result<Microbatch>&& assembled);
+  /// Returns the error of a client whose node has not answered in time.
+  Error unanswered(const std::string& why_unreached) const;
 
   // For the trainer's threads, as the functions of Client with the same names.
 
@@ -63,19 +65,11 @@ class HandOut {
   void revoke(const Position& position);
   const std::optional<EpochEnd>& epoch_end() const { return epoch_end_; }
   std::optional<Position> resume_point() const;
+  Status send(const Report& report);
+  Status send(const ProfileUpdate& profile);
 
-  /// Sends a report with the time that the loop was blocked since the last one, and records that
-  /// its microbatch is trained unless the caller says so itself (prepares_ahead). In a step whose
-  /// seconds are not wanted, it sends only that time, with the last microbatch. Errors:
-  /// kInvalidArgument for a microbatch that was not handed out yet, or with work of which nothing
-  /// was measured; kCancelled after `close`.
-  Status send(Report report);
-  /// Sends a profile, as the answer to the last microbatch that asked for one. Errors: kCancelled
-  /// after `close`.
-  Status send(ProfileUpdate profile);
-
-  /// Ends waits, and sends nothing more for the trainer. Acknowledges what is trained first if
-  /// `acknowledge_last`.
+  /// Ends waits, sends nothing more for the trainer, and tells the node that the client leaves.
+  /// Acknowledges what is trained first if `acknowledge_last`. Idempotent.
   void close(bool acknowledge_last);
 
  private:
@@ -83,24 +77,11 @@ class HandOut {
   using Ready = std::variant<Microbatch, EpochEnd>;
 
   bool is_ready() const ISOCOST_REQUIRES(mutex_);
-  Status check_taken(const char* what, const Position& position) const ISOCOST_REQUIRES(mutex_);
-  Status check_measured(const Report& report) const ISOCOST_REQUIRES(mutex_);
-  bool is_wanted(const Position& position) const ISOCOST_REQUIRES(mutex_);
-  void note_unwanted(const MicrobatchHeader& header) ISOCOST_REQUIRES(mutex_);
-  void send_now(Report report) ISOCOST_REQUIRES(mutex_);
-  void grant_credit() ISOCOST_REQUIRES(mutex_);
-  void begin_use(const Position& position) ISOCOST_REQUIRES(mutex_);
-  void end_use() ISOCOST_REQUIRES(mutex_);
-  void end_last_use() ISOCOST_REQUIRES(mutex_);
-  void acknowledge_up_to(const Position& position) ISOCOST_REQUIRES(mutex_);
-  void note_trained(const Position& position) ISOCOST_REQUIRES(mutex_);
-  bool says_what_is_trained() const ISOCOST_REQUIRES(mutex_);
-  void begin_wait() ISOCOST_REQUIRES(mutex_);
-  void end_wait(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
+  void ask() ISOCOST_REQUIRES(mutex_);
+  bool perform() ISOCOST_REQUIRES(mutex_);
+  void hand_over(const HandOver& handed) ISOCOST_REQUIRES(mutex_);
   std::optional<Microbatch> take_first(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
 
-  const std::uint32_t prefetch_;
-  const bool prepares_ahead_;
   const bool receives_;  // whether the client has a rank
   Connection& connection_;
   std::optional<EpochEnd> epoch_end_;    // used by the thread that calls `next` only
@@ -108,33 +89,13 @@ class HandOut {
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
+  RankMachine machine_ ISOCOST_GUARDED_BY(mutex_);
+  RankActions actions_ ISOCOST_GUARDED_BY(mutex_);  // of one event; empty between events
+  // Complete, but not handed over, because one that was announced before is not.
+  std::vector<Microbatch> early_ ISOCOST_GUARDED_BY(mutex_);
   std::deque<Ready> ready_ ISOCOST_GUARDED_BY(mutex_);
-  std::uint32_t microbatches_ready_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> resume_point_ ISOCOST_GUARDED_BY(mutex_);  // said with the failure
-  bool last_epoch_ended_ ISOCOST_GUARDED_BY(mutex_) = false;
-  bool took_last_end_ ISOCOST_GUARDED_BY(mutex_) = false;  // whether `next` returned that end
-  bool closed_ ISOCOST_GUARDED_BY(mutex_) = false;
-  PrefetchCredit credit_ ISOCOST_GUARDED_BY(mutex_);
-  std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
-  std::optional<Position> used_ ISOCOST_GUARDED_BY(mutex_);     // the last one that was in use
-  std::optional<Position> trained_ ISOCOST_GUARDED_BY(mutex_);  // the last one by the loop's word
-  std::optional<Position> trained_before_
-      ISOCOST_GUARDED_BY(mutex_);  // `trained_` before that word
-  // Steps that were in use since the loop's last word.
-  std::uint32_t steps_since_told_ ISOCOST_GUARDED_BY(mutex_) = 0;
-  std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
-  std::optional<Position> taken_ ISOCOST_GUARDED_BY(mutex_);  // the last one that `next` returned
-  Position asked_ ISOCOST_GUARDED_BY(mutex_);  // the last one taken that asks for a profile
-  // The last kRemembered that `next` returned and that have no work.
-  std::deque<Position> without_work_ ISOCOST_GUARDED_BY(mutex_);
-  // The last microbatches of the last kRemembered steps that `next` began and whose seconds are not
-  // wanted.
-  std::deque<Position> unwanted_ ISOCOST_GUARDED_BY(mutex_);
-  // Time that the loop was blocked since the last report.
-  std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};
-  // Time that sending the last report of measured seconds took.
-  std::chrono::nanoseconds reporting_ ISOCOST_GUARDED_BY(mutex_){0};
 };
 
 }  // namespace isocost

@@ -90,10 +90,9 @@ class ConnectionImpl final : public Connection {
   bool has_curve_ = false;
   std::atomic<bool> up_ = false;
   DialFailure dial_;
-  // Used by the connection's thread only. Both times are those of `clock_`.
+  // Used by the connection's thread only.
   RunningClock clock_{2 * kLongestPoll};
-  Clock::time_point heard_ = clock_.now();
-  Clock::time_point hello_sent_;
+  Clock::time_point heard_ = clock_.now();  // by `clock_`
   Clock::time_point next_beat_;
   std::string job_key_;     // the key found for the endpoint; empty: none
   bool shows_key_ = false;  // whether the last attempt to connect sent the key
@@ -287,8 +286,7 @@ void ConnectionImpl::keep_alive() {
   const auto now = Clock::now();
   const std::chrono::milliseconds interval(heartbeat_ms_.load());
   if (!up_) return;
-  if (join_again_.exchange(false)) send_hello();
-  if (clock_.now() - std::max(heard_, hello_sent_) > 2 * interval) send_hello();
+  if (join_again_) send_hello();
   // The node's interval may be shorter than the one by which the next beat was set.
   next_beat_ = std::min(next_beat_, now + interval);
   if (now < next_beat_) return;
@@ -297,7 +295,7 @@ void ConnectionImpl::keep_alive() {
 }
 
 void ConnectionImpl::send_hello() {
-  hello_sent_ = clock_.now();
+  join_again_ = false;
   {
     // Credit granted before is void once the node has read this hello.
     const MutexLock lock(mutex_);

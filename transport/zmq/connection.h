@@ -25,8 +25,7 @@ struct ConnectionOptions {
 /// Callbacks of a connection's owner. All are called on the connection's thread and must not block.
 struct ConnectionHandlers {
   /// Returns the hello to send. Called when the connection comes up, for the first time or again,
-  /// after `join_again`, and when nothing came for two heartbeats, because the node may then
-  /// consider this client lost.
+  /// and after `join_again`.
   std::function<Hello()> hello;
   /// Receives a message. `frames` are those that follow the first, valid during the call.
   std::function<void(Message message, std::span<const std::span<const std::byte>> frames)>
@@ -60,7 +59,8 @@ class Connection {
   /// Waits up to 200 ms for queued messages to leave, and joins the thread. Idempotent. May be
   /// called from any thread except the connection's own.
   virtual void stop() = 0;
-  /// Sends hello again, to begin another session on the same connection. Returns at once.
+  /// Sends hello again, to begin another session on the same connection. While it is down, nothing
+  /// is sent but the hello of its coming up. Returns at once.
   virtual void join_again() = 0;
   /// Sets the time between heartbeats, which comes with the node's welcome.
   virtual void set_heartbeat(std::chrono::milliseconds interval) = 0;

@@ -1,4 +1,4 @@
-#include "trainer_adapter/internal/prefetch_credit.h"
+#include "transport/protocol/internal/prefetch_credit.h"
 
 #include <algorithm>
 
@@ -6,11 +6,11 @@
 
 namespace isocost {
 
-std::uint32_t prefetch_limit(const ClientOptions& options) {
+std::uint32_t prefetch_limit(const RankOptions& options) {
   return std::clamp<std::uint32_t>(options.prefetch, 1, kMaxCredit);
 }
 
-PrefetchCredit::PrefetchCredit(const ClientOptions& options)
+PrefetchCredit::PrefetchCredit(const RankOptions& options)
     : limit_(options.rank == kNoRank ? 0 : prefetch_limit(options)) {}
 
 void PrefetchCredit::begin_session(std::uint64_t session) {

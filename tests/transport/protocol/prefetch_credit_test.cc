@@ -1,4 +1,4 @@
-#include "trainer_adapter/internal/prefetch_credit.h"
+#include "transport/protocol/internal/prefetch_credit.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t kSession = 7;
 
-ClientOptions options_with(std::uint32_t prefetch) {
-  ClientOptions options;
+RankOptions options_with(std::uint32_t prefetch) {
+  RankOptions options;
   options.prefetch = prefetch;
   return options;
 }
@@ -74,7 +74,7 @@ TEST(PrefetchLimit, IsAtLeastOneAndFitsAMessage) {
 }
 
 TEST(PrefetchLimit, AClientWithoutARankGrantsNothing) {
-  ClientOptions options = options_with(2);
+  RankOptions options = options_with(2);
   options.rank = kNoRank;
   PrefetchCredit none(options);
   none.begin_session(kSession);
