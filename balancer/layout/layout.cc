@@ -30,8 +30,8 @@ Result<std::size_t> degree(const JsonObject& object, const char* name) {
 
 Result<ModuleDegrees> degrees(const JsonObject& document, const char* name) {
   ISOCOST_ASSIGN(const JsonObject object, document.object(name));
-  ISOCOST_TRY(object.only_keys(
-      {"tensor", "pipeline", "data", "shard", "layers", "train", "adapter_rank", "recompute"}));
+  ISOCOST_TRY(object.only_keys({"tensor", "pipeline", "data", "shard", "reshard", "layers", "train",
+                                "adapter_rank", "recompute"}));
   ModuleDegrees out;
   ISOCOST_ASSIGN(out.tensor, degree(object, "tensor"));
   ISOCOST_ASSIGN(out.pipeline, degree(object, "pipeline"));
@@ -68,6 +68,14 @@ Result<std::vector<Recompute>> recompute_by_stage(const JsonObject& object) {
   return all;
 }
 
+Error nothing_to_reshard(const std::string& module) {
+  return {ErrorCode::kInvalidArgument,
+          "layout: '" + module +
+              ".reshard' is given, but every replica holds the weights of this module; leave it "
+              "out, or shard them ('" +
+              module + ".shard')"};
+}
+
 Result<ModuleTraining> training(const JsonObject& document, const char* name) {
   ISOCOST_ASSIGN(const JsonObject object, document.object(name));
   ModuleTraining training;
@@ -83,6 +91,11 @@ Result<ModuleTraining> training(const JsonObject& document, const char* name) {
   }
   if (object.has("recompute")) {
     ISOCOST_ASSIGN(training.recompute, recompute_by_stage(object));
+  }
+  if (object.has("reshard")) {
+    ISOCOST_ASSIGN(training.reshard, object.flag("reshard"));
+    ISOCOST_ASSIGN(const ModuleDegrees its, degrees(document, name));
+    if (its.shard == 1) return nothing_to_reshard(name);
   }
   return training;
 }
@@ -102,6 +115,7 @@ nlohmann::ordered_json module_json(const ModuleDegrees& degrees,
   nlohmann::ordered_json json = {
       {"tensor", degrees.tensor}, {"pipeline", degrees.pipeline}, {"data", degrees.data}};
   if (degrees.shard > 1) json["shard"] = degrees.shard;
+  if (!training.reshard) json["reshard"] = false;
   if (!layers.empty()) json["layers"] = layers;
   if (training.weights != TrainedWeights::kAll) {
     json["train"] = trained_weights_name(training.weights);
@@ -147,6 +161,7 @@ std::string training_text(const ModuleTraining& training, const std::string& mod
   if (training.recomputes()) {
     text += ", " + recompute_text(training.recompute) + " recomputation of the " + module;
   }
+  if (!training.reshard) text += ", " + module + " stays gathered";
   return text;
 }
 
@@ -189,10 +204,23 @@ Status check_recompute(const ModuleTraining& training, std::size_t stages, bool 
                                                 ".layers', too, which divide the stages' seconds");
 }
 
+// Weights stay gathered for a backward pass alone, which a frozen encoder does not have.
+Status check_reshard(const ModuleTraining& training, const ModuleDegrees& degrees,
+                     const std::string& module) {
+  if (training.reshard) return {};
+  if (degrees.shard == 1) return nothing_to_reshard(module);
+  if (module != "encoder" || training.weights != TrainedWeights::kNone) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "layout: 'encoder.reshard' is false, but a frozen encoder has no backward pass for "
+               "which its weights could stay gathered; leave it out");
+}
+
 // A frozen encoder keeps no activations, since nothing before it is trained.
 Status check_trainings(const Layout& layout) {
   ISOCOST_TRY(check_training(layout.encoder_training, "encoder"));
   ISOCOST_TRY(check_training(layout.llm_training, "llm"));
+  ISOCOST_TRY(check_reshard(layout.encoder_training, layout.encoder, "encoder"));
+  ISOCOST_TRY(check_reshard(layout.llm_training, layout.llm, "llm"));
   const bool joint = layout.encoder_place == EncoderPlacement::kLlmRanks;
   ISOCOST_TRY(
       check_recompute(layout.llm_training, layout.llm.pipeline, !layout.layers.llm.empty(), "llm"));

@@ -220,7 +220,7 @@ Status check_measured(const JobModel& job, const Layout& layout) {
                       "both alike: profile both with weights that require gradients, or neither");
   }
   const bool needed = layout.encoder_training.weights == TrainedWeights::kAdapters ||
-                      layout.encoder_training.recomputes();
+                      layout.encoder_training.recomputes() || !layout.encoder_training.reshard;
   if (!frozen || !needed) return {};
   return unmeasured(
       job, "measured the encoder without a backward pass, which this layout needs" + again);
@@ -271,6 +271,7 @@ struct TrainedParts {
   double trained = 0;
   ModuleWork work;
   double activation_bytes_per_unit = 0;  ///< If it is trained whole.
+  bool reshard = true;
 };
 
 // Returns the collectives of a stage's replicas. A sharded optimizer scatters gradients, and
@@ -305,8 +306,13 @@ LayeredTransfer both(const LayeredTransfer& a, const LayeredTransfer& b) {
 }
 
 Sharding sharding_of(const JobModel& job, const TrainedParts& parts, const ModuleDegrees& degrees) {
-  return sharding_of(job.cluster, parts.shape, parts.parameters, parts.trained,
-                     parts.work.all.passes.has_backward(), degrees);
+  return sharding_of(job.cluster,
+                     {.shape = parts.shape,
+                      .parameters = parts.parameters,
+                      .trained = parts.trained,
+                      .has_backward = parts.work.all.passes.has_backward(),
+                      .reshard = parts.reshard},
+                     degrees);
 }
 
 ModuleStages spread_module(const JobModel& job, const Layout& layout, const TrainedParts& parts,
@@ -316,9 +322,9 @@ ModuleStages spread_module(const JobModel& job, const Layout& layout, const Trai
   module.replicas = degrees.data;
   module.stages = degrees.pipeline;
   module.passes = work.passes;
-  const Sharding sharding = sharding_of(job, parts, degrees);
-  module.microbatch_s = beside.fixed_s * work.seconds + sharding.exposed_s;
-  module.launches_s = std::max(beside.launches_s * work.seconds, sharding.microbatch_s);
+  module.microbatch_s = beside.fixed_s * work.seconds;
+  module.launches_s = beside.launches_s * work.seconds;
+  module.pass_transfers = sharding_of(job, parts, degrees).transfers;
   const auto tensor = static_cast<double>(degrees.tensor);
   module.activation_bytes_per_unit = work.activations * parts.activation_bytes_per_unit / tensor;
   module.working_bytes_per_unit = work.working * parts.activation_bytes_per_unit / tensor;
@@ -369,18 +375,19 @@ TrainedParts encoder_parts(const JobModel& job, const Layout& layout) {
           .parameters = parameters,
           .trained = trained_parameters(parameters, encoder_adapters(job, training), training),
           .work = encoder_work(job, layout),
-          .activation_bytes_per_unit = job.encoder_activation_bytes_per_unit()};
+          .activation_bytes_per_unit = job.encoder_activation_bytes_per_unit(),
+          .reshard = training.reshard};
 }
 
 TrainedParts llm_parts(const JobModel& job, const Layout& layout) {
   const auto parameters = static_cast<double>(job.llm.parameters());
-  return {
-      .shape = job.llm,
-      .parameters = parameters,
-      .trained = trained_parameters(parameters, adapter_parameters(job.llm, layout.llm_training),
-                                    layout.llm_training),
-      .work = llm_work(job, layout),
-      .activation_bytes_per_unit = activation_bytes_per_unit(profile_of(job, CostModule::kLlm))};
+  return {.shape = job.llm,
+          .parameters = parameters,
+          .trained = trained_parameters(
+              parameters, adapter_parameters(job.llm, layout.llm_training), layout.llm_training),
+          .work = llm_work(job, layout),
+          .activation_bytes_per_unit = activation_bytes_per_unit(profile_of(job, CostModule::kLlm)),
+          .reshard = layout.llm_training.reshard};
 }
 
 }  // namespace
@@ -597,20 +604,20 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
     if (joint) stage += encoder_bytes(encoder_shares[c], layout.llm);
   }
   stages.front() += llm_bytes(0, half);
-  // One module runs at a time, so whole layers of one of them are held.
+  // One module runs at a time, so layers of one of them are gathered.
   const Sharding of_llm = sharding_of(job, llm_parts(job, layout), layout.llm);
   const Sharding of_encoders = sharding_of(job, encoder_parts(job, layout), layout.encoder);
-  double gathered = of_llm.layer_bytes + of_llm.whole_bytes;
+  double gathered = of_llm.layer_bytes + of_llm.held_bytes();
   if (joint) {
-    gathered = std::max(of_llm.layer_bytes, of_encoders.layer_bytes) + of_llm.whole_bytes +
-               of_encoders.whole_bytes;
+    gathered = std::max(of_llm.layer_bytes, of_encoders.layer_bytes) + of_llm.held_bytes() +
+               of_encoders.held_bytes();
   }
   memory.llm_state =
       static_cast<std::int64_t>(*std::max_element(stages.begin(), stages.end()) + gathered);
   if (model.encoder.stages > 0) {
     const double share = *std::max_element(encoder_shares.begin(), encoder_shares.end());
     memory.encoder_state = static_cast<std::int64_t>(
-        encoder_bytes(share, layout.encoder) + of_encoders.layer_bytes + of_encoders.whole_bytes);
+        encoder_bytes(share, layout.encoder) + of_encoders.layer_bytes + of_encoders.held_bytes());
   }
   return memory;
 }

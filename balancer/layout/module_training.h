@@ -39,6 +39,10 @@ struct ModuleTraining {
   std::int64_t adapter_rank = 0;  ///< 1 to kMostRank with kAdapters; else 0.
   /// The activations that each stage computes again [stages], or one entry for all. Never empty.
   std::vector<Recompute> recompute = {Recompute::kNone};
+  /// Whether sharded weights are dropped after a layer's forward pass, and gathered again for its
+  /// backward pass (reshard_after_forward of PyTorch's fully_shard). Else they stay whole between
+  /// both. False only for a module with sharded weights and a backward pass.
+  bool reshard = true;
 
   bool recomputes() const;
   /// Returns whether stages compute different activations again.

@@ -145,7 +145,9 @@ class Decoupling {
 // Returns pipeline_bound without the encoder's fixed seconds, since the number of decoupled slots
 // has no lower limit.
 double decoupled_bound(PipelineModel model, std::span<const SampleCost> samples) {
-  if (model.encoder.stages > 0) model.encoder.microbatch_s = 0;
+  if (model.encoder.stages > 0) {
+    model.encoder.microbatch_s = model.encoder.pass_transfers.exposed_s = 0;
+  }
   return pipeline_bound(model, samples);
 }
 

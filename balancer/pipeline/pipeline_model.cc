@@ -79,10 +79,6 @@ Status check_slowdowns(const ModuleStages& module, const char* name) {
   return {};
 }
 
-double seconds_of(const ModuleStages& module, double samples_s) {
-  return std::max(module.launches_s, samples_s + module.microbatch_s);
-}
-
 // Returns the pass of a chunk with layers of both modules.
 StagePass both_passes(const PassShares& llm, double llm_s, const PassShares& encoder,
                       double encoder_s) {
@@ -96,11 +92,11 @@ StagePass both_passes(const PassShares& llm, double llm_s, const PassShares& enc
 }
 
 double encoder_seconds(const PipelineModel& model, const SampleCost& load) {
-  return load.encoder_units > 0 ? seconds_of(model.encoder, load.encoder_s) : 0.0;
+  return load.encoder_units > 0 ? model.encoder.microbatch_seconds(load.encoder_s) : 0.0;
 }
 
 double llm_seconds(const PipelineModel& model, const SampleCost& load) {
-  return load.llm_units > 0 ? seconds_of(model.llm, load.llm_s) : 0.0;
+  return load.llm_units > 0 ? model.llm.microbatch_seconds(load.llm_s) : 0.0;
 }
 
 }  // namespace
@@ -275,9 +271,9 @@ double seconds_of_all(std::span<const SampleCost> samples, std::size_t slots, do
 }  // namespace
 
 double pipeline_bound(const PipelineModel& model, std::span<const SampleCost> samples) {
-  const double encoder = seconds_of_all(samples, model.slots(), model.encoder.microbatch_s,
+  const double encoder = seconds_of_all(samples, model.slots(), model.encoder.beside_samples_s(),
                                         &SampleCost::encoder_s, &SampleCost::encoder_units);
-  const double llm = seconds_of_all(samples, model.slots(), model.llm.microbatch_s,
+  const double llm = seconds_of_all(samples, model.slots(), model.llm.beside_samples_s(),
                                     &SampleCost::llm_s, &SampleCost::llm_units);
   double bound = 0;
   for (std::size_t stage = 0; stage < model.llm.stages; ++stage) {

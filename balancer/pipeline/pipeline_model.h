@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +30,27 @@ struct PassShares {
   PassShares as_measured(double measured) const;
 };
 
+/// Transfers of a microbatch, layer by layer: weights are gathered for its passes, and gradients
+/// are scattered after them. A pass takes the longer of computing and of what overlaps with it.
+struct PassTransfers {
+  double exposed_s = 0;   ///< Of the first and the last layer: nothing overlaps with them.
+  double forward_s = 0;   ///< Overlap with the forward pass.
+  double backward_s = 0;  ///< Overlap with the backward pass.
+
+  /// Returns the seconds by which passes become longer that compute for `compute_s`, this part of
+  /// them forward.
+  double added_s(double compute_s, double forward_share) const {
+    return exposed_s + std::max(0.0, forward_s - forward_share * compute_s) +
+           std::max(0.0, backward_s - (1 - forward_share) * compute_s);
+  }
+  /// Returns the transfers of this many microbatches.
+  PassTransfers times(double microbatches) const {
+    return {.exposed_s = microbatches * exposed_s,
+            .forward_s = microbatches * forward_s,
+            .backward_s = microbatches * backward_s};
+  }
+};
+
 /// The passes and bytes of one chunk of a module.
 struct ChunkPasses {
   PassShares passes;
@@ -46,6 +68,8 @@ struct ModuleStages {
   std::vector<double> shares;
   double microbatch_s = 0;  ///< Fixed seconds of a microbatch, whole module.
   double launches_s = 0;    ///< A microbatch takes at least these, whole module.
+  /// Of a microbatch, whole module. `microbatch_s` does not have the exposed ones.
+  PassTransfers pass_transfers = {};
   PassShares passes = {};
   double activation_bytes_per_unit = 0;  ///< Whole module, on one tensor rank.
   /// Held by a chunk with layers of the module while it runs a pass, beside what it keeps.
@@ -59,6 +83,13 @@ struct ModuleStages {
   /// Empty: all 1.
   std::vector<double> slowdowns = {};
 
+  /// Returns the least seconds of a microbatch beside those of its samples.
+  double beside_samples_s() const { return microbatch_s + pass_transfers.exposed_s; }
+  /// Returns the seconds of a microbatch, whole module, whose samples take these.
+  double microbatch_seconds(double samples_s) const {
+    const double compute_s = samples_s + microbatch_s;
+    return std::max(launches_s, compute_s + pass_transfers.added_s(compute_s, passes.forward));
+  }
   /// Returns the passes and bytes of a chunk with this share of the module.
   ChunkPasses of_chunk(std::size_t chunk, double share) const;
   /// Returns the slowdown of each replica's slowest stage [replicas], which limits a long pipeline,

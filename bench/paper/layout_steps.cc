@@ -165,7 +165,7 @@ Result<Step> LayoutSteps::ours(std::span<const SampleCost> samples, std::int64_t
 double LayoutSteps::bound(std::span<const SampleCost> samples) const {
   const std::vector<SampleCost> costs = spread(samples);
   double encoder_s = 0;
-  double llm_s = static_cast<double>(model_.slots()) * model_.llm.microbatch_s;
+  double llm_s = static_cast<double>(model_.slots()) * model_.llm.beside_samples_s();
   for (const SampleCost& cost : costs) {
     encoder_s += cost.encoder_s;
     llm_s += cost.llm_s;

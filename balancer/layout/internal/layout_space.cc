@@ -42,6 +42,8 @@ class Collector {
     };
     for (const std::size_t m : counts(llm.degrees.data, stages, bytes)) {
       if (encoder.degrees.data > llm.degrees.data * m) continue;
+      if (!is_worthwhile(llm, count(m)) || !is_worthwhile(encoder, slots_of(encoder, llm, m)))
+        continue;
       ++space_.enumerated;
       const std::size_t of_llm = least_that_fits(llm, llm.degrees.pipeline, m);
       const std::size_t of_encoder = least_that_fits(encoder, stages, m);
@@ -67,7 +69,17 @@ class Collector {
 
   void add_joint(const ModuleDegrees& degrees) {
     if (!runs(options_.framework, job_, degrees)) return;
-    Layout layout = layout_of(options_);
+    for (const bool llm : reshardings(options_, degrees, false)) {
+      for (const bool encoder : reshardings(options_, degrees, true)) {
+        Layout layout = layout_of(options_);
+        layout.encoder_training.reshard = encoder;
+        layout.llm_training.reshard = llm;
+        add_joint(degrees, std::move(layout));
+      }
+    }
+  }
+
+  void add_joint(const ModuleDegrees& degrees, Layout layout) {
     layout.encoder_place = EncoderPlacement::kLlmRanks;
     layout.encoder = layout.llm = degrees;
     std::vector<PipelineModel> models;
@@ -87,6 +99,7 @@ class Collector {
                          degrees.pipeline);
     };
     for (const std::size_t m : counts(degrees.data, degrees.pipeline, bytes)) {
+      if (!is_worthwhile(models.front(), layouts.front(), m)) continue;
       ++space_.enumerated;
       std::size_t i = 0;
       const auto needed = [&] { return joint_bytes(models[i], layouts[i], m); };
@@ -148,6 +161,31 @@ class Collector {
     add_pair(encoder, encoder.works[of_encoder], llm, llm.works[of_llm], m);
   }
 
+  // Returns the microbatches of an encoder replica.
+  static double slots_of(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m) {
+    return count(llm.degrees.data * m) / count(encoder.degrees.data);
+  }
+
+  // Returns whether the option's weights stay gathered for a gain, if they do.
+  bool is_worthwhile(const ModuleOption& module, double microbatches) const {
+    if (module.reshard) return true;
+    const SampleWork& work = module.works.front();
+    const double busy_s = work.work_s * count(batch_.samples) / count(module.degrees.data);
+    return saves_gathering(module.shards.times(microbatches), busy_s, work.forward);
+  }
+
+  // Returns the same for both modules of one pipeline.
+  bool is_worthwhile(const PipelineModel& model, const Layout& layout, std::size_t m) const {
+    const SampleCost mean = spread_load(job_, layout, batch_.mean);
+    const double samples = count(batch_.samples) / count(layout.llm.data);
+    const auto saves = [&](const ModuleStages& module, double sample_s) {
+      return saves_gathering(module.pass_transfers.times(count(m)), samples * sample_s,
+                             module.passes.forward);
+    };
+    return (layout.encoder_training.reshard || saves(model.encoder, mean.encoder_s)) &&
+           (layout.llm_training.reshard || saves(model.llm, mean.llm_s));
+  }
+
   LayoutCandidate& add_pair(const ModuleOption& encoder, const SampleWork& for_encoder,
                             const ModuleOption& llm, const SampleWork& for_llm, std::size_t m) {
     LayoutCandidate candidate{.layout = layout_of(options_)};
@@ -156,17 +194,20 @@ class Collector {
     layout.llm = llm.degrees;
     layout.encoder_training.recompute = {for_encoder.recompute};
     layout.llm_training.recompute = {for_llm.recompute};
+    layout.encoder_training.reshard = encoder.reshard;
+    layout.llm_training.reshard = llm.reshard;
     layout.microbatches = m;
     const double encoder_s =
         for_encoder.work_s * count(batch_.samples) / count(encoder.degrees.data);
     const double llm_s = for_llm.work_s * count(batch_.samples) / count(llm.degrees.data);
     const double per_microbatch = count(batch_.samples) / count(llm.degrees.data * m);
-    const double llm_busy_s = std::max(llm_s, count(m) * llm.shards_s);
+    const double llm_busy_s = llm_s + llm.shards.times(count(m)).added_s(llm_s, for_llm.forward);
     candidate.bound_s =
         std::max(encoder.transfers.bound_s(encoder_s), llm.transfers.bound_s(llm_busy_s));
     // Transfers of the encoder are no bound: microbatches without media have none.
-    const double slots = count(llm.degrees.data * m) / count(encoder.degrees.data);
-    const double encoder_busy_s = std::max(encoder_s, slots * encoder.shards_s);
+    const double slots = slots_of(encoder, llm, m);
+    const double encoder_busy_s =
+        encoder_s + encoder.shards.times(slots).added_s(encoder_s, for_encoder.forward);
     candidate.estimate_s =
         std::max(encoder_busy_s + exposed_s(encoder.transfers, encoder_busy_s / slots),
                  llm_busy_s + exposed_s(llm.transfers, llm_busy_s / count(m))) +
@@ -240,8 +281,8 @@ class Collector {
     // The bound is evaluated for one sample below, where a microbatch's fixed seconds would count
     // once per sample.
     model.encoder.microbatch_s = model.llm.microbatch_s = 0;
-    const double shards_s = layout.llm.shard > 1 ? model.llm.launches_s : 0;
-    model.encoder.launches_s = model.llm.launches_s = 0;
+    const PassTransfers of_encoder = std::exchange(model.encoder.pass_transfers, {});
+    const PassTransfers of_llm = std::exchange(model.llm.pass_transfers, {});
     const SampleCost mean = spread_load(job_, layout, batch_.mean);
     layout.microbatches = m;
     const double data = count(layout.llm.data);
@@ -249,8 +290,13 @@ class Collector {
     const StepTransfers transfers = std::exchange(model.llm.transfers, {});
     const double bound = pipeline_bound(model, std::vector<SampleCost>(1, mean));
     LayoutCandidate candidate{.layout = std::move(layout)};
-    const double busy_s = std::max(bound * count(batch_.samples), count(m) * shards_s);
+    const auto added_s = [&](const PassTransfers& its, const PassShares& passes, double sample_s) {
+      return its.times(count(m)).added_s(sample_s * count(batch_.samples) / data, passes.forward);
+    };
+    double busy_s = bound * count(batch_.samples) + added_s(of_llm, model.llm.passes, mean.llm_s);
     candidate.bound_s = transfers.bound_s(busy_s);
+    // Transfers of the encoder are no bound: microbatches without media have none.
+    busy_s += added_s(of_encoder, model.encoder.passes, mean.encoder_s);
     candidate.estimate_s = busy_s + exposed_s(transfers, busy_s / count(m)) +
                            per_microbatch * (mean.encoder_s + mean.llm_s - bound * data);
     space_.candidates.push_back(std::move(candidate));

@@ -8,6 +8,7 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kMostEncoderStages = 8;
+constexpr double kLeastSaved = 1e-3;  // part of the seconds that gathering once has to save
 
 SampleWork sample_work(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
                        const Layout& layout, bool encoder) {
@@ -18,6 +19,7 @@ SampleWork sample_work(const JobModel& job, const BatchSummary& batch, const Pip
   const double largest = encoder ? batch.largest.encoder_units : batch.largest.llm_units;
   return {
       .recompute = (encoder ? layout.encoder_training : layout.llm_training).recompute.front(),
+      .forward = stages.passes.forward,
       .work_s = seconds * *std::max_element(stages.shares.begin(), stages.shares.end()),
       .pass_s = seconds,
       .activation_bytes = per_unit * (encoder ? batch.mean.encoder_units : batch.mean.llm_units),
@@ -29,20 +31,20 @@ SampleWork sample_work(const JobModel& job, const BatchSummary& batch, const Pip
 // allow the degrees.
 std::optional<ModuleOption> make_option(const JobModel& job, const BatchSummary& batch,
                                         const LayoutSearchOptions& options,
-                                        const ModuleDegrees& degrees, bool encoder) {
+                                        const ModuleDegrees& degrees, bool reshard, bool encoder) {
   Layout layout = layout_of(options);
   (encoder ? layout.encoder : layout.llm) = degrees;
   layout.microbatches = options.gpus;  // enough for any data degree of the encoder
-  ModuleOption option{.degrees = degrees, .works = {}};
+  ModuleTraining& training = encoder ? layout.encoder_training : layout.llm_training;
+  training.reshard = reshard;
+  ModuleOption option{.degrees = degrees, .reshard = reshard, .works = {}};
   for (const Recompute recompute : recomputations(options, encoder)) {
-    (encoder ? layout.encoder_training : layout.llm_training).recompute = {recompute};
+    training.recompute = {recompute};
     const auto model = make_pipeline(job, layout, batch.mean);
     if (!model) return std::nullopt;
     const RankMemory state = state_memory(job, layout, *model);
     option.transfers = (encoder ? model->encoder : model->llm).transfers;
-    if (degrees.shard > 1) {
-      option.shards_s = (encoder ? model->encoder : model->llm).launches_s;
-    }
+    option.shards = (encoder ? model->encoder : model->llm).pass_transfers;
     option.state_bytes = static_cast<double>(encoder ? state.encoder_state : state.llm_state);
     option.works.push_back(sample_work(job, batch, *model, layout, encoder));
   }
@@ -61,8 +63,11 @@ std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary
     for (std::size_t p = 1; p <= most_stages && t * p < gpus; ++p) {
       for (std::size_t d = 1; t * p * d < gpus; ++d) {
         for (const std::size_t shard : shards(job, options, {t, p, d})) {
-          auto option = make_option(job, batch, options, {t, p, d, shard}, encoder);
-          if (option) all.push_back(*std::move(option));
+          const ModuleDegrees degrees{t, p, d, shard};
+          for (const bool reshard : reshardings(options, degrees, encoder)) {
+            auto option = make_option(job, batch, options, degrees, reshard, encoder);
+            if (option) all.push_back(*std::move(option));
+          }
         }
       }
     }
@@ -123,6 +128,20 @@ std::vector<std::size_t> shards(const JobModel& job, const LayoutSearchOptions& 
   if (within > 1 && within < degrees.data && degrees.data % within == 0) all.push_back(within);
   all.push_back(degrees.data);
   return all;
+}
+
+std::vector<bool> reshardings(const LayoutSearchOptions& options, const ModuleDegrees& degrees,
+                              bool encoder) {
+  const bool frozen = encoder && options.encoder_training.weights == TrainedWeights::kNone;
+  if (degrees.shard == 1 || frozen) return {true};
+  return {true, false};
+}
+
+bool saves_gathering(const PassTransfers& once, double busy_s, double forward) {
+  PassTransfers twice = once;
+  twice.backward_s += once.forward_s;
+  const double saved_s = twice.added_s(busy_s, forward) - once.added_s(busy_s, forward);
+  return saved_s > kLeastSaved * busy_s;
 }
 
 std::vector<ModuleOption> encoder_options(const JobModel& job, const BatchSummary& batch,

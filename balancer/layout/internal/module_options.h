@@ -22,6 +22,7 @@ struct BatchSummary {
 /// The work of a module for a sample, with one kind of recomputation.
 struct SampleWork {
   Recompute recompute = Recompute::kNone;
+  double forward = 0;           ///< The forward pass's part of the seconds.
   double work_s = 0;            ///< Seconds of the busiest stage for one mean sample.
   double pass_s = 0;            ///< Seconds of all stages for one mean sample.
   double activation_bytes = 0;  ///< First stage's activations for one mean sample.
@@ -33,8 +34,9 @@ struct SampleWork {
 struct ModuleOption {
   ModuleDegrees degrees;
   StepTransfers transfers = {};
-  double state_bytes = 0;  ///< State of the fullest stage; assumed for all stages.
-  double shards_s = 0;     ///< A microbatch takes at least these, for sharded weights.
+  double state_bytes = 0;     ///< State of the fullest stage; assumed for all stages.
+  bool reshard = true;        ///< See ModuleTraining.
+  PassTransfers shards = {};  ///< Transfers of a microbatch, for sharded weights.
   /// With the recomputations that are tried, from the least to the most: each takes longer and
   /// keeps less. Never empty.
   std::vector<SampleWork> works;
@@ -49,6 +51,15 @@ std::vector<Recompute> recomputations(const LayoutSearchOptions& options, bool e
 /// within a machine.
 std::vector<std::size_t> shards(const JobModel& job, const LayoutSearchOptions& options,
                                 const ModuleDegrees& degrees);
+/// Returns whether to drop a module's sharded weights after a forward pass: true, and false where a
+/// backward pass would gather them again.
+std::vector<bool> reshardings(const LayoutSearchOptions& options, const ModuleDegrees& degrees,
+                              bool encoder);
+
+/// Returns whether passes take fewer seconds with these transfers, of weights that stay gathered,
+/// than if the backward passes gather them again. They compute for `busy_s`, and the part `forward`
+/// of them in forward passes.
+bool saves_gathering(const PassTransfers& once, double busy_s, double forward);
 
 /// Returns the degrees to try for a module: tensor degrees that divide the heads and stay within a
 /// node, pipeline degrees up to the number of layers, data degrees up to what `gpus` allow.

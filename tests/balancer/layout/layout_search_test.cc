@@ -79,13 +79,16 @@ TEST_F(LayoutSearch, NoPlanIsBelowTheBoundOfItsLayout) {
   const auto space = enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_);
   ASSERT_TRUE(space.has_value());
   std::size_t by_stage = 0;
+  std::size_t gathered = 0;
   for (const LayoutCandidate& candidate : space->candidates) {
     const auto score = score_layout(job_, candidate.layout, batches_, options_, 0);
     ASSERT_TRUE(score.has_value()) << score.error().message();
     EXPECT_GE(score->step_s, candidate.bound_s * (1 - 1e-9)) << candidate.layout.to_string();
     by_stage += candidate.layout.llm_training.by_stage() ? 1 : 0;
+    gathered += candidate.layout.llm_training.reshard ? 0 : 1;
   }
   EXPECT_GT(by_stage, 50U);
+  EXPECT_GT(gathered, 10U);
 }
 
 TEST_F(LayoutSearch, TheResultDoesNotDependOnTheNumberOfWorkers) {
