@@ -45,8 +45,10 @@ def parallelize(model, encoder_layers, llm_layers, mixed_precision=None, device_
         mesh = init_device_mesh(device_type, (REPLICATE, SHARD), mesh_dim_names=("replicate", "shard"))
     else:
         mesh = init_device_mesh(device_type, (SHARD,), mesh_dim_names=("shard",))
-    for layer in (*encoder_layers, *llm_layers):
-        fully_shard(layer, mesh=mesh, reshard_after_forward=RESHARD_AFTER_FORWARD, mp_policy=mixed_precision)
+    for module, layers in (("encoder", encoder_layers), ("llm", llm_layers)):
+        for layer in layers:
+            fully_shard(layer, mesh=mesh, reshard_after_forward=RESHARD_AFTER_FORWARD[module],
+                        mp_policy=mixed_precision)
     fully_shard(model, mesh=mesh, mp_policy=mixed_precision)  # Each call moves its part to the device.
     return model
 
@@ -96,9 +98,12 @@ def _recompute(layer, kind, module):
     layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
 )py";
 
-std::string text_of(std::string_view name, std::string_view encoder, std::string_view llm) {
-  return std::string(name) + " = {\"encoder\": \"" + std::string(encoder) + "\", \"llm\": \"" +
-         std::string(llm) + "\"}\n";
+std::string literal(bool value) { return value ? "True" : "False"; }
+
+std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
+std::string text_of(std::string_view name, const std::string& encoder, const std::string& llm) {
+  return std::string(name) + " = {\"encoder\": " + encoder + ", \"llm\": " + llm + "}\n";
 }
 
 }  // namespace
@@ -117,12 +122,15 @@ std::string fsdp2_text(const Layout& layout, const std::string& version,
          "MICROBATCHES = " +
          std::to_string(layout.microbatches) +
          "  # of each rank and step\n"
-         "# The backward pass gathers a layer's weights again, as the plan assumes.\n"
-         "RESHARD_AFTER_FORWARD = True\n" +
-         text_of("RECOMPUTE", recompute_name(layout.encoder_training.recompute.front()),
-                 recompute_name(layout.llm_training.recompute.front())) +
-         text_of("TRAIN", trained_weights_name(layout.encoder_training.weights),
-                 trained_weights_name(layout.llm_training.weights)) +
+         "# True: a layer drops its gathered weights after its forward pass, and gathers them "
+         "again "
+         "for its backward pass.\n" +
+         text_of("RESHARD_AFTER_FORWARD", literal(layout.encoder_training.reshard),
+                 literal(layout.llm_training.reshard)) +
+         text_of("RECOMPUTE", quoted(recompute_name(layout.encoder_training.recompute.front())),
+                 quoted(recompute_name(layout.llm_training.recompute.front()))) +
+         text_of("TRAIN", quoted(trained_weights_name(layout.encoder_training.weights)),
+                 quoted(trained_weights_name(layout.llm_training.weights))) +
          std::string(kFunctions);
 }
 

@@ -129,7 +129,7 @@ void TrainingOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_flag("--shard-weights", shard_weights,
                    "Also try layouts that shard weights and gradients over all replicas (FSDP), or "
-                   "over those of a machine (HSDP)");
+                   "over those of a machine (HSDP), and gather them once or twice a microbatch");
   command.add_flag("--replicate-optimizer", replicated_optimizer,
                    "Every replica holds the whole optimizer state, instead of its part (ZeRO 1)");
 }

@@ -56,6 +56,12 @@ def count_forwards(model):
     return counts
 
 
+def whole_layers(model):
+    """Returns how many of each module's layers are whole now."""
+    return {name: sum(not hasattr(block.mix.weight, "full_tensor") for block in getattr(model, name))
+            for name in ("encoder", "llm")}
+
+
 def full(tensor):
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
@@ -99,6 +105,7 @@ def main():
     for part in (rows[:2], rows[2:]):  # two microbatches
         with emitted.accumulate(model, len(part) > 2):
             loss = model(part).square().sum()
+            between_passes = whole_layers(getattr(model, "module", model))
             (loss * emitted.WORLD_SIZE).backward()
     reference(rows).square().sum().backward()
     if not settings.get("bf16"):
@@ -106,7 +113,7 @@ def main():
     # Every optimizer takes what is trained.
     optimizer = torch.optim.Adam([parameter for parameter in model.parameters() if parameter.requires_grad])
     optimizer.step()
-    print(json.dumps({"counts": counts, "type": type(model).__name__,
+    print(json.dumps({"counts": counts, "between_passes": between_passes, "type": type(model).__name__,
                       "sharded": sum(hasattr(parameter, "full_tensor") for parameter in model.parameters()),
                       "loss": loss.item()}), flush=True)
 

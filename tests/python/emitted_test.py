@@ -68,6 +68,17 @@ class Run(Emitted):
         for found in self.train(file, bf16=True):  # the file's own precision
             self.assertGreater(found["loss"], 0)
 
+    def test_layers_stay_gathered_between_passes_where_the_layout_says_so(self):
+        slow = ("--interconnect", "gpus-per-node=1,network=50MB/s")  # Passes wait for it.
+        for options, encoder, llm in (((), 0, 0), (slow, 2, 3), ((*slow, "--freeze", "encoder"), 0, 3)):
+            with self.subTest(options=options):
+                file, layout = self.plan(*options, memory="120GiB")
+                self.assertEqual(layout["llm"]["shard"], 2)
+                kept = tuple("reshard" in layout[module] for module in ("encoder", "llm"))
+                self.assertEqual(kept, (encoder > 0, llm > 0))
+                for found in self.train(file, freeze="--freeze" in options):
+                    self.assertEqual(found["between_passes"], {"encoder": encoder, "llm": llm})
+
     def test_replicas_hold_whole_weights(self):
         file, layout = self.plan("--replicate-optimizer")
         self.assertNotIn("shard", layout["llm"])

@@ -102,7 +102,7 @@ class Places(LayoutTest):
                             encoder_place="llm", interconnect="node=450GB/s",
                             activation_caps={"encoder_bytes": 0, "llm_bytes": 2**35})
         layout = isocost.Layout(joint)
-        whole = {"shard": 1, "train": "all", "adapter_rank": 0, "recompute": "none"}
+        whole = {"shard": 1, "reshard": True, "train": "all", "adapter_rank": 0, "recompute": "none"}
         self.assertEqual(layout.encoder, {**degrees(pipeline=2), "layers": [27, 0], **whole})
         self.assertEqual(layout.llm["layers"], [8, 20])
         self.assertEqual((layout.encoder_place, layout.has_encoder_ranks), ("llm", False))
@@ -116,6 +116,9 @@ class Places(LayoutTest):
         self.assertEqual((own.optimizer, trained.optimizer), ("sharded", "replicated"))
         self.assertEqual((trained.encoder["train"], trained.llm["recompute"]), ("none", "full"))
         self.assertEqual((trained.llm["train"], trained.llm["adapter_rank"]), ("adapters", 16))
+        sharded = isocost.Layout(self.layout({**degrees(data=2), "shard": 2}, {**degrees(data=2), "shard": 2,
+                                 "reshard": False}, encoder_place="llm"))
+        self.assertEqual((sharded.encoder["reshard"], sharded.llm["reshard"]), (True, False))
         keys = set(json.loads(joint.read_text())) | set(json.loads(own.to_json())) - {"version"}
         self.assertEqual([key for key in keys - {"version"} if not hasattr(layout, key)], [])
 

@@ -6,26 +6,59 @@
 #include "costmodel/memory.h"
 
 namespace isocost {
-
 namespace {
 
-// Bytes of a layer while it is whole, and of embeddings and output head.
-struct WholeBytes {
-  double weights = 0;     // of a layer
-  double gradients = 0;   // of a layer: bf16, and the fp32 copy that is scattered
-  double embeddings = 0;  // the fp32 copy of their gradients
+constexpr double kWholeGradient = StateBytes::kWeight;  // before it is scattered
+
+// The parameters of a module on a tensor rank.
+struct Parameters {
+  double layers = 1;
+  double in_layers = 0;
+  double embeddings = 0;
+  double trained_share = 0;
+
+  double of_layer() const { return in_layers / layers; }
 };
 
-// A pass holds its layer, and the one that is gathered meanwhile. The backward pass of a layer
-// runs beside the scatter of the one after it.
-double dropped_layers(const WholeBytes& bytes) {
-  return 2 * bytes.weights + std::max(bytes.gradients, bytes.embeddings);
+// The ring of the ranks that share the weights.
+struct Ring {
+  double members = 1;
+  double bytes_per_s = 1;
+  double latency_s = 0;  // of a collective
+
+  double seconds(double bytes, double collectives) const {
+    return bytes > 0 ? bytes * (members - 1) / members / bytes_per_s + collectives * latency_s : 0;
+  }
+};
+
+PassTransfers transfers_of(const ShardedModule& module, const Parameters& parameters,
+                           const Ring& ring) {
+  const double gradient = StateBytes::kGradient * parameters.trained_share;
+  const double gather_s =
+      ring.seconds(StateBytes::kWeight * parameters.in_layers, parameters.layers);
+  const double scatter_s = ring.seconds(gradient * parameters.in_layers, parameters.layers);
+  const double embeddings_s = ring.seconds(StateBytes::kWeight * parameters.embeddings, 1) +
+                              ring.seconds(gradient * parameters.embeddings, 1);
+  const double behind_passes = 1 - 1 / parameters.layers;
+  const bool regathers = module.has_backward && module.reshard;
+  return {.exposed_s = embeddings_s + (gather_s + scatter_s) / parameters.layers,
+          .forward_s = behind_passes * gather_s,
+          .backward_s = (regathers ? gather_s : 0) + behind_passes * scatter_s};
 }
 
-// All layers are whole already. The buffer into which the last one was gathered is free by the
-// time when its gradients are whole, and so are its weights when they are scattered.
-double kept_layers(const WholeBytes& bytes) {
-  return std::max({bytes.weights, bytes.gradients - bytes.weights, bytes.embeddings});
+// Returns the most bytes of layers that are whole, or of the gradients of embeddings that are
+// scattered. A pass holds its layer and the one that is gathered meanwhile; the gradients of a
+// layer are whole beside those of the layer after it, which are scattered. If all layers stay
+// gathered, that layer's weights are dropped by then, and the buffer into which the last one was
+// gathered is free.
+double layer_bytes(const Parameters& parameters, bool reshard) {
+  const double weights = StateBytes::kWeight * parameters.of_layer();
+  const double gradients =
+      parameters.trained_share * (kWholeGradient + StateBytes::kGradient) * parameters.of_layer();
+  const double embeddings =
+      parameters.trained_share * StateBytes::kGradient * parameters.embeddings;
+  if (reshard) return 2 * weights + std::max(gradients, embeddings);
+  return std::max({weights, gradients - weights, embeddings});
 }
 
 }  // namespace
@@ -33,33 +66,24 @@ double kept_layers(const WholeBytes& bytes) {
 Sharding sharding_of(const Cluster& cluster, const ShardedModule& module,
                      const ModuleDegrees& degrees) {
   if (degrees.shard == 1) return {};
-  const auto n = static_cast<double>(degrees.shard);
   const auto tensor = static_cast<double>(degrees.tensor);
-  const double rate = cluster.ring_bytes_per_s(
-      {.members = degrees.shard, .stride = degrees.tensor, .blocks = degrees.data / degrees.shard});
-  const auto layers = static_cast<double>(module.shape.layers);
   const auto embeddings = static_cast<double>(module.shape.embedding_parameters);
-  const double in_layers = (module.parameters - embeddings) / tensor;
-  const double trained_share = module.trained / module.parameters;
-  const double hops = layers * std::ceil(std::log2(n)) * cluster.latency_s;
-  const double moved = in_layers * (n - 1) / n / rate;
-  const double gather_s = StateBytes::kWeight * moved + hops;
-  const double scatter_s =
-      module.trained > 0 ? StateBytes::kGradient * trained_share * moved + hops : 0;
-  const bool regathers = module.has_backward && module.reshard;
-  constexpr double kWhole = StateBytes::kWeight;  // a gradient before it is scattered
-  const double of_layer = in_layers / layers;
-  const double whole = embeddings / tensor;
-  const WholeBytes bytes{.weights = StateBytes::kWeight * of_layer,
-                         .gradients = trained_share * (kWhole + StateBytes::kGradient) * of_layer,
-                         .embeddings = trained_share * StateBytes::kGradient * whole};
-  const double behind_passes = 1 - 1 / layers;
-  return {.transfers = {.exposed_s = (gather_s + scatter_s) / layers,
-                        .forward_s = behind_passes * gather_s,
-                        .backward_s = (regathers ? gather_s : 0) + behind_passes * scatter_s},
-          .layer_bytes = module.reshard ? dropped_layers(bytes) : kept_layers(bytes),
-          .kept_bytes = module.reshard ? 0 : layers * bytes.weights,
-          .whole_bytes = (StateBytes::kWeight + kWhole * trained_share) * whole};
+  const Parameters parameters{.layers = static_cast<double>(module.shape.layers),
+                              .in_layers = (module.parameters - embeddings) / tensor,
+                              .embeddings = embeddings / tensor,
+                              .trained_share = module.trained / module.parameters};
+  const auto members = static_cast<double>(degrees.shard);
+  const Ring ring{.members = members,
+                  .bytes_per_s = cluster.ring_bytes_per_s({.members = degrees.shard,
+                                                           .stride = degrees.tensor,
+                                                           .blocks = degrees.data / degrees.shard}),
+                  .latency_s = std::ceil(std::log2(members)) * cluster.latency_s};
+  const double kept = StateBytes::kWeight * parameters.in_layers;
+  return {.transfers = transfers_of(module, parameters, ring),
+          .layer_bytes = layer_bytes(parameters, module.reshard),
+          .kept_bytes = module.reshard ? 0 : kept,
+          .whole_bytes = (StateBytes::kWeight + kWholeGradient * parameters.trained_share) *
+                         parameters.embeddings};
 }
 
 }  // namespace isocost

@@ -13,7 +13,7 @@ struct Sharding {
   PassTransfers transfers = {};
   double layer_bytes = 0;  ///< Weights and gradients of layers that are whole at a time.
   double kept_bytes = 0;   ///< Weights that stay gathered from a forward to its backward pass.
-  double whole_bytes = 0;  ///< Those of embeddings and output head, until the step ends.
+  double whole_bytes = 0;  ///< Those of embeddings and output head.
 
   /// Returns the bytes that are held while either module of one pipeline runs.
   double held_bytes() const { return kept_bytes + whole_bytes; }
@@ -34,8 +34,9 @@ struct ShardedModule {
 /// fully_shard, docs of PyTorch 2.15); else those of all layers stay whole until it has run, and
 /// each microbatch gathers them once. While a layer computes, the next one is gathered, so the
 /// first gather and the last scatter of a microbatch are exposed. Embeddings and output head are
-/// gathered once a step. The ring moves (n - 1) / n of the bytes. Whole gradients are bf16, and
-/// fp32 while they are scattered.
+/// one group, which stays gathered: it is gathered before all layers and scattered after them, and
+/// nothing overlaps with that. The ring moves (n - 1) / n of the bytes. Whole gradients are bf16,
+/// and fp32 while they are scattered.
 Sharding sharding_of(const Cluster& cluster, const ShardedModule& module,
                      const ModuleDegrees& degrees);
 

@@ -29,17 +29,19 @@ PipelineModel pipeline(const Layout& layout) {
   return make_pipeline(JobModel{}, layout, {1, 2, 1000, 1000}).value();
 }
 
-// The seconds of a layer of one microbatch.
+// The seconds of a layer of one microbatch, and of the transfers of embeddings and output head.
 struct LayerSeconds {
   double forward = 0;
   double backward = 0;
   double gather = 0;
   double scatter = 0;
+  double gather_head = 0;
+  double scatter_head = 0;
 };
 
 // The seconds of one microbatch whose layers are gathered, computed and scattered one after the
 // other: a link carries one transfer at a time, and the next layer is gathered as soon as the
-// present one computes.
+// present one computes. Embeddings and head are gathered first and scattered last.
 double gathered_microbatch(const LayerSeconds& layer, bool reshard) {
   double link = 0;  // when it is free
   double device = 0;
@@ -47,6 +49,7 @@ double gathered_microbatch(const LayerSeconds& layer, bool reshard) {
     link = std::max(link, after) + seconds;
     return link;
   };
+  transfer(0, layer.gather_head);
   double ready = transfer(0, layer.gather);
   for (int i = 0; i < kLayers; ++i) {
     const double start = std::max(device, ready);
@@ -60,15 +63,20 @@ double gathered_microbatch(const LayerSeconds& layer, bool reshard) {
     device = start + layer.backward;
     if (layer.scatter > 0) transfer(device, layer.scatter);
   }
+  transfer(device, layer.scatter_head);
   return std::max(device, link);
 }
 
 // The LLM's transfers over all 64 ranks in this cluster, in seconds of a layer.
 LayerSeconds transfers(const JobModel& job) {
-  const double weights = kLayers * static_cast<double>(job.llm.layer_parameters());
   const double rate = 8 * job.cluster.network_bytes_per_s;
-  return {.gather = 2 * weights * 63 / 64 / rate / kLayers + 6 * job.cluster.latency_s,
-          .scatter = 4 * weights * 63 / 64 / rate / kLayers + 6 * job.cluster.latency_s};
+  const auto seconds = [&](std::int64_t bytes) {
+    return static_cast<double>(bytes) * 63 / 64 / rate + 6 * job.cluster.latency_s;
+  };
+  return {.gather = seconds(2 * job.llm.layer_parameters()),
+          .scatter = seconds(4 * job.llm.layer_parameters()),
+          .gather_head = seconds(2 * job.llm.embedding_parameters),
+          .scatter_head = seconds(4 * job.llm.embedding_parameters)};
 }
 
 // The LLM of a layout over 64 ranks, without what a microbatch takes beside its samples.
@@ -94,7 +102,7 @@ TEST(Sharding, AMicrobatchTakesWhatADiscreteSimulationTakes) {
         const ModuleStages llm =
             sharded_llm({.weights = weights, .recompute = {recompute}, .reshard = reshard});
         LayerSeconds layer = transfers(job);
-        if (weights == TrainedWeights::kNone) layer.scatter = 0;
+        if (weights == TrainedWeights::kNone) layer.scatter = layer.scatter_head = 0;
         const double moved = (reshard ? 2 : 1) * layer.gather + layer.scatter;
         for (const double ratio : {0.0, 0.1, 0.3, 0.7, 1.0, 1.5, 3.0, 10.0, 30.0}) {
           const double compute = ratio * moved;  // of a layer
@@ -117,11 +125,12 @@ TEST(Sharding, AMicrobatchTakesWhatADiscreteSimulationTakes) {
 TEST(Sharding, WeightsThatStayGatheredAreGatheredOnce) {
   const ModuleStages twice = sharded_llm({});
   const ModuleStages once = sharded_llm({.reshard = false});
-  const double gather = transfers(JobModel{}).gather;
+  const LayerSeconds layer = transfers(JobModel{});
+  const double gather = layer.gather;
   EXPECT_NEAR(all_seconds(twice) - all_seconds(once), kLayers * gather, 0.01 * gather);
   const ModuleStages frozen = sharded_llm({.weights = TrainedWeights::kNone, .reshard = false});
   EXPECT_EQ(frozen.pass_transfers.backward_s, 0) << "no gradients are scattered";
-  EXPECT_NEAR(all_seconds(frozen), kLayers * gather, 0.01 * gather);
+  EXPECT_NEAR(all_seconds(frozen), kLayers * gather + layer.gather_head, 0.01 * gather);
 }
 
 TEST(Sharding, WeightsOfAMachineAreGatheredOverItsOwnLinks) {
@@ -137,13 +146,21 @@ TEST(Sharding, WeightsOfAMachineAreGatheredOverItsOwnLinks) {
 }
 
 TEST(Sharding, AFrozenModuleScattersNothing) {
+  const JobModel job;
   Layout layout = joint({1, 1, 64, 64});
-  const double trained = all_seconds(pipeline(layout).llm);
-  layout.llm_training.weights = TrainedWeights::kNone;
-  EXPECT_NEAR(all_seconds(pipeline(layout).llm) / trained, 4.0 / 8, 0.01);  // gathered twice
-  layout.encoder_training.weights = TrainedWeights::kNone;
-  const double encoder = all_seconds(pipeline(joint({1, 1, 64, 64})).encoder);
-  EXPECT_NEAR(all_seconds(pipeline(layout).encoder) / encoder, 2.0 / 8, 0.05);  // gathered once
+  const PipelineModel trained = pipeline(layout);
+  layout.llm_training.weights = layout.encoder_training.weights = TrainedWeights::kNone;
+  const PipelineModel frozen = pipeline(layout);
+  const auto bytes = [](const Architecture& shape, double of_layers, double of_embeddings) {
+    const auto embeddings = static_cast<double>(shape.embedding_parameters);
+    return of_layers * (static_cast<double>(shape.parameters()) - embeddings) +
+           of_embeddings * embeddings;
+  };
+  // Layers are gathered twice, and once where no backward pass needs them.
+  EXPECT_NEAR(all_seconds(frozen.llm) / all_seconds(trained.llm),
+              bytes(job.llm, 4, 2) / bytes(job.llm, 8, 6), 0.01);
+  EXPECT_NEAR(all_seconds(frozen.encoder) / all_seconds(trained.encoder),
+              bytes(job.encoder, 2, 2) / bytes(job.encoder, 8, 6), 0.05);
 }
 
 // 16 bytes a parameter over the ranks (Rajbhandari et al. 2020, ZeRO, section 3.1: stage 3), and

@@ -57,6 +57,7 @@ py::dict module_keys(const ModuleDegrees& degrees, const std::vector<std::int64_
   result["train"] = std::string(trained_weights_name(training.weights));
   result["adapter_rank"] = training.adapter_rank;
   result["recompute"] = recompute_names(training);
+  result["reshard"] = training.reshard;
   return result;
 }
 
