@@ -363,6 +363,19 @@ double state_bytes(double parameters, double trained, const ModuleDegrees& degre
          tensor;
 }
 
+double gathered_bytes(const Sharding& sharding) {
+  return sharding.kept_bytes + sharding.layer_bytes + sharding.whole_bytes;
+}
+
+// One module runs at a time. What the encoder keeps is held while the LLM runs. What the LLM keeps
+// is dropped before the encoder runs, unless other microbatches await their backward passes.
+double gathered_jointly(const Sharding& encoder, const Sharding& llm, Schedule schedule) {
+  const double of_llm = llm.kept_bytes + llm.layer_bytes;
+  const double of_encoder =
+      encoder.layer_bytes + (schedule == Schedule::kGpipe ? llm.kept_bytes : 0);
+  return encoder.kept_bytes + std::max(of_encoder, of_llm) + encoder.whole_bytes + llm.whole_bytes;
+}
+
 double encoder_adapters(const JobModel& job, const ModuleTraining& training) {
   return adapter_parameters(job.encoder, training) +
          (job.second_encoder ? adapter_parameters(*job.second_encoder, training) : 0);
@@ -604,20 +617,16 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
     if (joint) stage += encoder_bytes(encoder_shares[c], layout.llm);
   }
   stages.front() += llm_bytes(0, half);
-  // One module runs at a time, so layers of one of them are gathered.
   const Sharding of_llm = sharding_of(job, llm_parts(job, layout), layout.llm);
   const Sharding of_encoders = sharding_of(job, encoder_parts(job, layout), layout.encoder);
-  double gathered = of_llm.layer_bytes + of_llm.held_bytes();
-  if (joint) {
-    gathered = std::max(of_llm.layer_bytes, of_encoders.layer_bytes) + of_llm.held_bytes() +
-               of_encoders.held_bytes();
-  }
+  const double gathered =
+      joint ? gathered_jointly(of_encoders, of_llm, layout.schedule) : gathered_bytes(of_llm);
   memory.llm_state =
       static_cast<std::int64_t>(*std::max_element(stages.begin(), stages.end()) + gathered);
   if (model.encoder.stages > 0) {
     const double share = *std::max_element(encoder_shares.begin(), encoder_shares.end());
-    memory.encoder_state = static_cast<std::int64_t>(
-        encoder_bytes(share, layout.encoder) + of_encoders.layer_bytes + of_encoders.held_bytes());
+    memory.encoder_state = static_cast<std::int64_t>(encoder_bytes(share, layout.encoder) +
+                                                     gathered_bytes(of_encoders));
   }
   return memory;
 }

@@ -2,6 +2,7 @@
 trained whole, frozen and with adapters, each without recomputation, with a selective one and with a full one. Attention
 and the MLP's product keep what fused kernels keep: no scores, and no second copy of the gate."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -12,120 +13,15 @@ import unittest
 import weakref
 
 import torch
-from torch.utils.checkpoint import checkpoint
+
+from fused_model import Layer, Shape
 
 LAB = pathlib.Path(os.environ["ISOCOST_PROGRAM"]).with_name("isocost-lab")
-LAYERS, WIDTH, HEADS, KEY_VALUE_WIDTH, MLP = 4, 128, 4, 64, 352
-TOKENS, MICROBATCHES, RANK = 256, 2, 8
+SHAPE = Shape(layers=4, width=128, heads=4, key_value_width=64, mlp=352)
+TOKENS, MICROBATCHES = 256, 2
 TRAINED = ("all", "adapters", "none")
 RECOMPUTED = ("none", "selective", "full")
 ALLOWED = 0.02
-
-
-class Attention(torch.autograd.Function):
-    """Attention that keeps its inputs and its output, and computes scores again."""
-
-    @staticmethod
-    def scores(query, key):
-        return torch.softmax(query @ key.transpose(1, 2) / query.shape[-1] ** 0.5, dim=-1)
-
-    @staticmethod
-    def split(tensor, heads):
-        return tensor.view(TOKENS, heads, -1).transpose(0, 1).float()
-
-    @classmethod
-    def attend(cls, query, key, value):
-        groups = HEADS * KEY_VALUE_WIDTH // WIDTH
-        key, value = (cls.split(each, groups).repeat_interleave(HEADS // groups, 0) for each in (key, value))
-        mixed = cls.scores(cls.split(query, HEADS), key) @ value
-        return mixed.transpose(0, 1).reshape(TOKENS, WIDTH).to(torch.bfloat16)
-
-    @staticmethod
-    def forward(ctx, query, key, value):
-        output = Attention.attend(query, key, value)
-        ctx.save_for_backward(query, key, value, output)
-        return output
-
-    @staticmethod
-    def backward(ctx, gradient):
-        inputs = [each.detach().requires_grad_() for each in ctx.saved_tensors[:3]]
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda each: each, lambda each: each):
-            return torch.autograd.grad(Attention.attend(*inputs), inputs, gradient)
-
-
-class Gate(torch.autograd.Function):
-    """silu(gate)·up, of which gate and up are kept."""
-
-    @staticmethod
-    def forward(ctx, gate, up):
-        ctx.save_for_backward(gate, up)
-        return torch.nn.functional.silu(gate) * up
-
-    @staticmethod
-    def backward(ctx, gradient):
-        gate, up = ctx.saved_tensors
-        with torch.no_grad():
-            sigmoid = torch.sigmoid(gate)
-            of_gate = gradient * up * sigmoid * (1 + gate * (1 - sigmoid))
-            return of_gate, gradient * gate * sigmoid
-
-
-class Linear(torch.nn.Module):
-    def __init__(self, inputs, outputs, trained):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5, requires_grad=trained == "all")
-        self.adapters = None
-        if trained == "adapters":
-            self.adapters = torch.nn.ParameterList([torch.nn.Parameter(torch.randn(RANK, inputs)),
-                                                    torch.nn.Parameter(torch.randn(outputs, RANK))])
-
-    def forward(self, tensor):
-        out = torch.nn.functional.linear(tensor, self.weight)
-        if self.adapters is None:
-            return out
-        down, up = self.adapters
-        return out + torch.nn.functional.linear(torch.nn.functional.linear(tensor, down), up)
-
-
-class Mlp(torch.nn.Module):
-    def __init__(self, trained):
-        super().__init__()
-        self.gate, self.up = Linear(WIDTH, MLP, trained), Linear(WIDTH, MLP, trained)
-        self.down = Linear(MLP, WIDTH, trained)
-
-    def forward(self, tensor):
-        return self.down(Gate.apply(self.gate(tensor), self.up(tensor)))
-
-
-class Layer(torch.nn.Module):
-    def __init__(self, trained, recompute):
-        super().__init__()
-        self.recompute = recompute
-        self.norms = torch.nn.ModuleList([torch.nn.LayerNorm(WIDTH) for _ in range(2)]).requires_grad_(trained == "all")
-        self.query, self.out = Linear(WIDTH, WIDTH, trained), Linear(WIDTH, WIDTH, trained)
-        self.key, self.value = (Linear(WIDTH, KEY_VALUE_WIDTH, trained) for _ in range(2))
-        self.mlp = Mlp(trained)
-
-    def forward(self, tensor):
-        normed = self.norms[0](tensor)
-        mixed = Attention.apply(self.query(normed), self.key(normed), self.value(normed))
-        tensor = tensor + self.out(mixed)
-        normed = self.norms[1](tensor)
-        if self.recompute == "selective":
-            return tensor + checkpoint(self.mlp, normed, use_reentrant=True)
-        return tensor + self.mlp(normed)
-
-
-class Model(torch.nn.Module):
-    def __init__(self, trained, recompute):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(Layer(trained, recompute) for _ in range(LAYERS))
-        self.full = recompute == "full"
-
-    def forward(self, tensor):
-        for layer in self.layers:
-            tensor = checkpoint(layer, tensor, use_reentrant=True) if self.full else layer(tensor)
-        return tensor
 
 
 class Held:
@@ -160,12 +56,13 @@ class Held:
 def held_by_torch(trained, recompute):
     """The peak over the forward passes of all microbatches, and their backward passes."""
     torch.manual_seed(0)
-    model = Model(trained, recompute).to(torch.bfloat16)
+    shape = dataclasses.replace(SHAPE, trained=trained)
+    model = torch.nn.Sequential(*(Layer(shape, recompute) for _ in range(SHAPE.layers))).to(torch.bfloat16)
     held = Held(model)
     with torch.autograd.graph.saved_tensors_hooks(held.pack, lambda box: box.tensor):
         outputs = []
         for _ in range(MICROBATCHES):
-            inputs = torch.randn(TOKENS, WIDTH).to(torch.bfloat16).requires_grad_()
+            inputs = torch.randn(TOKENS, SHAPE.width).to(torch.bfloat16).requires_grad_()
             outputs.append(model(inputs).float().sum())
         while outputs:
             outputs.pop().backward()
@@ -178,8 +75,7 @@ class TrainingMemory(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
-        shape = {"layers": LAYERS, "width": WIDTH, "heads": HEADS, "key_value_width": KEY_VALUE_WIDTH, "mlp": MLP,
-                 "gated": True, "embedding_parameters": 0, "head_flop_per_unit": 0}
+        shape = SHAPE.architecture()
         seconds = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 1e-6, "per_unit_squared": 0}
         none = dict.fromkeys(seconds, 0)
         modules = {"vision": {**seconds, "architecture": {"name": "encoder", **shape}}, "audio": none,
@@ -208,7 +104,7 @@ class TrainingMemory(unittest.TestCase):
             with self.subTest(trained=trained, recompute=recompute):
                 keys = {"train": trained, "recompute": recompute}
                 if trained == "adapters":
-                    keys["adapter_rank"] = RANK
+                    keys["adapter_rank"] = SHAPE.adapter_rank
                 predicted = self.predicted(f"0,{TOKENS}", {"llm": keys})
                 held = held_by_torch(trained, recompute)
                 print(f"{trained}, recomputation {recompute}: {predicted:.0f} bytes predicted, {held} held, "
@@ -218,7 +114,7 @@ class TrainingMemory(unittest.TestCase):
     def test_a_frozen_encoder_keeps_nothing_but_the_layer_that_runs(self):
         whole = self.predicted(f"{TOKENS},0", {})
         frozen = self.predicted(f"{TOKENS},0", {"encoder": {"train": "none"}})
-        self.assertLess(frozen, whole / LAYERS / MICROBATCHES)
+        self.assertLess(frozen, whole / SHAPE.layers / MICROBATCHES)
         self.assertGreater(frozen, 0)
 
 

@@ -49,16 +49,18 @@ PassTransfers transfers_of(const ShardedModule& module, const Parameters& parame
 // Returns the most bytes of layers that are whole, or of the gradients of embeddings that are
 // scattered. A pass holds its layer and the one that is gathered meanwhile; the gradients of a
 // layer are whole beside those of the layer after it, which are scattered. If all layers stay
-// gathered, that layer's weights are dropped by then, and the buffer into which the last one was
-// gathered is free.
-double layer_bytes(const Parameters& parameters, bool reshard) {
+// gathered, the most are held with the gradients of the last one: its weights are dropped by then,
+// the buffer into which they were gathered is free, and a rank's part of the sum is not yet added.
+double layer_bytes(const Parameters& parameters, bool reshard, double members) {
   const double weights = StateBytes::kWeight * parameters.of_layer();
   const double gradients =
       parameters.trained_share * (kWholeGradient + StateBytes::kGradient) * parameters.of_layer();
   const double embeddings =
       parameters.trained_share * StateBytes::kGradient * parameters.embeddings;
   if (reshard) return 2 * weights + std::max(gradients, embeddings);
-  return std::max({weights, gradients - weights, embeddings});
+  const double part =
+      parameters.trained_share * StateBytes::kGradient * parameters.of_layer() / members;
+  return std::max({weights, gradients + part - weights, embeddings});
 }
 
 }  // namespace
@@ -80,7 +82,7 @@ Sharding sharding_of(const Cluster& cluster, const ShardedModule& module,
                   .latency_s = std::ceil(std::log2(members)) * cluster.latency_s};
   const double kept = StateBytes::kWeight * parameters.in_layers;
   return {.transfers = transfers_of(module, parameters, ring),
-          .layer_bytes = layer_bytes(parameters, module.reshard),
+          .layer_bytes = layer_bytes(parameters, module.reshard, members),
           .kept_bytes = module.reshard ? 0 : kept,
           .whole_bytes = (StateBytes::kWeight + kWholeGradient * parameters.trained_share) *
                          parameters.embeddings};

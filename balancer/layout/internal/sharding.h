@@ -14,9 +14,6 @@ struct Sharding {
   double layer_bytes = 0;  ///< Weights and gradients of layers that are whole at a time.
   double kept_bytes = 0;   ///< Weights that stay gathered from a forward to its backward pass.
   double whole_bytes = 0;  ///< Those of embeddings and output head.
-
-  /// Returns the bytes that are held while either module of one pipeline runs.
-  double held_bytes() const { return kept_bytes + whole_bytes; }
 };
 
 /// A module of one stage.
