@@ -3,7 +3,7 @@ their bounds. Beside them the pages have columns that were measured.
 
     python3 bench/tables.py NAME [--all] [--build DIR]
 
-NAME is one of simulated, decoupled, layouts, partition, many-ranks and quality. --all adds the rows that take minutes.
+NAME is one of simulated, decoupled, layouts, qwen2_5_vl, partition, many-ranks and quality. --all adds the rows that take minutes.
 """
 
 import argparse
@@ -11,6 +11,8 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TRACES = [str(HERE / "quality/data" / f"{name}.csv") for name in ("documents", "videos", "photos", "speech")]
@@ -25,6 +27,8 @@ STEPS = (("mixed", "1f1b", "512, 16", MIXED, ()),
          ("documents", "1f1b", "512, 16", DOCUMENTS, ()))
 # GPUs, samples per step, batches that the search has not seen, and whether the search takes long.
 SEARCHES = ((16, 512, 8, False), (64, 512, 8, False), (128, 512, 8, True), (1024, 4096, 2, True))
+QWEN_SEARCHES = ((64, 512, 8, False), (1024, 4096, 2, True))
+QWEN_FLAGS = ((), ("--recompute", "auto", "--shard-weights"), ("--recompute", "auto", "--emit", "fsdp2"))
 POLICIES = ("in-order", "lpt", "cost")
 DECOUPLED_NOTES = {"1x1x16+2x3x8": ", 32", "1x2x8+4x3x4": ", 32",
                    "1x1x16+2x4x6": ", 32", "1x1x8+2x7x4": ", 16, no caps", "1x1x8+2x7x4-m32": ", 32, no caps"}
@@ -70,7 +74,7 @@ def degrees(layout):
     encoder, llm = ("x".join(str(layout[module][key]) for key in ("tensor", "pipeline", "data"))
                     for module in ("encoder", "llm"))
     place = f"both {llm}" if layout["encoder_place"] == "llm" else f"encoder {encoder}, llm {llm}"
-    return f"{place}, {layout['microbatches']} microbatches"
+    return f"{place}, {layout['microbatches']} microbatch{'es' if layout['microbatches'] > 1 else ''}"
 
 
 def layouts(build, everything):
@@ -81,6 +85,43 @@ def layouts(build, everything):
                         "--fresh", str(fresh), "--output", "/dev/null", "--force", "--json")
             steps = (f"{found['fresh'][name]:.2f}" for name in ("best", "alike", "mean_shape"))
             yield f"{gpus:,}", f"{samples:,}", *steps, degrees(found["best"][0]["layout"])
+
+
+def how_trained(layout):
+    """What a layout says of a module beside its degrees."""
+    said = []
+    for module, name in (("encoder", "encoder"), ("llm", "LLM")):
+        keys = layout[module]
+        said += [f"{name} sharded by {keys['shard']}"] if "shard" in keys else []
+        said += [f"{name} stays gathered"] if not keys.get("reshard", True) else []
+        said += [f"{keys['recompute']} recomputation of the {name}"] if "recompute" in keys else []
+    return "; ".join(said) or "-"
+
+
+def qwen2_5_vl(build, everything):
+    """Qwen2.5-VL-7B by FLOP, on the samples of docs/benchmarks/paper.md's mixture by its own recipe."""
+    sys.path.insert(0, str(HERE / "paper"))
+    import jobs
+    import models
+
+    row = jobs.Row("qwen2_5_vl", "Qwen2.5-VL-7B", models.QWEN2_5_VIT, "Qwen2.5-7B", "qwen2_5_vl", "mixture")
+    yield "GPUs", "samples per step", "flags", "best", "alike", "mean-shape rule", "GiB", "the best layout", \
+        "its modules"
+    with tempfile.TemporaryDirectory() as folder:
+        data = jobs.Simulator(pathlib.Path(build) / "bench/paper/paper_plans", pathlib.Path(folder)).data_profile(row)
+        profile = pathlib.Path(folder) / "profile.json"
+        profile.write_text(json.dumps(row.profile()))
+        for gpus, samples, fresh, slow in QWEN_SEARCHES:
+            for flags in QWEN_FLAGS if everything or not slow else ():
+                found = run(build, "isocost", "plan", "--data-profile", data, "--profile", profile, "--gpus", str(gpus),
+                            "--global-batch-size", str(samples), "--fresh", str(fresh), "--output",
+                            pathlib.Path(folder) / "layout.json", "--force", "--json", *flags)
+                steps = (f"{found['fresh'][name]:.2f}" if name in found["fresh"] else "-"
+                         for name in ("best", "alike", "mean_shape"))
+                memory = found["best"][0]["memory_bytes"] / 2**30
+                layout = found["best"][0]["layout"]
+                yield (f"{gpus:,}", f"{samples:,}", f"`{' '.join(flags)}`" if flags else "none", *steps,
+                       f"{memory:.0f}", degrees(layout), how_trained(layout))
 
 
 def percent(value):
@@ -121,8 +162,8 @@ def quality(*_):
                           f"{cell['largest_microbatch_bytes'] / 1e6:.0f} MB" for cell in cells)
 
 
-TABLES = {"simulated": simulated, "decoupled": decoupled, "layouts": layouts, "partition": partition,
-          "many-ranks": many_ranks, "quality": quality}
+TABLES = {"simulated": simulated, "decoupled": decoupled, "layouts": layouts, "qwen2_5_vl": qwen2_5_vl,
+          "partition": partition, "many-ranks": many_ranks, "quality": quality}
 
 
 def main():

@@ -18,6 +18,9 @@ struct Architecture {
   std::int64_t embedding_parameters =
       0;  ///< Parameters of the patch embedding, or of the token embedding and output head.
   std::int64_t head_flop_per_unit = 0;  ///< Forward FLOP of the output head.
+  /// Experts of a layer whose MLP is a mixture; `mlp` is then the width of as many parameters. 0: a
+  /// dense MLP.
+  std::int64_t experts = 0;
 
   std::int64_t layer_parameters() const;
   std::int64_t parameters() const { return layers * layer_parameters() + embedding_parameters; }

@@ -59,13 +59,16 @@ constexpr Dimension kDimensions[] = {
 Result<Architecture> parse_architecture(const JsonObject& object) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   ISOCOST_TRY(object.only_keys({"name", "layers", "width", "heads", "key_value_width", "mlp",
-                                "gated", "embedding_parameters", "head_flop_per_unit"}));
+                                "gated", "embedding_parameters", "head_flop_per_unit", "experts"}));
   Architecture architecture;
   ISOCOST_ASSIGN(architecture.name, object.text("name"));
   ISOCOST_ASSIGN(architecture.gated, object.flag("gated"));
   for (const Dimension& dimension : kDimensions) {
     ISOCOST_ASSIGN(architecture.*dimension.field,
                    object.whole(dimension.name, dimension.least, kMost));
+  }
+  if (object.has("experts")) {
+    ISOCOST_ASSIGN(architecture.experts, object.whole("experts", 1, kMost));
   }
   // Largest value of these sides, whose products are counted in 64 bits.
   constexpr std::int64_t kMostSide = std::int64_t{1} << 20;
@@ -181,6 +184,7 @@ json architecture_json(const Architecture& architecture) {
   for (const Dimension& dimension : kDimensions) {
     object[dimension.name] = architecture.*dimension.field;
   }
+  if (architecture.experts > 0) object["experts"] = architecture.experts;
   return object;
 }
 

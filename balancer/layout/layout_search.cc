@@ -327,6 +327,15 @@ Status freeze_as_measured(const JobModel& job, LayoutSearchOptions& options) {
 
 }  // namespace
 
+Error experts_are_not_planned(const std::string& what, std::int64_t experts) {
+  return {ErrorCode::kInvalidArgument,
+          what + " has layers with " + counted(experts, "expert") +
+              ", and layouts are planned for dense layers alone: missing are expert parallelism, "
+              "the traffic of tokens between experts, and what recomputation keeps of them. Choose "
+              "the degrees as your framework does; a node balances their samples by a model "
+              "profile without a layout ('isocost serve --profile FILE --ranks N')"};
+}
+
 Result<LayoutSearchResult> search_layouts(const JobModel& job, Batches batches,
                                           const LayoutSearchOptions& options,
                                           const LayoutSearchContext& context) {
@@ -334,6 +343,11 @@ Result<LayoutSearchResult> search_layouts(const JobModel& job, Batches batches,
       context.executor == nullptr) {
     return Error(ErrorCode::kInvalidArgument,
                  "a layout search needs GPUs, samples and an executor");
+  }
+  for (const Architecture& shape : {job.encoder, job.llm}) {
+    if (shape.experts == 0) continue;
+    return experts_are_not_planned("model profile " + job.profile.source + " (" + shape.name + ")",
+                                   shape.experts);
   }
   LayoutSearchOptions as_measured = options;
   ISOCOST_TRY(freeze_as_measured(job, as_measured));

@@ -85,12 +85,16 @@ struct LayoutSearchResult {
   std::size_t simulated = 0;
 };
 
+/// Returns the refusal of a search for a model whose layers have this many experts. `what` names
+/// where that is said.
+Error experts_are_not_planned(const std::string& what, std::int64_t experts);
+
 /// Searches for the layout with the shortest simulated step. Enumerates the tensor, pipeline and
 /// data degrees of encoder and LLM and the number of microbatches, prunes by memory and by the
 /// lower bound, and scores the remaining layouts on `batches` (global batches of equal size, priced
 /// by the profile). Deterministic for any executor. Blocks until the search ends. Errors:
-/// kInvalidArgument if there are no batches or samples; kResourceExhausted, naming the missing
-/// memory of the closest layout, if none fits; kCancelled.
+/// kInvalidArgument if there are no batches or samples, or if layers are mixtures of experts;
+/// kResourceExhausted, naming the missing memory of the closest layout, if none fits; kCancelled.
 Result<LayoutSearchResult> search_layouts(const JobModel& job,
                                           std::span<const std::vector<SampleCost>> batches,
                                           const LayoutSearchOptions& options,

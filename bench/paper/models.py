@@ -25,6 +25,9 @@ class Transformer:
     attention_width: int = 0  # 0: the width; more where heads are padded
     stem_parameters: int = 0  # of an encoder
     stem_flop: int = 0  # forward, for a unit
+    gated_encoder: bool = False  # MLPs of LLMs are
+    window: int = 0  # units in which layers of an encoder attend; 0: in all of the sequence
+    full_layers: int = 0  # those that attend to all of it beside windows
 
     @property
     def queries(self) -> int:
@@ -37,11 +40,16 @@ class Transformer:
     def flop(self, keys: "float | None" = None) -> "tuple[float, float]":
         """Forward FLOP of a unit, and of a unit squared. `keys`: another width of keys and of values."""
         keys = self.keys if keys is None else keys
-        gated = self.vocabulary > 0
-        layer = 4 * self.width * self.queries + 4 * self.width * keys + (6 if gated else 4) * self.width * self.mlp
+        layer = 4 * self.width * self.queries + 4 * self.width * keys + (6 if self.gated else 4) * self.width * self.mlp
         # Causal attention touches half of the pairs.
-        pairs = (2 if gated else 4) * self.queries
-        return (self.layers * layer + 2 * self.width * self.vocabulary + self.stem_flop, self.layers * pairs)
+        pairs = (2 if self.vocabulary else 4) * self.queries
+        in_windows = self.layers - self.full_layers if self.window else 0
+        return (self.layers * layer + in_windows * pairs * self.window + 2 * self.width * self.vocabulary +
+                self.stem_flop, (self.layers - in_windows) * pairs)
+
+    @property
+    def gated(self) -> bool:
+        return self.vocabulary > 0 or self.gated_encoder
 
     def released_keys(self) -> float:
         """Width of keys that DFLOP's release counts: as many heads as queries share one key, not as many as keys."""
@@ -51,7 +59,7 @@ class Transformer:
         # The width of keys stands for padded heads, too: parameters are exact with it.
         keys = self.keys if self.queries == self.width else 2 * self.queries - self.width
         return {"name": self.name, "layers": self.layers, "width": self.width, "heads": self.heads,
-                "key_value_width": keys, "mlp": self.mlp, "gated": self.vocabulary > 0,
+                "key_value_width": keys, "mlp": self.mlp, "gated": self.gated,
                 "embedding_parameters": 2 * self.vocabulary * self.width + self.stem_parameters,
                 "head_flop_per_unit": 2 * self.vocabulary * self.width}
 
@@ -74,6 +82,10 @@ INTERNVIT = Transformer("InternViT-6B", 45, 3200, 32, 32, 12800, attention_width
 WHISPER = Transformer("Whisper large-v3 encoder", 32, 1280, 20, 20, 5120,
                       stem_parameters=(3 * 128 + 3 * 1280 + 1500) * 1280,
                       stem_flop=2 * 2 * 3 * 128 * 1280 + 2 * 3 * 1280 * 1280)
+# Two frames of 14 x 14 pixels in a patch; four patches in a vector, by two matrices.
+QWEN2_5_VIT = Transformer("ViT of Qwen2.5-VL", 32, 1280, 16, 16, 3420, gated_encoder=True, window=64, full_layers=4,
+                          stem_parameters=2 * 14 * 14 * 3 * 1280 + 5120 * (5120 + 3584),
+                          stem_flop=2 * 2 * 14 * 14 * 3 * 1280 + 2 * 5120 * (5120 + 3584) // 4)
 LLMS = {"Qwen2.5-7B": Transformer("Qwen2.5-7B", 28, 3584, 28, 4, 18944, 152064),
         "Qwen2.5-32B": Transformer("Qwen2.5-32B", 64, 5120, 40, 8, 27648, 152064),
         "Qwen2.5-72B": Transformer("Qwen2.5-72B", 80, 8192, 64, 8, 29568, 152064),

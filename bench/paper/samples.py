@@ -107,7 +107,19 @@ def frames(sample: Sample) -> int:
     return max(1, min(MOST_FRAMES, int(sample["parts"][0].get("seconds", 1))))
 
 
-RECIPES = {"llava_onevision": llava_onevision, "internvl": internvl, "qwen2_audio": qwen2_audio}
+def qwen2_5_vl(_: Sample) -> Sample:
+    """The recipe of Qwen2.5-VL's processors: two frames a second."""
+    pixels = {key: value for key, value in PIXELS.items() if key not in ("exactness", "alpha", "truncated")}
+    return {"family": "qwen2_vl", "patch_size": 14, "image_token_id": 1, "video_token_id": 2, "tokens_per_second": 2,
+            "has_timestamps": False, "linear_attention": False,
+            "images": {"min_pixels": 3136, "max_pixels": 12845056, **PIXELS},
+            "videos": {"min_pixels": 100352, "max_pixels": 602112, "cap_pixels_per_frame": False,
+                       "max_video_tokens": 128_000, "fps": 2, "num_frames": 0, "min_frames": 4, "max_frames": 768,
+                       **pixels}}
+
+
+RECIPES = {"llava_onevision": llava_onevision, "internvl": internvl, "qwen2_audio": qwen2_audio,
+           "qwen2_5_vl": qwen2_5_vl}
 
 
 def loads_request(recipe: str, samples: "list[Sample]") -> Sample:

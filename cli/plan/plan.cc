@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stop_token>
@@ -186,6 +187,25 @@ std::optional<std::string> unmeasured_model(const TraceOptions& source) {
   return model->value;
 }
 
+// Refuses a model whose layers have experts, before it is measured.
+Status check_dense(const TraceOptions& source) {
+  const Setting* const model = source.profiled.recipe.find("model");
+  if (model == nullptr) return {};
+  const std::filesystem::path file = std::filesystem::path(model->value) / "config.json";
+  std::ifstream stream(file);
+  const auto config = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return {};  // reading the recipe says why
+  for (const auto& module : {config.value("text_config", nlohmann::json::object()), config}) {
+    if (!module.is_object()) continue;
+    for (const char* const key : {"num_local_experts", "num_experts"}) {
+      const auto experts = module.find(key);
+      if (experts == module.end() || !experts->is_number_integer() || *experts < 1) continue;
+      return experts_are_not_planned(file.string(), experts->get<std::int64_t>());
+    }
+  }
+  return {};
+}
+
 // Checks that the model can be measured, and that no profile is lost.
 Status check_measurement(const PlanArguments& arguments) {
   const auto model = unmeasured_model(arguments.source);
@@ -291,6 +311,7 @@ Result<int> plan(PlanArguments arguments) {
                  "--measure-decoding serves the data set: name it with --data");
   }
   ISOCOST_ASSIGN(const auto price, arguments.savings.price_per_gpu_hour());
+  ISOCOST_TRY(check_dense(arguments.source));
   ISOCOST_TRY(check_measurement(arguments));
   ISOCOST_ASSIGN(JobModel job, job_of(arguments));
   ISOCOST_TRY(restrict_search(emission, arguments.search));

@@ -71,6 +71,29 @@ class Planner(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 self.refused(says, "plan", "--trace", PHOTOS, "--output", self.folder / "layout.json", *arguments)
 
+    def test_mixtures_of_experts_are_refused_before_they_are_measured(self):
+        (self.folder / "model").mkdir()
+        for key, config in (("num_experts", {"text_config": {"num_experts": 128}}),
+                            ("num_local_experts", {"num_local_experts": 128, "text_config": None})):
+            with self.subTest(key=key):
+                (self.folder / "model/config.json").write_text(json.dumps(config), encoding="utf-8")
+                self.refused("config.json has layers with 128 experts, and layouts are planned for dense layers alone: "
+                             "missing are expert parallelism", "plan", "--data", self.folder, "--model",
+                             self.folder / "model", "--output", self.folder / "layout.json")
+
+    def test_weights_stay_gathered_where_transfers_take_longer_than_passes(self):
+        kept, file = self.plan("--shard-weights", "--emit", "fsdp2", "--gpu-memory", "120GiB", "--interconnect",
+                               "gpus-per-node=1,network=2GB/s")
+        layout = json.loads(file.read_text(encoding="utf-8"))
+        self.assertIs(layout["llm"]["reshard"], False)
+        text = (self.folder / "layout_fsdp2.py").read_text(encoding="utf-8")
+        self.assertIn('RESHARD_AFTER_FORWARD = {"encoder": True, "llm": False}' if "reshard" not in layout["encoder"]
+                      else 'RESHARD_AFTER_FORWARD = {"encoder": False, "llm": False}', text)
+        dropped, file = self.plan("--shard-weights", "--emit", "fsdp2", "--gpu-memory", "36GiB", "--interconnect",
+                                  "gpus-per-node=1,network=2GB/s", "--recompute", "full", "--force")
+        self.assertNotIn("reshard", json.loads(file.read_text(encoding="utf-8"))["llm"])
+        self.assertGreater(dropped["best"][0]["step_s"], kept["best"][0]["step_s"])
+
     def test_later_stages_may_recompute_less(self):
         done = call("plan", "--trace", PHOTOS, "--gpus", 16, "--global-batch-size", 256, "--evaluations", 100,
                     "--batches", 1, "--gpu-memory", "24GiB", "--interconnect", "gpus-per-node=1", "--recompute", "auto",

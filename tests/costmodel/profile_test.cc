@@ -38,6 +38,14 @@ TEST(Profile, PrintsAndReadsBack) {
   }
 }
 
+TEST(Profile, TellsExpertsFromADenseMlp) {
+  CostProfile profile = CostProfile::stated_default();
+  EXPECT_THAT(profile.to_json(), testing::Not(HasSubstr("experts")));
+  profile.modules[2].architecture->experts = 128;
+  EXPECT_EQ(CostProfile::parse(profile.to_json())->modules[2].architecture,
+            profile.modules[2].architecture);
+}
+
 TEST(Profile, TextsCarryNoControlCharactersToATerminal) {
   CostProfile profile = CostProfile::stated_default();
   profile.hardware = "a \x1b[31mGPU\n";

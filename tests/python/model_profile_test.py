@@ -168,6 +168,7 @@ class Sizes(Directories):
             its = architecture(skeleton, "llm")
             own = sum(each.numel() for each in skeleton.layers("llm").parameters())
             self.assertEqual(its.layers, 4 if "qwen3_5" in family else 2)
+            self.assertEqual(its.experts, 4 if "moe" in family else 0)
             self.assertLess(abs(its.layers * layer_parameters(its) - own), its.layers * 3 * its.width, family)
 
     def test_dimensions_are_those_of_the_layers(self):

@@ -142,6 +142,17 @@ TEST_F(LayoutSearch, NamesTheMissingMemoryIfNoLayoutFits) {
   EXPECT_THAT(found.error().message(), testing::HasSubstr("3.6 GiB are usable"));
 }
 
+TEST_F(LayoutSearch, RefusesMixturesOfExperts) {
+  job_.llm.experts = 128;
+  const auto found = search_layouts(job_, batches_, options_, context_);
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(found.error().message(),
+              testing::AllOf(testing::HasSubstr("has layers with 128 experts"),
+                             testing::HasSubstr("missing are expert parallelism"),
+                             testing::HasSubstr("isocost serve --profile FILE --ranks N")));
+}
+
 TEST_F(LayoutSearch, NeedsBatches) {
   EXPECT_FALSE(search_layouts(job_, {}, options_, context_).has_value());
   context_.executor = nullptr;

@@ -29,7 +29,7 @@ def architecture(skeleton: Skeleton, module: str) -> Architecture:
         name=f"{skeleton.name}, {module}", layers=len(layers), width=width, heads=heads, mlp=_mlp(config, side, width),
         key_value_width=key_value_heads * head_width,
         gated=any("gate_proj" in name or "gate_up_proj" in name for name, _parameter in layers.named_parameters()),
-        head_flop_per_unit=_head_flop(skeleton, module))
+        head_flop_per_unit=_head_flop(skeleton, module), experts=_experts(config))
     if _has_other_matrices(config):
         found = found._replace(mlp=_width_that_holds(layers, found))
     outside = skeleton.parameters(module) - found.layers * layer_parameters(found)
@@ -38,7 +38,11 @@ def architecture(skeleton: Skeleton, module: str) -> Architecture:
 
 def _has_other_matrices(config: Any) -> bool:
     types = getattr(config, "layer_types", None) or ()
-    return bool(getattr(config, "num_experts", None)) or "linear_attention" in types
+    return bool(_experts(config)) or "linear_attention" in types
+
+
+def _experts(config: Any) -> int:
+    return int(_first(config, "num_local_experts", "num_experts") or 0)
 
 
 def _width_that_holds(layers: Any, its: Architecture) -> int:

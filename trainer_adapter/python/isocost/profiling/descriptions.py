@@ -18,6 +18,7 @@ class Architecture(NamedTuple):
     gated: whether the MLP has three matrices instead of two.
     embedding_parameters: parameters of the patch embedding, or of the token embedding and the output head.
     head_flop_per_unit: forward FLOP of the output head for one token.
+    experts: experts of a layer whose MLP is a mixture; `mlp` is then the width of as many parameters. 0: a dense MLP.
     """
 
     name: str
@@ -29,10 +30,14 @@ class Architecture(NamedTuple):
     gated: bool = False
     embedding_parameters: int = 0
     head_flop_per_unit: int = 0
+    experts: int = 0
 
     def to_json(self) -> Dict[str, Any]:
         """Returns the `architecture` of a model profile, as docs/model_profile.md describes it."""
-        return {**self._asdict(), "key_value_width": self.key_value_width or self.width}
+        json = {**self._asdict(), "key_value_width": self.key_value_width or self.width}
+        if not self.experts:
+            del json["experts"]
+        return json
 
 
 class Cut(NamedTuple):
