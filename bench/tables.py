@@ -88,14 +88,16 @@ def layouts(build, everything):
 
 
 def how_trained(layout):
-    """What a layout says of a module beside its degrees."""
-    said = []
-    for module, name in (("encoder", "encoder"), ("llm", "LLM")):
-        keys = layout[module]
-        said += [f"{name} sharded by {keys['shard']}"] if "shard" in keys else []
-        said += [f"{name} stays gathered"] if not keys.get("reshard", True) else []
-        said += [f"{keys['recompute']} recomputation of the {name}"] if "recompute" in keys else []
-    return "; ".join(said) or "-"
+    """What a layout says of its modules beside their degrees."""
+    def said(keys):
+        words = [f"sharded by {keys['shard']}"] if "shard" in keys else []
+        words += ["stays gathered"] if not keys.get("reshard", True) else []
+        return ", ".join(words + ([f"recomputation {keys['recompute']}"] if "recompute" in keys else []))
+
+    encoder, llm = said(layout["encoder"]), said(layout["llm"])
+    if encoder == llm:
+        return f"both {llm}" if llm else "-"
+    return "; ".join(f"{name} {words}" for name, words in (("encoder", encoder), ("LLM", llm)) if words)
 
 
 def qwen2_5_vl(build, everything):
