@@ -3,7 +3,8 @@ their bounds. Beside them the pages have columns that were measured.
 
     python3 bench/tables.py NAME [--all] [--build DIR]
 
-NAME is one of simulated, decoupled, layouts, qwen2_5_vl, partition, many-ranks and quality. --all adds the rows that take minutes.
+NAME is one of simulated, decoupled, layouts, qwen2_5_vl, partition, many-ranks and quality. --all adds the rows that
+take minutes.
 """
 
 import argparse
@@ -88,7 +89,7 @@ def layouts(build, everything):
 
 
 def how_trained(layout):
-    """What a layout says of its modules beside their degrees."""
+    """A layout's words on its modules beside their degrees."""
     def said(keys):
         words = [f"sharded by {keys['shard']}"] if "shard" in keys else []
         words += ["stays gathered"] if not keys.get("reshard", True) else []

@@ -33,7 +33,7 @@ struct PassShares {
 /// Transfers of a microbatch, layer by layer: weights are gathered for its passes, and gradients
 /// are scattered after them. A pass takes the longer of computing and of what overlaps with it.
 struct PassTransfers {
-  double exposed_s = 0;   ///< Of the first and the last layer: nothing overlaps with them.
+  double exposed_s = 0;   ///< The first and the last layer's: nothing overlaps with them.
   double forward_s = 0;   ///< Overlap with the forward pass.
   double backward_s = 0;  ///< Overlap with the backward pass.
 
@@ -68,7 +68,7 @@ struct ModuleStages {
   std::vector<double> shares;
   double microbatch_s = 0;  ///< Fixed seconds of a microbatch, whole module.
   double launches_s = 0;    ///< A microbatch takes at least these, whole module.
-  /// Of a microbatch, whole module. `microbatch_s` does not have the exposed ones.
+  /// Transfers of a microbatch, whole module. `microbatch_s` does not have the exposed ones.
   PassTransfers pass_transfers = {};
   PassShares passes = {};
   double activation_bytes_per_unit = 0;  ///< Whole module, on one tensor rank.

@@ -1,6 +1,6 @@
-"""The memory that a layout predicts with sharded weights, beside the bytes that PyTorch's fully_shard really holds for a
-small model of the same dimensions on two gloo ranks: layers that are gathered again for their backward pass, and layers
-that stay gathered, each without recomputation and with a full one."""
+"""The memory that a layout predicts with sharded weights, beside the bytes that PyTorch's fully_shard really holds for
+a small model of the same dimensions on two gloo ranks: layers that are gathered again for their backward pass, and
+layers that stay gathered, each without recomputation and with a full one."""
 
 import json
 import os
@@ -80,8 +80,9 @@ class ShardedMemory(unittest.TestCase):
         state = max(sum(rank["state"].values()) for rank in of_ranks)
         peak = max(rank["peak"] for rank in of_ranks)
         beside = peak - state
-        print(f"{text}: {memory / 2**20:.1f} MiB predicted, {peak / 2**20:.1f} held, {100 * (memory / peak - 1):+.1f} %; "
-              f"beside the state {(memory - state) / 2**20:.1f} ({activations / 2**20:.1f} of activations) and "
+        print(f"{text}: {memory / 2**20:.1f} MiB predicted, {peak / 2**20:.1f} held, "
+              f"{100 * (memory / peak - 1):+.1f} %; "
+              f"beside the state {(memory - state) / 2**20:.1f} ({activations / 2**20:.1f} of activations), "
               f"{beside / 2**20:.1f}, {100 * ((memory - state) / beside - 1):+.1f} %")
         for name, bytes_of_one in (("parameters", 4), ("gradients", 4), ("optimizer", 8)):
             for rank in of_ranks:
@@ -91,7 +92,7 @@ class ShardedMemory(unittest.TestCase):
 
     @staticmethod
     def parameters():
-        """As layouts count them: without norms."""
+        """The parameters that layouts count: norms are left out."""
         width = SHAPE["width"]
         layer = 2 * width * (width + SHAPE["key_value_width"]) + 3 * width * SHAPE["mlp"]
         return sum(LAYERS.values()) * layer + (2 * VOCABULARY + PATCH) * width

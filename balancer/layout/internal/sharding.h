@@ -20,7 +20,7 @@ struct Sharding {
 struct ShardedModule {
   const Architecture& shape;
   double parameters = 0;
-  double trained = 0;  ///< Of the parameters, those that are trained.
+  double trained = 0;  ///< Those of them that are trained.
   bool has_backward = true;
   bool reshard = true;  ///< See ModuleTraining.
 };

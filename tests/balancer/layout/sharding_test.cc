@@ -240,7 +240,7 @@ TEST(Sharding, WhatCannotBeIsRefusedByName) {
   EXPECT_EQ(refusal(frozen), "") << "its inputs have gradients";
 }
 
-// What the file says in vain is refused, too.
+// A key that changes nothing is refused, too.
 TEST(Sharding, AFileThatReshardsWholeWeightsIsRefused) {
   const auto file = [](const std::string& keys) {
     const std::string degrees = R"({"tensor": 1, "pipeline": 1, "data": 4)" + keys + "}";

@@ -36,9 +36,10 @@ class Layout(_isocost.Layout):
 
     Attributes:
         file: the path as given.
-        encoder, llm: {"tensor", "pipeline", "data", "shard", "reshard", "layers", "train", "adapter_rank", "recompute"};
-            reshard is a bool; layers is a list, empty if the file leaves it out; train is "all", "adapters" or "none";
-            recompute is "none", "selective" or "full", or a list with one of these for each stage.
+        encoder, llm: {"tensor", "pipeline", "data", "shard", "reshard", "layers", "train", "adapter_rank",
+            "recompute"}; reshard is a bool; layers is a list, empty if the file leaves it out; train is "all",
+            "adapters" or "none"; recompute is "none", "selective" or "full", or a list with one of these for each
+            stage.
         encoder_place: "own" or "llm".
         has_encoder_ranks: True where encoder_place is "own".
         microbatches, chunks, encoder_ahead: int.
