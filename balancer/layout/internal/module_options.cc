@@ -51,6 +51,18 @@ std::optional<ModuleOption> make_option(const JobModel& job, const BatchSummary&
   return option;
 }
 
+// Adds the options of these degrees, whose weights are sharded or not.
+void add_options(const JobModel& job, const BatchSummary& batch, const LayoutSearchOptions& options,
+                 ModuleDegrees degrees, bool encoder, std::vector<ModuleOption>& all) {
+  for (const std::size_t shard : shards(job, options, degrees)) {
+    degrees.shard = shard;
+    for (const bool reshard : reshardings(options, degrees, encoder)) {
+      auto option = make_option(job, batch, options, degrees, reshard, encoder);
+      if (option) all.push_back(*std::move(option));
+    }
+  }
+}
+
 std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary& batch,
                                          const LayoutSearchOptions& options, bool encoder) {
   const Architecture& shape = encoder ? job.encoder : job.llm;
@@ -62,13 +74,7 @@ std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary
     if (static_cast<std::size_t>(shape.heads) % t != 0) continue;
     for (std::size_t p = 1; p <= most_stages && t * p < gpus; ++p) {
       for (std::size_t d = 1; t * p * d < gpus; ++d) {
-        for (const std::size_t shard : shards(job, options, {t, p, d})) {
-          const ModuleDegrees degrees{t, p, d, shard};
-          for (const bool reshard : reshardings(options, degrees, encoder)) {
-            auto option = make_option(job, batch, options, degrees, reshard, encoder);
-            if (option) all.push_back(*std::move(option));
-          }
-        }
+        add_options(job, batch, options, {t, p, d}, encoder, all);
       }
     }
   }
