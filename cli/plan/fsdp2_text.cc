@@ -122,9 +122,8 @@ std::string fsdp2_text(const Layout& layout, const std::string& version,
          "MICROBATCHES = " +
          std::to_string(layout.microbatches) +
          "  # of each rank and step\n"
-         "# True: a layer drops its gathered weights after its forward pass, and gathers them "
-         "again "
-         "for its backward pass.\n" +
+         "# True: a layer drops its gathered weights after its forward pass, and gathers them\n"
+         "# again for its backward pass.\n" +
          text_of("RESHARD_AFTER_FORWARD", literal(layout.encoder_training.reshard),
                  literal(layout.llm_training.reshard)) +
          text_of("RECOMPUTE", quoted(recompute_name(layout.encoder_training.recompute.front())),
